@@ -1,0 +1,151 @@
+//! One error for every plugin: a code of the SPEC, a message, and the chain of causes.
+//!
+//! Each module has its own small error enum and implements [`Failure`] for it, which maps every variant
+//! to a [`Code`] in one exhaustive match. [`Error`] carries any such failure to the one place that prints
+//! it: `msg` is the outermost text, `details` the rest of the chain and what could not be undone.
+
+use std::fmt;
+
+/// The `code` of a CNI error object: SPEC section 5 "Error", and those of the reference plugins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// 1: the configuration's `cniVersion` is not supported for this command.
+    IncompatibleVersion,
+    /// 2: a field of the configuration asks for something that cannot be done here.
+    UnsupportedField,
+    /// 4: an environment variable is missing or invalid.
+    InvalidEnvironment,
+    /// 5: reading or writing failed.
+    Io,
+    /// 6: JSON, or a number in it, could not be decoded.
+    Decoding,
+    /// 7: the network configuration is invalid.
+    InvalidConfig,
+    /// 8: `CNI_NETNS` is the namespace of the plugin itself, or no network namespace.
+    InvalidNetns,
+    /// 11: a passing condition, such as a lock held by another process.
+    TryAgain,
+    /// 50: STATUS: the plugin cannot serve ADD.
+    NotAvailable,
+    /// 51: STATUS: the plugin cannot serve ADD, and existing containers may be limited.
+    LimitedConnectivity,
+    /// 100: CHECK found that something which the container needs is missing or wrong.
+    CheckFailed,
+    /// 101: the kernel refused a change.
+    Kernel,
+    /// 102: no address is available.
+    AddressUnavailable,
+    /// 103: an object of this name exists already, and is not ours to use.
+    Conflict,
+    /// 104: a program that the plugin runs is missing or failed.
+    Program,
+    /// 999: the plugin itself is at fault.
+    Internal,
+    /// What a delegated plugin reported, as it reported it.
+    Delegated(u32),
+}
+
+impl Code {
+    /// The number that stands in the error object.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::IncompatibleVersion => 1,
+            Self::UnsupportedField => 2,
+            Self::InvalidEnvironment => 4,
+            Self::Io => 5,
+            Self::Decoding => 6,
+            Self::InvalidConfig => 7,
+            Self::InvalidNetns => 8,
+            Self::TryAgain => 11,
+            Self::NotAvailable => 50,
+            Self::LimitedConnectivity => 51,
+            Self::CheckFailed => 100,
+            Self::Kernel => 101,
+            Self::AddressUnavailable => 102,
+            Self::Conflict => 103,
+            Self::Program => 104,
+            Self::Internal => 999,
+            Self::Delegated(number) => number,
+        }
+    }
+}
+
+/// A module's error: knows its code, and its details when these are not just its chain of sources.
+pub trait Failure: std::error::Error + Send + Sync + 'static {
+    /// The code under which the failure is reported.
+    fn code(&self) -> Code;
+
+    /// What stands in `details`: by default the texts of the chain of sources.
+    fn details(&self) -> String {
+        let mut texts = Vec::new();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            texts.push(error.to_string());
+            cause = error.source();
+        }
+        texts.join(": ")
+    }
+}
+
+/// A failure on its way to the runtime.
+#[derive(Debug)]
+pub struct Error {
+    failure: Box<dyn Failure>,
+    notes: Vec<String>,
+}
+
+impl Error {
+    /// The code of the failure.
+    pub fn code(&self) -> Code {
+        self.failure.code()
+    }
+
+    /// The text of `details`: the failure's causes, then the notes.
+    pub fn details(&self) -> String {
+        let causes = Some(self.failure.details()).filter(|text| !text.is_empty());
+        causes.into_iter().chain(self.notes.iter().cloned()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Adds something the user must know beside the failure, such as an undo that failed.
+    #[must_use]
+    pub fn with_note(mut self, note: String) -> Self {
+        self.notes.push(note);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure.fmt(f)
+    }
+}
+
+impl<F: Failure> From<F> for Error {
+    fn from(failure: F) -> Self {
+        Self { failure: Box::new(failure), notes: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("could not do the thing to \"x\"")]
+    struct Outer(#[source] std::num::ParseIntError);
+
+    impl Failure for Outer {
+        fn code(&self) -> Code {
+            Code::Kernel
+        }
+    }
+
+    #[test]
+    fn details_are_the_chain_without_the_message_and_then_the_notes() {
+        let cause = "x".parse::<u8>().expect_err("not a number");
+        let error = Error::from(Outer(cause)).with_note("also this".to_owned());
+        assert_eq!(error.to_string(), "could not do the thing to \"x\"");
+        assert_eq!(error.details(), "invalid digit found in string; also this");
+        assert_eq!(error.code().number(), 101);
+    }
+}

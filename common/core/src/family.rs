@@ -1,0 +1,124 @@
+//! The address family, and every constant that depends on it.
+//!
+//! Decisions match on the family here and nowhere else: a plan holds `IpAddr`s and `Cidr`s, and asks
+//! this module for what follows from them.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::cidr::Cidr;
+
+/// IPv4 or IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// Both families, IPv4 first: the order in which results and rules are made.
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// The family of an address.
+    pub const fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Length of an address in bits.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::V4 => 32,
+            Self::V6 => 128,
+        }
+    }
+
+    /// `0.0.0.0` or `::`.
+    pub const fn unspecified(self) -> IpAddr {
+        match self {
+            Self::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            Self::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        }
+    }
+
+    /// The default destination, `0.0.0.0/0` or `::/0`.
+    pub const fn default_route(self) -> Cidr {
+        Cidr::truncated(self.unspecified(), 0)
+    }
+
+    /// All multicast addresses, `224.0.0.0/4` or `ff00::/8`.
+    pub const fn multicast(self) -> Cidr {
+        match self {
+            Self::V4 => Cidr::truncated(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 4),
+            Self::V6 => Cidr::truncated(IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
+        }
+    }
+
+    /// The loopback address, `127.0.0.1` or `::1`.
+    pub const fn loopback(self) -> IpAddr {
+        match self {
+            Self::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Self::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        }
+    }
+
+    /// The sysctl that lets the host forward packets of this family.
+    pub const fn forwarding_key(self) -> &'static [&'static str] {
+        match self {
+            Self::V4 => &["net", "ipv4", "ip_forward"],
+            Self::V6 => &["net", "ipv6", "conf", "all", "forwarding"],
+        }
+    }
+
+    /// The name of the iptables program of this family, to which `-restore` may be appended.
+    pub const fn iptables(self) -> &'static str {
+        match self {
+            Self::V4 => "iptables",
+            Self::V6 => "ip6tables",
+        }
+    }
+
+    /// The word that the reference plugins use in messages, `ipv4` or `ipv6`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::V4 => "ipv4",
+            Self::V6 => "ipv6",
+        }
+    }
+
+    /// The value of `ips[].version` in results up to 0.4.0.
+    pub const fn digit(self) -> &'static str {
+        match self {
+            Self::V4 => "4",
+            Self::V6 => "6",
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "v4",
+            Self::V6 => "v6",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_belong_to_their_family() {
+        for family in Family::ALL {
+            assert_eq!(Family::of(family.unspecified()), family);
+            assert_eq!(Family::of(family.loopback()), family);
+            assert_eq!(family.multicast().family(), family);
+            assert_eq!(family.default_route().prefix(), 0);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Makes rules be there.
+//!
+//! The first try is one batch that holds its own conditions: the shared rules are required, the owned
+//! chain must be new, which also proves that nothing leads to it. Where that does not fit, the chains in
+//! question are read under the lock, and one batch mends what is shared and adds what is owned. Others
+//! who know nothing of the lock may still come in between; then what is there is read again.
+
+use super::ATTEMPTS;
+use super::batch::{Batch, Op};
+use super::change::{Ensure, Existing, Jumps, OwnedChain, OwnedChainRef, Place, Remove, SharedRule};
+use super::rule::Rule;
+use super::seen::Seen;
+use super::tables::{CommitError, FilterError, Tables};
+
+/// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
+/// never anything shared, nor a rule that was there before. A chain that was replaced counts as added.
+///
+/// # Errors
+/// Then nothing was changed.
+pub fn ensure(tables: &mut dyn Tables, want: &Ensure) -> Result<Option<Remove>, FilterError> {
+    if let Some(draft) = Draft::optimistic(tables, want)? {
+        if draft.ops.is_empty() {
+            return Ok(None);
+        }
+        match tables.commit(&draft.batch()) {
+            Ok(()) => return Ok(draft.undo()),
+            Err(CommitError::Failed(error)) => return Err(error),
+            Err(CommitError::Refused(_)) => {}
+        }
+    }
+    repair(tables, want)
+}
+
+fn repair(tables: &mut dyn Tables, want: &Ensure) -> Result<Option<Remove>, FilterError> {
+    let _lock = tables.lock()?;
+    let mut attempt = 1;
+    loop {
+        let seen = Seen::observe(tables, want.family, want.table, want.chains())?;
+        let draft = Draft::repaired(want, &seen);
+        if draft.ops.is_empty() {
+            return Ok(None);
+        }
+        match tables.commit(&draft.batch()) {
+            Ok(()) => return Ok(draft.undo()),
+            Err(CommitError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(CommitError::Refused(refusal)) => {
+                return Err(FilterError::Refused { family: want.family, table: want.table, refusal });
+            }
+            Err(CommitError::Failed(error)) => return Err(error),
+        }
+    }
+}
+
+/// A batch in the making, and what of it is ours.
+struct Draft<'a> {
+    want: &'a Ensure,
+    ops: Vec<Op>,
+    created: Option<&'a OwnedChain>,
+    added: Vec<Rule>,
+}
+
+impl<'a> Draft<'a> {
+    const fn new(want: &'a Ensure) -> Self {
+        Self { want, ops: Vec::new(), created: None, added: Vec::new() }
+    }
+
+    /// The batch that fits a host in its usual state; `None` when no batch could prove that it fits.
+    fn optimistic(tables: &mut dyn Tables, want: &'a Ensure) -> Result<Option<Self>, FilterError> {
+        if !skeleton_is_provable(want) {
+            return Ok(None);
+        }
+        let mut draft = Self::new(want);
+        draft.ops.extend(want.shared.iter().map(|shared| Op::Require(shared.rule.clone())));
+        if let Some(chain) = &want.chain {
+            if !want.rules.iter().all(|rule| rule.jumps_to(&chain.name)) {
+                return Ok(None);
+            }
+            draft.create(chain);
+            want.rules.iter().for_each(|rule| draft.append(rule));
+            return Ok(Some(draft));
+        }
+        let seen = Seen::observe(tables, want.family, want.table, want.rules.iter().map(|rule| &rule.chain))?;
+        want.rules.iter().for_each(|rule| draft.append_missing(rule, &seen));
+        Ok(Some(draft))
+    }
+
+    /// The batch that fits what was seen.
+    fn repaired(want: &'a Ensure, seen: &Seen) -> Self {
+        let mut draft = Self::new(want);
+        draft.ops.extend(want.shared_chains.iter().filter(|chain| !seen.exists(chain)).cloned().map(Op::CreateChain));
+        want.shared.iter().for_each(|shared| draft.mend(shared, seen));
+        match &want.chain {
+            Some(chain) if !seen.exists(&chain.name) => draft.create(chain),
+            Some(chain) if chain.existing == Existing::Replace => draft.replace(chain, seen),
+            Some(chain) => draft.merge(chain, seen),
+            None => {}
+        }
+        for rule in &want.rules {
+            match draft.created {
+                Some(chain) if rule.jumps_to(&chain.name) => draft.append(rule),
+                Some(_) | None => draft.append_missing(rule, seen),
+            }
+        }
+        draft
+    }
+
+    /// Puts a shared rule in its place, or takes away the surplus copies.
+    fn mend(&mut self, SharedRule { rule, place }: &SharedRule, seen: &Seen) {
+        match (seen.copies(rule), place) {
+            (0, Place::First) => self.ops.push(Op::Insert(rule.clone())),
+            (0, Place::Last) => self.ops.push(Op::Append(rule.clone())),
+            (1, Place::First | Place::Last) => {}
+            (copies, Place::First) if seen.is_first(rule) => {
+                self.delete(rule, copies);
+                self.ops.push(Op::Insert(rule.clone()));
+            }
+            // Deletion takes the first copy, so the last one stays: never before a rule that was before it.
+            (copies, Place::First | Place::Last) => self.delete(rule, copies - 1),
+        }
+    }
+
+    fn delete(&mut self, rule: &Rule, copies: usize) {
+        self.ops.extend(std::iter::repeat_n(Op::Delete(rule.clone()), copies));
+    }
+
+    fn create(&mut self, chain: &'a OwnedChain) {
+        self.ops.push(Op::CreateChain(chain.name.clone()));
+        self.fill(chain);
+    }
+
+    fn replace(&mut self, chain: &'a OwnedChain, seen: &Seen) {
+        let ours =
+            |rule: &&Rule| rule.jumps_to(&chain.name) && self.want.rules.iter().any(|one| one.chain == rule.chain);
+        let stale: Vec<Op> = seen.all_rules().filter(ours).cloned().map(Op::Delete).collect();
+        self.ops.extend(stale);
+        self.ops.push(Op::EmptyChain(chain.name.clone()));
+        self.fill(chain);
+    }
+
+    fn fill(&mut self, chain: &'a OwnedChain) {
+        self.ops.extend(chain.rules.iter().cloned().map(Op::Append));
+        self.created = Some(chain);
+    }
+
+    /// Adds the missing rules to a chain, and moves its last one behind them.
+    fn merge(&mut self, chain: &OwnedChain, seen: &Seen) {
+        let Some((last, others)) = chain.rules.split_last() else {
+            return;
+        };
+        let missing: Vec<&Rule> = others.iter().filter(|rule| seen.copies(rule) == 0).collect();
+        let closing = seen.rules(&chain.name).last() == Some(&last.canonical());
+        let copies = seen.copies(last);
+        if missing.is_empty() && closing && copies == 1 {
+            return;
+        }
+        self.delete(last, copies);
+        missing.into_iter().for_each(|rule| self.append(rule));
+        if copies == 0 {
+            self.append(last);
+        } else {
+            self.ops.push(Op::Append(last.clone()));
+        }
+    }
+
+    fn append(&mut self, rule: &Rule) {
+        self.ops.push(Op::Append(rule.clone()));
+        self.added.push(rule.clone());
+    }
+
+    fn append_missing(&mut self, rule: &Rule, seen: &Seen) {
+        match seen.copies(rule) {
+            0 => self.append(rule),
+            copies => self.delete(rule, copies - 1),
+        }
+    }
+
+    fn batch(&self) -> Batch {
+        Batch { family: self.want.family, table: self.want.table, ops: self.ops.clone() }
+    }
+
+    fn undo(self) -> Option<Remove> {
+        let Self { want, ops: _, created, added } = self;
+        if created.is_none() && added.is_empty() {
+            return None;
+        }
+        let chains = created.into_iter().map(|chain| {
+            let mut parents: Vec<_> = want.rules.iter().map(|rule| rule.chain.clone()).collect();
+            parents.dedup();
+            OwnedChainRef { name: chain.name.clone(), parents, jumps: Jumps::Listed }
+        });
+        Some(Remove { family: want.family, table: want.table, chains: chains.collect(), rules: added })
+    }
+}
+
+/// Whether requiring the shared rules proves that the shared chains exist: each holds one or is led to.
+fn skeleton_is_provable(want: &Ensure) -> bool {
+    want.shared_chains.iter().all(|chain| {
+        want.shared.iter().any(|SharedRule { rule, place: _ }| rule.chain == *chain || rule.jumps_to(chain))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! Looks whether rules are there, and changes nothing.
+
+use super::batch::{Batch, Op};
+use super::change::Ensure;
+use super::rule::Rule;
+use super::seen::Seen;
+use super::tables::{CommitError, FilterError, Tables};
+
+/// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
+/// else stands there, and how many copies there are, does not matter.
+///
+/// A batch of conditions alone changes nothing: one is enough when all hold. Only then are chains read,
+/// to say which does not.
+///
+/// # Errors
+/// When the packet filter cannot be read.
+pub fn missing<'a>(tables: &mut dyn Tables, want: &'a Ensure) -> Result<Option<&'a Rule>, FilterError> {
+    let rules: Vec<&Rule> = want.all_rules().collect();
+    if rules.is_empty() || holds(tables, want, &rules)? {
+        return Ok(None);
+    }
+    let seen = Seen::observe(tables, want.family, want.table, rules.iter().map(|rule| &rule.chain))?;
+    for rule in rules {
+        // A user's own words may read differently in a listing, so only the condition can tell.
+        if seen.copies(rule) == 0 && !holds(tables, want, &[rule])? {
+            return Ok(Some(rule));
+        }
+    }
+    Ok(None)
+}
+
+fn holds(tables: &mut dyn Tables, want: &Ensure, rules: &[&Rule]) -> Result<bool, FilterError> {
+    let ops = rules.iter().map(|&rule| Op::Require(rule.clone())).collect();
+    match tables.commit(&Batch { family: want.family, table: want.table, ops }) {
+        Ok(()) => Ok(true),
+        Err(CommitError::Refused(_)) => Ok(false),
+        Err(CommitError::Failed(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! The pure half of the CNI plugins: what a request, a configuration, a result and a rule are, and what
+//! a plugin decides. Nothing here reads a file, starts a process or talks to the kernel; all of that
+//! stands behind [`host::Host`], which `cni-linux` implements.
+#![forbid(unsafe_code)]
+
+pub mod cidr;
+pub mod error;
+pub mod family;
+pub mod firewall;
+pub mod host;
+pub mod journal;
+pub mod json;
+pub mod link;
+pub mod names;
+pub mod plan;
+pub mod request;
+pub mod result;
+pub mod run;
+pub mod version;

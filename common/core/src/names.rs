@@ -1,0 +1,344 @@
+//! Names with rules: of containers, networks, interfaces, chains, and the comments that carry them.
+//!
+//! Every name that we give to something in the kernel follows from an [`Attachment`], by the formulas of
+//! the reference plugins, so that they find ours and we find theirs.
+
+use std::fmt;
+
+use sha2::{Digest, Sha512};
+
+use crate::error::{Code, Failure};
+
+/// A name that breaks its rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// SPEC "Parameters": a container id starts with a letter or digit, and goes on with these or `_.-`.
+    #[error("invalid characters in containerID")]
+    ContainerId {
+        /// The id as given.
+        id: String,
+    },
+    /// The configuration has no `name`.
+    #[error("missing network name")]
+    NoNetwork,
+    /// SPEC "Configuration format": a network name has the characters of a container id.
+    #[error("invalid characters found in network name")]
+    Network {
+        /// The name as given.
+        name: String,
+    },
+    /// `IFNAMSIZ` of `linux/if.h` leaves 15 bytes.
+    #[error("interface name is too long")]
+    IfNameTooLong {
+        /// The name as given.
+        name: String,
+    },
+    /// Nothing is named.
+    #[error("interface name is empty")]
+    IfNameEmpty,
+    /// `dev_valid_name` of `net/core/dev.c` refuses the two directory names.
+    #[error("interface name is . or ..")]
+    IfNameDots,
+    /// `dev_valid_name` refuses these characters.
+    #[error("interface name contains / or : or whitespace characters")]
+    IfNameCharacter {
+        /// The name as given.
+        name: String,
+    },
+    /// A chain of iptables has 1 to 28 printable characters.
+    #[error("invalid chain name {name:?}")]
+    Chain {
+        /// The name as given.
+        name: String,
+    },
+}
+
+impl Failure for NameError {
+    fn code(&self) -> Code {
+        match self {
+            Self::ContainerId { .. }
+            | Self::IfNameTooLong { .. }
+            | Self::IfNameEmpty
+            | Self::IfNameDots
+            | Self::IfNameCharacter { .. } => Code::InvalidEnvironment,
+            Self::NoNetwork | Self::Network { .. } | Self::Chain { .. } => Code::InvalidConfig,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::ContainerId { id } => id.clone(),
+            Self::Network { name } => name.clone(),
+            Self::IfNameTooLong { .. } => "interface name should be less than 16 characters".to_owned(),
+            Self::Chain { .. } => {
+                "an iptables chain has 1 to 28 characters, no blank, and does not start with - or !".to_owned()
+            }
+            Self::NoNetwork | Self::IfNameEmpty | Self::IfNameDots | Self::IfNameCharacter { .. } => String::new(),
+        }
+    }
+}
+
+macro_rules! text_newtype {
+    ($name:ident) => {
+        impl $name {
+            /// The text of the name.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+/// The identity of a container, unique for its runtime.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContainerId(String);
+text_newtype!(ContainerId);
+
+impl ContainerId {
+    /// Accepts an id that follows the SPEC.
+    ///
+    /// # Errors
+    /// [`NameError::ContainerId`] for any other character, or none.
+    pub fn parse(id: &str) -> Result<Self, NameError> {
+        if is_spec_name(id) { Ok(Self(id.to_owned())) } else { Err(NameError::ContainerId { id: id.to_owned() }) }
+    }
+}
+
+/// The name of a network, unique on its host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetworkName(String);
+text_newtype!(NetworkName);
+
+impl NetworkName {
+    /// Accepts a name that follows the SPEC.
+    ///
+    /// # Errors
+    /// [`NameError::NoNetwork`] for none, [`NameError::Network`] for other characters.
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        match name {
+            "" => Err(NameError::NoNetwork),
+            name if is_spec_name(name) => Ok(Self(name.to_owned())),
+            name => Err(NameError::Network { name: name.to_owned() }),
+        }
+    }
+}
+
+fn is_spec_name(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+}
+
+/// The name of a network interface, as the kernel accepts it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IfName(String);
+text_newtype!(IfName);
+
+impl IfName {
+    /// Accepts a name of at most 15 bytes that can stand in a path below `/proc/sys/net`.
+    ///
+    /// # Errors
+    /// One [`NameError`] for each rule, in the order of the reference.
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        match name {
+            "" => Err(NameError::IfNameEmpty),
+            long if long.len() > 15 => Err(NameError::IfNameTooLong { name: long.to_owned() }),
+            "." | ".." => Err(NameError::IfNameDots),
+            odd if odd.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0') => {
+                Err(NameError::IfNameCharacter { name: odd.to_owned() })
+            }
+            good => Ok(Self(good.to_owned())),
+        }
+    }
+
+    /// A name for the host end of a veth: `veth` and eight hexadecimal digits.
+    pub fn host_veth(random: u32) -> Self {
+        Self(format!("veth{random:08x}"))
+    }
+
+    /// The loopback interface.
+    pub fn lo() -> Self {
+        Self("lo".to_owned())
+    }
+}
+
+/// The name of an iptables chain.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainName(String);
+text_newtype!(ChainName);
+
+/// The longest chain name: `XT_EXTENSION_MAXNAMELEN` of `linux/netfilter/x_tables.h`, less one.
+const CHAIN_LEN: usize = 28;
+
+impl ChainName {
+    /// Accepts a chain name of the user.
+    ///
+    /// # Errors
+    /// [`NameError::Chain`] for a name that iptables would refuse or misread.
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        let fits = (1..=CHAIN_LEN).contains(&name.len());
+        let clean = name.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'));
+        if fits && clean && !name.starts_with(['-', '!', ':', '*', '#', '[']) {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(NameError::Chain { name: name.to_owned() })
+        }
+    }
+
+    /// A chain whose name is part of the program.
+    pub fn fixed(name: &'static str) -> Self {
+        debug_assert!(name.len() <= CHAIN_LEN);
+        Self(name.to_owned())
+    }
+}
+
+/// The text of an iptables comment: at most 255 bytes, which is what the kernel keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Comment(String);
+text_newtype!(Comment);
+
+/// What `xt_comment` keeps of a comment, its end mark excluded: `linux/netfilter/xt_comment.h`.
+const COMMENT_LEN: usize = 255;
+
+impl Comment {
+    /// Takes a text, cut to what the kernel keeps; a cut text ends in `..`, as the reference's does.
+    pub fn new(text: &str) -> Self {
+        if text.len() <= COMMENT_LEN {
+            return Self(text.to_owned());
+        }
+        let mut cut = COMMENT_LEN - 2;
+        while !text.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        Self(format!("{}..", &text[..cut]))
+    }
+}
+
+/// One container in one network by one interface: what everything we make belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attachment {
+    /// The network.
+    pub network: NetworkName,
+    /// The container.
+    pub container: ContainerId,
+    /// The interface inside the container.
+    pub ifname: IfName,
+}
+
+impl Attachment {
+    /// The chain that holds the masquerade rules: `CNI-` and 24 digits of the hash.
+    pub fn masquerade_chain(&self) -> ChainName {
+        self.hashed_chain("CNI-")
+    }
+
+    /// The chain that holds the port mappings: `CNI-DN-` and 21 digits of the hash.
+    pub fn dnat_chain(&self) -> ChainName {
+        self.hashed_chain("CNI-DN-")
+    }
+
+    /// The chain in which old releases of portmap kept their source translation.
+    pub fn snat_chain(&self) -> ChainName {
+        self.hashed_chain("CNI-SN-")
+    }
+
+    /// The comment of masquerade rules.
+    pub fn comment(&self) -> Comment {
+        Comment::new(&self.quoted(""))
+    }
+
+    /// The comment of port mapping rules.
+    pub fn dnat_comment(&self) -> Comment {
+        Comment::new(&self.quoted("dnat "))
+    }
+
+    fn quoted(&self, prefix: &str) -> String {
+        format!("{prefix}name: \"{}\" id: \"{}\"", self.network, self.container)
+    }
+
+    /// The interface is no part of the name, so two interfaces in one network share their chains.
+    fn hashed_chain(&self, prefix: &str) -> ChainName {
+        let digest = hash_hex(&format!("{}{}", self.network, self.container));
+        ChainName(format!("{prefix}{}", &digest[..CHAIN_LEN - prefix.len()]))
+    }
+}
+
+/// The SHA-512 of a text in lower-case hexadecimal digits.
+pub fn hash_hex(text: &str) -> String {
+    Sha512::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attachment(network: &str, container: &str) -> Attachment {
+        Attachment {
+            network: NetworkName::parse(network).expect("network"),
+            container: ContainerId::parse(container).expect("container"),
+            ifname: IfName::parse("eth0").expect("interface"),
+        }
+    }
+
+    #[test]
+    fn chain_names_are_the_references() {
+        for (network, container, dnat, masquerade) in [
+            ("n1", "ctr1", "CNI-DN-c189d8b6a7b4d184c9f70", "CNI-c189d8b6a7b4d184c9f70d4a"),
+            ("net1", "id1", "CNI-DN-a19237f207ed3fa9670f3", "CNI-a19237f207ed3fa9670f34ba"),
+            (
+                "nomad",
+                "8c0b7f1e-93a2-4a6b-8f8e-2f4b0c8d9e10",
+                "CNI-DN-f795935c5b000b7816d4c",
+                "CNI-f795935c5b000b7816d4ca95",
+            ),
+        ] {
+            let at = attachment(network, container);
+            assert_eq!(at.dnat_chain().as_str(), dnat);
+            assert_eq!(at.masquerade_chain().as_str(), masquerade);
+        }
+    }
+
+    #[test]
+    fn container_ids_follow_the_spec() {
+        for good in ["a", "ABCdef", "0-1_2.3", &"x".repeat(400)] {
+            assert!(ContainerId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "_a", "a b", "a\n", "ü", "a/b"] {
+            assert_eq!(ContainerId::parse(bad), Err(NameError::ContainerId { id: bad.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn interface_names_follow_the_kernel() {
+        let long = "abcdefghijklmnop";
+        assert_eq!(IfName::parse(long), Err(NameError::IfNameTooLong { name: long.to_owned() }));
+        assert_eq!(IfName::parse(".."), Err(NameError::IfNameDots));
+        for odd in ["a/b", "a:b", "a b", "a\tb", "a\u{a0}b"] {
+            assert_eq!(IfName::parse(odd), Err(NameError::IfNameCharacter { name: odd.to_owned() }));
+        }
+        for good in ["eth0", "-x", "a%d", "abcdefghijklmno", "eth0.100"] {
+            assert!(IfName::parse(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_long_comment_is_cut_where_the_kernel_cuts_the_references() {
+        let at = attachment("n1", &"x".repeat(300));
+        let text = at.dnat_comment().to_string();
+        assert_eq!(text.len(), 255);
+        assert!(text.starts_with("dnat name: \"n1\" id: \"xxx") && text.ends_with("x.."));
+    }
+
+    #[test]
+    fn a_users_chain_name_must_be_one_that_iptables_takes() {
+        assert!(ChainName::parse("NOMAD-ADMIN").is_ok());
+        for bad in ["", "A B", "-A", "!A", &"C".repeat(29), "a\"b"] {
+            assert_eq!(ChainName::parse(bad), Err(NameError::Chain { name: bad.to_owned() }));
+        }
+    }
+}

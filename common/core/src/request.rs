@@ -1,0 +1,340 @@
+//! One call of the runtime: environment and standard input, checked in the order of the reference.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::error::{Code, Failure};
+use crate::json::{Json, JsonError};
+use crate::names::{Attachment, ContainerId, IfName, NetworkName};
+use crate::result::{CniResult, ResultError};
+use crate::version::Version;
+
+/// What the runtime asks for: `CNI_COMMAND`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Add a container to a network.
+    Add,
+    /// Remove a container from a network.
+    Del,
+    /// Check that a container's networking is as it was made.
+    Check,
+    /// Remove what belongs to no valid attachment.
+    Gc,
+    /// Say whether the plugin is ready for ADD.
+    Status,
+}
+
+impl Command {
+    /// The command as it is written in the environment.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "ADD",
+            Self::Del => "DEL",
+            Self::Check => "CHECK",
+            Self::Gc => "GC",
+            Self::Status => "STATUS",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Add, Self::Del, Self::Check, Self::Gc, Self::Status].into_iter().find(|command| command.as_str() == text)
+    }
+
+    /// Which variables the command needs, in the order in which missing ones are listed.
+    const fn required(self) -> &'static [&'static str] {
+        match self {
+            Self::Add | Self::Check => &["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"],
+            Self::Del => &["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"],
+            Self::Gc | Self::Status => &["CNI_PATH"],
+        }
+    }
+}
+
+/// The environment of the process. An empty value counts as none.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Takes the variables of the process.
+    pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(variables.into_iter().collect())
+    }
+
+    /// The value of a variable, if it has one.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// A call that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// Variables are missing.
+    #[error("required env variables [{}] missing", names.join(","))]
+    Missing {
+        /// Their names.
+        names: Vec<&'static str>,
+    },
+    /// `CNI_COMMAND` is no command.
+    #[error("unknown CNI_COMMAND: {command}")]
+    UnknownCommand {
+        /// The value as given.
+        command: String,
+    },
+    /// The configuration is no JSON object with a `name`.
+    #[error("error unmarshall network config: {problem}")]
+    Config {
+        /// What is wrong.
+        problem: JsonError,
+    },
+    /// The configuration's version is no text.
+    #[error("decoding version from network config: {problem}")]
+    Version {
+        /// What is wrong.
+        problem: JsonError,
+    },
+}
+
+impl Failure for RequestError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Missing { .. } | Self::UnknownCommand { .. } => Code::InvalidEnvironment,
+            Self::Config { .. } | Self::Version { .. } => Code::Decoding,
+        }
+    }
+}
+
+/// The part of the environment that the reference reads before standard input.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The command, or the text that is none.
+    command: Result<Command, String>,
+    attachment: Option<(ContainerId, IfName)>,
+    environment: Environment,
+}
+
+impl Call {
+    /// Reads the environment of a call whose `CNI_COMMAND` is `command`.
+    ///
+    /// # Errors
+    /// A name that breaks its rules is reported at once; missing variables are reported together. An
+    /// unknown command needs no variables: it is reported after the configuration.
+    pub fn parse(command: &str, environment: Environment) -> Result<Self, crate::error::Error> {
+        let Some(command) = Command::parse(command) else {
+            return Ok(Self { command: Err(command.to_owned()), attachment: None, environment });
+        };
+        let required = command.required();
+        let value = |name: &'static str| environment.get(name).filter(|_| required.contains(&name));
+        let container = value("CNI_CONTAINERID").map(ContainerId::parse).transpose()?;
+        let ifname = value("CNI_IFNAME").map(IfName::parse).transpose()?;
+        let names: Vec<_> = required.iter().copied().filter(|name| environment.get(name).is_none()).collect();
+        if !names.is_empty() {
+            return Err(RequestError::Missing { names }.into());
+        }
+        Ok(Self { command: Ok(command), attachment: container.zip(ifname), environment })
+    }
+
+    /// Joins the configuration from standard input, and passes the gate of its version.
+    ///
+    /// # Errors
+    /// In this order: JSON, the network name, the command, the version.
+    pub fn with_config(self, stdin: Vec<u8>, supported: &'static [Version]) -> Result<Request, crate::error::Error> {
+        let config = Json::parse(&stdin).map_err(|problem| RequestError::Config { problem })?;
+        let Name { name } = config.decode().map_err(|problem| RequestError::Config { problem })?;
+        let network = NetworkName::parse(&name)?;
+        let command = self.command.map_err(|command| RequestError::UnknownCommand { command })?;
+        let VersionKey { cni_version } = config.decode().map_err(|problem| RequestError::Version { problem })?;
+        let version = gate(command, &cni_version, supported)?;
+        Ok(Request { command, network, ids: self.attachment, version, config, stdin, environment: self.environment })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Name {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct VersionKey {
+    #[serde(rename = "cniVersion")]
+    cni_version: String,
+}
+
+fn gate(command: Command, text: &str, supported: &'static [Version]) -> Result<Version, crate::version::VersionError> {
+    let text = if text.is_empty() { "0.1.0" } else { text };
+    match command {
+        Command::Add | Command::Del => Version::require(text, supported),
+        Command::Check => Version::require_since(text, Version::V0_4_0, command.as_str(), supported),
+        Command::Gc | Command::Status => Version::require_since(text, Version::V1_1_0, command.as_str(), supported),
+    }
+}
+
+/// A call that is understood: what to do, to which attachment, under which configuration.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What to do.
+    pub command: Command,
+    /// The network.
+    pub network: NetworkName,
+    /// The version of the configuration, in which the result is printed.
+    pub version: Version,
+    ids: Option<(ContainerId, IfName)>,
+    config: Json,
+    stdin: Vec<u8>,
+    environment: Environment,
+}
+
+/// A configuration whose keys hold values that the plugin cannot use.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to load netconf")]
+pub struct LoadError(#[source] JsonError);
+
+impl Failure for LoadError {
+    fn code(&self) -> Code {
+        Code::Decoding
+    }
+}
+
+impl Request {
+    /// The attachment that ADD, DEL and CHECK are about.
+    ///
+    /// # Errors
+    /// For GC and STATUS, which are about none.
+    pub fn attachment(&self) -> Result<Attachment, RequestError> {
+        let (container, ifname) =
+            self.ids.clone().ok_or(RequestError::Missing { names: vec!["CNI_CONTAINERID", "CNI_IFNAME"] })?;
+        Ok(Attachment { network: self.network.clone(), container, ifname })
+    }
+
+    /// `CNI_NETNS` as given, if it is.
+    pub fn netns(&self) -> Option<&str> {
+        self.environment.get("CNI_NETNS")
+    }
+
+    /// Whether `CNI_NETNS` may be the namespace of the plugin: `CNI_NETNS_OVERRIDE` is `1` or `true`.
+    pub fn netns_override(&self) -> bool {
+        self.environment
+            .get("CNI_NETNS_OVERRIDE")
+            .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    }
+
+    /// `CNI_PATH` as given.
+    pub fn path(&self) -> &str {
+        self.environment.get("CNI_PATH").unwrap_or_default()
+    }
+
+    /// `CNI_ARGS`, split.
+    ///
+    /// # Errors
+    /// As [`CniArgs::parse`].
+    pub fn args(&self) -> Result<CniArgs, ArgsError> {
+        CniArgs::parse(self.environment.get("CNI_ARGS").unwrap_or_default())
+    }
+
+    /// The configuration as it was read, for a delegated plugin.
+    pub fn stdin(&self) -> &[u8] {
+        &self.stdin
+    }
+
+    /// The configuration as a document.
+    pub fn config(&self) -> &Json {
+        &self.config
+    }
+
+    /// Decodes the plugin's own keys.
+    ///
+    /// # Errors
+    /// [`LoadError`], whose details name the key.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, LoadError> {
+        self.config.decode().map_err(LoadError)
+    }
+
+    /// The result of the plugins before this one (for CHECK and DEL: of the whole list), if it is given.
+    ///
+    /// # Errors
+    /// As [`CniResult::parse_prev`].
+    pub fn prev_result(&self) -> Result<Option<CniResult>, ResultError> {
+        self.config.get("prevResult").map(|json| CniResult::parse_prev(json, self.version)).transpose()
+    }
+}
+
+/// `CNI_ARGS` that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgsError {
+    /// A piece between semicolons is no `key=value`.
+    #[error("ARGS: invalid pair {pair:?}")]
+    Pair {
+        /// The piece.
+        pair: String,
+    },
+    /// `IgnoreUnknown` is neither true nor false.
+    #[error("ARGS: error parsing value of pair {:?}: boolean unmarshal error: invalid input {value}", format!("IgnoreUnknown={value}"))]
+    IgnoreUnknown {
+        /// The value.
+        value: String,
+    },
+    /// Keys that no plugin knows, without `IgnoreUnknown`.
+    #[error("ARGS: unknown args [{}]", pairs.iter().map(|pair| format!("{pair:?}")).collect::<Vec<_>>().join(" "))]
+    Unknown {
+        /// The pairs.
+        pairs: Vec<String>,
+    },
+}
+
+impl Failure for ArgsError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Pair { .. } | Self::IgnoreUnknown { .. } | Self::Unknown { .. } => Code::InvalidEnvironment,
+        }
+    }
+}
+
+/// The arguments of `CNI_ARGS` that the conventions define. One string serves the plugin and its IPAM
+/// delegate, so each accepts what is meant for the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CniArgs {
+    /// `IP`: the address to assign.
+    pub ip: Option<String>,
+    /// `MAC`: the link-layer address to set.
+    pub mac: Option<String>,
+}
+
+impl CniArgs {
+    /// Splits `K=V;K=V`. Under `IgnoreUnknown` a value may hold further `=` signs; Nomad sends such values.
+    ///
+    /// # Errors
+    /// A piece without `=`, or, unless ignored, with a second one, and unknown keys.
+    pub fn parse(text: &str) -> Result<Self, ArgsError> {
+        let pairs: Vec<&str> = if text.is_empty() { Vec::new() } else { text.split(';').collect() };
+        let ignore = pairs.iter().filter_map(|pair| pair.strip_prefix("IgnoreUnknown=")).next_back();
+        let ignore = ignore.map_or(Ok(false), parse_bool)?;
+        let mut args = Self::default();
+        let mut unknown = Vec::new();
+        for pair in pairs {
+            let Some((key, value)) = pair.split_once('=').filter(|(_, value)| ignore || !value.contains('=')) else {
+                return Err(ArgsError::Pair { pair: pair.to_owned() });
+            };
+            match key {
+                "IgnoreUnknown" => {}
+                "IP" => args.ip = Some(value.to_owned()).filter(|value| !value.is_empty()),
+                "MAC" => args.mac = Some(value.to_owned()).filter(|value| !value.is_empty()),
+                _ => unknown.push(pair.to_owned()),
+            }
+        }
+        if unknown.is_empty() || ignore { Ok(args) } else { Err(ArgsError::Unknown { pairs: unknown }) }
+    }
+}
+
+fn parse_bool(value: &str) -> Result<bool, ArgsError> {
+    match value.to_ascii_lowercase().as_str() {
+        "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err(ArgsError::IgnoreUnknown { value: value.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! The result of ADD: one structure inside, every shape of the SPEC outside.
+//!
+//! Plugins work with [`CniResult`], which holds what version 1.1.0 can say. [`CniResult::parse`] reads a
+//! `prevResult` or the answer of a delegated plugin of any version, [`CniResult::render`] prints the shape
+//! of the version that the configuration asks for, byte for byte as the reference does.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::cidr::{Cidr, parse_ip};
+use crate::error::{Code, Failure};
+use crate::family::Family;
+use crate::json::{Json, JsonError};
+use crate::version::Version;
+
+mod render;
+
+pub use render::to_text;
+
+/// A result that cannot be read or written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResultError {
+    /// The object is of a version that the configuration's version does not go with.
+    #[error("could not parse prevResult: result type supports [{}] but unmarshalled CNIVersion is {found:?}", supported.join(" "))]
+    Version {
+        /// The versions that the configuration goes with.
+        supported: &'static [&'static str],
+        /// The version of the object.
+        found: String,
+    },
+    /// The object is of no known version.
+    #[error("unsupported CNI result version {found:?}")]
+    Unknown {
+        /// The version of the object.
+        found: String,
+    },
+    /// The object does not have the shape of its version.
+    #[error("could not parse prevResult")]
+    Shape(#[source] JsonError),
+    /// Versions up to 0.2.0 cannot say "no address".
+    #[error("cannot convert: no valid IP addresses")]
+    NoAddress,
+}
+
+impl Failure for ResultError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Version { .. } | Self::Unknown { .. } | Self::Shape(_) => Code::Decoding,
+            Self::NoAddress => Code::UnsupportedField,
+        }
+    }
+}
+
+/// What an ADD achieved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CniResult {
+    /// Every interface made or used, on the host and in the container.
+    pub interfaces: Vec<Interface>,
+    /// Every address assigned.
+    pub ips: Vec<IpConfig>,
+    /// Routes installed in the container.
+    pub routes: Vec<Route>,
+    /// Name resolution for the container.
+    pub dns: Dns,
+}
+
+/// An interface of a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Interface {
+    /// Name.
+    pub name: String,
+    /// Link-layer address, empty for none.
+    pub mac: String,
+    /// MTU in bytes, 0 for not told.
+    pub mtu: i64,
+    /// Path of the network namespace, empty on the host.
+    pub sandbox: String,
+    /// Path of a socket file.
+    pub socket_path: String,
+    /// Address on the PCI bus.
+    #[serde(rename = "pciID")]
+    pub pci_id: String,
+}
+
+/// An address of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpConfig {
+    /// Index into the result's interfaces.
+    pub interface: Option<i64>,
+    /// Address and prefix length.
+    pub address: Cidr,
+    /// Default gateway for the address.
+    pub gateway: Option<IpAddr>,
+}
+
+/// A route of a result or a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Destination, as given: host bits are kept.
+    pub dst: Cidr,
+    /// Next hop.
+    pub gw: Option<IpAddr>,
+    /// MTU along the path, 0 for not set.
+    pub mtu: i64,
+    /// TCP maximum segment size to announce, 0 for not set.
+    pub advmss: i64,
+    /// Metric, 0 for not set.
+    pub priority: i64,
+    /// Routing table.
+    pub table: Option<i64>,
+    /// Scope.
+    pub scope: Option<i64>,
+}
+
+/// Name resolution.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Dns {
+    /// Name servers in order of preference.
+    pub nameservers: Option<Vec<String>>,
+    /// Local domain.
+    pub domain: String,
+    /// Search list.
+    pub search: Option<Vec<String>>,
+    /// Options of the resolver.
+    pub options: Option<Vec<String>>,
+}
+
+impl Dns {
+    /// Whether nothing is said; an empty list says something.
+    pub fn is_absent(&self) -> bool {
+        self.nameservers.is_none() && self.search.is_none() && self.options.is_none() && self.domain.is_empty()
+    }
+}
+
+/// The three shapes that results have had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// 0.1.0 and 0.2.0: `ip4` and `ip6`.
+    Ancient,
+    /// 0.3.0 to 0.4.0: lists, with `ips[].version`.
+    Legacy,
+    /// 1.0.0 and later.
+    Modern,
+}
+
+impl Shape {
+    fn of(version: Version) -> Self {
+        match version {
+            Version::V0_1_0 | Version::V0_2_0 => Self::Ancient,
+            Version::V0_3_0 | Version::V0_3_1 | Version::V0_4_0 => Self::Legacy,
+            Version::V1_0_0 | Version::V1_1_0 => Self::Modern,
+        }
+    }
+
+    /// The texts that a `prevResult` of this shape may have as `cniVersion`.
+    fn texts(self) -> &'static [&'static str] {
+        match self {
+            Self::Ancient => &["", "0.1.0", "0.2.0"],
+            Self::Legacy => &["0.3.0", "0.3.1", "0.4.0"],
+            Self::Modern => &["1.0.0", "1.1.0"],
+        }
+    }
+}
+
+impl CniResult {
+    /// Reads the `prevResult` of a configuration of version `config`.
+    ///
+    /// # Errors
+    /// [`ResultError::Version`] when its own version has another shape, [`ResultError::Shape`] when its
+    /// content does not fit.
+    pub fn parse_prev(json: &Json, config: Version) -> Result<Self, ResultError> {
+        let shape = Shape::of(config);
+        match version_text(json)? {
+            Some(found) if !shape.texts().contains(&found) => {
+                Err(ResultError::Version { supported: shape.texts(), found: found.to_owned() })
+            }
+            Some(_) | None => Self::parse_shape(json, shape),
+        }
+    }
+
+    /// Reads the answer of a delegated plugin, which may be of any version; without one it is `assumed`.
+    ///
+    /// # Errors
+    /// [`ResultError::Unknown`] for an unknown version, [`ResultError::Shape`] when the content does not fit.
+    pub fn parse_any(json: &Json, assumed: Version) -> Result<Self, ResultError> {
+        let version = match version_text(json)? {
+            None | Some("") => assumed,
+            Some(text) => Version::parse(text).ok_or_else(|| ResultError::Unknown { found: text.to_owned() })?,
+        };
+        Self::parse_shape(json, Shape::of(version))
+    }
+
+    fn parse_shape(json: &Json, shape: Shape) -> Result<Self, ResultError> {
+        match shape {
+            Shape::Ancient => json.decode().map(Ancient::into_result),
+            Shape::Legacy | Shape::Modern => json.decode().map(Listed::into_result),
+        }
+        .map_err(ResultError::Shape)
+    }
+
+    /// The addresses that belong to the interface `ifname` inside a sandbox: those whose `interface`
+    /// names it, and those that name none.
+    pub fn ips_of<'a>(&'a self, ifname: &'a str) -> impl Iterator<Item = &'a IpConfig> {
+        self.ips.iter().filter(move |ip| {
+            let interface = ip.interface.and_then(|index| usize::try_from(index).ok());
+            interface
+                .and_then(|index| self.interfaces.get(index))
+                .is_none_or(|interface| interface.name == ifname && !interface.sandbox.is_empty())
+        })
+    }
+}
+
+fn version_text(json: &Json) -> Result<Option<&str>, ResultError> {
+    match json.get("cniVersion") {
+        None => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text)),
+        Some(other) => other.decode::<&str>().map(Some).map_err(ResultError::Shape),
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Listed {
+    interfaces: Vec<Interface>,
+    ips: Vec<IpConfig>,
+    routes: Vec<Route>,
+    dns: Dns,
+}
+
+impl Listed {
+    fn into_result(self) -> CniResult {
+        let Self { interfaces, ips, routes, dns } = self;
+        CniResult { interfaces, ips, routes, dns }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Ancient {
+    ip4: Option<AncientIp>,
+    ip6: Option<AncientIp>,
+    dns: Dns,
+}
+
+#[derive(Deserialize)]
+struct AncientIp {
+    ip: Cidr,
+    #[serde(default, deserialize_with = "optional_ip")]
+    gateway: Option<IpAddr>,
+    #[serde(default)]
+    routes: Vec<Route>,
+}
+
+impl Ancient {
+    fn into_result(self) -> CniResult {
+        let mut result = CniResult { dns: self.dns, ..CniResult::default() };
+        for AncientIp { ip, gateway, routes } in [self.ip4, self.ip6].into_iter().flatten() {
+            result.ips.push(IpConfig { interface: None, address: ip, gateway });
+            result.routes.extend(routes);
+        }
+        result
+    }
+}
+
+impl<'de> Deserialize<'de> for IpConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(default)]
+            interface: Option<i64>,
+            address: Cidr,
+            #[serde(default, deserialize_with = "optional_ip")]
+            gateway: Option<IpAddr>,
+        }
+        let Fields { interface, address, gateway } = Fields::deserialize(deserializer)?;
+        Ok(Self { interface, address, gateway })
+    }
+}
+
+impl<'de> Deserialize<'de> for Route {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Fields {
+            dst: Cidr,
+            #[serde(default, deserialize_with = "optional_ip")]
+            gw: Option<IpAddr>,
+            #[serde(default)]
+            mtu: i64,
+            #[serde(default)]
+            advmss: i64,
+            #[serde(default)]
+            priority: i64,
+            #[serde(default)]
+            table: Option<i64>,
+            #[serde(default)]
+            scope: Option<i64>,
+        }
+        let Fields { dst, gw, mtu, advmss, priority, table, scope } = Fields::deserialize(deserializer)?;
+        Ok(Self { dst, gw, mtu, advmss, priority, table, scope })
+    }
+}
+
+impl Route {
+    /// A route to `dst` by way of `gw`, with nothing else set.
+    pub const fn via(dst: Cidr, gw: IpAddr) -> Self {
+        Self { dst, gw: Some(gw), mtu: 0, advmss: 0, priority: 0, table: None, scope: None }
+    }
+
+    /// The family of the destination.
+    pub const fn family(&self) -> Family {
+        self.dst.family()
+    }
+
+    /// Whether the destination is every address of its family.
+    pub fn is_default(&self) -> bool {
+        self.dst == self.family().default_route()
+    }
+}
+
+/// Decodes an address of which the empty text means none.
+///
+/// # Errors
+/// `invalid IP address: …` for any other text that is no address.
+pub fn optional_ip<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.as_str() {
+        "" => Ok(None),
+        text => parse_ip(text).map(Some).ok_or_else(|| de::Error::custom(format_args!("invalid IP address: {text}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

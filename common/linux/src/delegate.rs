@@ -1,0 +1,187 @@
+//! Running a delegated plugin: SPEC section 4, with the look-up and the messages of the reference.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cni_core::error::{Code, Failure};
+use cni_core::json::Json;
+use cni_core::request::{Command, Request};
+
+use crate::process::{self, Output, ProcessError};
+
+/// How long a delegate may take. IPAM over a network may wait for an answer; a hanging one must not hold
+/// the runtime for ever.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A delegate that could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum DelegateError {
+    /// The name holds a path: CVE-2021-20206.
+    #[error("invalid plugin name: {plugin}")]
+    Name {
+        /// The name.
+        plugin: String,
+    },
+    /// `CNI_PATH` has no directory.
+    #[error("no paths provided")]
+    NoPath,
+    /// No directory of `CNI_PATH` has it.
+    #[error("failed to find plugin {plugin:?} in path [{}]", path.replace(':', " "))]
+    Absent {
+        /// The name.
+        plugin: String,
+        /// `CNI_PATH`.
+        path: String,
+    },
+    /// It reported an error of its own, which is passed on.
+    #[error("{msg}")]
+    Reported {
+        /// Its code.
+        code: u32,
+        /// Its message.
+        msg: String,
+        /// Its details.
+        details: String,
+    },
+    /// It failed without an error object.
+    #[error("netplugin failed{problem}")]
+    Failed {
+        /// What it said instead.
+        problem: String,
+    },
+    /// It could not be started, or did not end.
+    #[error("netplugin failed with no error message: {plugin}")]
+    Process {
+        /// The name.
+        plugin: String,
+        /// Why.
+        #[source]
+        source: ProcessError,
+    },
+}
+
+impl Failure for DelegateError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Name { .. } | Self::NoPath => Code::InvalidConfig,
+            Self::Absent { .. } => Code::Program,
+            Self::Reported { code, .. } => Code::Delegated(*code),
+            Self::Failed { .. } | Self::Process { .. } => Code::Delegated(0),
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Reported { details, .. } => details.clone(),
+            Self::Process { source, .. } => source.to_string(),
+            Self::Name { .. } | Self::NoPath | Self::Absent { .. } | Self::Failed { .. } => String::new(),
+        }
+    }
+}
+
+/// Runs `plugin` with the request's own input and the environment of this process but for the command.
+///
+/// # Errors
+/// [`DelegateError`].
+pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, DelegateError> {
+    let program = find(plugin, request.path())?;
+    let environment = [("CNI_COMMAND", command.as_str())];
+    let Output { status, stdout, stderr } = process::run(&program, &[], request.stdin(), &environment, DEADLINE)
+        .map_err(|source| DelegateError::Process { plugin: plugin.to_owned(), source })?;
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    if status.success() {
+        if !stderr.is_empty() {
+            log::warn!("{plugin}: {}", stderr.trim_end());
+        }
+        return Ok(stdout);
+    }
+    Err(reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, &status.to_string())))
+}
+
+/// The first regular file of the name, whether it may be executed or not.
+fn find(plugin: &str, path: &str) -> Result<PathBuf, DelegateError> {
+    if plugin.contains('/') {
+        return Err(DelegateError::Name { plugin: plugin.to_owned() });
+    }
+    if path.is_empty() {
+        return Err(DelegateError::NoPath);
+    }
+    let candidates = path
+        .split(':')
+        .filter(|directory| !directory.is_empty())
+        .map(|directory| PathBuf::from(directory).join(plugin));
+    candidates
+        .into_iter()
+        .find(|candidate| candidate.is_file())
+        .ok_or_else(|| DelegateError::Absent { plugin: plugin.to_owned(), path: path.to_owned() })
+}
+
+fn reported(stdout: &[u8]) -> Option<DelegateError> {
+    #[derive(Default, serde::Deserialize)]
+    #[serde(default)]
+    struct Object {
+        code: u32,
+        msg: String,
+        details: String,
+    }
+    let json = Json::parse(stdout).ok()?;
+    let Object { code, msg, details } = json.decode().ok()?;
+    Some(DelegateError::Reported { code, msg, details })
+}
+
+fn unreported(stdout: &[u8], stderr: &str, status: &str) -> DelegateError {
+    let said = String::from_utf8_lossy(stdout);
+    let problem = match (said.is_empty(), stderr.is_empty()) {
+        (true, true) => format!(" with no error message: {status}"),
+        (true, false) => format!(": {stderr:?}"),
+        (false, _) => match Json::parse(stdout) {
+            Ok(_) => format!(" but error parsing its diagnostic message {said:?}: not an error object"),
+            Err(error) => format!(" but error parsing its diagnostic message {said:?}: {error}"),
+        },
+    };
+    DelegateError::Failed { problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_a_path_is_refused() {
+        for plugin in ["../bin/x", "/bin/sh", "a/b"] {
+            let error = find(plugin, "/bin").expect_err("refused");
+            assert_eq!(
+                (error.to_string(), error.code()),
+                (format!("invalid plugin name: {plugin}"), Code::InvalidConfig)
+            );
+        }
+    }
+
+    #[test]
+    fn an_absent_plugin_is_named_with_the_path() {
+        let error = find("nope", "/nowhere:/neither").expect_err("absent");
+        assert_eq!(error.to_string(), "failed to find plugin \"nope\" in path [/nowhere /neither]");
+        assert_eq!(find("nope", "").expect_err("no path").to_string(), "no paths provided");
+    }
+
+    #[test]
+    fn an_error_object_is_passed_on() {
+        let error = reported(br#"{"code":123,"msg":"m","details":"d"}"#).expect("an object");
+        assert_eq!((error.code().number(), error.to_string(), error.details()), (123, "m".to_owned(), "d".to_owned()));
+    }
+
+    #[test]
+    fn a_failure_without_an_error_object_says_what_was_said() {
+        for (stdout, stderr, want) in [
+            ("", "", "netplugin failed with no error message: exit status: 3"),
+            ("", "oops\n", r#"netplugin failed: "oops\n""#),
+            (
+                "x",
+                "",
+                r#"netplugin failed but error parsing its diagnostic message "x": invalid character 'x' looking for beginning of value"#,
+            ),
+        ] {
+            assert_eq!(unreported(stdout.as_bytes(), stderr, "exit status: 3").to_string(), want);
+        }
+    }
+}

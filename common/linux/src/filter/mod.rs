@@ -1,0 +1,11 @@
+//! The machine's packet filter, behind [`cni_core::firewall::Tables`].
+//!
+//! [`RestoreTables`] works through the programs of iptables, whichever flavour the host has. It decides
+//! nothing: what to write and what to do when it does not fit is the business of `cni_core::firewall`.
+
+mod holder;
+mod lock;
+mod program;
+mod restore;
+
+pub use restore::RestoreTables;

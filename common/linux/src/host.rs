@@ -1,0 +1,225 @@
+//! The machine behind [`cni_core::host::Host`]: one netlink socket for each of the two namespaces.
+//!
+//! The container's socket is opened on [`Host::enter`] and keeps belonging to the container's namespace,
+//! so the thread itself goes inside just for kernel parameters. How each step is carried out stands in
+//! [`crate::apply`].
+
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
+use cni_core::firewall::Tables;
+use cni_core::host::{Host, NetnsError};
+use cni_core::link::{Address, KernelRoute, Link};
+use cni_core::names::{Attachment, IfName};
+use cni_core::plan::{Ns, Step, Sysctl};
+use cni_core::request::{Command, Request};
+
+use crate::claims::Claims;
+use crate::filter::RestoreTables;
+use crate::netlink::{NetlinkError, Socket, netns_cookie};
+use crate::netns::Netns;
+use crate::{apply, delegate, sysctl};
+
+/// A request that the machine cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The plugin's own namespace does not show.
+    #[error("get plugin's netns failed")]
+    OwnNetns(#[source] io::Error),
+    /// A step names the container before its namespace was entered.
+    #[error("the container's network namespace is not open")]
+    NotEntered,
+    /// A link that a step needs is not there.
+    #[error("there is no link {name:?} in the {ns} namespace")]
+    NoLink {
+        /// Where.
+        ns: Ns,
+        /// Its name.
+        name: String,
+    },
+    /// A kernel parameter could not be read or written.
+    #[error("failed to {verb} {path}")]
+    Sysctl {
+        /// `read` or `write`.
+        verb: &'static str,
+        /// Its file.
+        path: String,
+        /// The system's word.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel gave no random bytes.
+    #[error("failed to read random bytes")]
+    Random(#[source] io::Error),
+}
+
+impl Failure for HostError {
+    fn code(&self) -> Code {
+        match self {
+            Self::OwnNetns(_) => Code::InvalidNetns,
+            Self::NotEntered => Code::Internal,
+            Self::NoLink { .. } | Self::Sysctl { .. } => Code::Kernel,
+            Self::Random(_) => Code::Io,
+        }
+    }
+}
+
+/// The container's side: its namespace, and a socket in it.
+struct Container {
+    netns: Netns,
+    socket: Socket,
+    identity: Option<String>,
+}
+
+/// This machine, for one request.
+pub struct LinuxHost {
+    request: Request,
+    netns: Netns,
+    socket: Socket,
+    container: Option<Container>,
+    tables: RestoreTables,
+    claims: Claims,
+}
+
+impl LinuxHost {
+    /// Opens the host's side.
+    ///
+    /// # Errors
+    /// When the kernel gives no netlink socket, or `/proc` is not there.
+    pub fn new(request: &Request) -> Result<Self, Error> {
+        Ok(Self {
+            request: request.clone(),
+            netns: Netns::own().map_err(HostError::OwnNetns)?,
+            socket: Socket::open()?,
+            container: None,
+            tables: RestoreTables::new(),
+            claims: Claims::new(identity()),
+        })
+    }
+
+    /// The socket of a namespace.
+    pub(crate) fn socket(&mut self, ns: Ns) -> Result<&mut Socket, HostError> {
+        match ns {
+            Ns::Host => Ok(&mut self.socket),
+            Ns::Container => {
+                self.container.as_mut().map(|container| &mut container.socket).ok_or(HostError::NotEntered)
+            }
+        }
+    }
+
+    /// The container's socket and the host's namespace at once.
+    pub(crate) fn container_socket_and_host(&mut self) -> Result<(&mut Socket, &Netns), HostError> {
+        let container = self.container.as_mut().ok_or(HostError::NotEntered)?;
+        Ok((&mut container.socket, &self.netns))
+    }
+
+    /// Does something in a namespace that follows the calling thread.
+    pub(crate) fn within<T>(&self, ns: Ns, work: impl FnOnce() -> io::Result<T>) -> Result<io::Result<T>, HostError> {
+        match ns {
+            Ns::Host => Ok(work()),
+            Ns::Container => {
+                let container = self.container.as_ref().ok_or(HostError::NotEntered)?;
+                Ok(container.netns.inside(work).and_then(|done| done))
+            }
+        }
+    }
+
+    /// The records of whose an address is.
+    pub(crate) const fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// The packet filter.
+    pub(crate) const fn tables_mut(&mut self) -> &mut RestoreTables {
+        &mut self.tables
+    }
+}
+
+/// The boot and the namespace that the calling thread is in: the kernel never gives a cookie twice in a boot.
+fn identity() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    netns_cookie().map(|cookie| format!("{}:{cookie}", boot.trim()))
+}
+
+impl Host for LinuxHost {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        let netns = Netns::open(path)?;
+        let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
+        let (socket, identity) = netns.inside(|| (Socket::open(), identity())).map_err(failed)?;
+        let socket =
+            socket.map_err(|error| failed(io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO))))?;
+        self.container = Some(Container { netns, socket, identity });
+        Ok(())
+    }
+
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
+        Ok(self.netns.is_at(Path::new(path)).map_err(HostError::OwnNetns)?)
+    }
+
+    fn container_identity(&mut self) -> Option<String> {
+        self.container.as_ref().and_then(|container| container.identity.clone())
+    }
+
+    fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error> {
+        Ok(self.socket(ns)?.link(name.as_str())?)
+    }
+
+    fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error> {
+        Ok(self.socket(ns)?.link_by_index(index)?)
+    }
+
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
+        Ok(self.socket(ns)?.addresses(index, family)?)
+    }
+
+    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
+        Ok(self.socket(ns)?.routes(family, table)?)
+    }
+
+    fn route_link(&mut self, address: IpAddr) -> Result<Option<Link>, Error> {
+        match self.socket.route_to(address)? {
+            Some(index) => Ok(self.socket.link_by_index(index)?),
+            None => Ok(None),
+        }
+    }
+
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+        let failed = |source| HostError::Sysctl { verb: "read", path: sysctl::path(key), source };
+        Ok(self.within(ns, || sysctl::read(key))?.map_err(failed)?)
+    }
+
+    fn tables(&mut self) -> &mut dyn Tables {
+        &mut self.tables
+    }
+
+    fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
+        Ok(self.claims.owner(address)?)
+    }
+
+    fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
+        Ok(self.claims.addresses_of(owner)?)
+    }
+
+    fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
+        apply::apply(self, step)
+    }
+
+    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
+        Ok(delegate::run(plugin, command, &self.request)?)
+    }
+
+    fn random(&mut self) -> Result<[u8; 8], Error> {
+        let mut bytes = [0; 8];
+        let mut source = std::fs::File::open("/dev/urandom").map_err(HostError::Random)?;
+        io::Read::read_exact(&mut source, &mut bytes).map_err(HostError::Random)?;
+        Ok(bytes)
+    }
+}
+
+/// Whether the kernel's answer is that the object is not there (any more).
+pub(crate) fn is_absent(error: &NetlinkError) -> bool {
+    matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT | libc::EADDRNOTAVAIL | libc::ESRCH))
+}

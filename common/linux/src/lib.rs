@@ -1,0 +1,13 @@
+//! The effects of the CNI plugins: the only crate that talks to the kernel, to files and to processes.
+//!
+//! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_core::host::Host`.
+
+mod apply;
+pub mod claims;
+pub mod delegate;
+pub mod filter;
+pub mod host;
+pub mod netlink;
+mod netns;
+pub mod process;
+mod sysctl;

@@ -1,0 +1,108 @@
+//! Reading attributes: their iteration, and the few kinds of values they hold.
+//!
+//! Nothing here fails: a value of an unexpected length reads as `None`, and a torn list of attributes
+//! ends where it is torn.
+
+use std::net::IpAddr;
+
+use netlink_packet_core::{NLA_HEADER_SIZE, NlasIterator};
+
+/// An attribute: its type without flag bits, and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute<'a> {
+    /// The type, to be compared with constants such as `libc::IFLA_MTU`.
+    pub kind: u16,
+    /// The value, without padding.
+    pub value: &'a [u8],
+}
+
+impl<'a> Attribute<'a> {
+    /// The attributes nested in this one.
+    pub fn nested(self) -> impl Iterator<Item = Attribute<'a>> {
+        attributes(self.value)
+    }
+
+    /// A value of one byte.
+    pub fn u8(self) -> Option<u8> {
+        field(self.value, 0).map(u8::from_ne_bytes)
+    }
+
+    /// A value of four bytes in the byte order of the host.
+    pub fn u32(self) -> Option<u32> {
+        field(self.value, 0).map(u32::from_ne_bytes)
+    }
+
+    /// The index of a link; zero means none.
+    pub fn link_index(self) -> Option<u32> {
+        self.u32().filter(|index| *index != 0)
+    }
+
+    /// A text up to its first zero byte.
+    pub fn text(self) -> String {
+        let text = self.value.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// An address of the family that its length tells.
+    pub fn ip(self) -> Option<IpAddr> {
+        match self.value.len() {
+            4 => field::<4>(self.value, 0).map(IpAddr::from),
+            16 => field::<16>(self.value, 0).map(IpAddr::from),
+            _ => None,
+        }
+    }
+}
+
+/// The attributes that stand in `bytes` one after the other.
+pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
+    NlasIterator::new(bytes).map_while(Result::ok).filter_map(|nla| {
+        let (kind, length) = (nla.kind(), usize::from(nla.length()));
+        let value = nla.into_inner().get(NLA_HEADER_SIZE..length)?;
+        Some(Attribute { kind, value })
+    })
+}
+
+/// The `N` bytes at an offset, if there are as many.
+pub fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..)?.first_chunk().copied()
+}
+
+/// Writes an attribute, padded, for the tests of the modules that read them.
+#[cfg(test)]
+pub fn written(kind: u16, value: &[u8]) -> Vec<u8> {
+    use netlink_packet_core::{DefaultNla, Emitable};
+    let nla = DefaultNla::new(kind, value.to_vec());
+    let mut bytes = vec![0; nla.buffer_len()];
+    nla.emit(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_read_up_to_the_tear() {
+        let bytes = [5, 0, 3, 0x80, 9, 0, 0, 0, 8, 0, 4, 0, 1, 0, 0, 0, 200, 0, 1, 0];
+        let read: Vec<_> = attributes(&bytes).collect();
+        let want = [Attribute { kind: 3, value: &[9] }, Attribute { kind: 4, value: &[1, 0, 0, 0] }];
+        assert_eq!(read, want);
+        assert_eq!(
+            (read[0].u8(), read[0].u32(), read[1].u32()),
+            (Some(9), None, Some(u32::from_ne_bytes([1, 0, 0, 0])))
+        );
+    }
+
+    #[test]
+    fn a_text_ends_at_its_first_zero() {
+        assert_eq!(Attribute { kind: 1, value: b"eth0\0\0" }.text(), "eth0");
+        assert_eq!(Attribute { kind: 1, value: b"" }.text(), "");
+    }
+
+    #[test]
+    fn the_length_of_an_address_tells_its_family() {
+        assert_eq!(Attribute { kind: 1, value: &[10, 0, 0, 1] }.ip(), Some(IpAddr::from([10, 0, 0, 1])));
+        assert_eq!(Attribute { kind: 1, value: &[0; 16] }.ip(), Some(IpAddr::from([0_u8; 16])));
+        assert_eq!(Attribute { kind: 1, value: &[10, 0, 0] }.ip(), None);
+    }
+}

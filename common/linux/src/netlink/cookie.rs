@@ -1,0 +1,28 @@
+//! The cookie of a network namespace: a number that the kernel gives out once per boot, unlike the
+//! inode of the namespace, which a later namespace may get again.
+
+use std::mem::size_of;
+use std::os::fd::AsRawFd;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+/// Reads the cookie of the calling thread's network namespace; `None` on kernels before 5.14.
+pub fn netns_cookie() -> Option<u64> {
+    let socket = netlink_sys::Socket::new(NETLINK_ROUTE)
+        .inspect_err(|error| log::debug!("no socket for a cookie: {error}"))
+        .ok()?;
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the descriptor is open; value and length are writable and outlive the call, and the
+    // length is that of the value.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0).then_some(cookie)
+}

@@ -1,0 +1,183 @@
+//! Links: looking one up, and changing what every kind of link has.
+//!
+//! A link is always asked for by its name or index. Links of a certain kind are made in `bridge` and `veth`.
+
+use cni_core::link::{Link, Mac, OperState};
+use netlink_packet_core::DefaultNla;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkMessage};
+
+use super::attribute::{Attribute, attributes, field};
+use super::error::{Cause, NetlinkError, during};
+use super::socket::Socket;
+
+/// Length of `struct ifinfomsg`.
+pub(super) const HEADER_LENGTH: usize = 16;
+/// `IFLA_BR_VLAN_FILTERING` of `linux/if_link.h`.
+const BRIDGE_VLAN_FILTERING: u16 = 7;
+
+impl Socket {
+    /// Looks a link up by name; `None` when there is none of that name.
+    ///
+    /// # Errors
+    /// When the kernel refuses, such as a name of more than 15 bytes (`ERANGE`).
+    pub fn link(&mut self, name: &str) -> Result<Option<Link>, NetlinkError> {
+        let mut question = LinkMessage::default();
+        question.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        self.ask_for_link(question).map_err(during(|| format!("look up link {name}")))
+    }
+
+    /// Looks a link up by index; `None` when there is none of that index.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, NetlinkError> {
+        self.ask_for_link(link_message(index)).map_err(during(|| format!("look up link {index}")))
+    }
+
+    fn ask_for_link(&mut self, mut question: LinkMessage) -> Result<Option<Link>, Cause> {
+        question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        match self.ask(RouteNetlinkMessage::GetLink(question), read_link) {
+            Ok(link) => Ok(Some(link)),
+            Err(cause) if cause.errno() == Some(libc::ENODEV) => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Sets a link up.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_link_up(&mut self, index: u32) -> Result<(), NetlinkError> {
+        self.set_flags(index, LinkFlags::Up, LinkFlags::Up).map_err(during(|| format!("set link {index} up")))
+    }
+
+    /// Sets a link down.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_link_down(&mut self, index: u32) -> Result<(), NetlinkError> {
+        self.set_flags(index, LinkFlags::empty(), LinkFlags::Up).map_err(during(|| format!("set link {index} down")))
+    }
+
+    /// Sets promiscuous mode on a link (`IFF_PROMISC`).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_promisc(&mut self, index: u32) -> Result<(), NetlinkError> {
+        self.set_flags(index, LinkFlags::Promisc, LinkFlags::Promisc)
+            .map_err(during(|| format!("set promiscuous mode on link {index}")))
+    }
+
+    fn set_flags(&mut self, index: u32, flags: LinkFlags, mask: LinkFlags) -> Result<(), Cause> {
+        let mut change = link_message(index);
+        change.header.flags = flags;
+        change.header.change_mask = mask;
+        self.change(RouteNetlinkMessage::SetLink(change), 0)
+    }
+
+    /// Sets the link-layer address of a link.
+    ///
+    /// # Errors
+    /// When the kernel refuses, such as a multicast address (`EADDRNOTAVAIL`).
+    pub fn set_mac(&mut self, index: u32, mac: &Mac) -> Result<(), NetlinkError> {
+        self.set_attribute(index, LinkAttribute::Address(mac.bytes().to_vec()))
+            .map_err(during(|| format!("set the MAC address of link {index} to {mac}")))
+    }
+
+    /// Sets the alias of a link; an empty one removes it.
+    ///
+    /// # Errors
+    /// When the kernel refuses, such as an alias of more than 255 bytes.
+    pub fn set_alias(&mut self, index: u32, alias: &str) -> Result<(), NetlinkError> {
+        // The kernel stores what it gets, and counts a terminating zero; hence not `LinkAttribute::IfAlias`.
+        let attribute = LinkAttribute::Other(DefaultNla::new(libc::IFLA_IFALIAS, alias.as_bytes().to_vec()));
+        self.set_attribute(index, attribute).map_err(during(|| format!("set the alias of link {index} to {alias:?}")))
+    }
+
+    /// Sets one attribute of a link.
+    pub(super) fn set_attribute(&mut self, index: u32, attribute: LinkAttribute) -> Result<(), Cause> {
+        let mut change = link_message(index);
+        change.attributes.push(attribute);
+        self.change(RouteNetlinkMessage::SetLink(change), 0)
+    }
+
+    /// Deletes a link, whatever its kind; a veth takes its peer along.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `ENODEV` when there is no such link, `EOPNOTSUPP` for `lo`.
+    pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
+        self.change(RouteNetlinkMessage::DelLink(link_message(index)), 0)
+            .map_err(during(|| format!("delete link {index}")))
+    }
+}
+
+/// A message about the link of an index.
+pub(super) fn link_message(index: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+}
+
+/// The index of the link that a message is about.
+pub(super) fn read_index(payload: &[u8]) -> Option<u32> {
+    field(payload, 4).map(u32::from_ne_bytes)
+}
+
+fn read_link(payload: &[u8]) -> Option<Link> {
+    let flags = field(payload, 8).map(u32::from_ne_bytes)?;
+    let mut link = Link {
+        index: read_index(payload)?,
+        name: String::new(),
+        kind: None,
+        mac: None,
+        mtu: 0,
+        up: LinkFlags::from_bits_retain(flags).contains(LinkFlags::Up),
+        oper_state: OperState::Unknown,
+        master: None,
+        peer: None,
+        promiscuity: 0,
+        alias: None,
+        vlan_filtering: None,
+    };
+    for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
+        match attribute.kind {
+            libc::IFLA_IFNAME => link.name = attribute.text(),
+            libc::IFLA_ADDRESS => link.mac = Mac::from_kernel(attribute.value),
+            libc::IFLA_MTU => link.mtu = attribute.u32().unwrap_or_default(),
+            libc::IFLA_OPERSTATE => link.oper_state = attribute.u8().map_or(OperState::Unknown, oper_state),
+            libc::IFLA_MASTER => link.master = attribute.link_index(),
+            libc::IFLA_LINK => link.peer = attribute.link_index(),
+            libc::IFLA_PROMISCUITY => link.promiscuity = attribute.u32().unwrap_or_default(),
+            libc::IFLA_IFALIAS => link.alias = Some(attribute.text()).filter(|alias| !alias.is_empty()),
+            libc::IFLA_LINKINFO => read_kind(&mut link, attribute),
+            _ => (),
+        }
+    }
+    Some(link).filter(|link| !link.name.is_empty())
+}
+
+fn read_kind(link: &mut Link, info: Attribute<'_>) {
+    let part = |kind| info.nested().find(|attribute| attribute.kind == kind);
+    link.kind = part(libc::IFLA_INFO_KIND).map(Attribute::text);
+    if link.kind.as_deref() == Some("bridge") {
+        let data = part(libc::IFLA_INFO_DATA);
+        let filtering = data.and_then(|data| data.nested().find(|attribute| attribute.kind == BRIDGE_VLAN_FILTERING));
+        link.vlan_filtering = filtering.and_then(Attribute::u8).map(|value| value != 0);
+    }
+}
+
+fn oper_state(number: u8) -> OperState {
+    match number {
+        1 => OperState::NotPresent,
+        2 => OperState::Down,
+        3 => OperState::LowerLayerDown,
+        4 => OperState::Testing,
+        5 => OperState::Dormant,
+        6 => OperState::Up,
+        _ => OperState::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! Route netlink on a blocking socket: links, addresses, routes, bridge ports and neighbours.
+//!
+//! Requests are built from the message types of `netlink-packet-route`. Answers are not decoded by that
+//! crate: their attributes are walked and only the known ones read, so that nothing a newer kernel adds
+//! can fail a request. Whatever can be asked for by name or index is; every change is acknowledged.
+//! A [`Socket`] belongs to the network namespace that its thread was in when it was opened, and stays there.
+
+mod address;
+mod attribute;
+mod bridge;
+mod cookie;
+mod error;
+mod link;
+mod neighbour;
+mod reply;
+mod route;
+mod socket;
+mod veth;
+mod vlan;
+
+pub use bridge::{BridgePort, NewBridge};
+pub use cookie::netns_cookie;
+pub use error::{Cause, Errno, KernelText, NetlinkError};
+pub use route::NewRoute;
+pub use socket::Socket;
+pub use veth::NewVeth;
+pub use vlan::BridgeVlan;

@@ -1,0 +1,190 @@
+//! Routes: those of a table, the one that an address takes, and changing one.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::link::KernelRoute;
+use netlink_packet_core::NLM_F_CREATE;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+
+use super::address::address_family;
+use super::attribute::{Attribute, attributes, field};
+use super::error::{Cause, NetlinkError, during};
+use super::socket::Socket;
+
+/// Length of `struct rtmsg`.
+const HEADER_LENGTH: usize = 12;
+/// Length of `struct rtnexthop`.
+const HOP_LENGTH: usize = 8;
+
+/// A route to be made: unicast, of protocol "boot".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewRoute {
+    /// Destination, without host bits.
+    pub dst: Cidr,
+    /// Next hop, of the family of the destination; none for a destination on the link.
+    pub gw: Option<IpAddr>,
+    /// Index of the output link.
+    pub link: u32,
+    /// Routing table; the main one if none.
+    pub table: Option<u32>,
+    /// Metric, of which the lowest wins; the kernel's default if none or zero.
+    pub priority: Option<u32>,
+    /// Scope as in `rtnetlink.h`; global (0) if none.
+    pub scope: Option<u8>,
+    /// Largest packet (`RTAX_MTU`); that of the link if none or zero.
+    pub mtu: Option<u32>,
+    /// Largest segment that is announced to TCP peers (`RTAX_ADVMSS`); from the MTU if none or zero.
+    pub advmss: Option<u32>,
+}
+
+impl Socket {
+    /// Lists the routes of a family, whatever their type, in one table or in all.
+    ///
+    /// # Errors
+    /// When the kernel refuses. A table that does not exist has no routes.
+    pub fn routes(&mut self, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, NetlinkError> {
+        let mut question = RouteMessage::default();
+        question.header.address_family = address_family(family);
+        if let Some(table) = table {
+            set_table(&mut question, table);
+        }
+        let found = match self.dump(&RouteNetlinkMessage::GetRoute(question), |payload| read_route(payload, family)) {
+            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(Vec::new()),
+            result => result,
+        };
+        let mut found = found.map_err(during(|| format!("list the IP{family} routes")))?;
+        found.retain(|route| table.is_none_or(|table| table == route.table));
+        Ok(found)
+    }
+
+    /// Asks through which link packets to an address leave; `None` when there is no route.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn route_to(&mut self, address: IpAddr) -> Result<Option<u32>, NetlinkError> {
+        let cidr = Cidr::host(address);
+        let mut question = RouteMessage::default();
+        question.header.address_family = address_family(cidr.family());
+        question.header.destination_prefix_length = cidr.prefix();
+        question.attributes.push(RouteAttribute::Destination(address.into()));
+        match self.ask(RouteNetlinkMessage::GetRoute(question), read_output) {
+            Err(cause) if matches!(cause.errno(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => Ok(None),
+            result => result.map_err(during(|| format!("look up the route to {address}"))),
+        }
+    }
+
+    /// Adds a route. Unlike with `ip route add`, a second one to the same destination may stand beside the first.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `EEXIST` for the very same route, `ENETUNREACH` when the gateway is on no
+    /// link; or when destination and gateway are of different families.
+    pub fn add_route(&mut self, route: &NewRoute) -> Result<(), NetlinkError> {
+        route_message(route)
+            .and_then(|message| self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE))
+            .map_err(during(|| describe("add", route)))
+    }
+
+    /// Removes a route; that it is absent is no error.
+    ///
+    /// # Errors
+    /// When the kernel refuses, or when destination and gateway are of different families.
+    pub fn remove_route(&mut self, route: &NewRoute) -> Result<(), NetlinkError> {
+        route_message(route)
+            .and_then(|message| self.change(RouteNetlinkMessage::DelRoute(message), 0))
+            .or_else(|cause| match cause.errno() {
+                Some(libc::ESRCH | libc::ENODEV) => Ok(()),
+                _ => Err(cause),
+            })
+            .map_err(during(|| describe("remove", route)))
+    }
+}
+
+fn describe(verb: &str, route: &NewRoute) -> String {
+    let via = route.gw.map(|gw| format!(" via {gw}")).unwrap_or_default();
+    format!("{verb} route {}{via} through link {}", route.dst, route.link)
+}
+
+fn route_message(route: &NewRoute) -> Result<RouteMessage, Cause> {
+    let NewRoute { dst, gw, link, table, priority, scope, mtu, advmss } = *route;
+    // The kernel would read the first bytes of an IPv6 gateway as an IPv4 one.
+    if gw.is_some_and(|gw| Family::of(gw) != dst.family()) {
+        return Err(Cause::MixedFamilies);
+    }
+    let given = |number: Option<u32>| number.filter(|number| *number > 0);
+    let mut message = RouteMessage::default();
+    message.header.address_family = address_family(dst.family());
+    message.header.destination_prefix_length = dst.prefix();
+    message.header.protocol = RouteProtocol::Boot;
+    message.header.scope = RouteScope::from(scope.unwrap_or_default());
+    message.header.kind = RouteType::Unicast;
+    set_table(&mut message, table.unwrap_or_else(|| RouteHeader::RT_TABLE_MAIN.into()));
+    message.attributes.push(RouteAttribute::Destination(dst.address().into()));
+    message.attributes.extend(gw.map(|gw| RouteAttribute::Gateway(gw.into())));
+    message.attributes.push(RouteAttribute::Oif(link));
+    message.attributes.extend(given(priority).map(RouteAttribute::Priority));
+    let metrics = [given(mtu).map(RouteMetric::Mtu), given(advmss).map(RouteMetric::Advmss)];
+    let metrics: Vec<_> = metrics.into_iter().flatten().collect();
+    if !metrics.is_empty() {
+        message.attributes.push(RouteAttribute::Metrics(metrics));
+    }
+    Ok(message)
+}
+
+/// Names a table: in the header if it fits there, else in an attribute, as `ip` does.
+fn set_table(message: &mut RouteMessage, table: u32) {
+    match u8::try_from(table) {
+        Ok(table) => message.header.table = table,
+        Err(_) => message.attributes.push(RouteAttribute::Table(table)),
+    }
+}
+
+fn read_route(payload: &[u8], family: Family) -> Option<KernelRoute> {
+    let [number, prefix, _, _, table] = field(payload, 0)?;
+    let flags = field(payload, 8).map(u32::from_ne_bytes)?;
+    if number != u8::from(address_family(family)) || flags & libc::RTM_F_CLONED != 0 {
+        return None;
+    }
+    let (mut dst, mut gateways, mut links, mut table) =
+        (family.unspecified(), Vec::new(), Vec::new(), u32::from(table));
+    for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
+        match attribute.kind {
+            libc::RTA_DST => dst = attribute.ip()?,
+            libc::RTA_GATEWAY => gateways.extend(attribute.ip()),
+            libc::RTA_OIF => links.extend(attribute.link_index()),
+            libc::RTA_TABLE => table = attribute.u32().unwrap_or(table),
+            libc::RTA_MULTIPATH => read_hops(attribute.value, &mut gateways, &mut links),
+            _ => (),
+        }
+    }
+    links.dedup();
+    let link = if let [link] = links[..] { Some(link) } else { None };
+    Some(KernelRoute { dst: Cidr::new(dst, prefix)?, gateways, link, table })
+}
+
+fn read_hops(mut hops: &[u8], gateways: &mut Vec<IpAddr>, links: &mut Vec<u32>) {
+    while let (Some(length), Some(link)) = (field(hops, 0), field(hops, 4)) {
+        let length = usize::from(u16::from_ne_bytes(length));
+        let Some(inner) = hops.get(HOP_LENGTH..length) else { return };
+        links.push(u32::from_ne_bytes(link));
+        gateways.extend(
+            attributes(inner).filter(|attribute| attribute.kind == libc::RTA_GATEWAY).filter_map(Attribute::ip),
+        );
+        hops = hops.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+}
+
+/// The output link; `Some(None)` for a route that rejects packets.
+fn read_output(payload: &[u8]) -> Option<Option<u32>> {
+    let [kind] = field(payload, 7)?;
+    let output = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == libc::RTA_OIF);
+    let rejects = matches!(kind, libc::RTN_UNREACHABLE | libc::RTN_BLACKHOLE | libc::RTN_PROHIBIT);
+    Some(output.and_then(Attribute::link_index).filter(|_| !rejects))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+use proptest::prelude::*;
+
+use super::super::attribute::written;
+use super::*;
+
+fn message(prefix: u8, kind: u8, flags: u32, attributes: &[Vec<u8>]) -> Vec<u8> {
+    [&[2, prefix, 0, 0, 254, 3, 0, kind][..], &flags.to_ne_bytes(), &attributes.concat()].concat()
+}
+
+fn number(kind: u16, value: u32) -> Vec<u8> {
+    written(kind, &value.to_ne_bytes())
+}
+
+fn hop(link: u32, gateway: [u8; 4]) -> Vec<u8> {
+    let gateway = written(libc::RTA_GATEWAY, &gateway);
+    let length = u16::try_from(HOP_LENGTH + gateway.len()).expect("short");
+    [&length.to_ne_bytes()[..], &[0, 0], &link.to_ne_bytes(), &gateway].concat()
+}
+
+fn route(gw: Option<IpAddr>) -> NewRoute {
+    let dst = "10.9.0.0/16".parse().expect("valid");
+    NewRoute { dst, gw, link: 7, table: None, priority: None, scope: None, mtu: None, advmss: None }
+}
+
+#[test]
+fn a_route_without_destination_is_the_default() {
+    let bytes = message(0, 1, 0, &[written(libc::RTA_GATEWAY, &[10, 0, 0, 1]), number(libc::RTA_OIF, 3)]);
+    let want = KernelRoute {
+        dst: Family::V4.default_route(),
+        gateways: vec![IpAddr::from([10, 0, 0, 1])],
+        link: Some(3),
+        table: 254,
+    };
+    assert_eq!(read_route(&bytes, Family::V4), Some(want));
+    assert_eq!(read_route(&bytes, Family::V6), None);
+}
+
+#[test]
+fn the_table_of_the_attribute_wins() {
+    let bytes = message(8, 1, 0, &[written(libc::RTA_DST, &[10, 0, 0, 0]), number(libc::RTA_TABLE, 1000)]);
+    let read = read_route(&bytes, Family::V4).expect("a route");
+    assert_eq!((read.dst.to_string().as_str(), read.table, read.link), ("10.0.0.0/8", 1000, None));
+}
+
+#[test]
+fn every_hop_of_a_multipath_route_counts() {
+    let several = written(libc::RTA_MULTIPATH, &[hop(3, [10, 0, 0, 1]), hop(4, [10, 0, 0, 2])].concat());
+    let read = read_route(&message(0, 1, 0, &[several]), Family::V4).expect("a route");
+    assert_eq!((read.gateways, read.link), (vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])], None));
+    let one_link = written(libc::RTA_MULTIPATH, &[hop(3, [10, 0, 0, 1]), hop(3, [10, 0, 0, 2])].concat());
+    let read = read_route(&message(0, 1, 0, &[one_link]), Family::V4).expect("a route");
+    assert_eq!((read.gateways.len(), read.link), (2, Some(3)));
+}
+
+#[test]
+fn cached_routes_are_left_out() {
+    assert_eq!(read_route(&message(0, 1, libc::RTM_F_CLONED, &[]), Family::V4), None);
+}
+
+#[test]
+fn a_rejecting_route_has_no_output() {
+    let output = number(libc::RTA_OIF, 1);
+    assert_eq!(read_output(&message(32, libc::RTN_UNICAST, 0, std::slice::from_ref(&output))), Some(Some(1)));
+    assert_eq!(read_output(&message(32, libc::RTN_UNREACHABLE, 0, &[output])), Some(None));
+    assert_eq!(read_output(&[0; 7]), None);
+}
+
+#[test]
+fn mixed_families_are_refused_before_the_kernel_sees_them() {
+    assert_eq!(route_message(&route(Some(IpAddr::from([0_u8; 16])))), Err(Cause::MixedFamilies));
+}
+
+#[test]
+fn a_high_table_stands_in_an_attribute() {
+    let table = |table| route_message(&NewRoute { table, ..route(None) }).expect("one family");
+    let (none, low, high) = (table(None), table(Some(100)), table(Some(1000)));
+    assert_eq!((none.header.table, low.header.table, high.header.table), (254, 100, 0));
+    assert!(high.attributes.contains(&RouteAttribute::Table(1000)));
+    assert!(!low.attributes.iter().any(|attribute| matches!(attribute, RouteAttribute::Table(_))));
+}
+
+proptest! {
+    #[test]
+    fn no_message_panics(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+        read_route(&bytes, Family::V4);
+        read_output(&bytes);
+    }
+
+    #[test]
+    fn no_multipath_panics(hops in proptest::collection::vec(any::<u8>(), 0..60)) {
+        read_route(&message(0, 1, 0, &[written(libc::RTA_MULTIPATH, &hops)]), Family::V4);
+    }
+}

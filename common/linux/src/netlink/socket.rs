@@ -1,0 +1,186 @@
+//! The socket, and the three kinds of conversation on it: a question with one answer, a dump, a change.
+//!
+//! Connected to the kernel, so that no other process can answer. Every request has its own sequence
+//! number; what belongs to an earlier one, such as an answer that came after its time-out, is skipped.
+//! What the answers hold is left to the caller's `read` function.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::SocketAddr;
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use super::error::{Cause, NetlinkError, during};
+use super::reply::{Messages, Outcome};
+
+/// How long an answer may take.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a dump is repeated that was interrupted by a change; then it is used as it is.
+const REPEATS: u32 = 5;
+/// Room for the largest piece in which the kernel sends a dump, as a rule.
+const CAPACITY: usize = 32 * 1024;
+
+/// A route netlink socket in the network namespace that its thread was in when it was opened.
+#[derive(Debug)]
+pub struct Socket {
+    inner: netlink_sys::Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Socket {
+    /// Opens a socket in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket. That it lacks extended errors or strict checks is none.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Self::connect().map_err(Cause::from).map_err(during(|| "open a netlink socket".to_owned()))
+    }
+
+    fn connect() -> io::Result<Self> {
+        let inner = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+        set_receive_timeout(&inner)?;
+        for (option, result) in [
+            ("NETLINK_EXT_ACK", inner.set_ext_ack(true)),
+            ("NETLINK_CAP_ACK", inner.set_cap_ack(true)),
+            ("NETLINK_GET_STRICT_CHK", inner.set_netlink_get_strict_chk(true)),
+        ] {
+            if let Err(error) = result {
+                log::debug!("the kernel has no {option}: {error}");
+            }
+        }
+        inner.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { inner, sequence: 0, buffer: Vec::with_capacity(CAPACITY) })
+    }
+
+    /// Asks for one object, which `read` takes from its message.
+    pub(super) fn ask<T>(
+        &mut self,
+        question: RouteNetlinkMessage,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<T, Cause> {
+        let mut answer = None;
+        self.converse(question, 0, |payload| answer = read(payload))?;
+        answer.ok_or(Cause::Malformed)
+    }
+
+    /// Asks for many objects; those for which `read` has `None` are left out.
+    pub(super) fn dump<T>(
+        &mut self,
+        question: &RouteNetlinkMessage,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Vec<T>, Cause> {
+        let mut repeats = 0;
+        loop {
+            let mut found = Vec::new();
+            let interrupted = self.converse(question.clone(), NLM_F_DUMP, |payload| found.extend(read(payload)))?;
+            if !interrupted || repeats == REPEATS {
+                return Ok(found);
+            }
+            repeats += 1;
+        }
+    }
+
+    /// Makes a change and waits until it is acknowledged.
+    pub(super) fn change(&mut self, change: RouteNetlinkMessage, flags: u16) -> Result<(), Cause> {
+        self.converse(change, NLM_F_ACK | flags, |_| ()).map(|_| ())
+    }
+
+    /// Sends a request, hands the data of the answer on, and tells whether it was interrupted.
+    fn converse(
+        &mut self,
+        request: RouteNetlinkMessage,
+        flags: u16,
+        mut data: impl FnMut(&[u8]),
+    ) -> Result<bool, Cause> {
+        let sequence = self.send(request, flags)?;
+        let mut interrupted = false;
+        loop {
+            self.receive()?;
+            for message in Messages::new(&self.buffer) {
+                let message = message?;
+                if message.sequence != sequence {
+                    continue;
+                }
+                interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
+                match message.outcome() {
+                    Outcome::Nothing => (),
+                    Outcome::Ended(result) => return result.map(|()| interrupted).map_err(Cause::from),
+                    Outcome::Data(payload) => {
+                        data(payload);
+                        if flags & (NLM_F_ACK | NLM_F_DUMP) == 0 && message.flags & NLM_F_MULTIPART == 0 {
+                            return Ok(interrupted);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> Result<u32, Cause> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        uninterrupted(|| self.inner.send(&bytes, 0))?;
+        Ok(self.sequence)
+    }
+
+    /// Receives one datagram into the buffer, which grows to hold it.
+    fn receive(&mut self) -> Result<(), Cause> {
+        let length = self.receive_with(libc::MSG_PEEK | libc::MSG_TRUNC)?;
+        self.buffer.clear();
+        self.buffer.reserve(length);
+        self.receive_with(0)?;
+        Ok(())
+    }
+
+    fn receive_with(&mut self, flags: libc::c_int) -> Result<usize, Cause> {
+        let Self { inner, buffer, .. } = self;
+        uninterrupted(|| {
+            buffer.clear();
+            inner.recv(buffer, flags)
+        })
+        .map_err(|error| if error.kind() == io::ErrorKind::WouldBlock { Cause::Timeout } else { error.into() })
+    }
+}
+
+/// Repeats a system call for as long as signals interrupt it.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => return result,
+        }
+    }
+}
+
+fn set_receive_timeout(socket: &netlink_sys::Socket) -> io::Result<()> {
+    // The types of the fields depend on the platform; 60 fits all of them.
+    let timeout = libc::timeval { tv_sec: TIMEOUT.as_secs() as libc::time_t, tv_usec: 0 };
+    // SAFETY: the descriptor is open, and the option's value is a timeval that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVTIMEO,
+            (&raw const timeout).cast(),
+            size_of::<libc::timeval>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests;

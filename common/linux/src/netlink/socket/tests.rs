@@ -1,0 +1,112 @@
+use std::os::fd::{FromRawFd, IntoRawFd};
+use std::os::unix::net::UnixDatagram;
+
+use netlink_packet_core::{NLMSG_DONE, NetlinkBuffer};
+use netlink_packet_route::link::LinkMessage;
+
+use super::*;
+
+const DATA: u16 = 16;
+
+/// A socket whose kernel is played by the test: it has given its answers beforehand.
+fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
+    let (socket, kernel) = UnixDatagram::pair().expect("a pair");
+    for answer in answers {
+        kernel.send(answer).expect("sent");
+    }
+    // Where the kernel would wait for its time-out, this socket has it at once.
+    socket.set_nonblocking(true).expect("set");
+    // SAFETY: the descriptor is open and given away.
+    let inner = unsafe { netlink_sys::Socket::from_raw_fd(socket.into_raw_fd()) };
+    (Socket { inner, sequence: 0, buffer: Vec::new() }, kernel)
+}
+
+fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8; 4]) -> Vec<u8> {
+    let mut bytes = vec![0; 20];
+    let mut message = NetlinkBuffer::new(&mut bytes);
+    message.set_length(20);
+    message.set_message_type(kind);
+    message.set_flags(flags);
+    message.set_sequence_number(sequence);
+    message.payload_mut().copy_from_slice(payload);
+    bytes
+}
+
+fn dumped(sequence: u32, flags: u16) -> Vec<u8> {
+    let data = message(DATA, NLM_F_MULTIPART | flags, sequence, &sequence.to_ne_bytes());
+    [data, message(NLMSG_DONE, NLM_F_MULTIPART | flags, sequence, &[0; 4])].concat()
+}
+
+fn question() -> RouteNetlinkMessage {
+    RouteNetlinkMessage::GetLink(LinkMessage::default())
+}
+
+fn number(payload: &[u8]) -> Option<u32> {
+    payload.try_into().map(u32::from_ne_bytes).ok()
+}
+
+#[test]
+fn an_interrupted_dump_is_repeated_until_it_is_whole() {
+    let answers = [dumped(1, NLM_F_DUMP_INTR), dumped(2, NLM_F_DUMP_INTR), dumped(3, 0)];
+    let (mut socket, _kernel) = played(&answers);
+    assert_eq!(socket.dump(&question(), number), Ok(vec![3]));
+}
+
+#[test]
+fn a_dump_that_is_interrupted_every_time_is_used_in_the_end() {
+    let answers: Vec<_> = (1..=6).map(|sequence| dumped(sequence, NLM_F_DUMP_INTR)).collect();
+    let (mut socket, _kernel) = played(&answers);
+    assert_eq!(socket.dump(&question(), number), Ok(vec![6]));
+}
+
+#[test]
+fn a_dump_may_come_in_pieces() {
+    let data = |payload: u32| message(DATA, NLM_F_MULTIPART, 1, &payload.to_ne_bytes());
+    let answers = [[data(1), data(2)].concat(), data(3), message(NLMSG_DONE, NLM_F_MULTIPART, 1, &[0; 4])];
+    let (mut socket, _kernel) = played(&answers);
+    assert_eq!(socket.dump(&question(), number), Ok(vec![1, 2, 3]));
+}
+
+#[test]
+fn silence_is_an_error() {
+    let (mut socket, _kernel) = played(&[]);
+    assert_eq!(socket.ask(question(), number), Err(Cause::Timeout));
+}
+
+#[test]
+fn a_torn_answer_is_an_error() {
+    let (mut socket, _kernel) = played(&[vec![1; 20]]);
+    assert_eq!(socket.ask(question(), number), Err(Cause::Malformed));
+}
+
+#[test]
+fn an_answer_larger_than_the_buffer_is_read_whole() {
+    let mut socket = Socket::open().expect("a netlink socket");
+    socket.buffer = Vec::new();
+    let mut loopback = LinkMessage::default();
+    loopback.header.index = 1;
+    let length = socket.ask(RouteNetlinkMessage::GetLink(loopback), |payload| Some(payload.len())).expect("lo");
+    assert!(length > 256, "{length}");
+    assert!(socket.buffer.capacity() >= length);
+}
+
+#[test]
+fn an_answer_that_lacks_what_was_asked_for_is_an_error() {
+    let mut socket = Socket::open().expect("a netlink socket");
+    let mut loopback = LinkMessage::default();
+    loopback.header.index = 1;
+    let answer = socket.ask(RouteNetlinkMessage::GetLink(loopback), |_| None::<()>);
+    assert_eq!(answer, Err(Cause::Malformed));
+}
+
+#[test]
+fn what_belongs_to_an_earlier_request_is_skipped() {
+    let mut socket = Socket::open().expect("a netlink socket");
+    let mut absent = LinkMessage::default();
+    absent.header.index = 0x7fff_fff0;
+    socket.send(RouteNetlinkMessage::GetLink(absent), 0).expect("sent, its answer never read");
+    let mut loopback = LinkMessage::default();
+    loopback.header.index = 1;
+    let answer = socket.ask(RouteNetlinkMessage::GetLink(loopback), |payload| Some(payload.len()));
+    assert!(answer.is_ok(), "{answer:?}");
+}

@@ -1,0 +1,95 @@
+//! Network namespaces: opening one by its path, and working inside it for a moment.
+//!
+//! Only the calling thread moves, and it moves back at once; sockets and namespace files that were opened
+//! inside keep belonging to it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use cni_core::host::NetnsError;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
+
+use crate::netlink::Errno;
+
+/// `NSFS_MAGIC` of `linux/magic.h`.
+const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+/// An open network namespace.
+#[derive(Debug)]
+pub struct Netns {
+    file: File,
+}
+
+impl Netns {
+    /// The namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When `/proc` does not show it.
+    pub fn own() -> io::Result<Self> {
+        Ok(Self { file: File::open("/proc/thread-self/ns/net")? })
+    }
+
+    /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`.
+    ///
+    /// # Errors
+    /// [`NetnsError::Gone`] when nothing is there, or a file that is no namespace: what is left when a
+    /// namespace is unmounted. [`NetnsError::Failed`] for the rest.
+    pub fn open(path: &str) -> Result<Self, NetnsError> {
+        let gone = |reason: String| NetnsError::Gone { path: path.to_owned(), reason };
+        let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
+        if path.is_empty() {
+            return Err(gone("no path is given".to_owned()));
+        }
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(gone(format!(
+                    "failed to Statfs {path:?}: {}",
+                    Errno::new(error.raw_os_error().unwrap_or(libc::EIO))
+                )));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let magic = fstatfs(&file).map_err(|errno| failed(errno.into()))?.filesystem_type();
+        if magic == NSFS_MAGIC || magic == PROC_SUPER_MAGIC {
+            Ok(Self { file })
+        } else {
+            Err(gone(format!("unknown FS magic on {path:?}: {:x}", magic.0)))
+        }
+    }
+
+    /// Whether a path leads to this namespace. A path that cannot be opened does not.
+    ///
+    /// # Errors
+    /// When this namespace itself does not answer.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let own = self.file.metadata()?;
+        Ok(path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino())))
+    }
+
+    /// Runs `work` inside the namespace. When the way back fails the process ends, since everything after
+    /// that would change the wrong namespace.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    pub fn inside<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        let home = Self::own()?;
+        setns(&self.file, CloneFlags::CLONE_NEWNET)?;
+        let done = work();
+        if let Err(errno) = setns(&home.file, CloneFlags::CLONE_NEWNET) {
+            log::error!("could not return to the host's network namespace: {errno}");
+            std::process::abort();
+        }
+        Ok(done)
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,168 @@
+//! Runs a program to its end: bytes in, bytes out, within a bounded time.
+//!
+//! One thread serves the three pipes and watches the process, so nothing is left behind: no thread, no
+//! zombie, and no wait for a grandchild that keeps the pipes open.
+
+mod pipe;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use pipe::{Drain, Feed};
+
+/// What a program left.
+#[derive(Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained of.
+    pub stderr: Vec<u8>,
+}
+
+/// A program that could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It could not be started.
+    #[error("failed to start {program}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// Talking to it failed; it was killed.
+    #[error("lost touch with {program}: {source}")]
+    Lost {
+        /// The program.
+        program: String,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// It took too long; it was killed.
+    #[error("{program} did not end within {limit:?}")]
+    Deadline {
+        /// The program.
+        program: String,
+        /// The time it had.
+        limit: Duration,
+    },
+}
+
+/// Runs a program with this process's environment but for `changes`, and hands it `input`, which it need
+/// not read.
+///
+/// # Errors
+/// [`ProcessError`]. A program that ends, however it ends, is no error.
+pub fn run(
+    program: &Path,
+    arguments: &[&str],
+    input: &[u8],
+    changes: &[(&str, &str)],
+    limit: Duration,
+) -> Result<Output, ProcessError> {
+    let name = || program.display().to_string();
+    let started = Instant::now();
+    let child = Command::new(program)
+        .args(arguments)
+        .envs(changes.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|source| ProcessError::Start { program: name(), source })?;
+    match (Running { child, ended: false }).serve(input, started, limit) {
+        Ok(Some(output)) => Ok(output),
+        Ok(None) => Err(ProcessError::Deadline { program: name(), limit }),
+        Err(source) => Err(ProcessError::Lost { program: name(), source }),
+    }
+}
+
+/// A child that is killed and reaped when it is dropped before its end.
+struct Running {
+    child: Child,
+    ended: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
+            log::warn!("process {} could not be killed: {error}", self.child.id());
+        }
+    }
+}
+
+impl Running {
+    /// Feeds and drains the child until it ends; `None` when the time is up first.
+    fn serve(&mut self, input: &[u8], started: Instant, limit: Duration) -> io::Result<Option<Output>> {
+        let mut stdin = Feed::new(self.child.stdin.take(), input)?;
+        let mut stdout = Drain::new(self.child.stdout.take())?;
+        let mut stderr = Drain::new(self.child.stderr.take())?;
+        let exit = watch(&self.child)?;
+        loop {
+            let left = limit.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let pipes = [stdin.interest(), stdout.interest(), stderr.interest()];
+            wait_for(pipes.into_iter().flatten().collect(), exit.as_ref(), left)?;
+            // Asked before the pipes are emptied: what an ended child wrote is all in them.
+            let status = self.child.try_wait()?;
+            self.ended = status.is_some();
+            stdin.write()?;
+            stdout.read()?;
+            stderr.read()?;
+            if let Some(status) = status {
+                return Ok(Some(Output { status, stdout: stdout.into_bytes(), stderr: stderr.into_bytes() }));
+            }
+        }
+    }
+}
+
+/// How often a child is looked at whose end cannot wake us.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Waits until a pipe or the child's end needs attention, or the time is up.
+fn wait_for<'a>(mut fds: Vec<PollFd<'a>>, exit: Option<&'a OwnedFd>, left: Duration) -> io::Result<()> {
+    fds.extend(exit.map(|exit| PollFd::new(exit.as_fd(), PollFlags::POLLIN)));
+    let left = if exit.is_some() { left.max(TICK) } else { TICK };
+    match poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A descriptor that becomes readable when the child ends; `None` before Linux 5.3.
+fn watch(child: &Child) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: pidfd_open(2) takes two integers and no memory.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+    match Errno::result(fd) {
+        Ok(fd) => {
+            let fd = i32::try_from(fd).map_err(io::Error::other)?;
+            // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+            Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+        }
+        Err(Errno::ENOSYS) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes reads and writes of a pipe return at once.
+fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
+    // SAFETY: FIONBIO reads one int, which lives until the call returns; the descriptor is open.
+    let done = unsafe { libc::ioctl(pipe.as_fd().as_raw_fd(), libc::FIONBIO, &1) };
+    Errno::result(done).map(|_| ()).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The ends of a child's pipes: one kind to fill, one to empty, neither ever waits.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::process::ChildStdin;
+
+use nix::poll::{PollFd, PollFlags};
+
+use super::set_nonblocking;
+
+/// The rest of a child's input, and the pipe that takes it.
+pub(super) struct Feed<'a> {
+    pipe: Option<ChildStdin>,
+    rest: &'a [u8],
+}
+
+impl<'a> Feed<'a> {
+    pub(super) fn new(pipe: Option<ChildStdin>, rest: &'a [u8]) -> io::Result<Self> {
+        pipe.iter().try_for_each(set_nonblocking)?;
+        Ok(Self { pipe, rest })
+    }
+
+    /// What to wait for before the next [`Feed::write`].
+    pub(super) fn interest(&self) -> Option<PollFd<'_>> {
+        self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT))
+    }
+
+    /// Writes what the pipe takes now, and closes it after the last byte, or when nobody reads.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        while let Some(pipe) = &mut self.pipe {
+            if self.rest.is_empty() {
+                self.pipe = None;
+                return Ok(());
+            }
+            match pipe.write(self.rest) {
+                Ok(written) => self.rest = &self.rest[written..],
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => self.pipe = None,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a child printed so far, and the pipe it comes from.
+pub(super) struct Drain<P> {
+    pipe: Option<P>,
+    bytes: Vec<u8>,
+}
+
+impl<P: Read + AsFd> Drain<P> {
+    pub(super) fn new(pipe: Option<P>) -> io::Result<Self> {
+        pipe.iter().try_for_each(set_nonblocking)?;
+        Ok(Self { pipe, bytes: Vec::new() })
+    }
+
+    /// What to wait for before the next [`Drain::read`].
+    pub(super) fn interest(&self) -> Option<PollFd<'_>> {
+        self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
+    }
+
+    /// Reads what is there now, and closes the pipe at its end.
+    pub(super) fn read(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else {
+            return Ok(());
+        };
+        match pipe.read_to_end(&mut self.bytes) {
+            Ok(_) => self.pipe = None,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}

@@ -1,0 +1,58 @@
+//! Programs of every kind of behaviour, run by a shell.
+
+use super::*;
+
+fn shell(script: &str, input: &[u8], limit: Duration) -> Result<Output, ProcessError> {
+    run(Path::new("/bin/sh"), &["-c", script], input, &[("ANSWER", "42")], limit)
+}
+
+const LONG: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_program_gets_its_input_and_environment_and_its_output_is_kept_apart() {
+    let output = shell("cat; echo $ANSWER; echo oops >&2; exit 3", b"in\n", LONG).expect("it ends");
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"in\n42\n"[..], &b"oops\n"[..]));
+}
+
+#[test]
+fn more_than_the_pipes_hold_passes_both_ways() {
+    let input = vec![b'x'; 1 << 20];
+    let output = shell("tee /dev/stderr", &input, LONG).expect("it ends");
+    assert!(output.stdout == input && output.stderr == input);
+}
+
+#[test]
+fn a_program_need_not_read_its_input() {
+    let output = shell("exec 0<&-; sleep 0.05", &vec![b'x'; 1 << 20], LONG).expect("it ends");
+    assert!(output.status.success());
+}
+
+#[test]
+fn a_program_that_does_not_end_is_killed() {
+    let started = Instant::now();
+    let error = shell("exec sleep 60", b"", Duration::from_millis(100)).expect_err("killed");
+    assert_eq!(error.to_string(), "/bin/sh did not end within 100ms");
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_grandchild_that_keeps_the_pipes_open_is_not_waited_for() {
+    let started = Instant::now();
+    let output = shell("sleep 5 & echo done", b"", LONG).expect("it ends");
+    assert_eq!(output.stdout, b"done\n");
+    assert!(started.elapsed() < Duration::from_secs(4));
+}
+
+#[test]
+fn a_missing_program_is_named() {
+    let error = run(Path::new("/nowhere/x"), &[], b"", &[], LONG).expect_err("absent");
+    assert_eq!(error.to_string(), "failed to start /nowhere/x: No such file or directory (os error 2)");
+}
+
+#[test]
+fn a_signal_is_an_end() {
+    use std::os::unix::process::ExitStatusExt;
+    let output = shell("kill -9 $$", b"", LONG).expect("it ends");
+    assert_eq!(output.status.signal(), Some(9));
+}

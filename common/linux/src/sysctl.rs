@@ -1,0 +1,35 @@
+//! Kernel parameters below `/proc/sys`, those of `net` belonging to the namespace of the calling thread.
+
+use std::fs;
+use std::io;
+
+use cni_core::plan::Sysctl;
+
+/// Reads a parameter without the white space around it; `None` when the kernel has none of this name.
+///
+/// # Errors
+/// Those of reading.
+pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
+    match fs::read_to_string(path(key)) {
+        Ok(value) => Ok(Some(value.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a parameter, unless it has the value.
+///
+/// # Errors
+/// Those of writing; a parameter that does not exist is not created.
+pub fn ensure(key: &Sysctl, value: &str) -> io::Result<()> {
+    if read(key)?.as_deref() == Some(value) {
+        return Ok(());
+    }
+    let mut file = fs::OpenOptions::new().write(true).open(path(key))?;
+    io::Write::write_all(&mut file, value.as_bytes())
+}
+
+/// The file of a parameter.
+pub fn path(key: &Sysctl) -> String {
+    format!("/proc/sys/{}", key.path())
+}

@@ -1,0 +1,509 @@
+//! The netlink layer against the real kernel. Every test makes its own network namespaces, which ends
+//! with its thread; `ip` is the independent witness where the layer itself cannot see what it changed.
+
+use std::fs::File;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::rc::Rc;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::link::{Link, Mac, OperState};
+use cni_core::plan::Dad;
+use cni_linux::netlink::{
+    BridgePort, BridgeVlan, Cause, NetlinkError, NewBridge, NewRoute, NewVeth, Socket, netns_cookie,
+};
+use nix::sched::{CloneFlags, setns, unshare};
+
+const MAIN: Option<u32> = Some(254);
+
+/// A network namespace and a socket in it.
+struct Namespace {
+    netns: Rc<File>,
+    socket: Socket,
+}
+
+impl Namespace {
+    /// Moves the thread of the test into a new namespace, with `lo` up.
+    fn enter() -> Self {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
+        let netns = File::open("/proc/thread-self/ns/net").expect("the namespace of the thread");
+        let mut namespace = Self { netns: Rc::new(netns), socket: Socket::open().expect("a socket") };
+        namespace.socket.set_link_up(1).expect("lo up");
+        namespace
+    }
+
+    /// Runs `ip` (or another program of iproute2) in the namespace and returns what it prints.
+    fn run(&self, command: &str) -> String {
+        setns(&*self.netns, CloneFlags::CLONE_NEWNET).expect("back into the namespace");
+        let mut words = command.split(' ');
+        let output =
+            Command::new(words.next().expect("a program")).args(words).output().expect("iproute2 is installed");
+        assert!(output.status.success(), "{command}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn link(&mut self, name: &str) -> Link {
+        self.socket.link(name).expect("an answer").unwrap_or_else(|| panic!("there is no link {name}"))
+    }
+
+    fn bridge(&mut self, name: &str) -> Link {
+        let bridge = NewBridge { name, mtu: None, mac: &mac(1), vlan_filtering: false };
+        self.socket.create_bridge(&bridge).expect("a bridge");
+        self.link(name)
+    }
+
+    /// Makes a veth with both ends here, both up.
+    fn veth(&mut self, name: &str, peer_name: &str) -> Link {
+        let netns = Rc::clone(&self.netns);
+        let (mac, peer_mac) = (mac(2), mac(3));
+        let veth = NewVeth { name, mac: &mac, mtu: None, peer_name, peer_mac: &peer_mac, peer_netns: netns.as_fd() };
+        self.socket.create_veth(&veth).expect("a veth");
+        for name in [peer_name, name] {
+            let index = self.link(name).index;
+            self.socket.set_link_up(index).expect("up");
+        }
+        self.link(name)
+    }
+
+    fn addresses(&mut self, index: u32, family: Option<Family>) -> Vec<String> {
+        let found = self.socket.addresses(index, family).expect("addresses");
+        found.iter().map(|address| address.cidr.to_string()).collect()
+    }
+
+    /// The gateways of the routes in a table, each with its destination.
+    fn routes(&mut self, family: Family, table: Option<u32>) -> Vec<(String, Vec<String>)> {
+        let found = self.socket.routes(family, table).expect("routes");
+        found
+            .iter()
+            .map(|route| (route.dst.to_string(), route.gateways.iter().map(IpAddr::to_string).collect()))
+            .collect()
+    }
+}
+
+fn mac(last: u8) -> Mac {
+    Mac::local([2, 0, 0, 0, 0, last])
+}
+
+fn cidr(text: &str) -> Cidr {
+    text.parse().expect("a CIDR")
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn route(dst: &str, gw: Option<&str>, link: u32) -> NewRoute {
+    NewRoute { dst: cidr(dst), gw: gw.map(ip), link, table: None, priority: None, scope: None, mtu: None, advmss: None }
+}
+
+fn errno<T: std::fmt::Debug>(result: Result<T, NetlinkError>) -> Option<i32> {
+    result.expect_err("refused").errno()
+}
+
+#[test]
+fn links_are_found_by_name_and_by_index() {
+    let mut host = Namespace::enter();
+    let lo = host.link("lo");
+    assert_eq!((lo.index, lo.mtu, lo.up, lo.kind.clone(), lo.mac.clone()), (1, 65536, true, None, None));
+    assert_eq!(host.socket.link_by_index(1).expect("an answer"), Some(lo));
+    assert_eq!(host.socket.link("absent0").expect("an answer"), None);
+    assert_eq!(host.socket.link_by_index(4711).expect("an answer"), None);
+    let error = host.socket.link("a-name-that-is-too-long").expect_err("refused");
+    assert_eq!(error.to_string(), "failed to look up link a-name-that-is-too-long");
+    assert_eq!(error.cause().to_string(), "numerical result out of range");
+}
+
+#[test]
+fn a_socket_stays_in_the_namespace_it_was_opened_in() {
+    let mut first = Namespace::enter();
+    let first_cookie = netns_cookie();
+    let mut second = Namespace::enter();
+    first.bridge("br0");
+    assert_eq!(second.socket.link("br0").expect("an answer"), None);
+    assert!(first_cookie.is_some(), "the kernel has cookies since 5.14");
+    assert_ne!(netns_cookie(), first_cookie);
+    setns(&*first.netns, CloneFlags::CLONE_NEWNET).expect("back");
+    assert_eq!(netns_cookie(), first_cookie);
+}
+
+#[test]
+fn a_bridge_has_the_properties_asked_for() {
+    let mut host = Namespace::enter();
+    let bridge = NewBridge { name: "br0", mtu: Some(1400), mac: &mac(9), vlan_filtering: false };
+    host.socket.create_bridge(&bridge).expect("a bridge");
+    let link = host.link("br0");
+    assert_eq!((link.kind.as_deref(), link.mtu, link.mac, link.up), (Some("bridge"), 1400, Some(mac(9)), false));
+    assert_eq!(link.vlan_filtering, Some(false));
+
+    let error = host.socket.create_bridge(&bridge).expect_err("exists");
+    assert_eq!((error.errno(), error.code()), (Some(libc::EEXIST), Code::Kernel));
+    assert_eq!(error.to_string(), "failed to create bridge br0");
+    assert_eq!(error.cause().to_string(), "file exists");
+    let long = NewBridge { name: "a-name-that-is-too-long", ..bridge };
+    assert_eq!(errno(host.socket.create_bridge(&long)), Some(libc::ERANGE));
+}
+
+#[test]
+fn a_veth_is_born_in_both_namespaces() {
+    let mut host = Namespace::enter();
+    let mut container = Namespace::enter();
+    let netns = Rc::clone(&host.netns);
+    let veth = NewVeth {
+        name: "eth0",
+        mac: &mac(4),
+        mtu: Some(1450),
+        peer_name: "veth0",
+        peer_mac: &mac(5),
+        peer_netns: netns.as_fd(),
+    };
+    container.socket.create_veth(&veth).expect("a veth");
+    let (inner, outer) = (container.link("eth0"), host.link("veth0"));
+    assert_eq!(
+        (inner.kind.as_deref(), inner.mtu, inner.mac, inner.peer),
+        (Some("veth"), 1450, Some(mac(4)), Some(outer.index))
+    );
+    assert_eq!(
+        (outer.kind.as_deref(), outer.mtu, outer.mac, outer.peer),
+        (Some("veth"), 1450, Some(mac(5)), Some(inner.index))
+    );
+    assert_eq!(errno(container.socket.create_veth(&veth)), Some(libc::EEXIST), "both names are taken");
+    let renamed = NewVeth { name: "eth1", ..veth };
+    assert_eq!(errno(container.socket.create_veth(&renamed)), Some(libc::EEXIST), "the name of the peer is taken");
+
+    container.socket.delete_link(inner.index).expect("deleted");
+    assert_eq!(host.socket.link("veth0").expect("an answer"), None);
+    assert_eq!(errno(container.socket.delete_link(inner.index)), Some(libc::ENODEV));
+}
+
+#[test]
+fn a_veth_may_be_made_from_the_other_side() {
+    let mut host = Namespace::enter();
+    let mut container = Namespace::enter();
+    let netns = Rc::clone(&container.netns);
+    let veth = NewVeth {
+        name: "veth0",
+        mac: &mac(4),
+        mtu: None,
+        peer_name: "eth0",
+        peer_mac: &mac(5),
+        peer_netns: netns.as_fd(),
+    };
+    host.socket.create_veth(&veth).expect("a veth");
+    assert_eq!((host.link("veth0").mac, container.link("eth0").mac), (Some(mac(4)), Some(mac(5))));
+    let multicast = "01:00:5e:00:00:01".parse().expect("a MAC");
+    let refused = NewVeth { name: "veth1", peer_name: "eth1", mac: &multicast, ..veth };
+    assert_eq!(errno(host.socket.create_veth(&refused)), Some(libc::EADDRNOTAVAIL));
+    let long = "02:00:00:00:00:00:00:01".parse().expect("a MAC");
+    assert_eq!(errno(host.socket.create_veth(&NewVeth { mac: &long, ..refused })), Some(libc::EINVAL));
+}
+
+#[test]
+fn the_properties_of_a_link_can_be_changed() {
+    let mut host = Namespace::enter();
+    let index = host.veth("eth0", "eth1").index;
+    host.socket.set_promisc(index).expect("promiscuous");
+    host.socket.set_mac(index, &mac(7)).expect("a MAC");
+    let alias = "x".repeat(255);
+    host.socket.set_alias(index, &alias).expect("an alias");
+    let link = host.link("eth0");
+    assert_eq!((link.promiscuity, link.mac, link.alias, link.up), (1, Some(mac(7)), Some(alias), true));
+    assert_eq!(link.oper_state, OperState::Up);
+
+    host.socket.set_link_down(index).expect("down");
+    host.socket.set_alias(index, "").expect("no alias");
+    let link = host.link("eth0");
+    assert_eq!((link.promiscuity, link.alias, link.up, link.oper_state), (1, None, false, OperState::Down));
+    assert_eq!(host.link("eth1").oper_state, OperState::LowerLayerDown);
+
+    assert_eq!(errno(host.socket.set_link_up(4711)), Some(libc::ENODEV));
+    assert_eq!(errno(host.socket.delete_link(1)), Some(libc::EOPNOTSUPP), "lo");
+}
+
+#[test]
+fn a_link_becomes_a_port_with_its_properties() {
+    let mut host = Namespace::enter();
+    let bridge = host.bridge("br0");
+    let port = host.veth("veth0", "veth1").index;
+    assert!(host.socket.set_bridge_port(port, BridgePort { hairpin: true, isolated: true }).is_err(), "no port yet");
+
+    host.socket.set_master(port, bridge.index).expect("a port");
+    assert_eq!(host.link("veth0").master, Some(bridge.index));
+    for (hairpin, isolated, want) in
+        [(true, false, ["hairpin on", "isolated off"]), (false, true, ["hairpin off", "isolated on"])]
+    {
+        host.socket.set_bridge_port(port, BridgePort { hairpin, isolated }).expect("set");
+        let shown = host.run("ip -d link show dev veth0");
+        assert!(want.iter().all(|want| shown.contains(want)), "{want:?} in {shown}");
+    }
+
+    assert_eq!(host.link("br0").mac, Some(mac(1)), "the bridge keeps its MAC");
+    let error = host.socket.set_master(bridge.index, bridge.index).expect_err("a bridge is no port of itself");
+    assert_eq!(error.errno(), Some(libc::ELOOP));
+    assert_eq!(error.details(), "too many levels of symbolic links: Can not enslave a bridge to a bridge");
+}
+
+#[test]
+fn a_full_bridge_is_named_as_such() {
+    let mut host = Namespace::enter();
+    let bridge = host.bridge("br0").index;
+    for pair in 0..512 {
+        let (name, peer_name) = (format!("a{pair}"), format!("b{pair}"));
+        let netns = Rc::clone(&host.netns);
+        let (mac, peer_mac) = (mac(2), mac(3));
+        let veth = NewVeth {
+            name: &name,
+            mac: &mac,
+            mtu: None,
+            peer_name: &peer_name,
+            peer_mac: &peer_mac,
+            peer_netns: netns.as_fd(),
+        };
+        host.socket.create_veth(&veth).expect("a veth");
+        let (port, peer) = (host.link(&name).index, host.link(&peer_name).index);
+        host.socket.set_master(port, bridge).expect("a port");
+        if pair < 511 {
+            host.socket.set_master(peer, bridge).expect("a port");
+            continue;
+        }
+        let error = host.socket.set_master(peer, bridge).expect_err("port 1024");
+        assert_eq!(
+            (error.errno(), error.cause(), error.code()),
+            (Some(libc::EXFULL), &Cause::BridgeFull, Code::TryAgain)
+        );
+    }
+}
+
+#[test]
+fn port_vlans_are_set_where_the_kernel_filters_vlans() {
+    let mut host = Namespace::enter();
+    let bridge = host.bridge("br0").index;
+    let port = host.veth("veth0", "veth1").index;
+    host.socket.set_master(port, bridge).expect("a port");
+    let filtering = NewBridge { name: "br1", mtu: None, mac: &mac(8), vlan_filtering: true };
+    let vlan = |id, flags| BridgeVlan { id, pvid: flags, untagged: flags };
+
+    if let Err(error) = host.socket.create_bridge(&filtering) {
+        assert_eq!(error.errno(), Some(libc::EOPNOTSUPP), "a kernel without CONFIG_BRIDGE_VLAN_FILTERING");
+        assert_eq!(error.cause().to_string(), "operation not supported");
+        assert_eq!(errno(host.socket.add_port_vlan(port, vlan(5, true))), Some(libc::EOPNOTSUPP));
+        assert_eq!(errno(host.socket.add_port_vlan_range(port, 10..=12)), Some(libc::EOPNOTSUPP));
+        host.socket.remove_port_vlans(port, 1..=4094).expect("absent ones are no error");
+        assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), []);
+        return;
+    }
+    assert_eq!(host.link("br1").vlan_filtering, Some(true));
+    assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), [vlan(1, true)]);
+    host.socket.remove_port_vlans(port, 1..=1).expect("removed");
+    host.socket.add_port_vlan(port, vlan(5, true)).expect("added");
+    host.socket.add_port_vlan_range(port, 10..=12).expect("added");
+    let want = [vlan(5, true), vlan(10, false), vlan(11, false), vlan(12, false)];
+    assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), want);
+    host.socket.remove_port_vlans(port, 2..=4094).expect("absent ones are no error");
+    assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), []);
+    assert_eq!(errno(host.socket.add_port_vlan_range(port, RangeInclusive::new(12, 10))), Some(libc::EINVAL));
+}
+
+#[test]
+fn addresses_are_added_listed_and_removed() {
+    let mut host = Namespace::enter();
+    let index = host.veth("eth0", "eth1").index;
+    for text in ["2001:db8::7/64", "10.1.2.7/24", "10.9.0.0/31", "10.9.0.9/32"] {
+        host.socket.add_address(index, cidr(text), Dad::Skip).expect(text);
+    }
+    let shown = host.run("ip -o address show dev eth0");
+    assert!(shown.contains("inet 10.1.2.7/24 brd 10.1.2.255 scope global"), "{shown}");
+    assert!(
+        shown.contains("inet 10.9.0.0/31 scope global") && shown.contains("inet 10.9.0.9/32 scope global"),
+        "{shown}"
+    );
+    assert_eq!(host.addresses(index, Some(Family::V4)), ["10.1.2.7/24", "10.9.0.0/31", "10.9.0.9/32"]);
+    let all = host.addresses(index, None);
+    assert_eq!(all[..3], ["10.1.2.7/24", "10.9.0.0/31", "10.9.0.9/32"]);
+    assert!(all[3..].contains(&"2001:db8::7/64".to_owned()), "{all:?}");
+    assert_eq!(host.addresses(1, None), ["127.0.0.1/8", "::1/128"]);
+    let everywhere = host.socket.addresses(None, Some(Family::V4)).expect("addresses");
+    assert_eq!(everywhere.len(), 4, "those of lo and eth0: {everywhere:?}");
+
+    host.socket.remove_address(index, cidr("10.1.2.7/24")).expect("removed");
+    host.socket.remove_address(index, cidr("10.1.2.7/24")).expect("absence is no error");
+    host.socket.remove_address(index, cidr("2001:db8::7/64")).expect("removed");
+    host.socket.remove_address(index, cidr("2001:db8::7/64")).expect("absence is no error");
+    host.socket.remove_address(4711, cidr("10.1.2.7/24")).expect("nor is that of the link");
+    assert_eq!(host.addresses(index, Some(Family::V4)), ["10.9.0.0/31", "10.9.0.9/32"]);
+    assert!(!host.addresses(index, Some(Family::V6)).contains(&"2001:db8::7/64".to_owned()));
+}
+
+#[test]
+fn a_second_address_is_refused_in_the_words_of_the_kernel() {
+    let mut host = Namespace::enter();
+    let index = host.bridge("br0").index;
+    host.socket.add_address(index, cidr("10.1.2.3/24"), Dad::Skip).expect("added");
+    let error = host.socket.add_address(index, cidr("10.1.2.3/24"), Dad::Skip).expect_err("refused");
+    assert_eq!(error.to_string(), format!("failed to add address 10.1.2.3/24 to link {index}"));
+    assert_eq!((error.errno(), error.code()), (Some(libc::EEXIST), Code::Kernel));
+    assert_eq!(error.cause().to_string(), "file exists");
+    assert!(
+        error.details().starts_with("file exists: ") && error.details().contains("lready assigned"),
+        "{}",
+        error.details()
+    );
+    assert_eq!(errno(host.socket.add_address(4711, cidr("10.1.2.3/24"), Dad::Skip)), Some(libc::ENODEV));
+    assert_eq!(errno(host.socket.addresses(4711, Some(Family::V4))), Some(libc::ENODEV));
+}
+
+#[test]
+fn duplicate_address_detection_is_performed_or_not() {
+    let mut host = Namespace::enter();
+    let index = host.veth("eth0", "eth1").index;
+    host.socket.add_address(index, cidr("2001:db8::1/64"), Dad::Skip).expect("added");
+    host.socket.add_address(index, cidr("2001:db8::2/64"), Dad::Perform).expect("added");
+    let found = host.socket.addresses(index, Some(Family::V6)).expect("addresses");
+    let tentative = |text| found.iter().find(|address| address.cidr == cidr(text)).map(|address| address.tentative);
+    assert_eq!((tentative("2001:db8::1/64"), tentative("2001:db8::2/64")), (Some(false), Some(true)));
+    assert!(found.iter().all(|address| !address.dad_failed));
+}
+
+#[test]
+fn a_skipped_detection_stays_skipped_when_the_link_comes_up_later() {
+    let mut host = Namespace::enter();
+    let index = host.veth("eth0", "eth1").index;
+    host.socket.set_link_down(index).expect("down");
+    host.socket.add_address(index, cidr("2001:db8::1/64"), Dad::Skip).expect("added");
+    host.socket.set_link_up(index).expect("up");
+    let found = host.socket.addresses(index, Some(Family::V6)).expect("addresses");
+    let address = found.iter().find(|address| address.cidr == cidr("2001:db8::1/64")).expect("listed");
+    assert!(!address.tentative);
+}
+
+#[test]
+fn a_dump_of_many_datagrams_is_complete() {
+    let mut host = Namespace::enter();
+    let index = host.bridge("br0").index;
+    let text = |number: u32| format!("10.7.{}.{}/32", number / 200, number % 200);
+    for number in 0..1500 {
+        host.socket.add_address(index, cidr(&text(number)), Dad::Skip).expect("added");
+    }
+    let want: Vec<_> = (0..1500).map(text).collect();
+    assert_eq!(host.addresses(index, Some(Family::V4)), want);
+}
+
+#[test]
+fn routes_are_added_listed_and_removed() {
+    let mut host = Namespace::enter();
+    let link = host.veth("eth0", "eth1").index;
+    host.socket.add_address(link, cidr("10.1.2.7/24"), Dad::Skip).expect("an address");
+    let default = NewRoute {
+        mtu: Some(1300),
+        advmss: Some(1200),
+        priority: Some(5),
+        ..route("0.0.0.0/0", Some("10.1.2.1"), link)
+    };
+    let elsewhere = NewRoute { table: Some(1000), ..route("10.3.0.0/16", Some("10.1.2.1"), link) };
+    let on_link = NewRoute { scope: Some(253), table: Some(100), ..route("10.4.0.0/16", None, link) };
+    for route in [default, elsewhere, on_link] {
+        host.socket.add_route(&route).expect("added");
+    }
+    let shown = host.run("ip -d route show table all");
+    assert!(
+        shown.contains(
+            "unicast default via 10.1.2.1 dev eth0 table main proto boot scope global metric 5 mtu 1300 advmss 1200"
+        ),
+        "{shown}"
+    );
+    assert!(shown.contains("unicast 10.3.0.0/16 via 10.1.2.1 dev eth0 table 1000 proto boot scope global"), "{shown}");
+    assert!(shown.contains("unicast 10.4.0.0/16 dev eth0 table 100 proto boot scope link"), "{shown}");
+
+    let gateway = || vec!["10.1.2.1".to_owned()];
+    let (own, all) = (("10.1.2.0/24".to_owned(), vec![]), ("0.0.0.0/0".to_owned(), gateway()));
+    assert_eq!(host.routes(Family::V4, MAIN), [all.clone(), own]);
+    assert_eq!(host.routes(Family::V4, Some(1000)), [("10.3.0.0/16".to_owned(), gateway())]);
+    assert_eq!(host.routes(Family::V4, Some(4711)), []);
+    let everywhere = host.socket.routes(Family::V4, None).expect("routes");
+    let tables: Vec<_> = everywhere.iter().filter(|route| route.link == Some(link)).map(|route| route.table).collect();
+    assert!([100, 254, 255, 1000].iter().all(|table| tables.contains(table)), "{tables:?}");
+
+    for route in [default, elsewhere, on_link, default] {
+        host.socket.remove_route(&route).expect("removed, or absent");
+    }
+    assert_eq!((host.routes(Family::V4, Some(1000)), host.routes(Family::V4, Some(100))), (vec![], vec![]));
+    assert!(!host.routes(Family::V4, MAIN).contains(&all));
+}
+
+#[test]
+fn a_destination_may_have_several_gateways() {
+    let mut host = Namespace::enter();
+    let link = host.veth("eth0", "eth1").index;
+    for text in ["10.1.2.7/24", "2001:db8::7/64"] {
+        host.socket.add_address(link, cidr(text), Dad::Skip).expect("an address");
+    }
+    for gateway in ["10.1.2.1", "10.1.2.2"] {
+        host.socket.add_route(&route("10.5.0.0/16", Some(gateway), link)).expect("added");
+    }
+    for gateway in ["2001:db8::1", "2001:db8::2"] {
+        host.socket.add_route(&route("2001:db8:5::/48", Some(gateway), link)).expect("added");
+    }
+    let of = |gateway: &str| ("10.5.0.0/16".to_owned(), vec![gateway.to_owned()]);
+    let v4: Vec<_> = host.routes(Family::V4, MAIN).into_iter().filter(|(dst, _)| dst == "10.5.0.0/16").collect();
+    assert_eq!(v4, [of("10.1.2.2"), of("10.1.2.1")], "two routes, the last one first");
+    let v6: Vec<_> = host.socket.routes(Family::V6, MAIN).expect("routes");
+    let v6: Vec<_> = v6.iter().filter(|route| route.dst == cidr("2001:db8:5::/48")).collect();
+    assert_eq!(v6.len(), 1, "one multipath route: {v6:?}");
+    assert_eq!((v6[0].gateways.clone(), v6[0].link), (vec![ip("2001:db8::1"), ip("2001:db8::2")], Some(link)));
+}
+
+#[test]
+fn impossible_routes_are_refused() {
+    let mut host = Namespace::enter();
+    let link = host.veth("eth0", "eth1").index;
+    host.socket.add_address(link, cidr("10.1.2.7/24"), Dad::Skip).expect("an address");
+    let possible = route("10.5.0.0/16", Some("10.1.2.1"), link);
+    host.socket.add_route(&possible).expect("added");
+    assert_eq!(errno(host.socket.add_route(&possible)), Some(libc::EEXIST));
+    assert_eq!(errno(host.socket.add_route(&route("10.6.0.1/16", None, link))), Some(libc::EINVAL), "host bits");
+    let error = host.socket.add_route(&route("10.6.0.0/16", Some("10.99.0.1"), link)).expect_err("gateway on no link");
+    assert_eq!(error.to_string(), format!("failed to add route 10.6.0.0/16 via 10.99.0.1 through link {link}"));
+    assert_eq!(error.errno(), Some(libc::ENETUNREACH));
+    assert!(error.details().starts_with("network is unreachable: "), "{}", error.details());
+    let error = host.socket.add_route(&route("10.6.0.0/16", Some("fe80::1"), link)).expect_err("mixed families");
+    assert_eq!((error.errno(), error.cause()), (None, &Cause::MixedFamilies));
+}
+
+#[test]
+fn the_way_to_an_address_is_its_output_link() {
+    let mut host = Namespace::enter();
+    let link = host.veth("eth0", "eth1").index;
+    for text in ["10.1.2.7/24", "2001:db8::7/64"] {
+        host.socket.add_address(link, cidr(text), Dad::Skip).expect("an address");
+    }
+    host.run("ip route add unreachable 10.8.0.0/16");
+    host.run("ip route add unreachable 2001:db8:8::/48");
+    for (address, want) in [
+        ("10.1.2.99", Some(link)),
+        ("2001:db8::99", Some(link)),
+        ("10.1.2.7", Some(1)),
+        ("10.77.0.1", None),
+        ("2001:db8:77::1", None),
+        ("10.8.0.1", None),
+        ("2001:db8:8::1", None),
+    ] {
+        assert_eq!(host.socket.route_to(ip(address)).expect("an answer"), want, "{address}");
+    }
+}
+
+#[test]
+fn neighbours_are_deleted_once_or_twice() {
+    let mut host = Namespace::enter();
+    let index = host.veth("eth0", "eth1").index;
+    for address in ["10.1.2.9", "2001:db8::9"] {
+        host.run(&format!("ip neighbour add {address} lladdr 02:00:00:00:00:09 dev eth0"));
+        assert!(host.run("ip neighbour show").contains(address));
+        host.socket.delete_neighbour(index, ip(address)).expect("deleted");
+        assert!(!host.run("ip neighbour show nud reachable nud permanent nud stale").contains(address));
+        host.socket.delete_neighbour(index, ip(address)).expect("absence is no error");
+    }
+    host.socket.delete_neighbour(4711, ip("10.1.2.9")).expect("nor is that of the link");
+}

@@ -1,0 +1,46 @@
+//! Where the binaries under test are.
+//!
+//! `CNI_BIN_DIR` names the folder with the plugins under test, `CNI_REFERENCE_DIR` one with
+//! reference plugins for differential tests. Both must lie outside the folders that a
+//! [`crate::Sandbox`] hides.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The folders that a sandbox covers with an empty file system.
+pub const HIDDEN: [&str; 2] = ["/run", "/var/lib"];
+
+/// Returns the folder with the plugins under test.
+///
+/// # Panics
+/// When `CNI_BIN_DIR` is unset, holds no plugins or is hidden by a sandbox.
+pub fn under_test() -> PathBuf {
+    let Some(dir) = env::var_os("CNI_BIN_DIR") else {
+        panic!("CNI_BIN_DIR is not set: run scripts/test.sh or set CNI_BIN_DIR to the plugins' folder");
+    };
+    checked("CNI_BIN_DIR", PathBuf::from(dir))
+}
+
+/// Returns the folder with reference plugins, when there is one.
+///
+/// # Panics
+/// When `CNI_REFERENCE_DIR` is set but unusable.
+pub fn reference() -> Option<PathBuf> {
+    let dir = env::var_os("CNI_REFERENCE_DIR")?;
+    Some(checked("CNI_REFERENCE_DIR", PathBuf::from(dir)))
+}
+
+fn checked(variable: &str, dir: PathBuf) -> PathBuf {
+    let dir = dir.canonicalize().unwrap_or_else(|error| panic!("{variable}={}: {error}", dir.display()));
+    for hidden in HIDDEN {
+        assert!(
+            !dir.starts_with(Path::new(hidden)),
+            "{variable}={} lies under {hidden}, which a sandbox hides",
+            dir.display()
+        );
+    }
+    for plugin in ["loopback", "bridge", "host-local", "firewall", "portmap"] {
+        assert!(dir.join(plugin).is_file(), "{variable}={} has no plugin {plugin}", dir.display());
+    }
+    dir
+}

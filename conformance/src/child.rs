@@ -1,0 +1,133 @@
+//! Child processes with a deadline.
+//!
+//! Every child runs in a process group of its own. A child that outlives its limit is killed with
+//! its whole group, and that is either a failure of the test or what the test asked for.
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// How long an ordinary child may take.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long the pipes may stay open after the child itself has ended.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What happens when the time is up.
+#[derive(Debug, Clone, Copy)]
+pub enum Limit {
+    /// The child should have ended: kill it and fail the test.
+    Fail(Duration),
+    /// The test wants the child killed at this moment if it still runs.
+    Kill(Duration),
+}
+
+/// What an ended child left.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Its command line, for messages.
+    pub label: String,
+    /// Its exit code, or `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// The time from start to end.
+    pub elapsed: Duration,
+}
+
+impl Finished {
+    /// Returns itself when the child ended with status 0.
+    ///
+    /// # Panics
+    /// Otherwise, with all that the child said.
+    #[track_caller]
+    pub fn expect_success(self) -> Self {
+        assert!(
+            self.code == Some(0),
+            "{} ended with {:?}\nstdout: {}\nstderr: {}",
+            self.label,
+            self.code,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+}
+
+/// Runs a child to its end.
+///
+/// # Panics
+/// When it cannot be started, or by [`Limit::Fail`].
+#[track_caller]
+pub fn run(mut command: Command, input: &[u8], limit: Limit) -> Finished {
+    let label = label_of(&command);
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = Instant::now();
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("start {label}: {error}"));
+    feed(&mut child, input);
+    let stdout = collect(child.stdout.take().expect("stdout is piped"));
+    let stderr = collect(child.stderr.take().expect("stderr is piped"));
+    let (status, late) = wait(&mut child, started, limit);
+    let elapsed = started.elapsed();
+    let stdout = drained(&stdout, &label);
+    let stderr = drained(&stderr, &label);
+    assert!(!late, "{label} still ran after {elapsed:?}\nstdout: {stdout}\nstderr: {stderr}");
+    Finished { label, code: status.code(), stdout, stderr, elapsed }
+}
+
+fn label_of(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+/// Writes the input beside the test; a child need not read it.
+fn feed(child: &mut Child, input: &[u8]) {
+    let mut pipe = child.stdin.take().expect("stdin is piped");
+    let input = input.to_vec();
+    thread::spawn(move || match pipe.write_all(&input) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        Err(error) => panic!("write to a child's stdin: {error}"),
+    });
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("read a child's output");
+        // Nobody waits any more when the test already failed.
+        drop(sender.send(String::from_utf8_lossy(&bytes).into_owned()));
+    });
+    receiver
+}
+
+fn drained(pipe: &Receiver<String>, label: &str) -> String {
+    pipe.recv_timeout(DRAIN).unwrap_or_else(|_| panic!("{label} left a process behind that holds its output open"))
+}
+
+/// Returns the status, and whether the child had to be killed against the test's will.
+fn wait(child: &mut Child, started: Instant, limit: Limit) -> (ExitStatus, bool) {
+    let (Limit::Fail(time) | Limit::Kill(time)) = limit;
+    loop {
+        if let Some(status) = child.try_wait().expect("wait for a child") {
+            return (status, false);
+        }
+        if started.elapsed() >= time {
+            let group = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));
+            killpg(group, Signal::SIGKILL).expect("kill a child's process group");
+            let status = child.wait().expect("wait for a killed child");
+            return (status, matches!(limit, Limit::Fail(_)));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,26 @@
+//! A container as plugins see one: a named network namespace.
+//!
+//! No process needs to run in it. What a test wants to happen inside, it runs there itself by
+//! the methods of [`Namespace`].
+
+use std::ops::Deref;
+
+use crate::namespace::Namespace;
+
+/// A network namespace mounted under `/run/netns`; it derefs to [`Namespace`].
+#[derive(Debug, Clone)]
+pub struct Container(Namespace);
+
+impl Container {
+    pub(crate) fn create(name: &str, search: &str) -> Self {
+        Self(Namespace::create(name, search))
+    }
+}
+
+impl Deref for Container {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.0
+    }
+}

@@ -1,0 +1,39 @@
+//! Black-box conformance harness for CNI plugins.
+//!
+//! It knows binaries, their environment, standard streams, exit status and the kernel state that
+//! they leave behind, and nothing else of the plugins. A test makes a [`Sandbox`], which gives its
+//! thread a network and a mount namespace of its own, runs plugins in it through an
+//! [`Invocation`], the small runtime [`Runtime`] or the real `cnitool`, and compares
+//! [`State`] snapshots or sends traffic. Everything here panics with a message that names the
+//! thing and its value: a harness that cannot do its work must fail the test.
+
+pub mod binaries;
+pub mod cases;
+pub mod child;
+pub mod cnitool;
+pub mod container;
+pub mod namespace;
+pub mod network;
+pub mod nomad;
+pub mod outside;
+pub mod plugin;
+pub mod ports;
+pub mod processes;
+pub mod runtime;
+pub mod sandbox;
+pub mod skeleton;
+pub mod state;
+pub mod traffic;
+
+pub use cnitool::CniTool;
+pub use container::Container;
+pub use namespace::Namespace;
+pub use network::Network;
+pub use nomad::{Hairpin, Nomad, Subnets};
+pub use outside::Outside;
+pub use plugin::{CniError, Invocation, Outcome, Verb};
+pub use ports::{PortMapping, Spelling};
+pub use runtime::{Attachment, Chain, Runtime};
+pub use sandbox::{Flavour, Sandbox};
+pub use skeleton::Skeleton;
+pub use state::State;

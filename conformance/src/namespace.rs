@@ -1,0 +1,127 @@
+//! Network namespaces, and work inside them.
+//!
+//! A [`Namespace`] is a path. Work inside runs on a thread made for it, so the caller's own
+//! thread never changes its namespace, and nothing keeps a namespace alive between calls.
+
+use std::fs::{self, File};
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::child::{self, DEADLINE, Finished, Limit};
+
+/// Where named namespaces are mounted.
+const MOUNTS: &str = "/run/netns";
+
+/// A network namespace known by its path.
+#[derive(Debug, Clone)]
+pub struct Namespace {
+    name: String,
+    path: PathBuf,
+    search: String,
+}
+
+impl Namespace {
+    /// Names the namespace of the calling thread, for as long as the thread lives.
+    pub(crate) fn of_this_thread(name: &str, search: &str) -> Self {
+        let thread = nix::unistd::gettid();
+        let path = PathBuf::from(format!("/proc/self/task/{thread}/ns/net"));
+        Self { name: name.to_owned(), path, search: search.to_owned() }
+    }
+
+    /// Makes a new namespace, as bare as a runtime makes it: `lo` is down.
+    pub(crate) fn create(name: &str, search: &str) -> Self {
+        let path = Path::new(MOUNTS).join(name);
+        File::create_new(&path).unwrap_or_else(|error| panic!("create {}: {error}", path.display()));
+        thread::scope(|scope| {
+            let made = scope.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).expect("unshare a network namespace");
+                let source = "/proc/thread-self/ns/net";
+                mount(Some(source), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)
+                    .unwrap_or_else(|error| panic!("bind a namespace to {}: {error}", path.display()));
+            });
+            made.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
+        });
+        Self { name: name.to_owned(), path, search: search.to_owned() }
+    }
+
+    /// Returns the name given at creation.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the path, as it goes into `CNI_NETNS`.
+    pub fn path(&self) -> &str {
+        self.path.to_str().expect("namespace paths are text")
+    }
+
+    /// Runs `work` inside, on a thread of its own, and returns what it returns.
+    ///
+    /// # Panics
+    /// When the namespace cannot be entered, and whenever `work` panics.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                self.enter();
+                work()
+            });
+            inside.join().unwrap_or_else(|cause| panic::resume_unwind(cause))
+        })
+    }
+
+    /// Moves the calling thread in, for threads that never come back.
+    pub(crate) fn enter(&self) {
+        let file =
+            File::open(&self.path).unwrap_or_else(|error| panic!("open namespace {}: {error}", self.path.display()));
+        setns(&file, CloneFlags::CLONE_NEWNET)
+            .unwrap_or_else(|error| panic!("enter namespace {}: {error}", self.path.display()));
+    }
+
+    /// Runs a program inside and returns what it left, whatever its status.
+    pub fn exec(&self, argv: &[&str]) -> Finished {
+        let [program, arguments @ ..] = argv else { panic!("no program given") };
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", &self.search).env("LC_ALL", "C");
+        self.run(|| child::run(command, b"", Limit::Fail(DEADLINE)))
+    }
+
+    /// Runs a program inside that must succeed and returns its standard output.
+    ///
+    /// # Panics
+    /// When it does not succeed.
+    #[track_caller]
+    pub fn must(&self, argv: &[&str]) -> String {
+        self.exec(argv).expect_success().stdout
+    }
+
+    /// Runs a command line of words without quotes that must succeed.
+    ///
+    /// # Panics
+    /// When it does not succeed.
+    #[track_caller]
+    pub fn sh(&self, line: &str) -> String {
+        self.must(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// Unmounts and unlinks the namespace; the kernel destroys it with its last user.
+    ///
+    /// # Panics
+    /// When it is not mounted.
+    pub fn remove(&self) {
+        self.unmount();
+        fs::remove_file(&self.path).unwrap_or_else(|error| panic!("remove {}: {error}", self.path.display()));
+    }
+
+    /// Unmounts the namespace and leaves the plain file behind.
+    ///
+    /// # Panics
+    /// When it is not mounted.
+    pub fn unmount(&self) {
+        umount2(&self.path, MntFlags::MNT_DETACH)
+            .unwrap_or_else(|error| panic!("unmount {}: {error}", self.path.display()));
+    }
+}

@@ -1,0 +1,348 @@
+//! One run of one plugin binary.
+//!
+//! An [`Invocation`] holds environment and standard input; it starts from what a runtime sends
+//! for an ordinary container, and a test changes what it wants to. [`Outcome`] holds what came
+//! back, with assertions that show all of it on failure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::binaries;
+use crate::child::{self, DEADLINE, Finished, Limit};
+use crate::processes::{Process, Tracer};
+use crate::sandbox::Sandbox;
+
+/// A command of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// `ADD`
+    Add,
+    /// `CHECK`
+    Check,
+    /// `DEL`
+    Del,
+    /// `GC`
+    Gc,
+    /// `STATUS`
+    Status,
+    /// `VERSION`
+    Version,
+}
+
+impl Verb {
+    /// All commands of version 1.1.0.
+    pub const ALL: [Self; 6] = [Self::Add, Self::Check, Self::Del, Self::Gc, Self::Status, Self::Version];
+
+    /// Returns the word that goes into `CNI_COMMAND`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "ADD",
+            Self::Check => "CHECK",
+            Self::Del => "DEL",
+            Self::Gc => "GC",
+            Self::Status => "STATUS",
+            Self::Version => "VERSION",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A plugin about to be run.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    plugin: String,
+    folder: PathBuf,
+    environment: BTreeMap<String, String>,
+    launcher: Vec<String>,
+    arguments: Vec<String>,
+    input: Vec<u8>,
+    limit: Limit,
+    traced: bool,
+}
+
+impl Invocation {
+    /// Prepares a run with container ID `conformance`, interface `eth0` and no namespace.
+    pub fn new(sandbox: &Sandbox, plugin: &str, verb: Verb) -> Self {
+        let folder = binaries::under_test();
+        let environment = [
+            ("PATH", sandbox.search_path()),
+            ("LC_ALL", "C"),
+            ("CNI_COMMAND", verb.as_str()),
+            ("CNI_CONTAINERID", "conformance"),
+            ("CNI_IFNAME", "eth0"),
+        ];
+        let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let invocation = Self {
+            plugin: plugin.to_owned(),
+            folder: PathBuf::new(),
+            environment: environment.into(),
+            launcher: Vec::new(),
+            arguments: Vec::new(),
+            input: Vec::new(),
+            limit: Limit::Fail(DEADLINE),
+            traced: false,
+        };
+        invocation.binaries(&folder)
+    }
+
+    /// Runs the plugins of this folder, and sends it as `CNI_PATH`.
+    #[must_use]
+    pub fn binaries(mut self, folder: &Path) -> Self {
+        folder.clone_into(&mut self.folder);
+        let path = folder.to_str().expect("folders of plugins are text").to_owned();
+        self.env("CNI_PATH", &path)
+    }
+
+    /// Sets `CNI_CONTAINERID`.
+    #[must_use]
+    pub fn container_id(self, id: &str) -> Self {
+        self.env("CNI_CONTAINERID", id)
+    }
+
+    /// Sets `CNI_NETNS`.
+    #[must_use]
+    pub fn netns(self, path: &str) -> Self {
+        self.env("CNI_NETNS", path)
+    }
+
+    /// Sets `CNI_IFNAME`.
+    #[must_use]
+    pub fn ifname(self, name: &str) -> Self {
+        self.env("CNI_IFNAME", name)
+    }
+
+    /// Sets `CNI_ARGS`.
+    #[must_use]
+    pub fn args(self, args: &str) -> Self {
+        self.env("CNI_ARGS", args)
+    }
+
+    /// Sets `CNI_PATH`.
+    #[must_use]
+    pub fn path(self, path: &str) -> Self {
+        self.env("CNI_PATH", path)
+    }
+
+    /// Sets any variable.
+    #[must_use]
+    pub fn env(mut self, key: &str, value: &str) -> Self {
+        self.environment.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Takes a variable away.
+    #[must_use]
+    pub fn without_env(mut self, key: &str) -> Self {
+        self.environment.remove(key);
+        self
+    }
+
+    /// Starts the plugin through another program, whose words stand before the plugin's path; a run
+    /// that is traced has its own.
+    #[must_use]
+    pub fn launched_by(mut self, words: &[&str]) -> Self {
+        self.launcher = words.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
+    /// Adds command-line arguments, which the protocol does not know.
+    #[must_use]
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments = arguments.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
+    /// Sets standard input to a network configuration.
+    #[must_use]
+    pub fn config(self, config: &Value) -> Self {
+        self.stdin(config.to_string().as_bytes())
+    }
+
+    /// Sets standard input to any bytes.
+    #[must_use]
+    pub fn stdin(mut self, input: &[u8]) -> Self {
+        self.input = input.to_vec();
+        self
+    }
+
+    /// Fails the test when the run takes longer.
+    #[must_use]
+    pub fn deadline(mut self, time: Duration) -> Self {
+        self.limit = Limit::Fail(time);
+        self
+    }
+
+    /// Kills the plugin and its children after this time, if they still run.
+    #[must_use]
+    pub fn killed_after(mut self, time: Duration) -> Self {
+        self.limit = Limit::Kill(time);
+        self
+    }
+
+    /// Records every process that the plugin starts.
+    #[must_use]
+    pub fn traced(mut self, traced: bool) -> Self {
+        self.traced = traced;
+        self
+    }
+
+    /// Runs the plugin on the sandbox's host.
+    ///
+    /// # Panics
+    /// When it cannot be started or misses its deadline.
+    #[track_caller]
+    pub fn run(&self) -> Outcome {
+        let binary = self.folder.join(&self.plugin);
+        let tracer = self.traced.then(Tracer::new);
+        let mut command = match (&tracer, &self.launcher[..]) {
+            (Some(tracer), _) => tracer.command(&binary),
+            (None, []) => Command::new(&binary),
+            (None, [program, words @ ..]) => {
+                let mut command = Command::new(program);
+                command.args(words).arg(&binary);
+                command
+            }
+        };
+        command.args(&self.arguments).env_clear().envs(&self.environment);
+        let finished = child::run(command, &self.input, self.limit);
+        let verb = self.environment.get("CNI_COMMAND").map_or("", String::as_str);
+        let label = format!("{} {verb}", self.plugin);
+        Outcome::new(label, finished, tracer.map(Tracer::processes))
+    }
+}
+
+/// An error object of the protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CniError {
+    /// The SPEC's or the plugin's number.
+    pub code: u64,
+    /// The short text.
+    pub msg: String,
+    /// The long text, or nothing.
+    pub details: String,
+}
+
+impl CniError {
+    fn parse(text: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        let details = value.get("details").map_or(Some(""), Value::as_str)?;
+        Some(Self {
+            code: value.get("code")?.as_u64()?,
+            msg: value.get("msg")?.as_str()?.to_owned(),
+            details: details.to_owned(),
+        })
+    }
+}
+
+/// What a plugin's run left.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    label: String,
+    finished: Finished,
+    processes: Option<Vec<Process>>,
+}
+
+impl Outcome {
+    pub(crate) fn new(label: String, finished: Finished, processes: Option<Vec<Process>>) -> Self {
+        Self { label, finished, processes }
+    }
+
+    /// Tells whether the exit status is 0.
+    pub fn succeeded(&self) -> bool {
+        self.finished.code == Some(0)
+    }
+
+    /// Returns the exit code, or `None` after a signal.
+    pub fn code(&self) -> Option<i32> {
+        self.finished.code
+    }
+
+    /// Returns standard output as it came.
+    pub fn stdout(&self) -> &str {
+        &self.finished.stdout
+    }
+
+    /// Returns standard error as it came.
+    pub fn stderr(&self) -> &str {
+        &self.finished.stderr
+    }
+
+    /// Returns the time that the run took.
+    pub fn elapsed(&self) -> Duration {
+        self.finished.elapsed
+    }
+
+    /// Returns the processes that a traced run started, without the plugin itself.
+    ///
+    /// # Panics
+    /// When the run was not traced.
+    #[track_caller]
+    pub fn children(&self) -> &[Process] {
+        let processes = self.processes.as_deref().unwrap_or_else(|| panic!("{} was not traced", self.label));
+        processes.get(1..).unwrap_or_default()
+    }
+
+    /// Requires exit status 0.
+    ///
+    /// # Panics
+    /// Otherwise, with all that the plugin said.
+    #[track_caller]
+    pub fn expect_success(&self) -> &Self {
+        assert!(self.succeeded(), "must succeed: {self}");
+        self
+    }
+
+    /// Requires exit status 0 and one JSON object on standard output, and returns it.
+    ///
+    /// # Panics
+    /// Otherwise, with all that the plugin said.
+    #[track_caller]
+    pub fn result(&self) -> Value {
+        self.expect_success();
+        match serde_json::from_str::<Value>(self.stdout()) {
+            Ok(value) if value.is_object() => value,
+            Ok(_) => panic!("must print an object: {self}"),
+            Err(error) => panic!("must print a result ({error}): {self}"),
+        }
+    }
+
+    /// Requires exit status 1 and an error object on standard output, and returns it.
+    ///
+    /// # Panics
+    /// Otherwise, with all that the plugin said.
+    #[track_caller]
+    pub fn error(&self) -> CniError {
+        assert!(self.code() == Some(1), "must fail with status 1: {self}");
+        CniError::parse(self.stdout()).unwrap_or_else(|| panic!("must print an error object: {self}"))
+    }
+
+    /// Requires an error of this code whose `msg` or `details` contains `text`.
+    ///
+    /// # Panics
+    /// Otherwise, with all that the plugin said.
+    #[track_caller]
+    pub fn expect_error(&self, code: u64, text: &str) -> CniError {
+        let error = self.error();
+        assert!(error.code == code, "must fail with code {code}: {self}");
+        assert!(error.msg.contains(text) || error.details.contains(text), "must say {text:?}: {self}");
+        error
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finished { code, stdout, stderr, elapsed, label: _ } = &self.finished;
+        let status = code.map_or_else(|| "a signal".to_owned(), |code| format!("status {code}"));
+        write!(f, "{} ended with {status} after {elapsed:?}\nstdout: {stdout}\nstderr: {stderr}", self.label)
+    }
+}

@@ -1,0 +1,361 @@
+//! A small runtime that calls plugins as libcni does.
+//!
+//! From a network configuration list it derives each plugin's standard input: the list's name and
+//! version, the previous result, and those capabilities that the plugin advertises. ADD, CHECK,
+//! GC and STATUS go forward, DEL backward. The first error ends a chain, except for GC. Odd
+//! requests (no result, no capabilities, another namespace) are changes to an [`Attachment`].
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use crate::binaries;
+use crate::namespace::Namespace;
+use crate::plugin::{CniError, Invocation, Outcome, Verb};
+use crate::ports::{self, PortMapping, Spelling};
+use crate::sandbox::Sandbox;
+
+/// One container's connection to a network, with all that a runtime remembers of it.
+#[derive(Debug, Clone)]
+pub struct Attachment {
+    /// `CNI_CONTAINERID`
+    pub container_id: String,
+    /// `CNI_NETNS`
+    pub netns: String,
+    /// `CNI_IFNAME`
+    pub ifname: String,
+    /// `CNI_ARGS`
+    pub args: String,
+    /// Capability values by name.
+    pub capabilities: Map<String, Value>,
+    /// The final result of ADD.
+    pub result: Option<Value>,
+}
+
+impl Attachment {
+    /// Describes a container that is not attached yet, with interface `eth0`.
+    pub fn new(container_id: &str, namespace: &Namespace) -> Self {
+        Self {
+            container_id: container_id.to_owned(),
+            netns: namespace.path().to_owned(),
+            ifname: "eth0".to_owned(),
+            args: String::new(),
+            capabilities: Map::new(),
+            result: None,
+        }
+    }
+
+    /// Sets the `portMappings` capability.
+    #[must_use]
+    pub fn ports(mut self, mappings: &[PortMapping], spelling: Spelling) -> Self {
+        self.capabilities.insert("portMappings".to_owned(), ports::render(mappings, spelling));
+        self
+    }
+
+    /// Sets `CNI_ARGS`.
+    #[must_use]
+    pub fn args(mut self, args: &str) -> Self {
+        args.clone_into(&mut self.args);
+        self
+    }
+
+    /// Sets `CNI_IFNAME`.
+    #[must_use]
+    pub fn ifname(mut self, ifname: &str) -> Self {
+        ifname.clone_into(&mut self.ifname);
+        self
+    }
+
+    /// Sets `CNI_NETNS`, which may be empty, gone or a plain file.
+    #[must_use]
+    pub fn netns(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.netns);
+        self
+    }
+
+    /// Forgets the result of ADD.
+    #[must_use]
+    pub fn without_result(mut self) -> Self {
+        self.result = None;
+        self
+    }
+
+    /// Forgets all capability values.
+    #[must_use]
+    pub fn without_capabilities(mut self) -> Self {
+        self.capabilities.clear();
+        self
+    }
+}
+
+/// A runtime with one network.
+#[derive(Debug, Clone)]
+pub struct Runtime<'s> {
+    sandbox: &'s Sandbox,
+    list: Value,
+    folder: PathBuf,
+    traced: bool,
+}
+
+impl<'s> Runtime<'s> {
+    /// Takes a network configuration list.
+    pub fn new(sandbox: &'s Sandbox, list: Value) -> Self {
+        Self { sandbox, list, folder: binaries::under_test(), traced: false }
+    }
+
+    /// Runs the plugins of another folder.
+    #[must_use]
+    pub fn binaries(mut self, folder: &Path) -> Self {
+        folder.clone_into(&mut self.folder);
+        self
+    }
+
+    /// Records every process that plugins start.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.traced = true;
+        self
+    }
+
+    /// Returns the network configuration list.
+    pub fn list(&self) -> &Value {
+        &self.list
+    }
+
+    /// Runs ADD and keeps the final result in the attachment when all plugins succeed.
+    #[track_caller]
+    pub fn add(&self, attachment: &mut Attachment) -> Chain {
+        let mut chain = Chain { verb: Verb::Add, steps: Vec::new() };
+        let mut previous = None;
+        for plugin in self.plugins() {
+            let outcome = self.call(Verb::Add, plugin, attachment, previous.as_ref());
+            let failed = !outcome.succeeded();
+            if !failed {
+                previous = Some(outcome.result());
+            }
+            chain.push(plugin, outcome);
+            if failed {
+                return chain;
+            }
+        }
+        attachment.result = previous;
+        chain
+    }
+
+    /// Runs CHECK; every plugin gets the final result.
+    #[track_caller]
+    pub fn check(&self, attachment: &Attachment) -> Chain {
+        self.walk(Verb::Check, self.plugins().iter(), attachment)
+    }
+
+    /// Runs DEL from the last plugin to the first; every plugin gets the final result.
+    #[track_caller]
+    pub fn del(&self, attachment: &Attachment) -> Chain {
+        self.walk(Verb::Del, self.plugins().iter().rev(), attachment)
+    }
+
+    /// Runs STATUS.
+    #[track_caller]
+    pub fn status(&self) -> Chain {
+        let mut chain = Chain { verb: Verb::Status, steps: Vec::new() };
+        for plugin in self.plugins() {
+            let outcome = self.call_network(Verb::Status, plugin, self.config(plugin));
+            let failed = !outcome.succeeded();
+            chain.push(plugin, outcome);
+            if failed {
+                break;
+            }
+        }
+        chain
+    }
+
+    /// Runs GC with the attachments that are still wanted.
+    #[track_caller]
+    pub fn gc(&self, valid: &[&Attachment]) -> Chain {
+        let valid: Value = valid
+            .iter()
+            .map(|attachment| json!({"containerID": attachment.container_id, "ifname": attachment.ifname}))
+            .collect();
+        let mut chain = Chain { verb: Verb::Gc, steps: Vec::new() };
+        for plugin in self.plugins() {
+            let mut config = self.config(plugin);
+            config.insert("cni.dev/valid-attachments".to_owned(), valid.clone());
+            config.insert("cni.dev/attachments".to_owned(), valid.clone());
+            chain.push(plugin, self.call_network(Verb::Gc, plugin, config));
+        }
+        chain
+    }
+
+    /// Prepares the call of one plugin of the list, for tests that want to change it.
+    ///
+    /// # Panics
+    /// When the list has no plugin of this type.
+    #[track_caller]
+    pub fn invocation(
+        &self,
+        verb: Verb,
+        plugin_type: &str,
+        attachment: &Attachment,
+        previous: Option<&Value>,
+    ) -> Invocation {
+        let plugin = self.plugins().iter().find(|plugin| type_of(plugin) == plugin_type);
+        let plugin = plugin.unwrap_or_else(|| panic!("the list has no plugin {plugin_type}"));
+        self.prepare(verb, plugin, attachment, previous)
+    }
+
+    fn plugins(&self) -> &[Value] {
+        self.list["plugins"].as_array().expect("a configuration list has plugins")
+    }
+
+    #[track_caller]
+    fn walk<'p>(&self, verb: Verb, plugins: impl Iterator<Item = &'p Value>, attachment: &Attachment) -> Chain {
+        let mut chain = Chain { verb, steps: Vec::new() };
+        for plugin in plugins {
+            let outcome = self.call(verb, plugin, attachment, attachment.result.as_ref());
+            let failed = !outcome.succeeded();
+            chain.push(plugin, outcome);
+            if failed {
+                break;
+            }
+        }
+        chain
+    }
+
+    #[track_caller]
+    fn call(&self, verb: Verb, plugin: &Value, attachment: &Attachment, previous: Option<&Value>) -> Outcome {
+        self.prepare(verb, plugin, attachment, previous).traced(self.traced).run()
+    }
+
+    fn prepare(&self, verb: Verb, plugin: &Value, attachment: &Attachment, previous: Option<&Value>) -> Invocation {
+        let mut config = self.config(plugin);
+        let wanted = advertised(plugin, &attachment.capabilities);
+        if !wanted.is_empty() {
+            config.insert("runtimeConfig".to_owned(), Value::Object(wanted));
+        }
+        if let Some(previous) = previous {
+            config.insert("prevResult".to_owned(), previous.clone());
+        }
+        Invocation::new(self.sandbox, type_of(plugin), verb)
+            .binaries(&self.folder)
+            .container_id(&attachment.container_id)
+            .netns(&attachment.netns)
+            .ifname(&attachment.ifname)
+            .args(&attachment.args)
+            .config(&Value::Object(config))
+    }
+
+    /// Calls a command that concerns no container: the variables are there, but empty.
+    #[track_caller]
+    fn call_network(&self, verb: Verb, plugin: &Value, config: Map<String, Value>) -> Outcome {
+        Invocation::new(self.sandbox, type_of(plugin), verb)
+            .binaries(&self.folder)
+            .container_id("")
+            .netns("")
+            .ifname("")
+            .args("")
+            .config(&Value::Object(config))
+            .traced(self.traced)
+            .run()
+    }
+
+    fn config(&self, plugin: &Value) -> Map<String, Value> {
+        let mut config = plugin.as_object().expect("a plugin's configuration is an object").clone();
+        for key in ["name", "cniVersion"] {
+            config.insert(key.to_owned(), self.list[key].clone());
+        }
+        config
+    }
+}
+
+fn type_of(plugin: &Value) -> &str {
+    plugin["type"].as_str().expect("a plugin's configuration has a type")
+}
+
+fn advertised(plugin: &Value, offered: &Map<String, Value>) -> Map<String, Value> {
+    let wants = |name: &str| plugin["capabilities"][name] == Value::Bool(true);
+    let values = offered.iter().filter(|(name, _)| wants(name));
+    values.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// What the plugins of a list answered, in the order of the calls.
+#[derive(Debug, Clone)]
+pub struct Chain {
+    verb: Verb,
+    steps: Vec<(String, Outcome)>,
+}
+
+impl Chain {
+    fn push(&mut self, plugin: &Value, outcome: Outcome) {
+        self.steps.push((type_of(plugin).to_owned(), outcome));
+    }
+
+    /// Returns all outcomes with the types of their plugins.
+    pub fn steps(&self) -> &[(String, Outcome)] {
+        &self.steps
+    }
+
+    /// Tells whether all plugins that were called succeeded.
+    pub fn succeeded(&self) -> bool {
+        self.steps.iter().all(|(_, outcome)| outcome.succeeded())
+    }
+
+    /// Requires that all plugins succeeded.
+    ///
+    /// # Panics
+    /// Otherwise, with all that the failing plugin said.
+    #[track_caller]
+    pub fn expect_success(&self) -> &Self {
+        assert!(self.succeeded(), "{} must succeed: {self}", self.verb);
+        self
+    }
+
+    /// Requires that the chain ended with this plugin, this code and this text.
+    ///
+    /// # Panics
+    /// Otherwise.
+    #[track_caller]
+    pub fn expect_error(&self, plugin: &str, code: u64, text: &str) -> CniError {
+        let (last, outcome) = self.steps.last().expect("a chain has steps");
+        assert!(last == plugin, "{plugin} must fail: {self}");
+        outcome.expect_error(code, text)
+    }
+
+    /// Requires success and returns the result of the last plugin.
+    ///
+    /// # Panics
+    /// Otherwise.
+    #[track_caller]
+    pub fn result(&self) -> Value {
+        self.expect_success();
+        self.steps.last().expect("a chain has steps").1.result()
+    }
+
+    /// Returns what one plugin answered.
+    ///
+    /// # Panics
+    /// When it was not called.
+    #[track_caller]
+    pub fn step(&self, plugin: &str) -> &Outcome {
+        let step = self.steps.iter().find(|(name, _)| name == plugin);
+        &step.unwrap_or_else(|| panic!("{plugin} was not called: {self}")).1
+    }
+
+    /// Returns the names of the processes that traced plugins started.
+    #[track_caller]
+    pub fn children(&self) -> Vec<String> {
+        let processes = self.steps.iter().flat_map(|(plugin, outcome)| {
+            outcome.children().iter().map(move |process| format!("{plugin} started {}", process.call))
+        });
+        processes.collect()
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (_, outcome) in &self.steps {
+            writeln!(f, "{outcome}")?;
+        }
+        Ok(())
+    }
+}

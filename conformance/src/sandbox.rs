@@ -1,0 +1,240 @@
+//! A private machine for one test.
+//!
+//! [`Sandbox::new`] gives the calling thread a network and a mount namespace, with empty file
+//! systems where plugins keep state, and `Drop` takes the thread back. Children and threads that
+//! the test starts inherit both, so tests run in parallel under plain `cargo test` and leave the
+//! machine untouched. It needs root and says so when it has not.
+
+use std::env;
+use std::fs::{self, File};
+use std::marker::PhantomData;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+
+use crate::binaries::HIDDEN;
+use crate::child::Finished;
+use crate::container::Container;
+use crate::namespace::Namespace;
+use crate::outside::Outside;
+
+/// The harness's own folder inside a sandbox.
+pub(crate) const OWN: &str = "/run/conformance";
+
+const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Which implementation answers to `iptables` in a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// `xtables-nft-multi`.
+    Nft,
+    /// `xtables-legacy-multi`.
+    Legacy,
+}
+
+impl Flavour {
+    /// Both of them, for tests that must hold for each.
+    pub const ALL: [Self; 2] = [Self::Nft, Self::Legacy];
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::Nft => "/usr/sbin/xtables-nft-multi",
+            Self::Legacy => "/usr/sbin/xtables-legacy-multi",
+        }
+    }
+}
+
+/// The private machine; it belongs to the thread that made it.
+#[derive(Debug)]
+pub struct Sandbox {
+    flavour: Flavour,
+    search: String,
+    host: Namespace,
+    before: Before,
+    thread_bound: PhantomData<*const ()>,
+}
+
+/// What the thread had before, for `Drop`.
+#[derive(Debug)]
+struct Before {
+    network: File,
+    mounts: File,
+    folder: PathBuf,
+}
+
+impl Sandbox {
+    /// Makes a sandbox with the nft flavour of iptables.
+    pub fn new() -> Self {
+        Self::with_flavour(Flavour::Nft)
+    }
+
+    /// Makes a sandbox with the given flavour of iptables.
+    ///
+    /// # Panics
+    /// When the process is not root or the kernel refuses; a test must not pass unrun.
+    pub fn with_flavour(flavour: Flavour) -> Self {
+        assert!(nix::unistd::geteuid().is_root(), "the conformance tests need root: run them with sudo");
+        let before = Before::remember();
+        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
+            .unwrap_or_else(|error| panic!("unshare network and mount namespaces: {error}"));
+        mount_private_files();
+        let tools = install_iptables(flavour);
+        let search = format!("{}:{SYSTEM_PATH}", tools.display());
+        let host = Namespace::of_this_thread("host", &search);
+        host.sh("ip link set lo up");
+        let sandbox = Self { flavour, search, host, before, thread_bound: PhantomData };
+        for (key, value) in START {
+            sandbox.set_sysctl(key, value);
+        }
+        sandbox
+    }
+
+    /// Returns the flavour of iptables in use.
+    pub fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// Returns the `PATH` for children.
+    pub fn search_path(&self) -> &str {
+        &self.search
+    }
+
+    /// Returns the namespace that plugins see as the host's.
+    pub fn host(&self) -> &Namespace {
+        &self.host
+    }
+
+    /// Makes a container; `name` becomes `/run/netns/<name>`.
+    pub fn container(&self, name: &str) -> Container {
+        Container::create(name, &self.search)
+    }
+
+    /// Connects the host to an outside machine, once per sandbox.
+    pub fn outside(&self) -> Outside {
+        Outside::create(&self.host, &self.search)
+    }
+
+    /// Runs a program on the host and returns what it left, whatever its status.
+    pub fn exec(&self, argv: &[&str]) -> Finished {
+        self.host.exec(argv)
+    }
+
+    /// Runs a command line of words without quotes on the host; it must succeed.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub fn sh(&self, line: &str) -> String {
+        self.host.sh(line)
+    }
+
+    /// Sends bridged packets through iptables and ip6tables, or past them.
+    pub fn set_bridge_filtering(&self, on: bool) {
+        for key in ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"] {
+            self.set_sysctl(&format!("net/bridge/{key}"), if on { "1" } else { "0" });
+        }
+    }
+
+    /// Reads a kernel setting of the host by its path under `/proc/sys`.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn sysctl(&self, key: &str) -> String {
+        let path = Path::new("/proc/sys").join(key);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
+        text.trim_end().to_owned()
+    }
+
+    /// Writes a kernel setting of the host by its path under `/proc/sys`.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn set_sysctl(&self, key: &str, value: &str) {
+        let path = Path::new("/proc/sys").join(key);
+        fs::write(&path, value).unwrap_or_else(|error| panic!("write {value} to {}: {error}", path.display()));
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if let Err(error) = self.before.restore() {
+            let text = format!("leave the sandbox: {error}");
+            if thread::panicking() {
+                eprintln!("{text}");
+            } else {
+                panic!("{text}");
+            }
+        }
+    }
+}
+
+impl Before {
+    fn remember() -> Self {
+        let open = |path: &str| File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
+        Self {
+            network: open("/proc/thread-self/ns/net"),
+            mounts: open("/proc/thread-self/ns/mnt"),
+            folder: env::current_dir().expect("read the current folder"),
+        }
+    }
+
+    fn restore(&self) -> nix::Result<()> {
+        // Threads that are about to end still share their folder with this one, which setns refuses.
+        unshare(CloneFlags::CLONE_FS)?;
+        setns(&self.mounts, CloneFlags::CLONE_NEWNS)?;
+        setns(&self.network, CloneFlags::CLONE_NEWNET)?;
+        nix::unistd::chdir(&self.folder)
+    }
+}
+
+/// Settings that a new namespace may inherit from the machine, brought to the kernel's defaults
+/// or to what distributions set.
+const START: [(&str, &str); 7] = [
+    ("net/ipv4/ip_forward", "0"),
+    ("net/ipv4/conf/all/route_localnet", "0"),
+    ("net/ipv4/conf/default/route_localnet", "0"),
+    ("net/ipv4/conf/all/rp_filter", "2"),
+    ("net/ipv4/conf/default/rp_filter", "2"),
+    ("net/ipv6/conf/all/forwarding", "0"),
+    ("net/ipv6/conf/default/forwarding", "0"),
+];
+
+fn mount_private_files() {
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("make all mounts private");
+    for folder in HIDDEN {
+        mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
+            .unwrap_or_else(|error| panic!("mount a tmpfs on {folder}: {error}"));
+    }
+    // Sysfs shows the links of the namespace that mounted it.
+    mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none).expect("mount sysfs");
+    for folder in ["/run/netns", "/run/cni", "/run/lock", "/var/lib/cni", OWN] {
+        fs::create_dir_all(folder).unwrap_or_else(|error| panic!("create {folder}: {error}"));
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+            .unwrap_or_else(|error| panic!("set the mode of {folder}: {error}"));
+    }
+    let var_run = fs::canonicalize("/var/run").expect("resolve /var/run");
+    assert!(var_run == Path::new("/run"), "/var/run is {}, not /run", var_run.display());
+}
+
+fn install_iptables(flavour: Flavour) -> PathBuf {
+    let program = flavour.program();
+    assert!(Path::new(program).exists(), "{program} is missing: install the package iptables");
+    let tools = Path::new(OWN).join("bin");
+    fs::create_dir(&tools).expect("create the folder of tools");
+    for family in ["iptables", "ip6tables"] {
+        for suffix in ["", "-save", "-restore"] {
+            symlink(program, tools.join(format!("{family}{suffix}"))).expect("link an iptables tool");
+        }
+    }
+    tools
+}

@@ -1,0 +1,46 @@
+//! Files and folders that plugins may leave.
+//!
+//! All of `/run` is looked at, so that a forgotten temporary file or lock anywhere is seen, and
+//! the content of files counts, since leases are files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::sandbox::OWN;
+
+const ROOTS: [&str; 2] = ["/run", "/var/lib/cni"];
+
+/// The harness's own files, mounted namespaces, and the lock file of iptables.
+const FOREIGN: [&str; 3] = [OWN, "/run/netns", "/run/xtables.lock"];
+
+/// Returns one line per file or folder: path, mode, and the content of files.
+pub(super) fn read() -> Vec<String> {
+    let mut lines = Vec::new();
+    for root in ROOTS {
+        walk(Path::new(root), &mut lines);
+    }
+    lines.sort();
+    lines
+}
+
+fn walk(folder: &Path, lines: &mut Vec<String>) {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("list {}: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("read a folder's list").path();
+        if FOREIGN.iter().any(|foreign| path == Path::new(foreign)) {
+            continue;
+        }
+        let about = fs::symlink_metadata(&path).unwrap_or_else(|error| panic!("stat {}: {error}", path.display()));
+        let mode = about.permissions().mode();
+        let mut line = format!("{} {mode:o}", path.display());
+        if about.is_file() {
+            let bytes = fs::read(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
+            line.push_str(&format!(" {:?}", String::from_utf8_lossy(&bytes)));
+        }
+        lines.push(line);
+        if about.is_dir() {
+            walk(&path, lines);
+        }
+    }
+}

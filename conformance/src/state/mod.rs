@@ -1,0 +1,99 @@
+//! Snapshots of all that plugins may change, as lines of text.
+//!
+//! A [`State`] holds links, addresses and routes of the host and of containers, the rules of
+//! iptables and ip6tables, nftables tables that are not theirs, files below `/run` and
+//! `/var/lib/cni`, and kernel settings. [`diff`] compares two of them in lines that a person can
+//! read. What changes by itself (indexes, link-local addresses, counters) is left out.
+
+mod files;
+mod lines;
+mod rules;
+mod settings;
+
+use std::collections::BTreeMap;
+
+pub use lines::differences;
+
+use crate::namespace::Namespace;
+use crate::network::Network;
+use crate::sandbox::Sandbox;
+
+/// A snapshot: lines by section, such as `iptables nat` or `host links`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    sections: BTreeMap<String, Vec<String>>,
+}
+
+impl State {
+    /// Takes a snapshot of the host and of the given containers.
+    ///
+    /// # Panics
+    /// When something cannot be read.
+    pub fn capture(sandbox: &Sandbox, containers: &[&Namespace]) -> Self {
+        let mut sections = BTreeMap::new();
+        for namespace in [sandbox.host()].into_iter().chain(containers.iter().copied()) {
+            sections.extend(network_sections(namespace));
+            sections.insert(format!("{} settings", namespace.name()), settings::read(namespace));
+        }
+        sections.extend(rules::read(sandbox));
+        sections.insert("files".to_owned(), files::read());
+        Self { sections }
+    }
+
+    /// Takes a snapshot of the host alone.
+    pub fn of_host(sandbox: &Sandbox) -> Self {
+        Self::capture(sandbox, &[])
+    }
+
+    /// Returns the lines of one section.
+    ///
+    /// # Panics
+    /// When there is no such section.
+    #[track_caller]
+    pub fn section(&self, name: &str) -> &[String] {
+        let known = || self.sections.keys().cloned().collect::<Vec<_>>();
+        self.sections.get(name).unwrap_or_else(|| panic!("no section {name:?} in {:?}", known()))
+    }
+
+    /// Returns the snapshot without sections whose names contain `part`.
+    #[must_use]
+    pub fn without(mut self, part: &str) -> Self {
+        self.sections.retain(|name, _| !name.contains(part));
+        self
+    }
+
+    /// Returns all lines, each behind the name of its section.
+    pub fn lines(&self) -> Vec<String> {
+        let named =
+            self.sections.iter().flat_map(|(name, lines)| lines.iter().map(move |line| format!("{name}: {line}")));
+        named.collect()
+    }
+}
+
+/// Returns what changed, as `- line` and `+ line`; nothing when the snapshots are equal.
+pub fn diff(before: &State, after: &State) -> Vec<String> {
+    differences(&before.lines(), &after.lines())
+}
+
+/// Requires that nothing changed.
+///
+/// # Panics
+/// Otherwise, with all changed lines.
+#[track_caller]
+pub fn assert_same(before: &State, after: &State) {
+    let changes = diff(before, after);
+    assert!(changes.is_empty(), "the state changed:\n{}", changes.join("\n"));
+}
+
+fn network_sections(namespace: &Namespace) -> [(String, Vec<String>); 3] {
+    let Network { mut links, addresses, routes } = Network::observe(namespace);
+    links.sort_by(|a, b| a.name.cmp(&b.name));
+    let addresses = addresses.iter().filter(|address| !address.is_link_local());
+    let routes = routes.iter().filter(|route| !route.destination.starts_with("fe80:"));
+    let name = namespace.name();
+    [
+        (format!("{name} links"), links.iter().map(ToString::to_string).collect()),
+        (format!("{name} addresses"), addresses.map(ToString::to_string).collect()),
+        (format!("{name} routes"), routes.map(ToString::to_string).collect()),
+    ]
+}

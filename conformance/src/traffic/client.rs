@@ -1,0 +1,70 @@
+//! Clients of the echo servers.
+//!
+//! A TCP client connects once; a UDP client sends again until it is answered, since the first
+//! datagram may be lost while the kernel looks for the neighbour's address.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use super::Transport;
+use crate::namespace::Namespace;
+
+/// How long a client waits for an answer that ought to come.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long a UDP client waits before it sends again.
+const RESEND: Duration = Duration::from_millis(200);
+
+/// Asks an echo server from inside a namespace and returns the address that the server saw.
+///
+/// # Errors
+/// When no answer comes within three seconds.
+pub fn ask(from: &Namespace, transport: Transport, server: SocketAddr) -> io::Result<SocketAddr> {
+    ask_within(from, transport, server, PATIENCE)
+}
+
+/// Does the same with another deadline, for answers that must not come.
+///
+/// # Errors
+/// When no answer comes in time.
+pub fn ask_within(
+    from: &Namespace,
+    transport: Transport,
+    server: SocketAddr,
+    time: Duration,
+) -> io::Result<SocketAddr> {
+    let answer = from.run(|| match transport {
+        Transport::Tcp => ask_tcp(server, time),
+        Transport::Udp => ask_udp(server, time),
+    })?;
+    answer.parse().map_err(|_| io::Error::new(ErrorKind::InvalidData, format!("{server} answered {answer:?}")))
+}
+
+fn ask_tcp(server: SocketAddr, time: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&server, time)?;
+    stream.set_read_timeout(Some(time))?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn ask_udp(server: SocketAddr, time: Duration) -> io::Result<String> {
+    let any = match server {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(RESEND.min(time)))?;
+    let started = Instant::now();
+    let mut buffer = [0; 128];
+    loop {
+        let attempt = socket.send(b"?").and_then(|_| socket.recv(&mut buffer));
+        match attempt {
+            Ok(length) => return Ok(String::from_utf8_lossy(&buffer[..length]).into_owned()),
+            Err(error) if started.elapsed() >= time || error.kind() != ErrorKind::WouldBlock => return Err(error),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Servers that tell their peers what address they came from.
+//!
+//! The answer is the text of the peer's socket address. A server's socket belongs to its
+//! namespace, its thread does not.
+
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::Transport;
+use crate::namespace::Namespace;
+
+/// How often a server looks whether it should stop.
+const TICK: Duration = Duration::from_millis(5);
+
+/// A server that runs until dropped; it keeps its namespace alive so long.
+#[derive(Debug)]
+pub struct Echo {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Echo {
+    /// Starts a server inside of a namespace.
+    ///
+    /// # Panics
+    /// When the address cannot be bound.
+    pub fn start(namespace: &Namespace, transport: Transport, address: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let bound = |error: io::Error| -> ! { panic!("bind {transport} {address}: {error}") };
+        let thread = match transport {
+            Transport::Tcp => {
+                let listener = namespace.run(|| TcpListener::bind(address)).unwrap_or_else(|error| bound(error));
+                listener.set_nonblocking(true).expect("make a listener non-blocking");
+                thread::spawn(move || serve_tcp(&listener, &stopped))
+            }
+            Transport::Udp => {
+                let socket = namespace.run(|| UdpSocket::bind(address)).unwrap_or_else(|error| bound(error));
+                socket.set_read_timeout(Some(TICK)).expect("set a read timeout");
+                thread::spawn(move || serve_udp(&socket, &stopped))
+            }
+        };
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// Starts a server for each transport on all addresses of both families.
+    pub fn everywhere(namespace: &Namespace, port: u16) -> [Self; 2] {
+        let any = SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), port);
+        Transport::ALL.map(|transport| Self::start(namespace, transport, any))
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        if matches!(ended, Some(Err(_))) && !thread::panicking() {
+            panic!("an echo server panicked");
+        }
+    }
+}
+
+fn serve_tcp(listener: &TcpListener, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        match listener.accept() {
+            // A client that has gone away is not the server's business.
+            Ok((mut stream, peer)) => drop(stream.write_all(text(peer).as_bytes())),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(TICK),
+            Err(error) => panic!("accept: {error}"),
+        }
+    }
+}
+
+fn serve_udp(socket: &UdpSocket, stop: &AtomicBool) {
+    let mut buffer = [0; 64];
+    while !stop.load(Ordering::Relaxed) {
+        match socket.recv_from(&mut buffer) {
+            // The answer may be refused by the peer's kernel: the client notices.
+            Ok((_, peer)) => drop(socket.send_to(text(peer).as_bytes(), peer)),
+            Err(error) if [ErrorKind::WouldBlock, ErrorKind::ConnectionRefused].contains(&error.kind()) => {}
+            Err(error) => panic!("receive: {error}"),
+        }
+    }
+}
+
+/// Writes an IPv4 peer of a dual-stack socket as IPv4.
+fn text(peer: SocketAddr) -> String {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
+}

@@ -1,0 +1,16 @@
+//! CHECK tells whether a container's traffic flows.
+//!
+//! A container manager destroys what fails CHECK, so both mistakes cost: failing over something
+//! that does not matter, and passing over something that does. Whatever CHECK finds, it writes
+//! nothing. The rows of the tables say what an administrator or another program did.
+
+#[path = "check/client.rs"]
+mod client;
+#[path = "check/harmless.rs"]
+mod harmless;
+#[path = "check/request.rs"]
+mod request;
+#[path = "check/rules.rs"]
+mod rules;
+#[path = "check/stack.rs"]
+mod stack;

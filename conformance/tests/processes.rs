@@ -1,0 +1,117 @@
+//! How many processes a container costs.
+//!
+//! Nomad's IPv4 list, on a host where another container has made what all share. The plugins that
+//! the runtime starts are not counted; what they start is, the IPAM plugin too. Go v1.9.1 starts
+//! 51 for ADD, 22 for CHECK and 33 for DEL, and on a busy host each of them costs milliseconds.
+
+use cni_conformance::{
+    Attachment, Chain, Container, Flavour, Hairpin, Nomad, PortMapping, Runtime, Sandbox, Spelling, nomad,
+};
+
+const ADD: usize = 6;
+const CHECK: usize = 6;
+const DEL: usize = 8;
+
+/// Attaches a container with one of Nomad's ports, and leaves it running.
+fn attach(runtime: &Runtime<'_>, container: &Container, host_port: u16) -> (Attachment, Chain) {
+    let name = container.name();
+    let mut attachment = Attachment::new(name, container)
+        .ports(&PortMapping::twins(host_port, 80), Spelling::Go)
+        .args(&nomad::args(name, "web", &[]));
+    let chain = runtime.add(&mut attachment);
+    chain.expect_success();
+    (attachment, chain)
+}
+
+/// Makes a client with one container, and a second one's ADD, CHECK and DEL, all traced.
+fn second_container(list: &Nomad, flavour: Flavour) -> [Chain; 3] {
+    let sandbox = Sandbox::with_flavour(flavour);
+    list.ensure_forwarding_rules(&sandbox);
+    let runtime = Runtime::new(&sandbox, list.conflist());
+    attach(&runtime, &sandbox.container("first"), 8080);
+    let traced = runtime.clone().traced();
+    let (attachment, add) = attach(&traced, &sandbox.container("second"), 8081);
+    let check = traced.check(&attachment);
+    check.expect_success();
+    let del = traced.del(&attachment.args(""));
+    del.expect_success();
+    [add, check, del]
+}
+
+#[track_caller]
+fn assert_at_most(limit: usize, what: &str, chain: &Chain) {
+    let children = chain.children();
+    let first = children.iter().take(2 * limit + 1).cloned().collect::<Vec<_>>().join("\n");
+    assert!(children.len() <= limit, "{what}: {} processes, the first of them:\n{first}", children.len());
+}
+
+#[test]
+fn add_starts_at_most_six_processes() {
+    for flavour in Flavour::ALL {
+        let [add, _, _] = second_container(&Nomad::default(), flavour);
+        assert_at_most(ADD, &format!("ADD on {flavour:?}"), &add);
+    }
+}
+
+#[test]
+fn check_starts_at_most_six_processes() {
+    for flavour in Flavour::ALL {
+        let [_, check, _] = second_container(&Nomad::default(), flavour);
+        assert_at_most(CHECK, &format!("CHECK on {flavour:?}"), &check);
+    }
+}
+
+#[test]
+fn del_starts_at_most_eight_processes() {
+    for flavour in Flavour::ALL {
+        let [_, _, del] = second_container(&Nomad::default(), flavour);
+        assert_at_most(DEL, &format!("DEL on {flavour:?}"), &del);
+    }
+}
+
+#[test]
+fn hairpin_and_a_later_version_cost_no_process() {
+    let list = Nomad::version("1.0.0").hairpin(Hairpin::On);
+    let chains = second_container(&list, Flavour::Nft);
+    for (limit, (what, chain)) in [ADD, CHECK, DEL].into_iter().zip(["ADD", "CHECK", "DEL"].into_iter().zip(&chains)) {
+        assert_at_most(limit, what, chain);
+    }
+}
+
+/// Port mappings go into one transaction, however many there are. Go starts two processes for
+/// every rule.
+#[test]
+fn twenty_ports_cost_no_more_than_one() {
+    let sandbox = Sandbox::new();
+    let list = Nomad::default();
+    list.ensure_forwarding_rules(&sandbox);
+    let runtime = Runtime::new(&sandbox, list.conflist());
+    attach(&runtime, &sandbox.container("first"), 8080);
+    let container = sandbox.container("second");
+    let ports: Vec<_> = (9000..9020).flat_map(|port| PortMapping::twins(port, 80)).collect();
+    let mut attachment = Attachment::new("second", &container).ports(&ports, Spelling::Go);
+    let traced = runtime.traced();
+    let add = traced.add(&mut attachment);
+    add.expect_success();
+    assert_at_most(ADD, "ADD", &add);
+    assert_at_most(CHECK, "CHECK", traced.check(&attachment).expect_success());
+    assert_at_most(DEL, "DEL", traced.del(&attachment).expect_success());
+}
+
+#[test]
+fn loopback_and_host_local_start_no_process() {
+    let [add, check, del] = second_container(&Nomad::default(), Flavour::Nft);
+    for chain in [add, check, del] {
+        let own: Vec<_> = chain.step("loopback").children().iter().collect();
+        assert!(own.is_empty(), "{own:?}");
+    }
+    let sandbox = Sandbox::new();
+    let container = sandbox.container("alone");
+    let mut list = Nomad::default().conflist();
+    list["plugins"] = serde_json::json!([{"type": "host-local", "ipam": list["plugins"][1]["ipam"]}]);
+    let traced = Runtime::new(&sandbox, list).traced();
+    let mut attachment = Attachment::new("alone", &container);
+    assert_at_most(0, "ADD", traced.add(&mut attachment).expect_success());
+    assert_at_most(0, "CHECK", traced.check(&attachment).expect_success());
+    assert_at_most(0, "DEL", traced.del(&attachment).expect_success());
+}

@@ -1,0 +1,311 @@
+//! The keys of the bridge plugin, checked before anything is done.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::link::{Mac, MacError};
+use cni_core::names::{IfName, NameError};
+use cni_core::request::Request;
+use cni_core::result::Dns;
+use serde::Deserialize;
+
+/// A value that the plugin cannot use.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// `bridge` is no interface name.
+    #[error("failed to create bridge {name:?}")]
+    BridgeName {
+        /// The name.
+        name: String,
+        /// Which rule it breaks.
+        #[source]
+        source: NameError,
+    },
+    /// `mtu` is beyond what the kernel takes.
+    #[error("invalid mtu {mtu} (must be at most 65535)")]
+    Mtu {
+        /// The value.
+        mtu: i64,
+    },
+    /// A MAC address that is none.
+    #[error("failed to make veth pair: invalid {key}")]
+    Mac {
+        /// Where it was given.
+        key: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: MacError,
+    },
+    /// A MAC address that no Ethernet interface may have.
+    #[error("failed to make veth pair: {key} {mac} is no unicast address of 6 bytes")]
+    MacNotUnicast {
+        /// Where it was given.
+        key: &'static str,
+        /// The address.
+        mac: Mac,
+    },
+    /// IPAM needs an interface that is up.
+    #[error("cannot use IPAM when DisableContainerInterface flag is set")]
+    IpamOnDisabledInterface,
+    /// A bridge port cannot do both.
+    #[error("cannot set hairpin mode and promiscuous mode at the same time")]
+    HairpinAndPromisc,
+    /// `ipMasqBackend` names none.
+    #[error("unknown ipmasq backend {backend:?}")]
+    MasqueradeBackend {
+        /// The value.
+        backend: String,
+    },
+    /// A key of the reference that this release does not have yet.
+    #[error("{key} {value} is not supported")]
+    Unsupported {
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: String,
+    },
+}
+
+impl Failure for ConfigError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Unsupported { .. } => Code::UnsupportedField,
+            Self::BridgeName { .. }
+            | Self::Mtu { .. }
+            | Self::Mac { .. }
+            | Self::MacNotUnicast { .. }
+            | Self::IpamOnDisabledInterface
+            | Self::HairpinAndPromisc
+            | Self::MasqueradeBackend { .. } => Code::InvalidConfig,
+        }
+    }
+}
+
+/// What the bridge is to the containers' traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gateway {
+    /// Nothing.
+    None,
+    /// It has the gateway's address.
+    Address,
+    /// It has the gateway's address, and is the default route.
+    DefaultRoute,
+}
+
+/// What to do when the bridge has another address than the gateway's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherAddress {
+    /// Refuse the ADD.
+    Refuse,
+    /// Take it away: `forceAddress`.
+    Replace,
+}
+
+/// A configuration that can be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The bridge.
+    pub bridge: IfName,
+    /// What the bridge is to the containers' traffic.
+    pub gateway: Gateway,
+    /// What to do with another address of the bridge.
+    pub other_address: OtherAddress,
+    /// Whether packets that leave the network get the host's address.
+    pub masquerade: bool,
+    /// MTU of the veth, and of the bridge if it is made.
+    pub mtu: Option<u32>,
+    /// Whether a container may reach itself through the host.
+    pub hairpin: bool,
+    /// Whether the bridge receives every frame.
+    pub promisc: bool,
+    /// Whether a container reaches no other isolated port of the bridge.
+    pub isolated: bool,
+    /// The container's MAC address, if not a random one.
+    pub mac: Option<Mac>,
+    /// Whether to look for another user of an IPv6 address first.
+    pub detect_duplicates: bool,
+    /// Whether the container's interface stays down.
+    pub leave_down: bool,
+    /// The IPAM plugin; none for a network without addresses.
+    pub ipam: Option<String>,
+    /// Name resolution, instead of the IPAM plugin's.
+    pub dns: Dns,
+}
+
+/// What DEL needs to know: a configuration with another key gone wrong must not keep it from cleaning up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftovers {
+    /// The IPAM plugin.
+    pub ipam: Option<String>,
+    /// Whether there may be masquerade rules.
+    pub masquerade: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Keys {
+    bridge: Option<String>,
+    is_gateway: bool,
+    is_default_gateway: bool,
+    force_address: bool,
+    ip_masq: bool,
+    ip_masq_backend: Option<String>,
+    mtu: i64,
+    hairpin_mode: bool,
+    promisc_mode: bool,
+    vlan: i64,
+    vlan_trunk: Option<Vec<serde::de::IgnoredAny>>,
+    #[serde(rename = "macspoofchk")]
+    mac_spoof_check: bool,
+    #[serde(rename = "enabledad")]
+    enable_dad: bool,
+    disable_container_interface: bool,
+    port_isolation: bool,
+    ipam: IpamKeys,
+    dns: Dns,
+    args: Args,
+    runtime_config: MacKey,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct IpamKeys {
+    r#type: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Args {
+    cni: MacKey,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MacKey {
+    mac: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LeftoverKeys {
+    ip_masq: bool,
+    ipam: IpamKeys,
+}
+
+impl Leftovers {
+    /// Reads the keys that DEL needs.
+    ///
+    /// # Errors
+    /// When one of them has the wrong type.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let LeftoverKeys { ip_masq, ipam } = request.decode()?;
+        let ipam = ipam.name();
+        Ok(Self { masquerade: ip_masq && ipam.is_some(), ipam })
+    }
+}
+
+/// The IPAM plugin of a configuration, the one key that STATUS needs.
+///
+/// # Errors
+/// When a key has the wrong type.
+pub fn ipam_type(request: &Request) -> Result<Option<String>, Error> {
+    let Keys { ipam, .. } = request.decode()?;
+    Ok(ipam.name())
+}
+
+impl IpamKeys {
+    fn name(self) -> Option<String> {
+        Some(self.r#type).filter(|name| !name.is_empty())
+    }
+}
+
+impl Config {
+    /// Reads and checks every key, `CNI_ARGS` included.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the key and the value.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let keys: Keys = request.decode()?;
+        keys.refuse_unsupported()?;
+        let args = request.args()?;
+        let mac = keys.mac(args.mac)?;
+        let bridge = keys.bridge.unwrap_or_else(|| "cni0".to_owned());
+        let ipam = keys.ipam.name();
+        Ok(Self {
+            bridge: IfName::parse(&bridge).map_err(|source| ConfigError::BridgeName { name: bridge, source })?,
+            gateway: match (keys.is_default_gateway, keys.is_gateway) {
+                (true, _) => Gateway::DefaultRoute,
+                (false, true) => Gateway::Address,
+                (false, false) => Gateway::None,
+            },
+            other_address: if keys.force_address { OtherAddress::Replace } else { OtherAddress::Refuse },
+            masquerade: keys.ip_masq && ipam.is_some(),
+            mtu: mtu(keys.mtu)?,
+            hairpin: keys.hairpin_mode,
+            promisc: keys.promisc_mode,
+            isolated: keys.port_isolation,
+            mac,
+            detect_duplicates: keys.enable_dad,
+            leave_down: keys.disable_container_interface,
+            ipam,
+            dns: keys.dns,
+        })
+    }
+
+    /// Refuses combinations of keys that ADD cannot carry out.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the two keys.
+    pub fn for_add(self) -> Result<Self, ConfigError> {
+        if self.ipam.is_some() && self.leave_down {
+            return Err(ConfigError::IpamOnDisabledInterface);
+        }
+        if self.hairpin && self.promisc {
+            return Err(ConfigError::HairpinAndPromisc);
+        }
+        Ok(self)
+    }
+}
+
+impl Keys {
+    fn refuse_unsupported(&self) -> Result<(), ConfigError> {
+        let unsupported = |key, value: String| Err(ConfigError::Unsupported { key, value });
+        if self.vlan != 0 {
+            return unsupported("vlan", self.vlan.to_string());
+        }
+        if self.vlan_trunk.is_some() {
+            return unsupported("vlanTrunk", "[…]".to_owned());
+        }
+        if self.mac_spoof_check {
+            return unsupported("macspoofchk", true.to_string());
+        }
+        match self.ip_masq_backend.as_deref() {
+            None | Some("iptables") => Ok(()),
+            Some("nftables") => unsupported("ipMasqBackend", "\"nftables\"".to_owned()),
+            Some(other) => Err(ConfigError::MasqueradeBackend { backend: other.to_owned() }),
+        }
+    }
+
+    /// The MAC address to set: the runtime's, else the one in `args`, else the one in `CNI_ARGS`.
+    fn mac(&self, in_args: Option<String>) -> Result<Option<Mac>, ConfigError> {
+        let given = [
+            ("runtimeConfig.mac", self.runtime_config.mac.clone()),
+            ("args.cni.mac", self.args.cni.mac.clone()),
+            ("CNI_ARGS MAC", in_args.unwrap_or_default()),
+        ];
+        let Some((key, text)) = given.into_iter().find(|(_, text)| !text.is_empty()) else { return Ok(None) };
+        let mac: Mac = text.parse().map_err(|source| ConfigError::Mac { key, source })?;
+        let unicast = matches!(mac.bytes(), [first, rest @ ..] if first & 1 == 0 && rest.len() == 5);
+        let zero = mac.bytes().iter().all(|byte| *byte == 0);
+        if unicast && !zero { Ok(Some(mac)) } else { Err(ConfigError::MacNotUnicast { key, mac }) }
+    }
+}
+
+fn mtu(mtu: i64) -> Result<Option<u32>, ConfigError> {
+    match u16::try_from(mtu.max(0)) {
+        Ok(0) => Ok(None),
+        Ok(mtu) => Ok(Some(mtu.into())),
+        Err(_) => Err(ConfigError::Mtu { mtu }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

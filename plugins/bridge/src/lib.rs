@@ -1,0 +1,190 @@
+//! The bridge plugin: joins a container to a bridge by a veth, with addresses from an IPAM plugin, the
+//! bridge as gateway, and a masquerade for what leaves the network.
+//!
+//! This file asks and does; what is wanted stands in [`config`], what is decided in [`plan`], and what
+//! CHECK looks at in [`check`].
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::firewall::{self, FilterError};
+use cni_core::host::{Host, NetnsError};
+use cni_core::journal::Journal;
+use cni_core::link::{Link, Mac};
+use cni_core::names::{Attachment, IfName};
+use cni_core::plan::{Ns, Step};
+use cni_core::request::{Command, Request};
+use cni_core::result::CniResult;
+use cni_core::run::Plugin;
+
+pub mod check;
+pub mod config;
+pub mod plan;
+
+use config::{Config, Leftovers};
+use plan::{Facts, Names, Network, PlanError};
+
+/// The plugin.
+pub struct Bridge;
+
+impl Plugin for Bridge {
+    fn kind(&self) -> &'static str {
+        "bridge"
+    }
+
+    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+        let config = Config::load(request)?.for_add()?;
+        let at = request.attachment()?;
+        let netns = request.netns().unwrap_or_default();
+        journal.host().enter(netns)?;
+        let facts = observe(&config, &at, journal.host())?;
+        let network = match &config.ipam {
+            Some(ipam) => Some(plan::network(&config, journal.delegate_add(ipam, request)?)?),
+            None => None,
+        };
+        journal.apply(&plan::add(&config, &at, network.as_ref(), &facts)?)?;
+        let result = network.map_or_else(|| plan::layer_two(&config.dns), |Network { result, .. }| result);
+        Ok(CniResult { interfaces: interfaces(&config, &at, &facts.names, netns, journal.host())?, ..result })
+    }
+
+    fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let leftovers = Leftovers::load(request)?;
+        let at = request.attachment()?;
+        let sandbox = observe_sandbox(request, &at, host)?;
+        if leftovers.masquerade {
+            remove_masquerade(request, &at, &sandbox, host)?;
+        }
+        if sandbox.link.is_some() {
+            host.apply(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() })?;
+        }
+        match leftovers.ipam {
+            Some(ipam) => host.delegate(&ipam, Command::Del).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let config = Config::load(request)?;
+        host.enter(request.netns().unwrap_or_default())?;
+        if let Some(ipam) = &config.ipam {
+            host.delegate(ipam, Command::Check)?;
+        }
+        check::check(&config, request, host)
+    }
+
+    fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        match config::ipam_type(request)? {
+            Some(ipam) => host.delegate(&ipam, Command::Status).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Facts, Error> {
+    let names = choose_names(host)?;
+    if host.link(Ns::Container, &at.ifname)?.is_some() {
+        let (ifname, host) = (at.ifname.to_string(), names.host.to_string());
+        return Err(PlanError::InterfaceExists { ifname, host }.into());
+    }
+    let bridge = host.link(Ns::Host, &config.bridge)?;
+    let bridge_addresses = match &bridge {
+        Some(link) => host.addresses(Ns::Host, Some(link.index), None)?,
+        None => Vec::new(),
+    };
+    Ok(Facts { bridge, bridge_addresses, names })
+}
+
+fn choose_names(host: &mut dyn Host) -> Result<Names, Error> {
+    let mac = |bytes: [u8; 8]| Mac::local([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]]);
+    let name = host.random()?;
+    Ok(Names {
+        host: IfName::host_veth(u32::from_le_bytes([name[0], name[1], name[2], name[3]])),
+        host_mac: mac(host.random()?),
+        container_mac: mac(host.random()?),
+        bridge_mac: mac(host.random()?),
+    })
+}
+
+/// Reads back what was made: another ADD may have made the bridge in the meantime.
+fn interfaces(
+    config: &Config,
+    at: &Attachment,
+    names: &Names,
+    netns: &str,
+    host: &mut dyn Host,
+) -> Result<Vec<cni_core::result::Interface>, Error> {
+    let mut read = |ns, name: &IfName| -> Result<Link, Error> {
+        host.link(ns, name)?.ok_or_else(|| check::CheckError::Missing { ns, name: name.to_string() }.into())
+    };
+    let bridge = read(Ns::Host, &config.bridge)?;
+    let host_end = read(Ns::Host, &names.host)?;
+    let container_end = read(Ns::Container, &at.ifname)?;
+    Ok(plan::interfaces(&bridge, &host_end, &container_end, netns))
+}
+
+/// What DEL finds inside the container: the interface, its addresses, and those of other interfaces.
+#[derive(Default)]
+struct Sandbox {
+    link: Option<Link>,
+    own: Vec<Cidr>,
+    others: Vec<IpAddr>,
+}
+
+/// A namespace that is gone took its interfaces with it.
+fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Sandbox, Error> {
+    match host.enter(request.netns().unwrap_or_default()) {
+        Ok(()) => {}
+        Err(NetnsError::Gone { .. }) => return Ok(Sandbox::default()),
+        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    }
+    let link = host.link(Ns::Container, &at.ifname)?;
+    let own: Vec<Cidr> = match &link {
+        Some(link) => {
+            host.addresses(Ns::Container, Some(link.index), None)?.iter().map(|address| address.cidr).collect()
+        }
+        None => Vec::new(),
+    };
+    let all = host.addresses(Ns::Container, None, None)?;
+    let others = all.iter().map(|address| address.cidr).filter(|cidr| !own.contains(cidr));
+    let others = others.map(Cidr::address).collect();
+    Ok(Sandbox { link, own, others })
+}
+
+/// Rules go before the address is released. Whose they are follows from the chain's name and the comment,
+/// so they are found without a `prevResult` and without the namespace; then both families are looked at.
+fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host: &mut dyn Host) -> Result<(), Error> {
+    let told = match request.prev_result() {
+        Ok(result) => result.unwrap_or_default(),
+        Err(error) => {
+            log::warn!("DEL goes on without prevResult: {error}");
+            CniResult::default()
+        }
+    };
+    let told = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
+    let mut own: Vec<IpAddr> = told.chain(sandbox.own.iter().map(|cidr| cidr.address())).filter(is_global).collect();
+    own.sort_unstable();
+    own.dedup();
+    for family in Family::ALL {
+        let in_use = own.iter().any(|address| Family::of(*address) == family);
+        if !in_use && !own.is_empty() {
+            continue;
+        }
+        match firewall::remove(host.tables(), &plan::remove_masquerade(at, family, &own, &sandbox.others)) {
+            Err(FilterError::NoProgram { program, .. }) if !in_use => {
+                log::info!("no {program}, so there are no {family} rules to remove");
+            }
+            removed => removed?,
+        }
+    }
+    Ok(())
+}
+
+/// Link-local addresses are the kernel's, not the IPAM plugin's.
+fn is_global(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    }
+}

@@ -1,0 +1,246 @@
+use super::*;
+use cni_core::link::OperState;
+use cni_core::names::{ContainerId, NetworkName};
+use cni_core::result::IpConfig;
+use proptest::prelude::*;
+
+fn at() -> Attachment {
+    Attachment {
+        network: NetworkName::parse("net1").expect("network"),
+        container: ContainerId::parse("id1").expect("container"),
+        ifname: IfName::parse("eth0").expect("interface"),
+    }
+}
+
+fn config() -> Config {
+    Config {
+        bridge: IfName::parse("br0").expect("name"),
+        gateway: Gateway::Address,
+        other_address: OtherAddress::Refuse,
+        masquerade: true,
+        mtu: Some(1400),
+        hairpin: true,
+        promisc: false,
+        isolated: false,
+        mac: None,
+        detect_duplicates: false,
+        leave_down: false,
+        ipam: Some("host-local".to_owned()),
+        dns: Dns::default(),
+    }
+}
+
+fn facts() -> Facts {
+    let mac = |last| Mac::local([0, 0, 0, 0, 0, last]);
+    Facts {
+        bridge: None,
+        bridge_addresses: Vec::new(),
+        names: Names {
+            host: IfName::host_veth(0x1234_abcd),
+            host_mac: mac(1),
+            container_mac: mac(2),
+            bridge_mac: mac(3),
+        },
+    }
+}
+
+fn bridge_link(kind: &str) -> Link {
+    Link {
+        index: 3,
+        name: "br0".to_owned(),
+        kind: Some(kind.to_owned()),
+        mac: Some(Mac::local([9; 6])),
+        mtu: 1500,
+        up: true,
+        oper_state: OperState::Up,
+        master: None,
+        peer: None,
+        promiscuity: 0,
+        alias: None,
+        vlan_filtering: Some(false),
+    }
+}
+
+fn cidr(text: &str) -> Cidr {
+    text.parse().expect("CIDR")
+}
+
+fn address(text: &str) -> Address {
+    Address { cidr: cidr(text), tentative: false, dad_failed: false }
+}
+
+fn ipam(addresses: &[&str], routes: &[&str]) -> CniResult {
+    let route =
+        |dst: &&str| Route { dst: cidr(dst), gw: None, mtu: 0, advmss: 0, priority: 0, table: None, scope: None };
+    CniResult {
+        ips: addresses
+            .iter()
+            .map(|address| IpConfig { interface: None, address: cidr(address), gateway: None })
+            .collect(),
+        routes: routes.iter().map(route).collect(),
+        ..CniResult::default()
+    }
+}
+
+#[test]
+fn a_dual_stack_add_on_an_empty_host() {
+    let network = network(&config(), ipam(&["10.1.2.5/24", "fd00::5/64"], &["0.0.0.0/0", "::/0"])).expect("a network");
+    let plan = add(&config(), &at(), Some(&network), &facts()).expect("a plan");
+    let want = r#"shared host: link add br0 type bridge mtu 1400
+shared host: sysctl net/ipv6/conf/br0/accept_ra=0
+shared host: link set br0 up
+owned  container: link add eth0 type veth peer veth1234abcd on host mtu 1400
+within host: link set veth1234abcd alias "cni:net1:id1:eth0"
+within host: sysctl net/ipv6/conf/veth1234abcd/accept_ra=0
+within host: link set veth1234abcd up
+within host: link set veth1234abcd master br0
+within host: bridge link set veth1234abcd hairpin on isolated off
+within container: sysctl net/ipv6/conf/eth0/accept_dad=0
+within container: sysctl net/ipv4/conf/eth0/arp_notify=1
+within container: sysctl net/ipv6/conf/lo/disable_ipv6=0
+within container: sysctl net/ipv6/conf/eth0/disable_ipv6=0
+within container: sysctl net/ipv6/conf/eth0/keep_addr_on_down=1
+within container: addr add 10.1.2.5/24 dev eth0
+within container: addr add fd00::5/64 dev eth0 nodad
+within container: link set eth0 up
+within container: route add 0.0.0.0/0 via 10.1.2.1 dev eth0
+within container: route add ::/0 via fd00::1 dev eth0
+shared host: addr add 10.1.2.1/24 dev br0
+shared host: addr add fd00::1/64 dev br0 nodad
+shared host: sysctl net/ipv4/ip_forward=1
+shared host: sysctl net/ipv6/conf/all/forwarding=1
+"#;
+    let text = plan.to_string();
+    assert!(text.starts_with(want), "{text}");
+    let rules: Vec<&str> = text[want.len()..].lines().collect();
+    assert!(rules.iter().any(|line| line.contains("-A POSTROUTING -s 10.1.2.5/32 -m comment")), "{text}");
+    assert_eq!(rules.last(), Some(&"within host: await veth1234abcd up"));
+}
+
+#[test]
+fn a_layer_two_add_makes_no_addresses() {
+    let config = Config { ipam: None, masquerade: false, mtu: None, ..config() };
+    let plan = add(&config, &at(), None, &facts()).expect("a plan").to_string();
+    assert!(!plan.contains("addr add") && !plan.contains("ip_forward"), "{plan}");
+    assert!(plan.ends_with("container: link set eth0 up\nwithin host: await veth1234abcd up\n"), "{plan}");
+    let down = add(&Config { leave_down: true, ..config }, &at(), None, &facts()).expect("a plan").to_string();
+    assert!(down.ends_with("hairpin on isolated off\n"), "{down}");
+}
+
+#[test]
+fn an_existing_bridge_is_not_changed() {
+    let network = network(&config(), ipam(&["10.1.2.5/24"], &[])).expect("a network");
+    let bridge_addresses = vec![address("10.1.2.1/24")];
+    let facts = Facts { bridge: Some(bridge_link("bridge")), bridge_addresses, ..facts() };
+    let plan = add(&config(), &at(), Some(&network), &facts).expect("a plan").to_string();
+    assert!(
+        !plan.contains("link add br0") && !plan.contains("br0 up") && !plan.contains("addr add 10.1.2.1"),
+        "{plan}"
+    );
+    assert!(!plan.contains("link set br0 address"), "{plan}");
+}
+
+#[test]
+fn a_link_that_is_no_bridge_is_refused() {
+    let facts = Facts { bridge: Some(bridge_link("veth")), ..facts() };
+    let error = add(&config(), &at(), None, &facts).expect_err("no bridge");
+    assert_eq!(error.to_string(), r#"failed to create bridge "br0": "br0" already exists but is not a bridge"#);
+    assert_eq!(error.code().number(), 103);
+}
+
+#[test]
+fn another_address_is_a_conflict_unless_forced() {
+    let network = network(&config(), ipam(&["10.1.3.5/24", "fd00:3::5/64"], &[])).expect("a network");
+    let bridge_addresses = vec![address("10.1.2.1/24"), address("fd00:2::1/64"), address("fe80::1/64")];
+    let facts = Facts { bridge: Some(bridge_link("bridge")), bridge_addresses, ..facts() };
+    let error = add(&config(), &at(), Some(&network), &facts).expect_err("conflict");
+    assert_eq!(
+        error.to_string(),
+        r#"failed to set bridge addr: "br0" already has an IP address different from 10.1.3.1/24"#
+    );
+    let forced = Config { other_address: OtherAddress::Replace, ..config() };
+    let plan = add(&forced, &at(), Some(&network), &facts).expect("a plan").to_string();
+    assert!(
+        plan.contains("shared host: addr del 10.1.2.1/24 dev br0\nshared host: addr add 10.1.3.1/24 dev br0"),
+        "{plan}"
+    );
+    assert!(!plan.contains("addr del fd00:2::1") && !plan.contains("addr del fe80"), "{plan}");
+}
+
+#[test]
+fn two_gateways_of_one_add_are_not_in_each_others_way() {
+    let network = network(&config(), ipam(&["10.1.2.5/24", "10.1.3.5/24"], &[])).expect("a network");
+    let plan = add(&config(), &at(), Some(&network), &facts()).expect("a plan").to_string();
+    assert!(plan.contains("addr add 10.1.2.1/24 dev br0") && plan.contains("addr add 10.1.3.1/24 dev br0"), "{plan}");
+}
+
+#[test]
+fn the_default_gateway_adds_a_route_unless_ipam_gave_one() {
+    let config = Config { gateway: Gateway::DefaultRoute, ..config() };
+    let routes = |routes: &[&str]| network(&config, ipam(&["10.1.2.5/24"], routes)).expect("a network").routes;
+    for given in [&[][..], &["0.0.0.0/0"], &["0.0.0.0/0", "0.0.0.0/0"]] {
+        let routes = routes(given);
+        assert_eq!(routes.len(), 1, "{given:?}");
+        assert_eq!(routes[0].gw, Some(IpAddr::from([10, 1, 2, 1])));
+    }
+}
+
+#[test]
+fn a_route_on_the_link_gets_no_gateway() {
+    let mut ipam = ipam(&["10.1.2.5/24"], &["10.9.0.0/16"]);
+    ipam.routes[0].scope = Some(253);
+    assert_eq!(network(&config(), ipam).expect("a network").routes[0].gw, None);
+}
+
+#[test]
+fn what_ipam_cannot_mean_is_refused() {
+    let refused = |ipam: CniResult| {
+        let error = network(&config(), ipam).expect_err("refused");
+        (error.code().number(), error.to_string())
+    };
+    assert_eq!(refused(CniResult::default()), (7, "IPAM plugin returned missing IP config".to_owned()));
+    assert_eq!(
+        refused(ipam(&["255.255.255.255/32"], &[])),
+        (7, "no address follows 255.255.255.255/32 to be the gateway's".to_owned())
+    );
+    let mut odd = ipam(&["10.1.2.5/24"], &["10.9.0.0/16"]);
+    odd.routes[0].priority = -1;
+    assert_eq!(refused(odd), (7, "failed to add route to 10.9.0.0/16: priority -1 is out of range".to_owned()));
+}
+
+#[test]
+fn masquerade_rules_accept_the_own_network_before_they_masquerade() {
+    let rules: Vec<String> = masquerade(&at(), &[cidr("10.1.2.5/24"), cidr("10.1.3.5/24"), cidr("fd00::5/64")])
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let comment = r#"-m comment --comment "name: \"net1\" id: \"id1\"""#;
+    let chain = "CNI-a19237f207ed3fa9670f34ba";
+    let want = [
+        format!("-A {chain} -d 10.1.2.0/24 {comment} -j ACCEPT"),
+        format!("-A {chain} -d 10.1.3.0/24 {comment} -j ACCEPT"),
+        format!("-A {chain} ! -d 224.0.0.0/4 {comment} -j MASQUERADE"),
+        format!("-A POSTROUTING -s 10.1.2.5/32 {comment} -j {chain}"),
+        format!("-A POSTROUTING -s 10.1.3.5/32 {comment} -j {chain}"),
+    ];
+    let lines: Vec<&str> = rules[0].lines().map(str::trim).filter(|line| line.starts_with("-A")).collect();
+    assert_eq!(lines, want, "{}", rules[0]);
+    assert_eq!(rules.len(), 2);
+    assert!(rules[1].contains("! -d ff00::/8"), "{}", rules[1]);
+}
+
+proptest! {
+    #[test]
+    fn every_owned_step_can_be_taken_back(force in any::<bool>(), dual in any::<bool>(), present in any::<bool>(), hosts in 2u8..250) {
+        let config = Config { other_address: if force { OtherAddress::Replace } else { OtherAddress::Refuse }, ..config() };
+        let v4 = format!("10.1.2.{hosts}/24");
+        let addresses: &[&str] = if dual { &[&v4, "fd00::5/64"] } else { &[&v4] };
+        let network = network(&config, ipam(addresses, &["0.0.0.0/0"])).expect("a network");
+        let facts = Facts { bridge: present.then(|| bridge_link("bridge")), ..facts() };
+        let plan = add(&config, &at(), Some(&network), &facts).expect("a plan");
+        for (sharing, step) in plan.steps() {
+            let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules(_));
+            prop_assert!(*sharing != cni_core::plan::Sharing::Owned || taken_back, "{step}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! One binary, many names: which plugin it is follows from the name it is started under.
+//!
+//! Under its own name it is the administrator's tool. Whatever goes wrong inside a plugin, the runtime
+//! gets a CNI error object: a panic prints one as well.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::host::Host;
+use cni_core::request::{Environment, Request};
+use cni_core::run::{Plugin, Process, error_text, run};
+use cni_linux::host::LinuxHost;
+
+mod logger;
+mod tool;
+
+/// Every plugin of this binary, in the order in which they are listed.
+const PLUGINS: [&dyn Plugin; 5] = [
+    &cni_bridge::Bridge,
+    &cni_firewall::Firewall,
+    &cni_host_local::HostLocal,
+    &cni_loopback::Loopback,
+    &cni_portmap::Portmap,
+];
+
+const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args();
+    let started_as = arguments.next().unwrap_or_default();
+    let name = Path::new(&started_as).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == name) else {
+        return tool::run(arguments.next().as_deref());
+    };
+    report_panics();
+    logger::install(plugin.kind());
+    let variables = std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+    ExitCode::from(run(plugin, OUR_VERSION, Environment::new(variables), &mut ThisProcess))
+}
+
+/// A fault of the plugin itself.
+#[derive(Debug)]
+struct Panic(String);
+
+impl std::fmt::Display for Panic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the plugin failed on a fault of its own; please report it")
+    }
+}
+
+impl std::error::Error for Panic {}
+
+impl Failure for Panic {
+    fn code(&self) -> Code {
+        Code::Internal
+    }
+
+    fn details(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// The hook runs before the process aborts, and ends it with the status of an error.
+fn report_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let text = error_text(&Error::from(Panic(panic.to_string())));
+        if let Err(failed) = ThisProcess.write_stdout(&text) {
+            ThisProcess.write_stderr(&format!("{failed}: {text}\n"));
+        }
+        std::process::exit(1);
+    }));
+}
+
+/// The process that this is.
+struct ThisProcess;
+
+impl Process for ThisProcess {
+    fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn write_stdout(&mut self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    }
+
+    /// What cannot be said to standard error cannot be said at all.
+    fn write_stderr(&mut self, text: &str) {
+        let _unheard = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
+        Ok(Box::new(LinuxHost::new(request)?))
+    }
+}

@@ -1,0 +1,211 @@
+//! What the firewall plugin wants of the packet filter: the rules of the reference, in its order.
+//!
+//! Each address of a container may send, and gets the answers; the chain of the administrator is asked
+//! before. An ingress policy adds two chains that say which bridges may reach each other. The rules for an
+//! address carry no name, so a claim, written down first, says whose they are.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::firewall::{Ensure, Match, Place, Remove, Rule, SharedRule, Table, Target};
+use cni_core::names::{Attachment, ChainName, Comment, IfName};
+use cni_core::plan::{Plan, Step};
+use cni_core::result::CniResult;
+
+use crate::config::{Backend, Config, FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
+
+/// The chain of the table that all forwarded packets pass.
+const FORWARD: &str = "FORWARD";
+
+const RULES: &str = "CNI firewall plugin rules";
+const ADMIN_OVERRIDES: &str = "CNI firewall plugin admin overrides";
+const ANY_POLICY: &str = "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)";
+
+/// A `prevResult` without a bridge, which an ingress policy is about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BridgeError {
+    /// It names no interface.
+    #[error(
+        "interface needs to be set for ingress policy {policy:?}, make sure to chain \"firewall\" plugin with \"bridge\""
+    )]
+    NoInterface {
+        /// `ingressPolicy`.
+        policy: &'static str,
+    },
+    /// Its first interface has no name.
+    #[error("got empty bridge name")]
+    EmptyName,
+    /// Its first interface has a name that no interface can have.
+    #[error("got invalid bridge name {name:?}")]
+    InvalidName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        source: cni_core::names::NameError,
+    },
+}
+
+impl Failure for BridgeError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoInterface { .. } | Self::EmptyName | Self::InvalidName { .. } => Code::InvalidConfig,
+        }
+    }
+}
+
+/// The addresses of a result, IPv4 first, each once. The interface that they are on does not matter.
+pub fn addresses(result: &CniResult) -> Vec<IpAddr> {
+    sorted(result.ips.iter().map(|ip| ip.address.address()))
+}
+
+/// Addresses by family, IPv4 first, each once.
+pub fn sorted(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
+    let mut unique: Vec<IpAddr> = Vec::new();
+    for address in addresses {
+        if !unique.contains(&address) {
+            unique.push(address);
+        }
+    }
+    unique.sort_by_key(|address| Family::of(*address));
+    unique
+}
+
+/// ADD: claims the addresses, then makes the rules of each family in use.
+///
+/// # Errors
+/// When there is a policy, and no bridge that it could be about.
+pub fn add(config: &Config, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, BridgeError> {
+    let wanted = wanted(config, prev_result)?;
+    let mut plan = Plan::default();
+    for address in addresses(prev_result) {
+        plan.owned(Step::ClaimAddress { address, owner: owner.clone() });
+    }
+    wanted.into_iter().for_each(|ensure| plan.owned(Step::EnsureRules(ensure)));
+    Ok(plan)
+}
+
+/// The rules that a container needs, for each family in use.
+///
+/// # Errors
+/// As [`add`].
+pub fn wanted(config: &Config, prev_result: &CniResult) -> Result<Vec<Ensure>, BridgeError> {
+    let Backend::Iptables = config.backend;
+    let addresses = addresses(prev_result);
+    let barrier = if addresses.is_empty() { None } else { Barrier::choose(config.policy, prev_result)? };
+    Ok(by_family(&addresses).map(|(family, addresses)| ensure(config, barrier.as_ref(), family, &addresses)).collect())
+}
+
+/// DEL: for each family a plan of its own, so that one that fails does not keep the other. An address is
+/// released once its rules are gone.
+pub fn del(owner: &Attachment, addresses: &[IpAddr]) -> Vec<Plan> {
+    let plan = |(family, addresses): (Family, Vec<IpAddr>)| {
+        let mut plan = Plan::default();
+        let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
+        plan.owned(Step::RemoveRules(Remove { family, table: Table::Filter, chains: Vec::new(), rules }));
+        for address in addresses {
+            plan.owned(Step::ReleaseAddress { address, owner: owner.clone() });
+        }
+        plan
+    };
+    by_family(addresses).map(plan).collect()
+}
+
+fn by_family(addresses: &[IpAddr]) -> impl Iterator<Item = (Family, Vec<IpAddr>)> {
+    let of = |family| addresses.iter().copied().filter(|address| Family::of(*address) == family).collect();
+    Family::ALL.into_iter().map(move |family| (family, of(family))).filter(|(_, some): &(_, Vec<_>)| !some.is_empty())
+}
+
+fn ensure(config: &Config, barrier: Option<&Barrier>, family: Family, addresses: &[IpAddr]) -> Ensure {
+    let admin = &config.admin_chain;
+    let mut shared_chains = vec![ChainName::fixed(FORWARD_CHAIN), admin.clone()];
+    let mut shared = vec![
+        first(rule(FORWARD, comment(RULES), jump(FORWARD_CHAIN))),
+        first(rule(FORWARD_CHAIN, comment(ADMIN_OVERRIDES), Target::Jump(admin.clone()))),
+    ];
+    if let Some(barrier) = barrier {
+        shared_chains.extend([STAGE_1, STAGE_2].map(ChainName::fixed));
+        shared.extend(barrier.rules());
+    }
+    let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
+    Ensure { family, table: Table::Filter, shared_chains, shared, chain: None, rules }
+}
+
+/// What an address gets and what it may send.
+fn address_rules(address: IpAddr) -> [Rule; 2] {
+    let cidr = Cidr::host(address);
+    [
+        rule(FORWARD_CHAIN, vec![Match::Destination(cidr), Match::RelatedEstablished], Target::Accept),
+        rule(FORWARD_CHAIN, vec![Match::Source(cidr)], Target::Accept),
+    ]
+}
+
+/// An ingress policy and the bridge that it is about.
+struct Barrier {
+    policy: IngressPolicy,
+    bridge: IfName,
+}
+
+impl Barrier {
+    /// The bridge is the first interface of the result, as the bridge plugin writes it.
+    fn choose(policy: IngressPolicy, prev_result: &CniResult) -> Result<Option<Self>, BridgeError> {
+        if policy == IngressPolicy::Open {
+            return Ok(None);
+        }
+        let interface = prev_result.interfaces.first();
+        let name = &interface.ok_or(BridgeError::NoInterface { policy: policy.as_str() })?.name;
+        if name.is_empty() {
+            return Err(BridgeError::EmptyName);
+        }
+        match IfName::parse(name) {
+            Ok(bridge) => Ok(Some(Self { policy, bridge })),
+            Err(source) => Err(BridgeError::InvalidName { name: name.clone(), source }),
+        }
+    }
+
+    /// A packet from this bridge to elsewhere goes to the second stage, which stops it where the other
+    /// side has a policy as well. The order is that of the work: what goes first ends up above.
+    fn rules(&self) -> Vec<SharedRule> {
+        let (input, output) = (Match::In(self.bridge.clone()), Match::Out(self.bridge.clone()));
+        let elsewhere = Match::NotOut(self.bridge.clone());
+        let this_policy =
+            || Match::Comment(Comment::new(&format!("{RULES} (ingressPolicy: {})", self.policy.as_str())));
+        let any_policy = || Match::Comment(Comment::new(ANY_POLICY));
+        let mut rules = vec![
+            first(rule(FORWARD, vec![any_policy()], jump(STAGE_1))),
+            first(rule(STAGE_1, vec![input.clone(), elsewhere, this_policy()], jump(STAGE_2))),
+        ];
+        if self.policy == IngressPolicy::Isolated {
+            rules.push(first(rule(STAGE_1, vec![input, output.clone(), this_policy()], Target::Drop)));
+        }
+        rules.push(last(rule(STAGE_1, vec![any_policy()], Target::Return)));
+        rules.push(first(rule(STAGE_2, vec![output, any_policy()], Target::Drop)));
+        rules.push(last(rule(STAGE_2, vec![any_policy()], Target::Return)));
+        rules
+    }
+}
+
+fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> Rule {
+    Rule::new(ChainName::fixed(chain), matches, target)
+}
+
+fn jump(chain: &'static str) -> Target {
+    Target::Jump(ChainName::fixed(chain))
+}
+
+fn comment(text: &str) -> Vec<Match> {
+    vec![Match::Comment(Comment::new(text))]
+}
+
+fn first(rule: Rule) -> SharedRule {
+    SharedRule { rule, place: Place::First }
+}
+
+fn last(rule: Rule) -> SharedRule {
+    SharedRule { rule, place: Place::Last }
+}
+
+#[cfg(test)]
+mod tests;

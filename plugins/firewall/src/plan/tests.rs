@@ -1,0 +1,128 @@
+use super::*;
+use cni_core::json::Json;
+use cni_core::names::{ContainerId, NetworkName};
+use cni_core::version::Version;
+
+use crate::config::Keys;
+
+fn config(text: &str) -> Config {
+    let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
+    Config::try_from(keys).expect("valid")
+}
+
+fn owner() -> Attachment {
+    Attachment {
+        network: NetworkName::parse("n1").expect("network"),
+        container: ContainerId::parse("ctr1").expect("container"),
+        ifname: IfName::parse("eth0").expect("interface"),
+    }
+}
+
+fn result(text: &str) -> CniResult {
+    CniResult::parse_prev(&Json::parse(text.as_bytes()).expect("JSON"), Version::V1_0_0).expect("result")
+}
+
+const BRIDGED: &str =
+    r#"{"interfaces":[{"name":"br0"},{"name":"eth0","sandbox":"/n"}],"ips":[{"address":"10.88.0.5/24"}]}"#;
+
+#[test]
+fn an_address_is_claimed_before_its_rules_are_made() {
+    let plan = add(&config("{}"), &owner(), &result(BRIDGED)).expect("plan");
+    assert_eq!(
+        plan.to_string(),
+        r#"owned  host: claim 10.88.0.5 for n1 ctr1 eth0
+owned  host: ensure v4 filter
+  shared chain CNI-FORWARD
+  shared chain CNI-ADMIN
+  shared first -A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD
+  shared first -A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN
+  -A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+  -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
+"#
+    );
+}
+
+#[test]
+fn a_policy_adds_two_stages() {
+    let plan = add(&config(r#"{"ingressPolicy":"isolated"}"#), &owner(), &result(BRIDGED)).expect("plan");
+    let text = plan.to_string();
+    let stages: Vec<&str> = text.lines().filter(|line| line.contains("STAGE")).collect();
+    assert_eq!(
+        stages,
+        [
+            "  shared chain CNI-ISOLATION-STAGE-1",
+            "  shared chain CNI-ISOLATION-STAGE-2",
+            r#"  shared first -A FORWARD -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j CNI-ISOLATION-STAGE-1"#,
+            r#"  shared first -A CNI-ISOLATION-STAGE-1 -i br0 ! -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: isolated)" -j CNI-ISOLATION-STAGE-2"#,
+            r#"  shared first -A CNI-ISOLATION-STAGE-1 -i br0 -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: isolated)" -j DROP"#,
+            r#"  shared last -A CNI-ISOLATION-STAGE-1 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN"#,
+            r#"  shared first -A CNI-ISOLATION-STAGE-2 -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j DROP"#,
+            r#"  shared last -A CNI-ISOLATION-STAGE-2 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN"#,
+        ]
+    );
+}
+
+#[test]
+fn every_address_counts_once_and_ipv4_comes_first() {
+    let result = result(
+        r#"{"interfaces":[],"ips":[{"address":"fd00::5/64","interface":9},{"address":"10.0.0.5/8","interface":-1},
+            {"address":"10.0.0.5/16"},{"address":"10.0.0.6/8"},{"address":"::ffff:10.0.0.7/128"}]}"#,
+    );
+    let texts: Vec<String> = addresses(&result).iter().map(IpAddr::to_string).collect();
+    assert_eq!(texts, ["10.0.0.5", "10.0.0.6", "10.0.0.7", "fd00::5"]);
+    let families: Vec<Family> = wanted(&config("{}"), &result).expect("rules").iter().map(|want| want.family).collect();
+    assert_eq!(families, [Family::V4, Family::V6]);
+}
+
+#[test]
+fn no_address_needs_nothing() {
+    let isolated = config(r#"{"ingressPolicy":"isolated"}"#);
+    assert_eq!(add(&isolated, &owner(), &CniResult::default()), Ok(Plan::default()));
+    assert_eq!(del(&owner(), &[]), []);
+}
+
+#[test]
+fn a_policy_needs_a_bridge() {
+    let isolated = config(r#"{"ingressPolicy":"isolated"}"#);
+    for (interfaces, message, details) in [
+        (
+            "[]",
+            r#"interface needs to be set for ingress policy "isolated", make sure to chain "firewall" plugin with "bridge""#,
+            "",
+        ),
+        (r#"[{"name":""}]"#, "got empty bridge name", ""),
+        ("[null]", "got empty bridge name", ""),
+        (
+            r#"[{"name":"a/b"}]"#,
+            r#"got invalid bridge name "a/b""#,
+            "interface name contains / or : or whitespace characters",
+        ),
+    ] {
+        let result = result(&format!(r#"{{"interfaces":{interfaces},"ips":[{{"address":"10.0.0.5/8"}}]}}"#));
+        let error = add(&isolated, &owner(), &result).expect_err("refused");
+        assert_eq!((error.code(), error.to_string().as_str()), (Code::InvalidConfig, message));
+        assert_eq!(error.details(), details);
+        assert!(add(&config("{}"), &owner(), &result).is_ok(), "open needs no bridge");
+    }
+}
+
+#[test]
+fn del_releases_an_address_once_its_rules_are_gone() {
+    let addresses = ["10.88.0.5", "fd00:88::5"].map(|text| text.parse().expect("address"));
+    let plans: Vec<String> = del(&owner(), &addresses).iter().map(Plan::to_string).collect();
+    assert_eq!(
+        plans,
+        [
+            "owned  host: remove v4 filter
+  -A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+  -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
+owned  host: release 10.88.0.5 of n1 ctr1 eth0
+",
+            "owned  host: remove v6 filter
+  -A CNI-FORWARD -d fd00:88::5/128 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+  -A CNI-FORWARD -s fd00:88::5/128 -j ACCEPT
+owned  host: release fd00:88::5 of n1 ctr1 eth0
+",
+        ]
+    );
+}

@@ -1,0 +1,304 @@
+//! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
+
+use super::*;
+use cni_core::firewall::Table;
+use cni_core::names::{ContainerId, IfName, NetworkName};
+use cni_core::request::{Call, Environment};
+use cni_core::run::error_text;
+use machine::Machine;
+use proptest::prelude::*;
+
+mod dumps;
+mod machine;
+
+/// One container's place in the network, and the configuration it is called with.
+struct Caller {
+    container: &'static str,
+    config: String,
+}
+
+impl Caller {
+    /// `keys` are those of the plugin, `ips` the entries of `ips` in `prevResult`, behind a bridge `br0`.
+    fn new(container: &'static str, keys: &str, ips: &[&str]) -> Self {
+        Self::on_bridge(container, "br0", keys, ips)
+    }
+
+    fn on_bridge(container: &'static str, bridge: &str, keys: &str, ips: &[&str]) -> Self {
+        let ips: Vec<String> = ips.iter().map(|ip| format!(r#"{{"address":"{ip}"}}"#)).collect();
+        let prev =
+            format!(r#"{{"cniVersion":"1.0.0","interfaces":[{{"name":"{bridge}"}}],"ips":[{}]}}"#, ips.join(","));
+        Self::with_prev_result(container, keys, &prev)
+    }
+
+    fn with_prev_result(container: &'static str, keys: &str, prev_result: &str) -> Self {
+        let keys = if keys.is_empty() { String::new() } else { format!(",{keys}") };
+        let config = format!(r#"{{"name":"n1","cniVersion":"1.0.0","prevResult":{prev_result}{keys}}}"#);
+        Self { container, config }
+    }
+
+    fn request(&self, command: &str) -> Request {
+        let environment = [
+            ("CNI_CONTAINERID", self.container),
+            ("CNI_NETNS", "/run/netns/c"),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_PATH", "/opt/cni/bin"),
+        ];
+        let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let call = Call::parse(command, Environment::new(environment)).expect("call");
+        call.with_config(self.config.clone().into_bytes(), Firewall.versions()).expect("request")
+    }
+
+    fn attachment(&self) -> Attachment {
+        Attachment {
+            network: NetworkName::parse("n1").expect("network"),
+            container: ContainerId::parse(self.container).expect("container"),
+            ifname: IfName::parse("eth0").expect("interface"),
+        }
+    }
+
+    fn add(&self, machine: &mut Machine) -> Result<CniResult, Error> {
+        let mut journal = Journal::new(machine);
+        match Firewall.add(&self.request("ADD"), &mut journal) {
+            Ok(result) => {
+                journal.commit();
+                Ok(result)
+            }
+            Err(error) => Err(journal.rollback(error)),
+        }
+    }
+
+    fn del(&self, machine: &mut Machine) -> Result<(), Error> {
+        Firewall.del(&self.request("DEL"), machine)
+    }
+
+    fn check(&self, machine: &mut Machine) -> Result<(), Error> {
+        Firewall.check(&self.request("CHECK"), machine)
+    }
+}
+
+fn describe(error: &Error) -> (u32, String, String) {
+    (error.code().number(), error.to_string(), error.details())
+}
+
+fn dump(machine: &Machine, family: Family) -> String {
+    machine.filter.dump(family, Table::Filter)
+}
+
+/// How many batches and listings, which are processes at worst, some work costs.
+fn cost(machine: &mut Machine, work: impl FnOnce(&mut Machine)) -> (usize, usize) {
+    let before = (machine.filter.commits(), machine.filter.lists());
+    work(machine);
+    (machine.filter.commits() - before.0, machine.filter.lists() - before.1)
+}
+
+#[test]
+fn the_result_is_passed_through() {
+    let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
+    let added = caller.add(&mut Machine::default()).expect("added");
+    assert_eq!(Some(added), caller.request("ADD").prev_result().expect("result"));
+}
+
+#[test]
+fn a_prev_result_is_needed() {
+    let caller = Caller::with_prev_result("ctr1", "", "null");
+    let machine = &mut Machine::default();
+    for error in [caller.add(machine).expect_err("refused"), caller.check(machine).expect_err("refused")] {
+        assert_eq!((error.code().number(), error.to_string().as_str()), (7, "missing prevResult from earlier plugin"));
+    }
+    caller.del(machine).expect("DEL needs none");
+    assert_eq!(machine.applied, [""; 0]);
+}
+
+#[test]
+fn an_empty_prev_result_needs_no_rules() {
+    let caller = Caller::with_prev_result("ctr1", r#""ingressPolicy":"isolated""#, "{}");
+    let machine = &mut Machine::default();
+    assert_eq!(caller.add(machine).expect("added"), CniResult::default());
+    caller.check(machine).expect("nothing is missing");
+    assert_eq!(machine.filter.commits(), 0);
+}
+
+#[test]
+fn a_bad_configuration_is_refused_before_any_work() {
+    for (keys, code, message) in [
+        (r#""ingressPolicy":"bogus""#, 7, r#"unknown ingress policy: "bogus""#),
+        (r#""iptablesAdminChainName":"CNI-FORWARD""#, 7, r#"iptablesAdminChainName "CNI-FORWARD" is taken"#),
+        (r#""backend":7"#, 6, "failed to load netconf"),
+    ] {
+        let caller = Caller::new("ctr1", keys, &["10.88.0.5/24"]);
+        let machine = &mut Machine::default();
+        for error in [caller.add(machine).expect_err("refused"), caller.check(machine).expect_err("refused")] {
+            assert_eq!((error.code().number(), error.to_string().as_str()), (code, message));
+        }
+        caller.del(machine).expect("DEL does not need these keys");
+        assert_eq!(machine.filter.commits(), 0, "{keys}");
+    }
+}
+
+#[test]
+fn a_second_add_changes_nothing() {
+    let caller = Caller::new("ctr1", r#""ingressPolicy":"same-bridge""#, &["10.88.0.5/24", "fd00:88::5/64"]);
+    let machine = &mut Machine::default();
+    caller.add(machine).expect("added");
+    let before = Family::ALL.map(|family| dump(machine, family));
+    caller.add(machine).expect("added again");
+    assert_eq!(Family::ALL.map(|family| dump(machine, family)), before);
+}
+
+#[test]
+fn the_usual_cost_is_small() {
+    let machine = &mut Machine::default();
+    Caller::new("first", "", &["10.88.0.4/24"]).add(machine).expect("added");
+    let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
+    assert_eq!(cost(machine, |machine| drop(caller.add(machine).expect("added"))), (1, 1));
+    assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 0));
+    assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")), (1, 1));
+    assert_eq!(cost(machine, |machine| caller.del(machine).expect("gone")), (0, 1));
+    assert_eq!(machine.filter.locks(), 1, "only the first container sets up what is shared");
+}
+
+#[test]
+fn check_names_what_is_missing_and_writes_nothing() {
+    let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, &["10.88.0.5/24"]);
+    let full = &mut Machine::default();
+    caller.add(full).expect("added");
+    let rules = dump(full, Family::V4);
+    for (line, message) in [
+        (
+            r#"-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#,
+            "expected FORWARD rule [-m comment --comment CNI firewall plugin rules -j CNI-FORWARD] not found",
+        ),
+        (
+            r#"-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN"#,
+            "expected CNI-FORWARD rule [-m comment --comment CNI firewall plugin admin overrides -j CNI-ADMIN] not found",
+        ),
+        (
+            "-A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+            "expected rule [-d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT] not found",
+        ),
+        ("-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT", "expected rule [-s 10.88.0.5/32 -j ACCEPT] not found"),
+        (
+            r#"-A CNI-ISOLATION-STAGE-1 -i br0 -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: isolated)" -j DROP"#,
+            "expected CNI-ISOLATION-STAGE-1 rule [-i br0 -o br0 -m comment --comment CNI firewall plugin rules (ingressPolicy: isolated) -j DROP] not found",
+        ),
+    ] {
+        let kept: Vec<&str> = rules.lines().filter(|have| *have != line).collect();
+        assert_eq!(kept.len() + 1, rules.lines().count(), "{line}");
+        let machine = &mut Machine::default();
+        machine.filter.load(Family::V4, Table::Filter, &kept.join("\n")).expect("loads");
+        let before = dump(machine, Family::V4);
+        let rule = line.trim_start_matches("-A ");
+        let want = (100, message.to_owned(), format!("this fails: iptables -t filter -C {rule}"));
+        assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
+        assert_eq!(dump(machine, Family::V4), before);
+    }
+    let bare = &mut Machine::default();
+    let missing = caller.check(bare).expect_err("nothing is there");
+    assert!(missing.to_string().starts_with("expected FORWARD rule"), "{missing}");
+    assert_eq!(dump(bare, Family::V4), "");
+    assert_eq!(machine_writes(bare), 0);
+}
+
+fn machine_writes(machine: &Machine) -> usize {
+    machine.applied.len() + machine.filter.locks()
+}
+
+#[test]
+fn del_removes_every_copy_with_what_the_runtime_remembers() {
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
+    caller.add(machine).expect("added");
+    let copies = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT\n-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
+    machine.filter.load(Family::V4, Table::Filter, copies).expect("loads");
+    machine.claims.clear();
+    caller.del(machine).expect("removed");
+    assert!(!dump(machine, Family::V4).contains("10.88.0.5"), "{}", dump(machine, Family::V4));
+    caller.del(machine).expect("gone");
+}
+
+#[test]
+fn del_needs_no_prev_result() {
+    for prev_result in ["null", "{}", r#"{"cniVersion":"0.4.0"}"#, r#"{"ips":7}"#] {
+        let machine = &mut Machine::default();
+        Caller::new("ctr1", "", &["10.88.0.5/24", "fd00:88::5/64"]).add(machine).expect("added");
+        Caller::new("ctr2", "", &["10.88.0.6/24"]).add(machine).expect("added");
+        let forgetful = Caller::with_prev_result("ctr1", "", prev_result);
+        forgetful.del(machine).expect("removed");
+        let left = dump(machine, Family::V4) + &dump(machine, Family::V6);
+        assert!(!left.contains("10.88.0.5/") && !left.contains("fd00:88::5/"), "{prev_result}: {left}");
+        assert!(left.contains("-s 10.88.0.6/32"), "{left}");
+        assert_eq!(machine.claims.len(), 1);
+        forgetful.del(machine).expect("gone");
+    }
+}
+
+#[test]
+fn a_late_del_leaves_the_rules_of_the_addresss_new_owner() {
+    let machine = &mut Machine::default();
+    let (old, new) = (Caller::new("old", "", &["10.88.0.5/24"]), Caller::new("new", "", &["10.88.0.5/24"]));
+    old.add(machine).expect("added");
+    new.add(machine).expect("takes the address over");
+    assert_eq!(machine.claims.values().next(), Some(&new.attachment()));
+    old.del(machine).expect("nothing of its own is left");
+    new.check(machine).expect("untouched");
+    new.del(machine).expect("removed");
+    assert!(!dump(machine, Family::V4).contains("10.88.0.5"));
+}
+
+#[test]
+fn del_of_one_family_goes_on_when_the_other_fails() {
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", "", &["10.88.0.5/24", "fd00:88::5/64"]);
+    caller.add(machine).expect("added");
+    machine.failing = Some(machine.applied.len() + 1);
+    let error = caller.del(machine).expect_err("the first step fails");
+    assert_eq!(error.to_string(), "as it was told to");
+    assert!(!dump(machine, Family::V6).contains("fd00"), "IPv6 is done");
+    let left: Vec<String> = machine.claims.keys().map(IpAddr::to_string).collect();
+    assert_eq!(left, ["10.88.0.5"], "what is not done stays claimed");
+    caller.del(machine).expect("the second try");
+    assert!(machine.claims.is_empty() && !dump(machine, Family::V4).contains("10.88.0.5"));
+}
+
+#[test]
+fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
+    let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, &["10.88.0.5/24", "fd00:88::5/64"]);
+    let steps = {
+        let machine = &mut Machine::default();
+        caller.add(machine).expect("added");
+        machine.applied.len()
+    };
+    for step in 1..=steps {
+        let machine = &mut Machine { failing: Some(step), ..Machine::default() };
+        let error = caller.add(machine).expect_err("fails");
+        assert_eq!(describe(&error), (101, "as it was told to".to_owned(), String::new()));
+        assert!(error_text(&error).contains("as it was told to"));
+        let left = dump(machine, Family::V4) + &dump(machine, Family::V6);
+        assert!(!left.contains("10.88.0.5") && !left.contains("fd00:88::5"), "step {step}: {left}");
+        assert!(machine.claims.is_empty(), "step {step}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_call_panics_and_del_takes_away_what_add_made(
+        keys in r#"("(backend|iptablesAdminChainName|ingressPolicy)":(""|"isolated"|"same-bridge"|"[A-Z!-]{0,30}"|7|null))?"#,
+        ips in proptest::collection::vec(
+            prop_oneof!["10\\.0\\.0\\.[0-9]{1,3}/(8|32)", "fd00::[0-9a-f]{1,4}/64", "[0-9./:a]{0,8}"], 0..4),
+    ) {
+        let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
+        let caller = Caller::new("ctr1", &keys, &ips);
+        if cni_core::json::Json::parse(caller.config.as_bytes()).is_err() {
+            return Ok(());
+        }
+        let machine = &mut Machine::default();
+        let added = caller.add(machine).is_ok();
+        prop_assert_eq!(caller.check(machine).is_ok(), added);
+        Caller::with_prev_result("ctr1", "", "null").del(machine).expect("removed");
+        for family in Family::ALL {
+            let left = dump(machine, family);
+            prop_assert!(!left.contains("-s ") && !left.contains("-d "), "{}", left);
+        }
+        prop_assert!(machine.claims.is_empty());
+    }
+}

@@ -1,0 +1,110 @@
+//! A machine in memory, as far as this plugin is concerned: a packet filter, and who has claimed what.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
+use cni_core::firewall::fake::FakeTables;
+use cni_core::firewall::{Tables, ensure, remove};
+use cni_core::host::{Host, NetnsError};
+use cni_core::link::{Address, KernelRoute, Link};
+use cni_core::names::{Attachment, IfName};
+use cni_core::plan::{Ns, Step, Sysctl};
+use cni_core::request::Command;
+
+#[derive(Default)]
+pub struct Machine {
+    pub filter: FakeTables,
+    pub claims: BTreeMap<IpAddr, Attachment>,
+    pub applied: Vec<String>,
+    /// The step that fails, counted from 1.
+    pub failing: Option<usize>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Broken(pub &'static str);
+
+impl Failure for Broken {
+    fn code(&self) -> Code {
+        Code::Kernel
+    }
+}
+
+impl Host for Machine {
+    fn tables(&mut self) -> &mut dyn Tables {
+        &mut self.filter
+    }
+
+    fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
+        Ok(self.claims.get(&address).cloned())
+    }
+
+    fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
+        Ok(self.claims.iter().filter(|(_, claim)| *claim == owner).map(|(address, _)| *address).collect())
+    }
+
+    fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
+        self.applied.push(step.to_string());
+        if self.failing == Some(self.applied.len()) {
+            return Err(Broken("as it was told to").into());
+        }
+        if let Step::EnsureRules(want) = step {
+            return Ok(ensure(&mut self.filter, want)?.map(Step::RemoveRules));
+        } else if let Step::RemoveRules(unwanted) = step {
+            remove(&mut self.filter, unwanted)?;
+        } else if let Step::ClaimAddress { address, owner } = step {
+            self.claims.insert(*address, owner.clone());
+        } else if let Step::ReleaseAddress { address, owner } = step {
+            self.claims.retain(|claimed, claim| claimed != address || claim != owner);
+        } else {
+            panic!("no step of this plugin: {step}");
+        }
+        Ok(None)
+    }
+
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        panic!("this plugin enters no namespace: {path}");
+    }
+
+    fn is_own_netns(&mut self, _: &str) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn container_identity(&mut self) -> Option<String> {
+        None
+    }
+
+    fn link(&mut self, _: Ns, name: &IfName) -> Result<Option<Link>, Error> {
+        panic!("this plugin needs no link: {name}");
+    }
+
+    fn link_by_index(&mut self, _: Ns, index: u32) -> Result<Option<Link>, Error> {
+        panic!("this plugin needs no link: {index}");
+    }
+
+    fn addresses(&mut self, _: Ns, _: Option<u32>, _: Option<Family>) -> Result<Vec<Address>, Error> {
+        panic!("this plugin needs no addresses");
+    }
+
+    fn routes(&mut self, _: Ns, _: Family, _: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
+        panic!("this plugin needs no routes");
+    }
+
+    fn route_link(&mut self, address: IpAddr) -> Result<Option<Link>, Error> {
+        panic!("this plugin needs no route to {address}");
+    }
+
+    fn sysctl(&mut self, _: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+        panic!("this plugin reads no parameter: {}", key.path());
+    }
+
+    fn delegate(&mut self, plugin: &str, _: Command) -> Result<Vec<u8>, Error> {
+        panic!("this plugin delegates nothing: {plugin}");
+    }
+
+    fn random(&mut self) -> Result<[u8; 8], Error> {
+        panic!("this plugin draws no lots");
+    }
+}

@@ -1,0 +1,279 @@
+//! ADD: one address from each range set, all of them or none.
+//!
+//! A lease that the same container holds from an earlier life is handed to it again, and a lease that a
+//! crash or a reboot has left is taken when nothing else is free. What was done is kept in a list, by which
+//! exactly that is taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::Attachment;
+use cni_core::result::IpConfig;
+
+use crate::presence::Presence;
+use crate::ranges::RangeSet;
+use crate::store::{Home, Lease, Owner, Scan, Store, Undo};
+
+/// Why there is no address.
+#[derive(Debug, thiserror::Error)]
+pub enum AllocateError {
+    /// A range set gives none.
+    #[error("failed to allocate for range {set}: {problem}")]
+    Set {
+        /// The number of the set.
+        set: usize,
+        /// Why.
+        problem: SetProblem,
+    },
+    /// Addresses were asked for that lie in no range set, or more than one in the same.
+    #[error("failed to allocate all requested IPs: {}", words(addresses))]
+    NotAll {
+        /// The addresses.
+        addresses: Vec<IpAddr>,
+    },
+}
+
+/// Why a range set gives no address.
+#[derive(Debug, thiserror::Error)]
+pub enum SetProblem {
+    /// The requested address is the gateway's.
+    #[error("requested ip {address} is subnet's gateway")]
+    Gateway {
+        /// The address.
+        address: IpAddr,
+    },
+    /// The requested address is taken.
+    #[error("requested IP address {address} is not available in range set {set}")]
+    NotAvailable {
+        /// The address.
+        address: IpAddr,
+        /// The set.
+        set: String,
+        /// Who has it.
+        holder: Option<Owner>,
+    },
+    /// The container has an address of the set.
+    #[error("{address} has been allocated to {container}, duplicate allocation is not allowed")]
+    Duplicate {
+        /// The address.
+        address: IpAddr,
+        /// The container.
+        container: String,
+    },
+    /// All addresses are taken.
+    #[error("no IP addresses available in range set: {set}")]
+    Exhausted {
+        /// The set.
+        set: String,
+        /// How many addresses the set has.
+        capacity: u128,
+        /// How many of them are leased.
+        leases: usize,
+        /// To how many containers.
+        containers: usize,
+        /// Where the leases are.
+        directory: PathBuf,
+    },
+}
+
+impl SetProblem {
+    fn details(&self) -> String {
+        match self {
+            Self::Gateway { .. } | Self::NotAvailable { holder: None, .. } => String::new(),
+            Self::NotAvailable { holder: Some(Owner { container, ifname }), .. } => {
+                format!("held by {container} {}", ifname.as_deref().unwrap_or_default()).trim_end().to_owned()
+            }
+            Self::Duplicate { .. } => "the container is still there, or cannot be looked at".to_owned(),
+            Self::Exhausted { capacity, leases, containers, directory, .. } => {
+                format!(
+                    "{leases} of {capacity} addresses are held by {containers} containers; see {}",
+                    directory.display()
+                )
+            }
+        }
+    }
+}
+
+impl Failure for AllocateError {
+    fn code(&self) -> Code {
+        Code::AddressUnavailable
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Set { problem, .. } => problem.details(),
+            Self::NotAll { .. } => "each range set gives one address, and only of its own ranges".to_owned(),
+        }
+    }
+}
+
+fn words(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// The work of one ADD on a store.
+pub struct Allocation<'a> {
+    store: &'a mut Store,
+    presence: Presence<'a>,
+    owner: Owner,
+    home: Home,
+    done: Vec<Undo>,
+}
+
+impl<'a> Allocation<'a> {
+    /// Prepares to lease addresses to an attachment.
+    pub fn new(store: &'a mut Store, presence: Presence<'a>, attachment: &Attachment) -> Self {
+        let home = presence.home(store.machine());
+        Self { store, presence, owner: Owner::of(attachment), home, done: Vec::new() }
+    }
+
+    /// Leases one address of each set. The requested ones come first, and none of them may be left over.
+    ///
+    /// # Errors
+    /// [`AllocateError`], or what is wrong with the store; nothing is leased then that was not before.
+    pub fn run(mut self, sets: &[RangeSet], requested: Vec<IpAddr>) -> Result<(Vec<IpConfig>, Vec<Undo>), Error> {
+        match self.lease_all(sets, requested) {
+            Ok(ips) => Ok((ips, self.done)),
+            Err(error) => match self.store.undo(&self.done) {
+                Ok(()) => Err(error),
+                Err(failed) => Err(error.with_note(format!("and while undoing: {failed}: {}", failed.cause()))),
+            },
+        }
+    }
+
+    fn lease_all(&mut self, sets: &[RangeSet], mut requested: Vec<IpAddr>) -> Result<Vec<IpConfig>, Error> {
+        let mut ips = Vec::with_capacity(sets.len());
+        for (number, set) in sets.iter().enumerate() {
+            let wanted = requested.iter().position(|address| set.contains(*address));
+            let address = match wanted.map(|place| requested.remove(place)) {
+                Some(address) => self.lease_requested(number, set, address)?,
+                None => self.lease_any(number, set)?,
+            };
+            ips.push(set.ip_config(address));
+        }
+        if requested.is_empty() { Ok(ips) } else { Err(AllocateError::NotAll { addresses: requested }.into()) }
+    }
+
+    fn lease_requested(&mut self, number: usize, set: &RangeSet, address: IpAddr) -> Result<IpAddr, Error> {
+        let refused = |problem| AllocateError::Set { set: number, problem };
+        if set.is_gateway(address) {
+            return Err(refused(SetProblem::Gateway { address }).into());
+        }
+        let own = self.store.leases_of(&self.owner.container)?;
+        if let Some(lease) = own.into_iter().find(|lease| lease.address == address && lease.owner == self.owner)
+            && self.presence.has_left(&lease)?
+        {
+            return Ok(self.keep(lease));
+        }
+        match self.take(number, std::iter::once(address))? {
+            Outcome::Leased(address) => Ok(address),
+            Outcome::Taken(scan) => {
+                let holder = scan.leases.into_iter().find(|lease| lease.address == address).map(|lease| lease.owner);
+                Err(refused(SetProblem::NotAvailable { address, set: set.to_string(), holder }).into())
+            }
+        }
+    }
+
+    fn lease_any(&mut self, number: usize, set: &RangeSet) -> Result<IpAddr, Error> {
+        if let Some(lease) = self.find_own(number, set)? {
+            return Ok(self.keep(lease));
+        }
+        let last = self.store.last_reserved(number);
+        match self.take(number, set.candidates(last))? {
+            Outcome::Leased(address) => Ok(address),
+            Outcome::Taken(scan) => Err(AllocateError::Set { set: number, problem: self.exhausted(set, &scan) }.into()),
+        }
+    }
+
+    /// A lease in the set that the attachment holds from an earlier life; of several the first.
+    ///
+    /// # Errors
+    /// [`SetProblem::Duplicate`] for one that is in use. One without an interface may be in use by any.
+    fn find_own(&mut self, number: usize, set: &RangeSet) -> Result<Option<Lease>, Error> {
+        let mut own = self.store.leases_of(&self.owner.container)?;
+        own.retain(|lease| set.contains(lease.address) && (lease.owner == self.owner || lease.owner.ifname.is_none()));
+        for lease in &own {
+            let known = lease.owner.ifname.is_some() && !set.is_gateway(lease.address);
+            if !known || !self.presence.has_left(lease)? {
+                let (address, container) = (lease.address, self.owner.container.clone());
+                let problem = SetProblem::Duplicate { address, container };
+                return Err(AllocateError::Set { set: number, problem }.into());
+            }
+        }
+        Ok(own.into_iter().next())
+    }
+
+    fn keep(&mut self, lease: Lease) -> IpAddr {
+        let address = lease.address;
+        self.store.keep(&lease, &self.home);
+        self.done.push(Undo::Kept(lease));
+        address
+    }
+
+    /// Leases the first candidate that is free. When none is, what crashes and reboots have left is looked for.
+    fn take(&mut self, number: usize, candidates: impl Iterator<Item = IpAddr> + Clone) -> Result<Outcome, Error> {
+        for address in candidates.clone() {
+            if self.lease(number, address)? {
+                return Ok(Outcome::Leased(address));
+            }
+        }
+        let scan = self.store.scan()?;
+        match self.reclaim(&scan, candidates)? {
+            Some(address) if self.lease(number, address)? => Ok(Outcome::Leased(address)),
+            Some(_) | None => Ok(Outcome::Taken(scan)),
+        }
+    }
+
+    fn lease(&mut self, number: usize, address: IpAddr) -> Result<bool, Error> {
+        let Some(lease) = self.store.lease(address, &self.owner, &self.home)? else { return Ok(false) };
+        self.done.push(Undo::Made(lease));
+        self.store.set_last_reserved(number, address)?;
+        Ok(true)
+    }
+
+    /// Frees the first candidate that nobody holds, or else that a container held before the machine was
+    /// restarted: no namespace outlives that.
+    fn reclaim(
+        &mut self,
+        scan: &Scan,
+        mut candidates: impl Iterator<Item = IpAddr> + Clone,
+    ) -> Result<Option<IpAddr>, Error> {
+        if let Some((address, name)) = candidates.clone().find_map(|address| scan.unowned.get_key_value(&address)) {
+            log::warn!("{name} has no owner, and is leased anew");
+            self.store.remove_unowned(name)?;
+            return Ok(Some(*address));
+        }
+        let dead: BTreeMap<IpAddr, &Lease> =
+            scan.dead(self.store.machine()).map(|lease| (lease.address, lease)).collect();
+        let Some(lease) = candidates.find_map(|address| dead.get(&address)) else { return Ok(None) };
+        log::warn!(
+            "{} is held by {} since before the machine was restarted, and is leased anew",
+            lease.address,
+            lease.owner.container
+        );
+        self.store.release(lease)?;
+        Ok(Some(lease.address))
+    }
+
+    fn exhausted(&self, set: &RangeSet, scan: &Scan) -> SetProblem {
+        let held: Vec<&Lease> = scan.leases.iter().filter(|lease| set.contains(lease.address)).collect();
+        let containers: BTreeSet<&str> = held.iter().map(|lease| lease.owner.container.as_str()).collect();
+        SetProblem::Exhausted {
+            set: set.to_string(),
+            capacity: set.capacity(),
+            leases: held.len(),
+            containers: containers.len(),
+            directory: self.store.path().to_owned(),
+        }
+    }
+}
+
+enum Outcome {
+    Leased(IpAddr),
+    Taken(Scan),
+}
+
+#[cfg(test)]
+mod tests;

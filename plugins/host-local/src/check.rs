@@ -1,0 +1,53 @@
+//! CHECK: the attachment still holds what it was given. Changes nothing, not even a file's time.
+
+use std::net::IpAddr;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::Attachment;
+use cni_core::result::CniResult;
+
+use crate::config::Config;
+use crate::store::{Lease, Machine, Store};
+
+/// Something that ADD made is missing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("host-local: Failed to find address added by container {container}")]
+pub struct CheckError {
+    container: String,
+    /// The address that is not leased; none when the attachment has no lease at all.
+    address: Option<IpAddr>,
+}
+
+impl Failure for CheckError {
+    fn code(&self) -> Code {
+        Code::CheckFailed
+    }
+
+    fn details(&self) -> String {
+        match self.address {
+            Some(address) => format!("{address} of prevResult is not leased to it"),
+            None => String::new(),
+        }
+    }
+}
+
+/// Verifies that the attachment holds a lease, and one for each address of ours in the result.
+///
+/// # Errors
+/// [`CheckError`], or what is wrong with the store.
+pub fn check(config: &Config, attachment: &Attachment, result: Option<&CniResult>) -> Result<(), Error> {
+    let store = Store::reading(&config.directory, Machine::this())?;
+    let leases = store.map(|mut store| store.leases_of_attachment(attachment)).transpose()?.unwrap_or_default();
+    let missing = |address| CheckError { container: attachment.container.to_string(), address };
+    if leases.is_empty() {
+        return Err(missing(None).into());
+    }
+    let addresses = result.into_iter().flat_map(|result| result.ips_of(attachment.ifname.as_str()));
+    for address in addresses.map(|ip| ip.address.address()) {
+        let ours = config.sets.iter().any(|set| set.contains(address));
+        if ours && !leases.iter().any(|lease: &Lease| lease.address == address) {
+            return Err(missing(Some(address)).into());
+        }
+    }
+    Ok(())
+}

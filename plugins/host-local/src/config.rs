@@ -1,0 +1,293 @@
+//! The configuration: which addresses there are, where the leases lie, what else stands in the result.
+//!
+//! ADD, CHECK and STATUS need a [`Config`], which exists only if it is valid. DEL and GC ask for the
+//! [`directory`] alone, so that a configuration that became invalid does not block cleaning. Pure.
+
+use std::net::IpAddr;
+use std::path::{Component, Path, PathBuf};
+
+use cni_core::cidr::{Cidr, parse_ip};
+use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
+use cni_core::request::{LoadError, Request};
+use cni_core::result::Route;
+use cni_core::version::Version;
+use serde::Deserialize;
+
+use crate::ranges::{Given, RangeError, RangeSet, Subnet};
+
+/// Where the directories of the networks are made unless the configuration says otherwise.
+const DATA_DIR: &str = "/var/lib/cni/networks";
+
+/// A configuration with a value that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is no `ipam` section.
+    #[error("IPAM config missing 'ipam' key")]
+    NoIpam,
+    /// A text is no network.
+    #[error("invalid CIDR address: {text}")]
+    Cidr {
+        /// Where it stands.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// A text is no address.
+    #[error("invalid IP address: {text}")]
+    Address {
+        /// Where it stands.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// There are no ranges.
+    #[error("no IP ranges specified")]
+    NoRanges,
+    /// A range set is invalid.
+    #[error("invalid range set {index}: {problem}")]
+    Set {
+        /// Its number: first those of `runtimeConfig`, then the flat form, then `ranges`.
+        index: usize,
+        /// What is wrong with it.
+        problem: RangeError,
+    },
+    /// Old versions know one address of each family.
+    #[error("CNI version {version} does not support more than 1 address per family")]
+    Version {
+        /// The version of the configuration.
+        version: Version,
+    },
+    /// Two sets share an address.
+    #[error("range set {first} overlaps with {second}")]
+    Overlap {
+        /// The number of the one.
+        first: usize,
+        /// The number of the other.
+        second: usize,
+    },
+}
+
+impl Failure for ConfigError {
+    fn code(&self) -> Code {
+        Code::InvalidConfig
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Cidr { key, .. } | Self::Address { key, .. } => key.clone(),
+            Self::Set { .. } | Self::Overlap { .. } => {
+                "range sets count from 0: runtimeConfig.ipRanges, ipam.subnet, ipam.ranges".to_owned()
+            }
+            Self::NoIpam | Self::NoRanges | Self::Version { .. } => String::new(),
+        }
+    }
+}
+
+/// What the plugin is to do for a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The range sets; each gives one address.
+    pub sets: Vec<RangeSet>,
+    /// Routes for the result.
+    pub routes: Vec<Route>,
+    /// The directory of the leases.
+    pub directory: PathBuf,
+    /// A `resolv.conf` for the result.
+    pub resolv_conf: Option<PathBuf>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Keys {
+    ipam: Option<Ipam>,
+    runtime_config: RuntimeConfig,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RuntimeConfig {
+    ip_ranges: Vec<Vec<RangeKeys>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Ipam {
+    ranges: Vec<Vec<RangeKeys>>,
+    subnet: Option<String>,
+    range_start: String,
+    range_end: String,
+    gateway: String,
+    routes: Vec<RouteKeys>,
+    resolv_conf: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RangeKeys {
+    subnet: Option<String>,
+    range_start: String,
+    range_end: String,
+    gateway: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RouteKeys {
+    dst: String,
+    gw: String,
+    mtu: i64,
+    advmss: i64,
+    priority: i64,
+    table: Option<i64>,
+    scope: Option<i64>,
+}
+
+impl Config {
+    /// Reads the configuration of a request.
+    ///
+    /// # Errors
+    /// [`LoadError`] for a value of the wrong type, [`ConfigError`] for one that cannot be used.
+    pub fn parse(request: &Request) -> Result<Self, Error> {
+        let Keys { ipam, runtime_config } = request.decode()?;
+        let mut ipam = ipam.ok_or(ConfigError::NoIpam)?;
+        let mut given = parse_sets("runtimeConfig.ipRanges", &runtime_config.ip_ranges)?;
+        if let Some(flat) = ipam.take_flat() {
+            given.push(vec![flat.parse("ipam")?]);
+        }
+        given.extend(parse_sets("ipam.ranges", &ipam.ranges)?);
+        let routes = ipam.routes.iter().enumerate().map(|(index, keys)| keys.parse(&format!("ipam.routes[{index}]")));
+        Ok(Self {
+            routes: routes.collect::<Result<_, _>>()?,
+            sets: validate(&given, request.version)?,
+            directory: directory(request)?,
+            resolv_conf: Some(ipam.resolv_conf).filter(|path| !path.is_empty()).map(PathBuf::from),
+        })
+    }
+}
+
+impl Ipam {
+    /// The old form of a single range. Without `subnet` its other keys mean nothing.
+    fn take_flat(&mut self) -> Option<RangeKeys> {
+        self.subnet.take().map(|subnet| RangeKeys {
+            subnet: Some(subnet),
+            range_start: std::mem::take(&mut self.range_start),
+            range_end: std::mem::take(&mut self.range_end),
+            gateway: std::mem::take(&mut self.gateway),
+        })
+    }
+}
+
+fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<Given>>, ConfigError> {
+    let parse_set = |(index, set): (usize, &Vec<RangeKeys>)| {
+        let ranges = set.iter().enumerate();
+        ranges.map(|(place, keys)| keys.parse(&format!("{key}[{index}][{place}]"))).collect()
+    };
+    sets.iter().enumerate().map(parse_set).collect()
+}
+
+impl RangeKeys {
+    fn parse(&self, path: &str) -> Result<Given, ConfigError> {
+        let subnet = self.subnet.as_deref().map(|text| parse_subnet(&format!("{path}.subnet"), text));
+        Ok(Given {
+            subnet: subnet.transpose()?,
+            start: parse_optional(&format!("{path}.rangeStart"), &self.range_start)?,
+            end: parse_optional(&format!("{path}.rangeEnd"), &self.range_end)?,
+            gateway: parse_optional(&format!("{path}.gateway"), &self.gateway)?,
+        })
+    }
+}
+
+impl RouteKeys {
+    fn parse(&self, path: &str) -> Result<Route, ConfigError> {
+        Ok(Route {
+            dst: parse_cidr(&format!("{path}.dst"), &self.dst)?,
+            gw: parse_optional(&format!("{path}.gw"), &self.gw)?,
+            mtu: self.mtu,
+            advmss: self.advmss,
+            priority: self.priority,
+            table: self.table,
+            scope: self.scope,
+        })
+    }
+}
+
+fn parse_subnet(key: &str, text: &str) -> Result<Subnet, ConfigError> {
+    let cidr = parse_cidr(key, text)?;
+    let address = text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
+    let mapped = address.is_some_and(|address| address.is_ipv6() && address.to_canonical().is_ipv4());
+    Ok(if mapped { Subnet::Mapped } else { Subnet::Plain(cidr) })
+}
+
+fn parse_cidr(key: &str, text: &str) -> Result<Cidr, ConfigError> {
+    text.parse().map_err(|_| ConfigError::Cidr { key: key.to_owned(), text: text.to_owned() })
+}
+
+/// An address, of which the empty text means none.
+fn parse_optional(key: &str, text: &str) -> Result<Option<IpAddr>, ConfigError> {
+    match text {
+        "" => Ok(None),
+        text => match parse_ip(text) {
+            Some(address) => Ok(Some(address)),
+            None => Err(ConfigError::Address { key: key.to_owned(), text: text.to_owned() }),
+        },
+    }
+}
+
+fn validate(given: &[Vec<Given>], version: Version) -> Result<Vec<RangeSet>, ConfigError> {
+    if given.is_empty() {
+        return Err(ConfigError::NoRanges);
+    }
+    let mut sets = Vec::with_capacity(given.len());
+    for (index, keys) in given.iter().enumerate() {
+        sets.push(RangeSet::new(keys).map_err(|problem| ConfigError::Set { index, problem })?);
+    }
+    let several = |family| sets.iter().filter(|set: &&RangeSet| set.family() == family).count() > 1;
+    if version < Version::V0_3_0 && Family::ALL.into_iter().any(several) {
+        return Err(ConfigError::Version { version });
+    }
+    for (first, set) in sets.iter().enumerate() {
+        if let Some(offset) = sets[first + 1..].iter().position(|other| set.overlaps(other)) {
+            return Err(ConfigError::Overlap { first, second: first + 1 + offset });
+        }
+    }
+    Ok(sets)
+}
+
+/// The directory of a network's leases. Nothing else of the configuration is looked at.
+///
+/// # Errors
+/// When `dataDir` is no text.
+pub fn directory(request: &Request) -> Result<PathBuf, LoadError> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Outer {
+        ipam: Inner,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Inner {
+        data_dir: String,
+    }
+    let Outer { ipam: Inner { data_dir } } = request.decode()?;
+    let data_dir = if data_dir.is_empty() { DATA_DIR } else { &data_dir };
+    Ok(clean(&Path::new(data_dir).join(request.network.as_str())))
+}
+
+/// A path without `.` and `..`, found by its text alone, as the reference does it.
+fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match (component, clean.components().next_back()) {
+            (Component::CurDir, _) | (Component::ParentDir, Some(Component::RootDir)) => {}
+            (Component::ParentDir, Some(Component::Normal(_))) => {
+                clean.pop();
+            }
+            (component, _) => clean.push(component),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests;

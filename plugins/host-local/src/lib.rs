@@ -1,0 +1,102 @@
+//! The host-local IPAM plugin: addresses from ranges, kept as files.
+//!
+//! [`config`], [`ranges`], [`requested`] and [`resolv_conf`] decide without looking at anything;
+//! [`store`] alone touches the disk. [`allocate`] is ADD between the two.
+
+use std::path::Path;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::host::Host;
+use cni_core::journal::Journal;
+use cni_core::request::Request;
+use cni_core::result::{CniResult, Dns};
+use cni_core::run::Plugin;
+
+mod allocate;
+mod check;
+mod config;
+mod presence;
+mod ranges;
+mod release;
+mod requested;
+mod resolv_conf;
+mod status;
+mod store;
+mod valid;
+
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod fake;
+
+use allocate::Allocation;
+use config::Config;
+use presence::Presence;
+use store::{Machine, Store};
+use valid::ValidAttachments;
+
+/// The plugin.
+pub struct HostLocal;
+
+impl Plugin for HostLocal {
+    fn kind(&self) -> &'static str {
+        "host-local"
+    }
+
+    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+        let config = Config::parse(request)?;
+        let requested = requested::collect(request)?;
+        let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
+        let attachment = request.attachment()?;
+        let presence = Presence::observe(journal.host(), request.netns());
+        let mut store = Store::create(&config.directory, Machine::this())?;
+        let (ips, done) = Allocation::new(&mut store, presence, &attachment).run(&config.sets, requested)?;
+        drop(store);
+        let directory = config.directory;
+        journal.on_failure(Box::new(move || match Store::existing(&directory, Machine::this())? {
+            Some(mut store) => Ok(store.undo(&done)?),
+            None => Ok(()),
+        }));
+        Ok(CniResult { interfaces: Vec::new(), ips, routes: config.routes, dns })
+    }
+
+    fn del(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        release::del(&config::directory(request)?, &request.attachment()?)
+    }
+
+    fn check(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        let config = Config::parse(request)?;
+        check::check(&config, &request.attachment()?, request.prev_result()?.as_ref())
+    }
+
+    fn status(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        status::status(&Config::parse(request)?)
+    }
+
+    fn gc(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        release::gc(&config::directory(request)?, &ValidAttachments::parse(request.config())?)
+    }
+}
+
+/// A `resolv.conf` with a line that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+struct ResolvConfError {
+    path: String,
+    problem: resolv_conf::LineTooLong,
+}
+
+impl Failure for ResolvConfError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+
+    fn details(&self) -> String {
+        self.path.clone()
+    }
+}
+
+fn read_dns(path: &Path) -> Result<Dns, Error> {
+    let content = store::read(path)?;
+    let failed = |problem| ResolvConfError { path: path.display().to_string(), problem };
+    Ok(resolv_conf::parse(&content).map_err(failed)?)
+}

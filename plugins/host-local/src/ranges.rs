@@ -1,0 +1,274 @@
+//! Ranges of addresses, and sets of them, from each of which a container gets one address.
+//!
+//! A [`Range`] exists only if it is valid, a [`RangeSet`] only if its ranges share a family and no
+//! address. The order in which a set is handed out is [`RangeSet::candidates`]: behind the address that
+//! was given last, round the ranges, and back to it.
+
+use std::fmt;
+use std::iter::successors;
+use std::net::IpAddr;
+
+use cni_core::cidr::{Cidr, ip_offset};
+use cni_core::family::Family;
+use cni_core::result::IpConfig;
+
+/// The subnet of a range, as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subnet {
+    /// An IPv4 or IPv6 network.
+    Plain(Cidr),
+    /// IPv4 in the notation of IPv6, which does not say which of the two prefix lengths is meant.
+    Mapped,
+}
+
+/// The keys of a range that were given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    /// `subnet`
+    pub subnet: Option<Subnet>,
+    /// `rangeStart`
+    pub start: Option<IpAddr>,
+    /// `rangeEnd`
+    pub end: Option<IpAddr>,
+    /// `gateway`
+    pub gateway: Option<IpAddr>,
+}
+
+/// A range, or a set of ranges, that cannot be handed out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    /// The set has no range.
+    #[error("empty range set")]
+    Empty,
+    /// The range has no subnet.
+    #[error("IP <nil> not v4 nor v6")]
+    NoSubnet,
+    /// The subnet has no address to give beside the network's, the gateway's and the broadcast's.
+    #[error("Network {subnet} too small to allocate from")]
+    TooSmall {
+        /// The subnet.
+        subnet: Cidr,
+    },
+    /// The subnet is IPv4 in the notation of IPv6.
+    #[error("IPNet IP and Mask version mismatch")]
+    Mapped,
+    /// The subnet is an address within a network.
+    #[error(
+        "Network has host bits set. For a subnet mask of length {} the network address is {}",
+        subnet.prefix(), subnet.network().address()
+    )]
+    HostBits {
+        /// The subnet.
+        subnet: Cidr,
+    },
+    /// The first address lies outside of the subnet, or behind the last one.
+    #[error("RangeStart {start} not in network {subnet}")]
+    Start {
+        /// The first address.
+        start: IpAddr,
+        /// The subnet.
+        subnet: Cidr,
+    },
+    /// The last address lies outside of the subnet, or before the first one.
+    #[error("RangeEnd {end} not in network {subnet}")]
+    End {
+        /// The last address.
+        end: IpAddr,
+        /// The subnet.
+        subnet: Cidr,
+    },
+    /// One range is IPv4, another IPv6.
+    #[error("mixed address families")]
+    MixedFamilies,
+    /// Two ranges share an address.
+    #[error("subnets {first} and {second} overlap")]
+    Overlap {
+        /// The range that stands first.
+        first: Range,
+        /// The other one.
+        second: Range,
+    },
+}
+
+/// Consecutive addresses of one subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    subnet: Cidr,
+    start: IpAddr,
+    end: IpAddr,
+    gateway: IpAddr,
+}
+
+impl Range {
+    /// Fills in what was not given: all addresses but those of the network and the broadcast, and the first
+    /// one for the gateway, which may lie anywhere.
+    ///
+    /// # Errors
+    /// One [`RangeError`] for each rule, in the order of the reference.
+    pub fn new(given: &Given) -> Result<Self, RangeError> {
+        let subnet = match given.subnet {
+            None => return Err(RangeError::NoSubnet),
+            Some(Subnet::Mapped) => return Err(RangeError::Mapped),
+            Some(Subnet::Plain(subnet)) => subnet,
+        };
+        let family = subnet.family();
+        if subnet.prefix() > family.bits() - 2 {
+            return Err(RangeError::TooSmall { subnet });
+        }
+        if !subnet.is_network() {
+            return Err(RangeError::HostBits { subnet });
+        }
+        let first = ip_offset(subnet.address(), 1).unwrap_or(subnet.address());
+        let start = given.start.unwrap_or(first);
+        let end = given.end.unwrap_or_else(|| last_usable(subnet));
+        if !subnet.contains(start) || start > given.end.unwrap_or(end) {
+            return Err(RangeError::Start { start, subnet });
+        }
+        if !subnet.contains(end) {
+            return Err(RangeError::End { end, subnet });
+        }
+        Ok(Self { subnet, start, end, gateway: given.gateway.unwrap_or(first) })
+    }
+
+    /// Whether an address lies between the first and the last one.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.start <= address && address <= self.end
+    }
+
+    fn family(&self) -> Family {
+        self.subnet.family()
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.start <= other.end && other.start <= self.end
+    }
+
+    /// The addresses from `first` to `last` that may be handed out.
+    fn between(&self, first: Option<IpAddr>, last: IpAddr) -> impl Iterator<Item = IpAddr> + Clone + use<> {
+        let gateway = self.gateway;
+        successors(first, |address| ip_offset(*address, 1))
+            .take_while(move |address| *address <= last)
+            .filter(move |address| *address != gateway)
+    }
+
+    fn all(&self) -> impl Iterator<Item = IpAddr> + Clone + use<> {
+        self.between(Some(self.start), self.end)
+    }
+
+    /// How many addresses may be handed out.
+    fn capacity(&self) -> u128 {
+        let span = bits(self.end) - bits(self.start);
+        if self.contains(self.gateway) { span } else { span.saturating_add(1) }
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.start, self.end)
+    }
+}
+
+/// The last address but the broadcast address, which IPv6 does not have.
+fn last_usable(subnet: Cidr) -> IpAddr {
+    match subnet.last() {
+        IpAddr::V4(last) => IpAddr::V4(last.to_bits().saturating_sub(1).into()),
+        last @ IpAddr::V6(_) => last,
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().into(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+/// Ranges of one family, without an address in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeSet(Vec<Range>);
+
+impl RangeSet {
+    /// Joins ranges into a set.
+    ///
+    /// # Errors
+    /// The first [`RangeError`] of a range, then that of the set.
+    pub fn new(given: &[Given]) -> Result<Self, RangeError> {
+        let mut ranges: Vec<Range> = Vec::with_capacity(given.len());
+        for keys in given {
+            let range = Range::new(keys)?;
+            if ranges.first().is_some_and(|first| first.family() != range.family()) {
+                return Err(RangeError::MixedFamilies);
+            }
+            ranges.push(range);
+        }
+        for (index, first) in ranges.iter().enumerate() {
+            if let Some(second) = ranges[index + 1..].iter().find(|second| first.overlaps(second)) {
+                return Err(RangeError::Overlap { first: *first, second: *second });
+            }
+        }
+        if ranges.is_empty() { Err(RangeError::Empty) } else { Ok(Self(ranges)) }
+    }
+
+    /// The family of its addresses.
+    pub fn family(&self) -> Family {
+        self.0[0].family()
+    }
+
+    /// Whether an address lies in one of the ranges.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.range_of(address).is_some()
+    }
+
+    /// Whether an address is the gateway of the range that it lies in, and so never handed out.
+    pub fn is_gateway(&self, address: IpAddr) -> bool {
+        self.range_of(address).is_some_and(|range| range.gateway == address)
+    }
+
+    /// Whether two sets share an address.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.0.iter().any(|range| other.0.iter().any(|second| range.overlaps(second)))
+    }
+
+    /// How many addresses may be handed out.
+    pub fn capacity(&self) -> u128 {
+        self.0.iter().map(Range::capacity).fold(0, u128::saturating_add)
+    }
+
+    /// Every address that may be handed out, in the order in which it is tried: from the successor of the
+    /// one given last round to that one itself, or from the start.
+    pub fn candidates(&self, last: Option<IpAddr>) -> impl Iterator<Item = IpAddr> + Clone {
+        let place = last.and_then(|last| Some((self.0.iter().position(|range| range.contains(last))?, last)));
+        let (at, behind, upto) = match place {
+            Some((at, last)) => (at, ip_offset(last, 1), Some(last)),
+            None => (0, Some(self.0[0].start), None),
+        };
+        let here = self.0[at];
+        let others = self.0[at + 1..].iter().chain(&self.0[..at]).flat_map(Range::all);
+        let rest = upto.into_iter().flat_map(move |last| here.between(Some(here.start), last));
+        here.between(behind, here.end).chain(others).chain(rest)
+    }
+
+    /// How an address of the set stands in the result.
+    pub fn ip_config(&self, address: IpAddr) -> IpConfig {
+        let range = self.range_of(address).unwrap_or(&self.0[0]);
+        let prefix = range.subnet.prefix();
+        IpConfig { interface: None, address: Cidr::truncated(address, prefix), gateway: Some(range.gateway) }
+    }
+
+    fn range_of(&self, address: IpAddr) -> Option<&Range> {
+        self.0.iter().find(|range| range.contains(address))
+    }
+}
+
+impl fmt::Display for RangeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, range) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            write!(f, "{separator}{range}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

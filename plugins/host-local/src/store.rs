@@ -1,0 +1,361 @@
+//! The leases of one network, as files in its directory: the only part of the plugin that touches the disk.
+//!
+//! A lease is a file whose name is the address and whose content is the container's id and the interface,
+//! byte for byte as the reference writes it, since both may work on one directory. A lease appears by
+//! `link(2)`, complete or not at all, and never in place of another. The directory's `lock` is held from
+//! the opening of a [`Store`] until it is dropped.
+//!
+//! Beside the leases lies the index, by which a container's leases are found without reading all.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use cni_core::cidr::parse_ip;
+use cni_core::names::Attachment;
+
+mod error;
+mod files;
+mod index;
+mod lease;
+mod lock;
+mod machine;
+mod stamp;
+
+pub use error::StoreError;
+pub use files::read;
+pub use lease::{Home, Lease, Owner};
+pub use machine::Machine;
+
+use index::Index;
+use lease::FileId;
+use lock::{LOCK_WAIT, Lock};
+
+/// What lies beside the leases and is ours alone. No address has this name, and whoever reads all files
+/// below finds nothing that looks like a lease.
+const OWN_DIRECTORY: &str = ".cni-plugins-rs";
+
+/// A lease that is complete but has no name yet. A crash may leave it; the next ADD removes it.
+const DRAFT: &str = "lease.draft";
+
+/// Every file that is named as an address.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Those that somebody holds.
+    pub leases: Vec<Lease>,
+    /// Those that say nothing, which is what a crash can leave of a lease: nobody holds them.
+    pub unowned: BTreeMap<IpAddr, String>,
+}
+
+impl Scan {
+    /// The leases whose holders are certainly gone, since the machine was restarted in the meantime.
+    pub fn dead(&self, machine: &Machine) -> impl Iterator<Item = &Lease> {
+        self.leases.iter().filter(|lease| machine.has_restarted_since(&lease.home.machine))
+    }
+}
+
+/// What is to be taken back when an ADD fails.
+#[derive(Debug)]
+pub enum Undo {
+    /// The lease was made.
+    Made(Lease),
+    /// The lease was there before, as it is here.
+    Kept(Lease),
+}
+
+/// Whether the directory may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+/// The directory of a network, locked.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    handle: File,
+    access: Access,
+    machine: Machine,
+    index: Index,
+    draft: Option<(Owner, FileId)>,
+    _lock: Option<Lock>,
+}
+
+impl Store {
+    /// Opens the directory for changes, and makes it where it is missing.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file, or the lock and its holder.
+    pub fn create(path: &Path, machine: Machine) -> Result<Self, StoreError> {
+        DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(StoreError::io("mkdir", path))?;
+        let lock = Lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
+        Self::open(path, machine, Access::Write, Some(lock))
+    }
+
+    /// Opens the directory for changes; `None` when it is missing.
+    ///
+    /// # Errors
+    /// As [`Store::create`].
+    pub fn existing(path: &Path, machine: Machine) -> Result<Option<Self>, StoreError> {
+        if files::is_missing(path)? {
+            return Ok(None);
+        }
+        let lock = Lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
+        Self::open(path, machine, Access::Write, Some(lock)).map(Some)
+    }
+
+    /// Opens the directory to look, which changes nothing at all; `None` when it is missing.
+    ///
+    /// # Errors
+    /// As [`Store::create`].
+    pub fn reading(path: &Path, machine: Machine) -> Result<Option<Self>, StoreError> {
+        if files::is_missing(path)? {
+            return Ok(None);
+        }
+        let lock = Lock::shared(&path.join("lock"), LOCK_WAIT)?;
+        Self::open(path, machine, Access::Read, lock).map(Some)
+    }
+
+    fn open(path: &Path, machine: Machine, access: Access, lock: Option<Lock>) -> Result<Self, StoreError> {
+        let handle = File::open(path).map_err(StoreError::io("open", path))?;
+        let index = Index::open(path.join(OWN_DIRECTORY), &handle, &machine);
+        Ok(Self { path: path.to_owned(), handle, access, machine, index, draft: None, _lock: lock })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The machine that the leases made here belong to.
+    pub const fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The leases of a container, in the order of their addresses, whatever the interface.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn leases_of(&mut self, container: &str) -> Result<Vec<Lease>, StoreError> {
+        let recorded = self.index.leases_of(container);
+        if let Some(leases) = recorded.map(|leases| self.verify(leases)).transpose()?.flatten() {
+            return Ok(leases);
+        }
+        self.index.distrust();
+        let mut leases = self.scan()?.leases;
+        leases.retain(|lease| lease.owner.container == container);
+        leases.sort_by_key(|lease| lease.address);
+        Ok(leases)
+    }
+
+    /// The leases of an attachment; where it has none, those of old releases, which do not tell the interface.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn leases_of_attachment(&mut self, attachment: &Attachment) -> Result<Vec<Lease>, StoreError> {
+        let all = self.leases_of(attachment.container.as_str())?;
+        let owner = Owner::of(attachment);
+        let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|lease| lease.owner == owner);
+        Ok(if own.is_empty() { others.into_iter().filter(|lease| lease.owner.ifname.is_none()).collect() } else { own })
+    }
+
+    /// The leases as they are; `None` when one of them is not as it was recorded.
+    fn verify(&self, mut leases: Vec<Lease>) -> Result<Option<Vec<Lease>>, StoreError> {
+        for lease in &mut leases {
+            match lease::read(&self.path.join(&lease.name))? {
+                Some((Some(owner), file)) if owner == lease.owner => lease.found_as(file),
+                Some(_) | None => return Ok(None),
+            }
+        }
+        leases.sort_by_key(|lease| lease.address);
+        Ok(Some(leases))
+    }
+
+    /// Reads every lease.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn scan(&mut self) -> Result<Scan, StoreError> {
+        let mut recorded = self.index.all();
+        let mut scan = Scan::default();
+        for (address, name) in self.names()? {
+            match lease::read(&self.path.join(&name))? {
+                Some((Some(owner), file)) => {
+                    let record = recorded.remove(&name).filter(|record| record.owner == owner);
+                    let mut lease = record.unwrap_or(Lease { address, name, owner, file, home: Home::default() });
+                    lease.found_as(file);
+                    scan.leases.push(lease);
+                }
+                Some((None, _)) => {
+                    scan.unowned.insert(address, name);
+                }
+                None => {}
+            }
+        }
+        self.index.adopt(&scan.leases);
+        Ok(scan)
+    }
+
+    /// The addresses for which there is a file, and the files' names.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the directory.
+    pub fn names(&self) -> Result<Vec<(IpAddr, String)>, StoreError> {
+        let failed = || StoreError::io("read", &self.path);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed())? {
+            let entry = entry.map_err(failed())?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Some(address) = parse_ip(&name) else { continue };
+            if entry.file_type().map_err(failed())?.is_file() {
+                names.push((address, name));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Leases an address; `None` when there is a file of its name already.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn lease(&mut self, address: IpAddr, owner: &Owner, home: &Home) -> Result<Option<Lease>, StoreError> {
+        let file = self.ensure_draft(owner)?;
+        let draft = self.own_file(DRAFT);
+        let name = address.to_string();
+        match fs::hard_link(&draft, self.path.join(&name)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            Err(source) => return Err(StoreError::io("link", &self.path.join(&name))(source)),
+        }
+        let lease = Lease { address, name, owner: owner.clone(), file, home: home.clone() };
+        self.index.touch();
+        self.index.insert(lease.clone());
+        self.remove_draft();
+        Ok(Some(lease))
+    }
+
+    /// Writes the lease of an owner under no name; all addresses that are tried for it share the draft.
+    fn ensure_draft(&mut self, owner: &Owner) -> Result<FileId, StoreError> {
+        if let Some((_, file)) = self.draft.as_ref().filter(|(drafted, _)| drafted == owner) {
+            return Ok(*file);
+        }
+        self.index.ensure_directory()?;
+        let path = self.own_file(DRAFT);
+        let file = files::write_new(&path, owner.text().as_bytes())?;
+        file.sync_all().map_err(StoreError::io("sync", &path))?;
+        let id = FileId::of(&file.metadata().map_err(StoreError::io("stat", &path))?);
+        self.draft = Some((owner.clone(), id));
+        Ok(id)
+    }
+
+    /// The draft is of no use any more; the next ADD removes what stays.
+    fn remove_draft(&mut self) {
+        if self.draft.take().is_some()
+            && let Err(error) = files::remove(&self.own_file(DRAFT))
+        {
+            log::warn!("{error}: {}", error.cause());
+        }
+    }
+
+    /// Shows that a lease can be written, and leaves nothing of it.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn probe(&mut self) -> Result<(), StoreError> {
+        self.ensure_draft(&Owner { container: "probe".to_owned(), ifname: None })?;
+        self.draft = None;
+        files::remove(&self.own_file(DRAFT))
+    }
+
+    /// Hands a lease to the container again, in the namespace where it is now.
+    pub fn keep(&mut self, lease: &Lease, home: &Home) {
+        self.index.insert(Lease { home: home.clone(), ..lease.clone() });
+    }
+
+    /// Removes a lease.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn release(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        self.index.touch();
+        files::remove(&self.path.join(&lease.name))?;
+        self.index.remove(lease);
+        Ok(())
+    }
+
+    /// Removes a file that nobody holds.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn remove_unowned(&mut self, name: &str) -> Result<(), StoreError> {
+        self.index.touch();
+        files::remove(&self.path.join(name))
+    }
+
+    /// Takes back what an ADD did, and nothing else: another's lease of the same address stays.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn undo(&mut self, done: &[Undo]) -> Result<(), StoreError> {
+        for undo in done.iter().rev() {
+            let (Undo::Made(before) | Undo::Kept(before)) = undo;
+            let now = self.leases_of(&before.owner.container)?;
+            let Some(lease) = now.into_iter().find(|lease| lease.is_same_file(before)) else { continue };
+            match undo {
+                Undo::Made(_) => self.release(&lease)?,
+                Undo::Kept(before) => self.keep(&lease, &before.home),
+            }
+        }
+        Ok(())
+    }
+
+    /// The address of a range set that was given last, if that is known.
+    pub fn last_reserved(&self, set: usize) -> Option<IpAddr> {
+        let path = self.cursor(set);
+        match files::read_if_there(&path) {
+            Ok(text) => text.and_then(|text| parse_ip(std::str::from_utf8(&text).ok()?)),
+            Err(error) => {
+                log::warn!("Error retrieving last reserved ip: {error}: {}", error.cause());
+                None
+            }
+        }
+    }
+
+    /// Writes down which address of a range set was given last.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file.
+    pub fn set_last_reserved(&mut self, set: usize, address: IpAddr) -> Result<(), StoreError> {
+        self.index.ensure_directory()?;
+        self.index.touch();
+        files::replace(&self.own_file("cursor.draft"), &self.cursor(set), address.to_string().as_bytes())
+    }
+
+    fn cursor(&self, set: usize) -> PathBuf {
+        self.path.join(format!("last_reserved_ip.{set}"))
+    }
+
+    fn own_file(&self, name: &str) -> PathBuf {
+        self.path.join(OWN_DIRECTORY).join(name)
+    }
+}
+
+/// The index is a cache: where it cannot be written the next look-up reads all leases, and nothing is lost.
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.access == Access::Read {
+            return;
+        }
+        self.remove_draft();
+        if let Err(error) = self.index.save(&self.handle, &self.machine) {
+            log::warn!("the index of the leases is not up to date: {error}: {}", error.cause());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

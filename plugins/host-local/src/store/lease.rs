@@ -1,0 +1,196 @@
+//! A lease: an address, who holds it, and what else is known of it beside the reference's file.
+
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read};
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use cni_core::cidr::parse_ip;
+use cni_core::names::{Attachment, ContainerId, IfName};
+
+use super::error::StoreError;
+use super::machine::Machine;
+
+/// Who holds a lease: the content of its file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The container.
+    pub container: String,
+    /// The interface inside the container; leases of old releases do not tell it.
+    pub ifname: Option<String>,
+}
+
+impl Owner {
+    /// The owner of what is leased to an attachment.
+    pub fn of(attachment: &Attachment) -> Self {
+        let Attachment { network: _, container, ifname } = attachment;
+        Self { container: container.to_string(), ifname: Some(ifname.to_string()) }
+    }
+
+    /// Reads the content of a lease. White space around it means nothing; a file without a word has no
+    /// owner, and that is what a crash leaves: an empty file, or one of zeros.
+    pub fn parse(content: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(content);
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        let (container, ifname) = match text.split_once("\r\n") {
+            Some((container, ifname)) => (container, Some(ifname.to_owned())),
+            None => (text, None),
+        };
+        (!text.is_empty()).then(|| Self { container: container.to_owned(), ifname })
+    }
+
+    /// The content of the lease.
+    pub fn text(&self) -> String {
+        match &self.ifname {
+            Some(ifname) => format!("{}\r\n{ifname}", self.container),
+            None => self.container.clone(),
+        }
+    }
+
+    /// Whether both names are such as a runtime can ask for. A lease of any other owner stays taken, and is
+    /// nobody's to be found.
+    pub fn is_valid(&self) -> bool {
+        ContainerId::parse(&self.container).is_ok()
+            && self.ifname.as_ref().is_none_or(|ifname| IfName::parse(ifname).is_ok())
+    }
+}
+
+/// Tells a file from another one that has or had the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    inode: u64,
+    modified: (i64, i64),
+}
+
+impl FileId {
+    /// The identity of an open file.
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { inode: metadata.ino(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
+    }
+}
+
+/// Where the container of a lease lived when it got it, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Home {
+    /// The machine, and its boot.
+    pub machine: Machine,
+    /// The identity of the container's network namespace.
+    pub namespace: Option<String>,
+}
+
+/// An address that somebody holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The address.
+    pub address: IpAddr,
+    /// Who holds it.
+    pub owner: Owner,
+    /// Where the holder lived.
+    pub home: Home,
+    pub(super) name: String,
+    pub(super) file: FileId,
+}
+
+impl Lease {
+    /// The lease was found as this file. Nothing is known of the home of one that somebody else wrote.
+    pub(super) fn found_as(&mut self, file: FileId) {
+        if self.file != file {
+            self.file = file;
+            self.home = Home::default();
+        }
+    }
+
+    /// Whether it is the very lease, and not a later one of the same address.
+    pub(super) fn is_same_file(&self, other: &Self) -> bool {
+        (&self.name, self.file) == (&other.name, other.file)
+    }
+
+    /// The lease as a line of the index. None of the words holds a tab or a line end.
+    pub(super) fn line(&self) -> String {
+        let Self { owner, home, name, file, .. } = self;
+        let word = |text: &Option<String>| {
+            text.clone().filter(|text| !text.contains(|c: char| c.is_control())).unwrap_or_default()
+        };
+        let (id, boot, namespace) = (word(&home.machine.id), word(&home.machine.boot), word(&home.namespace));
+        let (container, ifname) = (&owner.container, word(&owner.ifname));
+        let (inode, (seconds, nanoseconds)) = (file.inode, file.modified);
+        format!("{name}\t{container}\t{ifname}\t{inode}\t{seconds}\t{nanoseconds}\t{id}\t{boot}\t{namespace}\n")
+    }
+
+    /// Reads a line of the index.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split('\t').collect();
+        let [name, container, ifname, inode, seconds, nanoseconds, id, boot, namespace] = words[..] else {
+            return None;
+        };
+        let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Some(Self {
+            address: parse_ip(name)?,
+            owner: Owner { container: container.to_owned(), ifname: known(ifname) },
+            home: Home { machine: Machine { id: known(id), boot: known(boot) }, namespace: known(namespace) },
+            name: name.to_owned(),
+            file: FileId { inode: inode.parse().ok()?, modified: (seconds.parse().ok()?, nanoseconds.parse().ok()?) },
+        })
+    }
+}
+
+/// Reads the file of a lease; `None` when it is missing.
+pub(super) fn read(path: &Path) -> Result<Option<(Option<Owner>, FileId)>, StoreError> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(StoreError::io("open", path)(source)),
+    };
+    let id = FileId::of(&file.metadata().map_err(StoreError::io("stat", path))?);
+    let mut content = Vec::with_capacity(128);
+    file.read_to_end(&mut content).map_err(StoreError::io("read", path))?;
+    Ok(Some((Owner::parse(&content), id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(container: &str, ifname: Option<&str>) -> Option<Owner> {
+        Some(Owner { container: container.to_owned(), ifname: ifname.map(str::to_owned) })
+    }
+
+    #[test]
+    fn the_content_is_the_references_and_white_space_around_it_means_nothing() {
+        assert_eq!(Owner::parse(b"c1\r\neth0"), owner("c1", Some("eth0")));
+        assert_eq!(Owner::parse(b" c1\r\neth0\r\n"), owner("c1", Some("eth0")));
+        assert_eq!(Owner::parse(b"c1\r\n"), owner("c1", None), "an old lease");
+        assert_eq!(Owner::parse(b"c1\neth0"), owner("c1\neth0", None), "no lease of c1, but somebody's");
+        assert_eq!(owner("c1", Some("eth0")).map(|owner| owner.text()), Some("c1\r\neth0".to_owned()));
+        assert_eq!(owner("c1", None).map(|owner| owner.text()), Some("c1".to_owned()));
+    }
+
+    #[test]
+    fn a_torn_file_has_no_owner() {
+        for content in [b"".as_slice(), b"\r\n", b" \n", &[0; 40]] {
+            assert_eq!(Owner::parse(content), None, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_index_reads_back() {
+        let machine = Machine { id: Some("m".to_owned()), boot: Some("b".to_owned()) };
+        let home = Home { machine, namespace: Some("b:4096".to_owned()) };
+        let file = FileId { inode: u64::MAX, modified: (-1, 999_999_999) };
+        let address = IpAddr::from([10, 1, 2, 3]);
+        for (home, owner) in [(home, owner("c1", Some("-"))), (Home::default(), owner("c1", None))] {
+            let owner = owner.expect("given");
+            let lease = Lease { address, owner, home, name: address.to_string(), file };
+            let line = lease.line();
+            assert_eq!(line.strip_suffix('\n').and_then(Lease::parse), Some(lease), "{line}");
+        }
+    }
+
+    #[test]
+    fn another_line_is_none() {
+        for line in ["", "10.1.2.3", "x\tc1\teth0\t1\t2\t3\t\t\t", "10.1.2.3\tc1\teth0\t1\tx\t3\t\t\t"] {
+            assert_eq!(Lease::parse(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which machine this is, and since when it runs: what tells a lease of today from one of before a reboot.
+
+use std::fs;
+
+/// The identity of a machine and of its boot, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Differs between machines: machine-id(5).
+    pub id: Option<String>,
+    /// Differs between boots: random(4), `boot_id`.
+    pub boot: Option<String>,
+}
+
+impl Machine {
+    /// The machine that this process runs on.
+    pub fn this() -> Self {
+        Self { id: read_word("/etc/machine-id"), boot: read_word("/proc/sys/kernel/random/boot_id") }
+    }
+
+    /// Whether it is certain that this machine was restarted since `before`. A directory on a network file
+    /// system holds leases of other machines, whose boot differs too: these are alive.
+    pub fn has_restarted_since(&self, before: &Self) -> bool {
+        let (id, boot) = (self.id.as_ref(), self.boot.as_ref());
+        id.is_some()
+            && boot.is_some()
+            && before.boot.is_some()
+            && id == before.id.as_ref()
+            && boot != before.boot.as_ref()
+    }
+}
+
+/// The word in a file; `None` when there is not exactly one that an id can be.
+fn read_word(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).inspect_err(|error| log::debug!("{path}: {error}")).ok()?;
+    let word = text.trim();
+    let plausible = word.len() >= 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    plausible.then(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(id: &str, boot: &str) -> Machine {
+        let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Machine { id: known(id), boot: known(boot) }
+    }
+
+    #[test]
+    fn a_restart_is_certain_only_when_all_is_known_and_the_machine_is_the_same() {
+        let now = machine("m", "b2");
+        assert!(now.has_restarted_since(&machine("m", "b1")));
+        for before in [machine("m", "b2"), machine("other", "b1"), machine("", "b1"), machine("m", ""), machine("", "")]
+        {
+            assert!(!now.has_restarted_since(&before), "{before:?}");
+        }
+        for now in [machine("", "b2"), machine("m", ""), machine("", "")] {
+            assert!(!now.has_restarted_since(&machine("m", "b1")), "{now:?}");
+            assert!(!now.has_restarted_since(&machine("", "b1")), "{now:?}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_tells_the_boot() {
+        assert!(Machine::this().boot.is_some_and(|boot| boot.len() == 36));
+        assert_eq!(read_word("/proc/sys/kernel/ostype"), None, "a word that is no id");
+        assert_eq!(read_word("/proc/no such file"), None);
+    }
+}

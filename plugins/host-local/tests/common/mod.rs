@@ -1,0 +1,110 @@
+//! A host that knows just what host-local asks: the container's namespace, and the addresses in it.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::firewall::Tables;
+use cni_core::host::{Host, NetnsError};
+use cni_core::link::{Address, KernelRoute, Link};
+use cni_core::names::{Attachment, IfName};
+use cni_core::plan::{Ns, Step, Sysctl};
+use cni_core::request::{Call, Command, Environment, Request};
+use cni_core::version::Version;
+
+/// The machine: one container's namespace, or none.
+#[derive(Debug, Default)]
+pub struct FakeHost {
+    /// Whether `CNI_NETNS` can be entered.
+    pub netns: bool,
+    /// What the kernel says of the namespace.
+    pub identity: Option<String>,
+    /// The addresses in it.
+    pub addresses: Vec<Cidr>,
+}
+
+impl FakeHost {
+    /// A host whose container lives in the namespace of this identity.
+    pub fn at(identity: &str) -> Self {
+        Self { netns: true, identity: Some(identity.to_owned()), addresses: Vec::new() }
+    }
+}
+
+impl Host for FakeHost {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        if self.netns {
+            Ok(())
+        } else {
+            Err(NetnsError::Gone { path: path.to_owned(), reason: "not there".to_owned() })
+        }
+    }
+
+    fn is_own_netns(&mut self, _path: &str) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn container_identity(&mut self) -> Option<String> {
+        self.identity.clone()
+    }
+
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
+        assert_eq!((ns, index, family, self.netns), (Ns::Container, None, None, true));
+        Ok(self.addresses.iter().map(|cidr| Address { cidr: *cidr, tentative: false, dad_failed: false }).collect())
+    }
+
+    fn link(&mut self, _ns: Ns, _name: &IfName) -> Result<Option<Link>, Error> {
+        unreachable!("host-local asks for no link")
+    }
+
+    fn link_by_index(&mut self, _ns: Ns, _index: u32) -> Result<Option<Link>, Error> {
+        unreachable!("host-local asks for no link")
+    }
+
+    fn routes(&mut self, _ns: Ns, _family: Family, _table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
+        unreachable!("host-local asks for no route")
+    }
+
+    fn route_link(&mut self, _address: IpAddr) -> Result<Option<Link>, Error> {
+        unreachable!("host-local asks for no route")
+    }
+
+    fn sysctl(&mut self, _ns: Ns, _key: &Sysctl) -> Result<Option<String>, Error> {
+        unreachable!("host-local asks for no kernel parameter")
+    }
+
+    fn tables(&mut self) -> &mut dyn Tables {
+        unreachable!("host-local has no rules")
+    }
+
+    fn address_owner(&mut self, _address: IpAddr) -> Result<Option<Attachment>, Error> {
+        unreachable!("host-local has no rules")
+    }
+
+    fn addresses_owned_by(&mut self, _owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
+        unreachable!("host-local has no rules")
+    }
+
+    fn apply(&mut self, _step: &Step) -> Result<Option<Step>, Error> {
+        unreachable!("host-local changes nothing in the kernel")
+    }
+
+    fn delegate(&mut self, _plugin: &str, _command: Command) -> Result<Vec<u8>, Error> {
+        unreachable!("host-local delegates nothing")
+    }
+
+    fn random(&mut self) -> Result<[u8; 8], Error> {
+        unreachable!("host-local needs no random bytes")
+    }
+}
+
+/// A request for container `c1`, interface `eth0`, network `net`, unless the variables or the configuration say otherwise.
+pub fn request(command: &str, variables: &[(&str, &str)], config: &str) -> Request {
+    let usual = [("CNI_CONTAINERID", "c1"), ("CNI_IFNAME", "eth0"), ("CNI_NETNS", "/netns"), ("CNI_PATH", "/bin")];
+    let variables = usual.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let config = config.trim_start().strip_prefix('{').expect("an object");
+    let comma = if config.trim_start().starts_with('}') { "" } else { "," };
+    let config = format!(r#"{{"name":"net"{comma}{config}"#);
+    let call = Call::parse(command, Environment::new(variables)).expect("a good environment");
+    call.with_config(config.into_bytes(), Version::ALL).expect("a good configuration")
+}

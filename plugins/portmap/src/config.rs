@@ -1,0 +1,253 @@
+//! The keys of the portmap plugin's configuration, decoded and judged before anything is done.
+//!
+//! What cannot be used is refused here, with the key, the index and the value; a [`Config`] can only be
+//! carried out. The words of `conditionsV4` and `conditionsV6` are the administrator's own and stay as
+//! they are, but for those that could not stand in one line of iptables' input.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::parse_ip;
+use cni_core::family::Family;
+use cni_core::firewall::{Mark, Proto};
+use cni_core::names::ChainName;
+use serde::Deserialize;
+
+mod error;
+
+pub use error::ConfigError;
+
+/// The bit of the packet mark that asks for masquerading, unless `markMasqBit` names another.
+const MASQUERADE_BIT: u8 = 13;
+
+/// What the plugin is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who keeps the rules.
+    pub backend: Backend,
+    /// Which connections get the host's address as their source, if any.
+    pub masquerade: Option<Masquerade>,
+    /// Words of iptables that a packet must match as well, for IPv4.
+    pub conditions_v4: Vec<String>,
+    /// Words of ip6tables that a packet must match as well, for IPv6.
+    pub conditions_v6: Vec<String>,
+    /// The ports.
+    pub mappings: Vec<Mapping>,
+}
+
+/// Who keeps the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The tables of iptables.
+    Iptables,
+}
+
+/// The translation of source addresses, without which a container cannot reach itself, nor the host it,
+/// by a host port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Masquerade {
+    /// Whose connections.
+    pub sources: Sources,
+    /// Who marks them.
+    pub marker: Marker,
+}
+
+/// Whose connections are masqueraded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// Those from the container's own network and from the host's loopback.
+    Local,
+    /// All.
+    All,
+}
+
+/// Who marks the connections that are masqueraded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// This plugin, with this mark.
+    Own(Mark),
+    /// A chain that another program keeps.
+    External(ChainName),
+}
+
+/// One port of the host that leads to one port of the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Port on the host.
+    pub host_port: u16,
+    /// Port of the container.
+    pub container_port: u16,
+    /// Protocol.
+    pub proto: Proto,
+    /// Where the host listens.
+    pub listen: Listen,
+}
+
+/// Where the host listens for a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// On every address.
+    Anywhere,
+    /// On every address of a family.
+    Family(Family),
+    /// On one address.
+    Address(IpAddr),
+}
+
+impl Mapping {
+    /// Whether packets of a family can take the mapping.
+    pub fn applies_to(&self, family: Family) -> bool {
+        match self.listen {
+            Listen::Anywhere => true,
+            Listen::Family(only) => only == family,
+            Listen::Address(address) => Family::of(address) == family,
+        }
+    }
+}
+
+impl Config {
+    /// The conditions for a family.
+    pub fn conditions(&self, family: Family) -> &[String] {
+        match family {
+            Family::V4 => &self.conditions_v4,
+            Family::V6 => &self.conditions_v6,
+        }
+    }
+}
+
+/// The keys as they are written.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Keys {
+    backend: Option<String>,
+    snat: Option<bool>,
+    masq_all: bool,
+    mark_masq_bit: Option<i64>,
+    external_set_mark_chain: Option<String>,
+    #[serde(rename = "conditionsV4")]
+    conditions_v4: Vec<String>,
+    #[serde(rename = "conditionsV6")]
+    conditions_v6: Vec<String>,
+    runtime_config: RuntimeConfig,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RuntimeConfig {
+    port_mappings: Vec<Entry>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Entry {
+    host_port: i64,
+    container_port: i64,
+    protocol: String,
+    #[serde(rename = "hostIP")]
+    host_ip: String,
+}
+
+impl TryFrom<Keys> for Config {
+    type Error = ConfigError;
+
+    /// Judges in the order of the reference.
+    fn try_from(keys: Keys) -> Result<Self, ConfigError> {
+        let Keys {
+            backend,
+            snat,
+            masq_all,
+            mark_masq_bit,
+            external_set_mark_chain,
+            conditions_v4,
+            conditions_v6,
+            runtime_config: RuntimeConfig { port_mappings },
+        } = keys;
+        let marker = Marker::choose(mark_masq_bit, external_set_mark_chain)?;
+        let backend = Backend::choose(backend, &[("conditionsV4", &conditions_v4), ("conditionsV6", &conditions_v6)])?;
+        refuse_unwritable("conditionsV4", &conditions_v4)?;
+        refuse_unwritable("conditionsV6", &conditions_v6)?;
+        let mappings = port_mappings.into_iter().enumerate().map(|(index, entry)| entry.judge(index));
+        let sources = if masq_all { Sources::All } else { Sources::Local };
+        Ok(Self {
+            backend,
+            masquerade: snat.unwrap_or(true).then_some(Masquerade { sources, marker }),
+            conditions_v4,
+            conditions_v6,
+            mappings: mappings.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Marker {
+    fn choose(bit: Option<i64>, external: Option<String>) -> Result<Self, ConfigError> {
+        match (bit, external) {
+            (Some(bit), Some(chain)) => Err(ConfigError::TwoMarkers { bit, chain }),
+            (None, Some(name)) => match ChainName::parse(&name) {
+                Ok(chain) => Ok(Self::External(chain)),
+                Err(_) => Err(ConfigError::ExternalChain { name }),
+            },
+            (bit, None) => {
+                let bit = bit.unwrap_or(MASQUERADE_BIT.into());
+                let mark = u8::try_from(bit).ok().and_then(Mark::bit);
+                mark.map(Self::Own).ok_or(ConfigError::MarkBit { bit })
+            }
+        }
+    }
+}
+
+impl Backend {
+    /// The first word of a condition tells whose words it is made of: those of iptables start with a sign.
+    fn choose(name: Option<String>, conditions: &[(&'static str, &Vec<String>)]) -> Result<Self, ConfigError> {
+        match name.as_deref() {
+            None | Some("iptables") => {}
+            Some("nftables") => return Err(ConfigError::NoNftables),
+            Some(name) => return Err(ConfigError::UnknownBackend { name: name.to_owned() }),
+        }
+        let is_nftables =
+            |words: &[String]| words.first().is_some_and(|first| !first.is_empty() && !first.starts_with(['-', '!']));
+        let keys: Vec<_> = conditions.iter().filter(|(_, words)| is_nftables(words)).map(|(key, _)| *key).collect();
+        if keys.is_empty() { Ok(Self::Iptables) } else { Err(ConfigError::NftablesOptions { keys }) }
+    }
+}
+
+/// An empty word means nothing to iptables, and a control character would end the line that it reads.
+fn refuse_unwritable(key: &'static str, words: &[String]) -> Result<(), ConfigError> {
+    let bad = words.iter().position(|word| word.is_empty() || word.contains(char::is_control));
+    bad.map_or(Ok(()), |index| Err(ConfigError::Condition { key, index, word: words[index].clone() }))
+}
+
+impl Entry {
+    fn judge(self, index: usize) -> Result<Mapping, ConfigError> {
+        let Self { host_port, container_port, protocol, host_ip } = self;
+        let container_port = port(container_port).ok_or(ConfigError::Port {
+            side: "container",
+            key: "containerPort",
+            index,
+            port: container_port,
+        })?;
+        let host_port =
+            port(host_port).ok_or(ConfigError::Port { side: "host", key: "hostPort", index, port: host_port })?;
+        let proto = Proto::parse(&protocol).filter(|proto| matches!(proto, Proto::Tcp | Proto::Udp | Proto::Sctp));
+        let proto = proto.ok_or(ConfigError::Protocol { index, protocol })?;
+        Ok(Mapping { host_port, container_port, proto, listen: Listen::parse(host_ip, index)? })
+    }
+}
+
+fn port(number: i64) -> Option<u16> {
+    u16::try_from(number).ok().filter(|port| *port > 0)
+}
+
+impl Listen {
+    fn parse(host_ip: String, index: usize) -> Result<Self, ConfigError> {
+        if host_ip.is_empty() {
+            return Ok(Self::Anywhere);
+        }
+        match parse_ip(&host_ip) {
+            Some(any) if any.is_unspecified() => Ok(Self::Family(Family::of(any))),
+            Some(address) => Ok(Self::Address(address)),
+            None => Err(ConfigError::HostIp { index, host_ip }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Why a configuration is refused: each with its key and value.
+
+use cni_core::error::{Code, Failure};
+
+/// A configuration that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Both keys say who marks.
+    #[error("Cannot specify externalSetMarkChain and markMasqBit")]
+    TwoMarkers {
+        /// `markMasqBit`.
+        bit: i64,
+        /// `externalSetMarkChain`.
+        chain: String,
+    },
+    /// The mark of a packet has 32 bits.
+    #[error("MasqMarkBit must be between 0 and 31")]
+    MarkBit {
+        /// `markMasqBit`.
+        bit: i64,
+    },
+    /// `externalSetMarkChain` is no name for a chain.
+    #[error("invalid externalSetMarkChain {name:?}")]
+    ExternalChain {
+        /// The value as given.
+        name: String,
+    },
+    /// `backend` is none that the plugin knows.
+    #[error("unrecognized backend {name:?}")]
+    UnknownBackend {
+        /// The value as given.
+        name: String,
+    },
+    /// `backend` is one that this release does not have.
+    #[error("backend \"nftables\" is not supported yet")]
+    NoNftables,
+    /// The conditions are written for another backend.
+    #[error(
+        "iptables backend was requested but configuration contains nftables-specific options [{}]",
+        keys.join(" ")
+    )]
+    NftablesOptions {
+        /// The keys of the conditions.
+        keys: Vec<&'static str>,
+    },
+    /// A word that cannot be handed to iptables.
+    #[error("invalid word {word:?} in {key}")]
+    Condition {
+        /// The key of the conditions.
+        key: &'static str,
+        /// Its place.
+        index: usize,
+        /// The word.
+        word: String,
+    },
+    /// A number that is no port.
+    #[error("Invalid {side} port number: {port}")]
+    Port {
+        /// Whose port.
+        side: &'static str,
+        /// The key.
+        key: &'static str,
+        /// The place of the mapping.
+        index: usize,
+        /// The number.
+        port: i64,
+    },
+    /// A protocol without ports, or none.
+    #[error("Invalid protocol: {protocol:?}")]
+    Protocol {
+        /// The place of the mapping.
+        index: usize,
+        /// The value as given.
+        protocol: String,
+    },
+    /// `hostIP` is no address.
+    #[error("Invalid host IP: {host_ip:?}")]
+    HostIp {
+        /// The place of the mapping.
+        index: usize,
+        /// The value as given.
+        host_ip: String,
+    },
+}
+
+impl Failure for ConfigError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoNftables => Code::UnsupportedField,
+            Self::TwoMarkers { .. }
+            | Self::MarkBit { .. }
+            | Self::ExternalChain { .. }
+            | Self::UnknownBackend { .. }
+            | Self::NftablesOptions { .. }
+            | Self::Condition { .. }
+            | Self::Port { .. }
+            | Self::Protocol { .. }
+            | Self::HostIp { .. } => Code::InvalidConfig,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::TwoMarkers { bit, chain } => format!("externalSetMarkChain is {chain:?}, markMasqBit is {bit}"),
+            Self::MarkBit { bit } => format!("markMasqBit is {bit}"),
+            Self::ExternalChain { .. } => {
+                "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !".to_owned()
+            }
+            Self::UnknownBackend { .. } => "backend must be iptables, or not be given".to_owned(),
+            Self::NoNftables => "leave backend out, or set it to iptables".to_owned(),
+            Self::NftablesOptions { .. } => "conditions of iptables start with - or !".to_owned(),
+            Self::Condition { key, index, .. } => {
+                format!("{key}[{index}] must be a word, without control characters")
+            }
+            Self::Port { key, index, .. } => {
+                format!("runtimeConfig.portMappings[{index}].{key} must be between 1 and 65535")
+            }
+            Self::Protocol { index, .. } => {
+                format!("runtimeConfig.portMappings[{index}].protocol must be tcp, udp or sctp")
+            }
+            Self::HostIp { index, .. } => {
+                format!("runtimeConfig.portMappings[{index}].hostIP must be an IP address, or empty")
+            }
+        }
+    }
+}

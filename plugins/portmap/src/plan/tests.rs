@@ -1,0 +1,127 @@
+use super::*;
+use cni_core::json::Json;
+use cni_core::names::{ContainerId, NetworkName};
+use cni_core::version::Version;
+
+use crate::config::Keys;
+
+const TCP: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
+
+fn config(keys: &str, mappings: &str) -> Config {
+    let separator = if keys.is_empty() { "" } else { "," };
+    let text = format!(r#"{{{keys}{separator}"runtimeConfig":{{"portMappings":[{mappings}]}}}}"#);
+    let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
+    Config::try_from(keys).expect("valid")
+}
+
+fn at() -> Attachment {
+    Attachment {
+        network: NetworkName::parse("n1").expect("network"),
+        container: ContainerId::parse("ctr1").expect("container"),
+        ifname: IfName::parse("eth0").expect("interface"),
+    }
+}
+
+fn cidrs(texts: &[&str]) -> Vec<Cidr> {
+    texts.iter().map(|text| text.parse().expect("CIDR")).collect()
+}
+
+fn result(text: &str) -> CniResult {
+    CniResult::parse_prev(&Json::parse(text.as_bytes()).expect("JSON"), Version::V1_0_0).expect("result")
+}
+
+#[test]
+fn add_lays_out_the_way_of_a_packet() {
+    let br0 = IfName::parse("br0").expect("name");
+    let plan = add(&config("", TCP), &at(), &cidrs(&["10.88.0.5/24", "fd00:88::5/64"]), Some(&br0));
+    assert_eq!(
+        plan.to_string(),
+        r#"owned  host: ensure v4 nat
+  shared chain CNI-HOSTPORT-SETMARK
+  shared chain CNI-HOSTPORT-MASQ
+  shared chain CNI-HOSTPORT-DNAT
+  shared last -A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j MARK --set-xmark 0x2000/0x2000
+  shared last -A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
+  shared first -A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ
+  shared last -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+  shared last -A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+  replace chain CNI-DN-c189d8b6a7b4d184c9f70
+  -A CNI-DN-c189d8b6a7b4d184c9f70 -s 10.88.0.0/24 -p tcp -m tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
+  -A CNI-DN-c189d8b6a7b4d184c9f70 -s 127.0.0.1/32 -p tcp -m tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
+  -A CNI-DN-c189d8b6a7b4d184c9f70 -p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.88.0.5:80
+  -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"n1\" id: \"ctr1\"" -m multiport --dports 8080 -j CNI-DN-c189d8b6a7b4d184c9f70
+shared host: sysctl net/ipv4/conf/br0/route_localnet=1
+owned  host: ensure v6 nat
+  shared chain CNI-HOSTPORT-SETMARK
+  shared chain CNI-HOSTPORT-MASQ
+  shared chain CNI-HOSTPORT-DNAT
+  shared last -A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j MARK --set-xmark 0x2000/0x2000
+  shared last -A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
+  shared first -A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ
+  shared last -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+  shared last -A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+  replace chain CNI-DN-c189d8b6a7b4d184c9f70
+  -A CNI-DN-c189d8b6a7b4d184c9f70 -s fd00:88::/64 -p tcp -m tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
+  -A CNI-DN-c189d8b6a7b4d184c9f70 -p tcp -m tcp --dport 8080 -j DNAT --to-destination [fd00:88::5]:80
+  -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"n1\" id: \"ctr1\"" -m multiport --dports 8080 -j CNI-DN-c189d8b6a7b4d184c9f70
+"#
+    );
+}
+
+#[test]
+fn del_names_both_chains_and_what_leads_to_them() {
+    let expected = entries(&config("", TCP), &at(), Family::V4);
+    assert_eq!(
+        del(Family::V4, &at(), expected).to_string(),
+        r#"host: remove v4 nat
+  chain CNI-DN-c189d8b6a7b4d184c9f70, all jumps in CNI-HOSTPORT-DNAT
+  chain CNI-SN-c189d8b6a7b4d184c9f70, all jumps in CNI-HOSTPORT-SNAT
+  -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"n1\" id: \"ctr1\"" -m multiport --dports 8080 -j CNI-DN-c189d8b6a7b4d184c9f70"#
+    );
+}
+
+#[test]
+fn a_family_without_a_mapping_is_left_alone() {
+    let v4_only = config("", r#"{"hostPort":1,"containerPort":1,"protocol":"tcp","hostIP":"0.0.0.0"}"#);
+    let both = cidrs(&["10.0.0.5/8", "fd00::5/64"]);
+    let families: Vec<Family> = wanted(&v4_only, &at(), &both).iter().map(|want| want.family).collect();
+    assert_eq!(families, [Family::V4]);
+    assert_eq!(entries(&v4_only, &at(), Family::V6), []);
+    assert_eq!(add(&config("", ""), &at(), &both, None), Plan::default());
+}
+
+#[test]
+fn ports_lead_to_the_first_address_of_each_family_on_the_containers_interface() {
+    let result = result(
+        r#"{"interfaces":[{"name":"br0"},{"name":"eth0","sandbox":"/n"},{"name":"eth1","sandbox":"/n"}],
+            "ips":[{"address":"10.0.0.1/8","interface":0},{"address":"fd00::5/64","interface":1},
+                {"address":"10.1.0.5/16","interface":2},{"address":"10.0.0.5/8","interface":9},
+                {"address":"10.0.0.6/8","interface":1}]}"#,
+    );
+    assert_eq!(targets(&result, &at().ifname), cidrs(&["10.0.0.5/8", "fd00::5/64"]));
+}
+
+#[test]
+fn loopback_is_routed_for_a_mapped_ipv4_address_that_is_masqueraded() {
+    let v6_only = r#"{"hostPort":1,"containerPort":1,"protocol":"tcp","hostIP":"::"}"#;
+    let v4 = "10.0.0.5".parse().expect("address");
+    for (keys, mappings, addresses, want) in [
+        ("", TCP, &["10.0.0.5/8", "fd00::5/64"][..], Some(v4)),
+        (r#""masqAll":true"#, TCP, &["10.0.0.5/8"], Some(v4)),
+        (r#""externalSetMarkChain":"X""#, TCP, &["10.0.0.5/8"], Some(v4)),
+        (r#""snat":false"#, TCP, &["10.0.0.5/8"], None),
+        ("", TCP, &["fd00::5/64"], None),
+        ("", v6_only, &["10.0.0.5/8"], None),
+        ("", "", &["10.0.0.5/8"], None),
+    ] {
+        assert_eq!(localnet_target(&config(keys, mappings), &cidrs(addresses)), want, "{keys} {mappings}");
+    }
+}
+
+#[test]
+fn a_rule_stands_once_in_the_containers_chain() {
+    let twice = config("", &format!("{TCP},{TCP}"));
+    let wanted = wanted(&twice, &at(), &cidrs(&["10.0.0.5/8"]));
+    let chain = wanted[0].chain.as_ref().expect("chain");
+    assert_eq!(chain.rules.len(), 3);
+}

@@ -1,0 +1,333 @@
+//! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
+
+use super::*;
+use cni_core::request::{Call, Environment};
+use machine::Machine;
+use proptest::prelude::*;
+
+mod dumps;
+mod machine;
+
+const TCP_8080: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
+const CHAIN: &str = "CNI-DN-c189d8b6a7b4d184c9f70";
+
+/// One container's place in the network, and the configuration it is called with.
+struct Caller {
+    container: &'static str,
+    config: String,
+}
+
+impl Caller {
+    /// `keys` are those of the plugin, `ips` the entries of `ips` in `prevResult`.
+    fn new(container: &'static str, keys: &str, mappings: &str, ips: &[&str]) -> Self {
+        let ips: Vec<String> = ips.iter().map(|ip| format!(r#"{{"address":"{ip}"}}"#)).collect();
+        let prev_result = format!(r#"{{"cniVersion":"1.0.0","ips":[{}]}}"#, ips.join(","));
+        let runtime = format!(r#"{{"portMappings":[{mappings}]}}"#);
+        Self::with(container, keys, &runtime, &prev_result)
+    }
+
+    fn with(container: &'static str, keys: &str, runtime_config: &str, prev_result: &str) -> Self {
+        let keys = if keys.is_empty() { String::new() } else { format!(",{keys}") };
+        let head = r#""name":"n1","cniVersion":"1.0.0""#;
+        let config = format!(r#"{{{head},"runtimeConfig":{runtime_config},"prevResult":{prev_result}{keys}}}"#);
+        Self { container, config }
+    }
+
+    fn request(&self, command: &str) -> Request {
+        let environment = [
+            ("CNI_CONTAINERID", self.container),
+            ("CNI_NETNS", "/run/netns/c"),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_PATH", "/opt/cni/bin"),
+        ];
+        let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let call = Call::parse(command, Environment::new(environment)).expect("call");
+        call.with_config(self.config.clone().into_bytes(), Portmap.versions()).expect("request")
+    }
+
+    fn add(&self, machine: &mut Machine) -> Result<CniResult, Error> {
+        let mut journal = Journal::new(machine);
+        match Portmap.add(&self.request("ADD"), &mut journal) {
+            Ok(result) => {
+                journal.commit();
+                Ok(result)
+            }
+            Err(error) => Err(journal.rollback(error)),
+        }
+    }
+
+    fn del(&self, machine: &mut Machine) -> Result<(), Error> {
+        Portmap.del(&self.request("DEL"), machine)
+    }
+
+    fn check(&self, machine: &mut Machine) -> Result<(), Error> {
+        Portmap.check(&self.request("CHECK"), machine)
+    }
+}
+
+fn describe(error: &Error) -> (u32, String, String) {
+    (error.code().number(), error.to_string(), error.details())
+}
+
+fn dump(machine: &Machine, family: Family) -> String {
+    machine.filter.fake.dump(family, Table::Nat)
+}
+
+/// How many batches and listings, which are processes at worst, some work costs.
+fn cost(machine: &mut Machine, work: impl FnOnce(&mut Machine)) -> (usize, usize) {
+    let before = (machine.filter.fake.commits(), machine.filter.fake.lists());
+    work(machine);
+    (machine.filter.fake.commits() - before.0, machine.filter.fake.lists() - before.1)
+}
+
+#[test]
+fn a_prev_result_is_needed_even_without_mappings() {
+    for runtime in [r#"{"portMappings":[]}"#.to_owned(), format!(r#"{{"portMappings":[{TCP_8080}]}}"#)] {
+        let caller = Caller::with("ctr1", "", &runtime, "null");
+        let machine = &mut Machine::default();
+        let details = "chain portmap behind the plugin that assigns addresses".to_owned();
+        let added = describe(&caller.add(machine).expect_err("refused"));
+        assert_eq!(added, (7, "must be called as chained plugin".to_owned(), details.clone()));
+        let checked = describe(&caller.check(machine).expect_err("refused"));
+        assert_eq!(checked, (7, "Required prevResult missing".to_owned(), details));
+        caller.del(machine).expect("DEL needs none");
+    }
+}
+
+#[test]
+fn no_mappings_need_nothing() {
+    let caller = Caller::new("ctr1", "", "", &["10.88.0.5/24"]);
+    let machine = &mut Machine::default();
+    let added = caller.add(machine).expect("added");
+    assert_eq!(Some(added), caller.request("ADD").prev_result().expect("result"));
+    caller.check(machine).expect("nothing is missing");
+    assert_eq!(cost(machine, |machine| caller.del(machine).expect("nothing there")), (0, 1));
+    assert_eq!((machine.filter.fake.commits(), machine.applied.len()), (0, 0));
+}
+
+#[test]
+fn a_bad_configuration_is_refused_before_any_work() {
+    for (keys, code, message) in [
+        (r#""backend":"foo""#, 7, r#"unrecognized backend "foo""#),
+        (r#""backend":"nftables""#, 2, r#"backend "nftables" is not supported yet"#),
+        (r#""markMasqBit":"x""#, 6, "failed to load netconf"),
+    ] {
+        let caller = Caller::new("ctr1", keys, TCP_8080, &["10.88.0.5/24"]);
+        let machine = &mut Machine::default();
+        for error in [caller.add(machine).expect_err("refused"), caller.check(machine).expect_err("refused")] {
+            assert_eq!((error.code().number(), error.to_string().as_str()), (code, message));
+        }
+        assert_eq!((machine.filter.fake.commits(), machine.filter.fake.lists()), (0, 0), "{keys}");
+    }
+}
+
+#[test]
+fn a_second_add_changes_nothing() {
+    let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24", "fd00:88::5/64"]);
+    let machine = &mut Machine::default();
+    caller.add(machine).expect("added");
+    let before = Family::ALL.map(|family| dump(machine, family));
+    caller.add(machine).expect("added again");
+    assert_eq!(Family::ALL.map(|family| dump(machine, family)), before);
+}
+
+#[test]
+fn a_new_address_or_port_leaves_nothing_stale() {
+    let machine = &mut Machine::default();
+    Caller::new("ctr1", "", TCP_8080, &["10.88.0.4/24"]).add(machine).expect("added");
+    let udp = r#"{"hostPort":8081,"containerPort":81,"protocol":"udp"}"#;
+    Caller::new("ctr1", "", udp, &["10.88.0.5/24"]).add(machine).expect("added");
+    let text = dump(machine, Family::V4);
+    assert!(!text.contains("8080") && !text.contains("10.88.0.4"), "{text}");
+    assert!(text.contains("--to-destination 10.88.0.5:81"), "{text}");
+}
+
+#[test]
+fn loopback_is_routed_on_the_link_to_the_container() {
+    let machine = &mut Machine { link: Some("br0.7"), ..Machine::default() };
+    Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
+    let set: Vec<_> = machine.parameters.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    assert_eq!(set, [("net/ipv4/conf/br0.7/route_localnet", "1")]);
+    let unreachable = &mut Machine::default();
+    Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(unreachable).expect("added");
+    assert!(unreachable.parameters.is_empty());
+}
+
+#[test]
+fn the_usual_cost_is_small() {
+    let machine = &mut Machine::default();
+    Caller::new("first", "", TCP_8080, &["10.88.0.4/24"]).add(machine).expect("added");
+    let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
+    assert_eq!(cost(machine, |machine| drop(caller.add(machine).expect("added"))), (1, 0));
+    assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 0));
+    assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")), (1, 0));
+    caller.add(machine).expect("added");
+    let untold = Caller::new("ctr1", "", "", &["10.88.0.5/24"]);
+    assert_eq!(cost(machine, |machine| untold.del(machine).expect("removed")), (1, 2));
+    assert_eq!(cost(machine, |machine| untold.del(machine).expect("gone")), (0, 1));
+    assert_eq!(machine.filter.fake.locks(), 1, "only the first container sets up what is shared");
+}
+
+#[test]
+fn check_names_what_is_missing_and_writes_nothing() {
+    let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
+    let full = &mut Machine::default();
+    caller.add(full).expect("added");
+    let rules = dump(full, Family::V4);
+    for line in rules.lines().filter(|line| line.starts_with("-A")) {
+        let kept: Vec<&str> = rules.lines().filter(|have| *have != line).collect();
+        let machine = &mut Machine::default();
+        machine.filter.fake.load(Family::V4, Table::Nat, &kept.join("\n")).expect("loads");
+        let before = dump(machine, Family::V4);
+        let rule = line.trim_start_matches("-A ");
+        let (chain, words) = rule.split_once(' ').expect("chain");
+        let message = format!("could not check ipv4 dnat: rule [{words}] in chain {chain} not found in table nat");
+        let want = (100, message, format!("this fails: iptables -t nat -C {rule}"));
+        assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
+        assert_eq!(dump(machine, Family::V4), before);
+        assert_eq!((machine.applied.len(), machine.filter.fake.locks()), (0, 0));
+    }
+    assert_eq!(rules.lines().filter(|line| line.starts_with("-A")).count(), 9);
+}
+
+#[test]
+fn del_needs_only_names() {
+    let (good, none) = (r#"{"cniVersion":"1.0.0","ips":[{"address":"10.88.0.5/24"}]}"#, "null");
+    let bad_port = r#"{"portMappings":[{"hostPort":70000}]}"#;
+    for (keys, runtime, prev_result) in [
+        ("", "null", good),
+        ("", "null", none),
+        ("", r#"{"portMappings":[]}"#, "{}"),
+        ("", bad_port, r#"{"ips":7}"#),
+        (r#""backend":"foo""#, bad_port, r#"{"cniVersion":"0.4.0"}"#),
+        (r#""snat":7"#, "7", none),
+        (r#""conditionsV4":["-s","10.0.0.0/8"]"#, "null", none),
+    ] {
+        let machine = &mut Machine::default();
+        Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
+        Caller::new("ctr2", "", TCP_8080, &["10.88.0.6/24"]).add(machine).expect("added");
+        let other =
+            dump(machine, Family::V4).lines().filter(|line| line.contains("CNI-DN-") && !line.contains(CHAIN)).count();
+        let forgetful = Caller::with("ctr1", keys, runtime, prev_result);
+        forgetful.del(machine).expect("removed");
+        let left = dump(machine, Family::V4);
+        assert!(!left.contains(CHAIN), "{keys} {runtime} {prev_result}: {left}");
+        assert_eq!(left.lines().filter(|line| line.contains("CNI-DN-")).count(), other);
+        forgetful.del(machine).expect("gone");
+    }
+}
+
+#[test]
+fn del_removes_what_the_configuration_does_not_tell() {
+    let machine = &mut Machine::default();
+    Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
+    let changed = r#"{"hostPort":9999,"containerPort":80,"protocol":"tcp"}"#;
+    Caller::new("ctr1", "", changed, &["10.88.0.5/24"]).del(machine).expect("removed");
+    assert!(!dump(machine, Family::V4).contains("CNI-DN-"));
+}
+
+#[test]
+fn del_removes_the_chains_of_old_releases() {
+    let old = "CNI-SN-c189d8b6a7b4d184c9f70";
+    let rules = format!("-N {old}\n-N CNI-HOSTPORT-SNAT\n-A {old} -j MASQUERADE\n-A CNI-HOSTPORT-SNAT -j {old}");
+    let told = format!(r#"{{"portMappings":[{TCP_8080}]}}"#);
+    let prev_result = r#"{"ips":[{"address":"10.88.0.5/24"}]}"#;
+    for (runtime, prev_result, with_new) in
+        [("null", prev_result, true), ("null", "null", true), (&told, prev_result, false), (&told, "null", false)]
+    {
+        let machine = &mut Machine::default();
+        machine.filter.fake.load(Family::V4, Table::Nat, &rules).expect("loads");
+        if with_new {
+            Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
+        }
+        Caller::with("ctr1", "", runtime, prev_result).del(machine).expect("removed");
+        let left = dump(machine, Family::V4);
+        assert!(!left.contains(old) && !left.contains(CHAIN), "{left}");
+        assert!(left.contains("-N CNI-HOSTPORT-SNAT"), "{left}");
+    }
+}
+
+#[test]
+fn only_a_family_in_use_needs_its_program() {
+    let machine = &mut Machine::default();
+    machine.filter.lacking = vec![Family::V6];
+    let v4 = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
+    v4.add(machine).expect("added");
+    v4.check(machine).expect("there");
+    v4.del(machine).expect("removed");
+    v4.add(machine).expect("added");
+    Caller::with("ctr1", "", "null", "null").del(machine).expect("removed without prevResult");
+    assert!(!dump(machine, Family::V4).contains("CNI-DN-"));
+    let want = (104, "failed to locate ip6tables-restore: no such program in the directories of PATH".to_owned());
+    let dual = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24", "fd00:88::5/64"]);
+    for error in [dual.add(machine).expect_err("refused"), dual.del(machine).expect_err("refused")] {
+        assert_eq!((error.code().number(), error.to_string()), want);
+    }
+    assert!(!dump(machine, Family::V4).contains("CNI-DN-"), "IPv4 is taken back");
+}
+
+#[test]
+fn del_of_one_family_goes_on_when_the_other_fails() {
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24", "fd00:88::5/64"]);
+    caller.add(machine).expect("added");
+    machine.failing = Some(machine.applied.len() + 1);
+    let error = caller.del(machine).expect_err("the first step fails");
+    assert_eq!(error.to_string(), "as it was told to");
+    assert!(dump(machine, Family::V4).contains(CHAIN) && !dump(machine, Family::V6).contains(CHAIN));
+    caller.del(machine).expect("the second try");
+    assert!(!dump(machine, Family::V4).contains(CHAIN));
+}
+
+#[test]
+fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
+    let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24", "fd00:88::5/64"]);
+    for step in 1..=3 {
+        let machine = &mut Machine { failing: Some(step), link: Some("br0"), ..Machine::default() };
+        let error = caller.add(machine).expect_err("fails");
+        assert_eq!(describe(&error), (101, "as it was told to".to_owned(), String::new()));
+        let left = dump(machine, Family::V4) + &dump(machine, Family::V6);
+        assert!(!left.contains(CHAIN), "step {step}: {left}");
+    }
+}
+
+fn mapping() -> impl Strategy<Value = String> {
+    let host_ip = prop_oneof![Just(""), Just("0.0.0.0"), Just("::"), Just("10.88.0.1"), Just("fd00::1"), Just("x")];
+    let protocol = prop_oneof![4 => Just("tcp"), 4 => Just("UDP"), 4 => Just("sctp"), 1 => Just("icmp")];
+    (prop_oneof![9 => 1..65536_i64, 1 => any::<i64>()], protocol, host_ip).prop_map(|(port, protocol, host_ip)| {
+        format!(r#"{{"HostPort":{port},"containerPort":80,"protocol":"{protocol}","hostIP":"{host_ip}"}}"#)
+    })
+}
+
+fn keys() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just(""),
+        Just(r#""snat":false"#),
+        Just(r#""masqAll":true,"markMasqBit":5"#),
+        Just(r#""conditionsV4":["!","-s","10.9.0.0/16"]"#),
+        Just(r#""conditionsV6":["-m","comment","--comment","a b\"c"]"#),
+        Just(r#""conditionsV4":["a","\n"]"#),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_call_panics_and_del_takes_away_what_add_made(
+        keys in keys(),
+        mappings in proptest::collection::vec(mapping(), 0..40),
+        dual in any::<bool>(),
+        told in any::<bool>(),
+    ) {
+        let ips = if dual { &["10.88.0.5/24", "fd00:88::5/64"][..] } else { &["10.88.0.5/24"] };
+        let caller = Caller::new("ctr1", keys, &mappings.join(","), ips);
+        let machine = &mut Machine::default();
+        let added = caller.add(machine).is_ok();
+        prop_assert_eq!(caller.check(machine).is_ok(), added);
+        let forgetful = Caller::with("ctr1", "", "null", "null");
+        if told { &caller } else { &forgetful }.del(machine).expect("removed");
+        for family in Family::ALL {
+            let left = dump(machine, family);
+            prop_assert!(!left.contains("CNI-DN-"), "{}", left);
+        }
+    }
+}

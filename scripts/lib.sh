@@ -1,0 +1,91 @@
+# shellcheck shell=bash
+# What the other scripts share: where things are, how missing ones are installed, how the binary is built.
+# Every step that changes the machine is said on stderr before it is done.
+
+# The top of the tree, and the folder that everything is built into.
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+TARGET=${CARGO_TARGET_DIR:-$TOP/target}
+# The plugins that the one binary is, by their names in configurations.
+PLUGINS=(bridge firewall host-local loopback portmap)
+CNITOOL_VERSION=v1.3.0
+
+say() { printf '==> %s\n' "$*" >&2; }
+die() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+need_root() { [ "$(id -u)" -eq 0 ] || die "$1 needs root: it makes network namespaces, links and packet filter rules"; }
+
+# need PROGRAM PACKAGE: installs the Debian package that has a program, when it is missing.
+need() {
+    local program=$1 package=$2
+    command -v "$program" >/dev/null 2>&1 && return 0
+    command -v apt-get >/dev/null 2>&1 || die "$program is missing; install it (Debian package $package) and run this again"
+    [ "$(id -u)" -eq 0 ] || die "$program is missing, and only root can install it (Debian package $package)"
+    if [ -z "${APT_UPDATED:-}" ]; then
+        say "reading the package lists (apt-get update)"
+        apt-get update -qq >&2
+        APT_UPDATED=1
+    fi
+    say "installing $package for $program"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+    hash -r
+    command -v "$program" >/dev/null 2>&1 || die "$package does not bring $program"
+}
+
+# need_rust: a Rust toolchain that is new enough, and the linker it uses.
+need_rust() {
+    if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then
+        PATH="$HOME/.cargo/bin:$PATH"
+    fi
+    if ! command -v cargo >/dev/null 2>&1 && apt-cache show rustup >/dev/null 2>&1; then
+        need rustup rustup
+        say "installing the stable Rust toolchain (rustup)"
+        rustup default stable >&2
+    fi
+    need cargo cargo
+    need cc gcc
+    local have oldest=1.89.0
+    have=$(rustc --version | cut -d' ' -f2)
+    [ "$(printf '%s\n' "$oldest" "$have" | sort -V | head -n 1)" = "$oldest" ] ||
+        die "Rust $have is too old: $oldest or later is needed (rustup toolchain install stable)"
+}
+
+# need_cnitool: the reference runtime, which drives the plugins in the demonstration and in the tests.
+need_cnitool() {
+    if ! command -v go >/dev/null 2>&1 && [ -x /usr/local/go/bin/go ]; then
+        PATH="/usr/local/go/bin:$PATH"
+    fi
+    need go golang-go
+    PATH="$(go env GOPATH)/bin:$PATH"
+    if ! command -v cnitool >/dev/null 2>&1; then
+        say "installing cnitool $CNITOOL_VERSION (go install)"
+        GOFLAGS=-mod=mod go install "github.com/containernetworking/cni/cnitool@$CNITOOL_VERSION"
+    fi
+    command -v cnitool >/dev/null 2>&1 || die "go install did not bring cnitool"
+}
+
+# build_static: the one binary, static so that it runs on any host; prints its path.
+build_static() {
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    (cd "$TOP" && RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
+        cargo build --quiet --release --locked --package cni-plugins --target "$host" >&2) || return
+    printf '%s\n' "$TARGET/$host/release/cni-plugins"
+}
+
+# install_plugins BINARY DIR: one file under every name. Each name is switched over by a rename, so that a
+# runtime never starts a half-written file.
+install_plugins() {
+    local binary=$1 dir=$2 name draft
+    mkdir -p "$dir"
+    draft=$(mktemp "$dir/.cni-plugins.XXXXXX")
+    cp "$binary" "$draft"
+    chmod 0755 "$draft"
+    for name in "${PLUGINS[@]}"; do
+        ln -f "$draft" "$dir/.$name.new"
+        mv -f "$dir/.$name.new" "$dir/$name"
+    done
+    mv -f "$draft" "$dir/cni-plugins"
+}

@@ -56,12 +56,11 @@ cni() {
 
 addresses() { ip -n "$1" -brief address show dev eth0 scope global; }
 
+# The IPv4 rules; those of IPv6 are the same with other addresses.
 rules() {
-    local family
-    for family in iptables ip6tables; do
-        "$family" -t nat -S | grep -v '^-[PN]' | sed "s/^/$family nat    /"
-        "$family" -t filter -S | grep -v '^-[PN]' | sed "s/^/$family filter /"
-    done
+    iptables -t nat -S | grep -v '^-[PN]' | sed 's/^/nat    /'
+    iptables -t filter -S | grep -v '^-[PN]' | sed 's/^/filter /'
+    printf '       ... and %s rules of ip6tables alike\n' "$( (ip6tables -t nat -S && ip6tables -t filter -S) | grep -c '^-A')"
 }
 
 # Everything that containers leave on a host, to be compared before and after.
@@ -75,7 +74,7 @@ await_port() {
     local tries=0
     until ip netns exec "$1" bash -c ': </dev/tcp/127.0.0.1/80' 2>/dev/null; do
         tries=$((tries + 1))
-        [ "$tries" -lt 100 ] || die "the web server did not start"
+        [ "$tries" -lt 100 ] || die "the web server did not start: $(cat "$work/httpd.log")"
         sleep 0.05
     done
 }
@@ -112,7 +111,7 @@ inside() {
     cni add web >"$work/web.json"
     cni add peer >"$work/peer.json"
     for container in web peer; do printf '%-5s' "$container" && addresses "$container"; done
-    ip netns exec web python3 -m http.server --bind '' --directory "$work/conf" 80 >"$work/httpd.log" 2>&1 &
+    ip netns exec web python3 -m http.server --directory "$work/conf" 80 >"$work/httpd.log" 2>&1 &
     server=$!
     trap 'kill "$server" 2>/dev/null || true' EXIT
     await_port web

@@ -207,17 +207,26 @@ text_newtype!(Comment);
 const COMMENT_LEN: usize = 255;
 
 impl Comment {
-    /// Takes a text, cut to what the kernel keeps; a cut text ends in `..`, as the reference's does.
+    /// Takes a text, cut to what the kernel keeps.
     pub fn new(text: &str) -> Self {
+        Self(cut(text, COMMENT_LEN).to_owned())
+    }
+
+    /// Takes a text; a cut one ends in what the kernel keeps of the three dots of the reference's portmap.
+    pub fn elided(text: &str) -> Self {
         if text.len() <= COMMENT_LEN {
             return Self(text.to_owned());
         }
-        let mut cut = COMMENT_LEN - 2;
-        while !text.is_char_boundary(cut) {
-            cut -= 1;
-        }
-        Self(format!("{}..", &text[..cut]))
+        Self(format!("{}..", cut(text, COMMENT_LEN - 2)))
     }
+}
+
+fn cut(text: &str, len: usize) -> &str {
+    let mut end = len.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// One container in one network by one interface: what everything we make belongs to.
@@ -254,7 +263,7 @@ impl Attachment {
 
     /// The comment of port mapping rules.
     pub fn dnat_comment(&self) -> Comment {
-        Comment::new(&self.quoted("dnat "))
+        Comment::elided(&self.quoted("dnat "))
     }
 
     fn quoted(&self, prefix: &str) -> String {
@@ -332,6 +341,8 @@ mod tests {
         let text = at.dnat_comment().to_string();
         assert_eq!(text.len(), 255);
         assert!(text.starts_with("dnat name: \"n1\" id: \"xxx") && text.ends_with("x.."));
+        let text = at.comment().to_string();
+        assert!(text.len() == 255 && text.ends_with("xx"));
     }
 
     #[test]

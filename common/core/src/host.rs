@@ -11,6 +11,7 @@ use crate::link::{Address, KernelRoute, Link};
 use crate::names::{Attachment, IfName};
 use crate::plan::{Ns, Step, Sysctl};
 use crate::request::Command;
+use crate::vlan::BridgeVlan;
 
 /// A network namespace that cannot be worked in.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +79,12 @@ pub trait Host {
     /// # Errors
     /// When the kernel does not answer.
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error>;
+
+    /// The VLANs of a bridge's port on the host; none for a link that is no port.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error>;
 
     /// The routes of a family: of one table, or of all.
     ///

@@ -12,6 +12,7 @@ use crate::firewall::{Ensure, Remove};
 use crate::link::Mac;
 use crate::names::{Attachment, IfName};
 use crate::result::Route;
+use crate::vlan::{PortVlans, VlanLink};
 
 /// One of the two network namespaces that a plugin works in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +162,15 @@ pub enum Step {
         /// Whether frames to other isolated ports are dropped.
         isolated: bool,
     },
+    /// Sets the VLANs that a port of a bridge takes part in.
+    SetPortVlans {
+        /// The link.
+        name: IfName,
+        /// The VLANs.
+        vlans: PortVlans,
+    },
+    /// Connects the host to a VLAN of a bridge, unless a link of this name does.
+    EnsureVlanLink(VlanLink),
     /// Adds an address to a link.
     AddAddress {
         /// Where.
@@ -260,6 +270,8 @@ impl Step {
             | Self::SetAlias { .. }
             | Self::AttachPort { .. }
             | Self::SetPort { .. }
+            | Self::SetPortVlans { .. }
+            | Self::EnsureVlanLink(_)
             | Self::RemoveAddress { .. }
             | Self::AddRoute { .. }
             | Self::SettleAddresses { .. }
@@ -344,6 +356,10 @@ impl fmt::Display for Step {
             Self::SetPort { name, hairpin, isolated } => {
                 let word = |on: &bool| if *on { "on" } else { "off" };
                 write!(f, "host: bridge link set {name} hairpin {} isolated {}", word(hairpin), word(isolated))
+            }
+            Self::SetPortVlans { name, vlans } => write!(f, "host: bridge vlan set {name} {vlans}"),
+            Self::EnsureVlanLink(VlanLink { name, port, bridge, vlans, mac: _, port_mac: _ }) => {
+                write!(f, "host: ensure {name} with peer {port} in {bridge} vlan {vlans}")
             }
             Self::AddAddress { ns, name, cidr, dad, existing: _ } => {
                 let nodad = if *dad == Dad::Skip && cidr.family() == Family::V6 { " nodad" } else { "" };

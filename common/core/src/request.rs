@@ -226,6 +226,11 @@ impl Request {
         self.environment.get("CNI_PATH").unwrap_or_default()
     }
 
+    /// The variables of the call, under their names.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// `CNI_ARGS`, split.
     ///
     /// # Errors

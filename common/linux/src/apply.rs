@@ -17,6 +17,8 @@ use crate::host::{HostError, LinuxHost, is_absent};
 use crate::netlink::{BridgePort, NetlinkError, NewBridge, NewRoute, NewVeth};
 use crate::sysctl;
 
+mod vlan;
+
 /// A step that the kernel refused, where the reference has words of its own for it.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
@@ -88,7 +90,9 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
     match step {
         Step::CreateBridge { name, mtu, mac, vlan_filtering } => {
             let bridge = NewBridge { name: name.as_str(), mtu: *mtu, mac, vlan_filtering: *vlan_filtering };
-            accept_existing(host.socket(Ns::Host)?.create_bridge(&bridge))?;
+            accept_existing(host.socket(Ns::Host)?.create_bridge(&bridge)).map_err(|source| {
+                if *vlan_filtering { vlan::unless_unsupported(name, source, Error::from) } else { source.into() }
+            })?;
         }
         Step::CreateVeth { container, container_mac, host: host_end, host_mac, mtu } => {
             create_veth(host, (container, container_mac), (host_end, host_mac), *mtu)?;
@@ -121,6 +125,8 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             let port = BridgePort { hairpin: *hairpin, isolated: *isolated };
             host.socket(Ns::Host)?.set_bridge_port(index, port)?;
         }
+        Step::SetPortVlans { name, vlans } => vlan::set_port_vlans(host, name, vlans)?,
+        Step::EnsureVlanLink(link) => vlan::ensure_link(host, link)?,
         Step::AddAddress { ns, name, cidr, dad, existing } => add_address(host, *ns, name, *cidr, *dad, *existing)?,
         Step::RemoveAddress { ns, name, cidr } => remove_address(host, *ns, name, *cidr)?,
         Step::AddRoute { name, route } => add_route(host, name, route)?,

@@ -79,13 +79,15 @@ impl Failure for DelegateError {
     }
 }
 
-/// Runs `plugin` with the request's own input and the environment of this process but for the command.
+/// Runs `plugin` with the request's own input and variables but for the command, in the environment of this
+/// process.
 ///
 /// # Errors
 /// [`DelegateError`].
 pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, DelegateError> {
     let program = find(plugin, request.path())?;
-    let environment = [("CNI_COMMAND", command.as_str())];
+    let own = request.variables().filter(|(name, _)| name.starts_with("CNI_") && *name != "CNI_COMMAND");
+    let environment: Vec<_> = own.chain([("CNI_COMMAND", command.as_str())]).collect();
     let Output { status, stdout, stderr } = process::run(&program, &[], request.stdin(), &environment, DEADLINE)
         .map_err(|source| DelegateError::Process { plugin: plugin.to_owned(), source })?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();

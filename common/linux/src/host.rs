@@ -16,6 +16,7 @@ use cni_core::link::{Address, KernelRoute, Link};
 use cni_core::names::{Attachment, IfName};
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::{Command, Request};
+use cni_core::vlan::BridgeVlan;
 
 use crate::claims::Claims;
 use crate::filter::RestoreTables;
@@ -116,6 +117,11 @@ impl LinuxHost {
         Ok((&mut container.socket, &self.netns))
     }
 
+    /// The host's socket and namespace at once.
+    pub(crate) fn host_socket_and_netns(&mut self) -> (&mut Socket, &Netns) {
+        (&mut self.socket, &self.netns)
+    }
+
     /// Does something in a namespace that follows the calling thread.
     pub(crate) fn within<T>(&self, ns: Ns, work: impl FnOnce() -> io::Result<T>) -> Result<io::Result<T>, HostError> {
         match ns {
@@ -173,6 +179,10 @@ impl Host for LinuxHost {
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
         Ok(self.socket(ns)?.addresses(index, family)?)
+    }
+
+    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        Ok(self.socket.bridge_vlans(index)?)
     }
 
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {

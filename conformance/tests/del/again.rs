@@ -68,6 +68,6 @@ fn a_container_that_is_added_again_at_another_address_leaves_nothing_of_the_old_
         assert!(stale.is_empty(), "{stale:#?}");
         client.serves(&again);
         client.runtime().del(&again.attachment).expect_success();
-        client.skeleton().assert_nothing_else(&before, &client.host());
+        client.skeleton().assert_nothing_else(&before, || client.host());
     }
 }

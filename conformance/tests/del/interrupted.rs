@@ -36,7 +36,7 @@ fn del_takes_away_what_an_unfinished_add_made() {
                 container.remove();
             }
             client.runtime().del(&attachment.without_result()).expect_success();
-            client.skeleton().assert_nothing_else(&before, &client.host());
+            client.skeleton().assert_nothing_else(&before, || client.host());
         }
     });
 }
@@ -77,8 +77,8 @@ fn kill_and_delete(nomad: &Nomad, killed: Verb) {
             container.remove();
         }
         client.runtime().del(&attachment).expect_success();
-        let left = client.skeleton().leftovers(&before, &client.host());
-        assert!(left.is_empty(), "round {round}, {victim} killed after {after:?}:\n{}", left.join("\n"));
+        eprintln!("round {round}, {victim} killed after {after:?}");
+        client.skeleton().assert_nothing_else(&before, || client.host());
     }
     assert!(hits >= ROUNDS / 3, "only {hits} of {ROUNDS} processes were killed before they ended");
 }

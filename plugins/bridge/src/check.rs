@@ -14,6 +14,7 @@ use cni_core::names::IfName;
 use cni_core::plan::Ns;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
+use cni_core::vlan::PortVlans;
 
 use crate::config::{Config, Gateway};
 use crate::plan;
@@ -124,6 +125,16 @@ pub enum CheckError {
         /// The bridge.
         bridge: String,
     },
+    /// The port does not take part in a VLAN as it should.
+    #[error("VLAN {vlan} not found on interface {port}, where {want} are expected")]
+    PortVlan {
+        /// The first one.
+        vlan: u16,
+        /// The port.
+        port: String,
+        /// All of the configuration.
+        want: PortVlans,
+    },
     /// The masquerade is not complete.
     #[error("masquerade rule of the container not found: {rule}")]
     Masquerade {
@@ -147,6 +158,7 @@ impl Failure for CheckError {
             | Self::ConnectedRoute { .. }
             | Self::Route { .. }
             | Self::GatewayAddress { .. }
+            | Self::PortVlan { .. }
             | Self::Masquerade { .. } => Code::CheckFailed,
         }
     }
@@ -162,7 +174,8 @@ pub fn check(config: &Config, request: &Request, host: &mut dyn Host) -> Result<
     let told = told_interface(&result, &at.ifname, request.netns().unwrap_or_default())?;
     let bridge = check_bridge(config, &result, host)?;
     let container = check_container(config, &at.ifname, told, host)?;
-    check_port(config, &at.ifname, &container, &bridge, host)?;
+    let port = check_port(config, &at.ifname, &container, &bridge, host)?;
+    check_port_vlans(config, &port, host)?;
     check_addresses(&result, &container, host)?;
     for route in &result.routes {
         check_route(route, host)?;
@@ -225,7 +238,7 @@ fn check_port(
     container: &Link,
     bridge: &Link,
     host: &mut dyn Host,
-) -> Result<(), Error> {
+) -> Result<Link, Error> {
     let peer = match container.peer {
         Some(index) => host.link_by_index(Ns::Host, index)?,
         None => None,
@@ -234,7 +247,15 @@ fn check_port(
     let Some(port) = peer.filter(|link| is_peer(link) && link.master == Some(bridge.index)) else {
         return Err(CheckError::NotAPort { bridge: config.bridge.to_string(), ifname: ifname.to_string() }.into());
     };
-    if port.up { Ok(()) } else { Err(CheckError::Down { ns: Ns::Host, name: port.name }.into()) }
+    if port.up { Ok(port) } else { Err(CheckError::Down { ns: Ns::Host, name: port.name }.into()) }
+}
+
+fn check_port_vlans(config: &Config, port: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    let Some(want) = &config.vlans.port else { return Ok(()) };
+    match want.first_missing(&host.port_vlans(port.index)?) {
+        Some(vlan) => Err(CheckError::PortVlan { vlan, port: port.name.clone(), want: want.clone() }.into()),
+        None => Ok(()),
+    }
 }
 
 /// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
@@ -275,13 +296,22 @@ fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut
     if config.gateway == Gateway::None {
         return Ok(());
     }
-    let found = host.addresses(Ns::Host, Some(bridge.index), None)?;
+    let index = match &config.vlans.gateway {
+        Some(link) => check_vlan_link(&link.name, host)?.index,
+        None => bridge.index,
+    };
+    let found = host.addresses(Ns::Host, Some(index), None)?;
     for gateway in result.ips.iter().filter_map(|ip| ip.gateway) {
         if !found.iter().any(|address| address.cidr.address() == gateway) {
-            return Err(CheckError::GatewayAddress { gateway, bridge: config.bridge.to_string() }.into());
+            return Err(CheckError::GatewayAddress { gateway, bridge: config.gateway_link().to_string() }.into());
         }
     }
     Ok(())
+}
+
+fn check_vlan_link(name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
+    let link = present(Ns::Host, name, host)?;
+    if link.up { Ok(link) } else { Err(CheckError::Down { ns: Ns::Host, name: link.name }.into()) }
 }
 
 fn check_masquerade(at: &cni_core::names::Attachment, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {

@@ -5,7 +5,10 @@ use cni_core::link::{Mac, MacError};
 use cni_core::names::{IfName, NameError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
+use cni_core::vlan::Earlier;
 use serde::Deserialize;
+
+use crate::vlan::{TrunkKeys, VlanKeys, Vlans};
 
 /// A value that the plugin cannot use.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +121,8 @@ pub struct Config {
     pub promisc: bool,
     /// Whether a container reaches no other isolated port of the bridge.
     pub isolated: bool,
+    /// The VLANs of the container.
+    pub vlans: Vlans,
     /// The container's MAC address, if not a random one.
     pub mac: Option<Mac>,
     /// Whether to look for another user of an IPv6 address first.
@@ -152,7 +157,8 @@ struct Keys {
     hairpin_mode: bool,
     promisc_mode: bool,
     vlan: i64,
-    vlan_trunk: Option<Vec<serde::de::IgnoredAny>>,
+    vlan_trunk: Option<Vec<Option<TrunkKeys>>>,
+    preserve_default_vlan: bool,
     #[serde(rename = "macspoofchk")]
     mac_spoof_check: bool,
     #[serde(rename = "enabledad")]
@@ -228,14 +234,20 @@ impl Config {
         let args = request.args()?;
         let mac = keys.mac(args.mac)?;
         let bridge = keys.bridge.unwrap_or_else(|| "cni0".to_owned());
+        let bridge = IfName::parse(&bridge).map_err(|source| ConfigError::BridgeName { name: bridge, source })?;
+        let gateway = match (keys.is_default_gateway, keys.is_gateway) {
+            (true, _) => Gateway::DefaultRoute,
+            (false, true) => Gateway::Address,
+            (false, false) => Gateway::None,
+        };
         let ipam = keys.ipam.name();
+        let earlier = if keys.preserve_default_vlan { Earlier::Kept } else { Earlier::Removed };
+        let has_gateway = ipam.is_some() && gateway != Gateway::None;
+        let vlans = VlanKeys { vlan: keys.vlan, trunk: keys.vlan_trunk, earlier };
         Ok(Self {
-            bridge: IfName::parse(&bridge).map_err(|source| ConfigError::BridgeName { name: bridge, source })?,
-            gateway: match (keys.is_default_gateway, keys.is_gateway) {
-                (true, _) => Gateway::DefaultRoute,
-                (false, true) => Gateway::Address,
-                (false, false) => Gateway::None,
-            },
+            vlans: vlans.checked(has_gateway.then_some(&bridge))?,
+            bridge,
+            gateway,
             other_address: if keys.force_address { OtherAddress::Replace } else { OtherAddress::Refuse },
             masquerade: keys.ip_masq && ipam.is_some(),
             mtu: mtu(keys.mtu)?,
@@ -248,6 +260,11 @@ impl Config {
             ipam,
             dns: keys.dns,
         })
+    }
+
+    /// The link that has the gateway's addresses: the bridge, or the one to the VLAN of the containers.
+    pub fn gateway_link(&self) -> &IfName {
+        self.vlans.gateway.as_ref().map_or(&self.bridge, |link| &link.name)
     }
 
     /// Refuses combinations of keys that ADD cannot carry out.
@@ -268,12 +285,6 @@ impl Config {
 impl Keys {
     fn refuse_unsupported(&self) -> Result<(), ConfigError> {
         let unsupported = |key, value: String| Err(ConfigError::Unsupported { key, value });
-        if self.vlan != 0 {
-            return unsupported("vlan", self.vlan.to_string());
-        }
-        if self.vlan_trunk.is_some() {
-            return unsupported("vlanTrunk", "[…]".to_owned());
-        }
         if self.mac_spoof_check {
             return unsupported("macspoofchk", true.to_string());
         }

@@ -22,6 +22,7 @@ use cni_core::run::Plugin;
 pub mod check;
 pub mod config;
 pub mod plan;
+pub mod vlan;
 
 use config::{Config, Leftovers};
 use plan::{Facts, Names, Network, PlanError};
@@ -45,6 +46,7 @@ impl Plugin for Bridge {
             None => None,
         };
         journal.apply(&plan::add(&config, &at, network.as_ref(), &facts)?)?;
+        warn_of_unfiltered(&config, &facts);
         let result = network.map_or_else(|| plan::layer_two(&config.dns), |Network { result, .. }| result);
         Ok(CniResult { interfaces: interfaces(&config, &at, &facts.names, netns, journal.host())?, ..result })
     }
@@ -89,11 +91,26 @@ fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Fact
         return Err(PlanError::InterfaceExists { ifname, host }.into());
     }
     let bridge = host.link(Ns::Host, &config.bridge)?;
-    let bridge_addresses = match &bridge {
+    let gateway = match &config.vlans.gateway {
+        Some(link) => host.link(Ns::Host, &link.name)?,
+        None => bridge.clone(),
+    };
+    let gateway_addresses = match &gateway {
         Some(link) => host.addresses(Ns::Host, Some(link.index), None)?,
         None => Vec::new(),
     };
-    Ok(Facts { bridge, bridge_addresses, names })
+    Ok(Facts { bridge, gateway_addresses, names })
+}
+
+/// A bridge that is there is not changed, as in the reference.
+fn warn_of_unfiltered(config: &Config, facts: &Facts) {
+    if config.vlans.filtering && facts.bridge.as_ref().is_some_and(|link| link.vlan_filtering != Some(true)) {
+        let bridge = &config.bridge;
+        log::warn!(
+            "bridge {bridge} does not filter VLANs, so that they separate nothing: it was made without vlan and \
+             vlanTrunk; \"ip link set {bridge} type bridge vlan_filtering 1\" changes that for all its ports"
+        );
+    }
 }
 
 fn choose_names(host: &mut dyn Host) -> Result<Names, Error> {
@@ -104,6 +121,9 @@ fn choose_names(host: &mut dyn Host) -> Result<Names, Error> {
         host_mac: mac(host.random()?),
         container_mac: mac(host.random()?),
         bridge_mac: mac(host.random()?),
+        vlan_port: IfName::host_veth(u32::from_le_bytes([name[4], name[5], name[6], name[7]])),
+        vlan_mac: mac(host.random()?),
+        vlan_port_mac: mac(host.random()?),
     })
 }
 
@@ -121,7 +141,8 @@ fn interfaces(
     let bridge = read(Ns::Host, &config.bridge)?;
     let host_end = read(Ns::Host, &names.host)?;
     let container_end = read(Ns::Container, &at.ifname)?;
-    Ok(plan::interfaces(&bridge, &host_end, &container_end, netns))
+    let vlan_link = config.vlans.gateway.as_ref().map(|link| read(Ns::Host, &link.name)).transpose()?;
+    Ok(plan::interfaces(&bridge, &host_end, &container_end, netns, vlan_link.as_ref()))
 }
 
 /// What DEL finds inside the container: the interface, its addresses, and those of other interfaces.

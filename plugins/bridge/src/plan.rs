@@ -12,8 +12,10 @@ use cni_core::link::{Address, Link, Mac};
 use cni_core::names::{Attachment, ChainName, IfName};
 use cni_core::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
 use cni_core::result::{CniResult, Dns, Interface, Route};
+use cni_core::vlan::VlanLink;
 
 use crate::config::{Config, Gateway, OtherAddress};
+use crate::vlan::GatewayLink;
 
 /// An ADD that cannot be planned.
 #[derive(Debug, thiserror::Error)]
@@ -43,10 +45,10 @@ pub enum PlanError {
         /// The network.
         network: Cidr,
     },
-    /// The bridge has an address of another network.
+    /// The bridge, or the link to the VLAN, has an address of another network.
     #[error("failed to set bridge addr: {bridge:?} already has an IP address different from {gateway}")]
     OtherAddress {
-        /// The bridge.
+        /// The bridge or the link.
         bridge: String,
         /// The address that was wanted.
         gateway: Cidr,
@@ -91,8 +93,8 @@ impl Failure for PlanError {
 pub struct Facts {
     /// The bridge, if it is there.
     pub bridge: Option<Link>,
-    /// Its addresses.
-    pub bridge_addresses: Vec<Address>,
+    /// The addresses of the link that has the gateway's, which is the bridge or its link to the VLAN.
+    pub gateway_addresses: Vec<Address>,
     /// Names and addresses for what is made.
     pub names: Names,
 }
@@ -108,6 +110,12 @@ pub struct Names {
     pub container_mac: Mac,
     /// The MAC address of the bridge, if it has to be made.
     pub bridge_mac: Mac,
+    /// The port of the link to the VLAN, if that has to be made.
+    pub vlan_port: IfName,
+    /// The MAC address of that link.
+    pub vlan_mac: Mac,
+    /// The MAC address of its port.
+    pub vlan_port_mac: Mac,
 }
 
 /// Addresses and routes for the container, gateways decided.
@@ -232,7 +240,7 @@ fn bridge(plan: &mut Plan, config: &Config, facts: &Facts) -> Result<(), PlanErr
             name: name.clone(),
             mtu: config.mtu,
             mac: facts.names.bridge_mac.clone(),
-            vlan_filtering: false,
+            vlan_filtering: config.vlans.filtering,
         }),
     }
     if config.promisc {
@@ -264,7 +272,10 @@ fn veth(plan: &mut Plan, config: &Config, at: &Attachment, names: &Names) {
     plan.within(accept_no_router(&host));
     plan.within(Step::SetUp { ns: Ns::Host, name: host.clone() });
     plan.within(Step::AttachPort { name: host.clone(), bridge: config.bridge.clone() });
-    plan.within(Step::SetPort { name: host, hairpin: config.hairpin, isolated: config.isolated });
+    plan.within(Step::SetPort { name: host.clone(), hairpin: config.hairpin, isolated: config.isolated });
+    if let Some(vlans) = config.vlans.port.clone() {
+        plan.within(Step::SetPortVlans { name: host, vlans });
+    }
 }
 
 /// `IFLA_IFALIAS` of the host's end: whose it is. The kernel takes 255 bytes.
@@ -310,10 +321,11 @@ fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Networ
 }
 
 fn gateways(plan: &mut Plan, config: &Config, network: &Network, facts: &Facts) -> Result<(), PlanError> {
-    let name = &config.bridge;
-    let present = |gateway: &Cidr| facts.bridge_addresses.iter().any(|address| address.cidr == *gateway);
+    vlan_link(plan, config, &facts.names);
+    let name = config.gateway_link();
+    let present = |gateway: &Cidr| facts.gateway_addresses.iter().any(|address| address.cidr == *gateway);
     for gateway in network.gateways.iter().filter(|gateway| !present(gateway)) {
-        for other in conflicts(&facts.bridge_addresses, &network.gateways, *gateway) {
+        for other in conflicts(&facts.gateway_addresses, &network.gateways, *gateway) {
             if config.other_address == OtherAddress::Refuse {
                 let bridge = name.to_string();
                 return Err(PlanError::OtherAddress { bridge, gateway: *gateway, found: other });
@@ -322,7 +334,7 @@ fn gateways(plan: &mut Plan, config: &Config, network: &Network, facts: &Facts) 
         }
         let (ns, cidr, dad, existing) = (Ns::Host, *gateway, Dad::Skip, Existing::Accepted);
         plan.shared(Step::AddAddress { ns, name: name.clone(), cidr, dad, existing });
-        if let Some(mac) = facts.bridge.as_ref().and_then(|link| link.mac.clone()) {
+        if let Some(mac) = facts.bridge.as_ref().and_then(|link| link.mac.clone()).filter(|_| *name == config.bridge) {
             plan.shared(Step::SetMac { name: name.clone(), mac });
         }
     }
@@ -333,6 +345,22 @@ fn gateways(plan: &mut Plan, config: &Config, network: &Network, facts: &Facts) 
         }
     }
     Ok(())
+}
+
+/// The bridge itself takes part in no VLAN but the kernel's own, so that the host needs a port of its own
+/// to be the gateway of another one.
+fn vlan_link(plan: &mut Plan, config: &Config, names: &Names) {
+    let Some(GatewayLink { name, vlans }) = &config.vlans.gateway else { return };
+    plan.shared(Step::EnsureVlanLink(VlanLink {
+        name: name.clone(),
+        mac: names.vlan_mac.clone(),
+        port: names.vlan_port.clone(),
+        port_mac: names.vlan_port_mac.clone(),
+        bridge: config.bridge.clone(),
+        vlans: vlans.clone(),
+    }));
+    plan.shared(accept_no_router(name));
+    plan.shared(Step::SetUp { ns: Ns::Host, name: name.clone() });
 }
 
 /// Any other IPv4 address of the bridge is in the way of a gateway, an IPv6 address just when the
@@ -406,15 +434,24 @@ pub fn remove_masquerade(at: &Attachment, family: Family, own: &[IpAddr], kept: 
     }
 }
 
-/// The interfaces of the result: the bridge, the host's end and the container's end of the veth.
-pub fn interfaces(bridge: &Link, host: &Link, container: &Link, sandbox: &str) -> Vec<Interface> {
+/// The interfaces of the result: the bridge, the host's end and the container's end of the veth, and the
+/// link to the VLAN if that is the gateway.
+pub fn interfaces(
+    bridge: &Link,
+    host: &Link,
+    container: &Link,
+    sandbox: &str,
+    vlan_link: Option<&Link>,
+) -> Vec<Interface> {
     let described = |link: &Link, sandbox: &str| Interface {
         name: link.name.clone(),
         mac: link.mac.as_ref().map(ToString::to_string).unwrap_or_default(),
         sandbox: sandbox.to_owned(),
         ..Interface::default()
     };
-    vec![described(bridge, ""), described(host, ""), described(container, sandbox)]
+    let mut interfaces = vec![described(bridge, ""), described(host, ""), described(container, sandbox)];
+    interfaces.extend(vlan_link.map(|link| described(link, "")));
+    interfaces
 }
 
 #[cfg(test)]

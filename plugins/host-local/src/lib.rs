@@ -25,8 +25,11 @@ mod store;
 mod valid;
 
 #[cfg(test)]
-#[path = "../tests/common/mod.rs"]
-mod fake;
+#[path = "../tests/common/host.rs"]
+mod fake_host;
+#[cfg(test)]
+#[path = "../tests/common/request.rs"]
+mod fake_request;
 
 use allocate::Allocation;
 use config::Config;

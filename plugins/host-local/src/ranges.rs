@@ -81,12 +81,10 @@ pub enum RangeError {
     #[error("mixed address families")]
     MixedFamilies,
     /// Two ranges share an address.
-    #[error("subnets {first} and {second} overlap")]
+    #[error("subnets {} and {} overlap", ranges[0], ranges[1])]
     Overlap {
-        /// The range that stands first.
-        first: Range,
-        /// The other one.
-        second: Range,
+        /// The two, in their order.
+        ranges: Box<[Range; 2]>,
     },
 }
 
@@ -203,7 +201,7 @@ impl RangeSet {
         }
         for (index, first) in ranges.iter().enumerate() {
             if let Some(second) = ranges[index + 1..].iter().find(|second| first.overlaps(second)) {
-                return Err(RangeError::Overlap { first: *first, second: *second });
+                return Err(RangeError::Overlap { ranges: Box::new([*first, *second]) });
             }
         }
         if ranges.is_empty() { Err(RangeError::Empty) } else { Ok(Self(ranges)) }

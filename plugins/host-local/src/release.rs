@@ -34,5 +34,9 @@ pub fn gc(directory: &Path, valid: &ValidAttachments) -> Result<(), Error> {
 
 /// Does something with every item, and returns the first failure.
 fn all<T>(items: impl Iterator<Item = T>, mut work: impl FnMut(T) -> Result<(), StoreError>) -> Result<(), StoreError> {
-    items.fold(Ok(()), |done, item| done.and(work(item)))
+    let mut done = Ok(());
+    for item in items {
+        done = done.and(work(item));
+    }
+    done
 }

@@ -106,7 +106,7 @@ fn parse_address(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::request;
+    use crate::fake_request::request;
 
     fn collected(args: &str, config: &str) -> Result<String, (u32, String, String)> {
         let request = request("ADD", &[("CNI_ARGS", args)], config);

@@ -23,6 +23,7 @@ mod index;
 mod lease;
 mod lock;
 mod machine;
+mod shard;
 mod stamp;
 
 pub use error::StoreError;
@@ -233,12 +234,15 @@ impl Store {
         }
         let lease = Lease { address, name, owner: owner.clone(), file, home: home.clone() };
         self.index.touch();
-        self.index.insert(lease.clone());
+        self.index.insert(&lease);
         self.remove_draft();
         Ok(Some(lease))
     }
 
     /// Writes the lease of an owner under no name; all addresses that are tried for it share the draft.
+    ///
+    /// It is not synchronized to the disk, which would be most of the time of an ADD: what a loss of power
+    /// can take is the content, a lease without content has no owner, and no container outlives that.
     fn ensure_draft(&mut self, owner: &Owner) -> Result<FileId, StoreError> {
         if let Some((_, file)) = self.draft.as_ref().filter(|(drafted, _)| drafted == owner) {
             return Ok(*file);
@@ -246,7 +250,6 @@ impl Store {
         self.index.ensure_directory()?;
         let path = self.own_file(DRAFT);
         let file = files::write_new(&path, owner.text().as_bytes())?;
-        file.sync_all().map_err(StoreError::io("sync", &path))?;
         let id = FileId::of(&file.metadata().map_err(StoreError::io("stat", &path))?);
         self.draft = Some((owner.clone(), id));
         Ok(id)
@@ -273,7 +276,7 @@ impl Store {
 
     /// Hands a lease to the container again, in the namespace where it is now.
     pub fn keep(&mut self, lease: &Lease, home: &Home) {
-        self.index.insert(Lease { home: home.clone(), ..lease.clone() });
+        self.index.insert(&Lease { home: home.clone(), ..lease.clone() });
     }
 
     /// Removes a lease.
@@ -330,9 +333,8 @@ impl Store {
     /// # Errors
     /// [`StoreError`] names the file.
     pub fn set_last_reserved(&mut self, set: usize, address: IpAddr) -> Result<(), StoreError> {
-        self.index.ensure_directory()?;
         self.index.touch();
-        files::replace(&self.own_file("cursor.draft"), &self.cursor(set), address.to_string().as_bytes())
+        files::write_over(&self.cursor(set), address.to_string().as_bytes())
     }
 
     fn cursor(&self, set: usize) -> PathBuf {

@@ -90,14 +90,13 @@ pub fn entries(config: &Config, at: &Attachment, family: Family) -> Vec<Rule> {
     rules
 }
 
-/// The administrator's words take the place that iptables gives them.
 fn entry(config: &Config, at: &Attachment, family: Family, ports: Match) -> Rule {
     let mut matches = vec![Match::Comment(at.dnat_comment()), ports];
     let conditions = config.conditions(family);
     if !conditions.is_empty() {
         matches.push(Match::Raw(conditions.to_vec()));
     }
-    Rule::new(ChainName::fixed(DNAT), matches, Target::Jump(at.dnat_chain())).canonical()
+    Rule::new(ChainName::fixed(DNAT), matches, Target::Jump(at.dnat_chain()))
 }
 
 fn is_mapped(config: &Config, family: Family) -> bool {

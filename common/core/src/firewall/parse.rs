@@ -24,9 +24,19 @@ impl Rule {
     }
 
     /// The rule as it comes back from the kernel: host bits cleared, a user's words typed where possible.
+    ///
+    /// Addresses, interfaces and the protocol move to the front, and what then stands side by side may be
+    /// read otherwise than before, so the text is read again until that changes nothing. What has moved to
+    /// the front stays there, so this comes to an end.
     #[must_use]
     pub fn canonical(&self) -> Self {
-        Self::parse(&self.to_string()).unwrap_or_else(|| self.clone())
+        let mut rule = self.clone();
+        loop {
+            match Self::parse(&rule.to_string()) {
+                Some(read) if read != rule => rule = read,
+                Some(_) | None => return rule,
+            }
+        }
     }
 }
 

@@ -24,4 +24,4 @@ pub use error::{Cause, Errno, KernelText, NetlinkError};
 pub use route::NewRoute;
 pub use socket::Socket;
 pub use veth::NewVeth;
-pub use vlan::BridgeVlan;
+pub use cni_core::vlan::BridgeVlan;

@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 
+use cni_core::vlan::BridgeVlan;
 use netlink_packet_route::link::{
     AfSpecBridge, BridgeFlag, BridgeVlanInfo, BridgeVlanInfoFlags, LinkAttribute, LinkExtentMask, LinkMessage,
 };
@@ -19,17 +20,6 @@ use super::socket::Socket;
 const VLAN_INFO: u16 = 2;
 /// Highest number that a VLAN tag can hold.
 const LAST_ID: u16 = 4095;
-
-/// A VLAN that a bridge port takes part in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BridgeVlan {
-    /// VLAN identifier, 1 to 4094.
-    pub id: u16,
-    /// Whether untagged frames that come in belong to it.
-    pub pvid: bool,
-    /// Whether its frames go out untagged.
-    pub untagged: bool,
-}
 
 impl Socket {
     /// Lists the VLANs of a bridge port in ascending order; none for a link that is no port.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::vlan::Vlans;
 use cni_core::link::OperState;
 use cni_core::names::{ContainerId, NetworkName};
 use cni_core::result::IpConfig;
@@ -22,6 +23,7 @@ fn config() -> Config {
         hairpin: true,
         promisc: false,
         isolated: false,
+        vlans: Vlans::default(),
         mac: None,
         detect_duplicates: false,
         leave_down: false,
@@ -34,12 +36,15 @@ fn facts() -> Facts {
     let mac = |last| Mac::local([0, 0, 0, 0, 0, last]);
     Facts {
         bridge: None,
-        bridge_addresses: Vec::new(),
+        gateway_addresses: Vec::new(),
         names: Names {
             host: IfName::host_veth(0x1234_abcd),
             host_mac: mac(1),
             container_mac: mac(2),
             bridge_mac: mac(3),
+            vlan_port: IfName::host_veth(0x5678_abcd),
+            vlan_mac: mac(4),
+            vlan_port_mac: mac(5),
         },
     }
 }
@@ -130,8 +135,8 @@ fn a_layer_two_add_makes_no_addresses() {
 #[test]
 fn an_existing_bridge_is_not_changed() {
     let network = network(&config(), ipam(&["10.1.2.5/24"], &[])).expect("a network");
-    let bridge_addresses = vec![address("10.1.2.1/24")];
-    let facts = Facts { bridge: Some(bridge_link("bridge")), bridge_addresses, ..facts() };
+    let gateway_addresses = vec![address("10.1.2.1/24")];
+    let facts = Facts { bridge: Some(bridge_link("bridge")), gateway_addresses, ..facts() };
     let plan = add(&config(), &at(), Some(&network), &facts).expect("a plan").to_string();
     assert!(
         !plan.contains("link add br0") && !plan.contains("br0 up") && !plan.contains("addr add 10.1.2.1"),
@@ -151,8 +156,8 @@ fn a_link_that_is_no_bridge_is_refused() {
 #[test]
 fn another_address_is_a_conflict_unless_forced() {
     let network = network(&config(), ipam(&["10.1.3.5/24", "fd00:3::5/64"], &[])).expect("a network");
-    let bridge_addresses = vec![address("10.1.2.1/24"), address("fd00:2::1/64"), address("fe80::1/64")];
-    let facts = Facts { bridge: Some(bridge_link("bridge")), bridge_addresses, ..facts() };
+    let gateway_addresses = vec![address("10.1.2.1/24"), address("fd00:2::1/64"), address("fe80::1/64")];
+    let facts = Facts { bridge: Some(bridge_link("bridge")), gateway_addresses, ..facts() };
     let error = add(&config(), &at(), Some(&network), &facts).expect_err("conflict");
     assert_eq!(
         error.to_string(),

@@ -1,7 +1,7 @@
 //! Which values are taken, and the code and text of each refusal.
 
 use super::*;
-use crate::fake::request;
+use crate::fake_request::request;
 
 fn parse_as(version: &str, config: &str) -> Result<Config, (u32, String, String)> {
     let config = format!(r#"{{"cniVersion":"{version}",{config}}}"#);

@@ -1,6 +1,5 @@
 //! What can go wrong with the directory of the leases.
 
-use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -60,7 +59,6 @@ impl Failure for StoreError {
     }
 
     fn details(&self) -> String {
-        debug_assert!(self.source().is_none_or(|source| source.source().is_none()));
         self.cause()
     }
 }

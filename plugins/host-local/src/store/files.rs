@@ -42,9 +42,8 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
 /// it may have got another name in the meantime.
 pub fn write_new(path: &Path, content: &[u8]) -> Result<File, StoreError> {
     let open = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let opened = open().or_else(|error| match error.kind() {
-        ErrorKind::AlreadyExists => fs::remove_file(path).and_then(|()| open()),
-        _ => Err(error),
+    let opened = open().or_else(|error| {
+        if error.kind() == ErrorKind::AlreadyExists { fs::remove_file(path).and_then(|()| open()) } else { Err(error) }
     });
     let mut file = opened.map_err(StoreError::io("create", path))?;
     match file.write_all(content) {
@@ -60,4 +59,13 @@ pub fn write_new(path: &Path, content: &[u8]) -> Result<File, StoreError> {
 pub fn replace(draft: &Path, path: &Path, content: &[u8]) -> Result<(), StoreError> {
     write_new(draft, content)?;
     fs::rename(draft, path).map_err(StoreError::io("write", path))
+}
+
+/// Puts a content over a file's. A crash may leave parts of both, so it must tell by itself whether it is
+/// whole; in return a file system has nothing to flush.
+pub fn write_over(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let mut file = open.map_err(StoreError::io("open", path))?;
+    let written = file.write_all(content).and_then(|()| file.set_len(content.len() as u64));
+    written.map_err(StoreError::io("write", path))
 }

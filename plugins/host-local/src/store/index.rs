@@ -2,8 +2,7 @@
 //!
 //! It lies in a directory of its own beside the leases, in 256 small files by a hash of the container's id,
 //! each replaced as a whole. Whether it knows every lease is proven by its [`Stamp`]; a record is believed
-//! only as far as the file of its lease is still the one that was recorded. Its content begins with a
-//! character that no id begins with, so nobody takes it for a lease.
+//! only as far as the file of its lease is still the one that was recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File};
@@ -11,23 +10,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-use cni_core::names::hash_hex;
-
 use super::error::StoreError;
 use super::files;
 use super::lease::Lease;
 use super::machine::Machine;
+use super::shard::{Shard, number_of};
 use super::stamp::Stamp;
-
-/// The first line of each file.
-const HEADER: &str = "#host-local leases";
-
-/// The name of a file: two hexadecimal digits.
-type Shard = String;
-
-fn shard_of(container: &str) -> Shard {
-    hash_hex(container)[..2].to_owned()
-}
 
 /// The records of a directory's leases.
 #[derive(Debug)]
@@ -37,8 +25,8 @@ pub struct Index {
     complete: bool,
     /// Whether the stamp is out of date.
     touched: bool,
-    shards: BTreeMap<Shard, Vec<Lease>>,
-    unsaved: BTreeSet<Shard>,
+    shards: BTreeMap<u8, Shard>,
+    unsaved: BTreeSet<u8>,
 }
 
 impl Index {
@@ -58,26 +46,29 @@ impl Index {
         if !self.complete {
             return None;
         }
-        let leases = self.load(&shard_of(container))?;
-        Some(leases.iter().filter(|lease| lease.owner.container == container).cloned().collect())
+        self.load(number_of(container))?.leases_of(container)
     }
 
     /// The records of all containers by the names of the files. They need not be complete.
     pub fn all(&mut self) -> BTreeMap<String, Lease> {
-        for shard in (0..=u8::MAX).map(|number| format!("{number:02x}")) {
-            self.load(&shard);
+        for number in 0..=u8::MAX {
+            self.load(number);
         }
-        self.shards.values().flatten().map(|lease| (lease.name.clone(), lease.clone())).collect()
+        self.shards.values().flat_map(Shard::leases).map(|lease| (lease.name.clone(), lease)).collect()
     }
 
-    /// The records of a shard; `None` when its file makes no sense.
-    fn load(&mut self, shard: &Shard) -> Option<&mut Vec<Lease>> {
-        if !self.shards.contains_key(shard) {
-            let content = files::read_if_there(&self.directory.join(shard)).inspect_err(warn).ok()?;
-            let leases = content.map_or_else(|| Some(Vec::new()), |content| parse(&content))?;
-            self.shards.insert(shard.clone(), leases);
+    /// A shard; `None` when its file makes no sense.
+    fn load(&mut self, number: u8) -> Option<&mut Shard> {
+        if !self.shards.contains_key(&number) {
+            let content = files::read_if_there(&self.file(number)).inspect_err(warn).ok()?;
+            let shard = content.map_or_else(|| Some(Shard::new()), Shard::parse)?;
+            self.shards.insert(number, shard);
         }
-        self.shards.get_mut(shard)
+        self.shards.get_mut(&number)
+    }
+
+    fn file(&self, number: u8) -> PathBuf {
+        self.directory.join(format!("{number:02x}"))
     }
 
     /// Takes the leases that are there in place of the records, unless these are complete anyway.
@@ -85,13 +76,12 @@ impl Index {
         if self.complete {
             return;
         }
-        let mut shards: BTreeMap<Shard, Vec<Lease>> =
-            (0..=u8::MAX).map(|number| (format!("{number:02x}"), Vec::new())).collect();
+        let mut shards: BTreeMap<u8, Shard> = (0..=u8::MAX).map(|number| (number, Shard::new())).collect();
         for lease in leases.iter().filter(|lease| lease.owner.is_valid()) {
-            shards.entry(shard_of(&lease.owner.container)).or_default().push(lease.clone());
+            shards.entry(number_of(&lease.owner.container)).or_insert_with(Shard::new).push(lease);
         }
-        let changed = |(shard, leases): &(&Shard, &Vec<Lease>)| self.shards.get(*shard) != Some(*leases);
-        self.unsaved.extend(shards.iter().filter(changed).map(|(shard, _)| shard.clone()));
+        let changed = shards.iter().filter(|(number, shard)| self.shards.get(number) != Some(shard));
+        self.unsaved.extend(changed.map(|(number, _)| number));
         self.shards = shards;
         self.complete = true;
         self.touched = true;
@@ -102,30 +92,30 @@ impl Index {
         self.complete = false;
     }
 
-    /// The directory of the leases is about to change: the stamp loses its force.
+    /// The directory of the leases changes: the stamp loses its force.
     pub fn touch(&mut self) {
         self.touched = true;
     }
 
     /// Records a lease, in place of an earlier record of the same file name.
-    pub fn insert(&mut self, lease: Lease) {
-        self.change(&lease.owner.container.clone(), |leases| {
-            leases.retain(|other| other.name != lease.name);
-            leases.push(lease);
+    pub fn insert(&mut self, lease: &Lease) {
+        self.change(&lease.owner.container, |shard| {
+            shard.remove(&lease.name);
+            shard.push(lease);
         });
     }
 
     /// Forgets a lease.
     pub fn remove(&mut self, lease: &Lease) {
-        self.change(&lease.owner.container, |leases| leases.retain(|other| other.name != lease.name));
+        self.change(&lease.owner.container, |shard| shard.remove(&lease.name));
     }
 
-    fn change(&mut self, container: &str, change: impl FnOnce(&mut Vec<Lease>)) {
-        let shard = shard_of(container);
-        match self.load(&shard) {
-            Some(leases) => {
-                change(leases);
-                self.unsaved.insert(shard);
+    fn change(&mut self, container: &str, change: impl FnOnce(&mut Shard)) {
+        let number = number_of(container);
+        match self.load(number) {
+            Some(shard) => {
+                change(shard);
+                self.unsaved.insert(number);
             }
             None => self.complete = false,
         }
@@ -147,32 +137,21 @@ impl Index {
             return Ok(());
         }
         self.ensure_directory()?;
-        let draft = self.directory.join("index.draft");
-        while let Some(shard) = self.unsaved.pop_first() {
-            let path = self.directory.join(&shard);
-            match self.shards.get(&shard).filter(|leases| !leases.is_empty()) {
-                Some(leases) => files::replace(&draft, &path, text(leases).as_bytes())?,
+        while let Some(number) = self.unsaved.pop_first() {
+            let path = self.file(number);
+            match self.shards.get(&number).filter(|shard| !shard.is_empty()) {
+                Some(shard) => files::replace(&self.directory.join("index.draft"), &path, shard.text().as_bytes())?,
                 None => files::remove(&path)?,
             }
         }
         if self.touched && self.complete {
             let failed = StoreError::io("stamp", &self.directory);
             if let Some(stamp) = Stamp::put(leases, machine).map_err(failed)? {
-                files::replace(&draft, &self.directory.join("stamp"), stamp.text().as_bytes())?;
+                files::write_over(&self.directory.join("stamp"), stamp.text().as_bytes())?;
             }
         }
         Ok(())
     }
-}
-
-fn text(leases: &[Lease]) -> String {
-    leases.iter().fold(format!("{HEADER}\n"), |text, lease| text + &lease.line())
-}
-
-fn parse(content: &[u8]) -> Option<Vec<Lease>> {
-    let text = std::str::from_utf8(content).ok()?.strip_suffix('\n')?;
-    let mut lines = text.split('\n');
-    if lines.next()? == HEADER { lines.map(Lease::parse).collect() } else { None }
 }
 
 /// What cannot be read of the index is read from the leases themselves.

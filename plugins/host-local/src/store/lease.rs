@@ -137,15 +137,15 @@ impl Lease {
 
 /// Reads the file of a lease; `None` when it is missing.
 pub(super) fn read(path: &Path) -> Result<Option<(Option<Owner>, FileId)>, StoreError> {
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::io("open", path)(source)),
     };
-    let id = FileId::of(&file.metadata().map_err(StoreError::io("stat", path))?);
+    let metadata = file.metadata().map_err(StoreError::io("stat", path))?;
     let mut content = Vec::with_capacity(128);
-    file.read_to_end(&mut content).map_err(StoreError::io("read", path))?;
-    Ok(Some((Owner::parse(&content), id)))
+    file.take(metadata.len()).read_to_end(&mut content).map_err(StoreError::io("read", path))?;
+    Ok(Some((Owner::parse(&content), FileId::of(&metadata))))
 }
 
 #[cfg(test)]

@@ -1,1 +1,450 @@
+//! The bytes on the disk, the index against changes behind its back, crash states, and a model.
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+
+fn machine() -> Machine {
+    Machine { id: Some("m".to_owned()), boot: Some("b1".to_owned()) }
+}
+
+fn home(namespace: &str) -> Home {
+    Home { machine: machine(), namespace: Some(namespace.to_owned()) }
+}
+
+fn owner(container: &str) -> Owner {
+    Owner { container: container.to_owned(), ifname: Some("eth0".to_owned()) }
+}
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::from([10, 1, 2, last])
+}
+
+struct Fixture {
+    _root: TempDir,
+    path: PathBuf,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let root = tempfile::tempdir().expect("directory");
+        let path = root.path().join("networks/net");
+        Self { _root: root, path }
+    }
+
+    fn open(&self) -> Store {
+        Store::create(&self.path, machine()).expect("store")
+    }
+
+    /// What the reference does: no index, no link, the lease is written in place.
+    fn foreign_add(&self, name: &str, content: &str) {
+        fs::write(self.path.join(name), content).expect("write");
+    }
+
+    /// What an ADD does: it looks before it leases.
+    fn add(&self, container: &str, last: u8) -> Lease {
+        let mut store = self.open();
+        store.leases_of(container).expect("no failure");
+        store.lease(ip(last), &owner(container), &home("ns1")).expect("no failure").expect("free")
+    }
+
+    fn leases_of(&self, container: &str) -> String {
+        let leases = self.open().leases_of(container).expect("no failure");
+        leases.iter().map(|lease| lease.name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn own(&self, name: &str) -> PathBuf {
+        self.path.join(OWN_DIRECTORY).join(name)
+    }
+
+    /// Whether the index, as it lies there, would be believed.
+    fn is_proven(&self) -> bool {
+        let handle = File::open(&self.path).expect("open");
+        let stamp = stamp::Stamp::of(&handle, &machine()).expect("stat");
+        let saved = fs::read_to_string(self.own("stamp")).unwrap_or_default();
+        stamp.is_some_and(|stamp| stamp.text() == saved)
+    }
+
+    /// What everybody sees: names and contents of all plain files in the directory.
+    fn files(&self) -> BTreeMap<String, String> {
+        let entries = fs::read_dir(&self.path).expect("read").map(|entry| entry.expect("entry").path());
+        let files = entries.filter(|path| path.is_file());
+        files
+            .map(|path| {
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                (name, fs::read_to_string(&path).expect("text"))
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn the_files_are_the_references() {
+    let fixture = Fixture::new();
+    let mut store = fixture.open();
+    let v6 = "2001:DB8:0::2".parse().expect("address");
+    for (set, address) in [(0, ip(2)), (1, v6)] {
+        store.lease(address, &owner("c1"), &home("ns1")).expect("no failure").expect("free");
+        store.set_last_reserved(set, address).expect("no failure");
+    }
+    drop(store);
+    let files = [
+        ("10.1.2.2", "c1\r\neth0"),
+        ("2001:db8::2", "c1\r\neth0"),
+        ("last_reserved_ip.0", "10.1.2.2"),
+        ("last_reserved_ip.1", "2001:db8::2"),
+        ("lock", ""),
+    ];
+    assert_eq!(fixture.files(), files.map(|(name, content)| (name.to_owned(), content.to_owned())).into());
+    for (name, _) in &files[..4] {
+        let metadata = fixture.path.join(name).metadata().expect("there");
+        assert_eq!((metadata.permissions().mode() & 0o777, metadata.nlink()), (0o600, 1), "{name}");
+    }
+    assert_eq!(fixture.own("").metadata().expect("there").permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn nothing_of_ours_looks_like_a_lease() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    for entry in fs::read_dir(fixture.own("")).expect("read") {
+        let path = entry.expect("entry").path();
+        assert!(fs::read_to_string(&path).expect("text").starts_with('#'), "{}", path.display());
+        assert!(parse_ip(&path.file_name().expect("a name").to_string_lossy()).is_none());
+    }
+}
+
+#[test]
+fn a_lease_is_never_written_over() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    let mut store = fixture.open();
+    assert!(store.lease(ip(2), &owner("c2"), &home("ns2")).expect("no failure").is_none());
+    let lease = store.lease(ip(3), &owner("c3"), &home("ns3")).expect("no failure").expect("free");
+    assert_eq!(lease.owner, owner("c3"), "the draft for c2 is not used for c3");
+    drop(store);
+    assert_eq!(fixture.files()["10.1.2.2"], "c1\r\neth0");
+    assert_eq!(fixture.files()["10.1.2.3"], "c3\r\neth0");
+}
+
+#[test]
+fn the_index_answers_without_reading_the_other_leases() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    fixture.add("c2", 3);
+    assert!(fixture.is_proven());
+    // A content that changes in place does not show in the directory, so this tells who was asked.
+    fixture.foreign_add("10.1.2.3", "c9\r\neth0");
+    assert_eq!(fixture.leases_of("c9"), "", "the index does not know it");
+    assert_eq!(fixture.leases_of("c1"), "10.1.2.2");
+    assert_eq!(fixture.leases_of("c2"), "", "the lease is not as it was recorded, so all are read");
+    assert_eq!(fixture.leases_of("c9"), "10.1.2.3");
+}
+
+#[test]
+fn leases_that_come_and_go_behind_our_back_are_seen() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    fixture.foreign_add("10.1.2.3", "c2\r\neth0");
+    fixture.foreign_add("10.1.2.4", "c2");
+    assert!(!fixture.is_proven());
+    assert_eq!(fixture.leases_of("c2"), "10.1.2.3 10.1.2.4");
+    assert!(fixture.is_proven());
+    fs::remove_file(fixture.path.join("10.1.2.2")).expect("remove");
+    assert_eq!(fixture.leases_of("c1"), "");
+    fs::rename(fixture.path.join("10.1.2.3"), fixture.path.join("10.1.2.9")).expect("rename");
+    assert_eq!(fixture.leases_of("c2"), "10.1.2.4 10.1.2.9");
+}
+
+#[test]
+fn the_home_is_known_of_the_leases_that_we_have_written() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    fixture.foreign_add("10.1.2.3", "c2\r\neth0");
+    let home_of = |container| fixture.open().leases_of(container).expect("no failure")[0].home.clone();
+    assert_eq!((home_of("c1"), home_of("c2")), (home("ns1"), Home::default()));
+    // Another lease of the same address and the same owner is another lease.
+    fs::remove_file(fixture.path.join("10.1.2.2")).expect("remove");
+    fixture.foreign_add("10.1.2.2", "c1\r\neth0");
+    assert_eq!(home_of("c1"), Home::default());
+}
+
+#[test]
+fn a_lease_that_is_kept_gets_a_new_home() {
+    let fixture = Fixture::new();
+    let lease = fixture.add("c1", 2);
+    fixture.open().keep(&lease, &home("ns2"));
+    assert!(fixture.is_proven(), "nothing was changed that others see");
+    let kept = fixture.open().leases_of("c1").expect("no failure");
+    assert_eq!(kept, [Lease { home: home("ns2"), ..lease.clone() }]);
+    fixture.open().undo(&[Undo::Kept(lease.clone())]).expect("undo");
+    assert_eq!(fixture.open().leases_of("c1").expect("no failure"), [lease]);
+}
+
+#[test]
+fn undo_takes_back_that_very_lease() {
+    let fixture = Fixture::new();
+    let first = fixture.add("c1", 2);
+    let second = fixture.add("c1", 3);
+    fixture.open().undo(&[Undo::Made(second)]).expect("undo");
+    assert_eq!(fixture.leases_of("c1"), "10.1.2.2");
+    // Meanwhile the first was released by others, and its address leased anew to the same container.
+    fs::remove_file(fixture.path.join("10.1.2.2")).expect("remove");
+    fixture.foreign_add("10.1.2.2", "c1\r\neth0");
+    fixture.open().undo(&[Undo::Made(first)]).expect("undo");
+    assert_eq!(fixture.leases_of("c1"), "10.1.2.2");
+}
+
+#[test]
+fn a_copy_of_the_directory_is_as_good() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    fixture.add("c2", 3);
+    let copy = Fixture::new();
+    for from in [fixture.path.clone(), fixture.own("")] {
+        let to = copy.path.join(from.strip_prefix(&fixture.path).expect("below"));
+        fs::create_dir_all(&to).expect("mkdir");
+        for entry in fs::read_dir(&from).expect("read") {
+            let entry = entry.expect("entry");
+            if entry.path().is_file() {
+                fs::copy(entry.path(), to.join(entry.file_name())).expect("copy");
+            }
+        }
+    }
+    fs::remove_file(copy.path.join("10.1.2.3")).expect("remove");
+    copy.foreign_add("10.1.2.4", "c2\r\neth0");
+    assert!(!copy.is_proven());
+    assert_eq!((copy.leases_of("c1"), copy.leases_of("c2")), ("10.1.2.2".to_owned(), "10.1.2.4".to_owned()));
+    let lease = &copy.open().leases_of("c1").expect("no failure")[0];
+    assert_eq!(lease.home, Home::default(), "a copy is not the file that was recorded");
+}
+
+#[test]
+fn another_boot_reads_all_leases_once() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    let later = Machine { boot: Some("b2".to_owned()), ..machine() };
+    fs::remove_file(fixture.own(&index_file("c1"))).expect("the power went before this was written");
+    let mut store = Store::create(&fixture.path, later.clone()).expect("store");
+    assert_eq!(store.leases_of("c1").expect("no failure").len(), 1);
+    drop(store);
+    let mut store = Store::reading(&fixture.path, later).expect("store").expect("there");
+    assert_eq!(store.leases_of("c1").expect("no failure").len(), 1);
+}
+
+fn index_file(container: &str) -> String {
+    format!("{:02x}", shard::number_of(container))
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let fixture = Fixture::new();
+    assert!(Store::reading(&fixture.path, machine()).expect("no failure").is_none());
+    assert!(Store::existing(&fixture.path, machine()).expect("no failure").is_none());
+    assert!(!fixture.path.exists());
+    fs::create_dir_all(&fixture.path).expect("mkdir");
+    fixture.foreign_add("10.1.2.2", "c1\r\neth0");
+    let mut store = Store::reading(&fixture.path, machine()).expect("no failure").expect("there");
+    assert_eq!(store.leases_of("c1").expect("no failure").len(), 1);
+    drop(store);
+    let names: Vec<String> = fixture.files().into_keys().collect();
+    assert_eq!((names, fixture.own("").exists()), (vec!["10.1.2.2".to_owned()], false), "no lock, no index");
+}
+
+#[test]
+fn torn_files_are_nobodys() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    fixture.foreign_add("10.1.2.3", "");
+    fixture.foreign_add("10.1.2.4", "\0\0\0\0");
+    fixture.foreign_add("10.1.2.5", "somebody else's file");
+    fs::create_dir(fixture.path.join("10.1.2.6")).expect("mkdir");
+    let scan = fixture.open().scan().expect("no failure");
+    assert_eq!(scan.unowned.keys().copied().collect::<Vec<_>>(), [ip(3), ip(4)]);
+    assert_eq!(scan.leases.len(), 2);
+    fixture.open().remove_unowned("10.1.2.3").expect("remove");
+    assert!(!fixture.path.join("10.1.2.3").exists());
+}
+
+#[test]
+fn what_a_crash_leaves_of_a_lease_on_its_way_is_not_written_into() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    fs::hard_link(fixture.path.join("10.1.2.2"), fixture.own(DRAFT)).expect("a crash between link and unlink");
+    fixture.add("c2", 3);
+    assert_eq!(fixture.files()["10.1.2.2"], "c1\r\neth0");
+    assert!(!fixture.own(DRAFT).exists());
+    drop(fixture.open());
+    fs::write(fixture.own(DRAFT), "c9\r\n").expect("a crash in the middle of writing");
+    fixture.add("c3", 4);
+    assert_eq!(fixture.files()["10.1.2.4"], "c3\r\neth0");
+    assert!(!fixture.own(DRAFT).exists());
+}
+
+#[test]
+fn an_index_that_makes_no_sense_is_written_anew() {
+    for content in ["", "#host-local leases", "#host-local leases\nx\n", "c1\r\neth0", "\u{0}\u{0}"] {
+        let fixture = Fixture::new();
+        fixture.add("c1", 2);
+        fs::write(fixture.own(&index_file("c1")), content).expect("write");
+        assert!(fixture.is_proven(), "a file below does not show in the directory");
+        assert_eq!(fixture.leases_of("c1"), "10.1.2.2", "{content:?}");
+        assert_ne!(fs::read_to_string(fixture.own(&index_file("c1"))).expect("text"), content);
+        fs::write(fixture.own("stamp"), content).expect("write");
+        assert_eq!(fixture.leases_of("c1"), "10.1.2.2", "{content:?}");
+        assert!(fixture.is_proven());
+    }
+}
+
+#[test]
+fn an_index_that_cannot_be_written_costs_time_and_nothing_else() {
+    for obstacle in ["stamp", &index_file("c1"), "index.draft"] {
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.own(obstacle)).expect("mkdir");
+        fixture.add("c1", 2);
+        fixture.add("c2", 3);
+        assert!(!fixture.is_proven());
+        assert_eq!((fixture.leases_of("c1"), fixture.leases_of("c2")), ("10.1.2.2".to_owned(), "10.1.2.3".to_owned()));
+        let lease = fixture.open().leases_of("c1").expect("no failure").remove(0);
+        fixture.open().release(&lease).expect("no failure");
+        assert_eq!(fixture.leases_of("c1"), "");
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_is_named_and_nothing_is_leased() {
+    let path_of = |fixture: &Fixture, name: &str| fixture.path.join(name).display().to_string();
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.path.join("lock")).expect("mkdir");
+    let error = Store::create(&fixture.path, machine()).expect_err("refused");
+    assert_eq!(error.to_string(), format!("open {}", path_of(&fixture, "lock")));
+
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.path.parent().expect("a parent")).expect("mkdir");
+    fs::write(&fixture.path, "").expect("write");
+    let error = Store::create(&fixture.path, machine()).expect_err("refused");
+    assert_eq!(error.to_string(), format!("mkdir {}", fixture.path.display()));
+
+    for (own, verb) in [(OWN_DIRECTORY, "create"), (".cni-plugins-rs/lease.draft/x", "create")] {
+        let fixture = Fixture::new();
+        let obstacle = fixture.path.join(own);
+        fs::create_dir_all(obstacle.parent().expect("a parent")).expect("mkdir");
+        fs::write(&obstacle, "").expect("write");
+        let error = fixture.open().lease(ip(2), &owner("c1"), &home("ns1")).expect_err("refused");
+        assert_eq!(error.to_string(), format!("{verb} {}", fixture.own(DRAFT).display()));
+        assert!(!fixture.files().contains_key("10.1.2.2"));
+    }
+}
+
+#[test]
+fn the_cursor_is_an_address_or_nothing() {
+    let fixture = Fixture::new();
+    let mut store = fixture.open();
+    assert_eq!(store.last_reserved(0), None);
+    store.set_last_reserved(0, ip(7)).expect("no failure");
+    assert_eq!((store.last_reserved(0), store.last_reserved(1)), (Some(ip(7)), None));
+    for content in ["", "10.1.2.7\n", " 10.1.2.7", "x"] {
+        fixture.foreign_add("last_reserved_ip.0", content);
+        assert_eq!(store.last_reserved(0), None, "{content:?}");
+    }
+    fs::create_dir(fixture.path.join("last_reserved_ip.1")).expect("mkdir");
+    assert_eq!(store.last_reserved(1), None, "the reference goes on, too");
+    let error = store.set_last_reserved(1, ip(8)).expect_err("refused");
+    assert_eq!(error.to_string(), format!("open {}", fixture.path.join("last_reserved_ip.1").display()));
+}
+
+#[test]
+fn threads_never_get_the_same_address() {
+    let fixture = Fixture::new();
+    let add = |thread: u8| {
+        let container = format!("c{thread}");
+        let mut store = fixture.open();
+        assert_eq!(store.leases_of(&container).expect("no failure"), []);
+        (2..=51).find(|last| store.lease(ip(*last), &owner(&container), &home("ns")).expect("no failure").is_some())
+    };
+    let add = &add;
+    let mut given: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..50).map(|thread| scope.spawn(move || add(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic").expect("enough for all")).collect()
+    });
+    given.sort_unstable();
+    assert_eq!(given, (2..=51).collect::<Vec<_>>());
+    assert!(fixture.is_proven());
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Lease { container: u8, address: u8 },
+    Release { container: u8 },
+    ForeignAdd { container: u8, address: u8 },
+    ForeignRemove { address: u8 },
+    LoseStamp,
+    Reboot,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (0..6_u8, 2..9_u8).prop_map(|(container, address)| Act::Lease { container, address }),
+        3 => (0..6_u8).prop_map(|container| Act::Release { container }),
+        2 => (0..6_u8, 2..9_u8).prop_map(|(container, address)| Act::ForeignAdd { container, address }),
+        1 => (2..9_u8).prop_map(|address| Act::ForeignRemove { address }),
+        1 => Just(Act::LoseStamp),
+        1 => Just(Act::Reboot),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever we and others do, the index says what a look at all files would say.
+    #[test]
+    fn the_index_agrees_with_the_files(acts in prop::collection::vec(act(), 1..40)) {
+        let fixture = Fixture::new();
+        let mut boot = 0;
+        let mut model: BTreeMap<u8, u8> = BTreeMap::new();
+        fs::create_dir_all(&fixture.path).expect("mkdir");
+        for act in acts {
+            let machine = Machine { boot: Some(format!("b{boot}")), ..machine() };
+            let open = || Store::create(&fixture.path, machine.clone()).expect("store");
+            match act {
+                Act::Lease { container, address } => {
+                    let lease = open().lease(ip(address), &owner(&format!("c{container}")), &home("ns")).expect("no failure");
+                    prop_assert_eq!(lease.is_some(), !model.contains_key(&address));
+                    model.entry(address).or_insert(container);
+                }
+                Act::Release { container } => {
+                    let mut store = open();
+                    for lease in store.leases_of(&format!("c{container}")).expect("no failure") {
+                        store.release(&lease).expect("no failure");
+                    }
+                    model.retain(|_, holder| *holder != container);
+                }
+                Act::ForeignAdd { container, address } => {
+                    if let std::collections::btree_map::Entry::Vacant(entry) = model.entry(address) {
+                        entry.insert(container);
+                        fixture.foreign_add(&ip(address).to_string(), &format!("c{container}\r\neth0"));
+                    }
+                }
+                Act::ForeignRemove { address } => {
+                    if model.remove(&address).is_some() {
+                        fs::remove_file(fixture.path.join(ip(address).to_string())).expect("remove");
+                    }
+                }
+                Act::LoseStamp => files::remove(&fixture.own("stamp")).expect("remove"),
+                Act::Reboot => boot += 1,
+            }
+            let machine = Machine { boot: Some(format!("b{boot}")), ..machine };
+            for container in 0..6 {
+                let store = Store::reading(&fixture.path, machine.clone()).expect("no failure");
+                let leases = store.map_or_else(Vec::new, |mut store| store.leases_of(&format!("c{container}")).expect("no failure"));
+                let found: Vec<IpAddr> = leases.iter().map(|lease| lease.address).collect();
+                let want: Vec<IpAddr> = model.iter().filter(|(_, holder)| **holder == container).map(|(address, _)| ip(*address)).collect();
+                prop_assert_eq!(found, want);
+            }
+        }
+    }
+}

@@ -13,6 +13,7 @@ use cni_core::link::{Address, KernelRoute, Link, OperState};
 use cni_core::names::{Attachment, ChainName, IfName};
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
+use cni_core::vlan::BridgeVlan;
 
 #[derive(Default)]
 pub struct Machine {
@@ -120,6 +121,10 @@ impl Host for Machine {
 
     fn addresses(&mut self, _: Ns, _: Option<u32>, _: Option<Family>) -> Result<Vec<Address>, Error> {
         panic!("this plugin needs no addresses");
+    }
+
+    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        panic!("this plugin needs no VLANs: {index}");
     }
 
     fn routes(&mut self, _: Ns, _: Family, _: Option<u32>) -> Result<Vec<KernelRoute>, Error> {

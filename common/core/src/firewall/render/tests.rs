@@ -130,6 +130,16 @@ fn a_users_words_get_types_once_they_are_read_back() {
 }
 
 #[test]
+fn words_that_part_others_do_so_until_they_have_moved_away() {
+    let words = ["--dports", "1", "!", "-s", "10.0.0.1/32"].map(str::to_owned).to_vec();
+    let ports = PortSet::new(vec![8080]).expect("ports");
+    let matches = vec![Match::Ports(Proto::Tcp, ports), Match::Raw(words)];
+    let canonical = Rule::new(ChainName::fixed("C"), matches, Target::Accept).canonical();
+    assert_eq!(canonical.to_string(), "-A C ! -s 10.0.0.1/32 -p tcp -m multiport --dports 8080 --dports 1 -j ACCEPT");
+    assert_eq!(canonical.canonical(), canonical);
+}
+
+#[test]
 fn lines_that_are_no_rule_are_none() {
     for line in ["", "-P INPUT ACCEPT", "-N C", "-A", "-A -j", "# Warning: iptables-legacy tables present", "COMMIT"] {
         assert_eq!(Rule::parse(line), None, "{line}");
@@ -210,6 +220,41 @@ fn any_target() -> impl Strategy<Value = Target> {
     ]
 }
 
+/// A word that means something somewhere in a rule, or breaks it.
+fn word() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(
+        [
+            "!",
+            "-s",
+            "-d",
+            "-i",
+            "-o",
+            "-p",
+            "-m",
+            "-j",
+            "-g",
+            "tcp",
+            "10.0.0.1/32",
+            "eth0",
+            "comment",
+            "--comment",
+            "multiport",
+            "--dports",
+            "1,2",
+            "mark",
+            "--mark",
+            "0x1/0x1",
+            "--dport",
+            "80",
+            "\"a b\"",
+            "\"",
+            "\\",
+            "--x",
+        ]
+        .as_slice(),
+    )
+}
+
 proptest! {
     #[test]
     fn a_rule_survives_its_text((chain, mut matches, more, target) in (chain(), headers(), extensions(), any_target())) {
@@ -226,15 +271,26 @@ proptest! {
 
     #[test]
     fn any_options_can_be_read_and_written(
-        words in proptest::collection::vec(
-            proptest::sample::select(
-                ["!", "-s", "-d", "-i", "-o", "-p", "-m", "-j", "-g", "tcp", "10.0.0.1/32", "eth0", "comment", "--comment",
-                 "multiport", "--dports", "1,2", "mark", "--mark", "0x1/0x1", "--dport", "80", "\"a b\"", "\"", "\\", "--x"].as_slice(),
-            ),
-            0..20,
-        )
+        words in proptest::collection::vec(word(), 0..20)
     ) {
         let rule = Rule::parse(&format!("-A C {}", words.join(" "))).expect("a rule");
         prop_assert!(rule.to_string().starts_with("-A C"));
+    }
+
+    #[test]
+    fn the_canonical_form_of_a_rule_is_its_own(
+        mut matches in headers(),
+        more in extensions(),
+        words in proptest::collection::vec(proptest::collection::vec(word(), 0..12), 0..3),
+        at in any::<prop::sample::Index>(),
+        target in any_target(),
+    ) {
+        matches.extend(more);
+        for words in words {
+            matches.insert(at.index(matches.len() + 1), Match::Raw(words.into_iter().map(str::to_owned).collect()));
+        }
+        let canonical = Rule::new(ChainName::fixed("C"), matches, target).canonical();
+        prop_assert_eq!(Rule::parse(&canonical.to_string()), Some(canonical.clone()));
+        prop_assert_eq!(canonical.canonical(), canonical);
     }
 }

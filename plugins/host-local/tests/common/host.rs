@@ -10,8 +10,8 @@ use cni_core::host::{Host, NetnsError};
 use cni_core::link::{Address, KernelRoute, Link};
 use cni_core::names::{Attachment, IfName};
 use cni_core::plan::{Ns, Step, Sysctl};
-use cni_core::request::{Call, Command, Environment, Request};
-use cni_core::version::Version;
+use cni_core::request::Command;
+use cni_core::vlan::BridgeVlan;
 
 /// The machine: one container's namespace, or none.
 #[derive(Debug, Default)]
@@ -61,6 +61,10 @@ impl Host for FakeHost {
         unreachable!("host-local asks for no link")
     }
 
+    fn port_vlans(&mut self, _index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        unreachable!("host-local asks for no VLANs")
+    }
+
     fn routes(&mut self, _ns: Ns, _family: Family, _table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
         unreachable!("host-local asks for no route")
     }
@@ -96,15 +100,4 @@ impl Host for FakeHost {
     fn random(&mut self) -> Result<[u8; 8], Error> {
         unreachable!("host-local needs no random bytes")
     }
-}
-
-/// A request for container `c1`, interface `eth0`, network `net`, unless the variables or the configuration say otherwise.
-pub fn request(command: &str, variables: &[(&str, &str)], config: &str) -> Request {
-    let usual = [("CNI_CONTAINERID", "c1"), ("CNI_IFNAME", "eth0"), ("CNI_NETNS", "/netns"), ("CNI_PATH", "/bin")];
-    let variables = usual.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let config = config.trim_start().strip_prefix('{').expect("an object");
-    let comma = if config.trim_start().starts_with('}') { "" } else { "," };
-    let config = format!(r#"{{"name":"net"{comma}{config}"#);
-    let call = Call::parse(command, Environment::new(variables)).expect("a good environment");
-    call.with_config(config.into_bytes(), Version::ALL).expect("a good configuration")
 }

@@ -1,0 +1,183 @@
+//! What a plugin wants of nf_tables, as data.
+
+use std::fmt;
+
+use super::backend::Listed;
+use super::name::Comment;
+use super::object::{Chain, ChainId, Table};
+use super::rule::Rule;
+use super::transaction::Op;
+
+/// The comment by which the rules of an attachment are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// It is this.
+    Exactly(Comment),
+    /// It begins with this.
+    Begins(String),
+}
+
+/// What a chain is to hold, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Part of the skeleton. Attachments put their rules into it.
+    Open,
+    /// Part of the skeleton. It holds just these rules: where it holds anything else it is emptied and
+    /// filled in one transaction, so that no packet ever meets it half full.
+    Fixed(Vec<Rule>),
+    /// The attachment's alone. It holds just these rules, likewise.
+    Own(Vec<Rule>),
+}
+
+/// A chain that is to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedChain {
+    /// The chain.
+    pub chain: Chain,
+    /// What it is to hold.
+    pub content: Content,
+}
+
+/// What happens to rules with the attachment's tag that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// They are what is left of an older attempt, and go unless they are just what is wanted.
+    Replace,
+    /// They may belong to another interface of the container, and stay; only what is missing is added.
+    Keep,
+}
+
+/// The rules of one attachment in a chain that it shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The chain, which is part of the skeleton.
+    pub chain: ChainId,
+    /// How the attachment's rules are known; all of `rules` have it.
+    pub tag: Tag,
+    /// The rules in order, which all stand in `chain`.
+    pub rules: Vec<Rule>,
+    /// What to do with others that have the tag.
+    pub existing: Existing,
+}
+
+/// Rules that are to be there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ensure {
+    /// Tables: made when missing, never removed.
+    pub tables: Vec<Table>,
+    /// Chains, in the order in which missing ones are made. Those of the skeleton are never removed.
+    pub chains: Vec<WantedChain>,
+    /// The attachment's rules in chains that it shares.
+    pub owned: Vec<Owned>,
+}
+
+/// Which rules of a chain go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All with this tag.
+    Tagged(Tag),
+    /// Every copy of these.
+    Listed(Vec<Rule>),
+}
+
+/// Rules that are to be gone from a chain that stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwanted {
+    /// The chain.
+    pub chain: ChainId,
+    /// Which of its rules go.
+    pub which: Which,
+}
+
+/// Rules and chains that are to be gone. Absence is success, that of the chain and the table included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remove {
+    /// Rules.
+    pub rules: Vec<Unwanted>,
+    /// Chains with all their rules, in this order: one that jumps to another comes before it.
+    pub chains: Vec<ChainId>,
+}
+
+impl Tag {
+    /// Whether a rule has it.
+    pub fn is_on(&self, rule: &Listed) -> bool {
+        let Some(comment) = &rule.comment else { return false };
+        match self {
+            Self::Exactly(tag) => comment == tag.as_str(),
+            Self::Begins(start) => comment.starts_with(start),
+        }
+    }
+}
+
+impl Which {
+    /// Whether a rule is meant.
+    pub(super) fn means(&self, found: &Listed) -> bool {
+        match self {
+            Self::Tagged(tag) => tag.is_on(found),
+            Self::Listed(rules) => rules.iter().any(|rule| found.is(rule)),
+        }
+    }
+}
+
+impl Content {
+    /// The rules that the chain is to hold, if nobody else's.
+    pub(super) fn rules(&self) -> Option<&[Rule]> {
+        match self {
+            Self::Open => None,
+            Self::Fixed(rules) | Self::Own(rules) => Some(rules),
+        }
+    }
+}
+
+impl Ensure {
+    /// Every rule that is wanted.
+    pub(super) fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        let whole = self.chains.iter().filter_map(|wanted| wanted.content.rules()).flatten();
+        whole.chain(self.owned.iter().flat_map(|owned| &owned.rules))
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exactly(comment) => write!(f, "comment \"{comment}\""),
+            Self::Begins(start) => write!(f, "comment \"{start}…\""),
+        }
+    }
+}
+
+impl fmt::Display for Ensure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tables, chains, owned } = self;
+        f.write_str("ensure nftables")?;
+        let command = |f: &mut fmt::Formatter<'_>, op: Op| write!(f, "\n  {}", op.command());
+        tables.iter().try_for_each(|table| command(f, Op::AddTable(table.clone())))?;
+        for WantedChain { chain, content } in chains {
+            command(f, Op::AddChain(chain.clone()))?;
+            let rules = content.rules().unwrap_or_default();
+            rules.iter().try_for_each(|rule| command(f, Op::AddRule(rule.clone())))?;
+        }
+        for Owned { chain, tag, rules, existing } in owned {
+            match existing {
+                Existing::Replace => write!(f, "\n  replace in {chain}: {tag}")?,
+                Existing::Keep => write!(f, "\n  keep in {chain}: {tag}")?,
+            }
+            rules.iter().try_for_each(|rule| command(f, Op::AddRule(rule.clone())))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Remove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rules, chains } = self;
+        f.write_str("remove nftables")?;
+        for Unwanted { chain, which } in rules {
+            match which {
+                Which::Tagged(tag) => write!(f, "\n  from {chain}: {tag}")?,
+                Which::Listed(rules) => rules.iter().try_for_each(|rule| write!(f, "\n  from {chain}: {rule}"))?,
+            }
+        }
+        chains.iter().try_for_each(|chain| write!(f, "\n  delete chain {chain}"))
+    }
+}

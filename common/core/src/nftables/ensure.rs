@@ -1,0 +1,109 @@
+//! Makes rules be there: reads the chains in question, and adds in one transaction what they lack.
+//!
+//! What others change between the reading and the transaction shows in two ways. A rule or a chain that
+//! was read and is gone makes the kernel refuse, and all is read again. A chain that somebody else filled
+//! meanwhile is filled once more: emptying and filling stand in the same transaction, so nothing is ever
+//! there twice.
+
+use super::ATTEMPTS;
+use super::backend::{CommitError, Listed, Nftables, NftablesError};
+use super::change::{Content, Ensure, Existing, Owned, Remove, Unwanted, WantedChain, Which};
+use super::object::ChainId;
+use super::rule::Rule;
+use super::seen::Seen;
+use super::transaction::{Op, Transaction};
+
+/// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
+/// never anything shared, nor a rule that was there before. A chain that was filled anew counts as added.
+///
+/// # Errors
+/// Then nothing was changed.
+pub fn ensure(nftables: &mut dyn Nftables, want: &Ensure) -> Result<Option<Remove>, NftablesError> {
+    let mut attempt = 1;
+    loop {
+        let seen = Seen::observe(nftables, want.chains.iter().map(|wanted| &wanted.chain.id))?;
+        let Draft { transaction, undo } = Draft::new(want, &seen);
+        if transaction.ops.is_empty() {
+            return Ok(None);
+        }
+        match nftables.commit(&transaction) {
+            Ok(()) => return Ok(Some(undo).filter(|undo| *undo != Remove::default())),
+            Err(CommitError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(CommitError::Refused(error) | CommitError::Failed(error)) => return Err(error),
+        }
+    }
+}
+
+/// A transaction in the making, and what takes back what of it is the attachment's.
+#[derive(Default)]
+struct Draft {
+    transaction: Transaction,
+    undo: Remove,
+}
+
+impl Draft {
+    fn new(want: &Ensure, seen: &Seen) -> Self {
+        let mut draft = Self::default();
+        let tables = want.tables.iter().filter(|table| !seen.has_table(&table.id));
+        draft.extend(tables.cloned().map(Op::AddTable));
+        let chains = want.chains.iter().map(|wanted| &wanted.chain).filter(|chain| !seen.exists(&chain.id));
+        draft.extend(chains.cloned().map(Op::AddChain));
+        want.chains.iter().for_each(|wanted| draft.fill(wanted, seen));
+        want.owned.iter().for_each(|owned| draft.own(owned, seen));
+        draft
+    }
+
+    fn extend(&mut self, ops: impl IntoIterator<Item = Op>) {
+        self.transaction.ops.extend(ops);
+    }
+
+    /// Fills a chain, unless it holds just what it should.
+    fn fill(&mut self, WantedChain { chain, content }: &WantedChain, seen: &Seen) {
+        let Some(rules) = content.rules() else { return };
+        if seen.exists(&chain.id) && are(seen.rules(&chain.id).iter(), rules) {
+            return;
+        }
+        self.extend([Op::FlushChain(chain.id.clone())]);
+        self.extend(rules.iter().cloned().map(Op::AddRule));
+        match content {
+            Content::Own(_) => self.undo.chains.push(chain.id.clone()),
+            Content::Open | Content::Fixed(_) => {}
+        }
+    }
+
+    /// Adds the attachment's rules to a chain that it shares.
+    fn own(&mut self, owned: &Owned, seen: &Seen) {
+        let Owned { chain, tag, rules, existing } = owned;
+        let found = seen.rules(chain);
+        match existing {
+            Existing::Keep => {
+                let lacks = |rule: &&Rule| !found.iter().any(|found| found.is(rule));
+                self.add(chain, rules.iter().filter(lacks).cloned().collect());
+            }
+            Existing::Replace => {
+                let stale: Vec<&Listed> = found.iter().filter(|rule| tag.is_on(rule)).collect();
+                if are(stale.iter().copied(), rules) {
+                    return;
+                }
+                self.extend(stale.iter().map(|rule| Op::DeleteRule(chain.clone(), rule.handle)));
+                self.add(chain, rules.clone());
+            }
+        }
+    }
+
+    fn add(&mut self, chain: &ChainId, rules: Vec<Rule>) {
+        if rules.is_empty() {
+            return;
+        }
+        self.extend(rules.iter().cloned().map(Op::AddRule));
+        self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules) });
+    }
+}
+
+/// Whether rules that were found are just those that are wanted, in order.
+fn are<'a>(found: impl ExactSizeIterator<Item = &'a Listed>, wanted: &[Rule]) -> bool {
+    found.len() == wanted.len() && found.zip(wanted).all(|(found, wanted)| found.is(wanted))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! An nf_tables in memory, for tests, with the semantics of the real one.
+//!
+//! A transaction is carried out on a copy that counts only when every change fits. Chains must exist to
+//! be jumped to or filled, and must be unreferenced to go. The fake can fail at a given transaction, and
+//! let someone else change something just before one.
+
+use super::backend::{CommitError, Listed, Nftables, NftablesError};
+use super::listing;
+use super::object::{Chain, ChainId, Table, TableId};
+use super::rule::{Expression, Rule, Verdict};
+use super::transaction::{Op, Transaction};
+
+/// A chain with its rules and their handles.
+#[derive(Clone, Debug)]
+pub(super) struct FakeChain {
+    pub(super) chain: Chain,
+    pub(super) rules: Vec<(u64, Rule)>,
+}
+
+/// A table with its chains.
+#[derive(Clone, Debug)]
+pub(super) struct FakeTable {
+    pub(super) table: Table,
+    pub(super) chains: Vec<FakeChain>,
+}
+
+/// An nf_tables in memory.
+#[derive(Debug, Default)]
+pub struct FakeNftables {
+    tables: Vec<FakeTable>,
+    handles: u64,
+    failing: Option<usize>,
+    interference: Vec<(usize, Transaction)>,
+    absent: bool,
+    commits: usize,
+    scripts: usize,
+    lists: usize,
+}
+
+impl FakeNftables {
+    /// A machine without tables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A machine whose kernel has no nf_tables.
+    pub fn unsupported() -> Self {
+        Self { absent: true, ..Self::default() }
+    }
+
+    /// What `nft list ruleset` prints; sets are left out.
+    pub fn dump(&self) -> String {
+        self.tables.iter().map(listing::table).collect()
+    }
+
+    /// Lets the transaction of this number, counted from 1 over the fake's life, fail for an outside reason.
+    pub fn fail_commit(&mut self, number: usize) {
+        self.failing = Some(number);
+    }
+
+    /// Lets someone else carry out a transaction just before the one of this number.
+    pub fn before_commit(&mut self, number: usize, transaction: Transaction) {
+        self.interference.push((number, transaction));
+    }
+
+    /// How many transactions were tried.
+    pub const fn commits(&self) -> usize {
+        self.commits
+    }
+
+    /// How many of them took the program `nft`.
+    pub const fn scripts(&self) -> usize {
+        self.scripts
+    }
+
+    /// How many chains were read.
+    pub const fn lists(&self) -> usize {
+        self.lists
+    }
+
+    fn apply(&mut self, transaction: &Transaction) -> Result<(), String> {
+        let (tables, handles) = (self.tables.clone(), self.handles);
+        let done = transaction.ops.iter().try_for_each(|op| self.carry_out(op));
+        if done.is_err() {
+            (self.tables, self.handles) = (tables, handles);
+        }
+        done
+    }
+
+    fn carry_out(&mut self, op: &Op) -> Result<(), String> {
+        let command = op.command();
+        let refuse = |reason: &str| Err(format!("{command}: {reason}"));
+        match op {
+            Op::AddTable(table) => {
+                if self.table(&table.id).is_none() {
+                    self.tables.push(FakeTable { table: table.clone(), chains: Vec::new() });
+                }
+            }
+            Op::AddChain(chain) => return self.add_chain(chain, &command),
+            Op::AddSet(set) if self.table(&set.id.table).is_none() => return refuse("no such table"),
+            Op::AddElements(elements) | Op::DeleteElements(elements) if self.table(&elements.set.table).is_none() => {
+                return refuse("no such table");
+            }
+            Op::AddSet(_) | Op::AddElements(_) | Op::DeleteElements(_) => {}
+            Op::FlushChain(id) => match self.chain(id) {
+                Some(chain) => chain.rules.clear(),
+                None => return refuse("no such chain"),
+            },
+            Op::DeleteChain(id) => return self.delete_chain(id, &command),
+            Op::AddRule(rule) => return self.add_rule(rule, &command),
+            Op::DeleteRule(id, handle) => {
+                let rules = self.chain(id).map(|chain| &mut chain.rules);
+                let at = rules.as_ref().and_then(|rules| rules.iter().position(|(number, _)| number == handle));
+                match (rules, at) {
+                    (Some(rules), Some(at)) => drop(rules.remove(at)),
+                    (Some(_) | None, _) => return refuse("no such rule"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, id: &TableId) -> Option<&mut FakeTable> {
+        self.tables.iter_mut().find(|table| table.table.id == *id)
+    }
+
+    fn chain(&mut self, id: &ChainId) -> Option<&mut FakeChain> {
+        self.table(&id.table)?.chains.iter_mut().find(|chain| chain.chain.id == *id)
+    }
+
+    fn add_chain(&mut self, chain: &Chain, command: &str) -> Result<(), String> {
+        let Some(table) = self.table(&chain.id.table) else { return Err(format!("{command}: no such table")) };
+        if !table.chains.iter().any(|have| have.chain.id == chain.id) {
+            table.chains.push(FakeChain { chain: chain.clone(), rules: Vec::new() });
+        }
+        Ok(())
+    }
+
+    fn delete_chain(&mut self, id: &ChainId, command: &str) -> Result<(), String> {
+        let Some(table) = self.table(&id.table) else { return Err(format!("{command}: no such table")) };
+        let others = table.chains.iter().filter(|chain| chain.chain.id != *id);
+        if others.flat_map(|chain| &chain.rules).any(|(_, rule)| leads_to(rule, id)) {
+            return Err(format!("{command}: in use"));
+        }
+        let before = table.chains.len();
+        table.chains.retain(|chain| chain.chain.id != *id);
+        if table.chains.len() < before { Ok(()) } else { Err(format!("{command}: no such chain")) }
+    }
+
+    fn add_rule(&mut self, rule: &Rule, command: &str) -> Result<(), String> {
+        let targets = rule.expressions.iter().filter_map(target).map(|name| rule.chain.table.chain_named(name.clone()));
+        for target in targets.chain([rule.chain.clone()]) {
+            if self.chain(&target).is_none() {
+                return Err(format!("{command}: no chain {target}"));
+            }
+        }
+        self.handles += 1;
+        let handle = self.handles;
+        if let Some(chain) = self.chain(&rule.chain) {
+            chain.rules.push((handle, rule.clone()));
+        }
+        Ok(())
+    }
+}
+
+fn target(expression: &Expression) -> Option<&super::Name> {
+    match expression {
+        Expression::Verdict(Verdict::Jump(to) | Verdict::Goto(to)) => Some(to),
+        Expression::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return)
+        | Expression::Address(..)
+        | Expression::LocalDestination
+        | Expression::Port(..)
+        | Expression::Interface(..)
+        | Expression::EtherSource(_)
+        | Expression::EstablishedRelated
+        | Expression::InSet(..)
+        | Expression::VerdictMap(..)
+        | Expression::Masquerade
+        | Expression::Dnat(..)
+        | Expression::Raw(_) => None,
+    }
+}
+
+fn leads_to(rule: &Rule, chain: &ChainId) -> bool {
+    rule.expressions.iter().filter_map(target).any(|name| *name == chain.name)
+}
+
+fn listed((handle, rule): &(u64, Rule)) -> Listed {
+    Listed {
+        handle: *handle,
+        comment: rule.comment.as_ref().map(ToString::to_string),
+        expressions: Some(rule.expressions.clone()).filter(|_| !rule.has_words()),
+    }
+}
+
+fn unsupported(operation: String) -> NftablesError {
+    NftablesError::Unsupported { operation, source: "protocol not supported".into() }
+}
+
+impl Nftables for FakeNftables {
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError> {
+        self.lists += 1;
+        if self.absent {
+            return Err(unsupported(format!("list chain {chain}")));
+        }
+        Ok(self.chain(chain).map(|chain| chain.rules.iter().map(listed).collect()))
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
+        transaction.script().map_err(CommitError::Failed)?;
+        self.commits += 1;
+        self.scripts += usize::from(transaction.has_words());
+        let operation = "commit".to_owned();
+        if self.absent {
+            return Err(CommitError::Failed(unsupported(operation)));
+        }
+        if self.failing == Some(self.commits) {
+            let source = "as it was told to".into();
+            return Err(CommitError::Failed(NftablesError::Kernel { operation, source }));
+        }
+        let refused = |text: String| {
+            CommitError::Refused(NftablesError::Kernel { operation: "commit".to_owned(), source: text.into() })
+        };
+        let (due, later) = self.interference.drain(..).partition(|(number, _)| *number == self.commits);
+        self.interference = later;
+        due.iter().try_for_each(|(_, other): &(usize, Transaction)| self.apply(other)).map_err(refused)?;
+        self.apply(transaction).map_err(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Chains as `nft list ruleset` prints them (nftables 1.0.6), for the fake.
+
+use super::fake::{FakeChain, FakeTable};
+use super::object::{Base, Hook, TableFamily};
+
+/// A table with all that is in it.
+pub(super) fn table(FakeTable { table, chains }: &FakeTable) -> String {
+    let mut text = format!("table {} {{\n", table.id);
+    if let Some(comment) = &table.comment {
+        text.push_str(&format!("\tcomment \"{comment}\"\n"));
+    }
+    let chains: Vec<String> = chains.iter().map(chain).collect();
+    text.push_str(&chains.join("\n"));
+    text.push_str("}\n");
+    text
+}
+
+fn chain(FakeChain { chain, rules }: &FakeChain) -> String {
+    let mut text = format!("\tchain {} {{\n", chain.id.name);
+    if let Some(comment) = &chain.comment {
+        text.push_str(&format!("\t\tcomment \"{comment}\"\n"));
+    }
+    if let Some(Base { kind, hook, priority, policy }) = chain.base {
+        let priority = place(chain.id.table.family, hook, priority);
+        let policy = policy.unwrap_or(super::Policy::Accept);
+        text.push_str(&format!("\t\ttype {kind} hook {hook} priority {priority}; policy {policy};\n"));
+    }
+    for (_, rule) in rules {
+        text.push_str(&format!("\t\t{rule}\n"));
+    }
+    text.push_str("\t}\n");
+    text
+}
+
+/// A priority by the name that `nft` has for it, with a distance of up to ten.
+fn place(family: TableFamily, hook: Hook, priority: i32) -> String {
+    let near = named(family, hook).iter().find(|(_, at)| (at - 10..=at + 10).contains(&priority));
+    match near {
+        Some((name, at)) if *at == priority => (*name).to_owned(),
+        Some((name, at)) if *at < priority => format!("{name} + {}", priority - at),
+        Some((name, at)) => format!("{name} - {}", at - priority),
+        None => priority.to_string(),
+    }
+}
+
+const fn named(family: TableFamily, hook: Hook) -> &'static [(&'static str, i32)] {
+    match (family, hook) {
+        (TableFamily::Bridge, Hook::Prerouting) => &[("dstnat", -300), ("filter", -200)],
+        (TableFamily::Bridge, Hook::Output) => &[("filter", -200), ("out", 100)],
+        (TableFamily::Bridge, Hook::Postrouting) => &[("filter", -200), ("srcnat", 300)],
+        (TableFamily::Bridge, Hook::Input | Hook::Forward) => &[("filter", -200)],
+        (_, Hook::Prerouting) => &[("raw", -300), ("mangle", -150), ("dstnat", -100), ("filter", 0), ("security", 50)],
+        (_, Hook::Postrouting) => &[("raw", -300), ("mangle", -150), ("filter", 0), ("security", 50), ("srcnat", 100)],
+        (_, Hook::Input | Hook::Forward | Hook::Output) => {
+            &[("raw", -300), ("mangle", -150), ("filter", 0), ("security", 50)]
+        }
+    }
+}

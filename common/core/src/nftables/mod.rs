@@ -1,0 +1,36 @@
+//! nf_tables in its own terms: tables, chains and rules as values, their text, and the changes that
+//! plugins want, carried out over the small trait [`Nftables`].
+//!
+//! [`Rule`] is what `nft list ruleset` prints, typed. [`Ensure`] and [`Remove`] say what a plugin wants;
+//! [`ensure`], [`remove`] and [`missing`] bring it about, each with one transaction. The rules of an
+//! attachment are known by their comment, as those of the reference plugins are. What a transaction does
+//! to a machine is the business of whoever is behind [`Nftables`]; [`fake`] is one in memory, for tests.
+
+mod backend;
+mod change;
+mod ensure;
+pub mod fake;
+mod listing;
+mod missing;
+mod name;
+mod object;
+mod remove;
+mod render;
+mod rule;
+mod seen;
+mod set;
+mod transaction;
+
+pub use backend::{Cause, CommitError, Listed, Nftables, NftablesError};
+pub use change::{Content, Ensure, Existing, Owned, Remove, Tag, Unwanted, WantedChain, Which};
+pub use ensure::ensure;
+pub use missing::missing;
+pub use name::{Comment, Name, WordError};
+pub use object::{Base, Chain, ChainId, Hook, Kind, Policy, Table, TableFamily, TableId};
+pub use remove::remove;
+pub use rule::{Direction, End, Expression, Is, Key, Rule, Verdict};
+pub use set::{Element, ElementKey, Elements, KeyType, Set, SetId, SetKind};
+pub use transaction::{Op, Transaction};
+
+/// How often a change is tried on what was seen, when others keep changing the same chains in between.
+const ATTEMPTS: usize = 5;

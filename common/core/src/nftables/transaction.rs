@@ -1,0 +1,106 @@
+//! Changes that take effect together or not at all, and their text for `nft -f`.
+
+use std::fmt::Write as _;
+
+use super::backend::NftablesError;
+use super::object::{Base, Chain, ChainId, Table};
+use super::rule::Rule;
+use super::set::{Elements, Set};
+
+/// One change. Those that add a table, a chain or a set accept one that is there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Makes a table.
+    AddTable(Table),
+    /// Makes a chain, or sets the policy of one that is there.
+    AddChain(Chain),
+    /// Makes a set or a map, without elements.
+    AddSet(Set),
+    /// Puts elements into a set or a map; those that it holds already stay.
+    AddElements(Elements),
+    /// Takes elements out of a set or a map, which must hold them.
+    DeleteElements(Elements),
+    /// Takes all rules out of a chain, which must be there.
+    FlushChain(ChainId),
+    /// Removes a chain and its rules. It must be there, and nothing may lead to it.
+    DeleteChain(ChainId),
+    /// Adds a rule after all others of its chain, which must be there.
+    AddRule(Rule),
+    /// Removes a rule, which must be there.
+    DeleteRule(ChainId, u64),
+}
+
+/// Changes in order, atomic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// The changes.
+    pub ops: Vec<Op>,
+}
+
+impl Transaction {
+    /// Whether a user's own words are part of it, which only `nft` understands.
+    pub fn has_words(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::AddRule(rule) if rule.has_words()))
+    }
+
+    /// What `nft -f` reads.
+    ///
+    /// # Errors
+    /// [`NftablesError::Unprintable`] for a rule whose words would not stay the one command they are part of.
+    pub fn script(&self) -> Result<String, NftablesError> {
+        let mut script = String::new();
+        for op in &self.ops {
+            let line = op.command();
+            let unprintable = match op {
+                Op::AddRule(_) => line.contains(['\n', '\r', '\0', ';', '#']),
+                Op::AddTable(_) | Op::AddChain(_) | Op::AddSet(_) | Op::AddElements(_) | Op::DeleteElements(_) => false,
+                Op::FlushChain(_) | Op::DeleteChain(_) | Op::DeleteRule(..) => false,
+            };
+            if unprintable {
+                return Err(NftablesError::Unprintable { line });
+            }
+            script.push_str(&line);
+            script.push('\n');
+        }
+        Ok(script)
+    }
+}
+
+impl Op {
+    /// The change as a command of `nft`, on one line.
+    pub fn command(&self) -> String {
+        match self {
+            Self::AddTable(Table { id, comment: None }) => format!("add table {id}"),
+            Self::AddTable(Table { id, comment: Some(comment) }) => {
+                format!("add table {id} {{ comment \"{comment}\" ; }}")
+            }
+            Self::AddChain(chain) => add_chain(chain),
+            Self::AddSet(set) => set.command(),
+            Self::AddElements(elements) => format!("add element {elements}"),
+            Self::DeleteElements(elements) => format!("delete element {elements}"),
+            Self::FlushChain(chain) => format!("flush chain {chain}"),
+            Self::DeleteChain(chain) => format!("delete chain {chain}"),
+            Self::AddRule(rule) => format!("add rule {} {rule}", rule.chain),
+            Self::DeleteRule(chain, handle) => format!("delete rule {chain} handle {handle}"),
+        }
+    }
+}
+
+fn add_chain(chain: &Chain) -> String {
+    let Chain { id, base, comment } = chain;
+    let mut block = String::new();
+    if let Some(Base { kind, hook, priority, policy }) = base {
+        // Writing to a string cannot fail.
+        let _ = write!(block, " type {kind} hook {hook} priority {priority} ;");
+        if let Some(policy) = policy {
+            let _ = write!(block, " policy {policy} ;");
+        }
+    }
+    if let Some(comment) = comment {
+        let _ = write!(block, " comment \"{comment}\" ;");
+    }
+    if block.is_empty() { format!("add chain {id}") } else { format!("add chain {id} {{{block} }}") }
+}
+
+#[cfg(test)]
+mod tests;

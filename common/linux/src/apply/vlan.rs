@@ -1,0 +1,152 @@
+//! The VLANs of bridge ports, and the link that puts the host itself into one.
+
+use std::os::fd::AsFd;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::link::Link;
+use cni_core::names::IfName;
+use cni_core::plan::Ns;
+use cni_core::vlan::{Earlier, LAST, PortVlans, VlanLink};
+
+use super::{accept_absent, accept_existing, present};
+use crate::host::LinuxHost;
+use crate::netlink::{BridgePort, BridgeVlan, NetlinkError, NewVeth, Socket};
+
+/// VLANs that the kernel refused.
+#[derive(Debug, thiserror::Error)]
+pub enum VlanError {
+    /// The kernel was built without `CONFIG_BRIDGE_VLAN_FILTERING`.
+    #[error("vlan or vlanTrunk cannot be set on {link:?}: this kernel has no bridge VLAN filtering")]
+    NoFiltering {
+        /// The bridge or its port.
+        link: String,
+        /// The kernel's word.
+        #[source]
+        source: NetlinkError,
+    },
+    /// The port does not take its VLANs.
+    #[error("failed to setup vlan tag on interface {port:?}")]
+    Port {
+        /// The port.
+        port: String,
+        /// The kernel's word.
+        #[source]
+        source: NetlinkError,
+    },
+    /// The host cannot be connected to a VLAN.
+    #[error("failed to create vlan interface: failed to create vlan gateway {name:?}")]
+    Link {
+        /// The host's end.
+        name: String,
+        /// The kernel's word.
+        #[source]
+        source: NetlinkError,
+    },
+}
+
+impl Failure for VlanError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoFiltering { .. } => Code::UnsupportedField,
+            Self::Port { source, .. } | Self::Link { source, .. } => source.code(),
+        }
+    }
+}
+
+/// Tells a kernel that cannot filter VLANs from one that refuses just this.
+pub(super) fn unless_unsupported(
+    link: &IfName,
+    source: NetlinkError,
+    otherwise: impl FnOnce(NetlinkError) -> Error,
+) -> Error {
+    match source.errno() {
+        Some(libc::EOPNOTSUPP) => VlanError::NoFiltering { link: link.to_string(), source }.into(),
+        _ => otherwise(source),
+    }
+}
+
+/// Gives a port its VLANs.
+pub(super) fn set_port_vlans(host: &mut LinuxHost, name: &IfName, vlans: &PortVlans) -> Result<(), Error> {
+    let index = present(host, Ns::Host, name)?.index;
+    write_port_vlans(host.socket(Ns::Host)?, index, vlans).map_err(|source| {
+        unless_unsupported(name, source, |source| VlanError::Port { port: name.to_string(), source }.into())
+    })
+}
+
+/// One request for each range, and one for all that the port had: nobody has to ask what it had.
+fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Result<(), NetlinkError> {
+    let PortVlans { native, tagged, earlier } = vlans;
+    if *earlier == Earlier::Removed {
+        socket.remove_port_vlans(index, 1..=LAST)?;
+    }
+    socket.add_port_vlan(index, BridgeVlan { id: *native, pvid: true, untagged: true })?;
+    tagged.iter().try_for_each(|range| socket.add_port_vlan_range(index, range.clone()))
+}
+
+/// Makes the pair, or finishes one that was left half-made: its port is set up last, so that a port which
+/// is up has its VLANs. A link of this name that is no veth is somebody's own way into the VLAN.
+pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
+    let failed = |source| VlanError::Link { name: link.name.to_string(), source };
+    let found = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?;
+    let created = if found.is_none() { create_pair(host, link)? } else { Created::ByOthers };
+    let finished = finish_pair(host, link);
+    if created == Created::Now
+        && finished.is_err()
+        && let Some(made) = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?
+    {
+        accept_absent(host.socket(Ns::Host)?.delete_link(made.index)).map_err(failed)?;
+    }
+    finished
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Created {
+    Now,
+    ByOthers,
+}
+
+fn create_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<Created, Error> {
+    let mtu = present(host, Ns::Host, &link.bridge)?.mtu;
+    let (socket, netns) = host.host_socket_and_netns();
+    let made = socket.create_veth(&NewVeth {
+        name: link.name.as_str(),
+        mac: &link.mac,
+        mtu: Some(mtu),
+        peer_name: link.port.as_str(),
+        peer_mac: &link.port_mac,
+        peer_netns: netns.as_fd(),
+    });
+    let now = made.is_ok();
+    accept_existing(made).map_err(|source| VlanError::Link { name: link.name.to_string(), source })?;
+    Ok(if now { Created::Now } else { Created::ByOthers })
+}
+
+fn finish_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
+    let near = present(host, Ns::Host, &link.name)?;
+    let bridge = present(host, Ns::Host, &link.bridge)?.index;
+    let socket = host.socket(Ns::Host)?;
+    let half_made = |port: &Link| port.master.is_none() || (port.master == Some(bridge) && !port.up);
+    let finished = match port_of(socket, &near) {
+        Ok(Some(port)) if half_made(&port) => connect(socket, &port, bridge, link),
+        other => other.map(|_| ()),
+    };
+    finished.map_err(|source| {
+        unless_unsupported(&link.name, source, |source| VlanError::Link { name: link.name.to_string(), source }.into())
+    })
+}
+
+/// The other end, if the link is a veth and its other end is on the host.
+fn port_of(socket: &mut Socket, near: &Link) -> Result<Option<Link>, NetlinkError> {
+    let is_peer = |link: &Link| link.kind.as_deref() == Some("veth") && link.peer == Some(near.index);
+    match near.peer {
+        Some(index) if near.kind.as_deref() == Some("veth") => Ok(socket.link_by_index(index)?.filter(is_peer)),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn connect(socket: &mut Socket, port: &Link, bridge: u32, link: &VlanLink) -> Result<(), NetlinkError> {
+    socket.set_master(port.index, bridge)?;
+    socket.set_bridge_port(port.index, BridgePort { hairpin: false, isolated: false })?;
+    write_port_vlans(socket, port.index, &link.vlans)?;
+    socket.set_link_up(port.index)
+}

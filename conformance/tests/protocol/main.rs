@@ -1,0 +1,124 @@
+//! The protocol between runtime and plugin, which is one for all five plugins.
+//!
+//! Environment, standard input, exit status, standard output and error objects, by SPEC and as
+//! libcni, Nomad and nerdctl read them. Codes are the SPEC's where Go says 999 for want of care;
+//! texts are Go's where a consumer or an operator may know them.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries};
+use serde_json::{Value, json};
+
+mod about;
+mod args;
+mod stdin;
+mod environment;
+mod errors;
+mod spelling;
+mod keys;
+mod netns;
+mod prev_result;
+mod results;
+mod unknown;
+mod versions;
+
+const PLUGINS: [&str; 5] = ["loopback", "bridge", "host-local", "firewall", "portmap"];
+
+const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+
+/// Every command but VERSION.
+const VERBS: [Verb; 5] = [Verb::Add, Verb::Check, Verb::Del, Verb::Gc, Verb::Status];
+
+/// Returns the versions that a plugin takes, oldest first.
+fn versions_of(plugin: &str) -> &'static [&'static str] {
+    if plugin == "firewall" { &VERSIONS[4..] } else { &VERSIONS }
+}
+
+/// Returns the `details` of a version that a plugin does not take.
+fn incompatible(plugin: &str, version: &str) -> String {
+    let list: Vec<String> = versions_of(plugin).iter().map(|version| format!("{version:?}")).collect();
+    format!("config is {version:?}, plugin supports [{}]", list.join(" "))
+}
+
+/// Where the addresses of these tests are kept.
+const LEASES: &str = "/run/leases";
+
+/// Writes a small configuration that the plugin accepts, with an explicit version.
+fn config(plugin: &str, version: &str) -> Value {
+    let ipam = json!({
+        "type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}],
+        "dataDir": LEASES,
+    });
+    let keys = match plugin {
+        "loopback" => json!({}),
+        "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
+        "host-local" => json!({"ipam": ipam}),
+        "firewall" => json!({"backend": "iptables", "prevResult": prev_result(version)}),
+        "portmap" => json!({
+            "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]},
+            "prevResult": prev_result(version),
+        }),
+        other => panic!("no plugin {other}"),
+    };
+    with(&json!({"cniVersion": version, "name": "n1", "type": plugin}), &keys)
+}
+
+/// Writes the result of plugins that ran before, in the shape of the version.
+fn prev_result(version: &str) -> Value {
+    let routes = json!([{"dst": "0.0.0.0/0"}]);
+    let interfaces = json!([{"name": "br0"}, {"name": "veth0"}, {"name": "eth0", "sandbox": "/run/netns/ctr1"}]);
+    let ip = json!({"interface": 2, "address": "10.88.0.5/24", "gateway": "10.88.0.1"});
+    match version {
+        "0.1.0" | "0.2.0" => json!({
+            "cniVersion": version,
+            "ip4": {"ip": "10.88.0.5/24", "gateway": "10.88.0.1", "routes": routes},
+            "dns": {},
+        }),
+        "1.0.0" | "1.1.0" => {
+            json!({"cniVersion": version, "interfaces": interfaces, "ips": [ip], "routes": routes})
+        }
+        _ => json!({
+            "cniVersion": version, "interfaces": interfaces, "routes": routes, "dns": {},
+            "ips": [with(&ip, &json!({"version": "4"}))],
+        }),
+    }
+}
+
+/// Returns an object with more keys, or other values for keys that it has.
+fn with(object: &Value, keys: &Value) -> Value {
+    let mut object = object.clone();
+    for (key, value) in keys.as_object().expect("an object of keys") {
+        object[key] = value.clone();
+    }
+    object
+}
+
+/// Prepares a call for the container `ctr1`.
+fn call(sandbox: &Sandbox, plugin: &str, verb: Verb, container: &Namespace) -> Invocation {
+    Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path())
+}
+
+/// Prepares a plugin with nothing in its environment but `PATH`, for odd standard streams.
+fn bare(sandbox: &Sandbox, plugin: &str) -> Command {
+    let mut command = Command::new(binaries::under_test().join(plugin));
+    command.env_clear().env("PATH", sandbox.search_path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Waits for a child that must end by itself, though its standard input stays open.
+#[track_caller]
+fn ended(mut child: Child) -> Output {
+    let input = child.stdin.take();
+    let started = Instant::now();
+    while child.try_wait().expect("wait for a child").is_none() {
+        if started.elapsed() > Duration::from_secs(3) {
+            child.kill().expect("kill a child");
+            panic!("still running after three seconds: {:?}", child.wait_with_output());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(input);
+    child.wait_with_output().expect("read a child's output")
+}

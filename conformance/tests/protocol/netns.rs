@@ -1,0 +1,104 @@
+//! `CNI_NETNS` must not be the namespace that the plugin itself runs in.
+//!
+//! Go looks at it after the work, so a runtime that makes this mistake loses its own `lo` or keeps
+//! a half-made attachment, and reads two documents on standard output. Ours looks at it first.
+
+use std::fs::File;
+
+use cni_conformance::{Invocation, Outcome, Sandbox, State, Verb, state};
+use serde_json::Value;
+
+use crate::{PLUGINS, call, config};
+
+const REFUSED: &str = "plugin's netns and netns from CNI_NETNS should not be the same";
+
+/// The plugin's own namespace, by a name that the kernel resolves and by a mount.
+const OWN: [&str; 2] = ["/proc/self/ns/net", "/run/netns/own"];
+
+fn mount_own(sandbox: &Sandbox) {
+    File::create_new("/run/netns/own").expect("create a mount point");
+    sandbox.sh("mount --bind /proc/self/ns/net /run/netns/own");
+}
+
+fn prepare(sandbox: &Sandbox, plugin: &str, verb: Verb, netns: &str) -> Invocation {
+    call(sandbox, plugin, verb, sandbox.host()).netns(netns).config(&config(plugin, "1.0.0"))
+}
+
+#[track_caller]
+fn assert_refused(outcome: &Outcome) {
+    let error = outcome.expect_error(8, REFUSED);
+    assert_eq!(error.msg, REFUSED, "{outcome}");
+    let documents = serde_json::Deserializer::from_str(outcome.stdout()).into_iter::<Value>();
+    assert_eq!(documents.count(), 1, "{outcome}");
+}
+
+#[test]
+fn add_into_the_plugins_own_namespace_is_refused_before_any_work() {
+    let sandbox = Sandbox::new();
+    mount_own(&sandbox);
+    let before = State::of_host(&sandbox);
+    for plugin in PLUGINS {
+        for netns in OWN {
+            assert_refused(&prepare(&sandbox, plugin, Verb::Add, netns).run());
+            for answer in ["", "0", "yes", "2", "false", " true"] {
+                let call = prepare(&sandbox, plugin, Verb::Add, netns).env("CNI_NETNS_OVERRIDE", answer);
+                assert_refused(&call.run());
+            }
+            state::assert_same(&before, &State::of_host(&sandbox));
+        }
+    }
+}
+
+#[test]
+fn del_from_the_plugins_own_namespace_is_refused_before_any_work() {
+    for plugin in PLUGINS {
+        let sandbox = Sandbox::new();
+        mount_own(&sandbox);
+        let container = sandbox.container("ctr1");
+        prepare(&sandbox, plugin, Verb::Add, container.path()).run().expect_success();
+        let before = State::capture(&sandbox, &[&container]);
+        for netns in OWN {
+            assert_refused(&prepare(&sandbox, plugin, Verb::Del, netns).run());
+            state::assert_same(&before, &State::capture(&sandbox, &[&container]));
+        }
+        let del = prepare(&sandbox, plugin, Verb::Del, container.path()).run();
+        assert_eq!((del.code(), del.stdout()), (Some(0), ""), "{del}");
+    }
+}
+
+#[test]
+fn an_override_skips_the_check() {
+    for plugin in PLUGINS {
+        for answer in ["1", "true", "TRUE", "True"] {
+            let sandbox = Sandbox::new();
+            mount_own(&sandbox);
+            for verb in [Verb::Add, Verb::Del] {
+                let call = prepare(&sandbox, plugin, verb, "/run/netns/own").env("CNI_NETNS_OVERRIDE", answer);
+                call.run().expect_success();
+            }
+        }
+    }
+}
+
+/// These need no namespace, so a path that is gone or plain is nothing to them.
+#[test]
+fn a_path_that_is_no_namespace_is_not_the_plugins_own() {
+    let sandbox = Sandbox::new();
+    File::create_new("/run/netns/plain").expect("create a plain file");
+    for plugin in ["host-local", "firewall", "portmap"] {
+        for netns in ["/run/netns/gone", "/run/netns/plain", "/run"] {
+            prepare(&sandbox, plugin, Verb::Add, netns).run().result();
+            prepare(&sandbox, plugin, Verb::Del, netns).run().expect_success();
+        }
+    }
+}
+
+#[test]
+fn check_does_not_look_whose_namespace_it_is() {
+    let sandbox = Sandbox::new();
+    let container = sandbox.container("ctr1");
+    for plugin in ["host-local", "firewall", "portmap"] {
+        prepare(&sandbox, plugin, Verb::Add, container.path()).run().expect_success();
+        prepare(&sandbox, plugin, Verb::Check, OWN[0]).run().expect_success();
+    }
+}

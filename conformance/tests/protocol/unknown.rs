@@ -1,0 +1,108 @@
+//! Keys that a plugin does not know are none of its business, wherever they stand.
+//!
+//! Runtimes and operators put their own into configurations (`nerdctlID`, `ipRange`,
+//! `capabilities`), and Go passes over their values without a look at more than their syntax.
+
+use cni_conformance::{Sandbox, Verb};
+use serde_json::{Value, json};
+
+use crate::spelling::rich;
+use crate::{PLUGINS, VERBS, call};
+
+/// Stands for a value in a configuration until it is text.
+const HERE: &str = "@value@";
+
+/// Adds an unknown key to every object but those under `spared`.
+fn sprinkled(value: &Value, spared: &str) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let entry = |(key, value): (&String, &Value)| {
+                let value = if key == spared { value.clone() } else { sprinkled(value, spared) };
+                (key.clone(), value)
+            };
+            let unknown = ("x-unknown".to_owned(), json!(HERE));
+            Value::Object(entries.iter().map(entry).chain([unknown]).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| sprinkled(item, spared)).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Requires that every command answers as if the key were not there.
+fn assert_ignored(what: &str, value: &str) {
+    assert_ignored_but_under("", what, value);
+}
+
+fn assert_ignored_but_under(spared: &str, what: &str, value: &str) {
+    for plugin in PLUGINS {
+        let sandbox = Sandbox::new();
+        let container = sandbox.container("ctr1");
+        let mut config = rich(plugin);
+        config["cniVersion"] = json!("1.1.0");
+        for verb in VERBS {
+            let text = sprinkled(&config, spared).to_string().replace(&format!("\"{HERE}\""), value);
+            let outcome = call(&sandbox, plugin, verb, &container).stdin(text.as_bytes()).run();
+            assert!(outcome.succeeded(), "{what} under an unknown key: {outcome}");
+            if let (Verb::Add, "bridge") = (verb, plugin) {
+                config["prevResult"] = outcome.result();
+            }
+        }
+    }
+}
+
+#[test]
+fn unknown_keys_are_ignored() {
+    assert_ignored("a text", "\"text\"");
+    assert_ignored("null", "null");
+    assert_ignored("an object", r#"{"name":"n9","cniVersion":9,"type":[]}"#);
+    assert_ignored("a list", "[null,{},[1,-2.5e3]]");
+}
+
+/// Go reads the number's syntax only, but for `prevResult`, which it reads whole.
+#[test]
+fn a_number_beyond_all_bounds_is_ignored_under_an_unknown_key() {
+    assert_ignored_but_under("prevResult", "1e999", "1e999");
+    assert_ignored("-123456789012345678901234567890", "-123456789012345678901234567890");
+}
+
+/// Go puts U+FFFD in its place.
+#[test]
+fn half_a_surrogate_pair_is_ignored_under_an_unknown_key() {
+    assert_ignored("half a surrogate pair", r#""\ud800""#);
+}
+
+/// Go's limit are 10000 levels.
+#[test]
+fn deep_nesting_is_ignored_under_an_unknown_key() {
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    assert_ignored("5000 levels", &deep);
+}
+
+/// What libcni, nerdctl, podman and Nomad are known to leave in a plugin's configuration.
+#[test]
+fn keys_of_runtimes_are_ignored() {
+    for plugin in PLUGINS {
+        let sandbox = Sandbox::new();
+        let container = sandbox.container("ctr1");
+        let mut config = rich(plugin);
+        for (key, value) in [
+            ("capabilities", json!({"portMappings": true, "ips": true, "mac": true})),
+            ("nerdctlID", json!("17f29b07")),
+            ("nerdctlLabels", json!({"nerdctl/default-network": "true"})),
+            ("IptablesProvider", json!(null)),
+            ("addIf", json!("eth0")),
+            ("zone", json!("trusted")),
+            ("disableCheck", json!("true")),
+            ("log_level", json!("debug")),
+        ] {
+            config[key] = value;
+        }
+        if config["ipam"].is_object() {
+            config["ipam"]["ranges"][0][0]["ipRange"] = json!("10.88.0.128/25");
+            config["ipam"]["resolvconf_"] = json!(4711);
+        }
+        call(&sandbox, plugin, Verb::Add, &container).config(&config).run().result();
+        let del = call(&sandbox, plugin, Verb::Del, &container).config(&config).run();
+        assert_eq!((del.code(), del.stdout()), (Some(0), ""), "{del}");
+    }
+}

@@ -1,0 +1,129 @@
+//! IPAM plugins that have no address, are not there, or say nonsense.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Attachment, Flavour, Nomad, Verb};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, networks};
+
+/// Below the folder that snapshots leave out.
+const FOLDER: &str = "/run/conformance/ipam";
+
+/// The bridge alone, with another IPAM configuration.
+fn list_with_ipam(nomad: &Nomad, ipam: Value) -> Value {
+    let mut list = nomad.conflist();
+    let mut bridge = list["plugins"][1].take();
+    bridge["ipam"] = ipam;
+    list["plugins"] = json!([bridge]);
+    list
+}
+
+#[test]
+fn an_add_without_a_free_address_leaves_nothing() {
+    let nomad = Nomad::default().dual_stack();
+    let ipv4 = json!([[{"subnet": "10.9.0.0/30"}]]);
+    let second_of_two = json!([[{"subnet": "10.9.0.0/24"}], [{"subnet": "fd99::/126", "rangeEnd": "fd99::2"}]]);
+    for_each([("the only range", ipv4), ("the second range", second_of_two)], |ranges| {
+        let ipam = json!({"type": "host-local", "ranges": ranges, "dataDir": "/var/run/cni"});
+        let stage = Stage::with_list("bridge", &nomad, list_with_ipam(&nomad, ipam), Flavour::Nft);
+        let first = stage.sandbox.container("first");
+        let mut attachment = Attachment::new("first", &first);
+        stage.runtime().add(&mut attachment).expect_success();
+        stage.fails(&stage.add(), &["no IP addresses available"]);
+        stage.runtime().del(&attachment).expect_success();
+        stage.succeeds_now();
+    });
+}
+
+#[test]
+fn an_add_without_the_ipam_binary_leaves_nothing() {
+    for_each(networks(), |nomad| {
+        let stage = Stage::new("bridge", &nomad, Flavour::Nft);
+        fs::create_dir(FOLDER).expect("create an empty folder");
+        stage.fails(&stage.add().path(FOLDER), &["failed to find plugin \"host-local\"", FOLDER]);
+        stage.succeeds_now();
+    });
+}
+
+/// Whether the IPAM plugin may have reserved an address, and so must be told to release it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reserved {
+    Perhaps,
+    No,
+}
+
+const NONSENSE: [(&str, (&str, Reserved)); 10] = [
+    ("no JSON", ("echo nonsense", Reserved::Perhaps)),
+    ("nothing", ("true", Reserved::Perhaps)),
+    ("an empty object", ("echo {}", Reserved::Perhaps)),
+    ("null", ("echo null", Reserved::Perhaps)),
+    ("a list", ("echo []", Reserved::Perhaps)),
+    ("an unknown version", (r#"echo '{"cniVersion":"9.9.9"}'"#, Reserved::Perhaps)),
+    ("no address", (r#"echo '{"cniVersion":"0.4.0","ips":[{"version":"4","address":"none"}]}'"#, Reserved::Perhaps)),
+    ("two results", (r#"echo '{"cniVersion":"0.4.0"}{"cniVersion":"0.4.0"}'"#, Reserved::Perhaps)),
+    ("a status alone", ("exit 3", Reserved::No)),
+    ("a signal", ("kill -9 $$", Reserved::No)),
+];
+
+#[test]
+fn an_add_whose_ipam_says_nonsense_leaves_nothing() {
+    for_each(NONSENSE, |(answer, reserved)| {
+        let nomad = Nomad::default();
+        let list = list_with_ipam(&nomad, json!({"type": "nonsense"}));
+        let stage = Stage::with_list("bridge", &nomad, list, Flavour::Nft);
+        install_ipam(answer);
+        stage.fails(&stage.add().path(FOLDER), &[]);
+        let calls = fs::read_to_string(Path::new(FOLDER).join("calls")).expect("read the calls");
+        let calls: Vec<_> = calls.lines().collect();
+        match reserved {
+            Reserved::Perhaps => assert_eq!(calls, ["ADD", "DEL"]),
+            Reserved::No => assert_eq!(calls[0], "ADD", "{calls:?}"),
+        }
+        let working = Stage::with_list("bridge", &nomad, nomad.conflist(), Flavour::Nft);
+        working.succeeds_now();
+    });
+}
+
+/// The error of an IPAM plugin comes out as it is.
+#[test]
+fn an_add_that_ipam_refuses_leaves_nothing_and_tells_its_error() {
+    let nomad = Nomad::default();
+    let list = list_with_ipam(&nomad, json!({"type": "nonsense"}));
+    let stage = Stage::with_list("bridge", &nomad, list, Flavour::Nft);
+    install_ipam(r#"echo '{"code":123,"msg":"no more","details":"all gone"}'; exit 1"#);
+    let error = stage.fails(&stage.add().path(FOLDER), &["no more"]);
+    assert_eq!((error.code, error.details.as_str()), (123, "all gone"));
+}
+
+/// Notes every call, and answers ADD by a line of shell.
+fn install_ipam(answer: &str) {
+    fs::create_dir(FOLDER).expect("create a folder for the plugin");
+    let script = format!(
+        "#!/bin/sh\necho $CNI_COMMAND >> {FOLDER}/calls\ncat > /dev/null\n[ $CNI_COMMAND = ADD ] || exit 0\n{answer}\n"
+    );
+    let path = Path::new(FOLDER).join("nonsense");
+    fs::write(&path, script).expect("write a plugin");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("make a plugin executable");
+}
+
+/// One lease file per family, or none.
+#[test]
+fn host_local_reserves_for_all_families_or_none() {
+    let nomad = Nomad::default().dual_stack();
+    let ranges = json!([[{"subnet": "10.9.0.0/24"}], [{"subnet": "fd99::/126", "rangeEnd": "fd99::2"}]]);
+    let list = json!({
+        "cniVersion": "1.0.0", "name": "nomad",
+        "plugins": [{"type": "host-local", "ipam": {"type": "host-local", "ranges": ranges, "dataDir": "/var/run/cni"}}],
+    });
+    let stage = Stage::with_list("host-local", &nomad, list, Flavour::Nft);
+    let other = stage.attachment.clone();
+    let first = Attachment { container_id: "first".to_owned(), ..other };
+    stage.runtime().invocation(Verb::Add, "host-local", &first, None).run().expect_success();
+    stage.fails(&stage.add(), &["no IP addresses available"]);
+    stage.runtime().invocation(Verb::Del, "host-local", &first, None).run().expect_success();
+    stage.succeeds_now();
+}

@@ -1,0 +1,40 @@
+//! A result that nobody can read.
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Flavour, Nomad};
+
+use crate::stage::Stage;
+
+const PLUGINS: [&str; 5] = ["loopback", "host-local", "bridge", "firewall", "portmap"];
+
+/// The runtime takes the ADD for failed, so nothing may stay. There is no place for the error, but
+/// the exit status tells.
+#[test]
+fn an_add_whose_result_cannot_be_written_leaves_nothing() {
+    let nomad = Nomad::default().dual_stack();
+    for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+        let stage = Stage::new(plugin, &nomad, Flavour::Nft);
+        let before = stage.state();
+        let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
+        assert_eq!(outcome.code(), Some(1), "{outcome}");
+        assert!(!outcome.stderr().is_empty(), "the error must go to standard error: {outcome}");
+        stage.left_nothing_since(&before);
+        stage.succeeds_now();
+    });
+}
+
+/// The runtime died, and its end of the pipe with it.
+#[test]
+fn an_add_whose_runtime_is_gone_leaves_nothing() {
+    let nomad = Nomad::default().dual_stack();
+    let script = "mkfifo /run/conformance/pipe; (: < /run/conformance/pipe) & exec 3> /run/conformance/pipe; wait; \
+                  exec \"$0\" >&3 3>&-";
+    for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+        let stage = Stage::new(plugin, &nomad, Flavour::Nft);
+        let before = stage.state();
+        let outcome = stage.add().launched_by(&["/bin/sh", "-c", script]).run();
+        assert_eq!(outcome.code(), Some(1), "{outcome}");
+        stage.left_nothing_since(&before);
+        stage.succeeds_now();
+    });
+}

@@ -1,0 +1,102 @@
+//! The moment before one plugin's ADD, when all plugins before it in the list have done theirs.
+
+use cni_conformance::{
+    Attachment, CniError, Container, Flavour, Invocation, Nomad, Outcome, PortMapping, Runtime, Sandbox, Skeleton,
+    Spelling, State, Verb,
+};
+use serde_json::{Value, json};
+
+/// The machine, the container, and the plugin whose turn it is.
+pub struct Stage {
+    pub sandbox: Sandbox,
+    pub container: Container,
+    pub attachment: Attachment,
+    nomad: Nomad,
+    list: Value,
+    plugin: &'static str,
+    previous: Option<Value>,
+}
+
+impl Stage {
+    /// Prepares Nomad's list up to this plugin; `host-local` stands for itself, with the
+    /// configuration that bridge would hand it.
+    pub fn new(plugin: &'static str, nomad: &Nomad, flavour: Flavour) -> Self {
+        let mut list = nomad.conflist();
+        if plugin == "host-local" {
+            list["plugins"] = json!([{"type": "host-local", "ipam": list["plugins"][1]["ipam"]}]);
+        }
+        Self::with_list(plugin, nomad, list, flavour)
+    }
+
+    /// Prepares any list up to this plugin.
+    pub fn with_list(plugin: &'static str, nomad: &Nomad, list: Value, flavour: Flavour) -> Self {
+        let sandbox = Sandbox::with_flavour(flavour);
+        nomad.ensure_forwarding_rules(&sandbox);
+        let container = sandbox.container("stage");
+        let attachment = Attachment::new("stage", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);
+        let mut stage = Self { sandbox, container, attachment, nomad: nomad.clone(), list, plugin, previous: None };
+        stage.previous = stage.result_of_earlier_plugins();
+        stage
+    }
+
+    fn result_of_earlier_plugins(&self) -> Option<Value> {
+        let plugins = self.list["plugins"].as_array().expect("a configuration list has plugins");
+        let earlier = plugins.iter().take_while(|plugin| plugin["type"] != self.plugin);
+        earlier.fold(None, |previous, plugin| {
+            let name = plugin["type"].as_str().expect("a plugin has a type");
+            Some(self.runtime().invocation(Verb::Add, name, &self.attachment, previous.as_ref()).run().result())
+        })
+    }
+
+    pub fn runtime(&self) -> Runtime<'_> {
+        Runtime::new(&self.sandbox, self.list.clone())
+    }
+
+    /// Prepares the plugin's ADD.
+    pub fn add(&self) -> Invocation {
+        self.runtime().invocation(Verb::Add, self.plugin, &self.attachment, self.previous.as_ref())
+    }
+
+    /// Prepares the plugin's CHECK of what ADD answered.
+    pub fn check(&self, result: &Value) -> Invocation {
+        self.runtime().invocation(Verb::Check, self.plugin, &self.attachment, Some(result))
+    }
+
+    /// Takes a snapshot, without the address that the kernel leaves on a `lo` that was up once.
+    pub fn state(&self) -> State {
+        let state = State::capture(&self.sandbox, &[&self.container]);
+        if self.plugin == "loopback" { state.without("stage addresses") } else { state }
+    }
+
+    /// Runs an ADD that must fail, with one error object that has all these words, and leave nothing.
+    #[track_caller]
+    pub fn fails(&self, invocation: &Invocation, says: &[&str]) -> CniError {
+        let before = self.state();
+        let outcome = invocation.run();
+        let error = outcome.error();
+        let text = format!("{}: {}", error.msg, error.details);
+        for words in says {
+            assert!(text.contains(words), "must say {words:?}: {outcome}");
+        }
+        self.left_nothing_since(&before);
+        error
+    }
+
+    #[track_caller]
+    pub fn left_nothing_since(&self, before: &State) {
+        Skeleton::of(&self.nomad).assert_nothing_else(before, || self.state());
+    }
+
+    /// Runs the plugin's ADD again, and CHECK after it, which must both succeed.
+    #[track_caller]
+    pub fn succeeds_now(&self) -> Outcome {
+        let outcome = self.add().run();
+        self.check(&outcome.result()).run().expect_success();
+        outcome
+    }
+}
+
+/// The networks that every failure is tried in.
+pub fn networks() -> [(&'static str, Nomad); 2] {
+    [("v4", Nomad::default()), ("v4 and v6", Nomad::default().dual_stack())]
+}

@@ -1,0 +1,184 @@
+//! The keys `vlan`, `vlanTrunk` and `preserveDefaultVlan`, checked before anything is done.
+
+use std::collections::BTreeSet;
+
+use cni_core::error::{Code, Failure};
+use cni_core::names::{IfName, NameError};
+use cni_core::vlan::{DEFAULT, Earlier, LAST, PortVlans};
+use serde::Deserialize;
+
+/// VLANs that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum VlanError {
+    /// `vlan` is no number of a VLAN.
+    #[error("invalid VLAN ID {id} (must be between 0 and {LAST})")]
+    Id {
+        /// The value.
+        id: i64,
+    },
+    /// An element of `vlanTrunk` is null.
+    #[error("incorrect trunk parameter: null")]
+    TrunkNull {
+        /// Its place in the array.
+        element: usize,
+    },
+    /// A number in an element of `vlanTrunk` is none of a VLAN.
+    #[error("incorrect trunk {key} parameter")]
+    TrunkId {
+        /// Its place in the array.
+        element: usize,
+        /// Its key.
+        key: &'static str,
+        /// Its value.
+        id: i64,
+    },
+    /// A range ends before it begins.
+    #[error("minID is greater than maxID in trunk parameter")]
+    TrunkOrder {
+        /// Its place in the array.
+        element: usize,
+        /// Its first VLAN.
+        min: u16,
+        /// Its last VLAN.
+        max: u16,
+    },
+    /// A range has one end.
+    #[error("minID and maxID should be configured simultaneously, {missing} is missing")]
+    TrunkHalf {
+        /// Its place in the array.
+        element: usize,
+        /// The key that is not there.
+        missing: &'static str,
+    },
+    /// The link that would be the gateway of the VLAN has no valid name.
+    #[error("failed to create vlan interface: failed to create vlan gateway {name:?}")]
+    LinkName {
+        /// The name.
+        name: String,
+        /// Which rule it breaks.
+        #[source]
+        source: NameError,
+    },
+}
+
+impl Failure for VlanError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Id { .. }
+            | Self::TrunkNull { .. }
+            | Self::TrunkId { .. }
+            | Self::TrunkOrder { .. }
+            | Self::TrunkHalf { .. }
+            | Self::LinkName { .. } => Code::InvalidConfig,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Id { .. } => String::new(),
+            Self::TrunkNull { element } | Self::TrunkHalf { element, missing: _ } => format!("vlanTrunk[{element}]"),
+            Self::TrunkId { element, key, id } => {
+                format!("vlanTrunk[{element}]: {key} {id} must be between 1 and {LAST}")
+            }
+            Self::TrunkOrder { element, min, max } => format!("vlanTrunk[{element}]: {min} is greater than {max}"),
+            Self::LinkName { name, source } => format!("{source}: {name} has {} bytes, and 15 fit", name.len()),
+        }
+    }
+}
+
+/// What the three keys ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vlans {
+    /// Whether a bridge that is made tells VLANs apart.
+    pub filtering: bool,
+    /// The VLANs of the container's port; none leaves it those that the kernel gives.
+    pub port: Option<PortVlans>,
+    /// The link that has the gateway's addresses instead of the bridge.
+    pub gateway: Option<GatewayLink>,
+}
+
+/// The host's way into the VLAN of the containers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayLink {
+    /// `<bridge>.<vlan>`
+    pub name: IfName,
+    /// The VLANs of its port.
+    pub vlans: PortVlans,
+}
+
+/// The keys as they are written.
+pub(crate) struct VlanKeys {
+    /// `vlan`
+    pub(crate) vlan: i64,
+    /// `vlanTrunk`
+    pub(crate) trunk: Option<Vec<Option<TrunkKeys>>>,
+    /// `preserveDefaultVlan`
+    pub(crate) earlier: Earlier,
+}
+
+/// An element of `vlanTrunk`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TrunkKeys {
+    #[serde(rename = "minID")]
+    min: Option<i64>,
+    #[serde(rename = "maxID")]
+    max: Option<i64>,
+    id: Option<i64>,
+}
+
+impl VlanKeys {
+    /// Checks the keys, `vlan` first. `gateway` is the bridge if it is to be the gateway of containers.
+    pub(crate) fn checked(&self, gateway: Option<&IfName>) -> Result<Vlans, VlanError> {
+        let Self { vlan, trunk: elements, earlier } = self;
+        let access = match u16::try_from(*vlan) {
+            Ok(0) => None,
+            Ok(id) if id <= LAST => Some(id),
+            Ok(_) | Err(_) => return Err(VlanError::Id { id: *vlan }),
+        };
+        let tagged = trunk(elements.as_deref().unwrap_or_default())?;
+        let in_use = access.is_some() || !tagged.is_empty();
+        let gateway = match (gateway, access) {
+            (Some(bridge), Some(id)) => Some(gateway_link(bridge, id, *earlier)?),
+            (Some(_) | None, _) => None,
+        };
+        Ok(Vlans {
+            filtering: access.is_some() || elements.is_some(),
+            port: in_use.then(|| PortVlans::new(access.unwrap_or(DEFAULT), tagged, *earlier)),
+            gateway,
+        })
+    }
+}
+
+fn gateway_link(bridge: &IfName, vlan: u16, earlier: Earlier) -> Result<GatewayLink, VlanError> {
+    let name = format!("{bridge}.{vlan}");
+    match IfName::parse(&name) {
+        Ok(name) => Ok(GatewayLink { name, vlans: PortVlans::new(vlan, BTreeSet::new(), earlier) }),
+        Err(source) => Err(VlanError::LinkName { name, source }),
+    }
+}
+
+/// Every VLAN of a trunk.
+fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<u16>, VlanError> {
+    let mut all = BTreeSet::new();
+    for (element, keys) in elements.iter().enumerate() {
+        let TrunkKeys { min, max, id } = keys.as_ref().ok_or(VlanError::TrunkNull { element })?;
+        let number = |key, id: &Option<i64>| id.map(|id| trunk_id(element, key, id)).transpose();
+        match (number("minID", min)?, number("maxID", max)?) {
+            (Some(min), Some(max)) if min > max => return Err(VlanError::TrunkOrder { element, min, max }),
+            (Some(min), Some(max)) => all.extend(min..=max),
+            (None, Some(_)) => return Err(VlanError::TrunkHalf { element, missing: "minID" }),
+            (Some(_), None) => return Err(VlanError::TrunkHalf { element, missing: "maxID" }),
+            (None, None) => {}
+        }
+        all.extend(number("id", id)?);
+    }
+    Ok(all)
+}
+
+fn trunk_id(element: usize, key: &'static str, id: i64) -> Result<u16, VlanError> {
+    match u16::try_from(id) {
+        Ok(id) if (1..=LAST).contains(&id) => Ok(id),
+        Ok(_) | Err(_) => Err(VlanError::TrunkId { element, key, id }),
+    }
+}

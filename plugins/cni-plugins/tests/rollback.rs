@@ -1,0 +1,162 @@
+//! A failed ADD leaves nothing: on the real kernel, every step of every plugin's plan is made to fail in
+//! turn, and the machine is compared with what it was.
+//!
+//! The plugins run in this process, in namespaces of the test's own thread, on a host that refuses one
+//! change. What containers share (the bridge, top-level chains, forwarding) may stay; undoing is not
+//! refused. Needs root.
+
+mod support;
+
+use std::io;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::host::Host;
+use cni_core::request::{Environment, Request};
+use cni_core::run::{Plugin, Process, run};
+use cni_linux::host::LinuxHost;
+
+use support::refusing::RefusingHost;
+use support::sandbox::Sandbox;
+
+/// A process whose host refuses the change of a number, counted from zero.
+struct OneRefusal<'a> {
+    stdin: &'a str,
+    stdout: String,
+    refused: usize,
+}
+
+impl Process for OneRefusal<'_> {
+    fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
+        Ok(self.stdin.as_bytes().to_vec())
+    }
+
+    fn write_stdout(&mut self, text: &str) -> io::Result<()> {
+        self.stdout.push_str(text);
+        Ok(())
+    }
+
+    fn write_stderr(&mut self, text: &str) {
+        eprint!("{text}");
+    }
+
+    fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
+        Ok(Box::new(RefusingHost::new(LinuxHost::new(request)?, self.refused)))
+    }
+}
+
+/// The change that was asked for is not made.
+#[derive(Debug, thiserror::Error)]
+#[error("refused by the test: {step}")]
+struct Refused {
+    step: String,
+}
+
+impl Failure for Refused {
+    fn code(&self) -> Code {
+        Code::Kernel
+    }
+}
+
+const BRIDGE: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge","bridge":"br1","isDefaultGateway":true,
+    "ipMasq":true,"hairpinMode":true,"mtu":1400,"ipam":{"type":"host-local",
+    "ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"10.9.0.0/16"}]}}"#;
+
+const LAYER_TWO: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge","bridge":"br1"}"#;
+
+const LOOPBACK: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"loopback"}"#;
+
+const PREV_RESULT: &str = r#""prevResult":{"cniVersion":"1.0.0",
+    "interfaces":[{"name":"br1"},{"name":"veth0"},{"name":"eth0","sandbox":"/run/netns/c1"}],
+    "ips":[{"address":"10.1.2.5/24","interface":2},{"address":"fd00:1::5/64","interface":2}]}"#;
+
+fn firewall() -> String {
+    format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"firewall","ingressPolicy":"isolated",{PREV_RESULT}}}"#)
+}
+
+fn portmap() -> String {
+    format!(
+        r#"{{"cniVersion":"1.0.0","name":"net1","type":"portmap","backend":"iptables","runtimeConfig":{{"portMappings":[
+        {{"hostPort":8080,"containerPort":80,"protocol":"tcp"}},{{"hostPort":8080,"containerPort":80,"protocol":"udp"}}]}},
+        {PREV_RESULT}}}"#
+    )
+}
+
+/// Makes the changes of an ADD fail one by one, until it succeeds; returns how many there were.
+fn fail_at_every_step(plugin: &dyn Plugin, config: &str) -> usize {
+    for refused in 0.. {
+        let sandbox = Sandbox::new();
+        let before = sandbox.state();
+        let mut process = OneRefusal { stdin: config, stdout: String::new(), refused };
+        let status = run(plugin, "0.0.0", sandbox.environment("ADD"), &mut process);
+        if status == 0 {
+            assert!(refused > 0, "{} makes no change at all", plugin.kind());
+            return refused;
+        }
+        assert!(process.stdout.contains("refused by the test: "), "change {refused}: {}", process.stdout);
+        assert!(!process.stdout.contains("while undoing"), "change {refused}: {}", process.stdout);
+        let left: Vec<String> = sandbox.state().into_iter().filter(|line| !before.contains(line)).collect();
+        assert!(left.is_empty(), "after {}:\n{}", process.stdout, left.join("\n"));
+    }
+    unreachable!("the numbers do not end")
+}
+
+#[test]
+fn loopback_is_taken_back() {
+    assert_eq!(fail_at_every_step(&cni_loopback::Loopback, LOOPBACK), 1);
+}
+
+#[test]
+fn a_dual_stack_bridge_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step(&cni_bridge::Bridge, BRIDGE);
+    assert!(steps > 25, "{steps} changes");
+}
+
+#[test]
+fn a_layer_two_bridge_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step(&cni_bridge::Bridge, LAYER_TWO);
+    assert!(steps > 8, "{steps} changes");
+}
+
+#[test]
+fn firewall_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step(&cni_firewall::Firewall, &firewall());
+    assert!(steps >= 4, "{steps} changes");
+}
+
+#[test]
+fn portmap_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step(&cni_portmap::Portmap, &portmap());
+    assert!(steps >= 2, "{steps} changes");
+}
+
+#[test]
+fn a_result_that_cannot_be_written_takes_the_attachment_back() {
+    struct NoStdout<'a>(OneRefusal<'a>);
+    impl Process for NoStdout<'_> {
+        fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
+            self.0.read_stdin()
+        }
+        fn write_stdout(&mut self, text: &str) -> io::Result<()> {
+            self.0.write_stdout(text)?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        }
+        fn write_stderr(&mut self, text: &str) {
+            self.0.write_stderr(text);
+        }
+        fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
+            self.0.host(request)
+        }
+    }
+    let sandbox = Sandbox::new();
+    let before = sandbox.state();
+    let mut process = NoStdout(OneRefusal { stdin: BRIDGE, stdout: String::new(), refused: usize::MAX });
+    assert_eq!(run(&cni_bridge::Bridge, "0.0.0", sandbox.environment("ADD"), &mut process), 1);
+    assert!(process.0.stdout.contains("could not write the result to stdout"), "{}", process.0.stdout);
+    let left: Vec<String> = sandbox.state().into_iter().filter(|line| !before.contains(line)).collect();
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
+
+/// Keeps the environment's type in one place for the support module.
+fn environment(pairs: &[(&str, &str)]) -> Environment {
+    Environment::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+}

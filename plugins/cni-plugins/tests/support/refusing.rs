@@ -1,0 +1,113 @@
+//! A host that refuses one change, and passes everything else on to the real one.
+
+use std::net::IpAddr;
+
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::firewall::Tables;
+use cni_core::host::{Host, NetnsError};
+use cni_core::link::{Address, KernelRoute, Link};
+use cni_core::names::{Attachment, IfName};
+use cni_core::plan::{Ns, Step, Sysctl};
+use cni_core::request::Command;
+use cni_core::vlan::BridgeVlan;
+use cni_linux::host::LinuxHost;
+
+use crate::Refused;
+
+/// The real host behind one refusal.
+pub struct RefusingHost {
+    host: LinuxHost,
+    before_refusal: Option<usize>,
+}
+
+impl RefusingHost {
+    /// Refuses the change of a number, counted from zero; delegating ADD is a change as well.
+    pub fn new(host: LinuxHost, refused: usize) -> Self {
+        Self { host, before_refusal: Some(refused) }
+    }
+
+    fn count(&mut self, step: &dyn Fn() -> String) -> Result<(), Refused> {
+        match self.before_refusal {
+            Some(0) => {
+                self.before_refusal = None;
+                Err(Refused { step: step() })
+            }
+            Some(before) => {
+                self.before_refusal = Some(before - 1);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Host for RefusingHost {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        self.host.enter(path)
+    }
+
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
+        self.host.is_own_netns(path)
+    }
+
+    fn container_identity(&mut self) -> Option<String> {
+        self.host.container_identity()
+    }
+
+    fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error> {
+        self.host.link(ns, name)
+    }
+
+    fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error> {
+        self.host.link_by_index(ns, index)
+    }
+
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
+        self.host.addresses(ns, index, family)
+    }
+
+    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
+        self.host.routes(ns, family, table)
+    }
+
+    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        self.host.port_vlans(index)
+    }
+
+    fn route_link(&mut self, address: IpAddr) -> Result<Option<Link>, Error> {
+        self.host.route_link(address)
+    }
+
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+        self.host.sysctl(ns, key)
+    }
+
+    fn tables(&mut self) -> &mut dyn Tables {
+        self.host.tables()
+    }
+
+    fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
+        self.host.address_owner(address)
+    }
+
+    fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
+        self.host.addresses_owned_by(owner)
+    }
+
+    fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
+        self.count(&|| step.to_string())?;
+        self.host.apply(step)
+    }
+
+    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
+        if command == Command::Add {
+            self.count(&|| format!("delegate ADD to {plugin}"))?;
+        }
+        self.host.delegate(plugin, command)
+    }
+
+    fn random(&mut self) -> Result<[u8; 8], Error> {
+        self.host.random()
+    }
+}

@@ -1,0 +1,87 @@
+//! Namespaces of the calling thread's own, with one container, and a text of everything an ADD may leave.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use cni_core::request::Environment;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+const CONTAINER: &str = "/run/netns/c1";
+
+/// A host and a container, gone with the thread.
+pub struct Sandbox {
+    binaries: PathBuf,
+}
+
+impl Sandbox {
+    /// Moves the calling thread to a new host with one container.
+    ///
+    /// # Panics
+    /// When that cannot be done here: it needs root.
+    pub fn new() -> Self {
+        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("new namespaces; this test needs root");
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).expect("private");
+        for folder in ["/run", "/var/lib"] {
+            mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("tmpfs");
+        }
+        fs::create_dir_all("/run/netns").expect("folder");
+        fs::write(CONTAINER, "").expect("file");
+        let made = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("new namespace");
+            let own = Some("/proc/thread-self/ns/net");
+            mount(own, CONTAINER, None::<&str>, MsFlags::MS_BIND, None::<&str>).expect("bind mount");
+        });
+        made.join().expect("container");
+        let binaries = PathBuf::from("/run/bin");
+        fs::create_dir(&binaries).expect("folder");
+        fs::copy(env!("CARGO_BIN_EXE_cni-plugins"), binaries.join("host-local")).expect("binary");
+        Self { binaries }
+    }
+
+    /// What the runtime sets.
+    pub fn environment(&self, command: &str) -> Environment {
+        let path = self.binaries.display().to_string();
+        crate::environment(&[
+            ("CNI_COMMAND", command),
+            ("CNI_CONTAINERID", "id1"),
+            ("CNI_NETNS", CONTAINER),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_PATH", &path),
+        ])
+    }
+
+    /// One line for every link, address, route, rule, lease and claim that is a container's own.
+    pub fn state(&self) -> Vec<String> {
+        let inside = ["nsenter", "--net=/run/netns/c1", "ip"];
+        let mut lines = said(&[&inside[..], &["-oneline", "link"]].concat());
+        lines.extend(said(&[&inside[..], &["-oneline", "address"]].concat()));
+        lines.extend(said(&["ip", "-oneline", "link", "show", "type", "veth"]));
+        for program in ["iptables-save", "ip6tables-save"] {
+            lines.extend(said(&[program]).into_iter().filter(|line| is_own(line)));
+        }
+        let leases = Path::new("/var/lib/cni/networks/net1");
+        lines.extend(files(leases).filter(|name| name.parse::<std::net::IpAddr>().is_ok()));
+        lines.extend(files(Path::new("/run/cni/.cni-plugins-rs")).filter(|name| !name.ends_with(".lock")));
+        lines
+    }
+}
+
+/// Shared rules name neither the container nor its addresses.
+fn is_own(line: &str) -> bool {
+    let own = ["id1", "10.1.2.", "fd00:1::", ":CNI-DN-", ":CNI-a"];
+    own.iter().any(|mark| line.contains(mark))
+}
+
+fn said(words: &[&str]) -> Vec<String> {
+    let output = Command::new(words[0]).args(&words[1..]).output().expect("the program runs");
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+fn files(folder: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
+}

@@ -17,20 +17,25 @@ die() {
 
 need_root() { [ "$(id -u)" -eq 0 ] || die "$1 needs root: it makes network namespaces, links and packet filter rules"; }
 
-# need PROGRAM PACKAGE: installs the Debian package that has a program, when it is missing.
-need() {
-    local program=$1 package=$2
-    command -v "$program" >/dev/null 2>&1 && return 0
-    command -v apt-get >/dev/null 2>&1 || die "$program is missing; install it (Debian package $package) and run this again"
-    [ "$(id -u)" -eq 0 ] || die "$program is missing, and only root can install it (Debian package $package)"
+# need_package PACKAGE: installs a Debian package.
+need_package() {
+    command -v apt-get >/dev/null 2>&1 || die "the Debian package $1 is missing, and there is no apt-get to install it"
+    [ "$(id -u)" -eq 0 ] || die "the Debian package $1 is missing, and only root can install it"
     if [ -z "${APT_UPDATED:-}" ]; then
         say "reading the package lists (apt-get update)"
         apt-get update -qq >&2
         APT_UPDATED=1
     fi
-    say "installing $package for $program"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+    say "installing $1"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
     hash -r
+}
+
+# need PROGRAM PACKAGE: installs the package that has a program, when it is missing.
+need() {
+    local program=$1 package=$2
+    command -v "$program" >/dev/null 2>&1 && return 0
+    need_package "$package"
     command -v "$program" >/dev/null 2>&1 || die "$package does not bring $program"
 }
 

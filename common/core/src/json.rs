@@ -185,7 +185,7 @@ impl de::Error for JsonError {
 
 impl JsonError {
     /// Puts a key or an index in front of the path of an error.
-    fn below(self, segment: &str) -> Self {
+    pub(crate) fn below(self, segment: &str) -> Self {
         match self {
             Self::Value { path, problem } => {
                 let joint = if path.is_empty() || path.starts_with('[') { "" } else { "." };

@@ -217,7 +217,10 @@ fn version_text(json: &Json) -> Result<Option<&str>, ResultError> {
     match json.get("cniVersion") {
         None => Ok(None),
         Some(Json::String(text)) => Ok(Some(text)),
-        Some(other) => other.decode::<&str>().map(Some).map_err(ResultError::Shape),
+        Some(other) => match other.decode::<String>() {
+            Ok(_) => Ok(None),
+            Err(error) => Err(ResultError::Shape(error.below("cniVersion"))),
+        },
     }
 }
 

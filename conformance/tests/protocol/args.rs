@@ -7,7 +7,7 @@
 use cni_conformance::{Invocation, Network, Sandbox, State, Verb, state};
 use serde_json::{Value, json};
 
-use crate::{LEASES, call, config};
+use crate::{LEASES, call, config, with};
 
 const READERS: [&str; 2] = ["bridge", "host-local"];
 
@@ -31,10 +31,7 @@ const BAD: [(&str, &str); 14] = [
         "IgnoreUnknown=yes",
         "ARGS: error parsing value of pair \"IgnoreUnknown=yes\": boolean unmarshal error: invalid input yes",
     ),
-    (
-        "IgnoreUnknown=",
-        "ARGS: error parsing value of pair \"IgnoreUnknown=\": boolean unmarshal error: invalid input ",
-    ),
+    ("IgnoreUnknown=", "ARGS: error parsing value of pair \"IgnoreUnknown=\": boolean unmarshal error: invalid input "),
 ];
 
 /// Values that host-local alone can judge.
@@ -65,12 +62,25 @@ fn what_breaks_the_grammar_is_refused_before_any_work() {
     let container = sandbox.container("ctr1");
     let before = State::capture(&sandbox, &[&container]);
     for plugin in READERS {
-        for verb in [Verb::Add, Verb::Check] {
-            for (args, text) in BAD {
-                prepare(&sandbox, plugin, verb, args).run().expect_error(4, text);
-            }
+        for (args, text) in BAD {
+            prepare(&sandbox, plugin, Verb::Add, args).run().expect_error(4, text);
         }
         state::assert_same(&before, &State::capture(&sandbox, &[&container]));
+    }
+}
+
+/// The arguments of CHECK are those of ADD, so what is wrong with them is wrong now.
+#[test]
+fn check_refuses_what_add_refuses() {
+    for plugin in READERS {
+        let sandbox = Sandbox::new();
+        let _container = sandbox.container("ctr1");
+        let result = prepare(&sandbox, plugin, Verb::Add, "").run().result();
+        let config = with(&config(plugin, "1.0.0"), &json!({"prevResult": result}));
+        prepare(&sandbox, plugin, Verb::Check, "").config(&config).run().expect_success();
+        for (args, text) in BAD {
+            prepare(&sandbox, plugin, Verb::Check, args).config(&config).run().expect_error(4, text);
+        }
     }
 }
 

@@ -77,8 +77,27 @@ fn variables_that_a_command_does_not_need_may_be_missing_or_wrong() {
 fn a_container_id_has_only_letters_digits_and_three_signs() {
     let sandbox = Sandbox::new();
     let bad = [
-        "a/b", "/", "-a", ".a", "_a", "a b", " a", "a ", "a\n", "\n", "a\tb", "a:b", "a%", "a=b", "\u{e4}", "a\u{e4}",
-        "a\u{a0}b", "\u{1d7d8}", "..", "a;b", "a\"b",
+        "a/b",
+        "/",
+        "-a",
+        ".a",
+        "_a",
+        "a b",
+        " a",
+        "a ",
+        "a\n",
+        "\n",
+        "a\tb",
+        "a:b",
+        "a%",
+        "a=b",
+        "\u{e4}",
+        "a\u{e4}",
+        "a\u{a0}b",
+        "\u{1d7d8}",
+        "..",
+        "a;b",
+        "a\"b",
     ];
     let long = "x".repeat(4000);
     let good = ["a", "0", "Z9", "a.b_c-d", "a..", "0123456789abcdef", "a-", "a_", &long];
@@ -122,7 +141,17 @@ fn an_interface_name_is_one_that_the_kernel_takes() {
         ("a\u{2003}b", CHARACTERS),
         ("a\u{3000}b", CHARACTERS),
     ];
-    let good = ["e", "eth0", "abcdefghijklmno", "-a", "%d", "...", "a.b", "a@b", "\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}a"];
+    let good = [
+        "e",
+        "eth0",
+        "abcdefghijklmno",
+        "-a",
+        "%d",
+        "...",
+        "a.b",
+        "a@b",
+        "\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}a",
+    ];
     for plugin in PLUGINS {
         for verb in [Verb::Add, Verb::Check, Verb::Del] {
             for (name, (msg, details)) in bad {

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 mod about;
 mod args;
-mod stdin;
 mod environment;
 mod errors;
-mod spelling;
 mod keys;
 mod netns;
 mod prev_result;
 mod results;
+mod spelling;
+mod stdin;
 mod unknown;
 mod versions;
 

@@ -147,7 +147,8 @@ fn host_local_prints_each_version_in_its_shape() {
         config["ipam"]["ranges"] = json!([[{"subnet": "10.88.0.0/24"}], [{"subnet": "fd00:88::/64"}]]);
         config["ipam"]["routes"] = json!([{"dst": "0.0.0.0/0"}, {"dst": "fd00:99::/64", "gw": "fd00:88::9"}]);
         config["ipam"]["resolvConf"] = json!("/run/resolv.conf");
-        let outcome = call(&sandbox, "host-local", Verb::Add, sandbox.host()).netns("/run/netns/c").config(&config).run();
+        let outcome =
+            call(&sandbox, "host-local", Verb::Add, sandbox.host()).netns("/run/netns/c").config(&config).run();
         assert_printed(&outcome, shape(version, BY_FAMILY, DECLARED, SORTED), version);
     }
 }

@@ -57,8 +57,14 @@ fn what_is_no_json_object_is_a_decoding_error() {
 #[test]
 fn a_network_must_have_a_name() {
     let sandbox = Sandbox::new();
-    let nameless: [&[u8]; 6] =
-        [b"{}", b"null", b"{\"name\":\"\"}", b"{\"name\":null}", b"{\"title\":\"n1\"}", b"{\"name\":\"\",\"cniVersion\":1}"];
+    let nameless: [&[u8]; 6] = [
+        b"{}",
+        b"null",
+        b"{\"name\":\"\"}",
+        b"{\"name\":null}",
+        b"{\"title\":\"n1\"}",
+        b"{\"name\":\"\",\"cniVersion\":1}",
+    ];
     for plugin in PLUGINS {
         for verb in VERBS {
             for input in nameless {
@@ -71,7 +77,8 @@ fn a_network_must_have_a_name() {
 #[test]
 fn a_network_name_has_only_letters_digits_and_three_signs() {
     let sandbox = Sandbox::new();
-    let bad = ["a/b", "../x", "-a", ".a", "_a", "a b", "a\n", "a\tb", "a:b", "\u{e4}", "a\u{a0}b", "a\u{0}b", "a;b", "<"];
+    let bad =
+        ["a/b", "../x", "-a", ".a", "_a", "a b", "a\n", "a\tb", "a:b", "\u{e4}", "a\u{a0}b", "a\u{0}b", "a;b", "<"];
     for plugin in PLUGINS {
         for verb in VERBS {
             for name in bad {
@@ -105,7 +112,9 @@ fn a_name_of_another_type_is_named() {
     let sandbox = Sandbox::new();
     for plugin in PLUGINS {
         for verb in VERBS {
-            for (input, shown) in [("{\"name\":4711}", "4711"), ("{\"name\":true}", "true"), ("{\"name\":[\"n1\"]}", "")] {
+            for (input, shown) in
+                [("{\"name\":4711}", "4711"), ("{\"name\":true}", "true"), ("{\"name\":[\"n1\"]}", "")]
+            {
                 let outcome = call_with(&sandbox, plugin, verb, input.as_bytes()).run();
                 let error = outcome.expect_error(6, "error unmarshall network config: ");
                 let said = format!("{}: {}", error.msg.replace("network config", ""), error.details);
@@ -142,7 +151,11 @@ fn standard_input_that_cannot_be_read_is_an_input_error() {
         for verb in VERBS {
             let folder = File::open("/").expect("open a folder");
             let mut command = bare(&sandbox, plugin);
-            command.envs([("CNI_COMMAND", verb.as_str()), ("CNI_CONTAINERID", "ctr1"), ("CNI_NETNS", "/run/netns/none")]);
+            command.envs([
+                ("CNI_COMMAND", verb.as_str()),
+                ("CNI_CONTAINERID", "ctr1"),
+                ("CNI_NETNS", "/run/netns/none"),
+            ]);
             command.envs([("CNI_IFNAME", "eth0"), ("CNI_PATH", "/nowhere")]).stdin(folder);
             let output = ended(command.spawn().expect("start a plugin"));
             let said = String::from_utf8(output.stdout).expect("an error object is UTF-8");

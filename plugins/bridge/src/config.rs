@@ -1,5 +1,7 @@
 //! The keys of the bridge plugin, checked before anything is done.
 
+use std::collections::BTreeMap;
+
 use cni_core::error::{Code, Error, Failure};
 use cni_core::link::{Mac, MacError};
 use cni_core::names::{IfName, NameError};
@@ -7,6 +9,7 @@ use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_core::vlan::Earlier;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::vlan::{TrunkKeys, VlanKeys, Vlans};
 
@@ -169,6 +172,8 @@ struct Keys {
     dns: Dns,
     args: Args,
     runtime_config: MacKey,
+    /// Not used by ADD, but a runtime that sends something else than an object is not understood.
+    prev_result: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]

@@ -182,3 +182,6 @@ fn trunk_id(element: usize, key: &'static str, id: i64) -> Result<u16, VlanError
         Ok(_) | Err(_) => Err(VlanError::TrunkId { element, key, id }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -241,14 +241,14 @@ impl<'a> Allocation<'a> {
         mut candidates: impl Iterator<Item = IpAddr> + Clone,
     ) -> Result<Option<IpAddr>, Error> {
         if let Some((address, name)) = candidates.clone().find_map(|address| scan.unowned.get_key_value(&address)) {
-            log::warn!("{name} has no owner, and is leased anew");
+            log::info!("{name} has no owner, and is leased anew");
             self.store.remove_unowned(name)?;
             return Ok(Some(*address));
         }
         let dead: BTreeMap<IpAddr, &Lease> =
             scan.dead(self.store.machine()).map(|lease| (lease.address, lease)).collect();
         let Some(lease) = candidates.find_map(|address| dead.get(&address)) else { return Ok(None) };
-        log::warn!(
+        log::info!(
             "{} is held by {} since before the machine was restarted, and is leased anew",
             lease.address,
             lease.owner.container

@@ -68,6 +68,9 @@ pub enum ConfigError {
     },
 }
 
+/// Where the number of a range set comes from.
+const COUNTING: &str = "range sets count from 0: runtimeConfig.ipRanges, ipam.subnet, ipam.ranges";
+
 impl Failure for ConfigError {
     fn code(&self) -> Code {
         Code::InvalidConfig
@@ -76,9 +79,10 @@ impl Failure for ConfigError {
     fn details(&self) -> String {
         match self {
             Self::Cidr { key, .. } | Self::Address { key, .. } => key.clone(),
-            Self::Set { .. } | Self::Overlap { .. } => {
-                "range sets count from 0: runtimeConfig.ipRanges, ipam.subnet, ipam.ranges".to_owned()
+            Self::Set { problem, .. } => {
+                problem.details().map_or_else(|| COUNTING.to_owned(), |details| format!("{details}; {COUNTING}"))
             }
+            Self::Overlap { .. } => COUNTING.to_owned(),
             Self::NoIpam | Self::NoRanges | Self::Version { .. } => String::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! The host-local IPAM plugin: addresses from ranges, kept as files.
 //!
-//! [`config`], [`ranges`], [`requested`] and [`resolv_conf`] decide without looking at anything;
-//! [`store`] alone touches the disk. [`allocate`] is ADD between the two.
+//! `config`, `requested`, `ranges` and `resolv_conf` decide without looking at anything; `store` alone
+//! touches the disk. `allocate` is ADD between the two, `release` is DEL and GC.
 
 use std::path::Path;
 
@@ -22,7 +22,6 @@ mod requested;
 mod resolv_conf;
 mod status;
 mod store;
-mod valid;
 
 #[cfg(test)]
 #[path = "../tests/common/host.rs"]
@@ -35,7 +34,6 @@ use allocate::Allocation;
 use config::Config;
 use presence::Presence;
 use store::{Machine, Store};
-use valid::ValidAttachments;
 
 /// The plugin.
 pub struct HostLocal;
@@ -46,8 +44,8 @@ impl Plugin for HostLocal {
     }
 
     fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        let config = Config::parse(request)?;
         let requested = requested::collect(request)?;
+        let config = Config::parse(request)?;
         let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
         let attachment = request.attachment()?;
         let presence = Presence::observe(journal.host(), request.netns());
@@ -68,6 +66,7 @@ impl Plugin for HostLocal {
 
     fn check(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
         let config = Config::parse(request)?;
+        requested::collect(request)?;
         check::check(&config, &request.attachment()?, request.prev_result()?.as_ref())
     }
 
@@ -76,7 +75,7 @@ impl Plugin for HostLocal {
     }
 
     fn gc(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        release::gc(&config::directory(request)?, &ValidAttachments::parse(request.config())?)
+        release::gc(&config::directory(request)?, &request.valid_attachments()?)
     }
 }
 

@@ -79,13 +79,33 @@ pub enum RangeError {
     },
     /// One range is IPv4, another IPv6.
     #[error("mixed address families")]
-    MixedFamilies,
+    MixedFamilies {
+        /// The two, in their order.
+        subnets: Box<[Cidr; 2]>,
+    },
     /// Two ranges share an address.
     #[error("subnets {} and {} overlap", ranges[0], ranges[1])]
     Overlap {
         /// The two, in their order.
         ranges: Box<[Range; 2]>,
     },
+}
+
+impl RangeError {
+    /// What the message, which is the reference's, leaves out.
+    pub fn details(&self) -> Option<String> {
+        match self {
+            Self::MixedFamilies { subnets } => Some(format!("{} and {}", subnets[0], subnets[1])),
+            Self::Empty
+            | Self::NoSubnet
+            | Self::TooSmall { .. }
+            | Self::Mapped
+            | Self::HostBits { .. }
+            | Self::Start { .. }
+            | Self::End { .. }
+            | Self::Overlap { .. } => None,
+        }
+    }
 }
 
 /// Consecutive addresses of one subnet.
@@ -194,8 +214,8 @@ impl RangeSet {
         let mut ranges: Vec<Range> = Vec::with_capacity(given.len());
         for keys in given {
             let range = Range::new(keys)?;
-            if ranges.first().is_some_and(|first| first.family() != range.family()) {
-                return Err(RangeError::MixedFamilies);
+            if let Some(first) = ranges.first().filter(|first| first.family() != range.family()) {
+                return Err(RangeError::MixedFamilies { subnets: Box::new([first.subnet, range.subnet]) });
             }
             ranges.push(range);
         }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
+use cni_core::valid::ValidAttachments;
 
 use crate::store::{Machine, Store, StoreError};
-use crate::valid::ValidAttachments;
 
 /// Releases all leases of an attachment.
 ///

@@ -55,10 +55,15 @@ impl Failure for StatusError {
 /// Verifies that leases can be written, and that each range set has a free address.
 ///
 /// # Errors
-/// [`StatusError`]
+/// [`StatusError`], or the lock is not free.
 pub fn status(config: &Config) -> Result<(), Error> {
-    let refused = |source| StatusError::Directory { directory: config.directory.clone(), source };
-    let mut store = Store::create(&config.directory, Machine::this()).map_err(refused)?;
+    let refused = |source: StoreError| match source {
+        StoreError::Io { .. } => StatusError::Directory { directory: config.directory.clone(), source }.into(),
+        StoreError::Locked { .. } => Error::from(source),
+    };
+    let Some(mut store) = Store::existing(&config.directory, Machine::this()).map_err(refused)? else {
+        return Store::probe_creation(&config.directory).map_err(refused);
+    };
     store.probe().map_err(refused)?;
     let taken: BTreeSet<IpAddr> = store.names()?.into_iter().map(|(address, _)| address).collect();
     let full: Vec<&RangeSet> = config.sets.iter().filter(|set| free(set, &taken) == 0).collect();

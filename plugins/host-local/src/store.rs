@@ -109,6 +109,23 @@ impl Store {
         Self::open(path, machine, Access::Write, Some(lock)).map(Some)
     }
 
+    /// Shows that the directory, which is missing, can be made, and leaves nothing of it.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the directory that cannot be made.
+    pub fn probe_creation(path: &Path) -> Result<(), StoreError> {
+        let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
+        DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(StoreError::io("mkdir", path))?;
+        for made in missing {
+            // Somebody else has begun to use it.
+            if let Err(error) = fs::remove_dir(made) {
+                log::debug!("{} stays: {error}", made.display());
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Opens the directory to look, which changes nothing at all; `None` when it is missing.
     ///
     /// # Errors

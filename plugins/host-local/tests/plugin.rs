@@ -204,7 +204,11 @@ fn an_invalid_configuration_is_refused_before_anything_is_touched() {
     let (code, text, _) = error(fixture.call("ADD"));
     assert_eq!((code, text.as_str()), (7, "invalid range set 0: Network 10.1.2.0/31 too small to allocate from"));
     let (code, text, _) = error(fixture.call_with("ADD", &fixture.config, &[("CNI_ARGS", "A=b")]));
-    assert_eq!((code, text.as_str()), (7, "invalid range set 0: Network 10.1.2.0/31 too small to allocate from"));
+    assert_eq!(
+        (code, text.as_str()),
+        (4, "ARGS: unknown args [\"A=b\"]"),
+        "as the reference: the arguments come first"
+    );
     assert!(!fixture.path().exists());
 }
 
@@ -346,9 +350,16 @@ fn status_names_the_directory_that_cannot_be_used() {
     fs::write(fixture.path(), "").expect("write");
     let (code, text, details) = error(fixture.call("STATUS"));
     assert_eq!((code, text), (50, format!("leases cannot be written to {}", fixture.path().display())));
-    assert!(details.starts_with(&format!("mkdir {}: ", fixture.path().display())), "{details}");
+    assert!(details.starts_with(&format!("open {}/lock: Not a directory", fixture.path().display())), "{details}");
     let (code, text, _) = error(Fixture::new(r#""x":1"#).call("STATUS"));
     assert_eq!((code, text.as_str()), (7, "no IP ranges specified"));
+}
+
+#[test]
+fn status_leaves_nothing_where_nothing_was() {
+    let fixture = Fixture::new(SUBNET);
+    assert_eq!(fixture.call("STATUS"), DONE);
+    assert!(!fixture.path().exists());
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn nothing_said_is_the_references_default() {
     assert_eq!((config.gateway, config.other_address, config.mtu), (Gateway::None, OtherAddress::Refuse, None));
     assert!(!config.masquerade && !config.hairpin && !config.promisc && !config.isolated && !config.leave_down);
     assert_eq!((config.ipam, config.mac, config.dns.is_absent()), (None, None, true));
+    assert_eq!(config.vlans, Vlans::default());
 }
 
 #[test]

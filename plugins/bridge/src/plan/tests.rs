@@ -1,8 +1,9 @@
 use super::*;
-use crate::vlan::Vlans;
+use crate::vlan::{VlanKeys, Vlans};
 use cni_core::link::OperState;
 use cni_core::names::{ContainerId, NetworkName};
 use cni_core::result::IpConfig;
+use cni_core::vlan::Earlier;
 use proptest::prelude::*;
 
 fn at() -> Attachment {
@@ -232,6 +233,52 @@ fn masquerade_rules_accept_the_own_network_before_they_masquerade() {
     assert_eq!(lines, want, "{}", rules[0]);
     assert_eq!(rules.len(), 2);
     assert!(rules[1].contains("! -d ff00::/8"), "{}", rules[1]);
+}
+
+fn in_vlan(vlan: i64) -> Config {
+    let keys = VlanKeys { vlan, trunk: None, earlier: Earlier::Removed };
+    Config { vlans: keys.checked(Some(&config().bridge)).expect("valid"), masquerade: false, ..config() }
+}
+
+#[test]
+fn the_gateway_of_a_vlan_has_a_link_of_its_own() {
+    let network = network(&in_vlan(5), ipam(&["10.1.2.5/24"], &[])).expect("a network");
+    let plan = add(&in_vlan(5), &at(), Some(&network), &facts()).expect("a plan").to_string();
+    for lines in [
+        "shared host: link add br0 type bridge mtu 1400 vlan_filtering 1\n",
+        "isolated off\nwithin host: bridge vlan set veth1234abcd 5 pvid untagged\n",
+        "shared host: ensure br0.5 with peer veth5678abcd in br0 vlan 5 pvid untagged
+shared host: sysctl net/ipv6/conf/br0.5/accept_ra=0
+shared host: link set br0.5 up
+shared host: addr add 10.1.2.1/24 dev br0.5
+shared host: sysctl net/ipv4/ip_forward=1\n",
+    ] {
+        assert!(plan.contains(lines), "{plan}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_vlans_gateway_is_an_address_of_its_link() {
+    let network = network(&in_vlan(5), ipam(&["10.1.3.5/24"], &[])).expect("a network");
+    let facts =
+        Facts { bridge: Some(bridge_link("bridge")), gateway_addresses: vec![address("10.1.2.1/24")], ..facts() };
+    let error = add(&in_vlan(5), &at(), Some(&network), &facts).expect_err("conflict");
+    assert_eq!(
+        error.to_string(),
+        r#"failed to set bridge addr: "br0.5" already has an IP address different from 10.1.3.1/24"#
+    );
+    let forced = Config { other_address: OtherAddress::Replace, ..in_vlan(5) };
+    let plan = add(&forced, &at(), Some(&network), &facts).expect("a plan").to_string();
+    assert!(plan.contains("addr del 10.1.2.1/24 dev br0.5\n") && !plan.contains("link set br0 address"), "{plan}");
+}
+
+#[test]
+fn a_network_without_addresses_needs_no_link_to_its_vlan() {
+    let keys = VlanKeys { vlan: 5, trunk: None, earlier: Earlier::Kept };
+    let vlans = keys.checked(None).expect("valid");
+    let plan = add(&Config { vlans, ..config() }, &at(), None, &facts()).expect("a plan").to_string();
+    assert!(plan.contains("bridge vlan set veth1234abcd also 5 pvid untagged\n"), "{plan}");
+    assert!(!plan.contains("br0.5"), "{plan}");
 }
 
 proptest! {

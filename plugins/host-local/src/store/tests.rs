@@ -412,7 +412,8 @@ proptest! {
             let open = || Store::create(&fixture.path, machine.clone()).expect("store");
             match act {
                 Act::Lease { container, address } => {
-                    let lease = open().lease(ip(address), &owner(&format!("c{container}")), &home("ns")).expect("no failure");
+                    let owner = owner(&format!("c{container}"));
+                    let lease = open().lease(ip(address), &owner, &home("ns")).expect("no failure");
                     prop_assert_eq!(lease.is_some(), !model.contains_key(&address));
                     model.entry(address).or_insert(container);
                 }
@@ -440,9 +441,10 @@ proptest! {
             let machine = Machine { boot: Some(format!("b{boot}")), ..machine };
             for container in 0..6 {
                 let store = Store::reading(&fixture.path, machine.clone()).expect("no failure");
-                let leases = store.map_or_else(Vec::new, |mut store| store.leases_of(&format!("c{container}")).expect("no failure"));
+                let leases = store.expect("there").leases_of(&format!("c{container}")).expect("no failure");
                 let found: Vec<IpAddr> = leases.iter().map(|lease| lease.address).collect();
-                let want: Vec<IpAddr> = model.iter().filter(|(_, holder)| **holder == container).map(|(address, _)| ip(*address)).collect();
+                let held = model.iter().filter(|(_, holder)| **holder == container);
+                let want: Vec<IpAddr> = held.map(|(address, _)| ip(*address)).collect();
                 prop_assert_eq!(found, want);
             }
         }

@@ -3,7 +3,7 @@
 use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
 
-/// A request for container `c1`, interface `eth0`, network `net`, unless the variables or the configuration say otherwise.
+/// A request for container `c1`, interface `eth0`, network `net`, unless the variables say otherwise.
 pub fn request(command: &str, variables: &[(&str, &str)], config: &str) -> Request {
     let usual = [("CNI_CONTAINERID", "c1"), ("CNI_IFNAME", "eth0"), ("CNI_NETNS", "/netns"), ("CNI_PATH", "/bin")];
     let variables = usual.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -24,6 +24,7 @@ pub mod sandbox;
 pub mod skeleton;
 pub mod state;
 pub mod traffic;
+pub mod uml;
 
 pub use cnitool::CniTool;
 pub use container::Container;

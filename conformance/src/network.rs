@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use futures_util::stream::{Stream, TryStreamExt};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{InfoBridgePort, InfoPortData, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteNextHop, RouteType,
+};
 use rtnetlink::Handle;
 
 use crate::namespace::Namespace;
@@ -25,6 +27,8 @@ pub struct Network {
     pub addresses: Vec<Address>,
     /// Those of the main table, in the kernel's order.
     pub routes: Vec<Route>,
+    /// Those of all other tables, in the kernel's order.
+    pub other_routes: Vec<Route>,
 }
 
 /// A network interface.
@@ -63,13 +67,15 @@ pub struct Address {
     pub ip: IpAddr,
     /// The length of its prefix.
     pub prefix: u8,
+    /// The address of all hosts of its network, if it has one.
+    pub broadcast: Option<Ipv4Addr>,
     /// Whether duplicate address detection still runs.
     pub tentative: bool,
     /// Whether duplicate address detection was left out.
     pub nodad: bool,
 }
 
-/// A unicast route of the main table.
+/// A unicast route, or one hop of it when it has several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// Destination as CIDR; `0.0.0.0/0` and `::/0` for default routes.
@@ -82,6 +88,14 @@ pub struct Route {
     pub source: Option<IpAddr>,
     /// The metric.
     pub priority: Option<u32>,
+    /// The largest packet on this way, if not the link's.
+    pub mtu: Option<u32>,
+    /// The largest TCP segment to advertise, if not the link's.
+    pub advmss: Option<u32>,
+    /// The number of its table.
+    pub table: u32,
+    /// `RT_SCOPE_*`: 0 for the universe, 253 for the link.
+    pub scope: u8,
 }
 
 impl Network {
@@ -127,10 +141,13 @@ async fn read() -> Network {
     let names: BTreeMap<u32, String> = links.iter().map(|link| (link.header.index, name_of(link))).collect();
     let addresses = all("addresses", handle.address().get().execute()).await;
     let routes = routes(&handle).await;
+    let routes = routes.iter().flat_map(|message| route(message, &names));
+    let (routes, other_routes) = routes.partition(|route| route.table == u32::from(RouteHeader::RT_TABLE_MAIN));
     Network {
         links: links.iter().map(|message| link(message, &names)).collect(),
         addresses: addresses.iter().map(|message| address(message, &names)).collect(),
-        routes: routes.iter().filter_map(|message| route(message, &names)).collect(),
+        routes,
+        other_routes,
     }
 }
 
@@ -213,11 +230,13 @@ fn mac_text(bytes: &[u8]) -> String {
 fn address(message: &AddressMessage, names: &BTreeMap<u32, String>) -> Address {
     let mut ip = None;
     let mut local = None;
+    let mut broadcast = None;
     let mut flags = AddressFlags::empty();
     for attribute in &message.attributes {
         match attribute {
             AddressAttribute::Address(address) => ip = Some(*address),
             AddressAttribute::Local(address) => local = Some(*address),
+            AddressAttribute::Broadcast(address) => broadcast = Some(*address),
             AddressAttribute::Flags(set) => flags = *set,
             _ => {}
         }
@@ -226,15 +245,17 @@ fn address(message: &AddressMessage, names: &BTreeMap<u32, String>) -> Address {
         link: names.get(&message.header.index).cloned().unwrap_or_default(),
         ip: local.or(ip).expect("an address message has an address"),
         prefix: message.header.prefix_len,
+        broadcast,
         tentative: flags.contains(AddressFlags::Tentative),
         nodad: flags.contains(AddressFlags::Nodad),
     }
 }
 
+/// Returns a unicast route, once for each of its hops.
 #[expect(clippy::wildcard_enum_match_arm, reason = "a route has some thirty attributes")]
-fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<Route> {
-    if message.header.table != RouteHeader::RT_TABLE_MAIN || message.header.kind != RouteType::Unicast {
-        return None;
+fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Vec<Route> {
+    if message.header.kind != RouteType::Unicast {
+        return Vec::new();
     }
     let default = if message.header.address_family == AddressFamily::Inet { "0.0.0.0" } else { "::" };
     let length = message.header.destination_prefix_length;
@@ -244,7 +265,12 @@ fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<Route>
         link: String::new(),
         source: None,
         priority: None,
+        mtu: None,
+        advmss: None,
+        table: message.header.table.into(),
+        scope: message.header.scope.into(),
     };
+    let mut hops = Vec::new();
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(to) => {
@@ -255,10 +281,35 @@ fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<Route>
             RouteAttribute::PrefSource(source) => route.source = ip_of(source),
             RouteAttribute::Oif(index) => route.link = names.get(index).cloned().unwrap_or_default(),
             RouteAttribute::Priority(priority) => route.priority = Some(*priority),
+            RouteAttribute::Table(table) => route.table = *table,
+            RouteAttribute::Metrics(metrics) => read_metrics(metrics, &mut route),
+            RouteAttribute::MultiPath(several) => hops.clone_from(several),
             _ => {}
         }
     }
-    Some(route)
+    if hops.is_empty() { vec![route] } else { hops.iter().map(|hop| over(hop, &route, names)).collect() }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "a route has some twenty metrics")]
+fn read_metrics(metrics: &[RouteMetric], route: &mut Route) {
+    for metric in metrics {
+        match metric {
+            RouteMetric::Mtu(mtu) => route.mtu = Some(*mtu),
+            RouteMetric::Advmss(advmss) => route.advmss = Some(*advmss),
+            _ => {}
+        }
+    }
+}
+
+/// Returns a route over one of its hops.
+fn over(hop: &RouteNextHop, route: &Route, names: &BTreeMap<u32, String>) -> Route {
+    let mut route = Route { link: names.get(&hop.interface_index).cloned().unwrap_or_default(), ..route.clone() };
+    for attribute in &hop.attributes {
+        if let RouteAttribute::Gateway(gateway) = attribute {
+            route.gateway = ip_of(gateway);
+        }
+    }
+    route
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "labels are no addresses")]
@@ -308,8 +359,17 @@ impl fmt::Display for Route {
         if let Some(source) = self.source {
             write!(f, " src {source}")?;
         }
-        if let Some(priority) = self.priority {
-            write!(f, " metric {priority}")?;
+        let main = u32::from(RouteHeader::RT_TABLE_MAIN);
+        let numbers = [
+            ("metric", self.priority),
+            ("mtu", self.mtu),
+            ("advmss", self.advmss),
+            ("table", Some(self.table).filter(|table| *table != main)),
+        ];
+        for (word, number) in numbers {
+            if let Some(number) = number {
+                write!(f, " {word} {number}")?;
+            }
         }
         Ok(())
     }

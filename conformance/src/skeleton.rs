@@ -4,6 +4,7 @@
 //! leases; nobody takes these away. [`Skeleton`] lists them to the letter, so that a test can say
 //! that nothing else stayed.
 
+use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::state::{State, diff};
 /// How long the kernel may take to clean up behind a namespace.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The shared objects of a Nomad client.
+/// The shared objects of a network.
 #[derive(Debug, Clone)]
 pub struct Skeleton {
     /// Whole lines of a snapshot.
@@ -30,37 +31,73 @@ pub struct Skeleton {
 impl Skeleton {
     /// Lists what containers of this network share.
     pub fn of(nomad: &Nomad) -> Self {
-        let bridge = nomad.bridge.clone();
         let leases = format!("{}/nomad", nomad.data_dir.replace("/var/run", "/run"));
-        let mut skeleton = Self {
-            lines: vec![
-                format!("files: {leases} 40755"),
-                format!("files: {leases}/lock 100750 \"\""),
-                format!("files: {leases}/.cni-plugins-rs 40700"),
-            ],
-            // Down when the ADD that made it was killed; the next one sets it up.
-            beginnings: ["up", "down"].map(|state| format!("host links: {bridge} bridge {state} mtu 1500 mac ")).into(),
-            changing: vec![format!("files: {leases}/.cni-plugins-rs/stamp 100600 \"#host-local index 1")],
-            bridge,
-            families: Vec::new(),
+        let v4 = ("iptables", GATEWAY_V4, SUBNET_V4);
+        let families = match nomad.subnets {
+            Subnets::V4 => vec![v4],
+            Subnets::V4AndV6 => vec![v4, ("ip6tables", GATEWAY_V6, SUBNET_V6)],
         };
-        skeleton.add_family("ipv4", "iptables", GATEWAY_V4, SUBNET_V4, &leases, 0);
-        if nomad.subnets == Subnets::V4AndV6 {
-            skeleton.add_family("ipv6", "ip6tables", GATEWAY_V6, SUBNET_V6, &leases, 1);
-        }
-        skeleton
+        let skeleton = Self::on_bridge(&nomad.bridge).with_leases(&leases, families.len()).with_loopback_guard();
+        families.into_iter().fold(skeleton, |skeleton, (program, gateway, subnet)| {
+            let skeleton = skeleton.with_gateway(gateway, subnet);
+            skeleton.with_rules(program, "nat", &ports(13)).with_rules(program, "filter", &filter(ADMIN_CHAIN))
+        })
     }
 
-    fn add_family(&mut self, word: &'static str, program: &str, gateway: &str, subnet: &str, leases: &str, set: u8) {
+    /// Lists a bridge, which is down when the ADD that made it was killed; the next one sets it up.
+    pub fn on_bridge(bridge: &str) -> Self {
+        Self {
+            lines: Vec::new(),
+            beginnings: ["up", "down"].map(|state| format!("host links: {bridge} bridge {state} mtu 1500 mac ")).into(),
+            changing: Vec::new(),
+            bridge: bridge.to_owned(),
+            families: Vec::new(),
+        }
+    }
+
+    /// Adds the folder of leases of a network with so many range sets.
+    #[must_use]
+    pub fn with_leases(mut self, folder: &str, sets: usize) -> Self {
+        self.lines.extend([
+            format!("files: {folder} 40755"),
+            format!("files: {folder}/lock 100750 \"\""),
+            format!("files: {folder}/.cni-plugins-rs 40700"),
+        ]);
+        self.changing.extend((0..sets).map(|set| format!("files: {folder}/last_reserved_ip.{set} 100600 \"")));
+        self.changing.push(format!("files: {folder}/.cni-plugins-rs/stamp 100600 \"#host-local index 1"));
+        self
+    }
+
+    /// Adds the bridge's address in a network, the route to it, and forwarding for its family.
+    #[must_use]
+    pub fn with_gateway(mut self, gateway: &str, subnet: &str) -> Self {
         let (_, length) = subnet.split_once('/').expect("a subnet has a prefix length");
         let bridge = &self.bridge;
-        let route_end = if word == "ipv4" { format!(" src {gateway}") } else { " metric 256".to_owned() };
+        let (family, route_end) = if gateway.contains(':') {
+            ("ipv6", " metric 256".to_owned())
+        } else {
+            ("ipv4", format!(" src {gateway}"))
+        };
         self.lines.push(format!("host addresses: {bridge} {gateway}/{length}"));
         self.lines.push(format!("host routes: {subnet} dev {bridge}{route_end}"));
-        self.changing.push(format!("files: {leases}/last_reserved_ip.{set} 100600 \""));
-        self.lines.extend(NAT.iter().map(|rule| format!("{program} nat: {rule}")));
-        self.lines.extend(filter().iter().map(|rule| format!("{program} filter: {rule}")));
-        self.families.push(word);
+        self.families.push(family);
+        self
+    }
+
+    /// Adds chains and rules, as `iptables` or `ip6tables` prints them.
+    #[must_use]
+    pub fn with_rules<T: Display>(mut self, program: &str, table: &str, rules: &[T]) -> Self {
+        self.lines.extend(rules.iter().map(|rule| format!("{program} {table}: {rule}")));
+        self
+    }
+
+    /// Adds the table that keeps the host's loopback to itself where portmap sets `route_localnet`.
+    #[must_use]
+    pub fn with_loopback_guard(mut self) -> Self {
+        self.lines.extend(LOOPBACK_GUARD.map(|line| format!("nftables: {line}")));
+        // Other tables end alike.
+        self.beginnings.extend(["\t}", "}"].map(|end| format!("nftables: {end}")));
+        self
     }
 
     /// Returns what changed beside the shared objects, as `- line` and `+ line`, and shared rules
@@ -115,24 +152,40 @@ impl Skeleton {
     }
 }
 
-/// What `-S` shows of table nat when no container is there.
-const NAT: [&str; 8] = [
-    "-N CNI-HOSTPORT-DNAT",
-    "-N CNI-HOSTPORT-MASQ",
-    "-N CNI-HOSTPORT-SETMARK",
-    "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT",
-    "-A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT",
-    "-A POSTROUTING -m comment --comment \"CNI portfwd requiring masquerade\" -j CNI-HOSTPORT-MASQ",
-    "-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE",
-    "-A CNI-HOSTPORT-SETMARK -m comment --comment \"CNI portfwd masquerade mark\" -j MARK --set-xmark 0x2000/0x2000",
+/// What `nft` shows of it, without the lines that close it.
+const LOOPBACK_GUARD: [&str; 6] = [
+    "table inet cni_plugins_localnet {",
+    "\tcomment \"Drops packets with loopback addresses that come in by a link, where portmap sets route_localnet\"",
+    "\tchain prerouting {",
+    "\t\ttype filter hook prerouting priority raw; policy accept;",
+    "\t\tiifname != \"lo\" ip daddr 127.0.0.0/8 drop",
+    "\t\tiifname != \"lo\" ip saddr 127.0.0.0/8 drop",
 ];
 
-fn filter() -> [String; 4] {
+/// What the portmap plugin leaves in table nat, with the bit that marks what is to be masqueraded.
+pub fn ports(mark_bit: u32) -> [String; 8] {
+    let mark = format!("{:#x}/{:#x}", 1_u64 << mark_bit, 1_u64 << mark_bit);
+    [
+        "-N CNI-HOSTPORT-DNAT".to_owned(),
+        "-N CNI-HOSTPORT-MASQ".to_owned(),
+        "-N CNI-HOSTPORT-SETMARK".to_owned(),
+        "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT".to_owned(),
+        "-A OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT".to_owned(),
+        "-A POSTROUTING -m comment --comment \"CNI portfwd requiring masquerade\" -j CNI-HOSTPORT-MASQ".to_owned(),
+        format!("-A CNI-HOSTPORT-MASQ -m mark --mark {mark} -j MASQUERADE"),
+        format!(
+            "-A CNI-HOSTPORT-SETMARK -m comment --comment \"CNI portfwd masquerade mark\" -j MARK --set-xmark {mark}"
+        ),
+    ]
+}
+
+/// What the firewall plugin leaves in table filter, with the administrator's chain.
+pub fn filter(admin_chain: &str) -> [String; 4] {
     [
         "-N CNI-FORWARD".to_owned(),
-        format!("-N {ADMIN_CHAIN}"),
+        format!("-N {admin_chain}"),
         "-A FORWARD -m comment --comment \"CNI firewall plugin rules\" -j CNI-FORWARD".to_owned(),
-        format!("-A CNI-FORWARD -m comment --comment \"CNI firewall plugin admin overrides\" -j {ADMIN_CHAIN}"),
+        format!("-A CNI-FORWARD -m comment --comment \"CNI firewall plugin admin overrides\" -j {admin_chain}"),
     ]
 }
 

@@ -126,6 +126,35 @@ impl<F: Failure> From<F> for Error {
     }
 }
 
+/// The failures of work that goes on after one: the first is reported, with notes of the others.
+#[derive(Debug, Default)]
+pub struct Failures(Option<Error>);
+
+impl Failures {
+    /// Keeps a failure, and passes a success on.
+    pub fn keep<T>(&mut self, done: Result<T, impl Into<Error>>) -> Option<T> {
+        match done {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let error = error.into();
+                self.0 = Some(match self.0.take() {
+                    None => error,
+                    Some(first) => first.with_note(format!("and: {error}: {}", error.details())),
+                });
+                None
+            }
+        }
+    }
+
+    /// Ends the work.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn into_result(self) -> Result<(), Error> {
+        self.0.map_or(Ok(()), Err)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +176,18 @@ mod tests {
         assert_eq!(error.to_string(), "could not do the thing to \"x\"");
         assert_eq!(error.details(), "invalid digit found in string; also this");
         assert_eq!(error.code().number(), 101);
+    }
+
+    #[test]
+    fn of_several_failures_the_first_is_reported_and_the_others_are_noted() {
+        let failure = |text: &str| Outer(text.parse::<u8>().expect_err("not a number"));
+        let mut failures = Failures::default();
+        assert_eq!(failures.keep(Ok::<_, Error>(1)), Some(1));
+        assert_eq!(failures.keep(Err::<(), _>(failure("x"))), None);
+        assert_eq!(failures.keep(Err::<(), _>(failure(""))), None);
+        let error = failures.into_result().expect_err("failed");
+        let second = "and: could not do the thing to \"x\": cannot parse integer from empty string";
+        assert_eq!(error.details(), format!("invalid digit found in string; {second}"));
+        assert!(Failures::default().into_result().is_ok());
     }
 }

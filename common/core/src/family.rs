@@ -66,6 +66,14 @@ impl Family {
         }
     }
 
+    /// All loopback addresses, `127.0.0.0/8` or `::1/128`.
+    pub const fn loopback_network(self) -> Cidr {
+        match self {
+            Self::V4 => Cidr::truncated(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
+            Self::V6 => Cidr::truncated(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+        }
+    }
+
     /// The sysctl that lets the host forward packets of this family.
     pub const fn forwarding_key(self) -> &'static [&'static str] {
         match self {

@@ -7,8 +7,11 @@ use std::net::IpAddr;
 use crate::error::{Code, Error, Failure};
 use crate::family::Family;
 use crate::firewall::Tables;
+use crate::firewalld::Firewalld;
+use crate::keeper::Keeper;
 use crate::link::{Address, KernelRoute, Link};
-use crate::names::{Attachment, IfName};
+use crate::names::{Attachment, IfName, NetworkName};
+use crate::nftables::Nftables;
 use crate::plan::{Ns, Step, Sysctl};
 use crate::request::Command;
 use crate::vlan::BridgeVlan;
@@ -74,6 +77,12 @@ pub trait Host {
     /// When the kernel does not answer.
     fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error>;
 
+    /// The ends of veth pairs on the host.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn veths(&mut self) -> Result<Vec<Link>, Error>;
+
     /// The addresses of a link, or of all links, IPv4 first.
     ///
     /// # Errors
@@ -107,17 +116,35 @@ pub trait Host {
     /// The host's packet filter.
     fn tables(&mut self) -> &mut dyn Tables;
 
+    /// The host's nf_tables, in their own terms.
+    fn nftables(&mut self) -> &mut dyn Nftables;
+
+    /// The host's firewalld.
+    fn firewalld(&mut self) -> &mut dyn Firewalld;
+
     /// Whose rules for an address are, as written down by [`Step::ClaimAddress`].
     ///
     /// # Errors
     /// When the record is there and cannot be read.
     fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error>;
 
+    /// Who keeps the rules for an address, the last one that made some last; none when nothing is written down.
+    ///
+    /// # Errors
+    /// As [`Host::address_owner`].
+    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error>;
+
     /// The addresses that an attachment has claimed.
     ///
     /// # Errors
     /// When the records cannot be read.
     fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error>;
+
+    /// The addresses that attachments of a network have claimed, with their owners.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error>;
 
     /// Carries out a step. Returns the step that takes it back where [`Step::inverse`] cannot know it.
     ///

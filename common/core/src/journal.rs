@@ -67,11 +67,15 @@ impl<'a> Journal<'a> {
     /// That of the first step that fails; the steps before it stay in the journal.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), Error> {
         for (sharing, step) in plan.steps() {
-            let undo = self.host.apply(step)?;
-            match sharing {
-                Sharing::Owned => self.undo.extend(undo.or_else(|| step.inverse()).map(Undo::Step)),
-                Sharing::Within | Sharing::Shared => {}
-            }
+            let applied = self.host.apply(step);
+            let undo = match (sharing, &applied) {
+                (Sharing::Owned, Ok(undo)) => undo.clone().or_else(|| step.inverse()),
+                // The kernel's answer may have been lost on its way, so the change may have been made.
+                (Sharing::Owned, Err(_)) => step.inverse_of_attempt(),
+                (Sharing::Within | Sharing::Shared, _) => None,
+            };
+            self.undo.extend(undo.map(Undo::Step));
+            applied?;
         }
         Ok(())
     }

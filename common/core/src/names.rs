@@ -219,6 +219,20 @@ impl Comment {
         }
         Self(format!("{}..", cut(text, COMMENT_LEN - 2)))
     }
+
+    /// Whether it is one that [`Attachment::comment`] or [`Attachment::dnat_comment`] makes in a network. Which
+    /// container it means cannot be read from it, since a long one is cut.
+    pub fn is_of(&self, network: &NetworkName) -> bool {
+        let text = self.0.strip_prefix(DNAT).unwrap_or(&self.0);
+        text.starts_with(&in_network(network))
+    }
+}
+
+/// How the comment of a port mapping rule begins.
+const DNAT: &str = "dnat ";
+
+fn in_network(network: &NetworkName) -> String {
+    format!("name: \"{network}\" id: \"")
 }
 
 fn cut(text: &str, len: usize) -> &str {
@@ -263,11 +277,11 @@ impl Attachment {
 
     /// The comment of port mapping rules.
     pub fn dnat_comment(&self) -> Comment {
-        Comment::elided(&self.quoted("dnat "))
+        Comment::elided(&self.quoted(DNAT))
     }
 
     fn quoted(&self, prefix: &str) -> String {
-        format!("{prefix}name: \"{}\" id: \"{}\"", self.network, self.container)
+        format!("{prefix}{}{}\"", in_network(&self.network), self.container)
     }
 
     /// The interface is no part of the name, so two interfaces in one network share their chains.
@@ -343,6 +357,20 @@ mod tests {
         assert!(text.starts_with("dnat name: \"n1\" id: \"xxx") && text.ends_with("x.."));
         let text = at.comment().to_string();
         assert!(text.len() == 255 && text.ends_with("xx"));
+    }
+
+    #[test]
+    fn a_comment_tells_its_network() {
+        let network = |name: &str| NetworkName::parse(name).expect("network");
+        for id in ["c", &"x".repeat(300)] {
+            let at = attachment("n1", id);
+            for comment in [at.comment(), at.dnat_comment()] {
+                assert!(comment.is_of(&network("n1")) && !comment.is_of(&network("n")), "{comment}");
+            }
+        }
+        for foreign in ["", "n1", "dnat dnat name: \"n1\" id: \"c\"", "name: \"n1\" ID: \"c\""] {
+            assert!(!Comment::new(foreign).is_of(&network("n1")), "{foreign}");
+        }
     }
 
     #[test]

@@ -9,8 +9,12 @@ use std::net::IpAddr;
 use crate::cidr::Cidr;
 use crate::family::Family;
 use crate::firewall::{Ensure, Remove};
+use crate::firewalld::Zone;
+use crate::flows::StaleFlows;
+use crate::keeper::Keeper;
 use crate::link::Mac;
 use crate::names::{Attachment, IfName};
+use crate::nftables;
 use crate::result::Route;
 use crate::vlan::{PortVlans, VlanLink};
 
@@ -225,12 +229,36 @@ pub enum Step {
     EnsureRules(Ensure),
     /// Removes rules of the packet filter; absence is success.
     RemoveRules(Remove),
-    /// Writes down whose rules for an address are, since those rules cannot say it.
+    /// Makes rules of nf_tables, in their own terms.
+    EnsureNftables(nftables::Ensure),
+    /// Removes rules of nf_tables; absence is success.
+    RemoveNftables(nftables::Remove),
+    /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
+    /// kernel forgets them by itself, later.
+    ForgetFlows(StaleFlows),
+    /// Makes an address a source of a zone of firewalld. What is there already is not taken back.
+    AddSource {
+        /// The zone.
+        zone: Zone,
+        /// The address.
+        address: IpAddr,
+    },
+    /// Removes an address from the sources of a zone of firewalld; absence is success, that of firewalld too.
+    RemoveSource {
+        /// The zone.
+        zone: Zone,
+        /// The address.
+        address: IpAddr,
+    },
+    /// Writes down whose rules for an address are, since those rules cannot say it, and who keeps them. Who
+    /// kept rules for it before may still do so, and stays written down.
     ClaimAddress {
         /// The address.
         address: IpAddr,
         /// Its owner.
         owner: Attachment,
+        /// Who keeps the rules.
+        keeper: Keeper,
     },
     /// Forgets whose rules for an address are, if they are `owner`'s.
     ReleaseAddress {
@@ -251,7 +279,7 @@ pub enum Existing {
 }
 
 impl Step {
-    /// The step that takes this one back. What the packet filter added, only the effect layer knows.
+    /// The step that takes this one back, where that does not depend on what was there before.
     pub fn inverse(&self) -> Option<Self> {
         match self {
             Self::CreateVeth { container, .. } => Some(Self::RemoveLink { ns: Ns::Container, name: container.clone() }),
@@ -259,9 +287,6 @@ impl Step {
             Self::SetUp { ns, name } => Some(Self::SetDown { ns: *ns, name: name.clone() }),
             Self::AddAddress { ns, name, cidr, .. } => {
                 Some(Self::RemoveAddress { ns: *ns, name: name.clone(), cidr: *cidr })
-            }
-            Self::ClaimAddress { address, owner } => {
-                Some(Self::ReleaseAddress { address: *address, owner: owner.clone() })
             }
             Self::RemoveLink { .. }
             | Self::SetDown { .. }
@@ -279,8 +304,22 @@ impl Step {
             | Self::SetSysctl { .. }
             | Self::EnsureRules(_)
             | Self::RemoveRules(_)
+            | Self::EnsureNftables(_)
+            | Self::RemoveNftables(_)
+            | Self::ForgetFlows(_)
+            | Self::AddSource { .. }
+            | Self::RemoveSource { .. }
+            | Self::ClaimAddress { .. }
             | Self::ReleaseAddress { .. } => None,
         }
+    }
+}
+
+impl Step {
+    /// The step that takes this one back when it is not known whether it was carried out; none where that
+    /// could take away what was there before.
+    pub fn inverse_of_attempt(&self) -> Option<Self> {
+        if matches!(self, Self::SetUp { .. } | Self::ClaimAddress { .. }) { self.inverse() } else { None }
     }
 }
 
@@ -376,8 +415,18 @@ impl fmt::Display for Step {
             Self::SetSysctl { ns, key, value, need: _ } => write!(f, "{ns}: sysctl {}={value}", key.path()),
             Self::EnsureRules(ensure) => write!(f, "host: {ensure}"),
             Self::RemoveRules(remove) => write!(f, "host: {remove}"),
-            Self::ClaimAddress { address, owner } => {
-                write!(f, "host: claim {address} for {} {} {}", owner.network, owner.container, owner.ifname)
+            Self::EnsureNftables(ensure) => write!(f, "host: {ensure}"),
+            Self::RemoveNftables(remove) => write!(f, "host: {remove}"),
+            Self::ForgetFlows(stale) => write!(f, "host: {stale}"),
+            Self::AddSource { zone, address } => {
+                write!(f, "host: firewalld add source {} to zone {zone}", Cidr::host(*address))
+            }
+            Self::RemoveSource { zone, address } => {
+                write!(f, "host: firewalld remove source {} from zone {zone}", Cidr::host(*address))
+            }
+            Self::ClaimAddress { address, owner, keeper } => {
+                let Attachment { network, container, ifname } = owner;
+                write!(f, "host: claim {address} for {network} {container} {ifname}: {keeper}")
             }
             Self::ReleaseAddress { address, owner } => {
                 write!(f, "host: release {address} of {} {} {}", owner.network, owner.container, owner.ifname)

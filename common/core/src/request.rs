@@ -8,6 +8,7 @@ use crate::error::{Code, Failure};
 use crate::json::{Json, JsonError};
 use crate::names::{Attachment, ContainerId, IfName, NetworkName};
 use crate::result::{CniResult, ResultError};
+use crate::valid::{ValidAttachments, ValidError};
 use crate::version::Version;
 
 /// What the runtime asks for: `CNI_COMMAND`.
@@ -263,6 +264,14 @@ impl Request {
     /// As [`CniResult::parse_prev`].
     pub fn prev_result(&self) -> Result<Option<CniResult>, ResultError> {
         self.config.get("prevResult").map(|json| CniResult::parse_prev(json, self.version)).transpose()
+    }
+
+    /// The attachments that GC must leave alone.
+    ///
+    /// # Errors
+    /// As [`ValidAttachments::parse`], also when there is no list.
+    pub fn valid_attachments(&self) -> Result<ValidAttachments, ValidError> {
+        ValidAttachments::parse(&self.config)
     }
 }
 

@@ -8,15 +8,20 @@ use std::time::{Duration, Instant};
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::firewall;
+use cni_core::keeper::Keeper;
 use cni_core::link::{Link, Mac, OperState};
-use cni_core::names::IfName;
+use cni_core::names::{Attachment, IfName};
+use cni_core::nftables;
 use cni_core::plan::{Dad, Existing, Need, Ns, Step, Sysctl};
 use cni_core::result::Route;
 
+use crate::claims::Claim;
+use crate::firewalld::Added;
 use crate::host::{HostError, LinuxHost, is_absent};
 use crate::netlink::{BridgePort, NetlinkError, NewBridge, NewRoute, NewVeth};
 use crate::sysctl;
 
+mod flows;
 mod vlan;
 
 /// A step that the kernel refused, where the reference has words of its own for it.
@@ -135,10 +140,30 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::SetSysctl { ns, key, value, need } => set_sysctl(host, *ns, key, value, *need)?,
         Step::EnsureRules(ensure) => return Ok(firewall::ensure(host.tables_mut(), ensure)?.map(Step::RemoveRules)),
         Step::RemoveRules(remove) => firewall::remove(host.tables_mut(), remove)?,
-        Step::ClaimAddress { address, owner } => host.claims().claim(*address, owner)?,
+        Step::EnsureNftables(ensure) => {
+            return Ok(nftables::ensure(host.nftables_mut(), ensure)?.map(Step::RemoveNftables));
+        }
+        Step::RemoveNftables(remove) => nftables::remove(host.nftables_mut(), remove)?,
+        Step::ForgetFlows(stale) => flows::forget(host, stale),
+        Step::AddSource { zone, address } => {
+            let added = host.firewalld_mut().add_source(zone, *address)?;
+            let undo = Step::RemoveSource { zone: zone.clone(), address: *address };
+            return Ok((added == Added::Now).then_some(undo));
+        }
+        Step::RemoveSource { zone, address } => host.firewalld_mut().remove_source(zone, *address)?,
+        Step::ClaimAddress { address, owner, keeper } => return claim(host, *address, owner, keeper),
         Step::ReleaseAddress { address, owner } => host.claims().release(*address, owner)?,
     }
     Ok(None)
+}
+
+/// An earlier claim of somebody else's is put back when this one is taken back, one of the owner's own stays.
+fn claim(host: &LinuxHost, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Step>, Error> {
+    let Some(Claim { owner: former, mut keepers }) = host.claims().claim(address, owner, keeper)? else {
+        return Ok(Some(Step::ReleaseAddress { address, owner: owner.clone() }));
+    };
+    let back = keepers.pop().filter(|_| former != *owner);
+    Ok(back.map(|keeper| Step::ClaimAddress { address, owner: former, keeper }))
 }
 
 fn index(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<u32, Error> {
@@ -175,12 +200,18 @@ fn create_veth(
         peer_mac: host_mac,
         peer_netns: host_netns.as_fd(),
     });
-    made.map_err(|source| match source.errno() {
-        Some(libc::EEXIST) => {
-            ApplyError::VethExists { container: container.to_string(), host: host_end.to_string(), source }.into()
-        }
-        _ => Error::from(source),
-    })
+    let Err(source) = made else { return Ok(()) };
+    if source.errno() == Some(libc::EEXIST) {
+        let (container, host) = (container.to_string(), host_end.to_string());
+        return Err(ApplyError::VethExists { container, host, source }.into());
+    }
+    // The kernel's answer may have been lost on its way. A pair with our random address is ours.
+    let ours = socket.link(container.as_str()).ok().flatten().filter(|link| link.mac.as_ref() == Some(container_mac));
+    let error = Error::from(source);
+    match ours.map(|link| accept_absent(socket.delete_link(link.index))) {
+        Some(Err(failed)) => Err(error.with_note(format!("and the pair that was made stays: {failed}"))),
+        Some(Ok(())) | None => Err(error),
+    }
 }
 
 fn remove_link(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {

@@ -2,16 +2,18 @@
 //!
 //! The firewall plugin's rules name just an address, byte for byte as the reference's do. So that a late
 //! DEL of an old container does not take the rules of the address's new owner, the owner is written down
-//! in a file for each address, and beside it the addresses of each owner. The files live as long as the
-//! rules: below `/run`, in a directory of the boot and the network namespace.
+//! in a file for each address, with who keeps the rules, and beside it the addresses of each owner. The
+//! files live as long as the rules: below `/run`, in a directory of the boot and the network namespace.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use cni_core::error::{Code, Failure};
+use cni_core::keeper::Keeper;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};
 
 /// Where the plugins keep what must not outlive a boot.
@@ -33,6 +35,15 @@ impl Failure for ClaimError {
     }
 }
 
+/// Whose the rules for an address are, and who keeps them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Whose they are.
+    pub owner: Attachment,
+    /// Who keeps them, each once, the last one that made some last.
+    pub keepers: Vec<Keeper>,
+}
+
 /// The records of one network namespace.
 #[derive(Debug)]
 pub struct Claims {
@@ -50,16 +61,23 @@ impl Claims {
         Self { directory: root.join(name).join("claims") }
     }
 
-    /// Writes down that the rules for `address` are `owner`'s; an earlier owner loses them.
+    /// Writes down that the rules for `address` are `owner`'s and that `keeper` keeps them, beside those who
+    /// did before; an earlier owner loses them. Returns the claim that there was.
     ///
     /// # Errors
     /// [`ClaimError`] names the file.
-    pub fn claim(&self, address: IpAddr, owner: &Attachment) -> Result<(), ClaimError> {
+    pub fn claim(&self, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Claim>, ClaimError> {
         let mut addresses = self.listed(owner)?;
         if addresses.insert(address) {
             self.write(&self.owner_file(owner), &lines(&addresses))?;
         }
-        self.write(&self.address_file(address), &text(owner))
+        let earlier = self.find(address)?;
+        let claim = Claim { owner: owner.clone(), keepers: with(earlier.as_ref(), keeper) };
+        self.write(&self.address_file(address), &claim.to_string())?;
+        if let Some(Claim { owner: former, .. }) = earlier.as_ref().filter(|earlier| earlier.owner != *owner) {
+            self.unlist(address, former)?;
+        }
+        Ok(earlier)
     }
 
     /// Forgets that the rules for `address` are `owner`'s; another owner's record stays.
@@ -70,11 +88,7 @@ impl Claims {
         if self.owner(address)?.as_ref() == Some(owner) {
             remove(&self.address_file(address))?;
         }
-        let mut addresses = self.listed(owner)?;
-        if addresses.remove(&address) {
-            let file = self.owner_file(owner);
-            if addresses.is_empty() { remove(&file)? } else { self.write(&file, &lines(&addresses))? }
-        }
+        self.unlist(address, owner)?;
         self.tidy();
         Ok(())
     }
@@ -84,6 +98,18 @@ impl Claims {
     /// # Errors
     /// [`ClaimError`] names the file. A record that makes no sense is none.
     pub fn owner(&self, address: IpAddr) -> Result<Option<Attachment>, ClaimError> {
+        Ok(self.find(address)?.map(|claim| claim.owner))
+    }
+
+    /// Who keeps the rules for an address, the last one that made some last.
+    ///
+    /// # Errors
+    /// As [`Claims::owner`].
+    pub fn keepers(&self, address: IpAddr) -> Result<Vec<Keeper>, ClaimError> {
+        Ok(self.find(address)?.map(|claim| claim.keepers).unwrap_or_default())
+    }
+
+    fn find(&self, address: IpAddr) -> Result<Option<Claim>, ClaimError> {
         Ok(read(&self.address_file(address))?.and_then(|text| parse(&text)))
     }
 
@@ -99,6 +125,37 @@ impl Claims {
             }
         }
         Ok(own)
+    }
+
+    /// The addresses whose rules are those of a network's attachments, in order, with their owners.
+    ///
+    /// # Errors
+    /// [`ClaimError`] names the file or the directory.
+    pub fn of_network(&self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, ClaimError> {
+        let failed = |source| ClaimError { verb: "list", path: self.directory.clone(), source };
+        let files = match fs::read_dir(&self.directory) {
+            Ok(files) => files.collect::<io::Result<Vec<_>>>().map_err(failed)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(failed(source)),
+        };
+        let mut addresses: Vec<IpAddr> =
+            files.iter().filter_map(|file| file.file_name().to_str().and_then(|name| name.parse().ok())).collect();
+        addresses.sort_unstable();
+        let mut found = Vec::new();
+        for address in addresses {
+            found.extend(self.owner(address)?.filter(|owner| owner.network == *network).map(|owner| (address, owner)));
+        }
+        Ok(found)
+    }
+
+    /// Takes an address from those of an owner.
+    fn unlist(&self, address: IpAddr, owner: &Attachment) -> Result<(), ClaimError> {
+        let mut addresses = self.listed(owner)?;
+        if !addresses.remove(&address) {
+            return Ok(());
+        }
+        let file = self.owner_file(owner);
+        if addresses.is_empty() { remove(&file) } else { self.write(&file, &lines(&addresses)) }
     }
 
     fn listed(&self, owner: &Attachment) -> Result<BTreeSet<IpAddr>, ClaimError> {
@@ -141,13 +198,33 @@ fn text(owner: &Attachment) -> String {
     format!("{} {} {}", owner.network, owner.container, owner.ifname)
 }
 
-/// None of the three names can hold a blank.
-fn parse(text: &str) -> Option<Attachment> {
+impl fmt::Display for Claim {
+    /// Where nobody but iptables keeps rules, that goes without saying.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(&self.owner))?;
+        match &self.keepers[..] {
+            [Keeper::Iptables] => Ok(()),
+            keepers => keepers.iter().try_for_each(|keeper| write!(f, " {keeper}")),
+        }
+    }
+}
+
+/// None of the three names can hold a blank, nor can a keeper.
+fn parse(text: &str) -> Option<Claim> {
     let mut words = text.split(' ');
     let network = NetworkName::parse(words.next()?).ok()?;
     let container = ContainerId::parse(words.next()?).ok()?;
     let ifname = IfName::parse(words.next()?).ok()?;
-    words.next().is_none().then_some(Attachment { network, container, ifname })
+    let mut keepers = words.map(Keeper::parse).collect::<Option<Vec<_>>>()?;
+    if keepers.is_empty() {
+        keepers.push(Keeper::Iptables);
+    }
+    Some(Claim { owner: Attachment { network, container, ifname }, keepers })
+}
+
+fn with(earlier: Option<&Claim>, keeper: &Keeper) -> Vec<Keeper> {
+    let others = earlier.into_iter().flat_map(|claim| &claim.keepers).filter(|other| *other != keeper);
+    others.chain([keeper]).cloned().collect()
 }
 
 fn lines(addresses: &BTreeSet<IpAddr>) -> String {
@@ -173,6 +250,7 @@ fn remove(file: &Path) -> Result<(), ClaimError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cni_core::firewalld::Zone;
 
     fn owner(container: &str) -> Attachment {
         Attachment {
@@ -188,9 +266,10 @@ mod tests {
         let claims = Claims::below(root.path(), Some("boot:1".to_owned()));
         let address = IpAddr::from([10, 1, 2, 3]);
         let (old, new) = (owner("old"), owner("new"));
-        claims.claim(address, &old).expect("claim");
+        assert_eq!(claims.claim(address, &old, &Keeper::Iptables).expect("claim"), None);
         assert_eq!(claims.addresses_of(&old).expect("read"), [address]);
-        claims.claim(address, &new).expect("claim");
+        let earlier = claims.claim(address, &new, &Keeper::Iptables).expect("claim").expect("an earlier claim");
+        assert_eq!(earlier, Claim { owner: old.clone(), keepers: vec![Keeper::Iptables] });
         assert_eq!(claims.addresses_of(&old).expect("read"), Vec::<IpAddr>::new());
         claims.release(address, &old).expect("release");
         assert_eq!(claims.owner(address).expect("read"), Some(new.clone()));
@@ -200,10 +279,61 @@ mod tests {
     }
 
     #[test]
+    fn the_claims_of_a_network_are_listed_with_their_owners() {
+        let root = tempfile::tempdir().expect("directory");
+        let claims = Claims::below(root.path(), None);
+        let (first, second) = (IpAddr::from([10, 1, 2, 3]), IpAddr::from([10, 1, 2, 4]));
+        let net = NetworkName::parse("net").expect("network");
+        assert_eq!(claims.of_network(&net).expect("read"), []);
+        let foreign = Attachment { network: NetworkName::parse("net2").expect("network"), ..owner("a") };
+        claims.claim(IpAddr::from([10, 1, 2, 2]), &foreign, &Keeper::Iptables).expect("claim");
+        claims.claim(second, &owner("a"), &Keeper::Iptables).expect("claim");
+        claims.claim(first, &owner("b"), &Keeper::Iptables).expect("claim");
+        assert_eq!(claims.of_network(&net).expect("read"), [(first, owner("b")), (second, owner("a"))]);
+    }
+
+    #[test]
+    fn an_owner_whose_last_address_another_claims_leaves_no_record() {
+        let root = tempfile::tempdir().expect("directory");
+        let claims = Claims::below(root.path(), None);
+        let address = IpAddr::from([10, 1, 2, 3]);
+        for container in ["old", "new", "new"] {
+            claims.claim(address, &owner(container), &Keeper::Iptables).expect("claim");
+        }
+        let mut names: Vec<_> =
+            fs::read_dir(&claims.directory).expect("list").map(|file| file.expect("file").path()).collect();
+        names.sort();
+        assert_eq!(names, [claims.address_file(address), claims.owner_file(&owner("new"))]);
+    }
+
+    #[test]
     fn a_record_that_makes_no_sense_is_none() {
         for text in ["", "net", "net id", "net id eth0 more", "net id a/b"] {
             assert_eq!(parse(text), None, "{text}");
         }
-        assert_eq!(parse("net old eth0"), Some(owner("old")));
+        let claim = |keepers| Some(Claim { owner: owner("old"), keepers });
+        assert_eq!(parse("net old eth0"), claim(vec![Keeper::Iptables]));
+        let both = vec![Keeper::Firewalld(Zone::fixed("work")), Keeper::Iptables];
+        assert_eq!(parse("net old eth0 firewalld:work iptables"), claim(both));
+    }
+
+    #[test]
+    fn whoever_has_kept_rules_stays_written_down_and_the_last_one_is_last() {
+        let root = tempfile::tempdir().expect("directory");
+        let claims = Claims::below(root.path(), None);
+        let address = IpAddr::from([10, 1, 2, 3]);
+        let zone = |name| Keeper::Firewalld(Zone::fixed(name));
+        let made = [Keeper::Iptables, zone("trusted"), Keeper::Iptables, zone("work")];
+        for (container, keeper) in ["old", "old", "new", "new"].into_iter().zip(&made) {
+            claims.claim(address, &owner(container), keeper).expect("claim");
+        }
+        let text = fs::read_to_string(claims.address_file(address)).expect("record");
+        assert_eq!(text, "net new eth0 firewalld:trusted iptables firewalld:work");
+        let want = [zone("trusted"), Keeper::Iptables, zone("work")];
+        assert_eq!(claims.keepers(address).expect("read"), want);
+        claims.release(address, &owner("new")).expect("release");
+        assert_eq!(claims.keepers(address).expect("read"), []);
+        claims.claim(address, &owner("new"), &Keeper::Iptables).expect("claim");
+        assert_eq!(fs::read_to_string(claims.address_file(address)).expect("record"), "net new eth0");
     }
 }

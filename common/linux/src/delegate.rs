@@ -1,6 +1,6 @@
 //! Running a delegated plugin: SPEC section 4, with the look-up and the messages of the reference.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
@@ -80,16 +80,19 @@ impl Failure for DelegateError {
 }
 
 /// Runs `plugin` with the request's own input and variables but for the command, in the environment of this
-/// process.
+/// process. An ADD of which the end is not known is taken back.
 ///
 /// # Errors
 /// [`DelegateError`].
 pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, DelegateError> {
     let program = find(plugin, request.path())?;
-    let own = request.variables().filter(|(name, _)| name.starts_with("CNI_") && *name != "CNI_COMMAND");
-    let environment: Vec<_> = own.chain([("CNI_COMMAND", command.as_str())]).collect();
-    let Output { status, stdout, stderr } = process::run(&program, &[], request.stdin(), &environment, DEADLINE)
-        .map_err(|source| DelegateError::Process { plugin: plugin.to_owned(), source })?;
+    let Output { status, stdout, stderr } = start(&program, command, request).map_err(|source| {
+        let perhaps_done = command == Command::Add && !matches!(source, ProcessError::Start { .. });
+        if perhaps_done && let Err(error) = start(&program, Command::Del, request) {
+            log::warn!("{plugin} may have left something behind: {error}");
+        }
+        DelegateError::Process { plugin: plugin.to_owned(), source }
+    })?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     if status.success() {
         if !stderr.is_empty() {
@@ -98,6 +101,12 @@ pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>,
         return Ok(stdout);
     }
     Err(reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, &status.to_string())))
+}
+
+fn start(program: &Path, command: Command, request: &Request) -> Result<Output, ProcessError> {
+    let own = request.variables().filter(|(name, _)| name.starts_with("CNI_") && *name != "CNI_COMMAND");
+    let environment: Vec<_> = own.chain([("CNI_COMMAND", command.as_str())]).collect();
+    process::run(program, &[], request.stdin(), &environment, DEADLINE)
 }
 
 /// The first regular file of the name, whether it may be executed or not.

@@ -11,17 +11,22 @@ use std::path::Path;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::firewall::Tables;
+use cni_core::firewalld::Firewalld;
 use cni_core::host::{Host, NetnsError};
+use cni_core::keeper::Keeper;
 use cni_core::link::{Address, KernelRoute, Link};
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::nftables::Nftables;
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::{Command, Request};
 use cni_core::vlan::BridgeVlan;
 
 use crate::claims::Claims;
 use crate::filter::RestoreTables;
+use crate::firewalld::SystemFirewalld;
 use crate::netlink::{NetlinkError, Socket, netns_cookie};
 use crate::netns::Netns;
+use crate::nftables::NetlinkNftables;
 use crate::{apply, delegate, sysctl};
 
 /// A request that the machine cannot serve.
@@ -82,6 +87,8 @@ pub struct LinuxHost {
     socket: Socket,
     container: Option<Container>,
     tables: RestoreTables,
+    nftables: NetlinkNftables,
+    firewalld: SystemFirewalld,
     claims: Claims,
 }
 
@@ -97,6 +104,8 @@ impl LinuxHost {
             socket: Socket::open()?,
             container: None,
             tables: RestoreTables::new(),
+            nftables: NetlinkNftables::new(),
+            firewalld: SystemFirewalld::new(),
             claims: Claims::new(identity()),
         })
     }
@@ -138,9 +147,19 @@ impl LinuxHost {
         &self.claims
     }
 
+    /// The host's firewalld.
+    pub(crate) const fn firewalld_mut(&mut self) -> &mut SystemFirewalld {
+        &mut self.firewalld
+    }
+
     /// The packet filter.
     pub(crate) const fn tables_mut(&mut self) -> &mut RestoreTables {
         &mut self.tables
+    }
+
+    /// The nf_tables.
+    pub(crate) const fn nftables_mut(&mut self) -> &mut NetlinkNftables {
+        &mut self.nftables
     }
 }
 
@@ -177,6 +196,10 @@ impl Host for LinuxHost {
         Ok(self.socket(ns)?.link_by_index(index)?)
     }
 
+    fn veths(&mut self) -> Result<Vec<Link>, Error> {
+        Ok(self.socket.veths()?)
+    }
+
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
         Ok(self.socket(ns)?.addresses(index, family)?)
     }
@@ -205,12 +228,28 @@ impl Host for LinuxHost {
         &mut self.tables
     }
 
+    fn nftables(&mut self) -> &mut dyn Nftables {
+        &mut self.nftables
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        &mut self.firewalld
+    }
+
     fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
         Ok(self.claims.owner(address)?)
     }
 
+    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error> {
+        Ok(self.claims.keepers(address)?)
+    }
+
     fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
         Ok(self.claims.addresses_of(owner)?)
+    }
+
+    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error> {
+        Ok(self.claims.of_network(network)?)
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

@@ -4,10 +4,14 @@
 
 mod apply;
 pub mod claims;
+pub mod conntrack;
+pub mod dbus;
 pub mod delegate;
 pub mod filter;
+pub mod firewalld;
 pub mod host;
 pub mod netlink;
 mod netns;
+pub mod nftables;
 pub mod process;
 mod sysctl;

@@ -71,19 +71,20 @@ impl Netns {
         Ok(path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino())))
     }
 
-    /// Runs `work` inside the namespace. When the way back fails the process ends, since everything after
-    /// that would change the wrong namespace.
+    /// Runs `work` inside the namespace.
     ///
     /// # Errors
     /// When the namespace cannot be entered.
+    ///
+    /// # Panics
+    /// When the way back fails: the process must end then, since everything after that would change the
+    /// wrong namespace. The panic hook of the binary tells the runtime.
     pub fn inside<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         let home = Self::own()?;
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         let done = work();
-        if let Err(errno) = setns(&home.file, CloneFlags::CLONE_NEWNET) {
-            log::error!("could not return to the host's network namespace: {errno}");
-            std::process::abort();
-        }
+        let back = setns(&home.file, CloneFlags::CLONE_NEWNET);
+        assert!(back.is_ok(), "could not return to the host's network namespace: {back:?}");
         Ok(done)
     }
 }

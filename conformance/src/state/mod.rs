@@ -86,10 +86,10 @@ pub fn assert_same(before: &State, after: &State) {
 }
 
 fn network_sections(namespace: &Namespace) -> [(String, Vec<String>); 3] {
-    let Network { mut links, addresses, routes } = Network::observe(namespace);
+    let Network { mut links, addresses, routes, other_routes } = Network::observe(namespace);
     links.sort_by(|a, b| a.name.cmp(&b.name));
     let addresses = addresses.iter().filter(|address| !address.is_link_local());
-    let routes = routes.iter().filter(|route| !route.destination.starts_with("fe80:"));
+    let routes = routes.iter().chain(&other_routes).filter(|route| !route.destination.starts_with("fe80:"));
     let name = namespace.name();
     [
         (format!("{name} links"), links.iter().map(ToString::to_string).collect()),

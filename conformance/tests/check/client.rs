@@ -1,9 +1,12 @@
 //! A Nomad client with one attached allocation, and what a row of a table does to it.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use cni_conformance::nomad::{GATEWAY_V4, GATEWAY_V6, SUBNET_V4, SUBNET_V6};
 use cni_conformance::state::assert_same;
 use cni_conformance::{
-    Attachment, Container, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling, State, Subnets, nomad,
+    Attachment, Container, Flavour, Network, Nomad, PortMapping, Runtime, Sandbox, Spelling, State, Subnets, nomad,
 };
 
 pub const ALLOC: &str = "8c0b7f1e-93a2-4a6b-8f8e-2f4b0c8d9e10";
@@ -90,6 +93,17 @@ impl Client {
 
     pub fn state(&self) -> State {
         State::capture(&self.sandbox, &[&self.container])
+    }
+
+    /// Takes the container's namespace away, and waits for the kernel to take the links with it.
+    pub fn lose_container(&self) {
+        let port = self.fill("{port}", &V4);
+        self.container.remove();
+        let started = Instant::now();
+        while Network::observe(self.sandbox.host()).link(&port).is_some() {
+            assert!(started.elapsed() < Duration::from_secs(5), "{port} outlives its namespace");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Runs CHECK, which must pass and change nothing.

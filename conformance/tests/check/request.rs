@@ -42,7 +42,7 @@ fn check_with_a_result_of_another_sandbox_fails() {
 #[test]
 fn check_of_a_blank_namespace_fails() {
     let client = Client::dual_stack(Flavour::Nft);
-    client.container.remove();
+    client.lose_container();
     let blank = client.sandbox.container(ALLOC);
     client.fails("loopback", &["loopback interface is down".to_owned()]);
     blank.sh("ip link set lo up");
@@ -52,7 +52,7 @@ fn check_of_a_blank_namespace_fails() {
 #[test]
 fn check_of_a_namespace_that_is_gone_names_its_path() {
     let client = Client::dual_stack(Flavour::Nft);
-    client.container.remove();
+    client.lose_container();
     let before = State::of_host(&client.sandbox);
     for plugin in ["loopback", "bridge"] {
         let result = client.attachment.result.as_ref();

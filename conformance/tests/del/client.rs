@@ -14,6 +14,9 @@ const SERVICE: u16 = 80;
 /// How long to wait for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(400);
 
+/// What becomes of a request before DEL comes with it.
+pub type Change = fn(Attachment) -> Attachment;
+
 /// The addresses of the first container.
 pub const FIRST: [&str; 2] = ["172.26.64.2", "fd00:a110:c8::2"];
 

@@ -3,7 +3,7 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Flavour, Nomad, State};
 
-use crate::client::{Client, FIRST};
+use crate::client::{Change, Client, FIRST};
 
 const ALLOC: &str = "8c0b7f1e-93a2-4a6b-8f8e-2f4b0c8d9e10";
 const MASQUERADE_CHAIN: &str = "CNI-f795935c5b000b7816d4ca95";
@@ -204,7 +204,7 @@ fn del_leaves_the_container_as_add_found_it() {
 
 #[test]
 fn del_of_a_container_that_was_never_added_changes_nothing() {
-    let requests: [(&str, fn(Attachment) -> Attachment); 4] = [
+    let requests: [(&str, Change); 4] = [
         ("with a netns", |request| request),
         ("with an empty netns", |request| request.netns("")),
         ("with a netns that never was", |request| request.netns("/run/netns/never")),

@@ -7,7 +7,7 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Flavour};
 
-use crate::client::{Client, FIRST, Guest};
+use crate::client::{Change, Client, FIRST, Guest};
 
 /// The old container's addresses for a new one.
 fn add_at_first_address(client: &Client, name: &str, host_port: u16) -> Guest {
@@ -18,7 +18,7 @@ fn add_at_first_address(client: &Client, name: &str, host_port: u16) -> Guest {
 }
 
 /// As runtimes send the last DEL of a container.
-const LATE_REQUESTS: [(&str, fn(Attachment) -> Attachment); 5] = [
+const LATE_REQUESTS: [(&str, Change); 5] = [
     ("as ADD", |request| request),
     ("netns empty", |request| request.netns("")),
     ("no result", Attachment::without_result),
@@ -26,7 +26,7 @@ const LATE_REQUESTS: [(&str, fn(Attachment) -> Attachment); 5] = [
     ("names only", |request| request.netns("").without_result().without_capabilities()),
 ];
 
-fn every_late_request(run: impl Fn(Flavour, fn(Attachment) -> Attachment)) {
+fn every_late_request(run: impl Fn(Flavour, Change)) {
     let rows = Flavour::ALL.into_iter().flat_map(|flavour| LATE_REQUESTS.map(|(name, change)| (flavour, name, change)));
     for_each(rows.map(|row| (format!("{:?} {}", row.0, row.1), row)), |(flavour, _, change)| run(flavour, change));
 }
@@ -80,23 +80,6 @@ fn a_late_first_del_takes_the_old_container_away_and_leaves_the_new_owner_alone(
         client.runtime().del(&new.attachment).expect_success();
         client.skeleton().assert_nothing_else(&before, || client.host());
     });
-}
-
-/// The old one died without DEL; its rules come first and lead nowhere.
-#[test]
-fn a_host_port_goes_to_the_container_that_claims_it_last() {
-    for flavour in Flavour::ALL {
-        let client = Client::dual_stack(flavour);
-        let before = client.host();
-        let mut dead = client.add("dead", 8080);
-        dead.die();
-        let alive = client.add("alive", 8080);
-        client.serves(&alive);
-        client.runtime().del(&dead.attachment).expect_success();
-        client.serves(&alive);
-        client.runtime().del(&alive.attachment).expect_success();
-        client.skeleton().assert_nothing_else(&before, || client.host());
-    }
 }
 
 #[test]

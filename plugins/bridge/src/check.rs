@@ -10,14 +10,16 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::firewall;
 use cni_core::host::Host;
 use cni_core::link::{KernelRoute, Link};
-use cni_core::names::IfName;
+use cni_core::names::{Attachment, IfName};
+use cni_core::nftables;
 use cni_core::plan::Ns;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
 use cni_core::vlan::PortVlans;
 
 use crate::config::{Config, Gateway};
-use crate::plan;
+use crate::masquerade::{self, Backend};
+use crate::{choose_backend, plan, spoof};
 
 /// What is missing or wrong.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +137,12 @@ pub enum CheckError {
         /// All of the configuration.
         want: PortVlans,
     },
+    /// The MAC spoof check is not complete.
+    #[error("MAC spoof check of the container not found: {rule}")]
+    SpoofCheck {
+        /// The rule.
+        rule: String,
+    },
     /// The masquerade is not complete.
     #[error("masquerade rule of the container not found: {rule}")]
     Masquerade {
@@ -159,6 +167,7 @@ impl Failure for CheckError {
             | Self::Route { .. }
             | Self::GatewayAddress { .. }
             | Self::PortVlan { .. }
+            | Self::SpoofCheck { .. }
             | Self::Masquerade { .. } => Code::CheckFailed,
         }
     }
@@ -176,13 +185,16 @@ pub fn check(config: &Config, request: &Request, host: &mut dyn Host) -> Result<
     let container = check_container(config, &at.ifname, told, host)?;
     let port = check_port(config, &at.ifname, &container, &bridge, host)?;
     check_port_vlans(config, &port, host)?;
+    if config.spoof_check {
+        check_spoof(&at, &port, &container, host)?;
+    }
     check_addresses(&result, &container, host)?;
     for route in &result.routes {
         check_route(route, host)?;
     }
     check_gateways(config, &result, &bridge, host)?;
     if config.masquerade {
-        check_masquerade(&at, &result, host)?;
+        check_masquerade(config, &at, &result, host)?;
     }
     Ok(())
 }
@@ -314,14 +326,54 @@ fn check_vlan_link(name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
     if link.up { Ok(link) } else { Err(CheckError::Down { ns: Ns::Host, name: link.name }.into()) }
 }
 
-fn check_masquerade(at: &cni_core::names::Attachment, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
+fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    let veth = IfName::parse(&port.name)?;
+    let Some(mac) = &container.mac else { return Ok(()) };
+    match nftables::missing(host.nftables(), &spoof::ensure(at, &veth, mac))? {
+        Some(rule) => Err(CheckError::SpoofCheck { rule: told(rule) }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Which rule, as an administrator would look for it.
+fn told(rule: &nftables::Rule) -> String {
+    format!("nft {} {rule}", rule.chain)
+}
+
+/// Where the configuration does not say what brings the masquerade about, either will do: iptables may have
+/// been installed, or removed, since ADD.
+fn check_masquerade(config: &Config, at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
+    let chosen = choose_backend(config, result, host);
     let addresses: Vec<Cidr> = result.ips_of(at.ifname.as_str()).map(|ip| ip.address).collect();
-    for ensure in plan::masquerade(at, &addresses) {
-        if let Some(rule) = firewall::missing(host.tables(), &ensure)? {
-            return Err(CheckError::Masquerade { rule: format!("{} -t nat {rule}", ensure.family.iptables()) }.into());
+    let Some(rule) = missing_by(chosen, at, &addresses, host)? else { return Ok(()) };
+    let other = match chosen {
+        Backend::Iptables => Backend::Nftables,
+        Backend::Nftables => Backend::Iptables,
+    };
+    let elsewhere = config.masquerade_backend.is_none() && matches!(missing_by(other, at, &addresses, host), Ok(None));
+    if elsewhere { Ok(()) } else { Err(CheckError::Masquerade { rule }.into()) }
+}
+
+fn missing_by(
+    backend: Backend,
+    at: &Attachment,
+    addresses: &[Cidr],
+    host: &mut dyn Host,
+) -> Result<Option<String>, Error> {
+    match backend {
+        Backend::Iptables => {
+            for ensure in plan::masquerade(at, addresses) {
+                if let Some(rule) = firewall::missing(host.tables(), &ensure)? {
+                    return Ok(Some(format!("{} -t nat {rule}", ensure.family.iptables())));
+                }
+            }
+            Ok(None)
+        }
+        Backend::Nftables => {
+            let want = masquerade::ensure(at, addresses);
+            Ok(nftables::missing(host.nftables(), &want)?.map(told))
         }
     }
-    Ok(())
 }
 
 fn present(ns: Ns, name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {

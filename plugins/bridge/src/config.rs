@@ -11,6 +11,7 @@ use cni_core::vlan::Earlier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::masquerade::Backend;
 use crate::vlan::{TrunkKeys, VlanKeys, Vlans};
 
 /// A value that the plugin cannot use.
@@ -60,20 +61,11 @@ pub enum ConfigError {
         /// The value.
         backend: String,
     },
-    /// A key of the reference that this release does not have yet.
-    #[error("{key} {value} is not supported")]
-    Unsupported {
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: String,
-    },
 }
 
 impl Failure for ConfigError {
     fn code(&self) -> Code {
         match self {
-            Self::Unsupported { .. } => Code::UnsupportedField,
             Self::BridgeName { .. }
             | Self::Mtu { .. }
             | Self::Mac { .. }
@@ -116,6 +108,10 @@ pub struct Config {
     pub other_address: OtherAddress,
     /// Whether packets that leave the network get the host's address.
     pub masquerade: bool,
+    /// What brings that about; none for whichever the host has.
+    pub masquerade_backend: Option<Backend>,
+    /// Whether frames are dropped that do not come from the container's own MAC address.
+    pub spoof_check: bool,
     /// MTU of the veth, and of the bridge if it is made.
     pub mtu: Option<u32>,
     /// Whether a container may reach itself through the host.
@@ -145,6 +141,8 @@ pub struct Leftovers {
     pub ipam: Option<String>,
     /// Whether there may be masquerade rules.
     pub masquerade: bool,
+    /// Whether there may be a MAC spoof check.
+    pub spoof_check: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -198,6 +196,8 @@ struct MacKey {
 #[serde(default, rename_all = "camelCase")]
 struct LeftoverKeys {
     ip_masq: bool,
+    #[serde(rename = "macspoofchk")]
+    mac_spoof_check: bool,
     ipam: IpamKeys,
 }
 
@@ -207,9 +207,9 @@ impl Leftovers {
     /// # Errors
     /// When one of them has the wrong type.
     pub fn load(request: &Request) -> Result<Self, Error> {
-        let LeftoverKeys { ip_masq, ipam } = request.decode()?;
+        let LeftoverKeys { ip_masq, mac_spoof_check, ipam } = request.decode()?;
         let ipam = ipam.name();
-        Ok(Self { masquerade: ip_masq && ipam.is_some(), ipam })
+        Ok(Self { masquerade: ip_masq && ipam.is_some(), spoof_check: mac_spoof_check, ipam })
     }
 }
 
@@ -235,7 +235,7 @@ impl Config {
     /// [`ConfigError`] names the key and the value.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let keys: Keys = request.decode()?;
-        keys.refuse_unsupported()?;
+        let masquerade_backend = keys.masquerade_backend()?;
         let args = request.args()?;
         let mac = keys.mac(args.mac)?;
         let bridge = keys.bridge.unwrap_or_else(|| "cni0".to_owned());
@@ -255,6 +255,8 @@ impl Config {
             gateway,
             other_address: if keys.force_address { OtherAddress::Replace } else { OtherAddress::Refuse },
             masquerade: keys.ip_masq && ipam.is_some(),
+            masquerade_backend,
+            spoof_check: keys.mac_spoof_check,
             mtu: mtu(keys.mtu)?,
             hairpin: keys.hairpin_mode,
             promisc: keys.promisc_mode,
@@ -288,14 +290,11 @@ impl Config {
 }
 
 impl Keys {
-    fn refuse_unsupported(&self) -> Result<(), ConfigError> {
-        let unsupported = |key, value: String| Err(ConfigError::Unsupported { key, value });
-        if self.mac_spoof_check {
-            return unsupported("macspoofchk", true.to_string());
-        }
+    fn masquerade_backend(&self) -> Result<Option<Backend>, ConfigError> {
         match self.ip_masq_backend.as_deref() {
-            None | Some("iptables") => Ok(()),
-            Some("nftables") => unsupported("ipMasqBackend", "\"nftables\"".to_owned()),
+            None => Ok(None),
+            Some("iptables") => Ok(Some(Backend::Iptables)),
+            Some("nftables") => Ok(Some(Backend::Nftables)),
             Some(other) => Err(ConfigError::MasqueradeBackend { backend: other.to_owned() }),
         }
     }

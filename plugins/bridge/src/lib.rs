@@ -14,6 +14,7 @@ use cni_core::host::{Host, NetnsError};
 use cni_core::journal::Journal;
 use cni_core::link::{Link, Mac};
 use cni_core::names::{Attachment, IfName};
+use cni_core::nftables;
 use cni_core::plan::{Ns, Step};
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
@@ -21,10 +22,14 @@ use cni_core::run::Plugin;
 
 pub mod check;
 pub mod config;
+mod gc;
+pub mod masquerade;
 pub mod plan;
+pub mod spoof;
 pub mod vlan;
 
 use config::{Config, Leftovers};
+use masquerade::Backend;
 use plan::{Facts, Names, Network, PlanError};
 
 /// The plugin.
@@ -40,11 +45,14 @@ impl Plugin for Bridge {
         let at = request.attachment()?;
         let netns = request.netns().unwrap_or_default();
         journal.host().enter(netns)?;
-        let facts = observe(&config, &at, journal.host())?;
+        let mut facts = observe(&config, &at, journal.host())?;
         let network = match &config.ipam {
             Some(ipam) => Some(plan::network(&config, journal.delegate_add(ipam, request)?)?),
             None => None,
         };
+        if let Some(network) = network.as_ref().filter(|_| config.masquerade) {
+            facts.masquerade_backend = choose_backend(&config, &network.result, journal.host());
+        }
         journal.apply(&plan::add(&config, &at, network.as_ref(), &facts)?)?;
         warn_of_unfiltered(&config, &facts);
         let result = network.map_or_else(|| plan::layer_two(&config.dns), |Network { result, .. }| result);
@@ -56,10 +64,19 @@ impl Plugin for Bridge {
         let at = request.attachment()?;
         let sandbox = observe_sandbox(request, &at, host)?;
         if leftovers.masquerade {
-            remove_masquerade(request, &at, &sandbox, host)?;
+            let by_iptables = remove_masquerade(request, &at, &sandbox, host);
+            // ADD may have used the other one: ipMasqBackend may be another since, or iptables installed.
+            let by_nftables = remove_nftables(&masquerade::remove(&at), host);
+            both(by_iptables, by_nftables)?;
         }
         if sandbox.link.is_some() {
             host.apply(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() })?;
+        }
+        if !sandbox.reached {
+            remove_by_alias(&at, host)?;
+        }
+        if leftovers.spoof_check {
+            remove_nftables(&spoof::remove(&at), host)?;
         }
         match leftovers.ipam {
             Some(ipam) => host.delegate(&ipam, Command::Del).map(|_| ()),
@@ -82,6 +99,10 @@ impl Plugin for Bridge {
             None => Ok(()),
         }
     }
+
+    fn gc(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        gc::gc(request, host)
+    }
 }
 
 fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Facts, Error> {
@@ -99,7 +120,22 @@ fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Fact
         Some(link) => host.addresses(Ns::Host, Some(link.index), None)?,
         None => Vec::new(),
     };
-    Ok(Facts { bridge, gateway_addresses, names })
+    Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, names })
+}
+
+/// iptables, as the reference, if it is installed for the families in use; else nf_tables, if there are any.
+/// No program is run to find out.
+pub(crate) fn choose_backend(config: &Config, result: &CniResult, host: &mut dyn Host) -> Backend {
+    if let Some(backend) = config.masquerade_backend {
+        return backend;
+    }
+    let mut families = result.ips.iter().map(|ip| ip.address.family());
+    let installed = families.all(|family| host.tables().is_installed(family));
+    if installed || host.nftables().list(&masquerade::checks()).is_err() {
+        Backend::Iptables
+    } else {
+        Backend::Nftables
+    }
 }
 
 /// A bridge that is there is not changed, as in the reference.
@@ -148,6 +184,8 @@ fn interfaces(
 /// What DEL finds inside the container: the interface, its addresses, and those of other interfaces.
 #[derive(Default)]
 struct Sandbox {
+    /// Whether there was a namespace to look into.
+    reached: bool,
     link: Option<Link>,
     own: Vec<Cidr>,
     others: Vec<IpAddr>,
@@ -170,7 +208,16 @@ fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> R
     let all = host.addresses(Ns::Container, None, None)?;
     let others = all.iter().map(|address| address.cidr).filter(|cidr| !own.contains(cidr));
     let others = others.map(Cidr::address).collect();
-    Ok(Sandbox { link, own, others })
+    Ok(Sandbox { reached: true, link, own, others })
+}
+
+/// The runtime may have lost the namespace while it lives. The host's end says whose it is.
+fn remove_by_alias(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    let alias = plan::alias(at);
+    for link in host.veths()?.into_iter().filter(|link| link.alias.as_ref() == Some(&alias)) {
+        host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? })?;
+    }
+    Ok(())
 }
 
 /// Rules go before the address is released. Whose they are follows from the chain's name and the comment,
@@ -185,6 +232,7 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
     };
     let told = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
     let mut own: Vec<IpAddr> = told.chain(sandbox.own.iter().map(|cidr| cidr.address())).filter(is_global).collect();
+    own.retain(|address| !sandbox.others.contains(address));
     own.sort_unstable();
     own.dedup();
     for family in Family::ALL {
@@ -193,13 +241,31 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
             continue;
         }
         match firewall::remove(host.tables(), &plan::remove_masquerade(at, family, &own, &sandbox.others)) {
-            Err(FilterError::NoProgram { program, .. }) if !in_use => {
-                log::info!("no {program}, so there are no {family} rules to remove");
-            }
+            // ADD cannot have used a program that is not there.
+            Err(FilterError::NoProgram { program, .. }) => log::warn!("no {program}, so no {family} rules to remove"),
             removed => removed?,
         }
     }
     Ok(())
+}
+
+/// The first failure, with a note of the second.
+fn both(first: Result<(), Error>, second: Result<(), Error>) -> Result<(), Error> {
+    match (first, second) {
+        (Err(first), Err(second)) => Err(first.with_note(format!("and {second}: {}", second.details()))),
+        (first, second) => first.and(second),
+    }
+}
+
+/// Where nf_tables cannot be used, nothing of ours is in it.
+fn remove_nftables(unwanted: &nftables::Remove, host: &mut dyn Host) -> Result<(), Error> {
+    match nftables::remove(host.nftables(), unwanted) {
+        Err(error) if error.is_unavailable() => {
+            log::info!("no rules of nf_tables to remove: {error}");
+            Ok(())
+        }
+        removed => Ok(removed?),
+    }
 }
 
 /// Link-local addresses are the kernel's, not the IPAM plugin's.

@@ -9,12 +9,14 @@ use cni_core::firewall::{
     Ensure, Existing as ExistingChain, Jumps, Match, OwnedChain, OwnedChainRef, Remove, Rule, Table, Target,
 };
 use cni_core::link::{Address, Link, Mac};
-use cni_core::names::{Attachment, ChainName, IfName};
+use cni_core::names::{Attachment, ChainName, ContainerId, IfName, NetworkName};
 use cni_core::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
 use cni_core::result::{CniResult, Dns, Interface, Route};
 use cni_core::vlan::VlanLink;
 
 use crate::config::{Config, Gateway, OtherAddress};
+use crate::masquerade::{self, Backend};
+use crate::spoof;
 use crate::vlan::GatewayLink;
 
 /// An ADD that cannot be planned.
@@ -95,6 +97,8 @@ pub struct Facts {
     pub bridge: Option<Link>,
     /// The addresses of the link that has the gateway's, which is the bridge or its link to the VLAN.
     pub gateway_addresses: Vec<Address>,
+    /// What is to bring the masquerade about.
+    pub masquerade_backend: Backend,
     /// Names and addresses for what is made.
     pub names: Names,
 }
@@ -209,14 +213,16 @@ pub fn add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &
     let mut plan = Plan::default();
     bridge(&mut plan, config, facts)?;
     veth(&mut plan, config, at, &facts.names);
+    if config.spoof_check {
+        let check = spoof::ensure(at, &facts.names.host, container_mac(config, &facts.names));
+        plan.owned(Step::EnsureNftables(check));
+    }
     match network {
         Some(network) => {
             container(&mut plan, config, at, network);
             gateways(&mut plan, config, network, facts)?;
             if config.masquerade {
-                for ensure in masquerade(at, &addresses(&network.result)) {
-                    plan.owned(Step::EnsureRules(ensure));
-                }
+                masquerade_by(&mut plan, facts.masquerade_backend, at, &addresses(&network.result));
             }
         }
         None if config.leave_down => return Ok(plan),
@@ -263,7 +269,7 @@ fn veth(plan: &mut Plan, config: &Config, at: &Attachment, names: &Names) {
     let host = names.host.clone();
     plan.owned(Step::CreateVeth {
         container: at.ifname.clone(),
-        container_mac: config.mac.clone().unwrap_or_else(|| names.container_mac.clone()),
+        container_mac: container_mac(config, names).clone(),
         host: host.clone(),
         host_mac: names.host_mac.clone(),
         mtu: config.mtu,
@@ -278,11 +284,31 @@ fn veth(plan: &mut Plan, config: &Config, at: &Attachment, names: &Names) {
     }
 }
 
-/// `IFLA_IFALIAS` of the host's end: whose it is. The kernel takes 255 bytes.
+fn container_mac<'a>(config: &'a Config, names: &'a Names) -> &'a Mac {
+    config.mac.as_ref().unwrap_or(&names.container_mac)
+}
+
+/// How long an alias may be: `IFALIASZ` of `linux/if.h`, less one.
+const ALIAS_LEN: usize = 255;
+
+/// `IFLA_IFALIAS` of the host's end: whose it is.
 pub fn alias(at: &Attachment) -> String {
-    let mut text = format!("cni:{}:{}:{}", at.network, at.container, at.ifname);
-    text.truncate(255);
+    let mut text = format!("{}{}:{}", alias_start(&at.network), at.container, at.ifname);
+    text.truncate(ALIAS_LEN);
     text
+}
+
+/// How the aliases of a network's attachments begin.
+pub fn alias_start(network: &NetworkName) -> String {
+    format!("cni:{network}:")
+}
+
+/// Whose a link with an alias is; `None` also where the alias was cut.
+pub fn owner(alias: &str, network: &NetworkName) -> Option<Attachment> {
+    let (container, ifname) = alias.strip_prefix(&alias_start(network))?.rsplit_once(':')?;
+    let (container, ifname) = (ContainerId::parse(container).ok()?, IfName::parse(ifname).ok()?);
+    let at = Attachment { network: network.clone(), container, ifname };
+    (alias.len() < ALIAS_LEN).then_some(at)
 }
 
 fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Network) {
@@ -380,7 +406,19 @@ fn addresses(result: &CniResult) -> Vec<Cidr> {
     result.ips.iter().map(|ip| ip.address).collect()
 }
 
-fn postrouting() -> ChainName {
+fn masquerade_by(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr]) {
+    match backend {
+        Backend::Iptables => {
+            for ensure in masquerade(at, addresses) {
+                plan.owned(Step::EnsureRules(ensure));
+            }
+        }
+        Backend::Nftables => plan.owned(Step::EnsureNftables(masquerade::ensure(at, addresses))),
+    }
+}
+
+/// The chain in which the jumps to the containers' masquerade stand.
+pub fn postrouting() -> ChainName {
     ChainName::fixed("POSTROUTING")
 }
 

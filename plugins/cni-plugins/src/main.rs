@@ -3,7 +3,9 @@
 //! Under its own name it is the administrator's tool. Whatever goes wrong inside a plugin, the runtime
 //! gets a CNI error object: a panic prints one as well.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -84,10 +86,10 @@ impl Process for ThisProcess {
         Ok(bytes)
     }
 
+    /// In one piece, past the buffer of the standard library, which is emptied line by line: when it fails,
+    /// nothing of a result stands before the error object.
     fn write_stdout(&mut self, text: &str) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()
+        File::from(io::stdout().as_fd().try_clone_to_owned()?).write_all(text.as_bytes())
     }
 
     /// What cannot be said to standard error cannot be said at all.

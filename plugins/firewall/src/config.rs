@@ -3,11 +3,15 @@
 //! What cannot be used is refused here with the key and its value; a [`Config`] can only be carried out.
 
 use cni_core::error::{Code, Failure};
+use cni_core::firewalld::{Zone, ZoneError};
 use cni_core::names::ChainName;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// The chain of the administrator, unless the configuration names another.
 const ADMIN_CHAIN: &str = "CNI-ADMIN";
+
+/// The zone of firewalld, unless the configuration names another.
+const ZONE: &str = "trusted";
 
 /// The chain that admits a container's traffic.
 pub const FORWARD_CHAIN: &str = "CNI-FORWARD";
@@ -37,27 +41,36 @@ const TAKEN: [&str; 12] = [
 /// What the plugin is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Who keeps the rules.
+    /// Who is to keep the rules.
     pub backend: Backend,
+    /// The zone in which firewalld is to have the addresses.
+    pub zone: Zone,
     /// The chain that is asked before any rule for an address.
     pub admin_chain: ChainName,
     /// Which containers may reach each other.
     pub policy: IngressPolicy,
 }
 
-/// Who keeps the rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Who is to keep the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
+    /// firewalld where it runs, the tables of iptables elsewhere.
+    Auto,
     /// The tables of iptables.
-    #[default]
     Iptables,
+    /// firewalld.
+    Firewalld,
+    /// Nobody: there are to be no rules.
+    None,
 }
 
-impl<'de> Deserialize<'de> for Backend {
-    /// Accepts any text: what names no backend lets the plugin choose, as in the reference.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|_| Self::Iptables)
-    }
+/// Where rules may be of which nothing is written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// Who may keep them.
+    pub backend: Backend,
+    /// The zone of firewalld.
+    pub zone: Zone,
 }
 
 /// Which containers may reach each other across, or on, the bridges that carry a policy.
@@ -74,6 +87,27 @@ pub enum IngressPolicy {
 /// A configuration that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
+    /// `backend` is none that there is.
+    #[error("unknown backend: {backend:?}")]
+    UnknownBackend {
+        /// The value as given.
+        backend: String,
+    },
+    /// `backend` is one that is not there yet.
+    #[error("backend {backend:?} is not supported")]
+    UnsupportedBackend {
+        /// The value as given.
+        backend: String,
+    },
+    /// `firewalldZone` is no name for a zone.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+    /// A policy consists of rules, and there are to be none.
+    #[error("ingressPolicy {:?} needs rules, and backend \"none\" makes none", policy.as_str())]
+    PolicyWithoutRules {
+        /// `ingressPolicy`.
+        policy: IngressPolicy,
+    },
     /// `ingressPolicy` is none of the three.
     #[error("unknown ingress policy: {policy:?}")]
     UnknownPolicy {
@@ -97,14 +131,23 @@ pub enum ConfigError {
 impl Failure for ConfigError {
     fn code(&self) -> Code {
         match self {
-            Self::UnknownPolicy { .. } | Self::AdminChainName { .. } | Self::AdminChainTaken { .. } => {
-                Code::InvalidConfig
-            }
+            Self::UnsupportedBackend { .. } => Code::UnsupportedField,
+            Self::UnknownBackend { .. }
+            | Self::Zone(_)
+            | Self::PolicyWithoutRules { .. }
+            | Self::UnknownPolicy { .. }
+            | Self::AdminChainName { .. }
+            | Self::AdminChainTaken { .. } => Code::InvalidConfig,
         }
     }
 
     fn details(&self) -> String {
         match self {
+            Self::Zone(source) => return source.details(),
+            Self::UnknownBackend { .. } | Self::UnsupportedBackend { .. } => {
+                "backend must be iptables, firewalld or none, or empty for the one that the host uses"
+            }
+            Self::PolicyWithoutRules { .. } => "ingressPolicy must be open with this backend",
             Self::UnknownPolicy { .. } => "ingressPolicy must be open, same-bridge or isolated",
             Self::AdminChainName { .. } => {
                 "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !"
@@ -121,7 +164,8 @@ impl Failure for ConfigError {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Keys {
-    backend: Backend,
+    backend: String,
+    firewalld_zone: String,
     iptables_admin_chain_name: String,
     ingress_policy: String,
 }
@@ -130,13 +174,40 @@ impl TryFrom<Keys> for Config {
     type Error = ConfigError;
 
     fn try_from(keys: Keys) -> Result<Self, ConfigError> {
-        let Keys { backend, iptables_admin_chain_name, ingress_policy } = keys;
-        Ok(Self {
-            backend,
-            admin_chain: admin_chain(iptables_admin_chain_name)?,
-            policy: IngressPolicy::parse(ingress_policy)?,
-        })
+        let Keys { backend, firewalld_zone, iptables_admin_chain_name, ingress_policy } = keys;
+        let backend = Backend::parse(backend)?;
+        let policy = IngressPolicy::parse(ingress_policy)?;
+        if backend == Backend::None && policy != IngressPolicy::Open {
+            return Err(ConfigError::PolicyWithoutRules { policy });
+        }
+        Ok(Self { backend, zone: zone(&firewalld_zone)?, admin_chain: admin_chain(iptables_admin_chain_name)?, policy })
     }
+}
+
+impl Keys {
+    /// Where to look for what nobody wrote down. The reference lets the plugin choose for a backend that it
+    /// does not know, and so may have used either.
+    pub fn into_search(self) -> Search {
+        let backend = Backend::parse(self.backend).unwrap_or(Backend::Auto);
+        Search { backend, zone: zone(&self.firewalld_zone).unwrap_or_else(|_| Zone::fixed(ZONE)) }
+    }
+}
+
+impl Backend {
+    fn parse(backend: String) -> Result<Self, ConfigError> {
+        match backend.as_str() {
+            "" => Ok(Self::Auto),
+            "iptables" => Ok(Self::Iptables),
+            "firewalld" => Ok(Self::Firewalld),
+            "none" => Ok(Self::None),
+            "nftables" => Err(ConfigError::UnsupportedBackend { backend }),
+            _ => Err(ConfigError::UnknownBackend { backend }),
+        }
+    }
+}
+
+fn zone(name: &str) -> Result<Zone, ZoneError> {
+    if name.is_empty() { Ok(Zone::fixed(ZONE)) } else { Zone::parse(name) }
 }
 
 fn admin_chain(name: String) -> Result<ChainName, ConfigError> {
@@ -183,16 +254,16 @@ mod tests {
     #[test]
     fn nothing_need_be_said() {
         let want = Config {
-            backend: Backend::Iptables,
+            backend: Backend::Auto,
+            zone: Zone::fixed("trusted"),
             admin_chain: ChainName::fixed("CNI-ADMIN"),
             policy: IngressPolicy::Open,
         };
         for text in [
             "{}",
-            r#"{"backend":"","iptablesAdminChainName":"","ingressPolicy":""}"#,
-            r#"{"backend":null,"iptablesAdminChainName":null,"ingressPolicy":null}"#,
-            r#"{"backend":"iptables","ingressPolicy":"open"}"#,
-            r#"{"backend":"anything","zone":"x"}"#,
+            r#"{"backend":"","firewalldZone":"","iptablesAdminChainName":"","ingressPolicy":""}"#,
+            r#"{"backend":null,"firewalldZone":null,"iptablesAdminChainName":null,"ingressPolicy":null}"#,
+            r#"{"ingressPolicy":"open","zone":"x"}"#,
         ] {
             assert_eq!(config(text), Ok(want.clone()), "{text}");
         }
@@ -204,6 +275,53 @@ mod tests {
         assert_eq!((nomad.admin_chain.as_str(), nomad.policy), ("NOMAD-ADMIN", IngressPolicy::Isolated));
         let same = config(r#"{"ingressPolicy":"same-bridge"}"#).expect("valid");
         assert_eq!(same.policy, IngressPolicy::SameBridge);
+    }
+
+    #[test]
+    fn a_backend_has_one_spelling() {
+        for (name, backend) in
+            [("iptables", Backend::Iptables), ("firewalld", Backend::Firewalld), ("none", Backend::None)]
+        {
+            let keys = format!(r#"{{"backend":"{name}","firewalldZone":"work"}}"#);
+            let config = config(&keys).expect("valid");
+            assert_eq!((config.backend, config.zone.as_str()), (backend, "work"));
+        }
+        for name in ["anything", "IPTables", "iptables ", "nft"] {
+            let want = (7, format!("unknown backend: {name:?}"));
+            assert_eq!(config(&format!(r#"{{"backend":"{name}"}}"#)), Err(want));
+        }
+        let want = (2, r#"backend "nftables" is not supported"#.to_owned());
+        assert_eq!(config(r#"{"backend":"nftables"}"#), Err(want));
+    }
+
+    #[test]
+    fn a_zone_must_be_one_that_firewalld_can_have() {
+        let want = (7, r#"invalid firewalldZone "a b""#.to_owned());
+        assert_eq!(config(r#"{"firewalldZone":"a b"}"#), Err(want));
+    }
+
+    #[test]
+    fn no_rules_make_no_policy() {
+        assert!(config(r#"{"backend":"none","ingressPolicy":"open"}"#).is_ok());
+        for policy in ["same-bridge", "isolated"] {
+            let want = (7, format!("ingressPolicy {policy:?} needs rules, and backend \"none\" makes none"));
+            assert_eq!(config(&format!(r#"{{"backend":"none","ingressPolicy":"{policy}"}}"#)), Err(want));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_looked_for_everywhere() {
+        let search = |text: &str| {
+            let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
+            let Search { backend, zone } = keys.into_search();
+            (backend, zone.to_string())
+        };
+        let everywhere = (Backend::Auto, "trusted".to_owned());
+        for text in ["{}", r#"{"backend":"anything"}"#, r#"{"backend":"nftables","firewalldZone":"a b"}"#] {
+            assert_eq!(search(text), everywhere, "{text}");
+        }
+        let text = r#"{"backend":"firewalld","firewalldZone":"work","ingressPolicy":"bogus"}"#;
+        assert_eq!(search(text), (Backend::Firewalld, "work".to_owned()));
     }
 
     #[test]

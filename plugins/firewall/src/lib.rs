@@ -1,26 +1,29 @@
 //! The firewall plugin: lets a container's traffic through the host's filter.
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
-//! enters the container. `config.rs` judges the configuration and `plan.rs` decides; what is done is in
-//! their plans.
+//! enters the container. `config.rs` judges the configuration, `keepers.rs` finds out who keeps the rules, and
+//! `plan.rs` decides; what is done is in its plans.
 
 use std::net::IpAddr;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{Rule, missing};
+use cni_core::firewall::{Ensure, Rule, Table, missing, verify_available};
+use cni_core::firewalld::Zone;
 use cni_core::host::Host;
 use cni_core::journal::Journal;
-use cni_core::names::Attachment;
+use cni_core::keeper::Keeper;
 use cni_core::plan::Plan;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::run::Plugin;
 use cni_core::version::Version;
 
-use crate::config::{Config, Keys};
+use crate::config::{Config, IngressPolicy, Keys};
 
 mod config;
+mod keepers;
 mod plan;
 
 /// The plugin.
@@ -33,13 +36,18 @@ enum FirewallError {
     NoPrevResult,
     #[error("expected {}rule [{}] not found", if *shared { format!("{} ", rule.chain) } else { String::new() }, words(rule))]
     Missing { family: Family, rule: Rule, shared: bool },
+    #[error("failed to find the address {address} in {zone} zone")]
+    NoSource { zone: Zone, address: Cidr },
+    #[error("backend firewalld is not available")]
+    NoFirewalld,
 }
 
 impl Failure for FirewallError {
     fn code(&self) -> Code {
         match self {
             Self::NoPrevResult => Code::InvalidConfig,
-            Self::Missing { .. } => Code::CheckFailed,
+            Self::Missing { .. } | Self::NoSource { .. } => Code::CheckFailed,
+            Self::NoFirewalld => Code::NotAvailable,
         }
     }
 
@@ -49,6 +57,10 @@ impl Failure for FirewallError {
             Self::Missing { family, rule, shared: _ } => {
                 format!("this fails: {} -t filter -C {}", family.iptables(), rule.specification())
             }
+            Self::NoSource { zone, address } => {
+                format!("this fails: firewall-cmd --zone={zone} --query-source={address}")
+            }
+            Self::NoFirewalld => "firewalld does not answer on the system bus".to_owned(),
         }
     }
 }
@@ -71,65 +83,82 @@ impl Plugin for Firewall {
     fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
         let config = Config::try_from(request.decode::<Keys>()?)?;
         let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
-        journal.apply(&plan::add(&config, &request.attachment()?, &prev_result)?)?;
+        if prev_result.ips.is_empty() {
+            return Ok(prev_result);
+        }
+        if let Some(keeper) = keepers::choose(&config, journal.host()) {
+            journal.apply(&plan::add(&config, &keeper, &request.attachment()?, &prev_result)?)?;
+        }
         Ok(prev_result)
     }
 
-    /// The keys of the configuration do not matter here: what is to go follows from the addresses.
+    /// What is to go follows from the addresses; the keys say at most where to look for it.
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        let owner = request.attachment()?;
-        let addresses = observe_own_addresses(request, &owner, host)?;
-        carry_out(host, &plan::del(&owner, &addresses))
+        let held = keepers::observe_held(request, &request.attachment()?, host)?;
+        carry_out(host, &plan::remove(&held))
     }
 
     fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let config = Config::try_from(request.decode::<Keys>()?)?;
         let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
-        for want in plan::wanted(&config, &prev_result)? {
-            if let Some(rule) = missing(host.tables(), &want)? {
-                let (rule, shared) = (rule.clone(), !want.rules.contains(rule));
-                return Err(FirewallError::Missing { family: want.family, rule, shared }.into());
+        let addresses = plan::addresses(&prev_result);
+        for (keeper, addresses) in keepers::observe_kept(&config, &request.attachment()?, &addresses, host)? {
+            if let Keeper::Firewalld(zone) = &keeper {
+                verify_sources(zone, &addresses, host)?;
+            }
+            for want in plan::wanted(&config, &keeper, &addresses, &prev_result)? {
+                verify_rules(&want, host)?;
             }
         }
         Ok(())
     }
+
+    fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let config = Config::try_from(request.decode::<Keys>()?)?;
+        let keeper = keepers::choose(&config, host);
+        if matches!(keeper, Some(Keeper::Firewalld(_))) && !host.firewalld().is_running() {
+            return Err(FirewallError::NoFirewalld.into());
+        }
+        if keeper == Some(Keeper::Iptables) || config.policy != IngressPolicy::Open {
+            verify_available(host.tables(), Table::Filter)?;
+        }
+        Ok(())
+    }
+
+    /// The rules name no container, so what was claimed tells whose they are.
+    fn gc(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let valid = request.valid_attachments()?;
+        let mut claims = host.addresses_owned_in(&request.network)?;
+        claims.retain(|(_, owner)| !valid.contains(owner.container.as_str(), Some(owner.ifname.as_str())));
+        let held = keepers::observe_claimed(claims, host)?;
+        carry_out(host, &plan::remove(&held))
+    }
 }
 
-/// The addresses whose rules go with an attachment: those that the runtime remembers and those that were
-/// claimed, but none that belongs to another by now.
-fn observe_own_addresses(request: &Request, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
-    let remembered = match request.prev_result() {
-        Ok(prev_result) => prev_result.map(|result| plan::addresses(&result)).unwrap_or_default(),
-        Err(error) => {
-            log::warn!("DEL goes on without prevResult: {error}: {}", error.details());
-            Vec::new()
-        }
-    };
-    let claimed = host.addresses_owned_by(owner)?;
-    let mut own = Vec::new();
-    for address in plan::sorted(remembered.into_iter().chain(claimed)) {
-        match host.address_owner(address)? {
-            Some(other) if other != *owner => {
-                log::info!("{address} belongs to container {} by now: its rules stay", other.container);
-            }
-            Some(_) | None => own.push(address),
+fn verify_sources(zone: &Zone, addresses: &[IpAddr], host: &mut dyn Host) -> Result<(), Error> {
+    for address in addresses {
+        if !host.firewalld().has_source(zone, *address)? {
+            return Err(FirewallError::NoSource { zone: zone.clone(), address: Cidr::host(*address) }.into());
         }
     }
-    Ok(own)
+    Ok(())
+}
+
+fn verify_rules(want: &Ensure, host: &mut dyn Host) -> Result<(), Error> {
+    if let Some(rule) = missing(host.tables(), want)? {
+        let (rule, shared) = (rule.clone(), !want.rules.contains(rule));
+        return Err(FirewallError::Missing { family: want.family, rule, shared }.into());
+    }
+    Ok(())
 }
 
 /// Carries out every plan, each up to its first failure. The first failure is reported, with notes of the others.
 fn carry_out(host: &mut dyn Host, plans: &[Plan]) -> Result<(), Error> {
-    let mut failed: Option<Error> = None;
+    let mut failures = Failures::default();
     for plan in plans {
-        if let Err(error) = plan.steps().iter().try_for_each(|(_, step)| host.apply(step).map(|_| ())) {
-            failed = Some(match failed {
-                None => error,
-                Some(first) => first.with_note(format!("and: {error}: {}", error.details())),
-            });
-        }
+        failures.keep(plan.steps().iter().try_for_each(|(_, step)| host.apply(step).map(|_| ())));
     }
-    failed.map_or(Ok(()), Err)
+    failures.into_result()
 }
 
 #[cfg(test)]

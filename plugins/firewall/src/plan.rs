@@ -1,7 +1,7 @@
 //! What the firewall plugin wants of the packet filter: the rules of the reference, in its order.
 //!
 //! Each address of a container may send, and gets the answers; the chain of the administrator is asked
-//! before. An ingress policy adds two chains that say which bridges may reach each other. The rules for an
+//! before. Where firewalld keeps the filter, the addresses become sources of a zone instead. An ingress policy adds two chains that say which bridges may reach each other. The rules for an
 //! address carry no name, so a claim, written down first, says whose they are.
 
 use std::net::IpAddr;
@@ -10,11 +10,17 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::firewall::{Ensure, Match, Place, Remove, Rule, SharedRule, Table, Target};
+use cni_core::firewalld::Zone;
+use cni_core::keeper::Keeper;
 use cni_core::names::{Attachment, ChainName, Comment, IfName};
 use cni_core::plan::{Plan, Step};
 use cni_core::result::CniResult;
 
-use crate::config::{Backend, Config, FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
+use crate::config::{Config, FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
+use crate::keepers::Held;
+
+/// The chains of an ingress policy.
+const STAGES: [&str; 2] = [STAGE_1, STAGE_2];
 
 /// The chain of the table that all forwarded packets pass.
 const FORWARD: &str = "FORWARD";
@@ -73,44 +79,79 @@ pub fn sorted(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     unique
 }
 
-/// ADD: claims the addresses, then makes the rules of each family in use.
+/// ADD: claims the addresses, then makes the sources of a zone, and the rules of each family in use.
 ///
 /// # Errors
 /// When there is a policy, and no bridge that it could be about.
-pub fn add(config: &Config, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, BridgeError> {
-    let wanted = wanted(config, prev_result)?;
+pub fn add(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, BridgeError> {
+    let addresses = addresses(prev_result);
+    let wanted = wanted(config, keeper, &addresses, prev_result)?;
     let mut plan = Plan::default();
-    for address in addresses(prev_result) {
-        plan.owned(Step::ClaimAddress { address, owner: owner.clone() });
+    for address in &addresses {
+        plan.owned(Step::ClaimAddress { address: *address, owner: owner.clone(), keeper: keeper.clone() });
+    }
+    if let Keeper::Firewalld(zone) = keeper {
+        addresses.into_iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address }));
     }
     wanted.into_iter().for_each(|ensure| plan.owned(Step::EnsureRules(ensure)));
     Ok(plan)
 }
 
-/// The rules that a container needs, for each family in use.
+/// The rules that some addresses need, for each family in use. A policy is always one of iptables.
 ///
 /// # Errors
 /// As [`add`].
-pub fn wanted(config: &Config, prev_result: &CniResult) -> Result<Vec<Ensure>, BridgeError> {
-    let Backend::Iptables = config.backend;
-    let addresses = addresses(prev_result);
+pub fn wanted(
+    config: &Config,
+    keeper: &Keeper,
+    addresses: &[IpAddr],
+    prev_result: &CniResult,
+) -> Result<Vec<Ensure>, BridgeError> {
     let barrier = if addresses.is_empty() { None } else { Barrier::choose(config.policy, prev_result)? };
-    Ok(by_family(&addresses).map(|(family, addresses)| ensure(config, barrier.as_ref(), family, &addresses)).collect())
+    let families = by_family(addresses);
+    Ok(match keeper {
+        Keeper::Iptables => {
+            families.map(|(family, addresses)| ensure(config, barrier.as_ref(), family, &addresses)).collect()
+        }
+        Keeper::Firewalld(_) => {
+            families.filter_map(|(family, _)| Some(policy_alone(barrier.as_ref()?, family))).collect()
+        }
+    })
 }
 
-/// DEL: for each family a plan of its own, so that one that fails does not keep the other. An address is
-/// released once its rules are gone.
-pub fn del(owner: &Attachment, addresses: &[IpAddr]) -> Vec<Plan> {
-    let plan = |(family, addresses): (Family, Vec<IpAddr>)| {
-        let mut plan = Plan::default();
-        let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
+/// DEL and GC: removes what addresses have. Those of a family that iptables keeps have a plan of their own,
+/// and so has each of the others, so that one that fails does not keep the others. An address is released
+/// once its rules are gone.
+pub fn remove(held: &[Held]) -> Vec<Plan> {
+    let (plain, others): (Vec<&Held>, Vec<&Held>) =
+        held.iter().filter(|held| !held.keepers.is_empty()).partition(|held| held.keepers == [Keeper::Iptables]);
+    let of = |family| plain.iter().copied().filter(move |held| Family::of(held.address) == family).collect();
+    let families = Family::ALL.into_iter().map(of).filter(|some: &Vec<&Held>| !some.is_empty());
+    families.chain(others.into_iter().map(|held| vec![held])).map(|held| removal(&held)).collect()
+}
+
+/// Removes what some addresses of one family have.
+fn removal(held: &[&Held]) -> Plan {
+    let mut plan = Plan::default();
+    for (zone, address) in held.iter().flat_map(|held| sources(held)) {
+        plan.owned(Step::RemoveSource { zone: zone.clone(), address });
+    }
+    let in_tables = held.iter().filter(|held| held.keepers.contains(&Keeper::Iptables));
+    let rules: Vec<Rule> = in_tables.flat_map(|held| address_rules(held.address)).collect();
+    if let Some(family) = held.first().map(|held| Family::of(held.address)).filter(|_| !rules.is_empty()) {
         plan.owned(Step::RemoveRules(Remove { family, table: Table::Filter, chains: Vec::new(), rules }));
-        for address in addresses {
-            plan.owned(Step::ReleaseAddress { address, owner: owner.clone() });
-        }
-        plan
-    };
-    by_family(addresses).map(plan).collect()
+    }
+    for Held { address, owner, keepers: _ } in held {
+        plan.owned(Step::ReleaseAddress { address: *address, owner: owner.clone() });
+    }
+    plan
+}
+
+fn sources(held: &Held) -> impl Iterator<Item = (&Zone, IpAddr)> {
+    held.keepers.iter().filter_map(|keeper| match keeper {
+        Keeper::Firewalld(zone) => Some((zone, held.address)),
+        Keeper::Iptables => None,
+    })
 }
 
 fn by_family(addresses: &[IpAddr]) -> impl Iterator<Item = (Family, Vec<IpAddr>)> {
@@ -126,11 +167,16 @@ fn ensure(config: &Config, barrier: Option<&Barrier>, family: Family, addresses:
         first(rule(FORWARD_CHAIN, comment(ADMIN_OVERRIDES), Target::Jump(admin.clone()))),
     ];
     if let Some(barrier) = barrier {
-        shared_chains.extend([STAGE_1, STAGE_2].map(ChainName::fixed));
+        shared_chains.extend(STAGES.map(ChainName::fixed));
         shared.extend(barrier.rules());
     }
     let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
     Ensure { family, table: Table::Filter, shared_chains, shared, chain: None, rules }
+}
+
+fn policy_alone(barrier: &Barrier, family: Family) -> Ensure {
+    let shared_chains = STAGES.map(ChainName::fixed).to_vec();
+    Ensure { family, table: Table::Filter, shared_chains, shared: barrier.rules(), chain: None, rules: Vec::new() }
 }
 
 /// What an address gets and what it may send.

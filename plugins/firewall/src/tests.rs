@@ -2,13 +2,14 @@
 
 use super::*;
 use cni_core::firewall::Table;
-use cni_core::names::{ContainerId, IfName, NetworkName};
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::request::{Call, Environment};
 use cni_core::run::error_text;
 use machine::Machine;
 use proptest::prelude::*;
 
 mod dumps;
+mod firewalld;
 mod machine;
 
 /// One container's place in the network, and the configuration it is called with.
@@ -124,6 +125,9 @@ fn a_bad_configuration_is_refused_before_any_work() {
         (r#""ingressPolicy":"bogus""#, 7, r#"unknown ingress policy: "bogus""#),
         (r#""iptablesAdminChainName":"CNI-FORWARD""#, 7, r#"iptablesAdminChainName "CNI-FORWARD" is taken"#),
         (r#""backend":7"#, 6, "failed to load netconf"),
+        (r#""backend":"anything""#, 7, r#"unknown backend: "anything""#),
+        (r#""backend":"nftables""#, 2, r#"backend "nftables" is not supported"#),
+        (r#""firewalldZone":"a b""#, 7, r#"invalid firewalldZone "a b""#),
     ] {
         let caller = Caller::new("ctr1", keys, &["10.88.0.5/24"]);
         let machine = &mut Machine::default();
@@ -211,6 +215,7 @@ fn del_removes_every_copy_with_what_the_runtime_remembers() {
     let copies = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT\n-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
     machine.filter.load(Family::V4, Table::Filter, copies).expect("loads");
     machine.claims.clear();
+    machine.keepers.clear();
     caller.del(machine).expect("removed");
     assert!(!dump(machine, Family::V4).contains("10.88.0.5"), "{}", dump(machine, Family::V4));
     caller.del(machine).expect("gone");
@@ -260,6 +265,64 @@ fn del_of_one_family_goes_on_when_the_other_fails() {
     assert!(machine.claims.is_empty() && !dump(machine, Family::V4).contains("10.88.0.5"));
 }
 
+/// A call about the network alone, with more keys.
+fn of_network(network: &str, keys: &str) -> Caller {
+    Caller { container: "", config: format!(r#"{{"name":"{network}","cniVersion":"1.1.0"{keys}}}"#) }
+}
+
+fn gc(machine: &mut Machine, network: &str, valid: &[&str]) {
+    let entries = valid.iter().map(|id| format!(r#"{{"containerID":"{id}","ifname":"eth0"}}"#));
+    let list = entries.collect::<Vec<_>>().join(",");
+    let keys = format!(r#","cni.dev/valid-attachments":[{list}]"#);
+    Firewall.gc(&of_network(network, &keys).request("GC"), machine).expect("collected");
+}
+
+#[test]
+fn gc_removes_the_rules_of_addresses_whose_owners_are_not_valid() {
+    let machine = &mut Machine::default();
+    for (id, last) in [("ctr1", 5), ("ctr2", 6), ("ctr3", 7)] {
+        let ips = [format!("10.88.0.{last}/24"), format!("fd00:88::{last}/64")];
+        Caller::new(id, "", &ips.each_ref().map(String::as_str)).add(machine).expect("added");
+    }
+    let before = dump(machine, Family::V4);
+    for (network, valid) in [("n1", &["ctr1", "ctr2", "ctr3"][..]), ("n2", &[])] {
+        assert_eq!(cost(machine, |machine| gc(machine, network, valid)), (0, 0));
+        assert_eq!((dump(machine, Family::V4), machine.claims.len()), (before.clone(), 6));
+    }
+    gc(machine, "n1", &["ctr2"]);
+    for (family, gone, kept) in
+        [(Family::V4, ["10.88.0.5/", "10.88.0.7/"], "10.88.0.6/"), (Family::V6, ["::5/", "::7/"], "::6/")]
+    {
+        let left = dump(machine, family);
+        assert!(gone.iter().all(|address| !left.contains(address)), "{left}");
+        assert_eq!(left.matches(kept).count(), 2, "{left}");
+    }
+    assert_eq!(machine.claims.len(), 2);
+    gc(machine, "n1", &[]);
+    assert!(machine.claims.is_empty() && !dump(machine, Family::V4).contains("10.88."));
+}
+
+#[test]
+fn gc_without_a_list_removes_nothing_and_says_so() {
+    let machine = &mut Machine::default();
+    Caller::new("ctr1", "", &["10.88.0.5/24"]).add(machine).expect("added");
+    let before = dump(machine, Family::V4);
+    let error = Firewall.gc(&of_network("n1", "").request("GC"), machine).expect_err("refused");
+    let message = "cni.dev/valid-attachments is missing: nothing is removed";
+    assert_eq!((error.code().number(), error.to_string().as_str()), (7, message));
+    assert_eq!((dump(machine, Family::V4), machine.claims.len()), (before, 1));
+}
+
+#[test]
+fn status_reads_the_table_once_and_refuses_what_add_would() {
+    let machine = &mut Machine::default();
+    let status =
+        |keys: &str, machine: &mut Machine| Firewall.status(&of_network("n1", keys).request("STATUS"), machine);
+    assert_eq!(cost(machine, |machine| status("", machine).expect("available")), (0, 1));
+    let error = status(r#","ingressPolicy":"bogus""#, machine).expect_err("refused");
+    assert_eq!(describe(&error).1, r#"unknown ingress policy: "bogus""#);
+}
+
 #[test]
 fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
     let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, &["10.88.0.5/24", "fd00:88::5/64"]);
@@ -282,7 +345,8 @@ fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
 proptest! {
     #[test]
     fn no_call_panics_and_del_takes_away_what_add_made(
-        keys in r#"("(backend|iptablesAdminChainName|ingressPolicy)":(""|"isolated"|"same-bridge"|"[A-Z!-]{0,30}"|7|null))?"#,
+        keys in r#"("(backend|firewalldZone|iptablesAdminChainName|ingressPolicy)":(""|"isolated"|"same-bridge"|"firewalld"|"none"|"[A-Z!-]{0,30}"|7|null))?"#,
+        running in any::<bool>(),
         ips in proptest::collection::vec(
             prop_oneof!["10\\.0\\.0\\.[0-9]{1,3}/(8|32)", "fd00::[0-9a-f]{1,4}/64", "[0-9./:a]{0,8}"], 0..4),
     ) {
@@ -292,6 +356,7 @@ proptest! {
             return Ok(());
         }
         let machine = &mut Machine::default();
+        machine.firewalld.running = running;
         let added = caller.add(machine).is_ok();
         prop_assert_eq!(caller.check(machine).is_ok(), added);
         Caller::with_prev_result("ctr1", "", "null").del(machine).expect("removed");
@@ -299,6 +364,6 @@ proptest! {
             let left = dump(machine, family);
             prop_assert!(!left.contains("-s ") && !left.contains("-d "), "{}", left);
         }
-        prop_assert!(machine.claims.is_empty());
+        prop_assert!(machine.claims.is_empty() && machine.firewalld.sources.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What cannot be used is refused here, with the key, the index and the value; a [`Config`] can only be
 //! carried out. The words of `conditionsV4` and `conditionsV6` are the administrator's own and stay as
-//! they are, but for those that could not stand in one line of iptables' input.
+//! they are, but for those that could not stand in one line of the backend's input.
 
 use std::net::IpAddr;
 
@@ -26,19 +26,22 @@ pub struct Config {
     pub backend: Backend,
     /// Which connections get the host's address as their source, if any.
     pub masquerade: Option<Masquerade>,
-    /// Words of iptables that a packet must match as well, for IPv4.
+    /// Words of the backend that a packet must match as well, for IPv4.
     pub conditions_v4: Vec<String>,
-    /// Words of ip6tables that a packet must match as well, for IPv6.
+    /// Words of the backend that a packet must match as well, for IPv6.
     pub conditions_v6: Vec<String>,
     /// The ports.
     pub mappings: Vec<Mapping>,
 }
 
 /// Who keeps the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// The tables of iptables.
+    #[default]
     Iptables,
+    /// A table of nf_tables' own.
+    Nftables,
 }
 
 /// The translation of source addresses, without which a container cannot reach itself, nor the host it,
@@ -118,6 +121,9 @@ impl Config {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Keys {
+    /// The backend unless one is named.
+    #[serde(skip)]
+    pub automatic: Backend,
     backend: Option<String>,
     snat: Option<bool>,
     masq_all: bool,
@@ -152,6 +158,7 @@ impl TryFrom<Keys> for Config {
     /// Judges in the order of the reference.
     fn try_from(keys: Keys) -> Result<Self, ConfigError> {
         let Keys {
+            automatic,
             backend,
             snat,
             masq_all,
@@ -161,10 +168,12 @@ impl TryFrom<Keys> for Config {
             conditions_v6,
             runtime_config: RuntimeConfig { port_mappings },
         } = keys;
+        let has_chain = external_set_mark_chain.is_some();
         let marker = Marker::choose(mark_masq_bit, external_set_mark_chain)?;
-        let backend = Backend::choose(backend, &[("conditionsV4", &conditions_v4), ("conditionsV6", &conditions_v6)])?;
-        refuse_unwritable("conditionsV4", &conditions_v4)?;
-        refuse_unwritable("conditionsV6", &conditions_v6)?;
+        let conditions = [("conditionsV4", &conditions_v4), ("conditionsV6", &conditions_v6)];
+        let backend = Backend::choose(backend, automatic)?;
+        backend.refuse_foreign(has_chain, &conditions)?;
+        conditions.iter().try_for_each(|(key, words)| backend.refuse_unwritable(key, words))?;
         let mappings = port_mappings.into_iter().enumerate().map(|(index, entry)| entry.judge(index));
         let sources = if masq_all { Sources::All } else { Sources::Local };
         Ok(Self {
@@ -195,24 +204,45 @@ impl Marker {
 }
 
 impl Backend {
-    /// The first word of a condition tells whose words it is made of: those of iptables start with a sign.
-    fn choose(name: Option<String>, conditions: &[(&'static str, &Vec<String>)]) -> Result<Self, ConfigError> {
+    fn choose(name: Option<String>, automatic: Self) -> Result<Self, ConfigError> {
         match name.as_deref() {
-            None | Some("iptables") => {}
-            Some("nftables") => return Err(ConfigError::NoNftables),
-            Some(name) => return Err(ConfigError::UnknownBackend { name: name.to_owned() }),
+            None => Ok(automatic),
+            Some("iptables") => Ok(Self::Iptables),
+            Some("nftables") => Ok(Self::Nftables),
+            Some(name) => Err(ConfigError::UnknownBackend { name: name.to_owned() }),
         }
-        let is_nftables =
-            |words: &[String]| words.first().is_some_and(|first| !first.is_empty() && !first.starts_with(['-', '!']));
-        let keys: Vec<_> = conditions.iter().filter(|(_, words)| is_nftables(words)).map(|(key, _)| *key).collect();
-        if keys.is_empty() { Ok(Self::Iptables) } else { Err(ConfigError::NftablesOptions { keys }) }
     }
-}
 
-/// An empty word means nothing to iptables, and a control character would end the line that it reads.
-fn refuse_unwritable(key: &'static str, words: &[String]) -> Result<(), ConfigError> {
-    let bad = words.iter().position(|word| word.is_empty() || word.contains(char::is_control));
-    bad.map_or(Ok(()), |index| Err(ConfigError::Condition { key, index, word: words[index].clone() }))
+    /// The first word of a condition tells whose words it is made of: those of iptables start with a sign.
+    fn refuse_foreign(self, has_chain: bool, conditions: &[(&'static str, &Vec<String>)]) -> Result<(), ConfigError> {
+        let signed = |words: &[String]| words.first().is_some_and(|first| first.starts_with(['-', '!']));
+        let plain = |words: &[String]| words.first().is_some_and(|first| !first.is_empty()) && !signed(words);
+        let keys_of = |is_foreign: &dyn Fn(&[String]) -> bool| -> Vec<&'static str> {
+            conditions.iter().filter(|(_, words)| is_foreign(words)).map(|(key, _)| *key).collect()
+        };
+        match self {
+            Self::Iptables => match keys_of(&plain) {
+                keys if keys.is_empty() => Ok(()),
+                keys => Err(ConfigError::NftablesOptions { keys }),
+            },
+            Self::Nftables => {
+                let keys: Vec<_> =
+                    has_chain.then_some("externalSetMarkChain").into_iter().chain(keys_of(&signed)).collect();
+                if keys.is_empty() { Ok(()) } else { Err(ConfigError::IptablesOptions { keys }) }
+            }
+        }
+    }
+
+    /// An empty word means nothing, and some characters would end the command that the words are part of.
+    fn refuse_unwritable(self, key: &'static str, words: &[String]) -> Result<(), ConfigError> {
+        let ends: &[char] = match self {
+            Self::Iptables => &[],
+            Self::Nftables => &[';', '#'],
+        };
+        let is_bad = |word: &String| word.is_empty() || word.contains(char::is_control) || word.contains(ends);
+        let bad = words.iter().position(is_bad);
+        bad.map_or(Ok(()), |index| Err(ConfigError::Condition { key, index, word: words[index].clone() }))
+    }
 }
 
 impl Entry {

@@ -2,24 +2,31 @@
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
 //! enters the container. `config.rs` judges the configuration and `plan.rs` decides; what is done is in
-//! their plans. DEL needs nothing but the names of the network and the container: what else it is told
-//! only makes it faster.
+//! their plans, and in `del.rs` and `gc.rs`.
 
 use std::net::IpAddr;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{FilterError, Rule, Table, missing};
+use cni_core::firewall::{Rule, Table, missing, verify_available};
 use cni_core::host::Host;
 use cni_core::journal::Journal;
-use cni_core::names::{Attachment, ChainName, IfName};
+use cni_core::names::{Attachment, IfName};
+use cni_core::nftables::NftablesError;
+use cni_core::plan::Step;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::run::Plugin;
 
-use crate::config::{Config, Keys};
+use crate::config::{Backend, Config, Keys};
 
 mod config;
+mod del;
+mod flows;
+mod gc;
+mod localnet;
+mod nftables;
 mod plan;
 
 /// The plugin.
@@ -34,13 +41,18 @@ enum PortmapError {
     NoPrevResult,
     #[error("could not check {} dnat: rule [{}] in chain {} not found in table nat", family.word(), words(rule), rule.chain)]
     Missing { family: Family, rule: Rule },
+    #[error("could not check {} dnat: rule [{rule}] not found in chain {}", family.word(), rule.chain)]
+    MissingNftables { family: Family, rule: cni_core::nftables::Rule },
+    #[error("nf_tables is not available")]
+    NotAvailable(#[source] NftablesError),
 }
 
 impl Failure for PortmapError {
     fn code(&self) -> Code {
         match self {
             Self::NotChained | Self::NoPrevResult => Code::InvalidConfig,
-            Self::Missing { .. } => Code::CheckFailed,
+            Self::Missing { .. } | Self::MissingNftables { .. } => Code::CheckFailed,
+            Self::NotAvailable(_) => Code::NotAvailable,
         }
     }
 
@@ -52,6 +64,8 @@ impl Failure for PortmapError {
             Self::Missing { family, rule } => {
                 format!("this fails: {} -t nat -C {}", family.iptables(), rule.specification())
             }
+            Self::MissingNftables { rule, .. } => format!("this does not show it: nft list chain {}", rule.chain),
+            Self::NotAvailable(source) => format!("{source}: {}", source.details()),
         }
     }
 }
@@ -68,7 +82,7 @@ impl Plugin for Portmap {
     }
 
     fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        let config = load(request)?;
+        let config = load(request, journal.host())?;
         let prev_result = request.prev_result()?.ok_or(PortmapError::NotChained)?;
         let at = request.attachment()?;
         let targets = plan::targets(&prev_result, &at.ifname);
@@ -76,48 +90,85 @@ impl Plugin for Portmap {
             Some(target) => observe_link(journal.host(), target)?,
             None => None,
         };
+        if link.is_some() {
+            guard_loopback(journal.host());
+        }
+        supersede(journal.host(), &config, &at, &targets)?;
         journal.apply(&plan::add(&config, &at, &targets, link.as_ref()))?;
         Ok(prev_result)
     }
 
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let at = request.attachment()?;
-        let config = logged("its configuration", load(request));
+        let config = logged("its configuration", load(request, host));
         let prev_result = logged("prevResult", request.prev_result().map_err(Error::from)).flatten();
         let targets = prev_result.map(|result| plan::targets(&result, &at.ifname)).unwrap_or_default();
-        let mut failed: Option<Error> = None;
-        for family in Family::ALL {
-            let tool = match &targets[..] {
-                [] => Tool::Optional,
-                targets if targets.iter().any(|target| target.family() == family) => Tool::Required,
-                _ => continue,
-            };
-            let expected = config.as_ref().map(|config| plan::entries(config, &at, family)).unwrap_or_default();
-            if let Err(error) = remove(host, family, &at, expected, tool) {
-                failed = Some(match failed {
-                    None => error,
-                    Some(first) => first.with_note(format!("and: {error}: {}", error.details())),
-                });
-            }
-        }
-        failed.map_or(Ok(()), Err)
+        del::del(host, &at, config.as_ref(), &targets)
     }
 
     fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        let config = load(request)?;
+        let config = load(request, host)?;
         let prev_result = request.prev_result()?.ok_or(PortmapError::NoPrevResult)?;
         let at = request.attachment()?;
-        for want in plan::wanted(&config, &at, &plan::targets(&prev_result, &at.ifname)) {
-            if let Some(rule) = missing(host.tables(), &want)? {
-                return Err(PortmapError::Missing { family: want.family, rule: rule.clone() }.into());
-            }
+        for target in plan::mapped(&config, &plan::targets(&prev_result, &at.ifname)) {
+            check_family(host, &config, &at, target)?;
         }
         Ok(())
     }
+
+    fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        match load(request, host)?.backend {
+            Backend::Iptables => Ok(verify_available(host.tables(), Table::Nat)?),
+            Backend::Nftables => Ok(nftables::verify_available(host).map_err(PortmapError::NotAvailable)?),
+        }
+    }
+
+    fn gc(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+        let valid = request.valid_attachments()?;
+        let mut failures = Failures::default();
+        failures.keep(gc::gc(host, &request.network, &valid));
+        failures.keep(nftables::gc(host, &request.network, &valid));
+        failures.into_result()
+    }
 }
 
-fn load(request: &Request) -> Result<Config, Error> {
-    Ok(Config::try_from(request.decode::<Keys>()?)?)
+fn load(request: &Request, host: &mut dyn Host) -> Result<Config, Error> {
+    let mut keys = request.decode::<Keys>()?;
+    keys.automatic = observe_backend(host);
+    Ok(Config::try_from(keys)?)
+}
+
+/// The reference's choice, without running anything: iptables before nftables, and iptables if neither is there.
+fn observe_backend(host: &mut dyn Host) -> Backend {
+    if host.tables().is_installed(Family::V4) || nftables::verify_available(host).is_err() {
+        Backend::Iptables
+    } else {
+        Backend::Nftables
+    }
+}
+
+/// Makes way for ours where the reference has been at work before.
+fn supersede(host: &mut dyn Host, config: &Config, at: &Attachment, targets: &[Cidr]) -> Result<(), Error> {
+    if config.backend == Backend::Iptables {
+        return Ok(());
+    }
+    for target in plan::mapped(config, targets) {
+        if let Some(unwanted) = nftables::observe_superseded(host, config, at, target.family())? {
+            host.apply(&Step::RemoveNftables(unwanted))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_family(host: &mut dyn Host, config: &Config, at: &Attachment, target: Cidr) -> Result<(), Error> {
+    let family = target.family();
+    let found = match config.backend {
+        Backend::Iptables => missing(host.tables(), &plan::ensure(config, at, target))?
+            .map(|rule| PortmapError::Missing { family, rule: rule.clone() }),
+        Backend::Nftables => nftables::observe_missing(host, config, at, target)?
+            .map(|rule| PortmapError::MissingNftables { family, rule }),
+    };
+    found.map_or(Ok(()), |missing| Err(missing.into()))
 }
 
 /// What DEL can do without is logged when it is of no use.
@@ -141,42 +192,12 @@ fn observe_link(host: &mut dyn Host, target: IpAddr) -> Result<Option<IfName>, E
     }
 }
 
-/// Whether the container is known to have had rules of a family, so that its program must be there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tool {
-    Required,
-    Optional,
-}
-
-/// Removes a container's chains. The rules that lead to them, expected or seen, prove in one batch that
-/// nothing is left. Most containers have no chain, so without expectations it is looked for first.
-fn remove(
-    host: &mut dyn Host,
-    family: Family,
-    at: &Attachment,
-    mut expected: Vec<Rule>,
-    tool: Tool,
-) -> Result<(), Error> {
-    if expected.is_empty() || tool == Tool::Optional {
-        match host.tables().list(family, Table::Nat, &at.dnat_chain()) {
-            Ok(None) if expected.is_empty() => return Ok(()),
-            Ok(_) => {}
-            Err(error @ FilterError::NoProgram { .. }) if tool == Tool::Optional => {
-                log::warn!("DEL goes on without {family}: {error}: {}", error.details());
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        }
+/// The reference has no such guard, and a host without nf_tables none either.
+fn guard_loopback(host: &mut dyn Host) {
+    if let Err(error) = host.apply(&Step::EnsureNftables(localnet::guard())) {
+        let details = error.details();
+        log::warn!("containers can reach what listens on the host's loopback: {error}: {details}");
     }
-    if expected.is_empty() {
-        expected = observe_entries(host, family, at)?;
-    }
-    host.apply(&plan::del(family, at, expected)).map(|_| ())
-}
-
-fn observe_entries(host: &mut dyn Host, family: Family, at: &Attachment) -> Result<Vec<Rule>, FilterError> {
-    let rules = host.tables().list(family, Table::Nat, &ChainName::fixed(plan::DNAT))?.unwrap_or_default();
-    Ok(rules.into_iter().filter(|rule| rule.jumps_to(&at.dnat_chain())).collect())
 }
 
 #[cfg(test)]

@@ -13,11 +13,13 @@ use cni_core::firewall::{
     Ensure, Existing, Jumps, Mark, Match, OwnedChain, OwnedChainRef, Place, PortSet, Proto, Remove, Rule, SharedRule,
     Table, Target,
 };
+use cni_core::flows::PortChange;
 use cni_core::names::{Attachment, ChainName, Comment, IfName};
 use cni_core::plan::{Need, Ns, Plan, Step, Sysctl};
 use cni_core::result::CniResult;
 
 use crate::config::{Backend, Config, Listen, Mapping, Marker, Sources};
+use crate::{flows, localnet, nftables};
 
 /// The chain that leads to every container's own.
 pub const DNAT: &str = "CNI-HOSTPORT-DNAT";
@@ -28,9 +30,6 @@ const MASQ: &str = "CNI-HOSTPORT-MASQ";
 /// The chain that led to every container's source translation in old releases of the reference.
 const OLD_SNAT: &str = "CNI-HOSTPORT-SNAT";
 
-/// The family that has a switch for routing to and from loopback addresses; IPv6 never does it.
-const WITH_LOCALNET: Family = Family::V4;
-
 /// The container's addresses that ports lead to: the first of each family, IPv4 first.
 pub fn targets(result: &CniResult, ifname: &IfName) -> Vec<Cidr> {
     let first = |family| result.ips_of(ifname.as_str()).map(|ip| ip.address).find(|cidr| cidr.family() == family);
@@ -39,17 +38,29 @@ pub fn targets(result: &CniResult, ifname: &IfName) -> Vec<Cidr> {
 
 /// The address for which the host must route from its loopback, if there is one.
 pub fn localnet_target(config: &Config, targets: &[Cidr]) -> Option<IpAddr> {
-    let target = targets.iter().find(|target| target.family() == WITH_LOCALNET && is_mapped(config, WITH_LOCALNET))?;
+    let target =
+        targets.iter().find(|target| target.family() == localnet::FAMILY && is_mapped(config, localnet::FAMILY))?;
     config.masquerade.as_ref().map(|_| target.address())
 }
 
-/// ADD: the rules of each family. `link` is the host's link to the container, if loopback is to be routed on it.
+/// ADD: the rules of each family, and an end of the connections that lead elsewhere. `link` is the host's link to the container, if loopback is to be routed on it.
 pub fn add(config: &Config, at: &Attachment, targets: &[Cidr], link: Option<&IfName>) -> Plan {
     let mut plan = Plan::default();
-    for ensure in wanted(config, at, targets) {
-        let family = ensure.family;
-        plan.owned(Step::EnsureRules(ensure));
-        if let Some(name) = link.filter(|_| family == WITH_LOCALNET) {
+    for target in mapped(config, targets) {
+        let family = target.family();
+        match config.backend {
+            Backend::Iptables => plan.owned(Step::EnsureRules(ensure(config, at, target))),
+            Backend::Nftables => {
+                if config.masquerade.is_none() {
+                    plan.within(Step::RemoveNftables(nftables::unmasquerade(at, family)));
+                }
+                plan.owned(Step::EnsureNftables(nftables::ensure(config, at, target)));
+            }
+        }
+        if let Some(stale) = flows::of_mappings(PortChange::Mapped, config, target) {
+            plan.shared(Step::ForgetFlows(stale));
+        }
+        if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
             plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1", need: Need::Required });
         }
@@ -57,11 +68,9 @@ pub fn add(config: &Config, at: &Attachment, targets: &[Cidr], link: Option<&IfN
     plan
 }
 
-/// The rules that a container needs, for each family of its addresses that has a mapping.
-pub fn wanted(config: &Config, at: &Attachment, targets: &[Cidr]) -> Vec<Ensure> {
-    let Backend::Iptables = config.backend;
-    let used = targets.iter().filter(|target| is_mapped(config, target.family()));
-    used.map(|target| ensure(config, at, *target)).collect()
+/// The addresses to which at least one mapping leads.
+pub fn mapped(config: &Config, targets: &[Cidr]) -> impl Iterator<Item = Cidr> {
+    targets.iter().copied().filter(|target| is_mapped(config, target.family()))
 }
 
 /// DEL: removes the chains that a container may have, and what leads to them. `expected` are the rules that
@@ -103,7 +112,8 @@ fn is_mapped(config: &Config, family: Family) -> bool {
     config.mappings.iter().any(|mapping| mapping.applies_to(family))
 }
 
-fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
+/// The rules of iptables that a container needs in the family of its address.
+pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
     let family = target.family();
     let mut shared_chains = Vec::new();
     let mut shared = Vec::new();
@@ -172,7 +182,7 @@ fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Map
         };
         let sources = match masquerade.sources {
             Sources::All => vec![None],
-            Sources::Local if target.family() == WITH_LOCALNET => {
+            Sources::Local if target.family() == localnet::FAMILY => {
                 vec![Some(target.network()), Some(Cidr::host(target.family().loopback()))]
             }
             Sources::Local => vec![Some(target.network())],

@@ -1,12 +1,14 @@
 //! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
 
 use super::*;
+use cni_core::nftables::fake::FakeNftables;
 use cni_core::request::{Call, Environment};
 use machine::Machine;
 use proptest::prelude::*;
 
 mod dumps;
 mod machine;
+mod nftables;
 
 const TCP_8080: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
 const CHAIN: &str = "CNI-DN-c189d8b6a7b4d184c9f70";
@@ -109,7 +111,6 @@ fn no_mappings_need_nothing() {
 fn a_bad_configuration_is_refused_before_any_work() {
     for (keys, code, message) in [
         (r#""backend":"foo""#, 7, r#"unrecognized backend "foo""#),
-        (r#""backend":"nftables""#, 2, r#"backend "nftables" is not supported yet"#),
         (r#""markMasqBit":"x""#, 6, "failed to load netconf"),
     ] {
         let caller = Caller::new("ctr1", keys, TCP_8080, &["10.88.0.5/24"]);
@@ -289,6 +290,123 @@ fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
         let left = dump(machine, Family::V4) + &dump(machine, Family::V6);
         assert!(!left.contains(CHAIN), "step {step}: {left}");
     }
+}
+
+/// What the kernel was to forget by some work.
+fn forgotten(machine: &mut Machine, work: impl FnOnce(&mut Machine)) -> Vec<String> {
+    machine.forgotten.clear();
+    work(machine);
+    machine.forgotten.clone()
+}
+
+#[test]
+fn stale_udp_flows_are_forgotten_once_the_rules_are_there_or_gone() {
+    let udp = r#"{"hostPort":53,"containerPort":5353,"protocol":"UDP"},
+        {"hostPort":54,"containerPort":54,"protocol":"udp","hostIP":"192.0.2.1"},
+        {"hostPort":55,"containerPort":55,"protocol":"udp","hostIP":"::"}"#;
+    let mappings = format!("{TCP_8080},{udp}");
+    let ips = ["10.88.0.5/24", "fd00:88::5/64"];
+    let caller = Caller::new("ctr1", "", &mappings, &ips);
+    let untold = Caller::with("ctr1", "", "null", "null");
+    let machine = &mut Machine { link: Some("br0"), ..Machine::default() };
+    let mapped = [
+        "forget UDP flows to *:53 192.0.2.1:54 not answered by 10.88.0.5",
+        "forget UDP flows to *:53 *:55 not answered by fd00:88::5",
+    ];
+    let unmapped = mapped.map(|text| text.replace("not answered", "answered"));
+    for told in [&caller, &untold] {
+        machine.applied.clear();
+        assert_eq!(forgotten(machine, |machine| drop(caller.add(machine).expect("added"))), mapped);
+        let kinds = ["ensure v4", "forget", "sysctl", "ensure v6", "forget"];
+        assert_eq!(machine.applied.len(), kinds.len());
+        for (step, kind) in machine.applied.iter().zip(kinds) {
+            assert!(step.starts_with(&format!("host: {kind}")), "{step}");
+        }
+        assert_eq!(forgotten(machine, |machine| told.del(machine).expect("removed")), unmapped);
+        let last = machine.applied.last().expect("a step");
+        assert!(last.starts_with("host: forget"), "{last}");
+    }
+    assert_eq!(forgotten(machine, |machine| untold.del(machine).expect("gone")), [""; 0]);
+}
+
+#[test]
+fn without_a_udp_port_no_flow_is_looked_at() {
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
+    caller.add(machine).expect("added");
+    caller.del(machine).expect("removed");
+    caller.add(machine).expect("added");
+    Caller::with("ctr1", "", "null", "null").del(machine).expect("removed");
+    assert_eq!(machine.forgotten, [""; 0]);
+}
+
+/// Runs GC with these containers valid.
+fn gc(machine: &mut Machine, network: &str, valid: &[&str]) -> Result<(), Error> {
+    let entries: Vec<String> = valid.iter().map(|id| format!(r#"{{"containerID":"{id}","ifname":"eth0"}}"#)).collect();
+    let list = entries.join(",");
+    let config = format!(r#"{{"name":"{network}","cniVersion":"1.1.0","cni.dev/valid-attachments":[{list}]}}"#);
+    Portmap.gc(&Caller { container: "", config }.request("GC"), machine)
+}
+
+#[test]
+fn gc_removes_what_belongs_to_no_valid_attachment_of_the_network() {
+    let udp = r#"{"hostPort":53,"containerPort":53,"protocol":"udp"}"#;
+    let both = format!("{TCP_8080},{udp}");
+    let machine = &mut Machine::default();
+    for (id, last) in [("ctr1", 5), ("ctr2", 6), ("ctr3", 7)] {
+        let ips = [format!("10.88.0.{last}/24"), format!("fd00:88::{last}/64")];
+        Caller::new(id, "", &both, &ips.each_ref().map(String::as_str)).add(machine).expect("added");
+    }
+    let before = dump(machine, Family::V4);
+    for (network, valid) in [("n1", &["ctr1", "ctr2", "ctr3"][..]), ("n2", &[]), ("n", &[])] {
+        assert_eq!(cost(machine, |machine| gc(machine, network, valid).expect("nothing to do")), (0, 2));
+        assert_eq!(dump(machine, Family::V4), before);
+    }
+    let forgotten = forgotten(machine, |machine| gc(machine, "n1", &["ctr2", "ctr3"]).expect("removed"));
+    assert_eq!(
+        forgotten,
+        ["forget UDP flows to *:53 answered by 10.88.0.5", "forget UDP flows to *:53 answered by fd00:88::5"]
+    );
+    for family in Family::ALL {
+        let left = dump(machine, family);
+        assert!(!left.contains(CHAIN) && !left.contains("\"ctr1"), "{left}");
+        assert_eq!(left.lines().filter(|line| line.starts_with("-N CNI-DN-")).count(), 2, "{left}");
+    }
+    gc(machine, "n1", &[]).expect("removed");
+    for family in Family::ALL {
+        let left = dump(machine, family);
+        assert!(!left.contains("CNI-DN-") && left.contains("-N CNI-HOSTPORT-DNAT"), "{left}");
+    }
+}
+
+#[test]
+fn gc_without_a_list_removes_nothing_and_says_so() {
+    let machine = &mut Machine::default();
+    Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
+    let before = dump(machine, Family::V4);
+    let config = r#"{"name":"n1","cniVersion":"1.1.0"}"#.to_owned();
+    let error = Portmap.gc(&Caller { container: "", config }.request("GC"), machine).expect_err("refused");
+    let message = "cni.dev/valid-attachments is missing: nothing is removed";
+    assert_eq!((error.code().number(), error.to_string().as_str()), (7, message));
+    assert_eq!(dump(machine, Family::V4), before);
+}
+
+#[test]
+fn gc_and_status_need_the_programs_that_there_is_something_for() {
+    let machine = &mut Machine::default();
+    let status = |machine: &mut Machine| {
+        let config = r#"{"name":"n1","cniVersion":"1.1.0"}"#.to_owned();
+        Portmap.status(&Caller { container: "", config }.request("STATUS"), machine)
+    };
+    assert_eq!(cost(machine, |machine| status(machine).expect("available")), (0, 1));
+    machine.filter.lacking = vec![Family::V6];
+    status(machine).expect("available");
+    machine.filter.lacking = Family::ALL.to_vec();
+    machine.kernel = FakeNftables::unsupported();
+    gc(machine, "n1", &[]).expect("nothing to do");
+    let details = "failed to locate iptables-restore: no such program in the directories of PATH: PATH=/bin";
+    let want = (50, "table nat of iptables is not available".to_owned(), details.to_owned());
+    assert_eq!(describe(&status(machine).expect_err("not available")), want);
 }
 
 fn mapping() -> impl Strategy<Value = String> {

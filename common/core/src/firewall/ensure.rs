@@ -8,6 +8,7 @@
 use super::ATTEMPTS;
 use super::batch::{Batch, Op};
 use super::change::{Ensure, Existing, Jumps, OwnedChain, OwnedChainRef, Place, Remove, SharedRule};
+use super::remove::remove;
 use super::rule::Rule;
 use super::seen::Seen;
 use super::tables::{CommitError, FilterError, Tables};
@@ -24,7 +25,7 @@ pub fn ensure(tables: &mut dyn Tables, want: &Ensure) -> Result<Option<Remove>, 
         }
         match tables.commit(&draft.batch()) {
             Ok(()) => return Ok(draft.undo()),
-            Err(CommitError::Failed(error)) => return Err(error),
+            Err(CommitError::Failed(error)) => return Err(taken_back(tables, draft, error)),
             Err(CommitError::Refused(_)) => {}
         }
     }
@@ -46,8 +47,18 @@ fn repair(tables: &mut dyn Tables, want: &Ensure) -> Result<Option<Remove>, Filt
             Err(CommitError::Refused(refusal)) => {
                 return Err(FilterError::Refused { family: want.family, table: want.table, refusal });
             }
-            Err(CommitError::Failed(error)) => return Err(error),
+            Err(CommitError::Failed(error)) => return Err(taken_back(tables, draft, error)),
         }
+    }
+}
+
+/// A program that was started, and of which the end is not known, may have carried out the batch.
+fn taken_back(tables: &mut dyn Tables, draft: Draft<'_>, error: FilterError) -> FilterError {
+    let perhaps_done = matches!(error, FilterError::Run { .. } | FilterError::Stuck { .. });
+    let undo = if perhaps_done { draft.undo() } else { None };
+    match undo.map(|undo| remove(tables, &undo)) {
+        Some(Err(failed)) => FilterError::Unsettled { error: Box::new(error), undo: Box::new(failed) },
+        Some(Ok(())) | None => error,
     }
 }
 

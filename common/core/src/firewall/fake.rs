@@ -168,6 +168,10 @@ impl Tables for FakeTables {
         self.apply(batch).map_err(refused)
     }
 
+    fn is_installed(&mut self, _: Family) -> bool {
+        true
+    }
+
     fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
         self.locks += 1;
         Ok(Box::new(()))

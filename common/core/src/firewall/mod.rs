@@ -16,6 +16,8 @@ mod remove;
 mod render;
 mod rule;
 mod seen;
+mod stale;
+mod status;
 mod tables;
 
 pub use batch::{Batch, Op};
@@ -24,6 +26,9 @@ pub use ensure::ensure;
 pub use missing::missing;
 pub use remove::remove;
 pub use rule::{Mark, Match, PortSet, Proto, Rule, Table, Target};
+pub use stale::stale;
+pub use status::{NotAvailable, verify_available};
+pub(crate) use tables::audible;
 pub use tables::{CommitError, FilterError, Refusal, Tables};
 
 /// How often a change is tried on what was seen, when others keep changing the same chains in between.

@@ -23,6 +23,9 @@ pub trait Tables {
     /// [`CommitError::Refused`] when one of its lines does not fit what is there.
     fn commit(&mut self, batch: &Batch) -> Result<(), CommitError>;
 
+    /// Whether there is a program for the family; none is run to find out.
+    fn is_installed(&mut self, family: Family) -> bool;
+
     /// Keeps other plugins from changing what containers share, until the value is dropped.
     ///
     /// # Errors
@@ -127,6 +130,14 @@ pub enum FilterError {
         /// What was said last.
         refusal: Refusal,
     },
+    /// It is not known whether a batch was carried out, and it could not be taken back.
+    #[error("{error}")]
+    Unsettled {
+        /// What happened to the batch.
+        error: Box<FilterError>,
+        /// What happened to the batch that was to take it back.
+        undo: Box<FilterError>,
+    },
     /// Words of a rule hold a character that would end its line.
     #[error("a rule of the packet filter holds a line break: {line:?}")]
     Unprintable {
@@ -143,6 +154,7 @@ impl Failure for FilterError {
             Self::LockFile { .. } => Code::Io,
             Self::Refused { .. } | Self::InUse { .. } => Code::Kernel,
             Self::Unprintable { .. } => Code::InvalidConfig,
+            Self::Unsettled { error, .. } => error.code(),
         }
     }
 
@@ -154,13 +166,16 @@ impl Failure for FilterError {
             | Self::InUse { refusal: Refusal { program, text }, .. } => format!("{program}: {}", audible(text)),
             Self::Run { source, .. } => audible(&source.to_string()),
             Self::LockFile { source, .. } => audible(&source.to_string()),
+            Self::Unsettled { error, undo } => {
+                format!("{}; its rules may stay, since {undo}: {}", error.details(), undo.details())
+            }
             Self::Stuck { .. } | Self::Locked { .. } | Self::Unprintable { .. } => String::new(),
         }
     }
 }
 
 /// A program's words on one line, without those that make go-cni take a failed DEL for a success.
-fn audible(text: &str) -> String {
+pub(crate) fn audible(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace("not found", "missing").replace("o such file or directory", "o such thing")
 }

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use super::name::Name;
 use super::object::{ChainId, TableFamily};
 use super::render;
 use super::rule::{Expression, Rule};
 use super::transaction::Transaction;
 use crate::error::{Code, Failure};
+use crate::firewall::audible;
 
 /// The nf_tables of the network namespace that the plugin runs in.
 pub trait Nftables {
@@ -35,6 +37,11 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// The chains that packets enter by this rule.
+    pub fn leads_to(&self) -> impl Iterator<Item = &Name> {
+        self.expressions.iter().flatten().filter_map(Expression::leads_to)
+    }
+
     /// Whether this is a rule, as it reads in a listing.
     pub fn is(&self, rule: &Rule) -> bool {
         let family = rule.chain.table.family;
@@ -90,7 +97,9 @@ pub enum NftablesError {
         source: Cause,
     },
     /// A user's own words are part of a rule, and the program that understands them is not installed.
-    #[error("failed to locate {program}, which has to read the rule {rule:?}: no such program in the directories of PATH")]
+    #[error(
+        "failed to locate {program}, which has to read the rule {rule:?}: no such program in the directories of PATH"
+    )]
     NoProgram {
         /// The program.
         program: String,
@@ -170,12 +179,6 @@ impl fmt::Display for Chain<'_> {
         write!(f, "{}", self.0)?;
         self.0.source().map_or(Ok(()), |source| write!(f, ": {}", Chain(source)))
     }
-}
-
-/// Words on one line, without those that make go-cni take a failed DEL for a success.
-fn audible(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.replace("not found", "missing").replace("o such file or directory", "o such thing")
 }
 
 #[cfg(test)]

@@ -3,18 +3,22 @@
 use std::fmt;
 
 use super::backend::Listed;
-use super::name::Comment;
+use super::name::{Comment, Name};
 use super::object::{Chain, ChainId, Table};
 use super::rule::Rule;
 use super::transaction::Op;
 
-/// The comment by which the rules of an attachment are known.
+/// By what the rules of an attachment are known: a comment, or where they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// It is this.
+    /// The comment is this.
     Exactly(Comment),
-    /// It begins with this.
+    /// The comment begins with this.
     Begins(String),
+    /// The rule jumps to this chain, which is the attachment's alone.
+    LeadsTo(Name),
+    /// The comment is this, and the rule does by itself what it is for: it jumps to no chain.
+    LeadsNowhere(Comment),
 }
 
 /// What a chain is to hold, and whose it is.
@@ -101,10 +105,12 @@ pub struct Remove {
 impl Tag {
     /// Whether a rule has it.
     pub fn is_on(&self, rule: &Listed) -> bool {
-        let Some(comment) = &rule.comment else { return false };
+        let comment = rule.comment.as_deref();
         match self {
-            Self::Exactly(tag) => comment == tag.as_str(),
-            Self::Begins(start) => comment.starts_with(start),
+            Self::Exactly(tag) => comment == Some(tag.as_str()),
+            Self::Begins(start) => comment.is_some_and(|comment| comment.starts_with(start)),
+            Self::LeadsTo(chain) => rule.leads_to().any(|name| name == chain),
+            Self::LeadsNowhere(tag) => comment == Some(tag.as_str()) && rule.leads_to().next().is_none(),
         }
     }
 }
@@ -142,6 +148,8 @@ impl fmt::Display for Tag {
         match self {
             Self::Exactly(comment) => write!(f, "comment \"{comment}\""),
             Self::Begins(start) => write!(f, "comment \"{start}…\""),
+            Self::LeadsTo(chain) => write!(f, "jump {chain}"),
+            Self::LeadsNowhere(comment) => write!(f, "no jump comment \"{comment}\""),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use super::ATTEMPTS;
 use super::backend::{CommitError, Listed, Nftables, NftablesError};
-use super::change::{Content, Ensure, Existing, Owned, Remove, Unwanted, WantedChain, Which};
+use super::change::{Content, Ensure, Existing, Owned, Remove, Tag, Unwanted, WantedChain, Which};
 use super::object::ChainId;
 use super::rule::Rule;
 use super::seen::Seen;
@@ -83,11 +83,26 @@ impl Draft {
             Existing::Replace => {
                 let stale: Vec<&Listed> = found.iter().filter(|rule| tag.is_on(rule)).collect();
                 if are(stale.iter().copied(), rules) {
+                    self.follow(owned);
                     return;
                 }
                 self.extend(stale.iter().map(|rule| Op::DeleteRule(chain.clone(), rule.handle)));
-                self.add(chain, rules.clone());
+                match tag {
+                    Tag::LeadsTo(_) => {
+                        self.extend(rules.iter().cloned().map(Op::AddRule));
+                        self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
+                    }
+                    Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => self.add(chain, rules.clone()),
+                }
             }
+        }
+    }
+
+    /// A chain that is taken back cannot go before the rules that lead to it, even if they were there.
+    fn follow(&mut self, Owned { chain, tag, .. }: &Owned) {
+        let Tag::LeadsTo(name) = tag else { return };
+        if self.undo.chains.iter().any(|filled| filled.name == *name) {
+            self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
         }
     }
 

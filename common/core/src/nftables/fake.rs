@@ -7,7 +7,7 @@
 use super::backend::{CommitError, Listed, Nftables, NftablesError};
 use super::listing;
 use super::object::{Chain, ChainId, Table, TableId};
-use super::rule::{Expression, Rule, Verdict};
+use super::rule::{Expression, Rule};
 use super::transaction::{Op, Transaction};
 
 /// A chain with its rules and their handles.
@@ -148,7 +148,11 @@ impl FakeNftables {
     }
 
     fn add_rule(&mut self, rule: &Rule, command: &str) -> Result<(), String> {
-        let targets = rule.expressions.iter().filter_map(target).map(|name| rule.chain.table.chain_named(name.clone()));
+        let targets = rule
+            .expressions
+            .iter()
+            .filter_map(Expression::leads_to)
+            .map(|name| rule.chain.table.chain_named(name.clone()));
         for target in targets.chain([rule.chain.clone()]) {
             if self.chain(&target).is_none() {
                 return Err(format!("{command}: no chain {target}"));
@@ -163,26 +167,8 @@ impl FakeNftables {
     }
 }
 
-fn target(expression: &Expression) -> Option<&super::Name> {
-    match expression {
-        Expression::Verdict(Verdict::Jump(to) | Verdict::Goto(to)) => Some(to),
-        Expression::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return)
-        | Expression::Address(..)
-        | Expression::LocalDestination
-        | Expression::Port(..)
-        | Expression::Interface(..)
-        | Expression::EtherSource(_)
-        | Expression::EstablishedRelated
-        | Expression::InSet(..)
-        | Expression::VerdictMap(..)
-        | Expression::Masquerade
-        | Expression::Dnat(..)
-        | Expression::Raw(_) => None,
-    }
-}
-
 fn leads_to(rule: &Rule, chain: &ChainId) -> bool {
-    rule.expressions.iter().filter_map(target).any(|name| *name == chain.name)
+    rule.expressions.iter().filter_map(Expression::leads_to).any(|name| *name == chain.name)
 }
 
 fn listed((handle, rule): &(u64, Rule)) -> Listed {

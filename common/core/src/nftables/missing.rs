@@ -1,7 +1,11 @@
 //! Looks whether rules are there, and changes nothing.
 
-use super::backend::{Nftables, NftablesError};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::backend::{Listed, Nftables, NftablesError};
 use super::change::Ensure;
+use super::object::ChainId;
+use super::render;
 use super::rule::Rule;
 use super::seen::Seen;
 
@@ -14,9 +18,32 @@ use super::seen::Seen;
 /// When nf_tables cannot be read.
 pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a Ensure) -> Result<Option<&'a Rule>, NftablesError> {
     let seen = Seen::observe(nftables, want.all_rules().map(|rule| &rule.chain))?;
-    let is_there = |rule: &Rule| {
-        let found = seen.rules(&rule.chain);
-        found.iter().any(|found| found.is(rule) || (rule.has_words() && found.expressions.is_none()))
-    };
+    let chains: BTreeSet<&ChainId> = want.all_rules().map(|rule| &rule.chain).collect();
+    let found: BTreeMap<&ChainId, Found> =
+        chains.into_iter().map(|chain| (chain, Found::of(chain, seen.rules(chain)))).collect();
+    let is_there = |rule: &Rule| found.get(&rule.chain).is_some_and(|found| found.has(rule));
     Ok(want.all_rules().find(|rule| !is_there(rule)))
+}
+
+/// The rules of a chain as text, so that each is looked up and not compared with all.
+struct Found {
+    texts: BTreeSet<(Option<String>, String)>,
+    has_unreadable: bool,
+}
+
+impl Found {
+    fn of(chain: &ChainId, rules: &[Listed]) -> Self {
+        let text = |rule: &Listed| {
+            let parts = rule.expressions.as_deref()?;
+            Some((rule.comment.clone(), render::text(chain.table.family, parts)))
+        };
+        let has_unreadable = rules.iter().any(|rule| rule.expressions.is_none());
+        Self { texts: rules.iter().filter_map(text).collect(), has_unreadable }
+    }
+
+    fn has(&self, rule: &Rule) -> bool {
+        let comment = rule.comment.as_ref().map(ToString::to_string);
+        let text = render::text(rule.chain.table.family, &rule.expressions);
+        self.texts.contains(&(comment, text)) || (rule.has_words() && self.has_unreadable)
+    }
 }

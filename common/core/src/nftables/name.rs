@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::error::{Code, Failure};
+use crate::names::hash_hex;
 
 /// `NFT_NAME_MAXLEN` of `linux/netfilter/nf_tables.h`, less the end mark.
 const NAME_LEN: usize = 255;
@@ -67,6 +68,22 @@ impl Name {
         Self(name.to_owned())
     }
 
+    /// A name of two fixed parts, and between them 64 digits that stand for a text of any length.
+    pub fn hashed(start: &'static str, text: &str, end: &'static str) -> Self {
+        let name = format!("{start}{}{end}", &hash_hex(text)[..64]);
+        debug_assert!(Self::parse(&name).is_ok());
+        Self(name)
+    }
+
+    /// A name of a fixed part, and 16 digits for each of some texts of any length. Names of which the first
+    /// texts are the same begin the same.
+    pub fn hashed_parts(start: &'static str, texts: &[&str]) -> Self {
+        let digits = texts.iter().map(|text| hash_hex(text)[..16].to_owned());
+        let name = [start.to_owned()].into_iter().chain(digits).collect::<Vec<_>>().join("-");
+        debug_assert!(Self::parse(&name).is_ok());
+        Self(name)
+    }
+
     /// The text of the name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -128,6 +145,12 @@ mod tests {
         for bad in ["", "a b", "a;b", "a\nb", "{", "a\"", "a#b", &"n".repeat(256)] {
             assert_eq!(Name::parse(bad), Err(WordError::Name { name: bad.to_owned() }));
         }
+        let hashed = Name::hashed("cni-br-iface-", &"n".repeat(300), "-mac");
+        assert_eq!(Name::parse(hashed.as_str()).map(|name| name.as_str().len()), Ok(13 + 64 + 4));
+        assert_eq!(
+            Name::hashed_parts("dnat", &["net1", "eth0:id1"]).as_str(),
+            "dnat-8e48f37d5de60467-d509459a5455817c"
+        );
     }
 
     #[test]

@@ -42,6 +42,7 @@ fn word(table: TableFamily, expression: &Expression) -> String {
         }
         Expression::EtherSource(mac) => format!("ether saddr {mac}"),
         Expression::EstablishedRelated => "ct state established,related".to_owned(),
+        Expression::DestinationTranslated => "ct status dnat".to_owned(),
         Expression::InSet(key, set) => format!("{} @{set}", key_field(*key)),
         Expression::VerdictMap(key, map) => format!("{} vmap @{map}", key_field(*key)),
         Expression::Verdict(verdict) => verdict.to_string(),

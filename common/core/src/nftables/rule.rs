@@ -79,6 +79,8 @@ pub enum Expression {
     EtherSource(Mac),
     /// The packet is part of a connection that exists, or related to one.
     EstablishedRelated,
+    /// The destination of the packet's connection has been translated.
+    DestinationTranslated,
     /// The set of this name holds something of the packet.
     InSet(Key, Name),
     /// The verdict that the map of this name holds for something of the packet.
@@ -91,6 +93,28 @@ pub enum Expression {
     Dnat(IpAddr, Option<u16>),
     /// Words of `nft` that have no type here.
     Raw(Vec<String>),
+}
+
+impl Expression {
+    /// The chain that packets enter by it.
+    pub(super) const fn leads_to(&self) -> Option<&Name> {
+        match self {
+            Self::Verdict(Verdict::Jump(to) | Verdict::Goto(to)) => Some(to),
+            Self::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return)
+            | Self::Address(..)
+            | Self::LocalDestination
+            | Self::Port(..)
+            | Self::Interface(..)
+            | Self::EtherSource(_)
+            | Self::EstablishedRelated
+            | Self::DestinationTranslated
+            | Self::InSet(..)
+            | Self::VerdictMap(..)
+            | Self::Masquerade
+            | Self::Dnat(..)
+            | Self::Raw(_) => None,
+        }
+    }
 }
 
 /// One rule of a chain.

@@ -8,4 +8,5 @@ mod lock;
 mod program;
 mod restore;
 
+pub(crate) use program::find;
 pub use restore::RestoreTables;

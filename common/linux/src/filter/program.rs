@@ -71,7 +71,8 @@ impl Ended {
     }
 }
 
-fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
+/// Looks for a program in the directories of `path`, those with a relative name left out.
+pub(crate) fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     let directories = path.as_bytes().split(|byte| *byte == b':').map(|bytes| Path::new(OsStr::from_bytes(bytes)));
     directories
         .filter(|directory| directory.is_absolute())

@@ -107,6 +107,10 @@ impl Tables for RestoreTables {
         }
     }
 
+    fn is_installed(&mut self, family: Family) -> bool {
+        Program::locate(&format!("{}-restore", family.iptables()), &self.path).is_ok()
+    }
+
     fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
         Ok(Box::new(lock::acquire(self.patience)?))
     }

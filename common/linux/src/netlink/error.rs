@@ -130,7 +130,7 @@ impl Failure for NetlinkError {
 }
 
 /// Names the operation during which a cause arose; the text is made only then.
-pub(super) fn during(operation: impl FnOnce() -> String) -> impl FnOnce(Cause) -> NetlinkError {
+pub(crate) fn during(operation: impl FnOnce() -> String) -> impl FnOnce(Cause) -> NetlinkError {
     move |cause| NetlinkError { operation: operation(), cause }
 }
 

@@ -1,11 +1,12 @@
 //! Links: looking one up, and changing what every kind of link has.
 //!
-//! A link is always asked for by its name or index. Links of a certain kind are made in `bridge` and `veth`.
+//! A link is asked for by its name or index; only veths are listed as well. Links of a certain kind are made
+//! in `bridge` and `veth`.
 
 use cni_core::link::{Link, Mac, OperState};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};
 
 use super::attribute::{Attribute, attributes, field};
 use super::error::{Cause, NetlinkError, during};
@@ -33,6 +34,19 @@ impl Socket {
     /// When the kernel refuses.
     pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, NetlinkError> {
         self.ask_for_link(link_message(index)).map_err(during(|| format!("look up link {index}")))
+    }
+
+    /// Lists the ends of veth pairs; older kernels send all links, which are left out here.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn veths(&mut self) -> Result<Vec<Link>, NetlinkError> {
+        let mut question = LinkMessage::default();
+        question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth)]));
+        question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        let veth = |payload: &[u8]| read_link(payload).filter(|link| link.kind.as_deref() == Some("veth"));
+        let listed = self.dump(&RouteNetlinkMessage::GetLink(question), veth);
+        listed.map_err(during(|| "list the veth links".to_owned()))
     }
 
     fn ask_for_link(&mut self, mut question: LinkMessage) -> Result<Option<Link>, Cause> {

@@ -6,7 +6,7 @@
 //! A [`Socket`] belongs to the network namespace that its thread was in when it was opened, and stays there.
 
 mod address;
-mod attribute;
+pub(crate) mod attribute;
 mod bridge;
 mod cookie;
 mod error;
@@ -19,9 +19,11 @@ mod veth;
 mod vlan;
 
 pub use bridge::{BridgePort, NewBridge};
+pub use cni_core::vlan::BridgeVlan;
 pub use cookie::netns_cookie;
+pub(crate) use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};
 pub use route::NewRoute;
+pub(crate) use socket::Refused;
 pub use socket::Socket;
 pub use veth::NewVeth;
-pub use cni_core::vlan::BridgeVlan;

@@ -21,6 +21,10 @@ const HEADER_LENGTH: usize = 12;
 /// Length of `struct rtnexthop`.
 const HOP_LENGTH: usize = 8;
 
+/// What is said of an address to which there is no route, or one that was made to refuse: without a word,
+/// as unreachable, as prohibited, and as a black hole.
+const UNREACHABLE: [i32; 4] = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL];
+
 /// A route to be made: unicast, of protocol "boot".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewRoute {
@@ -67,14 +71,22 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses.
     pub fn route_to(&mut self, address: IpAddr) -> Result<Option<u32>, NetlinkError> {
-        let cidr = Cidr::host(address);
-        let mut question = RouteMessage::default();
-        question.header.address_family = address_family(cidr.family());
-        question.header.destination_prefix_length = cidr.prefix();
-        question.attributes.push(RouteAttribute::Destination(address.into()));
-        match self.ask(RouteNetlinkMessage::GetRoute(question), read_output) {
+        match self.ask(RouteNetlinkMessage::GetRoute(question_about(address)), read_output) {
             Err(cause) if matches!(cause.errno(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => Ok(None),
             result => result.map_err(during(|| format!("look up the route to {address}"))),
+        }
+    }
+
+    /// Tells whether the kernel keeps packets to an address for the host itself, as the address type `LOCAL` of
+    /// the packet filter does.
+    ///
+    /// # Errors
+    /// When the kernel refuses. That an address cannot be reached is no refusal.
+    pub fn is_local(&mut self, address: IpAddr) -> Result<bool, NetlinkError> {
+        match self.ask(RouteNetlinkMessage::GetRoute(question_about(address)), read_type) {
+            Ok(kind) => Ok(kind == libc::RTN_LOCAL),
+            Err(cause) if cause.errno().is_some_and(|number| UNREACHABLE.contains(&number)) => Ok(false),
+            Err(cause) => Err(during(|| format!("look up the route to {address}"))(cause)),
         }
     }
 
@@ -178,9 +190,24 @@ fn read_hops(mut hops: &[u8], gateways: &mut Vec<IpAddr>, links: &mut Vec<u32>) 
     }
 }
 
+/// Asks for the route of packets to an address.
+fn question_about(address: IpAddr) -> RouteMessage {
+    let cidr = Cidr::host(address);
+    let mut question = RouteMessage::default();
+    question.header.address_family = address_family(cidr.family());
+    question.header.destination_prefix_length = cidr.prefix();
+    question.attributes.push(RouteAttribute::Destination(address.into()));
+    question
+}
+
+/// The type of a route, `rtm_type`.
+fn read_type(payload: &[u8]) -> Option<u8> {
+    field(payload, 7).map(u8::from_ne_bytes)
+}
+
 /// The output link; `Some(None)` for a route that rejects packets.
 fn read_output(payload: &[u8]) -> Option<Option<u32>> {
-    let [kind] = field(payload, 7)?;
+    let kind = read_type(payload)?;
     let output = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == libc::RTA_OIF);
     let rejects = matches!(kind, libc::RTN_UNREACHABLE | libc::RTN_BLACKHOLE | libc::RTN_PROHIBIT);
     Some(output.and_then(Attribute::link_index).filter(|_| !rejects))

@@ -4,6 +4,8 @@
 //! number; what belongs to an earlier one, such as an answer that came after its time-out, is skipped.
 //! What the answers hold is left to the caller's `read` function.
 
+mod batch;
+
 use std::io;
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
@@ -11,14 +13,15 @@ use std::time::Duration;
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NetlinkPayload, NetlinkSerializable,
 };
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::SocketAddr;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::error::{Cause, NetlinkError, during};
 use super::reply::{Messages, Outcome};
+
+pub(crate) use batch::Refused;
 
 /// How long an answer may take.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -27,7 +30,8 @@ const REPEATS: u32 = 5;
 /// Room for the largest piece in which the kernel sends a dump, as a rule.
 const CAPACITY: usize = 32 * 1024;
 
-/// A route netlink socket in the network namespace that its thread was in when it was opened.
+/// A netlink socket in the network namespace that its thread was in when it was opened: route netlink, but
+/// for the few that other modules open for a protocol of their own.
 #[derive(Debug)]
 pub struct Socket {
     inner: netlink_sys::Socket,
@@ -41,11 +45,16 @@ impl Socket {
     /// # Errors
     /// When the kernel gives no socket. That it lacks extended errors or strict checks is none.
     pub fn open() -> Result<Self, NetlinkError> {
-        Self::connect().map_err(Cause::from).map_err(during(|| "open a netlink socket".to_owned()))
+        Self::of(NETLINK_ROUTE)
     }
 
-    fn connect() -> io::Result<Self> {
-        let inner = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+    /// Opens a socket of a netlink protocol in the network namespace of the calling thread.
+    pub(crate) fn of(protocol: isize) -> Result<Self, NetlinkError> {
+        Self::connect(protocol).map_err(Cause::from).map_err(during(|| "open a netlink socket".to_owned()))
+    }
+
+    fn connect(protocol: isize) -> io::Result<Self> {
+        let inner = netlink_sys::Socket::new(protocol)?;
         set_receive_timeout(&inner)?;
         for (option, result) in [
             ("NETLINK_EXT_ACK", inner.set_ext_ack(true)),
@@ -61,9 +70,9 @@ impl Socket {
     }
 
     /// Asks for one object, which `read` takes from its message.
-    pub(super) fn ask<T>(
+    pub(crate) fn ask<T>(
         &mut self,
-        question: RouteNetlinkMessage,
+        question: impl NetlinkSerializable,
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<T, Cause> {
         let mut answer = None;
@@ -72,9 +81,9 @@ impl Socket {
     }
 
     /// Asks for many objects; those for which `read` has `None` are left out.
-    pub(super) fn dump<T>(
+    pub(crate) fn dump<T>(
         &mut self,
-        question: &RouteNetlinkMessage,
+        question: &(impl NetlinkSerializable + Clone),
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Vec<T>, Cause> {
         let mut repeats = 0;
@@ -89,14 +98,14 @@ impl Socket {
     }
 
     /// Makes a change and waits until it is acknowledged.
-    pub(super) fn change(&mut self, change: RouteNetlinkMessage, flags: u16) -> Result<(), Cause> {
+    pub(crate) fn change(&mut self, change: impl NetlinkSerializable, flags: u16) -> Result<(), Cause> {
         self.converse(change, NLM_F_ACK | flags, |_| ()).map(|_| ())
     }
 
     /// Sends a request, hands the data of the answer on, and tells whether it was interrupted.
     fn converse(
         &mut self,
-        request: RouteNetlinkMessage,
+        request: impl NetlinkSerializable,
         flags: u16,
         mut data: impl FnMut(&[u8]),
     ) -> Result<bool, Cause> {
@@ -124,12 +133,12 @@ impl Socket {
         }
     }
 
-    fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> Result<u32, Cause> {
+    fn send(&mut self, request: impl NetlinkSerializable, flags: u16) -> Result<u32, Cause> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);

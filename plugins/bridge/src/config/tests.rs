@@ -32,6 +32,7 @@ fn nothing_said_is_the_references_default() {
     let config = load(r#","bridge":null,"mtu":null,"unknown":1"#).expect("valid");
     assert_eq!(config.bridge.as_str(), "cni0");
     assert_eq!((config.gateway, config.other_address, config.mtu), (Gateway::None, OtherAddress::Refuse, None));
+    assert_eq!((config.masquerade_backend, config.spoof_check), (None, false));
     assert!(!config.masquerade && !config.hairpin && !config.promisc && !config.isolated && !config.leave_down);
     assert_eq!((config.ipam, config.mac, config.dns.is_absent()), (None, None, true));
     assert_eq!(config.vlans, Vlans::default());
@@ -40,13 +41,28 @@ fn nothing_said_is_the_references_default() {
 #[test]
 fn every_key_is_read_in_any_case() {
     let keys = r#","Bridge":"br0","ISGATEWAY":true,"isDefaultGateway":true,"forceAddress":true,"ipMasq":true,"mtu":1400,
-        "hairpinMode":true,"enabledad":true,"portIsolation":true,"ipam":{"Type":"host-local"},"dns":{"domain":"d"}"#;
+        "hairpinMode":true,"enabledad":true,"portIsolation":true,"IPMASQBACKEND":"nftables","MacSpoofChk":true,"ipam":{"Type":"host-local"},"dns":{"domain":"d"}"#;
     let config = load(keys).expect("valid");
     assert_eq!(config.bridge.as_str(), "br0");
     assert_eq!((config.gateway, config.other_address), (Gateway::DefaultRoute, OtherAddress::Replace));
     assert!(config.masquerade && config.hairpin && config.isolated && config.detect_duplicates);
     assert_eq!((config.mtu, config.ipam.as_deref()), (Some(1400), Some("host-local")));
     assert_eq!(config.dns.domain, "d");
+    assert_eq!((config.masquerade_backend, config.spoof_check), (Some(Backend::Nftables), true));
+}
+
+#[test]
+fn the_masquerades_backend_is_the_hosts_unless_one_is_told() {
+    for (keys, want) in [
+        ("", None),
+        (r#","ipMasqBackend":null"#, None),
+        (r#","ipMasqBackend":"iptables""#, Some(Backend::Iptables)),
+        (r#","ipMasqBackend":"nftables""#, Some(Backend::Nftables)),
+    ] {
+        assert_eq!(load(keys).expect("valid").masquerade_backend, want, "{keys}");
+    }
+    let error = load(r#","ipMasqBackend":"""#).expect_err("no backend");
+    assert_eq!(error, (7, r#"unknown ipmasq backend """#.to_owned(), String::new()));
 }
 
 #[test]
@@ -113,7 +129,7 @@ fn a_value_that_cannot_be_used_is_named_with_its_key() {
 
 #[test]
 fn what_del_needs_is_read_whatever_else_is_wrong() {
-    let keys = r#","mtu":"wrong","vlan":9999,"ipMasq":true,"ipam":{"type":"host-local"}"#;
+    let keys = r#","mtu":"wrong","vlan":9999,"ipMasq":true,"ipMasqBackend":"none","macspoofchk":true,"ipam":{"type":"host-local"}"#;
     let leftovers = Leftovers::load(&request(keys, "garbage")).expect("valid");
-    assert_eq!(leftovers, Leftovers { ipam: Some("host-local".to_owned()), masquerade: true });
+    assert_eq!(leftovers, Leftovers { ipam: Some("host-local".to_owned()), masquerade: true, spoof_check: true });
 }

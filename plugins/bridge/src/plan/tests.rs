@@ -20,6 +20,8 @@ fn config() -> Config {
         gateway: Gateway::Address,
         other_address: OtherAddress::Refuse,
         masquerade: true,
+        masquerade_backend: None,
+        spoof_check: false,
         mtu: Some(1400),
         hairpin: true,
         promisc: false,
@@ -38,6 +40,7 @@ fn facts() -> Facts {
     Facts {
         bridge: None,
         gateway_addresses: Vec::new(),
+        masquerade_backend: Backend::Iptables,
         names: Names {
             host: IfName::host_veth(0x1234_abcd),
             host_mac: mac(1),
@@ -121,6 +124,29 @@ shared host: sysctl net/ipv6/conf/all/forwarding=1
     let rules: Vec<&str> = text[want.len()..].lines().collect();
     assert!(rules.iter().any(|line| line.contains("-A POSTROUTING -s 10.1.2.5/32 -m comment")), "{text}");
     assert_eq!(rules.last(), Some(&"within host: await veth1234abcd up"));
+}
+
+#[test]
+fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
+    let config = Config { spoof_check: true, mac: Some(Mac::local([7; 6])), ..config() };
+    let network = network(&config, ipam(&["10.1.2.5/24"], &[])).expect("a network");
+    let facts = Facts { masquerade_backend: Backend::Nftables, ..facts() };
+    let plan = add(&config, &at(), Some(&network), &facts).expect("a plan");
+    let owned: Vec<&Step> = plan
+        .steps()
+        .iter()
+        .filter(|(sharing, _)| *sharing == cni_core::plan::Sharing::Owned)
+        .map(|(_, step)| step)
+        .collect();
+    assert_eq!(owned.len(), 3, "{plan}");
+    assert_eq!(*owned[1], Step::EnsureNftables(spoof::ensure(&at(), &facts.names.host, &Mac::local([7; 6]))));
+    assert_eq!(*owned[2], Step::EnsureNftables(masquerade::ensure(&at(), &[cidr("10.1.2.5/24")])));
+    let text = plan.to_string();
+    let rule = "  add rule inet cni_plugins_masquerade masq_checks ip saddr 10.1.2.5 ip daddr != 10.1.2.0/24 masquerade comment";
+    assert!(text.contains(rule) && !text.contains("-A POSTROUTING"), "{text}");
+    let off =
+        add(&Config { ipam: None, masquerade: false, ..config }, &at(), None, &facts).expect("a plan").to_string();
+    assert!(off.contains("iifname \"veth1234abcd\" jump cni-br-iface-id1-eth0 comment"), "{off}");
 }
 
 #[test]
@@ -291,8 +317,20 @@ proptest! {
         let facts = Facts { bridge: present.then(|| bridge_link("bridge")), ..facts() };
         let plan = add(&config, &at(), Some(&network), &facts).expect("a plan");
         for (sharing, step) in plan.steps() {
-            let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules(_));
+            let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules(_) | Step::EnsureNftables(_));
             prop_assert!(*sharing != cni_core::plan::Sharing::Owned || taken_back, "{step}");
         }
     }
+}
+
+#[test]
+fn an_alias_tells_whose_a_link_is_unless_it_was_cut() {
+    let network = at().network;
+    assert_eq!(owner(&alias(&at()), &network), Some(at()));
+    for foreign in ["", "cni:net10:id1:eth0", "cni:net1:id1", "cni:net1::eth0", "uplink"] {
+        assert_eq!(owner(foreign, &network), None, "{foreign}");
+    }
+    let long = Attachment { container: ContainerId::parse(&"x".repeat(300)).expect("container"), ..at() };
+    let cut = alias(&long);
+    assert_eq!((cut.len(), owner(&cut, &network)), (255, None));
 }

@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::firewall::Tables;
+use cni_core::firewalld::Firewalld;
 use cni_core::host::{Host, NetnsError};
+use cni_core::keeper::Keeper;
 use cni_core::link::{Address, KernelRoute, Link};
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::nftables::Nftables;
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
 use cni_core::vlan::BridgeVlan;
@@ -63,6 +66,10 @@ impl Host for RefusingHost {
         self.host.link_by_index(ns, index)
     }
 
+    fn veths(&mut self) -> Result<Vec<Link>, Error> {
+        self.host.veths()
+    }
+
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
         self.host.addresses(ns, index, family)
     }
@@ -87,12 +94,28 @@ impl Host for RefusingHost {
         self.host.tables()
     }
 
+    fn nftables(&mut self) -> &mut dyn Nftables {
+        self.host.nftables()
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        self.host.firewalld()
+    }
+
+    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error> {
+        self.host.address_keepers(address)
+    }
+
     fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
         self.host.address_owner(address)
     }
 
     fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
         self.host.addresses_owned_by(owner)
+    }
+
+    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error> {
+        self.host.addresses_owned_in(network)
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

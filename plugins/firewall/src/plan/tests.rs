@@ -27,10 +27,10 @@ const BRIDGED: &str =
 
 #[test]
 fn an_address_is_claimed_before_its_rules_are_made() {
-    let plan = add(&config("{}"), &owner(), &result(BRIDGED)).expect("plan");
+    let plan = add(&config("{}"), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
     assert_eq!(
         plan.to_string(),
-        r#"owned  host: claim 10.88.0.5 for n1 ctr1 eth0
+        r#"owned  host: claim 10.88.0.5 for n1 ctr1 eth0: iptables
 owned  host: ensure v4 filter
   shared chain CNI-FORWARD
   shared chain CNI-ADMIN
@@ -44,7 +44,8 @@ owned  host: ensure v4 filter
 
 #[test]
 fn a_policy_adds_two_stages() {
-    let plan = add(&config(r#"{"ingressPolicy":"isolated"}"#), &owner(), &result(BRIDGED)).expect("plan");
+    let plan =
+        add(&config(r#"{"ingressPolicy":"isolated"}"#), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
     let text = plan.to_string();
     let stages: Vec<&str> = text.lines().filter(|line| line.contains("STAGE")).collect();
     assert_eq!(
@@ -70,15 +71,16 @@ fn every_address_counts_once_and_ipv4_comes_first() {
     );
     let texts: Vec<String> = addresses(&result).iter().map(IpAddr::to_string).collect();
     assert_eq!(texts, ["10.0.0.5", "10.0.0.6", "10.0.0.7", "fd00::5"]);
-    let families: Vec<Family> = wanted(&config("{}"), &result).expect("rules").iter().map(|want| want.family).collect();
+    let rules = wanted(&config("{}"), &Keeper::Iptables, &addresses(&result), &result).expect("rules");
+    let families: Vec<Family> = rules.iter().map(|want| want.family).collect();
     assert_eq!(families, [Family::V4, Family::V6]);
 }
 
 #[test]
 fn no_address_needs_nothing() {
     let isolated = config(r#"{"ingressPolicy":"isolated"}"#);
-    assert_eq!(add(&isolated, &owner(), &CniResult::default()), Ok(Plan::default()));
-    assert_eq!(del(&owner(), &[]), []);
+    assert_eq!(add(&isolated, &Keeper::Iptables, &owner(), &CniResult::default()), Ok(Plan::default()));
+    assert_eq!(remove(&[]), []);
 }
 
 #[test]
@@ -99,17 +101,17 @@ fn a_policy_needs_a_bridge() {
         ),
     ] {
         let result = result(&format!(r#"{{"interfaces":{interfaces},"ips":[{{"address":"10.0.0.5/8"}}]}}"#));
-        let error = add(&isolated, &owner(), &result).expect_err("refused");
+        let error = add(&isolated, &Keeper::Iptables, &owner(), &result).expect_err("refused");
         assert_eq!((error.code(), error.to_string().as_str()), (Code::InvalidConfig, message));
         assert_eq!(error.details(), details);
-        assert!(add(&config("{}"), &owner(), &result).is_ok(), "open needs no bridge");
+        assert!(add(&config("{}"), &Keeper::Iptables, &owner(), &result).is_ok(), "open needs no bridge");
     }
 }
 
 #[test]
 fn del_releases_an_address_once_its_rules_are_gone() {
-    let addresses = ["10.88.0.5", "fd00:88::5"].map(|text| text.parse().expect("address"));
-    let plans: Vec<String> = del(&owner(), &addresses).iter().map(Plan::to_string).collect();
+    let held = ["10.88.0.5", "fd00:88::5"].map(|address| held(address, vec![Keeper::Iptables]));
+    let plans: Vec<String> = remove(&held).iter().map(Plan::to_string).collect();
     assert_eq!(
         plans,
         [
@@ -121,6 +123,65 @@ owned  host: release 10.88.0.5 of n1 ctr1 eth0
             "owned  host: remove v6 filter
   -A CNI-FORWARD -d fd00:88::5/128 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
   -A CNI-FORWARD -s fd00:88::5/128 -j ACCEPT
+owned  host: release fd00:88::5 of n1 ctr1 eth0
+",
+        ]
+    );
+}
+
+fn held(address: &str, keepers: Vec<Keeper>) -> Held {
+    Held { address: address.parse().expect("address"), owner: owner(), keepers }
+}
+
+fn trusted() -> Keeper {
+    Keeper::Firewalld(Zone::fixed("trusted"))
+}
+
+#[test]
+fn firewalld_gets_sources_and_only_a_policy_is_one_of_iptables() {
+    let result =
+        result(r#"{"interfaces":[{"name":"br0"}],"ips":[{"address":"10.88.0.5/24"},{"address":"fd00:88::5/64"}]}"#);
+    let open = add(&config("{}"), &trusted(), &owner(), &result).expect("plan");
+    assert_eq!(
+        open.to_string(),
+        "owned  host: claim 10.88.0.5 for n1 ctr1 eth0: firewalld:trusted
+owned  host: claim fd00:88::5 for n1 ctr1 eth0: firewalld:trusted
+owned  host: firewalld add source 10.88.0.5/32 to zone trusted
+owned  host: firewalld add source fd00:88::5/128 to zone trusted
+"
+    );
+    let keys = r#"{"ingressPolicy":"same-bridge"}"#;
+    let text = add(&config(keys), &trusted(), &owner(), &result).expect("plan").to_string();
+    assert!(text.starts_with(&open.to_string()), "{text}");
+    assert_eq!(text.matches("owned  host: ensure").count(), 2, "{text}");
+    assert!(text.contains("shared chain CNI-ISOLATION-STAGE-2") && !text.contains("CNI-FORWARD"), "{text}");
+}
+
+#[test]
+fn what_goes_is_looked_for_wherever_it_was_put() {
+    let work = Keeper::Firewalld(Zone::fixed("work"));
+    let plans = remove(&[
+        held("10.88.0.5", vec![Keeper::Iptables, work]),
+        held("10.88.0.6", vec![Keeper::Iptables]),
+        held("10.88.0.7", vec![]),
+        held("fd00:88::5", vec![trusted()]),
+    ]);
+    let texts: Vec<String> = plans.iter().map(Plan::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "owned  host: remove v4 filter
+  -A CNI-FORWARD -d 10.88.0.6/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+  -A CNI-FORWARD -s 10.88.0.6/32 -j ACCEPT
+owned  host: release 10.88.0.6 of n1 ctr1 eth0
+",
+            "owned  host: firewalld remove source 10.88.0.5/32 from zone work
+owned  host: remove v4 filter
+  -A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+  -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
+owned  host: release 10.88.0.5 of n1 ctr1 eth0
+",
+            "owned  host: firewalld remove source fd00:88::5/128 from zone trusted
 owned  host: release fd00:88::5 of n1 ctr1 eth0
 ",
         ]

@@ -1,15 +1,18 @@
-//! A machine in memory, as far as this plugin is concerned: a packet filter, and who has claimed what.
+//! A machine in memory, as far as this plugin is concerned: a packet filter, firewalld, and who has claimed what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::firewall::fake::FakeTables;
 use cni_core::firewall::{Tables, ensure, remove};
+use cni_core::firewalld::{Firewalld, Zone};
 use cni_core::host::{Host, NetnsError};
+use cni_core::keeper::Keeper;
 use cni_core::link::{Address, KernelRoute, Link};
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::nftables::Nftables;
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
 use cni_core::vlan::BridgeVlan;
@@ -17,10 +20,62 @@ use cni_core::vlan::BridgeVlan;
 #[derive(Default)]
 pub struct Machine {
     pub filter: FakeTables,
+    pub firewalld: FakeFirewalld,
     pub claims: BTreeMap<IpAddr, Attachment>,
+    pub keepers: BTreeMap<IpAddr, Vec<Keeper>>,
     pub applied: Vec<String>,
     /// The step that fails, counted from 1.
     pub failing: Option<usize>,
+}
+
+/// firewalld: each address is a source of one zone at most. It forgets them when it ends.
+#[derive(Default)]
+pub struct FakeFirewalld {
+    pub running: bool,
+    pub sources: BTreeMap<IpAddr, Zone>,
+    /// How often it was looked for.
+    pub questions: usize,
+}
+
+impl Firewalld for FakeFirewalld {
+    fn is_running(&mut self) -> bool {
+        self.questions += 1;
+        self.running
+    }
+
+    fn has_source(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error> {
+        self.questions += 1;
+        if zone.as_str() == "nope" {
+            return Err(Broken("INVALID_ZONE: nope").into());
+        }
+        Ok(self.running && self.sources.get(&address) == Some(zone))
+    }
+}
+
+impl FakeFirewalld {
+    pub fn stop(&mut self) {
+        self.running = false;
+        self.sources.clear();
+    }
+
+    pub fn zones(&self) -> BTreeSet<String> {
+        self.sources.iter().map(|(address, zone)| format!("{zone} {address}")).collect()
+    }
+
+    fn add(&mut self, zone: &Zone, address: IpAddr) -> Result<Option<Step>, Error> {
+        self.questions += 1;
+        if !self.running {
+            return Err(Broken("no firewalld").into());
+        }
+        match self.sources.get(&address) {
+            Some(other) if other == zone => Ok(None),
+            Some(_) => Err(Broken("ZONE_CONFLICT").into()),
+            None => {
+                self.sources.insert(address, zone.clone());
+                Ok(Some(Step::RemoveSource { zone: zone.clone(), address }))
+            }
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -33,9 +88,37 @@ impl Failure for Broken {
     }
 }
 
+impl Machine {
+    /// What takes a claim back leaves the claim that there was.
+    fn claim(&mut self, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Option<Step> {
+        let keepers = self.keepers.entry(address).or_default();
+        let former_keeper = keepers.last().cloned();
+        keepers.retain(|other| other != keeper);
+        keepers.push(keeper.clone());
+        let back = Step::ReleaseAddress { address, owner: owner.clone() };
+        match (self.claims.insert(address, owner.clone()), former_keeper) {
+            (Some(former), _) if former == *owner => None,
+            (Some(owner), Some(keeper)) => Some(Step::ClaimAddress { address, owner, keeper }),
+            _ => Some(back),
+        }
+    }
+}
+
 impl Host for Machine {
     fn tables(&mut self) -> &mut dyn Tables {
         &mut self.filter
+    }
+
+    fn nftables(&mut self) -> &mut dyn Nftables {
+        panic!("this plugin uses no nf_tables");
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        &mut self.firewalld
+    }
+
+    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error> {
+        Ok(self.keepers.get(&address).cloned().unwrap_or_default())
     }
 
     fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
@@ -44,6 +127,11 @@ impl Host for Machine {
 
     fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
         Ok(self.claims.iter().filter(|(_, claim)| *claim == owner).map(|(address, _)| *address).collect())
+    }
+
+    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error> {
+        let of_network = self.claims.iter().filter(|(_, owner)| owner.network == *network);
+        Ok(of_network.map(|(address, owner)| (*address, owner.clone())).collect())
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
@@ -55,10 +143,18 @@ impl Host for Machine {
             return Ok(ensure(&mut self.filter, want)?.map(Step::RemoveRules));
         } else if let Step::RemoveRules(unwanted) = step {
             remove(&mut self.filter, unwanted)?;
-        } else if let Step::ClaimAddress { address, owner } = step {
-            self.claims.insert(*address, owner.clone());
+        } else if let Step::AddSource { zone, address } = step {
+            return self.firewalld.add(zone, *address);
+        } else if let Step::RemoveSource { zone, address } = step {
+            self.firewalld.questions += 1;
+            self.firewalld.sources.retain(|source, of| source != address || of != zone);
+        } else if let Step::ClaimAddress { address, owner, keeper } = step {
+            return Ok(self.claim(*address, owner, keeper));
         } else if let Step::ReleaseAddress { address, owner } = step {
-            self.claims.retain(|claimed, claim| claimed != address || claim != owner);
+            if self.claims.get(address) == Some(owner) {
+                self.claims.remove(address);
+                self.keepers.remove(address);
+            }
         } else {
             panic!("no step of this plugin: {step}");
         }
@@ -83,6 +179,10 @@ impl Host for Machine {
 
     fn link_by_index(&mut self, _: Ns, index: u32) -> Result<Option<Link>, Error> {
         panic!("this plugin needs no link: {index}");
+    }
+
+    fn veths(&mut self) -> Result<Vec<Link>, Error> {
+        panic!("this plugin needs no link");
     }
 
     fn addresses(&mut self, _: Ns, _: Option<u32>, _: Option<Family>) -> Result<Vec<Address>, Error> {

@@ -58,7 +58,11 @@ pub fn write_new(path: &Path, content: &[u8]) -> Result<File, StoreError> {
 /// Puts a content in place of a file's, complete or not at all.
 pub fn replace(draft: &Path, path: &Path, content: &[u8]) -> Result<(), StoreError> {
     write_new(draft, content)?;
-    fs::rename(draft, path).map_err(StoreError::io("write", path))
+    let renamed = fs::rename(draft, path).map_err(StoreError::io("write", path));
+    if renamed.is_err() {
+        remove(draft)?;
+    }
+    renamed
 }
 
 /// Puts a content over a file's. A crash may leave parts of both, so it must tell by itself whether it is

@@ -6,9 +6,12 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::firewall::Tables;
+use cni_core::firewalld::Firewalld;
 use cni_core::host::{Host, NetnsError};
+use cni_core::keeper::Keeper;
 use cni_core::link::{Address, KernelRoute, Link};
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::nftables::Nftables;
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
 use cni_core::vlan::BridgeVlan;
@@ -61,6 +64,10 @@ impl Host for FakeHost {
         unreachable!("host-local asks for no link")
     }
 
+    fn veths(&mut self) -> Result<Vec<Link>, Error> {
+        unreachable!("host-local asks for no link")
+    }
+
     fn port_vlans(&mut self, _index: u32) -> Result<Vec<BridgeVlan>, Error> {
         unreachable!("host-local asks for no VLANs")
     }
@@ -81,11 +88,27 @@ impl Host for FakeHost {
         unreachable!("host-local has no rules")
     }
 
+    fn nftables(&mut self) -> &mut dyn Nftables {
+        unreachable!("host-local has no rules")
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        unreachable!("host-local has no rules")
+    }
+
+    fn address_keepers(&mut self, _address: IpAddr) -> Result<Vec<Keeper>, Error> {
+        unreachable!("host-local has no rules")
+    }
+
     fn address_owner(&mut self, _address: IpAddr) -> Result<Option<Attachment>, Error> {
         unreachable!("host-local has no rules")
     }
 
     fn addresses_owned_by(&mut self, _owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
+        unreachable!("host-local has no rules")
+    }
+
+    fn addresses_owned_in(&mut self, _network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error> {
         unreachable!("host-local has no rules")
     }
 

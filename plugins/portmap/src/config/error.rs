@@ -31,9 +31,6 @@ pub enum ConfigError {
         /// The value as given.
         name: String,
     },
-    /// `backend` is one that this release does not have.
-    #[error("backend \"nftables\" is not supported yet")]
-    NoNftables,
     /// The conditions are written for another backend.
     #[error(
         "iptables backend was requested but configuration contains nftables-specific options [{}]",
@@ -43,7 +40,16 @@ pub enum ConfigError {
         /// The keys of the conditions.
         keys: Vec<&'static str>,
     },
-    /// A word that cannot be handed to iptables.
+    /// Keys are given that mean something to iptables alone.
+    #[error(
+        "nftables backend was requested but configuration contains iptables-specific options [{}]",
+        keys.join(" ")
+    )]
+    IptablesOptions {
+        /// The keys.
+        keys: Vec<&'static str>,
+    },
+    /// A word that cannot be handed to the backend.
     #[error("invalid word {word:?} in {key}")]
     Condition {
         /// The key of the conditions.
@@ -86,12 +92,12 @@ pub enum ConfigError {
 impl Failure for ConfigError {
     fn code(&self) -> Code {
         match self {
-            Self::NoNftables => Code::UnsupportedField,
             Self::TwoMarkers { .. }
             | Self::MarkBit { .. }
             | Self::ExternalChain { .. }
             | Self::UnknownBackend { .. }
             | Self::NftablesOptions { .. }
+            | Self::IptablesOptions { .. }
             | Self::Condition { .. }
             | Self::Port { .. }
             | Self::Protocol { .. }
@@ -106,11 +112,13 @@ impl Failure for ConfigError {
             Self::ExternalChain { .. } => {
                 "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !".to_owned()
             }
-            Self::UnknownBackend { .. } => "backend must be iptables, or not be given".to_owned(),
-            Self::NoNftables => "leave backend out, or set it to iptables".to_owned(),
+            Self::UnknownBackend { .. } => "backend must be iptables or nftables, or not be given".to_owned(),
             Self::NftablesOptions { .. } => "conditions of iptables start with - or !".to_owned(),
+            Self::IptablesOptions { .. } => {
+                "conditions of nftables do not start with - or !, and it has no chain that sets marks".to_owned()
+            }
             Self::Condition { key, index, .. } => {
-                format!("{key}[{index}] must be a word, without control characters")
+                format!("{key}[{index}] must be a word, without control characters, for nftables without ; and #")
             }
             Self::Port { key, index, .. } => {
                 format!("runtimeConfig.portMappings[{index}].{key} must be between 1 and 65535")

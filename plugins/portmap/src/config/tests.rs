@@ -96,14 +96,52 @@ fn who_marks_is_said_once_and_rightly() {
 #[test]
 fn other_backends_are_refused() {
     for name in ["foo", "", "Iptables"] {
-        let want = refused(&format!("unrecognized backend {name:?}"), "backend must be iptables, or not be given");
+        let want =
+            refused(&format!("unrecognized backend {name:?}"), "backend must be iptables or nftables, or not be given");
         assert_eq!(config(&format!(r#"{{"backend":"{name}"}}"#)), want);
     }
-    let details = "leave backend out, or set it to iptables".to_owned();
-    assert_eq!(
-        config(r#"{"backend":"nftables"}"#),
-        Err((2, r#"backend "nftables" is not supported yet"#.to_owned(), details))
-    );
+}
+
+#[test]
+fn a_backend_that_is_not_named_is_the_automatic_one() {
+    let chosen = |automatic, text: &str| {
+        let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
+        Config::try_from(Keys { automatic, ..keys }).map(|config| config.backend)
+    };
+    for automatic in [Backend::Iptables, Backend::Nftables] {
+        assert_eq!(chosen(automatic, "{}"), Ok(automatic));
+        assert_eq!(chosen(automatic, r#"{"backend":null,"markMasqBit":5}"#), Ok(automatic));
+        assert_eq!(chosen(automatic, r#"{"backend":"iptables"}"#), Ok(Backend::Iptables));
+        assert_eq!(chosen(automatic, r#"{"backend":"nftables"}"#), Ok(Backend::Nftables));
+    }
+    let keys = vec!["externalSetMarkChain"];
+    let refused = ConfigError::IptablesOptions { keys };
+    assert_eq!(chosen(Backend::Nftables, r#"{"externalSetMarkChain":"X"}"#), Err(refused));
+}
+
+#[test]
+fn nftables_takes_no_options_of_iptables() {
+    let message = "nftables backend was requested but configuration contains iptables-specific options";
+    let details = "conditions of nftables do not start with - or !, and it has no chain that sets marks";
+    for (text, keys) in [
+        (r#""externalSetMarkChain":"X""#, "[externalSetMarkChain]"),
+        (r#""conditionsV4":["-d","x"],"conditionsV6":["ip6"]"#, "[conditionsV4]"),
+        (
+            r#""conditionsV6":["!","-d"],"conditionsV4":["-d"],"externalSetMarkChain":"X""#,
+            "[externalSetMarkChain conditionsV4 conditionsV6]",
+        ),
+    ] {
+        assert_eq!(
+            config(&format!(r#"{{"backend":"nftables",{text}}}"#)),
+            refused(&format!("{message} {keys}"), details)
+        );
+    }
+    for word in ["", "a\\nb", "x;", "#"] {
+        let got = config(&format!(r#"{{"backend":"nftables","conditionsV4":["ip","{word}"]}}"#)).expect_err("refused");
+        assert!(got.1.ends_with(" in conditionsV4") && got.2.starts_with("conditionsV4[1] must be a word"), "{got:?}");
+    }
+    let good = config(r#"{"backend":"nftables","conditionsV4":["ip","saddr","!=","192.0.2.0/24"]}"#).expect("valid");
+    assert_eq!(good.conditions(Family::V4), ["ip", "saddr", "!=", "192.0.2.0/24"]);
 }
 
 #[test]
@@ -123,7 +161,7 @@ fn conditions_must_be_words_of_iptables() {
         (r#"{"conditionsV4":["-d","a\u0000"]}"#, r#""a\0""#, "conditionsV4[1]"),
     ] {
         let key = &place[..12];
-        let details = format!("{place} must be a word, without control characters");
+        let details = format!("{place} must be a word, without control characters, for nftables without ; and #");
         assert_eq!(config(text), refused(&format!("invalid word {word} in {key}"), &details), "{text}");
     }
     let good = config(r#"{"conditionsV4":["!","-d","192.0.2.0/24"]}"#).expect("valid");

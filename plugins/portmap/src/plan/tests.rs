@@ -84,7 +84,7 @@ fn del_names_both_chains_and_what_leads_to_them() {
 fn a_family_without_a_mapping_is_left_alone() {
     let v4_only = config("", r#"{"hostPort":1,"containerPort":1,"protocol":"tcp","hostIP":"0.0.0.0"}"#);
     let both = cidrs(&["10.0.0.5/8", "fd00::5/64"]);
-    let families: Vec<Family> = wanted(&v4_only, &at(), &both).iter().map(|want| want.family).collect();
+    let families: Vec<Family> = mapped(&v4_only, &both).map(|target| target.family()).collect();
     assert_eq!(families, [Family::V4]);
     assert_eq!(entries(&v4_only, &at(), Family::V6), []);
     assert_eq!(add(&config("", ""), &at(), &both, None), Plan::default());
@@ -121,7 +121,7 @@ fn loopback_is_routed_for_a_mapped_ipv4_address_that_is_masqueraded() {
 #[test]
 fn a_rule_stands_once_in_the_containers_chain() {
     let twice = config("", &format!("{TCP},{TCP}"));
-    let wanted = wanted(&twice, &at(), &cidrs(&["10.0.0.5/8"]));
-    let chain = wanted[0].chain.as_ref().expect("chain");
+    let wanted = ensure(&twice, &at(), cidrs(&["10.0.0.5/8"])[0]);
+    let chain = wanted.chain.as_ref().expect("chain");
     assert_eq!(chain.rules.len(), 3);
 }

@@ -8,9 +8,13 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::firewall::fake::FakeTables;
 use cni_core::firewall::{Batch, CommitError, FilterError, Rule, Table, Tables, ensure, remove};
+use cni_core::firewalld::Firewalld;
 use cni_core::host::{Host, NetnsError};
+use cni_core::keeper::Keeper;
 use cni_core::link::{Address, KernelRoute, Link, OperState};
-use cni_core::names::{Attachment, ChainName, IfName};
+use cni_core::names::{Attachment, ChainName, IfName, NetworkName};
+use cni_core::nftables::fake::FakeNftables;
+use cni_core::nftables::{self, Nftables};
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
 use cni_core::vlan::BridgeVlan;
@@ -22,6 +26,12 @@ pub struct Machine {
     pub link: Option<&'static str>,
     pub parameters: BTreeMap<String, &'static str>,
     pub applied: Vec<String>,
+    /// The nf_tables of the kernel.
+    pub kernel: FakeNftables,
+    /// What was wanted of nf_tables.
+    pub nftables: Vec<String>,
+    /// The connections that were to be forgotten.
+    pub forgotten: Vec<String>,
     /// The step that fails, counted from 1.
     pub failing: Option<usize>,
 }
@@ -54,6 +64,10 @@ impl Tables for Programs {
         self.fake.commit(batch)
     }
 
+    fn is_installed(&mut self, family: Family) -> bool {
+        self.locate(family).is_ok()
+    }
+
     fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
         self.fake.lock()
     }
@@ -74,12 +88,28 @@ impl Host for Machine {
         &mut self.filter
     }
 
+    fn nftables(&mut self) -> &mut dyn Nftables {
+        &mut self.kernel
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        panic!("this plugin does not use firewalld");
+    }
+
+    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error> {
+        panic!("this plugin claims no address: {address}");
+    }
+
     fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
         panic!("this plugin claims no address: {address}");
     }
 
     fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
         panic!("this plugin claims no address for {owner:?}");
+    }
+
+    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error> {
+        panic!("this plugin claims no address in {network}");
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
@@ -93,6 +123,13 @@ impl Host for Machine {
             remove(&mut self.filter, unwanted)?;
         } else if let Step::SetSysctl { key, value, .. } = step {
             self.parameters.insert(key.path(), value);
+        } else if let Step::EnsureNftables(want) = step {
+            self.nftables.push(want.to_string());
+            return Ok(nftables::ensure(&mut self.kernel, want)?.map(Step::RemoveNftables));
+        } else if let Step::RemoveNftables(unwanted) = step {
+            nftables::remove(&mut self.kernel, unwanted)?;
+        } else if let Step::ForgetFlows(stale) = step {
+            self.forgotten.push(stale.to_string());
         } else {
             panic!("no step of this plugin: {step}");
         }
@@ -117,6 +154,10 @@ impl Host for Machine {
 
     fn link_by_index(&mut self, _: Ns, index: u32) -> Result<Option<Link>, Error> {
         panic!("this plugin needs no link: {index}");
+    }
+
+    fn veths(&mut self) -> Result<Vec<Link>, Error> {
+        panic!("this plugin needs no link");
     }
 
     fn addresses(&mut self, _: Ns, _: Option<u32>, _: Option<Family>) -> Result<Vec<Address>, Error> {

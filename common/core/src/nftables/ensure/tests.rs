@@ -138,10 +138,7 @@ fn two_first_attachments_at_once_make_one_skeleton() {
     let mut fake = FakeNftables::new();
     let mut other = FakeNftables::new();
     ensure(&mut other, &want("b", &[7], Existing::Replace)).expect("ensured");
-    let draft = Draft::new(
-        &want("b", &[7], Existing::Replace),
-        &Seen::observe(&mut fake, &[]).expect("nothing"),
-    );
+    let draft = Draft::new(&want("b", &[7], Existing::Replace), &Seen::observe(&mut fake, &[]).expect("nothing"));
     fake.before_commit(1, draft.transaction);
     ensure(&mut fake, &want("a", &[1], Existing::Replace)).expect("ensured");
     assert_eq!(fake.dump().matches("jump open").count(), 1, "{}", fake.dump());

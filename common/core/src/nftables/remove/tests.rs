@@ -17,10 +17,8 @@ fn rule(chain: &ChainId, verdict: Verdict, id: &str) -> Op {
 fn host() -> FakeNftables {
     let mut fake = FakeNftables::new();
     let shared = table().chain("PREROUTING");
-    let mut ops = vec![
-        Op::AddTable(Table { id: table(), comment: None }),
-        Op::AddChain(Chain::regular(shared.clone())),
-    ];
+    let mut ops =
+        vec![Op::AddTable(Table { id: table(), comment: None }), Op::AddChain(Chain::regular(shared.clone()))];
     for (id, first, second) in [("a", "a1", "a2"), ("b", "b1", "b2")] {
         let chains = [table().chain(first), table().chain(second)];
         ops.extend(chains.iter().cloned().map(|id| Op::AddChain(Chain::regular(id))));

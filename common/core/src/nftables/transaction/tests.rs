@@ -97,6 +97,7 @@ fn a_rule_reads_as_nft_lists_it() {
         (TableFamily::Inet, Expression::Interface(Direction::Out, Is::Other, name("a*")), "oifname != \"a\\*\""),
         (TableFamily::Bridge, Expression::EtherSource(mac.clone()), "ether saddr 02:00:00:00:00:01"),
         (TableFamily::Inet, Expression::EstablishedRelated, "ct state established,related"),
+        (TableFamily::Ip, Expression::DestinationTranslated, "ct status dnat"),
         (TableFamily::Inet, Expression::InSet(Key::Address(End::Source, Family::V6), Name::fixed("s")), "ip6 saddr @s"),
         (TableFamily::Inet, Expression::VerdictMap(Key::Port(Proto::Tcp), Name::fixed("m")), "tcp dport vmap @m"),
         (TableFamily::Inet, Expression::Verdict(Verdict::Jump(Name::fixed("c"))), "jump c"),

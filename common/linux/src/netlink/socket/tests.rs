@@ -2,6 +2,7 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::os::unix::net::UnixDatagram;
 
 use netlink_packet_core::{NLMSG_DONE, NetlinkBuffer};
+use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
 use super::*;

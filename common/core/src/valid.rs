@@ -1,0 +1,193 @@
+//! The attachments that GC must leave alone: `cni.dev/valid-attachments`.
+//!
+//! Anything but a list in which every entry is understood is refused, since what is not in the list loses
+//! what it has. An empty list is a list: nothing is valid.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use crate::error::{Code, Failure};
+use crate::json::{Json, JsonError};
+use crate::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
+
+/// The key of SPEC section "GC", and the one that libcni sends as well, from an early draft.
+const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+
+/// A list that cannot be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidError {
+    /// There is no list.
+    #[error("{} is missing: nothing is removed", KEYS[0])]
+    Missing,
+    /// It is no list of attachments.
+    #[error("{key} is no list of attachments: nothing is removed")]
+    Shape {
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        #[source]
+        source: JsonError,
+    },
+    /// An entry is no attachment.
+    #[error("{key}[{index}] is no attachment: nothing is removed")]
+    Entry {
+        /// The key.
+        key: &'static str,
+        /// The place in the list.
+        index: usize,
+        /// Which of its two names it is.
+        field: &'static str,
+        /// The value there.
+        value: String,
+        /// What is wrong.
+        #[source]
+        source: NameError,
+    },
+}
+
+impl Failure for ValidError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Missing | Self::Entry { .. } => Code::InvalidConfig,
+            Self::Shape { .. } => Code::Decoding,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Missing => "the runtime has to list the attachments that stay, [] if none does".to_owned(),
+            Self::Shape { source, .. } => source.to_string(),
+            Self::Entry { field, value, source, .. } => format!("{field} {value:?}: {source}"),
+        }
+    }
+}
+
+/// The attachments of a network that are in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValidAttachments(BTreeSet<(ContainerId, IfName)>);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    #[serde(rename = "containerID")]
+    container_id: String,
+    ifname: String,
+}
+
+impl ValidAttachments {
+    /// Reads the list from a configuration.
+    ///
+    /// # Errors
+    /// [`ValidError`] unless all of it is understood.
+    pub fn parse(config: &Json) -> Result<Self, ValidError> {
+        let found = KEYS.into_iter().find_map(|key| Some((key, config.get(key)?)));
+        let (key, list) = found.ok_or(ValidError::Missing)?;
+        let entries: Vec<Entry> = list.decode().map_err(|source| ValidError::Shape { key, source })?;
+        let parse = |(index, entry): (usize, Entry)| {
+            let failed = |field, value: &str| {
+                let value = value.to_owned();
+                move |source| ValidError::Entry { key, index, field, value, source }
+            };
+            let Entry { container_id, ifname } = entry;
+            Ok((
+                ContainerId::parse(&container_id).map_err(failed("containerID", &container_id))?,
+                IfName::parse(&ifname).map_err(failed("ifname", &ifname))?,
+            ))
+        };
+        entries.into_iter().enumerate().map(parse).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the list has a container, with this interface or, if none is given, with any.
+    pub fn contains(&self, container: &str, ifname: Option<&str>) -> bool {
+        let mut attachments = self.0.iter().filter(|(id, _)| id.as_str() == container);
+        match ifname {
+            Some(ifname) => attachments.any(|(_, name)| name.as_str() == ifname),
+            None => attachments.next().is_some(),
+        }
+    }
+
+    /// The attachments, which are all of one network.
+    pub fn of_network(&self, network: &NetworkName) -> impl Iterator<Item = Attachment> {
+        self.0.iter().map(move |(container, ifname)| Attachment {
+            network: network.clone(),
+            container: container.clone(),
+            ifname: ifname.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(config: &str) -> Result<ValidAttachments, (u32, String, String)> {
+        let config = Json::parse(config.as_bytes()).expect("JSON");
+        ValidAttachments::parse(&config).map_err(|error| (error.code().number(), error.to_string(), error.details()))
+    }
+
+    #[test]
+    fn both_keys_are_read_and_the_specs_comes_first() {
+        let entry = |id: &str| format!(r#"[{{"containerID":"{id}","ifname":"eth0"}}]"#);
+        let old = format!(r#""cni.dev/attachments":{}"#, entry("old"));
+        let new = format!(r#""cni.dev/valid-attachments":{}"#, entry("new"));
+        let valid = parse(&format!("{{{old}}}")).expect("valid");
+        assert!(valid.contains("old", Some("eth0")) && valid.contains("old", None));
+        assert!(!valid.contains("old", Some("eth1")) && !valid.contains("new", None));
+        let valid = parse(&format!("{{{old},{new}}}")).expect("valid");
+        assert!(valid.contains("new", Some("eth0")) && !valid.contains("old", None));
+        assert_eq!(parse(r#"{"cni.dev/valid-attachments":[]}"#), Ok(ValidAttachments::default()));
+    }
+
+    #[test]
+    fn attachments_belong_to_the_network_of_the_request() {
+        let valid = parse(r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"}]}"#).expect("valid");
+        let network = NetworkName::parse("n1").expect("network");
+        let comments: Vec<_> = valid.of_network(&network).map(|at| at.comment().to_string()).collect();
+        assert_eq!(comments, [r#"name: "n1" id: "c1""#]);
+    }
+
+    #[test]
+    fn a_list_that_is_not_understood_is_refused() {
+        let missing = "cni.dev/valid-attachments is missing: nothing is removed";
+        let absent = "the runtime has to list the attachments that stay, [] if none does";
+        let too_long = r#"ifname "eth0eth0eth0eth0": interface name is too long"#;
+        for (config, code, text, details) in [
+            ("{}", 7, missing, absent),
+            (r#"{"cni.dev/valid-attachments":null}"#, 7, missing, absent),
+            (
+                r#"{"cni.dev/valid-attachments":{}}"#,
+                6,
+                "cni.dev/valid-attachments is no list of attachments: nothing is removed",
+                "invalid type: map, expected a sequence",
+            ),
+            (
+                r#"{"cni.dev/attachments":["c1"]}"#,
+                6,
+                "cni.dev/attachments is no list of attachments: nothing is removed",
+                r#"[0]: invalid type: string "c1", expected struct Entry"#,
+            ),
+            (
+                r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"},null]}"#,
+                7,
+                "cni.dev/attachments[1] is no attachment: nothing is removed",
+                r#"containerID "": invalid characters in containerID"#,
+            ),
+            (
+                r#"{"cni.dev/attachments":[{"containerID":"a/b","ifname":"eth0"}]}"#,
+                7,
+                "cni.dev/attachments[0] is no attachment: nothing is removed",
+                r#"containerID "a/b": invalid characters in containerID"#,
+            ),
+            (
+                r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0eth0eth0eth0"}]}"#,
+                7,
+                "cni.dev/attachments[0] is no attachment: nothing is removed",
+                too_long,
+            ),
+        ] {
+            let error = parse(config).expect_err("refused");
+            assert_eq!(error, (code, text.to_owned(), details.to_owned()), "{config}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The bytes of requests, and reading the entries that a kernel sent.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn socket(text: &str) -> SocketAddr {
+    text.parse().expect("address and port")
+}
+
+/// A tuple as the kernel writes it.
+fn tuple(source: &str, destination: &str, proto: u8) -> Vec<u8> {
+    let (source, destination) = (socket(source), socket(destination));
+    let ip = match (source.ip(), destination.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            [written(IP_V4_SOURCE, &from.octets()), written(IP_V4_DESTINATION, &to.octets())].concat()
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            [written(IP_V6_SOURCE, &from.octets()), written(IP_V6_DESTINATION, &to.octets())].concat()
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => panic!("one family"),
+    };
+    let ports = [
+        written(PROTO_NUMBER, &[proto]),
+        written(PROTO_SOURCE_PORT, &source.port().to_be_bytes()),
+        written(PROTO_DESTINATION_PORT, &destination.port().to_be_bytes()),
+    ];
+    [nested(TUPLE_IP, &ip), nested(TUPLE_PROTO, &ports.concat())].concat()
+}
+
+fn entry(original: &[u8], reply: &[u8]) -> Vec<u8> {
+    let attributes =
+        [nested(TUPLE_ORIGINAL, original), nested(TUPLE_REPLY, reply), written(3, &[0; 4]), written(ID, &[1, 2, 3, 4])];
+    [&[2, 0, 0, 0][..], &attributes.concat()].concat()
+}
+
+#[test]
+fn an_entry_is_read_with_both_ends_of_its_translation() {
+    let original = tuple("192.0.2.2:4711", "192.0.2.1:8080", UDP);
+    let bytes = entry(&original, &tuple("10.88.0.5:80", "192.0.2.2:4711", UDP));
+    let read = read_entry(&bytes, |_| true).expect("an entry");
+    let flow = Flow { to: socket("192.0.2.1:8080"), answered_by: socket("10.88.0.5:80") };
+    assert_eq!(read, Entry { flow, tuple: original, id: [1, 2, 3, 4], zone: None });
+    assert_eq!(read_entry(&bytes, |seen| *seen != flow), None);
+}
+
+#[test]
+fn an_entry_of_ipv6_and_of_a_zone_is_read() {
+    let original = tuple("[2001:db8::2]:4711", "[2001:db8::1]:8080", UDP);
+    let mut bytes = entry(&original, &tuple("[fd00:88::5]:80", "[2001:db8::2]:4711", UDP));
+    bytes.extend(written(ZONE, &7_u16.to_be_bytes()));
+    let read = read_entry(&bytes, |_| true).expect("an entry");
+    assert_eq!((read.flow.answered_by, read.zone), (socket("[fd00:88::5]:80"), Some([0, 7])));
+    let delete = Message::delete(&read).bytes;
+    assert_eq!(delete[0], libc::AF_INET6 as u8);
+    assert!(delete.ends_with(&written(ZONE, &[0, 7])), "{delete:?}");
+}
+
+#[test]
+fn what_is_not_udp_is_no_entry() {
+    let tcp = entry(&tuple("192.0.2.2:4711", "192.0.2.1:80", 6), &tuple("192.0.2.1:80", "192.0.2.2:4711", 6));
+    assert_eq!(read_entry(&tcp, |_| true), None);
+}
+
+#[test]
+fn a_filter_asks_for_no_more_than_it_takes() {
+    let all = Filter { family: Family::V4, port: None, answered_by: None };
+    let flow = Flow { to: socket("192.0.2.1:8080"), answered_by: socket("10.88.0.5:80") };
+    let answered_by = |address: &str| Some(address.parse().expect("an address"));
+    for (filter, takes, length) in [
+        (all, true, 4 + 16 + 12),
+        (Filter { family: Family::V6, ..all }, false, 4 + 16 + 12),
+        (Filter { port: Some(8080), ..all }, true, 4 + 24 + 12),
+        (Filter { port: Some(80), ..all }, false, 4 + 24 + 12),
+        (Filter { answered_by: answered_by("10.88.0.5"), ..all }, true, 4 + 16 + 16 + 20),
+        (Filter { answered_by: answered_by("10.88.0.6"), ..all }, false, 4 + 16 + 16 + 20),
+    ] {
+        assert_eq!((filter.takes(&flow), Message::list(&filter).bytes.len()), (takes, length), "{filter:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_reading_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert_eq!(read_entry(&bytes, |_| false), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! firewalld's answers, in the words of firewalld 1.3.
+
+use super::*;
+use crate::dbus::fake::{FakeBus, Say};
+
+const EXCEPTION: &str = "org.fedoraproject.FirewallD1.Exception";
+const NO_OWNER: &str = "org.freedesktop.DBus.Error.NameHasNoOwner";
+
+const LIMIT: Duration = Duration::from_millis(300);
+
+fn address() -> IpAddr {
+    IpAddr::from([10, 88, 0, 5])
+}
+
+fn trusted() -> Zone {
+    Zone::fixed("trusted")
+}
+
+/// Asks a firewalld that says this; returns what was asked as well.
+fn asking<T>(say: Say, ask: impl FnOnce(&mut SystemFirewalld) -> T) -> (T, Vec<String>) {
+    let fake = FakeBus::start(&[say]);
+    let mut firewalld = SystemFirewalld::at(fake.address.clone(), LIMIT);
+    let answer = ask(&mut firewalld);
+    drop(firewalld);
+    (answer, fake.heard())
+}
+
+fn describe(error: &dyn Failure) -> (u32, String) {
+    (error.code().number(), error.to_string())
+}
+
+#[test]
+fn a_source_is_added_once() {
+    let set = Say::Fail(EXCEPTION, "ZONE_ALREADY_SET: '10.88.0.5/32' already bound to 'trusted'");
+    for (say, want) in [(Say::Text("trusted"), Added::Now), (set, Added::Before)] {
+        let (added, heard) = asking(say, |firewalld| firewalld.add_source(&trusted(), address()));
+        assert_eq!(added.expect("added"), want);
+        assert_eq!(heard, ["0 org.fedoraproject.FirewallD1.zone.addSource(trusted, 10.88.0.5/32)"]);
+    }
+}
+
+#[test]
+fn a_source_that_is_refused_is_so_in_the_words_of_firewalld() {
+    let unknown = "The name org.fedoraproject.FirewallD1 was not provided by any .service files";
+    for (name, text, code) in [
+        (EXCEPTION, "ZONE_CONFLICT: '10.88.0.5/32' already bound to a zone", 103),
+        (EXCEPTION, "INVALID_ZONE: trusted", 7),
+        ("org.freedesktop.DBus.Error.ServiceUnknown", unknown, 104),
+    ] {
+        let (added, _) = asking(Say::Fail(name, text), |firewalld| firewalld.add_source(&trusted(), address()));
+        let want = (code, format!("failed to add the address 10.88.0.5/32 to trusted zone: {text}"));
+        assert_eq!(describe(&added.expect_err("refused")), want);
+    }
+    let (added, _) = asking(Say::Fail(EXCEPTION, ""), |firewalld| firewalld.add_source(&trusted(), address()));
+    let want = format!("failed to add the address 10.88.0.5/32 to trusted zone: {EXCEPTION}");
+    assert_eq!(describe(&added.expect_err("refused")), (104, want));
+}
+
+#[test]
+fn a_source_that_gets_no_answer_is_taken_back_in_the_end() {
+    let (added, heard) = asking(Say::Nothing, |firewalld| firewalld.add_source(&trusted(), address()));
+    let error = added.expect_err("no answer");
+    assert_eq!(describe(&error), (11, "failed to add the address 10.88.0.5/32 to trusted zone".to_owned()));
+    assert!(error.details().ends_with("gave no answer within 300ms"), "{}", error.details());
+    assert_eq!(
+        heard.last().map(String::as_str),
+        Some("3 org.fedoraproject.FirewallD1.zone.removeSource(trusted, 10.88.0.5/32)")
+    );
+}
+
+#[test]
+fn a_source_is_gone_whatever_the_reason() {
+    for say in [
+        Say::Text("trusted"),
+        Say::Fail(EXCEPTION, "UNKNOWN_SOURCE: '10.88.0.5/32' is not in any zone"),
+        Say::Fail(EXCEPTION, "ZONE_CONFLICT: remove_source(trusted, 10.88.0.5/32): zos='work'"),
+        Say::Fail(EXCEPTION, "INVALID_ZONE: trusted"),
+        Say::Fail(NO_OWNER, "Name \"org.fedoraproject.FirewallD1\" does not exist"),
+    ] {
+        let (removed, heard) = asking(say, |firewalld| firewalld.remove_source(&trusted(), address()));
+        removed.expect("gone");
+        assert_eq!(heard, ["2 org.fedoraproject.FirewallD1.zone.removeSource(trusted, 10.88.0.5/32)"]);
+    }
+}
+
+#[test]
+fn a_source_that_stays_is_a_failure() {
+    let say = Say::Fail(EXCEPTION, "COMMAND_FAILED: nft");
+    let (removed, _) = asking(say, |firewalld| firewalld.remove_source(&trusted(), address()));
+    let want = "failed to remove the address 10.88.0.5/32 from trusted zone: COMMAND_FAILED: nft";
+    assert_eq!(describe(&removed.expect_err("stays")), (104, want.to_owned()));
+    let (removed, _) = asking(Say::HangUp, |firewalld| firewalld.remove_source(&trusted(), address()));
+    assert_eq!(removed.expect_err("stays").code(), Code::Io);
+}
+
+#[test]
+fn a_source_is_found_or_not() {
+    for (say, want) in [
+        (Say::Bool(true), true),
+        (Say::Bool(false), false),
+        (Say::Fail(NO_OWNER, "Name \"org.fedoraproject.FirewallD1\" does not exist"), false),
+    ] {
+        let (found, heard) = asking(say, |firewalld| firewalld.has_source(&trusted(), address()));
+        assert_eq!(found.expect("an answer"), want);
+        assert_eq!(heard, ["2 org.fedoraproject.FirewallD1.zone.querySource(trusted, 10.88.0.5/32)"]);
+    }
+    for (say, code, text) in [
+        (Say::Fail(EXCEPTION, "INVALID_ZONE: trusted"), 7, ": INVALID_ZONE: trusted"),
+        (Say::Text("yes"), 104, ": the answer is neither yes nor no"),
+        (Say::Done, 104, ": the answer is neither yes nor no"),
+        (Say::Nothing, 11, ""),
+    ] {
+        let (found, _) = asking(say, |firewalld| firewalld.has_source(&trusted(), address()));
+        let error = found.expect_err("no answer");
+        let want = (code, format!("failed to find the address 10.88.0.5/32 in trusted zone{text}"));
+        assert_eq!((error.code().number(), error.to_string()), want);
+    }
+}
+
+#[test]
+fn firewalld_runs_when_somebody_has_its_name() {
+    for (say, want) in [(Say::Text(":1.3"), true), (Say::Fail(NO_OWNER, "nobody"), false), (Say::Nothing, false)] {
+        let (running, heard) = asking(say, Firewalld::is_running);
+        assert_eq!(running, want, "{say:?}");
+        assert_eq!(heard, ["2 org.freedesktop.DBus.GetNameOwner(org.fedoraproject.FirewallD1)"]);
+    }
+}
+
+#[test]
+fn without_a_bus_there_is_no_firewalld_and_no_source() {
+    let mut firewalld = SystemFirewalld::at("unix:path=/nonexistent/bus".to_owned(), LIMIT);
+    assert!(!firewalld.is_running());
+    assert!(!firewalld.has_source(&trusted(), address()).expect("an answer"));
+    firewalld.remove_source(&trusted(), address()).expect("gone");
+    let error = firewalld.add_source(&trusted(), address()).expect_err("impossible");
+    assert_eq!(error.code(), Code::Program);
+    assert_eq!(error.details(), "there is no bus at /nonexistent/bus: No such file or directory (os error 2)");
+}

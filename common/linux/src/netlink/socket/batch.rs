@@ -1,0 +1,102 @@
+//! A conversation of netfilter's own: many changes in one datagram, of which all take effect or none.
+//!
+//! The kernel carries a batch out while it is sent. It answers each change that it refuses, and the last
+//! one in any case; what it says of the batch as a whole bears the number of the opening.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
+};
+
+use super::super::error::Cause;
+use super::super::reply::{Messages, Outcome};
+use super::{Socket, uninterrupted};
+
+/// A batch up to this size fits the send buffer that a socket has from the start.
+const SMALL: usize = 64 * 1024;
+
+/// What was refused.
+#[derive(Debug)]
+pub struct Refused {
+    /// Which change, counted from 0; `None` for the batch as a whole.
+    pub change: Option<usize>,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl Socket {
+    /// Makes changes, each with its flags, all of them or none. `begin` and `end` enclose them.
+    pub(crate) fn batch<M: NetlinkSerializable>(
+        &mut self,
+        [begin, end]: [M; 2],
+        changes: Vec<(M, u16)>,
+    ) -> Result<(), Refused> {
+        let mut bytes = Vec::new();
+        let first = self.append(&mut bytes, begin, 0);
+        let mut left = changes.len();
+        for (change, flags) in changes {
+            left -= 1;
+            self.append(&mut bytes, change, if left == 0 { flags | NLM_F_ACK } else { flags });
+        }
+        let last = self.sequence;
+        self.append(&mut bytes, end, 0);
+        let sent = self.make_room(bytes.len()).and_then(|()| uninterrupted(|| self.inner.send(&bytes, 0)));
+        sent.map_err(|error| Refused { change: None, cause: error.into() })?;
+        self.await_outcome(first, last).map_err(|(sequence, cause)| {
+            let change = sequence.wrapping_sub(first).checked_sub(1).and_then(|index| usize::try_from(index).ok());
+            Refused { change, cause }
+        })
+    }
+
+    /// Waits for the first refusal, or for the acknowledgement of the last change.
+    fn await_outcome(&mut self, first: u32, last: u32) -> Result<(), (u32, Cause)> {
+        loop {
+            self.receive().map_err(|cause| (first, cause))?;
+            for message in Messages::new(&self.buffer) {
+                let message = message.map_err(|cause| (first, cause))?;
+                if message.sequence.wrapping_sub(first) > last.wrapping_sub(first) {
+                    continue;
+                }
+                match message.outcome() {
+                    Outcome::Ended(Err(errno)) => return Err((message.sequence, errno.into())),
+                    Outcome::Ended(Ok(())) if message.sequence == last => return Ok(()),
+                    Outcome::Ended(Ok(())) | Outcome::Nothing | Outcome::Data(_) => {}
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, bytes: &mut Vec<u8>, message: impl NetlinkSerializable, flags: u16) -> u32 {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        message.finalize();
+        let start = bytes.len();
+        bytes.resize(start + message.buffer_len(), 0);
+        message.serialize(&mut bytes[start..]);
+        self.sequence
+    }
+
+    /// A batch is one datagram; thousands of rules do not fit the buffer that a socket has from the start.
+    fn make_room(&self, length: usize) -> io::Result<()> {
+        if length <= SMALL {
+            return Ok(());
+        }
+        let size = libc::c_int::try_from(length).map_err(io::Error::other)?;
+        // SAFETY: the descriptor is open, and the option's value is an int that outlives the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.inner.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_SNDBUFFORCE,
+                (&raw const size).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}

@@ -1,0 +1,202 @@
+//! From instructions back to the rule that they were made of, by whichever program.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::firewall::Proto;
+use cni_core::link::Mac;
+use cni_core::names::IfName;
+use cni_core::nftables::{Direction, End, Expression, Is, Key, TableFamily};
+
+use super::compile::{
+    ETHER_SOURCE, PORT, address_offset, destination_translated, established_related, ether_type, ethernet,
+    family_number, local, mask, transport_number,
+};
+use super::instruction::{Header, Instruction, Meta};
+
+/// The rule of some instructions; `None` when they are not those of any rule that has a type.
+pub(super) fn decompile(table: TableFamily, instructions: &[Instruction]) -> Option<Vec<Expression>> {
+    let family = match table {
+        TableFamily::Ip => Some(Family::V4),
+        TableFamily::Ip6 => Some(Family::V6),
+        TableFamily::Inet | TableFamily::Bridge => None,
+    };
+    let mut known = Known { family, transport: None, ethernet: table == TableFamily::Bridge, unused: None };
+    let mut expressions = Vec::new();
+    let mut rest = instructions;
+    while !rest.is_empty() {
+        rest = match known.condition(rest) {
+            Some(rest) => rest,
+            None => {
+                let (expression, rest) = known.expression(rest)?;
+                expressions.push(expression);
+                rest
+            }
+        };
+    }
+    Some(expressions).filter(|_| known.unused.is_none())
+}
+
+/// What the conditions so far say of the packet.
+struct Known {
+    family: Option<Family>,
+    transport: Option<Proto>,
+    ethernet: bool,
+    /// The last condition, when nothing that needs it has followed yet, so that it may be meant for itself.
+    unused: Option<Meta>,
+}
+
+impl Known {
+    /// Takes a condition that another expression needs; returns what follows it.
+    fn condition<'a>(&mut self, rest: &'a [Instruction]) -> Option<&'a [Instruction]> {
+        let [Instruction::Meta(fact), Instruction::Compare(Is::Equal, value), rest @ ..] = rest else { return None };
+        match fact {
+            Meta::Family => self.family = Some(Family::ALL.into_iter().find(|one| [family_number(*one)] == **value)?),
+            Meta::Protocol => self.family = Some(Family::ALL.into_iter().find(|one| ether_type(*one) == **value)?),
+            Meta::Transport => {
+                self.transport = Some(Proto::ALL.into_iter().find(|one| [transport_number(*one)] == **value)?);
+            }
+            Meta::InType if *value == ethernet() => self.ethernet = true,
+            Meta::InType | Meta::InName | Meta::OutName => return None,
+        }
+        if self.unused.replace(*fact).is_some() { None } else { Some(rest) }
+    }
+
+    fn expression<'a>(&mut self, rest: &'a [Instruction]) -> Option<(Expression, &'a [Instruction])> {
+        match rest {
+            [Instruction::Payload { header, .. }, ..] => {
+                self.unused = self.unused.take().filter(|fact| !is_needed(*fact, *header));
+                self.payload(rest)
+            }
+            [Instruction::DestinationType, Instruction::Compare(Is::Equal, value), rest @ ..] if *value == local() => {
+                Some((Expression::LocalDestination, rest))
+            }
+            [
+                Instruction::ConnectionState,
+                Instruction::Mask(bits),
+                Instruction::Compare(Is::Other, none),
+                rest @ ..,
+            ] if *bits == established_related() && *none == [0; 4] => Some((Expression::EstablishedRelated, rest)),
+            [
+                Instruction::ConnectionStatus,
+                Instruction::Mask(bits),
+                Instruction::Compare(Is::Other, none),
+                rest @ ..,
+            ] if *bits == destination_translated() && *none == [0; 4] => {
+                Some((Expression::DestinationTranslated, rest))
+            }
+            [Instruction::Meta(fact), Instruction::Compare(is, value), rest @ ..] => {
+                Some((interface(*fact, *is, value)?, rest))
+            }
+            [Instruction::Load { .. }, ..] => dnat(rest),
+            [Instruction::Verdict(verdict), rest @ ..] => Some((Expression::Verdict(verdict.clone()), rest)),
+            [Instruction::Masquerade, rest @ ..] => Some((Expression::Masquerade, rest)),
+            _ => None,
+        }
+    }
+
+    fn payload<'a>(&self, rest: &'a [Instruction]) -> Option<(Expression, &'a [Instruction])> {
+        let (load, rest) = rest.split_first()?;
+        match rest {
+            [Instruction::InSet(set), rest @ ..] => Some((Expression::InSet(self.key(load)?, set.clone()), rest)),
+            [Instruction::VerdictMap(map), rest @ ..] => {
+                Some((Expression::VerdictMap(self.key(load)?, map.clone()), rest))
+            }
+            [Instruction::Compare(Is::Equal, value), rest @ ..] if *load == PORT => {
+                let port = u16::from_be_bytes(value.as_slice().try_into().ok()?);
+                Some((Expression::Port(self.transport?, port), rest))
+            }
+            [Instruction::Compare(Is::Equal, value), rest @ ..] if *load == ETHER_SOURCE && self.ethernet => {
+                Some((Expression::EtherSource(Mac::from_kernel(value)?), rest))
+            }
+            [Instruction::Compare(is, value), rest @ ..] => {
+                let prefix = u8::try_from(value.len() * 8).ok()?;
+                Some((self.address(load, *is, value, prefix)?, rest))
+            }
+            [Instruction::Mask(bits), Instruction::Compare(is, value), rest @ ..] => {
+                let prefix = prefix(bits)?;
+                Some((self.address(load, *is, value, prefix)?, rest))
+            }
+            _ => None,
+        }
+    }
+
+    fn address(&self, load: &Instruction, is: Is, value: &[u8], prefix: u8) -> Option<Expression> {
+        let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
+        let family = self.family?;
+        let end = end(*offset, family)?;
+        let mut bytes = value.to_vec();
+        bytes.resize(usize::from(family.bits() / 8), 0);
+        let fits = usize::try_from(*length).ok() == Some(value.len());
+        let cidr = Cidr::new(ip(&bytes)?, prefix)?;
+        (fits && cidr.family() == family).then_some(Expression::Address(end, is, cidr))
+    }
+
+    fn key(&self, load: &Instruction) -> Option<Key> {
+        if *load == PORT {
+            return Some(Key::Port(self.transport?));
+        }
+        let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
+        let family = self.family?;
+        (*length == u32::from(family.bits() / 8)).then_some(Key::Address(end(*offset, family)?, family))
+    }
+}
+
+/// Whether a condition says which header it is that is read.
+const fn is_needed(fact: Meta, header: Header) -> bool {
+    match fact {
+        Meta::Family | Meta::Protocol => matches!(header, Header::Network),
+        Meta::Transport => matches!(header, Header::Transport),
+        Meta::InType => matches!(header, Header::Link),
+        Meta::InName | Meta::OutName => false,
+    }
+}
+
+fn end(offset: u32, family: Family) -> Option<End> {
+    [End::Source, End::Destination].into_iter().find(|end| address_offset(*end, family) == offset)
+}
+
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
+
+/// The number of bits that are set, when no other follows one that is not.
+fn prefix(bits: &[u8]) -> Option<u8> {
+    let ones = bits.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    let ones = u8::try_from(ones).ok()?;
+    (mask(ones, bits.len()) == bits).then_some(ones)
+}
+
+/// A name that is compared up to its end mark; a shorter one would be the beginning of any name.
+fn interface(fact: Meta, is: Is, value: &[u8]) -> Option<Expression> {
+    let direction = match fact {
+        Meta::InName => Direction::In,
+        Meta::OutName => Direction::Out,
+        Meta::Protocol | Meta::InType | Meta::Family | Meta::Transport => return None,
+    };
+    let end = value.iter().position(|byte| *byte == 0).filter(|_| value.len() == super::compile::NAME_LENGTH)?;
+    let name = IfName::parse(std::str::from_utf8(&value[..end]).ok()?).ok()?;
+    Some(Expression::Interface(direction, is, name))
+}
+
+fn dnat(rest: &[Instruction]) -> Option<(Expression, &[Instruction])> {
+    let (address, port, family, rest) = match rest {
+        [
+            Instruction::Load { register: 1, data: address },
+            Instruction::Load { register: 2, data: port },
+            Instruction::Dnat { family, port: true },
+            rest @ ..,
+        ] => (address, Some(u16::from_be_bytes(port.as_slice().try_into().ok()?)), family, rest),
+        [Instruction::Load { register: 1, data: address }, Instruction::Dnat { family, port: false }, rest @ ..] => {
+            (address, None, family, rest)
+        }
+        _ => return None,
+    };
+    let address = ip(address)?;
+    (*family == u32::from(family_number(Family::of(address)))).then_some((Expression::Dnat(address, port), rest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Reading a rule from its message. Attributes that a newer kernel adds are passed over.
+
+use cni_core::nftables::{Listed, TableFamily};
+
+use super::decompile::decompile;
+use super::instruction::Instruction;
+use super::message::COMMENT;
+use crate::netlink::attribute::{Attribute, attributes, field};
+
+/// Length of `struct nfgenmsg`, which stands before the attributes.
+const HEADER_LENGTH: usize = 4;
+
+/// `NFTA_RULE_HANDLE`, `NFTA_RULE_EXPRESSIONS`, `NFTA_RULE_USERDATA`.
+const HANDLE: u16 = 3;
+const EXPRESSIONS: u16 = 4;
+const USER_DATA: u16 = 7;
+
+/// `NFTA_EXPR_NAME` and `NFTA_EXPR_DATA`.
+const NAME: u16 = 1;
+const DATA: u16 = 2;
+
+/// Reads the message of a rule; `None` when it has no handle, which does not happen.
+pub(super) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<Listed> {
+    let mut handle = None;
+    let mut comment = None;
+    let mut instructions = Some(Vec::new());
+    for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
+        match attribute.kind {
+            HANDLE => handle = field(attribute.value, 0).map(u64::from_be_bytes),
+            EXPRESSIONS => instructions = attribute.nested().map(instruction).collect(),
+            USER_DATA => comment = read_comment(attribute.value),
+            _ => {}
+        }
+    }
+    let expressions = instructions.and_then(|instructions| decompile(table, &instructions));
+    Some(Listed { handle: handle?, comment, expressions })
+}
+
+fn instruction(element: Attribute<'_>) -> Option<Instruction> {
+    let part = |kind| element.nested().find(|attribute| attribute.kind == kind);
+    let data = part(DATA).map(|data| data.value).unwrap_or_default();
+    Instruction::decode(&part(NAME)?.text(), data)
+}
+
+/// User data are entries of a type, a length and a value.
+fn read_comment(mut bytes: &[u8]) -> Option<String> {
+    while let [kind, length, rest @ ..] = bytes {
+        let (value, next) = rest.split_at_checked(usize::from(*length))?;
+        if *kind == COMMENT {
+            let text = value.strip_suffix(&[0]).unwrap_or(value);
+            return Some(String::from_utf8_lossy(text).into_owned());
+        }
+        bytes = next;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_is_found_among_other_user_data() {
+        assert_eq!(read_comment(b"\x00\x04abc\x00"), Some("abc".to_owned()));
+        assert_eq!(read_comment(b"\x07\x02xx\x00\x02a\x00"), Some("a".to_owned()));
+        assert_eq!(read_comment(b"\x07\x02xx"), None);
+        assert_eq!(read_comment(b"\x00\x09abc"), None);
+        assert_eq!(read_comment(b""), None);
+    }
+}

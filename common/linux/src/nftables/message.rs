@@ -1,0 +1,147 @@
+//! Changes and questions as messages of nf_tables, in the types of `netlink-packet-netfilter`.
+//!
+//! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
+
+use cni_core::nftables::{Base, Chain, ChainId, Comment, Hook, Op, Policy, Rule, Table, TableFamily};
+use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
+use netlink_packet_netfilter::nftables::{
+    ChainAttribute, ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute,
+    RuleMessage, TableAttribute, TableFlags, TableMessage,
+};
+use netlink_packet_netfilter::none::ControlMessage;
+use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProtoFamily};
+
+use super::compile::compile;
+use super::instruction::{Instruction, be32, nested};
+use super::set;
+
+/// A message, and the flags of its header.
+pub(super) type Request = (NetfilterMessage, u16);
+
+/// `NFNL_SUBSYS_NFTABLES`: whom a batch is for.
+const NFTABLES: u16 = 10;
+
+/// `NFTNL_UDATA_RULE_COMMENT` of libnftnl's `udata.h`; those of tables and chains are the same number.
+pub(super) const COMMENT: u8 = 0;
+
+/// The opening and the closing of a batch.
+pub(super) fn batch_ends() -> [NetfilterMessage; 2] {
+    let header = || NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, NFTABLES);
+    [ControlMessage::BatchBegin, ControlMessage::BatchEnd].map(|message| NetfilterMessage::new(header(), message))
+}
+
+/// The question whether there is a chain.
+pub(super) fn get_chain(chain: &ChainId) -> NetfilterMessage {
+    message(chain.table.family, NfTablesMessage::GetChain(ChainMessage { attributes: names(chain) }))
+}
+
+/// The question for the rules of a chain.
+pub(super) fn get_rules(chain: &ChainId) -> NetfilterMessage {
+    message(chain.table.family, NfTablesMessage::GetRule(RuleMessage { attributes: stands_in(chain) }))
+}
+
+/// The messages of a change; `None` for one with words that only `nft` understands.
+pub(super) fn change(op: &Op) -> Option<Vec<Request>> {
+    match op {
+        Op::AddTable(table) => Some(vec![add_table(table)]),
+        Op::AddChain(chain) => Some(vec![add_chain(chain)]),
+        Op::AddSet(set) => Some(vec![set::add(set)]),
+        Op::AddElements(elements) => Some(set::add_elements(elements)),
+        Op::DeleteElements(elements) => Some(set::delete_elements(elements)),
+        Op::FlushChain(chain) => Some(vec![delete_rules(chain, stands_in(chain))]),
+        Op::DeleteChain(chain) => {
+            let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: names(chain) });
+            Some(vec![(message(chain.table.family, inner), 0)])
+        }
+        Op::AddRule(rule) => add_rule(rule).map(|request| vec![request]),
+        Op::DeleteRule(chain, handle) => {
+            let mut attributes = stands_in(chain);
+            attributes.push(RuleAttribute::Handle(*handle));
+            Some(vec![delete_rules(chain, attributes)])
+        }
+    }
+}
+
+/// A message to tables of a family.
+pub(super) fn message(family: TableFamily, inner: NfTablesMessage) -> NetfilterMessage {
+    let family = match family {
+        TableFamily::Ip => NetfilterProtoFamily::IPv4,
+        TableFamily::Ip6 => NetfilterProtoFamily::IPv6,
+        TableFamily::Inet => NetfilterProtoFamily::Inet,
+        TableFamily::Bridge => NetfilterProtoFamily::Bridge,
+    };
+    NetfilterMessage::new(NetfilterHeader::new(family, 0, 0), inner)
+}
+
+fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
+    vec![ChainAttribute::Table(table.name.to_string()), ChainAttribute::Name(name.to_string())]
+}
+
+fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute> {
+    vec![RuleAttribute::Table(table.name.to_string()), RuleAttribute::Chain(name.to_string())]
+}
+
+/// Without a handle, all rules of a chain.
+fn delete_rules(chain: &ChainId, attributes: Vec<RuleAttribute>) -> Request {
+    (message(chain.table.family, NfTablesMessage::DeleteRule(RuleMessage { attributes })), 0)
+}
+
+/// What `nft` shows as a comment: type, length, text and an end mark. A comment has at most 128 bytes.
+fn user_data(comment: &Comment) -> Vec<u8> {
+    let text = comment.as_str().as_bytes();
+    let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
+    [&[COMMENT, length], text, &[0]].concat()
+}
+
+fn add_table(Table { id, comment }: &Table) -> Request {
+    let mut attributes = vec![TableAttribute::Name(id.name.to_string()), TableAttribute::Flags(TableFlags::empty())];
+    attributes.extend(comment.as_ref().map(user_data).map(TableAttribute::UserData));
+    (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
+}
+
+fn add_chain(Chain { id, base, comment }: &Chain) -> Request {
+    let mut attributes = names(id);
+    if let Some(Base { kind, hook, priority, policy }) = base {
+        attributes.push(ChainAttribute::Type(kind.to_string()));
+        // NFTA_CHAIN_HOOK with NFTA_HOOK_HOOKNUM and NFTA_HOOK_PRIORITY, which may be negative.
+        let place = [be32(1, hook_number(*hook)), DefaultNla::new(2, priority.to_be_bytes().to_vec())];
+        attributes.push(ChainAttribute::Other(nested(4, &place)));
+        attributes.extend(policy.map(|policy| ChainAttribute::Policy(policy_number(policy))));
+    }
+    attributes.extend(comment.as_ref().map(user_data).map(ChainAttribute::UserData));
+    (message(id.table.family, NfTablesMessage::NewChain(ChainMessage { attributes })), NLM_F_CREATE)
+}
+
+/// `enum nf_inet_hooks`, whose numbers are those of bridges, too.
+const fn hook_number(hook: Hook) -> u32 {
+    match hook {
+        Hook::Prerouting => 0,
+        Hook::Input => 1,
+        Hook::Forward => 2,
+        Hook::Output => 3,
+        Hook::Postrouting => 4,
+    }
+}
+
+/// `NF_DROP` and `NF_ACCEPT`.
+const fn policy_number(policy: Policy) -> u32 {
+    match policy {
+        Policy::Drop => 0,
+        Policy::Accept => 1,
+    }
+}
+
+fn add_rule(rule: &Rule) -> Option<Request> {
+    let family = rule.chain.table.family;
+    let instructions = compile(family, &rule.expressions)?;
+    let mut attributes = stands_in(&rule.chain);
+    attributes.push(RuleAttribute::Expressions(instructions.iter().map(instruction).collect()));
+    attributes.extend(rule.comment.as_ref().map(user_data).map(RuleAttribute::UserData));
+    let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
+    Some((message(family, inner), NLM_F_CREATE | NLM_F_APPEND))
+}
+
+fn instruction(instruction: &Instruction) -> ListAttribute<ExpressionAttribute> {
+    let (name, attributes) = instruction.encode();
+    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
+}

@@ -1,0 +1,162 @@
+//! The machine's nf_tables, behind [`cni_core::nftables::Nftables`]: netlink messages, no program.
+//!
+//! A rule is compiled to the instructions that `nft` would write for it, and read back from those that
+//! any program wrote. Only a user's own words take `nft` itself. The socket is opened when it is first
+//! used and then kept: closing it waits until the kernel has thrown away what was deleted.
+
+mod compile;
+mod decompile;
+mod instruction;
+mod listing;
+mod message;
+mod script;
+mod set;
+
+use std::env;
+use std::ffi::OsString;
+
+use cni_core::nftables::{ChainId, CommitError, Listed, Nftables, NftablesError, Op, Transaction};
+use netlink_sys::protocols::NETLINK_NETFILTER;
+
+use crate::netlink::{Cause, Refused, Socket};
+
+/// The nf_tables of the network namespace that the calling thread is in when they are first used.
+#[derive(Debug)]
+pub struct NetlinkNftables {
+    socket: Option<Socket>,
+    path: OsString,
+}
+
+impl NetlinkNftables {
+    /// Runs the `nft` that `PATH` leads to, where it has to.
+    pub fn new() -> Self {
+        Self { socket: None, path: env::var_os("PATH").unwrap_or_default() }
+    }
+
+    /// Runs the `nft` that another list of directories leads to.
+    #[must_use]
+    pub fn with_path(self, path: OsString) -> Self {
+        Self { path, ..self }
+    }
+
+    fn socket(&mut self) -> Result<&mut Socket, Cause> {
+        match &mut self.socket {
+            Some(socket) => Ok(socket),
+            none => Ok(none.insert(Socket::of(NETLINK_NETFILTER).map_err(|error| error.cause().clone())?)),
+        }
+    }
+
+    fn exists(&mut self, chain: &ChainId) -> Result<bool, Cause> {
+        match self.socket()?.ask(message::get_chain(chain), |_| Some(())) {
+            Ok(()) => Ok(true),
+            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(false),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    fn rules(&mut self, chain: &ChainId) -> Result<Vec<Listed>, Cause> {
+        let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
+        self.socket()?.dump(&message::get_rules(chain), read)
+    }
+}
+
+impl Default for NetlinkNftables {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Nftables for NetlinkNftables {
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError> {
+        let failed = |cause| unreadable(format!("list chain {chain}"), cause);
+        if self.exists(chain).map_err(failed)? { self.rules(chain).map(Some).map_err(failed) } else { Ok(None) }
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
+        let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
+        let Some(requests) = requests else { return script::run(transaction, &self.path) };
+        let (mut changes, mut origins): (Vec<message::Request>, Vec<&Op>) = Default::default();
+        for (op, requests) in transaction.ops.iter().zip(requests) {
+            origins.extend(requests.iter().map(|_| op));
+            changes.extend(requests);
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let socket = self.socket().map_err(|cause| CommitError::Failed(unusable(COMMIT.to_owned(), cause)))?;
+        socket.batch(message::batch_ends(), changes).map_err(|refused| refusal(refused, &origins))
+    }
+}
+
+/// What is tried when no change alone is to blame.
+const COMMIT: &str = "commit to nf_tables";
+
+/// Names the change that was refused. What someone else's change may have caused is worth another look.
+fn refusal(Refused { change, cause }: Refused, origins: &[&Op]) -> CommitError {
+    let op = change.and_then(|index| origins.get(index));
+    let operation = op.map_or_else(|| COMMIT.to_owned(), |op| op.command());
+    match cause.errno() {
+        Some(libc::ENOENT | libc::EEXIST | libc::EBUSY | libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => {
+            CommitError::Refused(NftablesError::Kernel { operation, source: Box::new(cause) })
+        }
+        Some(_) | None => CommitError::Failed(unusable(operation, cause)),
+    }
+}
+
+/// A kernel without nf_tables does not know whom a question is for: `EINVAL`.
+fn unreadable(operation: String, cause: Cause) -> NftablesError {
+    match cause.errno() {
+        Some(libc::EINVAL) => NftablesError::Unsupported { operation, source: Box::new(cause) },
+        Some(_) | None => unusable(operation, cause),
+    }
+}
+
+fn unusable(operation: String, cause: Cause) -> NftablesError {
+    let number = cause.errno();
+    let source = Box::new(cause);
+    match number {
+        Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT) => {
+            NftablesError::Unsupported { operation, source }
+        }
+        Some(libc::EPERM | libc::EACCES) => NftablesError::NotPermitted { operation, source },
+        Some(_) | None => NftablesError::Kernel { operation, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::Errno;
+    use cni_core::error::Failure;
+    use cni_core::nftables::{Chain, TableFamily, TableId};
+
+    fn refused(number: i32) -> CommitError {
+        let op = Op::AddChain(Chain::regular(TableId::fixed(TableFamily::Bridge, "nat").chain("x")));
+        refusal(Refused { change: Some(0), cause: Errno::new(number).into() }, &[&op])
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_is_told_from_one_that_may_not_and_one_that_may_later() {
+        let failed = |number| match refused(number) {
+            CommitError::Failed(error) => (error.to_string(), error.details(), error.is_unavailable()),
+            CommitError::Refused(error) => panic!("to be tried again: {error}"),
+        };
+        let told = |message: &str, details: &str, unavailable| (message.to_owned(), details.to_owned(), unavailable);
+        let add = "failed to add chain bridge nat x";
+        for number in [libc::EOPNOTSUPP, libc::EPROTONOSUPPORT, libc::EAFNOSUPPORT] {
+            let (message, details, unavailable) = failed(number);
+            assert_eq!((message, unavailable), (format!("{add}: nf_tables is not supported by this kernel"), true));
+            assert_eq!(details, Errno::new(number).to_string());
+        }
+        assert_eq!(failed(libc::EPERM), told(&format!("{add}: not permitted"), "operation not permitted", true));
+        assert_eq!(failed(libc::ERANGE), told(add, "numerical result out of range", false));
+        let CommitError::Refused(error) = refused(libc::ENOENT) else { panic!("not to be tried again") };
+        assert_eq!((error.to_string(), error.details()), (add.to_owned(), "no such thing".to_owned()));
+    }
+
+    #[test]
+    fn a_kernel_without_the_subsystem_is_known_by_its_answer_to_a_question() {
+        let error = unreadable("list chain ip x y".to_owned(), Errno::new(libc::EINVAL).into());
+        assert_eq!(error.to_string(), "failed to list chain ip x y: nf_tables is not supported by this kernel");
+    }
+}

@@ -1,0 +1,442 @@
+//! nf_tables against the real kernel, each test in namespaces of its own. `nft` is the witness.
+
+mod host;
+mod wanted;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::firewall::Proto;
+use cni_core::names::IfName;
+use cni_core::nftables::fake::FakeNftables;
+use cni_core::nftables::{
+    Chain, Comment, CommitError, Content, Direction, Element, ElementKey, Elements, End, Ensure, Expression, Is, Key,
+    KeyType, Name, Nftables, Op, Remove, Rule, Set, SetId, SetKind, Table, TableFamily, TableId, Transaction, Verdict,
+    ensure, missing, remove,
+};
+use cni_linux::nftables::NetlinkNftables;
+
+use host::{alone, handles, instructions, nft, nftables, ruleset};
+use wanted::{cidr, masquerade, portmap, remove_masquerade, remove_spoof, spoof};
+
+const FAMILIES: [TableFamily; 4] = [TableFamily::Ip, TableFamily::Ip6, TableFamily::Inet, TableFamily::Bridge];
+
+fn chain_of(family: TableFamily) -> cni_core::nftables::ChainId {
+    TableId::fixed(family, "t").chain("c")
+}
+
+/// Expressions that mean something in tables of a family, each as the body of a rule.
+fn bodies(table: TableFamily) -> Vec<Vec<Expression>> {
+    let name = |text| IfName::parse(text).expect("a name");
+    let accept = || Expression::Verdict(Verdict::Accept);
+    let families: &[Family] = match table {
+        TableFamily::Ip => &[Family::V4],
+        TableFamily::Ip6 => &[Family::V6],
+        TableFamily::Inet | TableFamily::Bridge => &Family::ALL,
+    };
+    let mut bodies = vec![
+        vec![accept()],
+        vec![Expression::Verdict(Verdict::Drop)],
+        vec![Expression::Verdict(Verdict::Return)],
+        vec![Expression::Verdict(Verdict::Jump(Name::fixed("other")))],
+        vec![Expression::Verdict(Verdict::Goto(Name::fixed("other")))],
+        vec![Expression::Interface(Direction::In, Is::Equal, name("eth0.100")), accept()],
+        vec![Expression::Interface(Direction::Out, Is::Other, name("abcdefghijklmno")), accept()],
+        vec![Expression::Interface(Direction::In, Is::Other, name("eth*")), accept()],
+        vec![Expression::EtherSource("02:00:00:00:00:01".parse().expect("MAC")), accept()],
+        vec![Expression::InSet(Key::Port(Proto::Tcp), Name::fixed("ports")), accept()],
+    ];
+    bodies.extend(Proto::ALL.map(|proto| vec![Expression::Port(proto, 8080), accept()]));
+    for family in families {
+        bodies.extend(address_bodies(*family));
+    }
+    if table != TableFamily::Bridge {
+        bodies.push(vec![Expression::LocalDestination, accept()]);
+        bodies.push(vec![Expression::EstablishedRelated, accept()]);
+        bodies.push(vec![Expression::DestinationTranslated, accept()]);
+        bodies.extend(families.iter().flat_map(|family| nat_bodies(*family)));
+    }
+    bodies
+}
+
+fn address_bodies(family: Family) -> Vec<Vec<Expression>> {
+    let accept = || Expression::Verdict(Verdict::Accept);
+    let (one, prefixes): (Cidr, &[u8]) = match family {
+        Family::V4 => (cidr("10.1.2.200/32"), &[32, 24, 20, 8, 4, 1, 0]),
+        Family::V6 => (cidr("2001:db8:1:2:3:4:5:ff/128"), &[128, 64, 61, 48, 8, 7, 0]),
+    };
+    let set = Expression::InSet(Key::Address(End::Source, family), Name::fixed(set_name(family)));
+    let map = Expression::VerdictMap(Key::Address(End::Destination, family), Name::fixed(map_name(family)));
+    let mut bodies = vec![
+        vec![set, accept()],
+        vec![map],
+        vec![
+            Expression::Port(Proto::Udp, 53),
+            Expression::Address(End::Source, Is::Equal, one),
+            Expression::Address(End::Destination, Is::Equal, one),
+            accept(),
+        ],
+    ];
+    for (index, prefix) in prefixes.iter().enumerate() {
+        let network = Cidr::truncated(one.address(), *prefix).network();
+        let (end, is) = if index % 2 == 0 { (End::Source, Is::Equal) } else { (End::Destination, Is::Other) };
+        bodies.push(vec![Expression::Address(end, is, network), accept()]);
+    }
+    bodies
+}
+
+fn nat_bodies(family: Family) -> [Vec<Expression>; 3] {
+    let to = match family {
+        Family::V4 => cidr("10.88.0.5/32").address(),
+        Family::V6 => cidr("fd00:88::5/128").address(),
+    };
+    [
+        vec![Expression::Port(Proto::Tcp, 80), Expression::Dnat(to, Some(8080))],
+        vec![Expression::Port(Proto::Sctp, 80), Expression::Dnat(to, None)],
+        vec![Expression::Port(Proto::Udp, 80), Expression::Masquerade],
+    ]
+}
+
+const fn set_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "set4",
+        Family::V6 => "set6",
+    }
+}
+
+const fn map_name(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "map4",
+        Family::V6 => "map6",
+    }
+}
+
+/// A table with sets, maps, and a rule of every kind.
+fn everything(family: TableFamily) -> Transaction {
+    let chain = chain_of(family);
+    let other = chain.table.chain("other");
+    let set = |name, key, kind| Set { id: SetId { table: chain.table.clone(), name: Name::fixed(name) }, key, kind };
+    let element = |key, verdict| Element { key, verdict };
+    let mut ops = vec![
+        Op::AddTable(Table { id: chain.table.clone(), comment: Some(Comment::cut("a table's")) }),
+        Op::AddChain(Chain::regular(other)),
+        Op::AddChain(Chain { comment: Some(Comment::cut("a chain's")), ..Chain::regular(chain.clone()) }),
+    ];
+    let mut filled = |set: Set, elements: Vec<Element>| {
+        ops.push(Op::AddSet(set.clone()));
+        ops.push(Op::AddElements(Elements { set: set.id, elements }));
+    };
+    filled(set("ports", KeyType::Port, SetKind::Set), vec![element(ElementKey::Port(80), None)]);
+    for family in Family::ALL {
+        let (key, host) = (KeyType::Address(family), ElementKey::Address(family.loopback()));
+        let far = ElementKey::Address(family.multicast().address());
+        filled(set(set_name(family), key, SetKind::Set), vec![element(host, None), element(far, None)]);
+        let verdicts = [Verdict::Accept, Verdict::Goto(Name::fixed("other"))].map(Some);
+        let elements = [host, far].into_iter().zip(verdicts).map(|(key, verdict)| element(key, verdict));
+        filled(set(map_name(family), key, SetKind::VerdictMap), elements.collect());
+    }
+    ops.extend(bodies(family).into_iter().map(|body| Op::AddRule(Rule::new(chain.clone(), body))));
+    let comment = Comment::cut(&"ü".repeat(64));
+    let commented = Rule::new(chain, vec![Expression::Verdict(Verdict::Accept)]).with_comment(comment);
+    ops.push(Op::AddRule(commented));
+    Transaction { ops }
+}
+
+#[test]
+fn the_kernel_holds_the_same_instructions_as_when_nft_writes_the_text() {
+    for family in FAMILIES {
+        let transaction = everything(family);
+        let ours = alone(|| {
+            nftables().commit(&transaction).expect("committed");
+            (ruleset(), instructions())
+        });
+        let theirs = alone(|| {
+            nft(&["-f", "-"], &transaction.script().expect("a script"));
+            (ruleset(), instructions())
+        });
+        assert_eq!(ours.0, theirs.0, "{family}");
+        assert_eq!(ours.1, theirs.1, "{family}");
+    }
+}
+
+#[test]
+fn a_rule_is_listed_as_its_text_and_read_back_as_what_it_was() {
+    for family in FAMILIES {
+        alone(|| {
+            let transaction = everything(family);
+            let rules: Vec<&Rule> = transaction
+                .ops
+                .iter()
+                .filter_map(|op| if let Op::AddRule(rule) = op { Some(rule) } else { None })
+                .collect();
+            let mut nftables = nftables();
+            nftables.commit(&transaction).expect("committed");
+            let text = nft(&["list", "chain", family.as_str(), "t", "c"], "");
+            let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("\t\t")).skip(1).collect();
+            assert_eq!(lines, rules.iter().map(|rule| rule.to_string()).collect::<Vec<_>>());
+            let listed = nftables.list(&chain_of(family)).expect("listed").expect("there");
+            assert_eq!(listed.len(), rules.len());
+            for (found, rule) in listed.iter().zip(&rules) {
+                assert_eq!(found.expressions.as_ref(), Some(&rule.expressions), "{rule}");
+                assert!(found.is(rule), "{rule}: {found:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn rules_that_others_wrote_are_read_as_far_as_they_have_a_type() {
+    alone(|| {
+        let script = "add table ip t
+add chain ip t c
+add rule ip t c counter accept
+add rule ip t c ip saddr 10.0.0.1-10.0.0.9 accept
+add rule ip t c iifname \"eth*\" accept
+add rule ip t c tcp sport 80 accept
+add rule ip t c meta l4proto tcp ip saddr 10.0.0.1 accept
+add rule ip t c ip saddr 10.0.0.1 accept comment \"mine\"
+";
+        nft(&["-f", "-"], script);
+        let listed = nftables().list(&chain_of(TableFamily::Ip)).expect("listed").expect("there");
+        let texts: Vec<_> = listed.iter().map(|rule| rule.expressions.as_ref().map(Vec::len)).collect();
+        assert_eq!(texts, [None, None, None, None, None, Some(2)]);
+        assert_eq!(listed.last().and_then(|rule| rule.comment.as_deref()), Some("mine"));
+        let numbers = handles();
+        for rule in &listed {
+            assert!(numbers.contains(&format!("# handle {}\n", rule.handle)), "{numbers}");
+        }
+    });
+}
+
+/// What a change leaves, by netlink here and by the reference's scripts there.
+fn same(want: &Ensure, scripts: &[(&[&str], String)]) {
+    let ours = alone(|| {
+        ensure(&mut nftables(), want).expect("ensured").expect("something to undo");
+        assert_eq!(missing(&mut nftables(), want).expect("looked"), None);
+        (ruleset(), instructions())
+    });
+    let theirs = alone(|| {
+        for (arguments, script) in scripts {
+            nft(arguments, script);
+        }
+        let seen = (ruleset(), instructions());
+        let before = handles();
+        assert_eq!(missing(&mut nftables(), want).expect("looked"), None);
+        assert_eq!(ensure(&mut nftables(), want).expect("ensured"), None);
+        assert_eq!(handles(), before);
+        seen
+    });
+    assert_eq!(ours.0, theirs.0);
+    assert_eq!(ours.1, theirs.1);
+}
+
+#[test]
+fn a_masquerade_is_the_references() {
+    same(&masquerade(4), &[(&["-f", "-"], wanted::masquerade_script(4))]);
+}
+
+#[test]
+fn port_mappings_are_the_references() {
+    for family in Family::ALL {
+        same(&portmap(family, &[]), &[(&["-f", "-"], wanted::portmap_script(family, ""))]);
+    }
+}
+
+#[test]
+fn a_spoof_check_is_the_references() {
+    let scripts = wanted::spoof_json(4).map(|json| (&["-j", "-f", "-"][..], json));
+    same(&spoof(4), &scripts);
+}
+
+#[test]
+fn a_users_words_take_nft_once_and_then_no_more() {
+    let words = ["ip", "saddr", "!=", "192.0.2.0/24"];
+    let want = portmap(Family::V4, &words);
+    let ours = alone(|| {
+        let error = ensure(&mut nftables(), &want).expect_err("no nft");
+        let told = r#"failed to locate nft, which has to read the rule "ip saddr != 192.0.2.0/24 fib daddr type local jump hostports_all": no such program in the directories of PATH"#;
+        assert_eq!((error.to_string(), error.code()), (told.to_owned(), Code::Program));
+        assert_eq!(error.details(), "PATH=/nonexistent");
+        assert_eq!(ruleset(), "");
+        ensure(&mut NetlinkNftables::new(), &want).expect("ensured").expect("something to undo");
+        assert_eq!(ensure(&mut nftables(), &want).expect("all there"), None);
+        ruleset()
+    });
+    let theirs = alone(|| {
+        nft(&["-f", "-"], &wanted::portmap_script(Family::V4, &words.join(" ")));
+        ruleset()
+    });
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn words_that_nft_refuses_change_nothing_and_are_told() {
+    alone(|| {
+        let want = portmap(Family::V4, &["ip", "nonsense"]);
+        let error = ensure(&mut NetlinkNftables::new(), &want).expect_err("refused");
+        assert!(error.to_string().ends_with("nft -f - failed, exit status: 1"), "{error}");
+        assert!(error.details().contains("nonsense"), "{}", error.details());
+        assert_eq!(ruleset(), "");
+    });
+}
+
+/// Carries out the same changes in memory and in the kernel.
+struct Both {
+    fake: FakeNftables,
+    kernel: NetlinkNftables,
+}
+
+impl Both {
+    fn new() -> Self {
+        Self { fake: FakeNftables::new(), kernel: nftables() }
+    }
+
+    fn ensure(&mut self, want: &Ensure) -> Option<Remove> {
+        let undo = ensure(&mut self.kernel, want).expect("ensured");
+        assert_eq!(ensure(&mut self.fake, want).expect("ensured"), undo);
+        assert_eq!(ruleset(), self.fake.dump());
+        undo
+    }
+
+    fn remove(&mut self, unwanted: &Remove) {
+        remove(&mut self.kernel, unwanted).expect("removed");
+        remove(&mut self.fake, unwanted).expect("removed");
+        assert_eq!(ruleset(), self.fake.dump());
+    }
+}
+
+#[test]
+fn the_fake_is_what_the_kernel_is() {
+    alone(|| {
+        let mut both = Both::new();
+        both.remove(&remove_spoof(1));
+        both.remove(&remove_masquerade(1));
+        let undo = both.ensure(&spoof(1)).expect("something to undo");
+        both.ensure(&masquerade(1));
+        both.ensure(&portmap(Family::V6, &[]));
+        both.ensure(&masquerade(2));
+        both.ensure(&spoof(2));
+        let mut moved = masquerade(2);
+        moved.owned[0].rules.pop();
+        both.ensure(&moved);
+        both.ensure(&moved);
+        both.remove(&undo);
+        both.remove(&remove_spoof(2));
+        both.remove(&remove_spoof(2));
+        both.remove(&remove_masquerade(2));
+        let text = ruleset();
+        assert!(text.contains("10.1.2.1 ") && !text.contains("10.1.2.2 ") && !text.contains("cni-br-iface"), "{text}");
+    });
+}
+
+#[test]
+fn what_a_reload_of_rules_took_is_mended_by_the_next_attachment() {
+    alone(|| {
+        let mut nftables = nftables();
+        ensure(&mut nftables, &masquerade(1)).expect("ensured");
+        ensure(&mut nftables, &masquerade(2)).expect("ensured");
+        let right = ruleset();
+        nft(&["flush", "ruleset"], "");
+        assert!(missing(&mut nftables, &masquerade(1)).expect("looked").is_some());
+        ensure(&mut nftables, &masquerade(1)).expect("ensured");
+        ensure(&mut nftables, &masquerade(2)).expect("ensured");
+        assert_eq!(ruleset(), right);
+        nft(&["insert rule inet cni_plugins_masquerade postrouting counter"], "");
+        ensure(&mut nftables, &masquerade(1)).expect("ensured");
+        assert_eq!(ruleset(), right);
+    });
+}
+
+#[test]
+fn many_at_once_lose_nothing_and_leave_nothing() {
+    alone(|| {
+        let numbers: Vec<u8> = (1..=24).collect();
+        let at_once = |work: &(dyn Fn(u8) + Sync)| {
+            std::thread::scope(|scope| numbers.iter().for_each(|&number| drop(scope.spawn(move || work(number)))));
+        };
+        at_once(&|number| {
+            ensure(&mut nftables(), &masquerade(number)).expect("ensured");
+            ensure(&mut nftables(), &spoof(number)).expect("ensured");
+        });
+        let text = ruleset();
+        assert_eq!(text.matches("goto masq_checks").count(), 1, "{text}");
+        assert_eq!(text.matches(" masquerade comment ").count(), 2 * numbers.len(), "{text}");
+        assert_eq!(text.matches("iifname").count(), numbers.len(), "{text}");
+        at_once(&|number| {
+            remove(&mut nftables(), &remove_masquerade(number)).expect("removed");
+            remove(&mut nftables(), &remove_spoof(number)).expect("removed");
+            remove(&mut nftables(), &remove_spoof(1)).expect("removed by many");
+        });
+        let text = ruleset();
+        assert!(!text.contains("comment \"net-") && !text.contains("cni-br-iface"), "{text}");
+    });
+}
+
+#[test]
+fn thousands_of_changes_are_one_transaction() {
+    alone(|| {
+        let chain = chain_of(TableFamily::Ip);
+        let set = SetId { table: chain.table.clone(), name: Name::fixed("s") };
+        let elements = |ports: std::ops::Range<u16>| {
+            let element = |port| Element { key: ElementKey::Port(port), verdict: None };
+            Elements { set: set.clone(), elements: ports.map(element).collect() }
+        };
+        let mut ops = vec![
+            Op::AddTable(Table { id: chain.table.clone(), comment: None }),
+            Op::AddChain(Chain::regular(chain.clone())),
+            Op::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::Set }),
+            Op::AddElements(elements(0..5000)),
+        ];
+        let rule = |port| Rule::new(chain.clone(), vec![Expression::Port(Proto::Tcp, port)]);
+        ops.extend((0..5000).map(rule).map(Op::AddRule));
+        let mut nftables = nftables();
+        nftables.commit(&Transaction { ops }).expect("committed");
+        assert_eq!(nftables.list(&chain).expect("listed").expect("there").len(), 5000);
+        nftables.commit(&Transaction { ops: vec![Op::DeleteElements(elements(1..5000))] }).expect("committed");
+        assert!(ruleset().contains("elements = { 0 }"), "{}", nft(&["list", "set", "ip", "t", "s"], ""));
+    });
+}
+
+#[test]
+fn a_refusal_names_the_change_and_the_kernels_word() {
+    alone(|| {
+        let chain = chain_of(TableFamily::Bridge);
+        let table = Op::AddTable(Table { id: chain.table.clone(), comment: None });
+        let add = Op::AddChain(Chain::regular(chain.clone()));
+        let delete = Op::DeleteRule(chain.clone(), 77);
+        let refused = nftables().commit(&Transaction { ops: vec![table, add, delete] });
+        let Err(CommitError::Refused(error)) = refused else { panic!("not refused: {refused:?}") };
+        assert_eq!(error.to_string(), "failed to delete rule bridge t c handle 77");
+        assert_eq!((error.details(), error.code()), ("no such thing".to_owned(), Code::Kernel));
+        assert_eq!(ruleset(), "");
+        assert_eq!(nftables().list(&chain).expect("listed"), None);
+    });
+}
+
+#[test]
+fn a_chain_that_a_foreign_rule_leads_to_is_told_and_nothing_is_changed() {
+    alone(|| {
+        let mut nftables = nftables();
+        ensure(&mut nftables, &spoof(1)).expect("ensured");
+        nft(&["add rule bridge nat PREROUTING jump cni-br-iface-id1-eth0 comment \"foreign\""], "");
+        let before = handles();
+        let error = remove(&mut nftables, &remove_spoof(1)).expect_err("in use");
+        assert_eq!(error.to_string(), "failed to delete chain bridge nat cni-br-iface-id1-eth0");
+        assert_eq!(error.details(), "device or resource busy");
+        assert_eq!(handles(), before);
+    });
+}
+
+#[test]
+fn the_policy_of_a_chain_that_is_there_stays() {
+    alone(|| {
+        nft(
+            &["-f", "-"],
+            "add table bridge nat\nadd chain bridge nat PREROUTING { type filter hook prerouting priority -300 ; policy drop ; }\n",
+        );
+        ensure(&mut nftables(), &spoof(1)).expect("ensured");
+        assert!(ruleset().contains("policy drop;"), "{}", ruleset());
+        let own = spoof(1).chains.iter().filter(|wanted| matches!(wanted.content, Content::Own(_))).count();
+        assert_eq!(own, 2);
+    });
+}

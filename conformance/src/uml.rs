@@ -1,0 +1,125 @@
+//! Tests that need a kernel with bridge VLAN filtering, on machines whose own kernel has none.
+//!
+//! The kernels of small virtual machines often lack it; the one of Debian's package `user-mode-linux`,
+//! an ordinary program, has it. The first test that needs it boots it over the host's files, read-only,
+//! and runs the whole test binary again in there; every test then takes its verdict from that run.
+
+use std::any::type_name;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::binaries;
+use crate::child::{self, DEADLINE, Limit};
+use crate::sandbox::Sandbox;
+
+/// Set for the tests inside.
+const INSIDE: &str = "CNI_UML";
+
+/// How long the kernel may take, from its boot to its end.
+const BOOT_DEADLINE: Duration = Duration::from_secs(600);
+
+/// Programs that are needed, and the Debian packages that have them.
+const NEEDED: [(&str, &str); 3] =
+    [("/usr/bin/linux.uml", "user-mode-linux"), ("/usr/sbin/modprobe", "kmod"), ("/usr/bin/cc", "gcc")];
+
+/// Runs the body of a test on a kernel that can separate the ports of a bridge by VLAN: this one, or
+/// another in which the whole test binary runs. The body must be a closure of the test function itself.
+///
+/// # Panics
+/// When the test fails, wherever it runs, and when there is no such kernel.
+pub fn on_a_kernel_with_vlans<F: FnOnce()>(body: F) {
+    if filters_vlans() {
+        return body();
+    }
+    assert!(env::var_os(INSIDE).is_none(), "the kernel of user-mode-linux has no bridge VLAN filtering");
+    let name = test_name(type_name::<F>());
+    let console = console();
+    let passed = format!("test {name} ... ok");
+    assert!(console.lines().any(|line| line == passed), "in User-Mode-Linux:\n{}", report(console, name));
+}
+
+/// Tells whether the running kernel can separate the ports of a bridge by VLAN.
+pub fn filters_vlans() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let sandbox = Sandbox::new();
+        sandbox.exec(&["ip", "link", "add", "br0", "type", "bridge", "vlan_filtering", "1"]).code == Some(0)
+    })
+}
+
+/// The name by which the test runner knows the function that a closure is of.
+fn test_name(closure: &'static str) -> &'static str {
+    let function = closure.strip_suffix("::{{closure}}").unwrap_or_else(|| panic!("{closure} is no closure"));
+    function.split_once("::").map_or(function, |(_, name)| name)
+}
+
+/// What the run inside printed: it is done once.
+fn console() -> &'static str {
+    static CONSOLE: OnceLock<String> = OnceLock::new();
+    CONSOLE.get_or_init(|| {
+        for (program, package) in NEEDED {
+            assert!(Path::new(program).exists(), "{program} is missing: install the Debian package {package}");
+        }
+        let scratch = Scratch::new();
+        boot(&scratch.0, &library(&scratch.0))
+    })
+}
+
+/// The kernel's folder for as long as it runs.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let path = env::temp_dir().join(format!("cni-uml-{}", std::process::id()));
+        fs::create_dir(&path).unwrap_or_else(|error| panic!("create {}: {error}", path.display()));
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+fn asset(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("uml").join(name)
+}
+
+/// Compiles what the kernel needs on new processors.
+fn library(scratch: &Path) -> PathBuf {
+    let library = scratch.join("xstate.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(&library).arg(asset("xstate.c"));
+    compiler.arg("-ldl");
+    child::run(compiler, b"", Limit::Fail(DEADLINE)).expect_success();
+    library
+}
+
+fn boot(scratch: &Path, library: &Path) -> String {
+    let mut kernel = Command::new("linux.uml");
+    kernel.args(["rootfstype=hostfs", "root=/dev/root", "rootflags=/", "ro", "mem=768M"]);
+    kernel.args(["con0=null,fd:1", "con=null", "quiet", "loglevel=1", "init=/bin/sh", "--"]);
+    for word in [asset("init.sh"), binaries::under_test(), env::current_exe().expect("name the test binary")] {
+        kernel.arg(format!("\"{}\"", word.display()));
+    }
+    kernel.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", scratch).env("LD_PRELOAD", library);
+    let finished = child::run(kernel, b"", Limit::Kill(BOOT_DEADLINE));
+    let end = finished.code.map_or_else(|| "was killed".to_owned(), |code| format!("ended with {code}"));
+    let text = format!("{}{}\nthe kernel {end} after {:?}\n", finished.stdout, finished.stderr, finished.elapsed);
+    text.replace('\r', "")
+}
+
+/// What the run inside said of one test, or all of it when it did not come to that.
+fn report(console: &str, name: &str) -> String {
+    let begin = console.find(&format!("---- {name} stdout ----"));
+    let section = begin.and_then(|begin| console.get(begin..));
+    let section = section.map(|text| text.split("\n\n---- ").next().unwrap_or(text));
+    section.map_or_else(|| console.to_owned(), |text| text.split("\n\n\nfailures:").next().unwrap_or(text).to_owned())
+}

@@ -1,0 +1,250 @@
+//! GC takes away all that belongs to no valid attachment of the network, and nothing else.
+//!
+//! The list of valid attachments is the runtime's word: one without it, or one that cannot be
+//! understood, removes nothing. The reference v1.9.1 answers GC with success and does nothing.
+
+use std::time::Duration;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::state::assert_same;
+use cni_conformance::traffic::{Echo, Transport, ask};
+use cni_conformance::{
+    Attachment, Container, Flavour, Invocation, Network, Nomad, Outside, PortMapping, Runtime, Sandbox, Skeleton,
+    Spelling, State, Verb,
+};
+use serde_json::{Value, json};
+
+/// What happens to a container whose DEL is lost.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    /// It lives on, unknown to the runtime.
+    Lives,
+    /// Its namespace is gone.
+    Gone,
+    /// A plain file is left where its namespace was mounted.
+    PlainFile,
+}
+
+fn nomad() -> Nomad {
+    Nomad::version("1.1.0").dual_stack()
+}
+
+/// Attaches a container with one port for TCP and one for UDP.
+fn attach(runtime: &Runtime<'_>, container: &Container, host_port: u16) -> Attachment {
+    let ports = PortMapping::twins(host_port, 80);
+    let mut attachment = Attachment::new(container.name(), container).ports(&ports, Spelling::Go);
+    runtime.add(&mut attachment).expect_success();
+    attachment
+}
+
+/// The same network under another name, on another bridge, with other addresses.
+fn other_network() -> Value {
+    let list = nomad().conflist().to_string();
+    let list = list.replace("172.26.64.0/20", "172.27.64.0/20").replace("fd00:a110:c8::", "fd00:a110:c9::");
+    let mut list: Value = serde_json::from_str(&list).expect("JSON");
+    list["name"] = json!("nomad2");
+    list["plugins"][1]["bridge"] = json!("other0");
+    list
+}
+
+fn names(container: &Container) -> Vec<String> {
+    Network::observe(container).links.into_iter().map(|link| link.name).collect()
+}
+
+#[test]
+fn gc_with_two_of_three_removes_exactly_what_the_third_had() {
+    let rows = Flavour::ALL
+        .into_iter()
+        .flat_map(|flavour| [Fate::Lives, Fate::Gone, Fate::PlainFile].map(|fate| (flavour, fate)));
+    for_each(rows.map(|row| (format!("{row:?}"), row)), |(flavour, fate)| {
+        let sandbox = Sandbox::with_flavour(flavour);
+        nomad().ensure_forwarding_rules(&sandbox);
+        let runtime = Runtime::new(&sandbox, nomad().conflist());
+        let [first, second, third] = ["first", "second", "third"].map(|name| sandbox.container(name));
+        let valid = [attach(&runtime, &first, 8080), attach(&runtime, &second, 8081)];
+        let before = State::of_host(&sandbox);
+        attach(&runtime, &third, 8082);
+        match fate {
+            Fate::Lives => {}
+            Fate::Gone => third.remove(),
+            Fate::PlainFile => third.unmount(),
+        }
+        runtime.gc(&valid.each_ref()).expect_success();
+        Skeleton::of(&nomad()).assert_nothing_else(&before, || State::of_host(&sandbox));
+        for attachment in &valid {
+            runtime.check(attachment).expect_success();
+        }
+        if matches!(fate, Fate::Lives) {
+            assert_eq!(names(&third), ["lo"], "its link is gone");
+        }
+        runtime.gc(&valid.each_ref()).expect_success();
+        Skeleton::of(&nomad()).assert_nothing_else(&before, || State::of_host(&sandbox));
+    });
+}
+
+#[test]
+fn gc_with_an_empty_list_removes_what_every_attachment_had() {
+    for flavour in Flavour::ALL {
+        let sandbox = Sandbox::with_flavour(flavour);
+        nomad().ensure_forwarding_rules(&sandbox);
+        let before = State::of_host(&sandbox);
+        let runtime = Runtime::new(&sandbox, nomad().conflist());
+        for (name, port) in [("first", 8080), ("second", 8081)] {
+            attach(&runtime, &sandbox.container(name), port);
+        }
+        runtime.gc(&[]).expect_success();
+        Skeleton::of(&nomad()).assert_nothing_else(&before, || State::of_host(&sandbox));
+        runtime.gc(&[]).expect_success();
+    }
+}
+
+#[test]
+fn gc_on_a_host_that_has_nothing_does_nothing() {
+    let sandbox = Sandbox::new();
+    let before = State::of_host(&sandbox);
+    Runtime::new(&sandbox, nomad().conflist()).gc(&[]).expect_success();
+    assert_same(&before, &State::of_host(&sandbox));
+}
+
+/// A container is valid or not by its name and that of its interface together.
+#[test]
+fn gc_leaves_another_network_alone_and_whoever_has_the_same_name_there() {
+    let sandbox = Sandbox::new();
+    let outside = sandbox.outside();
+    nomad().ensure_forwarding_rules(&sandbox);
+    let (runtime, other) = (Runtime::new(&sandbox, nomad().conflist()), Runtime::new(&sandbox, other_network()));
+    let stays = sandbox.container("same");
+    let kept = attach(&other, &stays, 9090);
+    let _service = Echo::everywhere(&stays, 80);
+    let before = State::of_host(&sandbox);
+    let mut twin = Attachment::new("same", &sandbox.container("twin"));
+    runtime.add(&mut twin).expect_success();
+    attach(&runtime, &sandbox.container("lost"), 8080);
+    runtime.gc(&[]).expect_success();
+    Skeleton::of(&nomad()).assert_nothing_else(&before, || State::of_host(&sandbox));
+    other.check(&kept).expect_success();
+    for transport in Transport::ALL {
+        ask(&outside, transport, (Outside::HOST_V4, 9090).into()).expect("an answer");
+    }
+    other.gc(&[&kept]).expect_success();
+    other.check(&kept).expect_success();
+    other.gc(&[]).expect_success();
+    let state = State::of_host(&sandbox);
+    let of_container = |line: &&String| ["nomad2\\\"", "172.27.64.2/", "c9::2"].iter().any(|word| line.contains(word));
+    let lines = state.without("files").lines();
+    assert_eq!(lines.iter().find(of_container), None, "{lines:#?}");
+}
+
+/// Calls GC of every plugin of the list with these keys more, as a runtime of its own would.
+fn each_plugin(sandbox: &Sandbox, keys: &Value, mut judge: impl FnMut(&str, cni_conformance::Outcome)) {
+    let list = nomad().conflist();
+    let chained = list["plugins"].as_array().expect("plugins");
+    let ipam = json!({"type": "host-local", "ipam": list["plugins"][1]["ipam"]});
+    for plugin in chained.iter().chain([&ipam]) {
+        let mut config = plugin.as_object().expect("an object").clone();
+        config.insert("cniVersion".to_owned(), list["cniVersion"].clone());
+        config.insert("name".to_owned(), list["name"].clone());
+        config.extend(keys.as_object().expect("an object").clone());
+        let kind = plugin["type"].as_str().expect("a type");
+        judge(kind, Invocation::new(sandbox, kind, Verb::Gc).config(&Value::Object(config)).run());
+    }
+}
+
+/// SPEC section "GC": the list is a required key.
+#[test]
+fn gc_without_a_list_that_can_be_understood_removes_nothing_and_says_why() {
+    let sandbox = Sandbox::new();
+    let runtime = Runtime::new(&sandbox, nomad().conflist());
+    let attachment = attach(&runtime, &sandbox.container("kept"), 8080);
+    let before = State::of_host(&sandbox);
+    let entry = json!({"containerID": "kept", "ifname": "eth0"});
+    for (keys, code, text) in [
+        (json!({}), 7, "cni.dev/valid-attachments is missing"),
+        (json!({"cni.dev/valid-attachments": null}), 7, "cni.dev/valid-attachments is missing"),
+        (json!({"cni.dev/valid-attachments": {}}), 6, "cni.dev/valid-attachments is no list of attachments"),
+        (json!({"cni.dev/attachments": ["kept"]}), 6, "cni.dev/attachments is no list of attachments"),
+        (
+            json!({"cni.dev/valid-attachments": [entry, {"containerID": "a/b", "ifname": "eth0"}]}),
+            7,
+            "cni.dev/valid-attachments[1]",
+        ),
+        (json!({"cni.dev/valid-attachments": [{"containerID": "a/b", "ifname": "eth0"}]}), 7, "containerID \"a/b\""),
+        (json!({"cni.dev/valid-attachments": [{"containerID": "kept"}]}), 7, "ifname \"\""),
+    ] {
+        each_plugin(&sandbox, &keys, |kind, outcome| {
+            if kind == "loopback" {
+                outcome.expect_success();
+            } else {
+                outcome.expect_error(code, text);
+            }
+        });
+        assert_same(&before, &State::of_host(&sandbox));
+    }
+    runtime.check(&attachment).expect_success();
+}
+
+/// libcni sends both keys; runtimes of their own send one of them.
+#[test]
+fn either_spelling_of_the_list_is_read_and_the_specs_comes_first() {
+    for (keys, stays) in [
+        (json!({"cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}]}), true),
+        (json!({"cni.dev/attachments": [{"containerID": "c", "ifname": "eth0"}]}), true),
+        (
+            json!({"cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth0"}], "cni.dev/attachments": []}),
+            true,
+        ),
+        (
+            json!({"cni.dev/valid-attachments": [], "cni.dev/attachments": [{"containerID": "c", "ifname": "eth0"}]}),
+            false,
+        ),
+        (json!({"cni.dev/valid-attachments": [{"containerID": "c", "ifname": "eth1"}]}), false),
+        (json!({"cni.dev/attachments": []}), false),
+    ] {
+        let sandbox = Sandbox::new();
+        let runtime = Runtime::new(&sandbox, nomad().conflist());
+        let container = sandbox.container("c");
+        let attachment = attach(&runtime, &container, 8080);
+        each_plugin(&sandbox, &keys, |_, outcome| {
+            outcome.expect_success();
+        });
+        assert_eq!(names(&container).contains(&"eth0".to_owned()), stays, "{keys}");
+        assert_eq!(runtime.check(&attachment).succeeded(), stays, "{keys}");
+    }
+}
+
+/// The address of a lost container is to be had again.
+#[test]
+fn after_gc_the_address_is_free() {
+    let sandbox = Sandbox::new();
+    let mut list = nomad().conflist();
+    list["plugins"][1]["ipam"]["ranges"] = json!([[{"subnet": "172.26.64.0/30"}]]);
+    let runtime = Runtime::new(&sandbox, list);
+    attach(&runtime, &sandbox.container("lost"), 8080);
+    let mut next = Attachment::new("next", &sandbox.container("next"));
+    runtime.add(&mut next).expect_error("bridge", 102, "no IP addresses available");
+    runtime.gc(&[]).expect_success();
+    runtime.add(&mut next).expect_success();
+}
+
+/// Without programs of iptables no rule of theirs can be there, and the rest is collected.
+#[test]
+fn gc_collects_links_and_leases_where_iptables_is_not_installed() {
+    let sandbox = Sandbox::new();
+    let mut list = nomad().conflist();
+    list["plugins"] = json!([list["plugins"][1]]);
+    let runtime = Runtime::new(&sandbox, list.clone());
+    let container = sandbox.container("lost");
+    let mut lost = Attachment::new("lost", &container);
+    runtime.add(&mut lost).expect_success();
+    let mut config = list["plugins"][0].as_object().expect("an object").clone();
+    config.insert("cniVersion".to_owned(), json!("1.1.0"));
+    config.insert("name".to_owned(), json!("nomad"));
+    config.insert("cni.dev/valid-attachments".to_owned(), json!([]));
+    let gc = Invocation::new(&sandbox, "bridge", Verb::Gc).env("PATH", "/nowhere").config(&Value::Object(config));
+    gc.deadline(Duration::from_secs(5)).run().expect_success();
+    assert_eq!(names(&container), ["lo"]);
+    let leases =
+        std::fs::read_dir("/run/cni/nomad").expect("list the leases").map(|file| file.expect("a file").file_name());
+    let addresses = leases.filter(|name| name.to_str().is_some_and(|name| name.parse::<std::net::IpAddr>().is_ok()));
+    assert_eq!(addresses.count(), 0);
+}

@@ -1,0 +1,83 @@
+//! `dataDir`: where the leases lie.
+
+use std::fs;
+use std::path::Path;
+
+use cni_conformance::Verb;
+use cni_conformance::cases::for_each;
+use serde_json::{Value, json};
+
+use crate::pool::{Pool, files};
+
+#[test]
+fn leases_lie_below_data_dir_in_a_folder_of_the_networks_name() {
+    let default = "/var/lib/cni/networks/net1";
+    let cases: [(&str, (Value, &str)); 9] = [
+        ("absent", (json!({}), default)),
+        ("null", (json!({"dataDir": null}), default)),
+        ("empty", (json!({"dataDir": ""}), default)),
+        ("a folder that is there", (json!({"dataDir": "/run/cni"}), "/run/cni/net1")),
+        ("a folder that is not", (json!({"dataDir": "/run/a/b/c"}), "/run/a/b/c/net1")),
+        ("slashes", (json!({"dataDir": "/run//a///"}), "/run/a/net1")),
+        ("dots", (json!({"dataDir": "/run/./a/../b/."}), "/run/b/net1")),
+        ("dots beyond the root", (json!({"dataDir": "/../../run/a"}), "/run/a/net1")),
+        ("relative", (json!({"dataDir": "a/../b"}), "/run/here/b/net1")),
+    ];
+    for_each(cases, |(keys, folder)| {
+        let mut pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
+        pool.config["ipam"].as_object_mut().expect("an object").remove("dataDir");
+        for (key, value) in keys.as_object().expect("an object of keys") {
+            pool.config["ipam"][key] = value.clone();
+        }
+        fs::create_dir("/run/here").expect("create the plugin's folder");
+        let there = |verb| pool.call(verb, "a").launched_by(&["/usr/bin/env", "-C", "/run/here"]);
+        there(Verb::Add).run().expect_success();
+        let names = || files(Path::new(folder)).into_keys().collect::<Vec<_>>();
+        assert_eq!(names(), ["10.1.2.2", "last_reserved_ip.0", "lock"]);
+        there(Verb::Check).run().expect_success();
+        there(Verb::Del).run().expect_success();
+        assert_eq!(names(), ["last_reserved_ip.0", "lock"]);
+    });
+}
+
+/// `dataDir` is cleaned by its text alone, which a symbolic link behind `..` would show.
+#[test]
+fn a_symbolic_link_to_the_folder_is_followed() {
+    let mut pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
+    fs::create_dir_all("/run/real/deep").expect("create a folder");
+    std::os::unix::fs::symlink("/run/real/deep", "/run/link").expect("link the folder");
+    pool.config["ipam"]["dataDir"] = json!("/run/link");
+    pool.add("a");
+    assert!(Path::new("/run/real/deep/net1/10.1.2.2").exists());
+    pool.config["ipam"]["dataDir"] = json!("/run/link/..");
+    pool.add("a");
+    assert!(Path::new("/run/net1/10.1.2.2").exists());
+}
+
+#[test]
+fn networks_of_one_data_dir_do_not_meet() {
+    let mut pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
+    assert_eq!(pool.add("a"), "10.1.2.2");
+    pool.config["name"] = json!("net2");
+    assert_eq!(pool.add("a"), "10.1.2.2");
+    pool.del("a");
+    pool.config["name"] = json!("net1");
+    pool.call(Verb::Check, "a").run().expect_success();
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_or_written_is_named() {
+    let mut pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
+    fs::write("/run/file", "").expect("write a file");
+    for (data_dir, says) in
+        [("/run/file", "ot a directory"), ("/proc/nowhere", "o such file"), ("/sys", "not permitted")]
+    {
+        pool.config["ipam"]["dataDir"] = json!(data_dir);
+        let error = pool.call(Verb::Add, "a").run().expect_error(5, data_dir);
+        assert!(error.details.contains(says), "{error:?}");
+    }
+    pool.config["ipam"]["dataDir"] = json!("/run/cni");
+    fs::create_dir_all("/run/cni/net1/lock").expect("create a folder in the place of the lock");
+    let error = pool.call(Verb::Add, "a").run().expect_error(5, "/run/cni/net1/lock");
+    assert!(error.details.contains("s a directory"), "{error:?}");
+}

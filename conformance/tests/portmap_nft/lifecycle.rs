@@ -1,0 +1,205 @@
+//! ADD, CHECK, DEL, GC and STATUS over the life of a container, and which programs they need.
+
+use cni_conformance::{Sandbox, Verb};
+use serde_json::{Value, json};
+
+use crate::{DUAL, Lone, V4, ruleset, table, tcp, udp};
+
+/// A list of directories without any program.
+const NO_PROGRAMS: &str = "/run/conformance";
+
+fn one<'s>(sandbox: &'s Sandbox, keys: Value) -> Lone<'s> {
+    Lone::new(sandbox, "ctr1", DUAL, json!([tcp(8080, 80), udp(8080, 80)]), keys)
+}
+
+/// The reference adds all rules once more.
+#[test]
+fn a_second_add_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let lone = one(&sandbox, json!({}));
+    lone.succeeds(Verb::Add);
+    let first = ruleset(&sandbox);
+    lone.succeeds(Verb::Add);
+    assert_eq!(ruleset(&sandbox), first);
+}
+
+#[test]
+fn a_container_that_moved_leaves_nothing_stale() {
+    let sandbox = Sandbox::new();
+    one(&sandbox, json!({})).succeeds(Verb::Add);
+    let moved =
+        Lone::new(&sandbox, "ctr1", &["10.88.0.9/24", "fd00:88::9/64"], json!([tcp(8081, 80)]), json!({"snat": false}));
+    moved.succeeds(Verb::Add);
+    let now = ruleset(&sandbox);
+    for gone in ["10.88.0.5", "fd00:88::5", "8080", "masquerade"] {
+        assert!(!now.contains(&format!("{gone} ")) && !now.contains(&format!("{gone}-")), "{gone}: {now}");
+    }
+    moved.succeeds(Verb::Check);
+}
+
+/// The reference's rules are keyed by the container alone: its DEL takes those of both networks.
+#[test]
+fn the_networks_of_a_container_are_kept_apart() {
+    let sandbox = Sandbox::new();
+    let first = one(&sandbox, json!({}));
+    let second =
+        Lone::new(&sandbox, "ctr1", &["10.99.0.5/24"], json!([tcp(9090, 90)]), json!({})).in_network("n2", "eth1");
+    let again =
+        Lone::new(&sandbox, "ctr1", &["10.88.0.7/24"], json!([tcp(9091, 91)]), json!({})).in_network("n1", "eth1");
+    for lone in [&first, &second, &again] {
+        lone.succeeds(Verb::Add);
+    }
+    first.succeeds(Verb::Del);
+    for lone in [&second, &again] {
+        lone.succeeds(Verb::Check);
+    }
+    assert!(!ruleset(&sandbox).contains("10.88.0.5"));
+    for lone in [&second, &again] {
+        lone.succeeds(Verb::Del);
+    }
+    assert!(!ruleset(&sandbox).contains("ctr1"));
+}
+
+#[test]
+fn no_program_is_run() {
+    let sandbox = Sandbox::new();
+    let lone = one(&sandbox, json!({}));
+    for verb in [Verb::Add, Verb::Check] {
+        let outcome = lone.call(verb).traced(true).run();
+        outcome.expect_success();
+        assert_eq!(outcome.children(), [""; 0], "{verb:?}");
+    }
+}
+
+/// The reference cannot do without either program, and its DEL leaves everything when `nft` is missing.
+#[test]
+fn with_neither_program_in_path_the_automatic_choice_works() {
+    let sandbox = Sandbox::new();
+    let lone = one(&sandbox, json!({"backend": null}));
+    let without = |verb| lone.call(verb).env("PATH", NO_PROGRAMS).run();
+    without(Verb::Add).expect_success();
+    assert!(table(&sandbox, "ip").contains("dnat to 10.88.0.5:80"));
+    without(Verb::Check).expect_success();
+    without(Verb::Del).expect_success();
+    assert!(!ruleset(&sandbox).contains("ctr1"));
+    without(Verb::Del).expect_success();
+}
+
+#[test]
+fn with_iptables_in_path_the_automatic_choice_is_iptables() {
+    let sandbox = Sandbox::new();
+    let lone = one(&sandbox, json!({"backend": null}));
+    lone.succeeds(Verb::Add);
+    assert!(!ruleset(&sandbox).contains("cni_hostport"));
+    assert!(sandbox.sh("iptables -t nat -S").contains("--to-destination 10.88.0.5:80"));
+}
+
+/// The reference reports success, and the rules stay.
+#[test]
+fn del_removes_what_the_other_backend_made() {
+    for (made_by, removed_by) in [("iptables", "nftables"), ("nftables", "iptables")] {
+        let sandbox = Sandbox::new();
+        one(&sandbox, json!({"backend": made_by})).succeeds(Verb::Add);
+        one(&sandbox, json!({"backend": removed_by})).succeeds(Verb::Del);
+        let rules = ruleset(&sandbox) + &sandbox.sh("iptables -t nat -S") + &sandbox.sh("ip6tables -t nat -S");
+        assert!(!rules.contains("ctr1") && !rules.contains("10.88.0.5"), "made by {made_by}: {rules}");
+    }
+}
+
+#[test]
+fn del_needs_only_names() {
+    let sandbox = Sandbox::new();
+    one(&sandbox, json!({})).succeeds(Verb::Add);
+    let other = Lone::new(&sandbox, "ctr2", &["10.88.0.6/24"], json!([tcp(8080, 80)]), json!({}));
+    other.succeeds(Verb::Add);
+    let mut forgetful = one(&sandbox, json!({"prevResult": null, "runtimeConfig": null}));
+    forgetful.config["conditionsV4"] = json!(["-s", "10.0.0.0/8"]);
+    forgetful.succeeds(Verb::Del);
+    assert!(!ruleset(&sandbox).contains("ctr1"));
+    other.succeeds(Verb::Check);
+}
+
+/// The reference only counts the rules.
+#[test]
+fn check_names_any_rule_that_is_missing_and_writes_nothing() {
+    let sandbox = Sandbox::new();
+    let lone = one(&sandbox, json!({}));
+    for (chain, word) in [
+        ("hostports_all", "jump hostports"),
+        ("prerouting", "fib daddr type local"),
+        ("output", "fib daddr type local"),
+        ("hostports", "udp dport 8080"),
+        ("masquerading", "ip saddr 127.0.0.1"),
+    ] {
+        lone.succeeds(Verb::Add);
+        let listed = sandbox.sh(&format!("nft -a list chain ip cni_hostport {chain}"));
+        let line = listed.lines().find(|line| line.contains(word)).expect("the rule");
+        let handle = line.rsplit(' ').next().expect("a handle");
+        sandbox.sh(&format!("nft delete rule ip cni_hostport {chain} handle {handle}"));
+        let before = ruleset(&sandbox);
+        let outcome = lone.call(Verb::Check).run();
+        let error = outcome.expect_error(100, word);
+        assert!(error.msg.contains(&format!("ip cni_hostport {chain}")), "{}", error.msg);
+        assert_eq!(ruleset(&sandbox), before);
+    }
+    lone.succeeds(Verb::Add);
+    lone.succeeds(Verb::Check);
+}
+
+#[test]
+fn an_add_that_fails_in_the_second_family_takes_back_the_first() {
+    let sandbox = Sandbox::new();
+    let words = json!(["no", "such", "words"]);
+    let lone = one(&sandbox, json!({"conditionsV6": words}));
+    lone.call(Verb::Add).run().expect_error(104, "nft");
+    assert!(!ruleset(&sandbox).contains("ctr1"), "{}", ruleset(&sandbox));
+    assert!(!ruleset(&sandbox).contains("10.88.0.5"));
+}
+
+#[test]
+fn options_of_iptables_are_refused() {
+    let sandbox = Sandbox::new();
+    let lone = one(&sandbox, json!({"externalSetMarkChain": "X", "conditionsV6": ["-s", "::1"]}));
+    let message = "nftables backend was requested but configuration contains iptables-specific options \
+                   [externalSetMarkChain conditionsV6]";
+    for verb in [Verb::Add, Verb::Check] {
+        lone.call(verb).run().expect_error(7, message);
+    }
+    assert!(!ruleset(&sandbox).contains("cni_hostport"));
+}
+
+#[test]
+fn gc_removes_containers_that_are_no_more_and_status_answers() {
+    let sandbox = Sandbox::new();
+    let (lone, other) = (one(&sandbox, json!({})), one(&sandbox, json!({})).in_network("n2", "eth0"));
+    lone.succeeds(Verb::Add);
+    other.succeeds(Verb::Add);
+    let mut gc = one(
+        &sandbox,
+        json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": [
+            {"containerID": "ctr1", "ifname": "eth0"}
+        ]}),
+    );
+    gc.succeeds(Verb::Status);
+    gc.succeeds(Verb::Gc);
+    lone.succeeds(Verb::Check);
+    gc.config["cni.dev/valid-attachments"] = json!([{"containerID": "ctr1", "ifname": "eth9"}]);
+    gc.succeeds(Verb::Gc);
+    let missing = lone.call(Verb::Check).run();
+    missing.expect_error(100, "ipv4 dnat");
+    other.succeeds(Verb::Check);
+}
+
+#[test]
+fn two_thousand_ports_are_mapped_at_once() {
+    let sandbox = Sandbox::new();
+    let ports: Value = (20_000..21_000).flat_map(|port| [tcp(port, port), udp(port, port)]).collect();
+    let lone = Lone::new(&sandbox, "ctr1", V4, ports, json!({}));
+    lone.succeeds(Verb::Add);
+    assert_eq!(table(&sandbox, "ip").matches(" dnat to ").count(), 2000);
+    lone.succeeds(Verb::Check);
+    lone.succeeds(Verb::Add);
+    assert_eq!(table(&sandbox, "ip").matches(" dnat to ").count(), 2000);
+    lone.succeeds(Verb::Del);
+    assert!(!ruleset(&sandbox).contains("ctr1"));
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# The first process of the User-Mode-Linux kernel that src/uml.rs boots over the host's files, read-only.
+# Runs a test binary and switches the machine off.
+#
+#   init.sh PLUGINS TESTS    the folder with the plugins under test, and the test binary
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t tmpfs tmpfs /run
+
+# The kernel loads what it lacks by a program of ours, since its modules are not in /lib/modules.
+mkdir -p /run/kernel/lib
+ln -s /usr/lib/uml/modules /run/kernel/lib/modules
+printf '#!/bin/sh\nexec modprobe -d /run/kernel "$@"\n' >/run/kernel/modprobe
+chmod 0755 /run/kernel/modprobe
+echo /run/kernel/modprobe >/proc/sys/kernel/modprobe
+/run/kernel/modprobe ipv6
+
+# One at a time: there is one processor.
+CNI_UML=1 CNI_BIN_DIR=$1 "$2" --test-threads=1 --color=never
+echo o >/proc/sysrq-trigger
+sleep 60

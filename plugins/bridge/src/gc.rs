@@ -1,0 +1,98 @@
+//! GC: removes what belongs to no valid attachment of the network.
+//!
+//! Masquerade rules say in their comment whose they are, and links in their alias, so all is found without
+//! a record. The check of MAC addresses goes with its link; the reference's names for it tell no network.
+//! Rules go before the IPAM plugin gives their addresses to others.
+
+use cni_core::error::{Error, Failure, Failures};
+use cni_core::family::Family;
+use cni_core::firewall::{FilterError, Table, stale};
+use cni_core::host::Host;
+use cni_core::link::Link;
+use cni_core::names::{IfName, NetworkName};
+use cni_core::plan::{Ns, Step};
+use cni_core::request::{Command, Request};
+use cni_core::valid::ValidAttachments;
+
+use crate::config::Leftovers;
+use crate::{masquerade, plan, remove_nftables, spoof};
+
+/// Removes what is stale. A part that fails does not keep the others.
+///
+/// # Errors
+/// The first failure. Nothing is removed without a list of what is valid.
+pub fn gc(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let valid = request.valid_attachments()?;
+    let leftovers = Leftovers::load(request)?;
+    let network = &request.network;
+    let mut failures = Failures::default();
+    if leftovers.masquerade {
+        for family in Family::ALL {
+            failures.keep(remove_by_iptables(host, family, network, &valid));
+        }
+        failures.keep(remove_by_nftables(host, network, &valid));
+    }
+    for link in failures.keep(stale_links(host, network, &valid)).unwrap_or_default() {
+        failures.keep(remove_link(host, &link, network, &leftovers));
+    }
+    if let Some(ipam) = &leftovers.ipam {
+        failures.keep(host.delegate(ipam, Command::Gc));
+    }
+    failures.into_result()
+}
+
+/// A host without the program of a family has no rules of it.
+fn remove_by_iptables(
+    host: &mut dyn Host,
+    family: Family,
+    network: &NetworkName,
+    valid: &ValidAttachments,
+) -> Result<(), Error> {
+    let rules = match host.tables().list(family, Table::Nat, &plan::postrouting()) {
+        Ok(rules) => rules.unwrap_or_default(),
+        Err(error @ FilterError::NoProgram { .. }) => {
+            log::info!("GC goes on without {family}: {error}: {}", error.details());
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match stale(family, Table::Nat, rules, network, valid) {
+        Some(unwanted) => host.apply(&Step::RemoveRules(unwanted)).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// Where nf_tables cannot be used, nothing of ours is in it.
+fn remove_by_nftables(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
+    let rules = match host.nftables().list(&masquerade::checks()) {
+        Ok(rules) => rules.unwrap_or_default(),
+        Err(error) if error.is_unavailable() => {
+            log::info!("GC goes on without nf_tables: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match masquerade::stale(&rules, network, valid) {
+        Some(unwanted) => remove_nftables(&unwanted, host),
+        None => Ok(()),
+    }
+}
+
+/// The host's ends of veth pairs whose alias names another attachment of the network than the valid ones.
+fn stale_links(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<Vec<Link>, Error> {
+    let kept: Vec<String> = valid.of_network(network).map(|at| plan::alias(&at)).collect();
+    let start = plan::alias_start(network);
+    let is_stale = |alias: &String| alias.starts_with(&start) && !kept.contains(alias);
+    let mut links = host.veths()?;
+    links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
+    Ok(links)
+}
+
+fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, leftovers: &Leftovers) -> Result<(), Error> {
+    host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? })?;
+    let alias = link.alias.as_deref().filter(|_| leftovers.spoof_check);
+    match alias.and_then(|alias| plan::owner(alias, network)) {
+        Some(at) => remove_nftables(&spoof::remove(&at), host),
+        None => Ok(()),
+    }
+}

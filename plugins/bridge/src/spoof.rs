@@ -1,0 +1,90 @@
+//! `macspoofchk`: frames of the container that do not come from its own MAC address are dropped.
+//!
+//! The table, the chains and the comments are the reference's. All of it is known by the container and the
+//! name of its interface, so that it is found without the namespace.
+
+use cni_core::link::Mac;
+use cni_core::names::{Attachment, IfName};
+use cni_core::nftables::{
+    Base, Chain, ChainId, Comment, Content, Direction, Ensure, Existing, Expression, Hook, Is, Kind, Name, Owned,
+    Policy, Remove, Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which, WordError,
+};
+
+/// What of an attachment has a name in the kernel.
+struct Names {
+    iface: ChainId,
+    mac: ChainId,
+    comment: Comment,
+}
+
+impl Names {
+    /// The reference's names, which its plugin finds; where one does not fit the kernel, digits of a hash
+    /// take the place of container and interface. The reference cannot serve such a container.
+    fn of(at: &Attachment) -> Self {
+        let plain = format!("{}-{}", at.container, at.ifname);
+        Self::plain(&plain).unwrap_or_else(|_| {
+            let chain = |end| table().chain_named(Name::hashed(CHAIN, &plain, end));
+            let comment = Name::hashed(COMMENT, &plain, "");
+            Self { iface: chain(""), mac: chain(MAC), comment: Comment::cut(comment.as_str()) }
+        })
+    }
+
+    fn plain(reference: &str) -> Result<Self, WordError> {
+        let chain = |end| Ok(table().chain_named(Name::parse(&format!("{CHAIN}{reference}{end}"))?));
+        let comment = Comment::parse(&format!("{COMMENT}{reference}"))?;
+        Ok(Self { iface: chain("")?, mac: chain(MAC)?, comment })
+    }
+}
+
+const CHAIN: &str = "cni-br-iface-";
+const MAC: &str = "-mac";
+const COMMENT: &str = "macspoofchk-";
+
+fn table() -> TableId {
+    TableId::fixed(TableFamily::Bridge, "nat")
+}
+
+fn prerouting() -> ChainId {
+    table().chain("PREROUTING")
+}
+
+/// The check of the frames that come in by a veth.
+pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> Ensure {
+    let Names { iface, mac, comment } = Names::of(at);
+    let rule = |chain: &ChainId, expressions| Rule::new(chain.clone(), expressions).with_comment(comment.clone());
+    let jump = |to: &ChainId| Expression::Verdict(Verdict::Jump(to.name.clone()));
+    let by_veth = Expression::Interface(Direction::In, Is::Equal, veth.clone());
+    let from_own = Expression::EtherSource(own.clone());
+    let check = vec![
+        rule(&mac, vec![from_own, Expression::Verdict(Verdict::Return)]),
+        rule(&mac, vec![Expression::Verdict(Verdict::Drop)]),
+    ];
+    let base = Base { kind: Kind::Filter, hook: Hook::Prerouting, priority: -300, policy: Some(Policy::Accept) };
+    let shared = Chain { base: Some(base), ..Chain::regular(prerouting()) };
+    let filled = |id: &ChainId, rules| WantedChain { chain: Chain::regular(id.clone()), content: Content::Own(rules) };
+    let entrance = rule(&prerouting(), vec![by_veth, jump(&iface)]);
+    Ensure {
+        tables: vec![Table { id: table(), comment: None }],
+        chains: vec![
+            WantedChain { chain: shared, content: Content::Open },
+            filled(&iface, vec![rule(&iface, vec![jump(&mac)])]),
+            filled(&mac, check),
+        ],
+        owned: vec![Owned {
+            chain: prerouting(),
+            tag: Tag::Exactly(comment.clone()),
+            rules: vec![entrance],
+            existing: Existing::Replace,
+        }],
+    }
+}
+
+/// Removes the check of an attachment, of whatever veth it is.
+pub fn remove(at: &Attachment) -> Remove {
+    let Names { iface, mac, comment } = Names::of(at);
+    let which = Which::Tagged(Tag::Exactly(comment));
+    Remove { rules: vec![Unwanted { chain: prerouting(), which }], chains: vec![iface, mac] }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Finds out who is to keep the rules of an address, and who does.
+//!
+//! ADD writes that down with the claim of the address, so that DEL and CHECK look in the right place even
+//! when firewalld has been started or stopped since. Where nothing is written down, as for the containers
+//! of the reference plugin, the configuration says where to look, and the machine whether there is anything.
+
+use std::net::IpAddr;
+
+use cni_core::error::{Error, Failure};
+use cni_core::family::Family;
+use cni_core::host::Host;
+use cni_core::keeper::Keeper;
+use cni_core::names::Attachment;
+use cni_core::request::Request;
+
+use crate::config::{Backend, Config, Keys, Search};
+use crate::plan;
+
+/// An address whose rules are to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The address.
+    pub address: IpAddr,
+    /// Whose it is.
+    pub owner: Attachment,
+    /// Who may keep rules for it.
+    pub keepers: Vec<Keeper>,
+}
+
+/// Who is to keep the rules of a new attachment: firewalld where it runs, unless the configuration says
+/// otherwise. `None` when nobody is.
+pub fn choose(config: &Config, host: &mut dyn Host) -> Option<Keeper> {
+    let firewalld = || Keeper::Firewalld(config.zone.clone());
+    match config.backend {
+        Backend::Iptables => Some(Keeper::Iptables),
+        Backend::Firewalld => Some(firewalld()),
+        Backend::None => None,
+        Backend::Auto if host.firewalld().is_running() => Some(firewalld()),
+        Backend::Auto => Some(Keeper::Iptables),
+    }
+}
+
+/// Who keeps the rules of an attachment's addresses: who made some last, or else who would now. Empty when
+/// nobody is to.
+///
+/// # Errors
+/// When a record cannot be read.
+pub fn observe_kept(
+    config: &Config,
+    owner: &Attachment,
+    addresses: &[IpAddr],
+    host: &mut dyn Host,
+) -> Result<Vec<(Keeper, Vec<IpAddr>)>, Error> {
+    if config.backend == Backend::None {
+        return Ok(Vec::new());
+    }
+    let mut kept: Vec<(Keeper, Vec<IpAddr>)> = Vec::new();
+    for address in addresses {
+        let recorded = match host.address_owner(*address)? {
+            Some(claimed) if claimed == *owner => host.address_keepers(*address)?.pop(),
+            Some(_) | None => None,
+        };
+        let Some(keeper) = recorded.or_else(|| choose(config, host)) else { continue };
+        match kept.iter_mut().find(|(other, _)| *other == keeper) {
+            Some((_, addresses)) => addresses.push(*address),
+            None => kept.push((keeper, vec![*address])),
+        }
+    }
+    Ok(kept)
+}
+
+/// What goes with an attachment: the addresses that the runtime remembers and those that were claimed, but
+/// none that belongs to another by now.
+///
+/// # Errors
+/// When a record cannot be read.
+pub fn observe_held(request: &Request, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<Held>, Error> {
+    let search = search(request);
+    let claimed = host.addresses_owned_by(owner)?;
+    let mut held = Vec::new();
+    for address in plan::sorted(remembered(request).into_iter().chain(claimed)) {
+        let keepers = match host.address_owner(address)? {
+            Some(other) if other != *owner => {
+                log::info!("{address} belongs to container {} by now: its rules stay", other.container);
+                continue;
+            }
+            Some(_) => host.address_keepers(address)?,
+            None => find(&search, address, host),
+        };
+        held.push(Held { address, owner: owner.clone(), keepers });
+    }
+    Ok(held)
+}
+
+/// What claimed addresses have.
+///
+/// # Errors
+/// When a record cannot be read.
+pub fn observe_claimed(claims: Vec<(IpAddr, Attachment)>, host: &mut dyn Host) -> Result<Vec<Held>, Error> {
+    let hold = |(address, owner)| Ok(Held { address, owner, keepers: host.address_keepers(address)? });
+    claims.into_iter().map(hold).collect()
+}
+
+fn remembered(request: &Request) -> Vec<IpAddr> {
+    match request.prev_result() {
+        Ok(prev_result) => prev_result.map(|result| plan::addresses(&result)).unwrap_or_default(),
+        Err(error) => {
+            log::warn!("DEL goes on without prevResult: {error}: {}", error.details());
+            Vec::new()
+        }
+    }
+}
+
+/// No key keeps DEL from its work.
+fn search(request: &Request) -> Search {
+    match request.decode::<Keys>() {
+        Ok(keys) => keys.into_search(),
+        Err(error) => {
+            log::warn!("DEL looks everywhere: {error}");
+            Keys::default().into_search()
+        }
+    }
+}
+
+/// Who may keep rules for an address of which nothing is written down. A backend that was chosen by the
+/// plugin has left something in one place at most, and nothing in a place that is not there.
+fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Vec<Keeper> {
+    let firewalld = Keeper::Firewalld(search.zone.clone());
+    let found = match search.backend {
+        Backend::Iptables => Some(Keeper::Iptables),
+        Backend::Firewalld => Some(firewalld),
+        Backend::None => None,
+        Backend::Auto if is_source(search, address, host) => Some(firewalld),
+        Backend::Auto => host.tables().is_installed(Family::of(address)).then_some(Keeper::Iptables),
+    };
+    found.into_iter().collect()
+}
+
+fn is_source(search: &Search, address: IpAddr, host: &mut dyn Host) -> bool {
+    if !host.firewalld().is_running() {
+        return false;
+    }
+    host.firewalld().has_source(&search.zone, address).unwrap_or_else(|error| {
+        log::warn!("{address} is taken for no source of zone {}: {error}: {}", search.zone, error.details());
+        false
+    })
+}

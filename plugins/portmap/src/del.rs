@@ -1,0 +1,105 @@
+//! DEL: it needs nothing but the names of the attachment. What else it is told only makes it faster. Both
+//! backends are cleaned, whichever the configuration names by now.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Error, Failure, Failures};
+use cni_core::family::Family;
+use cni_core::firewall::{FilterError, Rule, Table, Target};
+use cni_core::flows::{PortChange, StaleFlows};
+use cni_core::host::Host;
+use cni_core::names::{Attachment, ChainName};
+use cni_core::plan::Step;
+
+use crate::config::{Backend, Config};
+use crate::{flows, nftables, plan};
+
+/// Removes what a container has. What fails does not keep the rest.
+pub fn del(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, targets: &[Cidr]) -> Result<(), Error> {
+    let mut failures = Failures::default();
+    failures.keep(match config {
+        Some(Config { backend: Backend::Nftables, .. }) => of_iptables(host, at, None, &[]),
+        Some(Config { backend: Backend::Iptables, .. }) | None => of_iptables(host, at, config, targets),
+    });
+    let flows: Vec<StaleFlows> = config.map_or_else(Vec::new, |config| {
+        targets.iter().filter_map(|target| flows::of_mappings(PortChange::Unmapped, config, *target)).collect()
+    });
+    failures.keep(nftables::del(host, at, &flows));
+    failures.into_result()
+}
+
+/// Removes what a container has in both families, or in those that its addresses tell.
+fn of_iptables(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, targets: &[Cidr]) -> Result<(), Error> {
+    let mut failures = Failures::default();
+    for family in Family::ALL {
+        let target = targets.iter().find(|target| target.family() == family);
+        let tool = match target {
+            Some(_) if config.is_some() => Tool::Required,
+            Some(_) => Tool::Optional,
+            None if targets.is_empty() => Tool::Optional,
+            None => continue,
+        };
+        let entries = config.map(|config| plan::entries(config, at, family)).unwrap_or_default();
+        let flows =
+            target.zip(config).and_then(|(target, config)| flows::of_mappings(PortChange::Unmapped, config, *target));
+        let address = target.map(|target| target.address());
+        failures.keep(remove(host, family, at, Expected { entries, flows, address }, tool));
+    }
+    failures.into_result()
+}
+
+/// Whether the container is known to have had rules of a family, so that its program must be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Required,
+    Optional,
+}
+
+/// What a container is believed to have.
+struct Expected {
+    /// The rules that lead to its chain.
+    entries: Vec<Rule>,
+    /// Connections that the rules have led to it.
+    flows: Option<StaleFlows>,
+    /// Where its rules lead, if that is known.
+    address: Option<IpAddr>,
+}
+
+/// Removes a container's chains. The rules that lead to them, expected or seen, prove in one batch that
+/// nothing is left. Most containers have no chain, so without expectations it is looked for first.
+fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expected, tool: Tool) -> Result<(), Error> {
+    let Expected { mut entries, flows, address } = expected;
+    let mut flows: Vec<StaleFlows> = flows.into_iter().collect();
+    if entries.is_empty() || tool == Tool::Optional {
+        match host.tables().list(family, Table::Nat, &at.dnat_chain()) {
+            Ok(None) if entries.is_empty() => return Ok(()),
+            Ok(None) => {}
+            // The chain is named for the container, and this one is of another of its interfaces.
+            Ok(Some(rules)) if address.is_some_and(|address| leads_elsewhere(&rules, address)) => return Ok(()),
+            Ok(Some(rules)) => flows = flows::of_rules(&rules),
+            Err(error @ FilterError::NoProgram { .. }) if tool == Tool::Optional => {
+                log::warn!("DEL goes on without {family}: {error}: {}", error.details());
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if entries.is_empty() {
+        entries = observe_entries(host, family, at)?;
+    }
+    host.apply(&plan::del(family, at, entries))?;
+    flows.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+}
+
+/// Whether there are translations, and all of them to other addresses.
+fn leads_elsewhere(rules: &[Rule], address: IpAddr) -> bool {
+    let target = |rule: &Rule| if let Target::Dnat(to) = &rule.target { Some(to.ip()) } else { None };
+    let mut targets = rules.iter().filter_map(target);
+    targets.next().is_some_and(|first| first != address && targets.all(|other| other != address))
+}
+
+fn observe_entries(host: &mut dyn Host, family: Family, at: &Attachment) -> Result<Vec<Rule>, FilterError> {
+    let rules = host.tables().list(family, Table::Nat, &ChainName::fixed(plan::DNAT))?.unwrap_or_default();
+    Ok(rules.into_iter().filter(|rule| rule.jumps_to(&at.dnat_chain())).collect())
+}

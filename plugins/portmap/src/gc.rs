@@ -1,0 +1,59 @@
+//! GC: removes the chains of containers that are no more, as far as rules of this network lead to them.
+
+use std::collections::BTreeSet;
+
+use cni_core::error::{Error, Failure, Failures};
+use cni_core::family::Family;
+use cni_core::firewall::{FilterError, Match, Proto, Remove, Table, stale};
+use cni_core::flows::StaleFlows;
+use cni_core::host::Host;
+use cni_core::names::{ChainName, NetworkName};
+use cni_core::plan::Step;
+use cni_core::valid::ValidAttachments;
+
+use crate::{flows, plan};
+
+/// Removes in both families what belongs to no valid attachment. A family that fails does not keep the other.
+pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
+    let mut failures = Failures::default();
+    for family in Family::ALL {
+        failures.keep(of_family(host, family, network, valid));
+    }
+    failures.into_result()
+}
+
+/// A host without the program of a family has no rules of it.
+fn of_family(
+    host: &mut dyn Host,
+    family: Family,
+    network: &NetworkName,
+    valid: &ValidAttachments,
+) -> Result<(), Error> {
+    let entries = match host.tables().list(family, Table::Nat, &ChainName::fixed(plan::DNAT)) {
+        Ok(entries) => entries.unwrap_or_default(),
+        Err(error @ FilterError::NoProgram { .. }) => {
+            log::info!("GC goes on without {family}: {error}: {}", error.details());
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let Some(unwanted) = stale(family, Table::Nat, entries, network, valid) else { return Ok(()) };
+    let flows = observe_flows(host, &unwanted)?;
+    host.apply(&Step::RemoveRules(unwanted))?;
+    flows.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+}
+
+/// Reads the chains to which UDP ports lead.
+fn observe_flows(host: &mut dyn Host, unwanted: &Remove) -> Result<Vec<StaleFlows>, FilterError> {
+    let is_udp = |part: &Match| matches!(part, Match::Ports(Proto::Udp, _));
+    let entries = unwanted.rules.iter().filter(|rule| rule.matches.iter().any(is_udp));
+    let chains: BTreeSet<&ChainName> = entries
+        .flat_map(|rule| unwanted.chains.iter().map(|chain| &chain.name).filter(|chain| rule.jumps_to(chain)))
+        .collect();
+    let mut flows = Vec::new();
+    for chain in chains {
+        let rules = host.tables().list(unwanted.family, unwanted.table, chain)?.unwrap_or_default();
+        flows.extend(flows::of_rules(&rules));
+    }
+    Ok(flows)
+}

@@ -1,0 +1,353 @@
+//! `backend: "nftables"`: the mappings in the reference's table `cni_hostport`, one of each family in use.
+//!
+//! Packets to a local address come through `hostports_all` to `hostports`, where each mapping has a rule
+//! whose comment is the container's ID: by this the reference counts the rules in CHECK and deletes them
+//! in DEL. The comment does not tell the container's networks apart, so a rule of ours does not translate
+//! by itself. It jumps to a chain that is the attachment's alone and named after the digits of its network,
+//! and of its interface and container: `dnat-<network>-<interface:container>`. By where they jump the rules
+//! are replaced in ADD, deleted in DEL, and known in GC. The reference's DEL leaves our chains; nothing
+//! leads to them then. Its own rules jump nowhere, and go with the container's first DEL, as they do there.
+//!
+//! Conditions stand in the attachment's own chain, so that they are no other container's; the reference
+//! puts them into `prerouting` and `output`, which are for everyone. In `masquerading` the network of the
+//! container is masqueraded, not only the container, else a neighbour's answers are bridged past the host;
+//! only connections that were translated are meant, since bridged packets may pass there as well.
+
+use std::collections::BTreeSet;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Error, Failure, Failures};
+use cni_core::family::Family;
+use cni_core::firewall::Proto;
+use cni_core::flows::{StaleFlows, UdpPort};
+use cni_core::host::Host;
+use cni_core::names::{Attachment, NetworkName};
+use cni_core::nftables::{
+    Chain, ChainId, Comment, Content, End, Ensure, Existing, Expression, Hook, Is, Kind, Listed, Name, NftablesError,
+    Owned, Remove, Rule, Table, TableId, Tag, Unwanted, Verdict, WantedChain, Which, missing,
+};
+use cni_core::plan::Step;
+use cni_core::valid::ValidAttachments;
+
+use crate::config::{Config, Listen, Mapping, Sources};
+use crate::flows;
+
+const HOSTPORTS: &str = "hostports";
+/// Empty since the reference v1.6; its DEL still looks here.
+const OLD_HOSTPORTS: &str = "hostip_hostports";
+const ALL_HOSTPORTS: &str = "hostports_all";
+const PREROUTING: &str = "prerouting";
+const OUTPUT: &str = "output";
+const MASQUERADING: &str = "masquerading";
+
+/// What the chains of attachments begin with.
+const OWN_DNAT: &str = "dnat";
+const OWN_MASQUERADE: &str = "masquerade";
+
+fn table(family: Family) -> TableId {
+    TableId::fixed(family.into(), "cni_hostport")
+}
+
+/// The chain to which the mappings of all containers lead.
+fn hostports(family: Family) -> ChainId {
+    table(family).chain(HOSTPORTS)
+}
+
+fn masquerading(family: Family) -> ChainId {
+    table(family).chain(MASQUERADING)
+}
+
+fn own(start: &'static str, at: &Attachment) -> Name {
+    Name::hashed_parts(start, &[at.network.as_str(), &format!("{}:{}", at.ifname, at.container)])
+}
+
+fn comment(at: &Attachment) -> Comment {
+    Comment::cut(at.container.as_str())
+}
+
+/// Verifies that there are nf_tables, in the kernel and for this process.
+pub fn verify_available(host: &mut dyn Host) -> Result<(), NftablesError> {
+    host.nftables().list(&hostports(Family::V4)).map(|_| ())
+}
+
+/// ADD: everything that a container needs in the family of its address.
+pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
+    let family = target.family();
+    let (dnat, masquerade) = (own(OWN_DNAT, at), own(OWN_MASQUERADE, at));
+    let mappings = mappings(config, family);
+    let enter = |chain, mut matches: Vec<Expression>, to: &Name| {
+        matches.push(Expression::Verdict(Verdict::Jump(to.clone())));
+        Rule::new(chain, matches).with_comment(comment(at))
+    };
+    let entrances = mappings.iter().map(|mapping| enter(hostports(family), matches(mapping), &dnat)).collect();
+    let own_dnat = table(family).chain_named(dnat.clone());
+    let conditions = words(config.conditions(family));
+    let rule = |mapping| {
+        let expressions = conditions.iter().cloned().chain(translation(mapping, target)).collect();
+        Rule::new(own_dnat.clone(), expressions)
+    };
+    let mut want = skeleton(config, family, &[]);
+    want.chains.push(filled(&own_dnat, mappings.iter().map(rule).collect()));
+    want.owned.push(owned(hostports(family), dnat.clone(), entrances));
+    if let Some(how) = &config.masquerade {
+        let own = table(family).chain_named(masquerade.clone());
+        want.chains.push(filled(&own, vec![Rule::new(own.clone(), vec![Expression::Masquerade])]));
+        let sources = sources(how.sources, target);
+        let rules = sources.into_iter().map(|matches| enter(masquerading(family), matches, &masquerade)).collect();
+        want.owned.push(owned(masquerading(family), masquerade.clone(), rules));
+    }
+    want
+}
+
+/// ADD without masquerading: removes what an earlier ADD may have masqueraded.
+pub fn unmasquerade(at: &Attachment, family: Family) -> Remove {
+    let name = own(OWN_MASQUERADE, at);
+    let rules = vec![tagged(masquerading(family), Tag::LeadsTo(name.clone()))];
+    Remove { rules, chains: vec![table(family).chain_named(name)] }
+}
+
+/// DEL: removes what a container has in a family, made by this plugin or by the reference.
+fn remove(at: &Attachment, family: Family) -> Remove {
+    let [dnat, masquerade] = [OWN_DNAT, OWN_MASQUERADE].map(|start| own(start, at));
+    let references = || Tag::LeadsNowhere(comment(at));
+    let rules = vec![
+        tagged(hostports(family), Tag::LeadsTo(dnat.clone())),
+        tagged(hostports(family), references()),
+        tagged(table(family).chain(OLD_HOSTPORTS), references()),
+        tagged(masquerading(family), Tag::LeadsTo(masquerade.clone())),
+        tagged(masquerading(family), references()),
+    ];
+    Remove { rules, chains: [dnat, masquerade].map(|name| table(family).chain_named(name)).to_vec() }
+}
+
+fn tagged(chain: ChainId, tag: Tag) -> Unwanted {
+    Unwanted { chain, which: Which::Tagged(tag) }
+}
+
+fn owned(chain: ChainId, own: Name, rules: Vec<Rule>) -> Owned {
+    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: Existing::Replace }
+}
+
+fn filled(chain: &ChainId, rules: Vec<Rule>) -> WantedChain {
+    WantedChain { chain: Chain::regular(chain.clone()), content: Content::Own(rules) }
+}
+
+/// What all containers share, in the order of the reference. `conditions` are for all of them.
+fn skeleton(config: &Config, family: Family, conditions: &[String]) -> Ensure {
+    let regular = |name| Chain::regular(table(family).chain(name));
+    let open = |chain| WantedChain { chain, content: Content::Open };
+    let jump = |name| Expression::Verdict(Verdict::Jump(Name::fixed(name)));
+    let all = table(family).chain(ALL_HOSTPORTS);
+    let onwards = [OLD_HOSTPORTS, HOSTPORTS].map(|name| Rule::new(all.clone(), vec![jump(name)]));
+    let entrance = |name, hook| {
+        let id = table(family).chain(name);
+        let local = [Expression::LocalDestination, jump(ALL_HOSTPORTS)];
+        let rule = Rule::new(id.clone(), words(conditions).into_iter().chain(local).collect());
+        WantedChain { chain: Chain::base(id, Kind::Nat, hook, -100), content: Content::Fixed(vec![rule]) }
+    };
+    let mut chains = vec![
+        open(regular(HOSTPORTS)),
+        open(regular(OLD_HOSTPORTS)),
+        WantedChain { chain: regular(ALL_HOSTPORTS), content: Content::Fixed(onwards.to_vec()) },
+        entrance(PREROUTING, Hook::Prerouting),
+        entrance(OUTPUT, Hook::Output),
+    ];
+    if config.masquerade.is_some() {
+        chains.push(open(Chain::base(masquerading(family), Kind::Nat, Hook::Postrouting, 100)));
+    }
+    let tables = vec![Table { id: table(family), comment: Some(Comment::cut("CNI portmap plugin")) }];
+    Ensure { tables, chains, owned: Vec::new() }
+}
+
+fn words(conditions: &[String]) -> Option<Expression> {
+    (!conditions.is_empty()).then(|| Expression::Raw(conditions.to_vec()))
+}
+
+/// The mappings of a family, each once.
+fn mappings(config: &Config, family: Family) -> Vec<Mapping> {
+    let mut mappings: Vec<Mapping> = Vec::new();
+    for mapping in config.mappings.iter().filter(|mapping| mapping.applies_to(family)) {
+        if !mappings.contains(mapping) {
+            mappings.push(*mapping);
+        }
+    }
+    mappings
+}
+
+fn matches(mapping: &Mapping) -> Vec<Expression> {
+    let listen = match mapping.listen {
+        Listen::Address(address) => Some(Expression::Address(End::Destination, Is::Equal, Cidr::host(address))),
+        Listen::Anywhere | Listen::Family(_) => None,
+    };
+    listen.into_iter().chain([Expression::Port(mapping.proto, mapping.host_port)]).collect()
+}
+
+fn translation(mapping: &Mapping, target: Cidr) -> Vec<Expression> {
+    let to = Expression::Dnat(target.address(), Some(mapping.container_port));
+    matches(mapping).into_iter().chain([to]).collect()
+}
+
+/// Which connections to the container are masqueraded. Those of the network and the loopback are always
+/// among them: the reference's CHECK wants as many rules.
+fn sources(sources: Sources, target: Cidr) -> Vec<Vec<Expression>> {
+    let family = target.family();
+    let from = |cidr| Expression::Address(End::Source, Is::Equal, cidr);
+    let to = Expression::Address(End::Destination, Is::Equal, Cidr::host(target.address()));
+    let mut rules = vec![vec![from(target.network()), to.clone(), Expression::DestinationTranslated]];
+    if family == Family::V4 {
+        rules.push(vec![from(Cidr::host(family.loopback())), to.clone()]);
+    }
+    match sources {
+        Sources::Local => {}
+        Sources::All => rules.push(vec![to, Expression::DestinationTranslated]),
+    }
+    rules
+}
+
+/// What the reference's ADD leaves for a container.
+fn references(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
+    let family = target.family();
+    let rule = |chain, expressions| Rule::new(chain, expressions).with_comment(comment(at));
+    let mut want = skeleton(config, family, config.conditions(family));
+    let of = |chain, rules| Owned { chain, tag: Tag::LeadsNowhere(comment(at)), rules, existing: Existing::Keep };
+    let mappings = mappings(config, family);
+    let rules = mappings.iter().map(|mapping| rule(hostports(family), translation(mapping, target))).collect();
+    want.owned.push(of(hostports(family), rules));
+    if config.masquerade.is_some() {
+        let own = Cidr::host(target.address());
+        let loopback = (family == Family::V4).then(|| Cidr::host(family.loopback()));
+        let masquerade = |from| {
+            let from = Expression::Address(End::Source, Is::Equal, from);
+            let to = Expression::Address(End::Destination, Is::Equal, own);
+            rule(masquerading(family), vec![from, to, Expression::Masquerade])
+        };
+        let rules = [own].into_iter().chain(loopback).map(masquerade).collect();
+        want.owned.push(of(masquerading(family), rules));
+    }
+    want
+}
+
+/// CHECK: the first of our rules that is missing, unless the container has all that the reference makes.
+pub fn observe_missing(
+    host: &mut dyn Host,
+    config: &Config,
+    at: &Attachment,
+    target: Cidr,
+) -> Result<Option<Rule>, NftablesError> {
+    let want = ensure(config, at, target);
+    let Some(rule) = missing(host.nftables(), &want)? else { return Ok(None) };
+    let rule = rule.clone();
+    let is_references = missing(host.nftables(), &references(config, at, target))?.is_none();
+    Ok(Some(rule).filter(|_| !is_references))
+}
+
+/// The reference's rules for the container that would take the packets of the same mappings before ours.
+pub fn observe_superseded(
+    host: &mut dyn Host,
+    config: &Config,
+    at: &Attachment,
+    family: Family,
+) -> Result<Option<Remove>, NftablesError> {
+    let chain = hostports(family);
+    let found = host.nftables().list(&chain)?.unwrap_or_default();
+    let mappings = mappings(config, family);
+    let supersedes = |parts: &[Expression]| mappings.iter().any(|mapping| parts.starts_with(&matches(mapping)));
+    let references = Tag::LeadsNowhere(comment(at));
+    let rules: Vec<Rule> = found
+        .into_iter()
+        .filter(|rule| references.is_on(rule))
+        .filter_map(|rule| rule.expressions)
+        .filter(|parts| supersedes(parts))
+        .map(|parts| Rule::new(chain.clone(), parts).with_comment(comment(at)))
+        .collect();
+    let which = Which::Listed(rules);
+    Ok((which != Which::Listed(Vec::new())).then(|| Remove { rules: vec![Unwanted { chain, which }], chains: vec![] }))
+}
+
+/// DEL in both families. `flows` are the connections that the mappings are known to have led to the container.
+pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result<(), Error> {
+    each_family(host, "DEL", |host, family| {
+        let Some(shared) = host.nftables().list(&hostports(family))? else { return Ok(()) };
+        let unwanted = remove(at, family);
+        let made_by_reference = Tag::LeadsNowhere(comment(at));
+        let mut rules: Vec<Listed> = shared.into_iter().filter(|rule| made_by_reference.is_on(rule)).collect();
+        rules.extend(host.nftables().list(&unwanted.chains[0])?.unwrap_or_default());
+        let known = flows.iter().filter(|stale| stale.family() == family).cloned();
+        let mut stale: Vec<StaleFlows> = known.filter(|_| !rules.is_empty()).collect();
+        if stale.is_empty() {
+            stale = flows::of_ports(rules.iter().filter_map(udp_port).collect());
+        }
+        host.apply(&Step::RemoveNftables(unwanted))?;
+        stale.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+    })
+}
+
+/// GC in both families: removes our chains that belong to the network and to no valid attachment. Whose
+/// network the reference's rules are of cannot be told.
+pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
+    each_family(host, "GC", |host, family| {
+        let mut unwanted = Remove::default();
+        let mut ports = Vec::new();
+        for (chain, start) in [(hostports(family), OWN_DNAT), (masquerading(family), OWN_MASQUERADE)] {
+            let rules = host.nftables().list(&chain)?.unwrap_or_default();
+            for name in stale(&rules, start, network, valid) {
+                let own = table(family).chain_named(name.clone());
+                let found = host.nftables().list(&own)?.unwrap_or_default();
+                ports.extend(found.iter().filter_map(udp_port));
+                unwanted.rules.push(tagged(chain.clone(), Tag::LeadsTo(name)));
+                unwanted.chains.push(own);
+            }
+        }
+        if unwanted == Remove::default() {
+            return Ok(());
+        }
+        host.apply(&Step::RemoveNftables(unwanted))?;
+        let flows = flows::of_ports(ports);
+        flows.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+    })
+}
+
+/// The chains of the network to which rules lead, but for those of valid attachments.
+fn stale(rules: &[Listed], start: &'static str, network: &NetworkName, valid: &ValidAttachments) -> BTreeSet<Name> {
+    let of_network = format!("{}-", Name::hashed_parts(start, &[network.as_str()]));
+    let keep: BTreeSet<Name> = valid.of_network(network).map(|at| own(start, &at)).collect();
+    let names = rules.iter().flat_map(Listed::leads_to);
+    names.filter(|name| name.as_str().starts_with(&of_network) && !keep.contains(name)).cloned().collect()
+}
+
+/// A kernel without nf_tables has no rules in them. A family that fails does not keep the other.
+fn each_family(
+    host: &mut dyn Host,
+    command: &str,
+    work: impl Fn(&mut dyn Host, Family) -> Result<(), Error>,
+) -> Result<(), Error> {
+    if let Err(error) = verify_available(host)
+        && error.is_unavailable()
+    {
+        log::info!("{command} goes on without nf_tables: {error}: {}", error.details());
+        return Ok(());
+    }
+    let mut failures = Failures::default();
+    for family in Family::ALL {
+        failures.keep(work(host, family));
+    }
+    failures.into_result()
+}
+
+/// The UDP port that a rule translates, if it is readable.
+fn udp_port(rule: &Listed) -> Option<UdpPort> {
+    let parts = rule.expressions.as_deref()?;
+    let port = parts.iter().find_map(|part| match part {
+        Expression::Port(Proto::Udp, port) => Some(*port),
+        _ => None,
+    })?;
+    let host_ip = parts.iter().find_map(|part| match part {
+        Expression::Address(End::Destination, Is::Equal, cidr) => Some(cidr.address()),
+        _ => None,
+    });
+    let target = parts.iter().find_map(|part| match part {
+        Expression::Dnat(address, to) => Some((*address, to.unwrap_or(port)).into()),
+        _ => None,
+    })?;
+    Some(UdpPort { host_ip, port, target })
+}

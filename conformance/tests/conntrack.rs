@@ -147,7 +147,7 @@ fn after_del_a_server_of_the_host_gets_the_packets_of_clients_that_keep_their_po
             ("no namespace", attachment.clone().netns("")),
         ]
     };
-    let rows = Flavour::ALL.into_iter().flat_map(|flavour| (0..5).map(move |request| (flavour, request)));
+    let rows = (0..5).map(|request| (Flavour::Nft, request)).chain([(Flavour::Legacy, 0), (Flavour::Legacy, 3)]);
     for_each(rows.map(|row| (format!("{row:?}"), row)), |(flavour, request)| {
         let world = World::new(flavour);
         let mut guest = world.guest("gone", &[udp(PORT), udp(PORT + 1)]);

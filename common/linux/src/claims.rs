@@ -171,24 +171,33 @@ impl Claims {
         self.directory.join(format!("owner-{}", &hash_hex(&text(owner))[..32]))
     }
 
-    /// A record appears complete or not at all.
+    /// A record appears complete or not at all. A draft that does not become one is taken away.
     fn write(&self, file: &Path, text: &str) -> Result<(), ClaimError> {
         let failed = |verb, path: &Path| {
             let path = path.to_owned();
             move |source| ClaimError { verb, path, source }
         };
-        fs::create_dir_all(&self.directory).map_err(failed("create", &self.directory))?;
-        let draft = file.with_extension(format!("draft-{}", std::process::id()));
-        fs::write(&draft, text).map_err(failed("write", &draft))?;
-        fs::rename(&draft, file).map_err(failed("replace", file))
+        let draft = self.directory.join(format!("draft-{}", std::process::id()));
+        let written = fs::create_dir_all(&self.directory)
+            .map_err(failed("create", &self.directory))
+            .and_then(|()| fs::write(&draft, text).map_err(failed("write", &draft)))
+            .and_then(|()| fs::rename(&draft, file).map_err(failed("replace", file)));
+        if written.is_err() {
+            remove(&draft)?;
+            self.tidy();
+        }
+        written
     }
 
     /// Leaves no empty directories behind. They are not empty while somebody uses them, and that is no failure.
     fn tidy(&self) {
         for directory in self.directory.ancestors().take(3) {
-            if let Err(error) = fs::remove_dir(directory) {
-                log::trace!("{} stays: {error}", directory.display());
-                return;
+            match fs::remove_dir(directory) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    log::trace!("{} stays: {error}", directory.display());
+                    return;
+                }
+                Ok(()) | Err(_) => {}
             }
         }
     }

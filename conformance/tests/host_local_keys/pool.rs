@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use cni_conformance::{CniError, Invocation, Sandbox, State, Verb, state};
+use cni_conformance::{CniError, Invocation, Sandbox, Verb};
 use serde_json::{Value, json};
 
 /// Where the leases of these tests lie.
@@ -32,7 +32,8 @@ impl Pool {
 
     /// Takes one set for each list of subnets.
     pub fn of_subnets(sets: &[&[&str]]) -> Self {
-        let sets: Value = sets.iter().map(|set| set.iter().map(|subnet| json!({"subnet": subnet})).collect()).collect();
+        let range_set = |set: &&[&str]| set.iter().map(|subnet| json!({"subnet": subnet})).collect::<Value>();
+        let sets: Value = sets.iter().map(range_set).collect();
         Self::new(&json!({"ranges": sets}))
     }
 
@@ -83,12 +84,12 @@ impl Pool {
         error
     }
 
-    /// Runs an ADD that must fail before anything is done.
+    /// Runs a call that must fail before anything is done.
     #[track_caller]
     pub fn refused_at_once(&self, call: &Invocation, code: u64, says: &[&str]) {
-        let before = State::of_host(&self.sandbox);
+        let before = everything();
         self.refused(call, code, says);
-        state::assert_same(&before, &State::of_host(&self.sandbox));
+        assert_eq!(everything(), before);
     }
 }
 
@@ -124,6 +125,24 @@ pub fn files(folder: &Path) -> BTreeMap<String, (u32, String)> {
             found.insert(name, (about.permissions().mode() & 0o7777, content));
         }
     }
+    found
+}
+
+/// Lists all files and folders that plugins may leave, wherever a configuration here leads to.
+fn everything() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = vec!["/run/cni".into(), "/run/lock".into(), "/var/lib".into()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("list {}: {error}", folder.display()));
+        for entry in entries {
+            let path = entry.expect("read a folder's list").path();
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            found.push(path);
+        }
+    }
+    found.sort();
     found
 }
 

@@ -42,7 +42,7 @@ fn ipv4_alone_needs_no_ip6tables() {
 #[test]
 fn an_add_without_ip6tables_leaves_nothing() {
     for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
-        let stage = Stage::new(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
+        let stage = Stage::on_iptables(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
         install_iptables_alone();
         stage.fails(&stage.add().env("PATH", FOLDER), &["ip6tables"]);
         stage.succeeds_now();
@@ -52,7 +52,7 @@ fn an_add_without_ip6tables_leaves_nothing() {
 #[test]
 fn an_add_without_any_iptables_leaves_nothing() {
     for_each(writers_and_networks(), |(plugin, nomad)| {
-        let stage = Stage::new(plugin, &nomad, Flavour::Legacy);
+        let stage = Stage::on_iptables(plugin, &nomad, Flavour::Legacy);
         fs::create_dir(FOLDER).expect("create an empty folder");
         stage.fails(&stage.add().env("PATH", FOLDER), &["iptables"]);
         stage.succeeds_now();

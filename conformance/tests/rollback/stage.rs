@@ -28,6 +28,20 @@ impl Stage {
         Self::with_list(plugin, nomad, list, flavour)
     }
 
+    /// Prepares Nomad's list up to this plugin, with iptables asked for by name wherever it is the choice
+    /// of the plugin, so that its absence is a failure.
+    pub fn on_iptables(plugin: &'static str, nomad: &Nomad, flavour: Flavour) -> Self {
+        let mut list = nomad.conflist();
+        for element in list["plugins"].as_array_mut().expect("a configuration list has plugins") {
+            match element["type"].as_str() {
+                Some("bridge") => element["ipMasqBackend"] = json!("iptables"),
+                Some("portmap") => element["backend"] = json!("iptables"),
+                _ => {}
+            }
+        }
+        Self::with_list(plugin, nomad, list, flavour)
+    }
+
     /// Prepares any list up to this plugin.
     pub fn with_list(plugin: &'static str, nomad: &Nomad, list: Value, flavour: Flavour) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);

@@ -241,12 +241,22 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
             continue;
         }
         match firewall::remove(host.tables(), &plan::remove_masquerade(at, family, &own, &sandbox.others)) {
-            // ADD cannot have used a program that is not there.
-            Err(FilterError::NoProgram { program, .. }) => log::warn!("no {program}, so no {family} rules to remove"),
+            Err(FilterError::NoProgram { program, .. }) => {
+                let elsewhere = !in_use || is_by_nftables(at, host);
+                let level = if elsewhere { log::Level::Info } else { log::Level::Warn };
+                log::log!(level, "no {program}, so no {family} rules are removed");
+            }
             removed => removed?,
         }
     }
     Ok(())
+}
+
+/// Whether ADD used nf_tables, and so not a program that is not there.
+fn is_by_nftables(at: &Attachment, host: &mut dyn Host) -> bool {
+    let tag = masquerade::tag(at);
+    let rules = host.nftables().list(&masquerade::checks());
+    matches!(rules, Ok(Some(rules)) if rules.iter().any(|rule| tag.is_on(rule)))
 }
 
 /// The first failure, with a note of the second.

@@ -97,7 +97,8 @@ fn entrance() -> Vec<Rule> {
     Family::ALL.into_iter().map(multicast).chain([others]).collect()
 }
 
-fn tag(at: &Attachment) -> Tag {
+/// How the rules of an attachment are known.
+pub fn tag(at: &Attachment) -> Tag {
     Tag::Begins(instance(at))
 }
 

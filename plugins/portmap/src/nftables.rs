@@ -14,6 +14,7 @@
 //! only connections that were translated are meant, since bridged packets may pass there as well.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Error, Failure, Failures};
@@ -337,17 +338,13 @@ fn each_family(
 /// The UDP port that a rule translates, if it is readable.
 fn udp_port(rule: &Listed) -> Option<UdpPort> {
     let parts = rule.expressions.as_deref()?;
-    let port = parts.iter().find_map(|part| match part {
-        Expression::Port(Proto::Udp, port) => Some(*port),
-        _ => None,
-    })?;
-    let host_ip = parts.iter().find_map(|part| match part {
-        Expression::Address(End::Destination, Is::Equal, cidr) => Some(cidr.address()),
-        _ => None,
+    let port =
+        parts.iter().find_map(|part| if let Expression::Port(Proto::Udp, port) = part { Some(*port) } else { None })?;
+    let host_ip = parts.iter().find_map(|part| {
+        if let Expression::Address(End::Destination, Is::Equal, cidr) = part { Some(cidr.address()) } else { None }
     });
-    let target = parts.iter().find_map(|part| match part {
-        Expression::Dnat(address, to) => Some((*address, to.unwrap_or(port)).into()),
-        _ => None,
-    })?;
-    Some(UdpPort { host_ip, port, target })
+    let to =
+        parts.iter().find_map(|part| if let Expression::Dnat(to, port) = part { Some((*to, *port)) } else { None });
+    let (address, to_port) = to?;
+    Some(UdpPort { host_ip, port, target: SocketAddr::new(address, to_port.unwrap_or(port)) })
 }

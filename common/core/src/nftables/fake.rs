@@ -4,6 +4,10 @@
 //! be jumped to or filled, and must be unreferenced to go. The fake can fail at a given transaction, and
 //! let someone else change something just before one.
 
+mod sets;
+
+use sets::FakeSets;
+
 use super::backend::{CommitError, Listed, Nftables, NftablesError};
 use super::listing;
 use super::object::{Chain, ChainId, Table, TableId};
@@ -22,6 +26,7 @@ pub(super) struct FakeChain {
 pub(super) struct FakeTable {
     pub(super) table: Table,
     pub(super) chains: Vec<FakeChain>,
+    sets: FakeSets,
 }
 
 /// An nf_tables in memory.
@@ -93,15 +98,22 @@ impl FakeNftables {
         match op {
             Op::AddTable(table) => {
                 if self.table(&table.id).is_none() {
-                    self.tables.push(FakeTable { table: table.clone(), chains: Vec::new() });
+                    self.tables.push(FakeTable { table: table.clone(), chains: Vec::new(), sets: FakeSets::default() });
                 }
             }
             Op::AddChain(chain) => return self.add_chain(chain, &command),
-            Op::AddSet(set) if self.table(&set.id.table).is_none() => return refuse("no such table"),
-            Op::AddElements(elements) | Op::DeleteElements(elements) if self.table(&elements.set.table).is_none() => {
-                return refuse("no such table");
-            }
-            Op::AddSet(_) | Op::AddElements(_) | Op::DeleteElements(_) => {}
+            Op::AddSet(set) => match self.table(&set.id.table) {
+                Some(table) => table.sets.add(set),
+                None => return refuse("no such table"),
+            },
+            Op::AddElements(elements) => match self.table(&elements.set.table) {
+                Some(table) => return table.sets.put(elements).or_else(refuse),
+                None => return refuse("no such table"),
+            },
+            Op::DeleteElements(elements) => match self.table(&elements.set.table) {
+                Some(table) => return table.sets.take(elements).or_else(refuse),
+                None => return refuse("no such table"),
+            },
             Op::FlushChain(id) => match self.chain(id) {
                 Some(chain) => chain.rules.clear(),
                 None => return refuse("no such chain"),

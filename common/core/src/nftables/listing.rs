@@ -4,7 +4,7 @@ use super::fake::{FakeChain, FakeTable};
 use super::object::{Base, Hook, TableFamily};
 
 /// A table with all that is in it.
-pub(super) fn table(FakeTable { table, chains }: &FakeTable) -> String {
+pub(super) fn table(FakeTable { table, chains, .. }: &FakeTable) -> String {
     let mut text = format!("table {} {{\n", table.id);
     if let Some(comment) = &table.comment {
         text.push_str(&format!("\tcomment \"{comment}\"\n"));

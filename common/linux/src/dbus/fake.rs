@@ -109,6 +109,7 @@ impl Heard {
         let mut rest = vec![0; fields + body];
         stream.read_exact(&mut rest).ok()?;
         let (fields, body) = rest.split_at(fields);
+        assert!(!fields.contains(&b'('), "texts, and not a structure of texts: {fields:?}");
         let header = Data::new([&start, fields].concat(), Context::new(Endian::Little, 0));
         let ((_, 1, flags, 1, _, serial, fields), _) = header.deserialize::<Header<'_>>().expect("a header") else {
             panic!("a call of version 1");

@@ -1,11 +1,13 @@
 //! Messages of D-Bus as bytes: D-Bus specification, "Message Format".
 
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use zbus::wire::serialized::{Context, Data};
 use zbus::wire::{Endian, LE, Signature, to_bytes};
-use zbus::{ObjectPath, Variant};
+use zbus::{ObjectPath, Type, Variant};
 
 /// The header: byte order, type, flags, version of the protocol, length of the body, serial number, fields.
-type Header<'a> = (u8, u8, u8, u8, u32, u32, Vec<(u8, Variant<'a>)>);
+type Header<F> = (u8, u8, u8, u8, u32, u32, Vec<(u8, F)>);
 
 /// The bytes of the header up to the fields, with the fields' length.
 pub(super) const FIXED: usize = 16;
@@ -81,17 +83,17 @@ impl Call<'_> {
     /// The message of the call.
     pub(super) fn encode(&self, serial: u32, reply: Reply) -> Result<Vec<u8>, MessageError> {
         let body = texts(self.arguments)?;
-        let text = |text: &'static str| Variant::from(text);
+        let text = |text: &'static str| Field::Value(text.into());
         let mut fields = vec![
-            (PATH, Variant::from(ObjectPath::try_from(self.path)?)),
+            (PATH, Field::Value(ObjectPath::try_from(self.path)?.into())),
             (INTERFACE, text(self.interface)),
             (MEMBER, text(self.member)),
             (DESTINATION, text(self.destination)),
         ];
         if !self.arguments.is_empty() {
-            fields.push((SIGNATURE, Variant::from(signature(self.arguments.len())?)));
+            fields.push((SIGNATURE, Field::Signature("s".repeat(self.arguments.len()))));
         }
-        let header: Header<'_> = (b'l', METHOD_CALL, self.flags(reply), PROTOCOL, length(&body)?, serial, fields);
+        let header: Header<Field> = (b'l', METHOD_CALL, self.flags(reply), PROTOCOL, length(&body)?, serial, fields);
         let mut message = to_bytes(Context::new(LE, 0), &header)?.bytes().to_vec();
         message.resize(padded(message.len()), 0);
         message.extend(body);
@@ -111,16 +113,35 @@ impl Call<'_> {
     }
 }
 
+/// A field of a header that is written.
+#[derive(Type)]
+#[zbus(signature = "v")]
+enum Field {
+    Value(Variant<'static>),
+    /// The types of the arguments, one after the other: a [`Signature`] of several is one of a structure.
+    Signature(String),
+}
+
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Value(value) => value.serialize(serializer),
+            Self::Signature(types) => {
+                let mut variant = serializer.serialize_struct("Variant", 2)?;
+                variant.serialize_field("signature", &Signature::Signature)?;
+                variant.serialize_field("value", types)?;
+                variant.end()
+            }
+        }
+    }
+}
+
 fn texts(arguments: &[&str]) -> Result<Vec<u8>, MessageError> {
     let mut body = Vec::new();
     for argument in arguments {
         body.extend_from_slice(to_bytes(Context::new(LE, body.len()), argument)?.bytes());
     }
     Ok(body)
-}
-
-fn signature(texts: usize) -> Result<Signature, MessageError> {
-    Ok(Signature::try_from("s".repeat(texts).as_str()).map_err(zbus::Error::from)?)
 }
 
 fn length(body: &[u8]) -> Result<u32, MessageError> {
@@ -168,7 +189,7 @@ impl Incoming {
     pub(super) fn finish(self, rest: &[u8]) -> Result<Message, MessageError> {
         let (fields, body) = rest.split_at_checked(padded(self.fields)).ok_or(MessageError::Start(self.start))?;
         let header = Data::new([&self.start, fields].concat(), Context::new(self.endian, 0));
-        let ((_, kind, _, _, _, _, fields), _): (Header<'_>, usize) = header.deserialize()?;
+        let ((_, kind, _, _, _, _, fields), _): (Header<Variant<'_>>, usize) = header.deserialize()?;
         let mut message = Message {
             kind,
             reply_to: None,

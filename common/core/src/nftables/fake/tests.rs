@@ -1,4 +1,5 @@
 use super::*;
+use crate::nftables::Verdict;
 use crate::nftables::{Name, TableFamily};
 
 fn id() -> ChainId {

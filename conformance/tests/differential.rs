@@ -1,0 +1,26 @@
+//! The plugins under test and those of the reference, side by side and one after the other.
+//!
+//! The same configurations must make the same kernel state, files and results; one must be able to take
+//! over from the other while containers run. What differs on purpose stands in one table with its reason
+//! ([`accepted`]), and a row that no case shows must go.
+//!
+//! The reference is the folder `CNI_REFERENCE_DIR`, or else that of Debian's `containernetworking-plugins`.
+
+#[path = "differential/accepted.rs"]
+mod accepted;
+#[path = "differential/case.rs"]
+mod case;
+#[path = "differential/compare.rs"]
+mod compare;
+#[path = "differential/normal.rs"]
+mod normal;
+#[path = "differential/parallel.rs"]
+mod parallel;
+#[path = "differential/reference.rs"]
+mod reference;
+#[path = "differential/sequence.rs"]
+mod sequence;
+#[path = "differential/swap.rs"]
+mod swap;
+#[path = "differential/table.rs"]
+mod table;

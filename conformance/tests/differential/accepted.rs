@@ -1,0 +1,97 @@
+//! What may differ from the reference, and why. There is no other place for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::reference::Level;
+
+/// Whose line it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Ours,
+    Reference,
+}
+
+/// What becomes of a line before it is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Verdict {
+    AsItIs,
+    Gone,
+    Changed(String),
+}
+
+use Side::{Ours, Reference};
+use Verdict::{AsItIs, Changed, Gone};
+
+/// A difference that is wanted.
+struct Accepted {
+    /// Why.
+    reason: &'static str,
+    /// With which reference it shows.
+    shows: &'static [Level],
+    rule: fn(Side, &str) -> Verdict,
+    used: AtomicBool,
+}
+
+const BOTH: &[Level] = &[Level::Old, Level::New];
+
+const fn row(reason: &'static str, shows: &'static [Level], rule: fn(Side, &str) -> Verdict) -> Accepted {
+    Accepted { reason, shows, rule, used: AtomicBool::new(false) }
+}
+
+static ACCEPTED: [Accepted; 3] = [
+    row("the host's end of a veth pair tells whose it is", BOTH, |side, line| {
+        match (side, line.split_once(" alias \"cni:")) {
+            (Ours, Some((before, after))) => {
+                let (_, after) = after.split_once('"').expect("an alias has an end");
+                Changed(format!("{before}{after}"))
+            }
+            _ => AsItIs,
+        }
+    }),
+    row(
+        "leases can be found without reading all, by an index beside them; claims and locks are ours",
+        BOTH,
+        |side, line| {
+            if side == Ours && line.starts_with("files: ") && line.contains("/.cni-plugins-rs") { Gone } else { AsItIs }
+        },
+    ),
+    row("v1.1.1 lets everybody read a lease, v1.9.1 does not", &[Level::Old], |side, line| {
+        match (side, line.split_once(" 100644 ")) {
+            (Reference, Some((before, after))) if before.starts_with("files: /run/cni/net1/") => {
+                Changed(format!("{before} 100600 {after}"))
+            }
+            _ => AsItIs,
+        }
+    }),
+];
+
+/// Applies the table to the lines of one side.
+pub fn apply(side: Side, lines: &[String]) -> Vec<String> {
+    let mut kept: Vec<String> = lines.iter().filter_map(|line| applied(side, line)).collect();
+    kept.sort();
+    kept
+}
+
+fn applied(side: Side, line: &str) -> Option<String> {
+    let mut line = line.to_owned();
+    for row in &ACCEPTED {
+        match (row.rule)(side, &line) {
+            AsItIs => {}
+            Gone => {
+                row.used.store(true, Ordering::Relaxed);
+                return None;
+            }
+            Changed(to) => {
+                row.used.store(true, Ordering::Relaxed);
+                line = to;
+            }
+        }
+    }
+    Some(line)
+}
+
+/// Returns the rows that no case needed.
+pub fn unused(level: Level) -> Vec<&'static str> {
+    let unused = ACCEPTED.iter().filter(|row| row.shows.contains(&level) && !row.used.load(Ordering::Relaxed));
+    unused.map(|row| row.reason).collect()
+}

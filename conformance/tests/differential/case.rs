@@ -1,0 +1,82 @@
+//! One row of the table: a network, and the containers that come and go in it.
+
+use cni_conformance::{Flavour, PortMapping};
+use serde_json::{Value, json};
+
+use crate::reference::Level;
+
+/// Whether the reference's own CHECK passes right after its ADD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// As ours must.
+    Passes,
+    /// It fails, for this reason.
+    FailsInReference(&'static str),
+}
+
+/// A network configuration list, and what is asked of it.
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub name: &'static str,
+    pub list: Value,
+    /// What was there before, as command lines.
+    pub before: Vec<&'static str>,
+    /// The ports of the first container and of the second.
+    pub ports: [Vec<PortMapping>; 2],
+    /// CNI_ARGS of the first container.
+    pub args: &'static str,
+    pub flavour: Flavour,
+    pub needs: Level,
+    pub check: Check,
+}
+
+impl Case {
+    /// A list of these plugins for network `net1` in version 0.4.0, which every reference knows.
+    pub fn new(name: &'static str, plugins: Value) -> Self {
+        Self {
+            name,
+            list: json!({"cniVersion": "0.4.0", "name": "net1", "plugins": plugins}),
+            before: Vec::new(),
+            ports: [Vec::new(), Vec::new()],
+            args: "",
+            flavour: Flavour::Nft,
+            needs: Level::Old,
+            check: Check::Passes,
+        }
+    }
+
+    pub fn version(mut self, version: &str) -> Self {
+        self.list["cniVersion"] = json!(version);
+        self
+    }
+
+    pub fn ports(mut self, first: &[PortMapping], second: &[PortMapping]) -> Self {
+        self.ports = [first.to_vec(), second.to_vec()];
+        self
+    }
+
+    pub fn before(mut self, lines: &[&'static str]) -> Self {
+        self.before = lines.to_vec();
+        self
+    }
+
+    pub fn args(mut self, args: &'static str) -> Self {
+        self.args = args;
+        self
+    }
+
+    pub fn on(mut self, flavour: Flavour) -> Self {
+        self.flavour = flavour;
+        self
+    }
+
+    pub fn needs(mut self, level: Level) -> Self {
+        self.needs = level;
+        self
+    }
+
+    pub fn check_fails_in_reference(mut self, reason: &'static str) -> Self {
+        self.check = Check::FailsInReference(reason);
+        self
+    }
+}

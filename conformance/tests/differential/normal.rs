@@ -1,0 +1,67 @@
+//! Snapshots and results without what is random: names of veth ends and MAC addresses.
+
+use cni_conformance::{Chain, Namespace, Network, Sandbox, State};
+
+/// Takes a snapshot as sorted lines, in which `port0`, `port1` … stand for the host's ends of veth pairs
+/// in the order of their making.
+pub fn snapshot(sandbox: &Sandbox, containers: &[&Namespace], kept: &str) -> Vec<String> {
+    let state = State::capture(sandbox, containers);
+    let mut lines = state.lines();
+    for namespace in [sandbox.host()].into_iter().chain(containers.iter().copied()) {
+        lines.extend(details(namespace));
+    }
+    let ports = ports(sandbox);
+    let mut lines: Vec<String> = lines.iter().map(|line| normal(line, &ports, kept)).collect();
+    lines.sort();
+    lines
+}
+
+/// What a snapshot does not show of addresses and routes.
+fn details(namespace: &Namespace) -> Vec<String> {
+    let name = namespace.name();
+    let network = Network::observe(namespace);
+    let addresses = network.addresses.iter().filter(|address| !address.is_link_local());
+    let addresses = addresses.map(|address| format!("{name} broadcast: {address} {:?}", address.broadcast));
+    let routes = network.routes.iter().filter(|route| !route.destination.starts_with("fe80:"));
+    addresses.chain(routes.map(|route| format!("{name} scope: {route} {}", route.scope))).collect()
+}
+
+/// Returns what the plugins printed, line by line.
+pub fn printed(sandbox: &Sandbox, container: &str, chain: &Chain, kept: &str) -> Vec<String> {
+    let ports = ports(sandbox);
+    let outcomes = chain.steps().iter();
+    let lines = outcomes.flat_map(|(plugin, outcome)| {
+        outcome.stdout().lines().map(move |line| format!("{container} {plugin} prints: {line}"))
+    });
+    lines.map(|line| normal(&line, &ports, kept)).collect()
+}
+
+fn ports(sandbox: &Sandbox) -> Vec<String> {
+    let links = Network::observe(sandbox.host()).links;
+    links.into_iter().map(|link| link.name).filter(|name| is_random(name)).collect()
+}
+
+fn is_random(name: &str) -> bool {
+    name.strip_prefix("veth").is_some_and(|rest| rest.len() == 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Replaces names of ports by their numbers, and MAC addresses that do not stand in `kept`.
+fn normal(line: &str, ports: &[String], kept: &str) -> String {
+    let mut line = line.to_owned();
+    for (number, port) in ports.iter().enumerate() {
+        line = line.replace(port, &format!("port{number}"));
+    }
+    let mut place = 0;
+    while let Some(mac) = line.get(place..place + 17) {
+        if is_mac(mac) && !kept.contains(mac) && mac != "00:00:00:00:00:00" {
+            line.replace_range(place..place + 17, "MAC");
+        }
+        place += 1;
+    }
+    line
+}
+
+fn is_mac(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(':').collect();
+    parts.len() == 6 && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

@@ -1,0 +1,54 @@
+//! Which plugins we compare with, and what they know.
+
+use std::io::{Write, stderr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cni_conformance::binaries;
+use serde_json::Value;
+
+/// Where Debian puts them.
+const DEBIAN: &str = "/usr/lib/cni";
+
+/// What the reference in the folder can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Debian 12: v1.1.1, up to version 1.0.0 of the protocol.
+    Old,
+    /// v1.6.0 and later, with version 1.1.0 of the protocol.
+    New,
+}
+
+/// A folder with plugins of the reference.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    pub folder: PathBuf,
+    pub level: Level,
+}
+
+/// Finds the reference, or says loudly that a test compares nothing.
+pub fn find(test: &str) -> Option<Reference> {
+    let installed = || Path::new(DEBIAN).join("bridge").is_file().then(|| PathBuf::from(DEBIAN));
+    let Some(folder) = binaries::reference().or_else(installed) else {
+        say(&format!(
+            "NOT COMPARED: {test}: no reference plugins; install Debian's containernetworking-plugins or set CNI_REFERENCE_DIR"
+        ));
+        return None;
+    };
+    let level = level_of(&folder);
+    Some(Reference { folder, level })
+}
+
+/// Says something past the test runner, which keeps the words of tests that pass to itself.
+pub fn say(text: &str) {
+    writeln!(stderr(), "{text}").expect("write to stderr");
+}
+
+fn level_of(folder: &Path) -> Level {
+    let mut command = Command::new(folder.join("bridge"));
+    command.env_clear().env("CNI_COMMAND", "VERSION").stdin(Stdio::null());
+    let output = command.output().unwrap_or_else(|error| panic!("run bridge of {}: {error}", folder.display()));
+    let versions: Value = serde_json::from_slice(&output.stdout).expect("the answer to VERSION is JSON");
+    let versions = versions["supportedVersions"].as_array().expect("a list of versions");
+    if versions.iter().any(|version| version == "1.1.0") { Level::New } else { Level::Old }
+}

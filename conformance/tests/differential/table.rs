@@ -1,0 +1,253 @@
+//! The configurations that both sides are given: every key that has an effect, alone and together.
+
+use cni_conformance::{Flavour, PortMapping};
+use serde_json::{Value, json};
+
+use crate::case::Case;
+use crate::reference::Level;
+
+const V4: &str = "10.1.2.0/24";
+const V6: &str = "fd00:1::/64";
+
+/// The bridge plugin with host-local, and a default route for each subnet.
+fn bridge(subnets: &[&str], keys: Value) -> Value {
+    let ranges: Value = subnets.iter().map(|subnet| json!([{"subnet": subnet}])).collect();
+    let default = |subnet: &&str| json!({"dst": if subnet.contains(':') { "::/0" } else { "0.0.0.0/0" }});
+    let routes: Value = subnets.iter().map(default).collect();
+    let ipam = json!({"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": "/run/cni"});
+    with(json!({"type": "bridge", "bridge": "br0", "ipam": ipam}), keys)
+}
+
+fn layer_two(keys: Value) -> Value {
+    with(json!({"type": "bridge", "bridge": "br0"}), keys)
+}
+
+fn with(mut object: Value, keys: Value) -> Value {
+    for (key, value) in keys.as_object().expect("an object of keys") {
+        object[key] = value.clone();
+    }
+    object
+}
+
+fn gateway() -> Value {
+    json!({"isGateway": true, "ipMasq": true})
+}
+
+/// A bridge, and behind it one more plugin.
+fn chained(subnets: &[&str], plugin: Value) -> Value {
+    json!([bridge(subnets, gateway()), plugin])
+}
+
+fn portmap(keys: Value) -> Value {
+    with(json!({"type": "portmap", "capabilities": {"portMappings": true}}), keys)
+}
+
+fn firewall(keys: Value) -> Value {
+    with(json!({"type": "firewall", "backend": "iptables"}), keys)
+}
+
+fn tcp(host: u16, container: u16) -> PortMapping {
+    PortMapping::new(host, container, "tcp")
+}
+
+fn udp(host: u16, container: u16) -> PortMapping {
+    PortMapping::new(host, container, "udp")
+}
+
+pub fn cases() -> Vec<Case> {
+    [links(), addresses(), results(), firewalls(), ports(), whole_lists(), newer()].concat()
+}
+
+const NO_IPAM: &str = "CHECK of a network without IPAM looks for a plugin without a name";
+
+/// Keys of the bridge plugin that show on links.
+fn links() -> Vec<Case> {
+    let case = |name, keys| Case::new(name, json!([layer_two(keys)])).check_fails_in_reference(NO_IPAM);
+    vec![
+        case("bridge, layer 2", json!({})),
+        case("bridge, layer 2, mtu", json!({"mtu": 1400})),
+        case("bridge, layer 2, hairpin", json!({"hairpinMode": true})),
+        case("bridge, layer 2, promisc", json!({"promiscMode": true})),
+        case("bridge, layer 2, a MAC", json!({"args": {"cni": {"mac": "02:00:00:00:00:07"}}})),
+        case("bridge, layer 2, a bridge that is there", json!({"mtu": 1400}))
+            .before(&["ip link add br0 address 02:00:00:00:00:aa type bridge", "ip link set br0 mtu 1450"]),
+        Case::new(
+            "bridge, mtu and promisc, both families",
+            json!([bridge(&[V4, V6], json!({"mtu": 1400, "promiscMode": true, "isGateway": true}))]),
+        ),
+        Case::new(
+            "bridge, hairpin, both families",
+            json!([bridge(&[V4, V6], json!({"hairpinMode": true, "isGateway": true}))]),
+        ),
+    ]
+}
+
+/// Keys that show on addresses and routes.
+fn addresses() -> Vec<Case> {
+    let routes = json!([
+        {"dst": "10.9.0.0/16"}, {"dst": "10.8.0.0/16", "gw": "10.1.2.9"}, {"dst": "fd00:9::/64"}, {"dst": "fd00:8::/64", "gw": "fd00:1::9"},
+    ]);
+    let mut with_routes = bridge(&[V4, V6], json!({"isGateway": true}));
+    with_routes["ipam"]["routes"] = routes;
+    let mut default_gateway = bridge(&[V4, V6], json!({"isDefaultGateway": true, "ipMasq": true}));
+    default_gateway["ipam"].as_object_mut().expect("an object").remove("routes");
+    let mut ranges = bridge(&[], json!({"isGateway": true}));
+    ranges["ipam"]["ranges"] = json!([
+        [{"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.9", "gateway": "10.1.2.254"}, {"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.20"}],
+    ]);
+    ranges["ipam"]["routes"] = json!([]);
+    vec![
+        Case::new("bridge, no gateway", json!([bridge(&[V4, V6], json!({}))])),
+        Case::new("bridge, gateway of IPv4", json!([bridge(&[V4], json!({"isGateway": true}))])),
+        Case::new("bridge, gateway of IPv6", json!([bridge(&[V6], json!({"isGateway": true}))])),
+        Case::new("bridge, gateway of both", json!([bridge(&[V4, V6], json!({"isGateway": true}))])),
+        Case::new("bridge, default gateway", json!([default_gateway])),
+        Case::new("bridge, routes", json!([with_routes])),
+        Case::new("bridge, several ranges of one set", json!([ranges])),
+        Case::new(
+            "bridge, forced address",
+            json!([bridge(&[V4, V6], json!({"isGateway": true, "forceAddress": true}))]),
+        )
+        .before(&[
+            "ip link add br0 address 02:00:00:00:00:aa type bridge",
+            "ip link set br0 up",
+            "ip address add 10.9.9.1/24 dev br0",
+            "ip address add fd00:1::7/48 dev br0 nodad",
+        ]),
+        Case::new("bridge, masquerade of IPv4", json!([bridge(&[V4], gateway())])),
+        Case::new("bridge, masquerade of IPv6", json!([bridge(&[V6], gateway())])),
+        Case::new("bridge, masquerade of both", json!([bridge(&[V4, V6], gateway())])),
+        Case::new("bridge, masquerade of both, legacy iptables", json!([bridge(&[V4, V6], gateway())]))
+            .on(Flavour::Legacy),
+        Case::new("bridge, a requested address", json!([bridge(&[V4], gateway())]))
+            .args("IgnoreUnknown=1;IP=10.1.2.77"),
+    ]
+}
+
+/// What is printed, in each version, and by plugins that take no part in addresses.
+fn results() -> Vec<Case> {
+    let dns =
+        json!({"dns": {"nameservers": ["192.0.2.53"], "domain": "example.org", "search": ["a"], "options": ["b"]}});
+    let both = || bridge(&[V4, V6], with(gateway(), dns.clone()));
+    let mut cases: Vec<Case> = Vec::new();
+    for (name, version) in [
+        ("result of 0.1.0", "0.1.0"),
+        ("result of 0.2.0", "0.2.0"),
+        ("result of 0.3.0", "0.3.0"),
+        ("result of 0.3.1", "0.3.1"),
+        ("result of 0.4.0", "0.4.0"),
+        ("result of 1.0.0", "1.0.0"),
+    ] {
+        cases.push(Case::new(name, json!([both()])).version(version));
+    }
+    cases.push(Case::new("result of 1.1.0", json!([both()])).version("1.1.0").needs(Level::New));
+    cases.push(Case::new("loopback", json!([{"type": "loopback"}])).version("1.0.0"));
+    cases.push(Case::new("loopback before bridge", json!([{"type": "loopback"}, both()])).version("1.0.0"));
+    cases
+}
+
+fn firewalls() -> Vec<Case> {
+    vec![
+        Case::new("firewall of IPv4", chained(&[V4], firewall(json!({})))),
+        Case::new("firewall of IPv6", chained(&[V6], firewall(json!({})))),
+        Case::new("firewall of both", chained(&[V4, V6], firewall(json!({})))),
+        Case::new(
+            "firewall, an administrator's chain",
+            chained(&[V4, V6], firewall(json!({"iptablesAdminChainName": "MINE"}))),
+        )
+        .before(&["iptables -N MINE", "iptables -A MINE -d 10.9.9.9 -j ACCEPT"]),
+        Case::new("firewall, ingressPolicy open", chained(&[V4], firewall(json!({"ingressPolicy": "open"})))),
+        Case::new(
+            "firewall, ingressPolicy same-bridge",
+            chained(&[V4, V6], firewall(json!({"ingressPolicy": "same-bridge"}))),
+        ),
+        Case::new(
+            "firewall, ingressPolicy isolated",
+            chained(&[V4, V6], firewall(json!({"ingressPolicy": "isolated"}))),
+        )
+        .needs(Level::New),
+        Case::new("firewall, legacy iptables", chained(&[V4, V6], firewall(json!({"ingressPolicy": "same-bridge"}))))
+            .on(Flavour::Legacy),
+    ]
+}
+
+fn ports() -> Vec<Case> {
+    let one = [tcp(8080, 80)];
+    let other = [tcp(9090, 80)];
+    let many: Vec<PortMapping> = (0..20).flat_map(|at| [tcp(8000 + at, 80 + at), udp(8000 + at, 80 + at)]).collect();
+    vec![
+        Case::new("portmap of IPv4", chained(&[V4], portmap(json!({})))).ports(&one, &other),
+        Case::new("portmap of IPv6", chained(&[V6], portmap(json!({})))).ports(&one, &other),
+        Case::new("portmap of both", chained(&[V4, V6], portmap(json!({"snat": true}))))
+            .ports(&[tcp(8080, 80), udp(8080, 80)], &other),
+        Case::new("portmap without ports", chained(&[V4], portmap(json!({})))),
+        Case::new("portmap, forty ports", chained(&[V4, V6], portmap(json!({})))).ports(&many, &other),
+        Case::new("portmap, host addresses", chained(&[V4, V6], portmap(json!({})))).ports(
+            &[
+                tcp(8080, 80).on("192.0.2.1"),
+                tcp(8081, 81).on("2001:db8:2::1"),
+                tcp(8082, 82).on("0.0.0.0"),
+                udp(8083, 83).on("::"),
+            ],
+            &other,
+        ),
+        Case::new("portmap, sctp and capitals", chained(&[V4], portmap(json!({}))))
+            .ports(&[PortMapping::new(8080, 80, "sctp"), PortMapping::new(8081, 81, "TCP")], &other),
+        Case::new("portmap, no snat", chained(&[V4, V6], portmap(json!({"snat": false})))).ports(&one, &other),
+        Case::new("portmap, masqAll", chained(&[V4, V6], portmap(json!({"masqAll": true})))).ports(&one, &other),
+        Case::new("portmap, another mark", chained(&[V4, V6], portmap(json!({"markMasqBit": 5})))).ports(&one, &other),
+        Case::new(
+            "portmap, an external chain",
+            chained(&[V4], portmap(json!({"externalSetMarkChain": "KUBE-MARK-MASQ"}))),
+        )
+        .before(&["iptables -t nat -N KUBE-MARK-MASQ"])
+        .ports(&one, &other),
+        Case::new(
+            "portmap, conditions",
+            chained(
+                &[V4, V6],
+                portmap(
+                    json!({"conditionsV4": ["!", "-d", "192.0.2.0/24"], "conditionsV6": ["!", "-d", "2001:db8::/32"]}),
+                ),
+            ),
+        )
+        .ports(&one, &other),
+        Case::new("portmap, legacy iptables", chained(&[V4, V6], portmap(json!({}))))
+            .ports(&many, &other)
+            .on(Flavour::Legacy),
+    ]
+}
+
+/// All plugins in a row, as runtimes write them.
+fn whole_lists() -> Vec<Case> {
+    let nomad = |version: &str, subnets: &[&str]| {
+        let keys = json!({"isGateway": true, "ipMasq": true, "forceAddress": true, "hairpinMode": false});
+        let plugins = json!([{"type": "loopback"}, bridge(subnets, keys), firewall(json!({"iptablesAdminChainName": "NOMAD-ADMIN"})), portmap(json!({"snat": true}))]);
+        Case::new("Nomad's list", plugins)
+            .version(version)
+            .ports(&PortMapping::twins(8080, 80), &PortMapping::twins(9090, 90))
+    };
+    let mut both = nomad("1.0.0", &[V4, V6]);
+    both.name = "Nomad's list for both families";
+    vec![nomad("0.4.0", &[V4]), both]
+}
+
+/// Keys that came with later releases of the reference.
+fn newer() -> Vec<Case> {
+    let case =
+        |name, keys| Case::new(name, json!([layer_two(keys)])).check_fails_in_reference(NO_IPAM).needs(Level::New);
+    let one = [tcp(8080, 80)];
+    vec![
+        case("bridge, isolated ports", json!({"portIsolation": true})),
+        case("bridge, an interface that stays down", json!({"disableContainerInterface": true})),
+        case("bridge, macspoofchk", json!({"macspoofchk": true})),
+        Case::new(
+            "bridge, masquerade with nftables",
+            json!([bridge(&[V4, V6], with(gateway(), json!({"ipMasqBackend": "nftables"})))]),
+        )
+        .needs(Level::New),
+        Case::new("portmap with nftables", chained(&[V4, V6], portmap(json!({"backend": "nftables"}))))
+            .ports(&one, &[tcp(9090, 80)])
+            .needs(Level::New),
+    ]
+}

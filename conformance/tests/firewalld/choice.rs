@@ -1,0 +1,214 @@
+//! Which backend ADD takes, and how CHECK and DEL find what it made when that has changed since.
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixListener;
+
+use cni_conformance::state::assert_same;
+use cni_conformance::{Invocation, State, Verb};
+use serde_json::{Value, json};
+
+use crate::{Client, DUAL, Machine, SOURCES, V4, rules};
+
+/// Configurations that leave the choice to the plugin.
+fn automatic() -> [Value; 3] {
+    [json!({}), json!({"backend": ""}), json!({"backend": null})]
+}
+
+#[test]
+fn firewalld_is_taken_where_it_runs() {
+    let machine = Machine::with_firewalld();
+    for keys in automatic() {
+        let client = Client::new(&machine, "ctr1", DUAL, &keys);
+        client.add();
+        assert_eq!(machine.sources("trusted"), SOURCES, "{keys}");
+        client.check();
+        client.del();
+        assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (0, 0), "{keys}");
+    }
+}
+
+/// The system bus of every distribution is here.
+#[test]
+fn the_bus_has_a_usual_place() {
+    let machine = Machine::with_system_bus();
+    let client = Client::new(&machine, "ctr1", V4, &json!({}));
+    for variable in [None, Some("")] {
+        let call = |verb| match variable {
+            None => client.call(verb).without_env("DBUS_SYSTEM_BUS_ADDRESS"),
+            Some(value) => client.call(verb).env("DBUS_SYSTEM_BUS_ADDRESS", value),
+        };
+        call(Verb::Add).run().expect_success();
+        assert_eq!(machine.sources("trusted"), SOURCES[..1]);
+        call(Verb::Del).run().expect_success();
+        assert_eq!(machine.sources("trusted"), [""; 0]);
+    }
+}
+
+#[test]
+fn iptables_is_taken_where_firewalld_does_not_run() {
+    for machine in [Machine::bare, Machine::with_bare_bus] {
+        let machine = machine();
+        for keys in automatic() {
+            let client = Client::new(&machine, "ctr1", DUAL, &keys);
+            client.add();
+            assert_eq!(rules(machine.sandbox()).len(), 4, "{keys}");
+            client.check();
+            client.del();
+            assert_eq!(rules(machine.sandbox()), [""; 0], "{keys}");
+        }
+    }
+}
+
+#[test]
+fn iptables_is_taken_when_it_is_asked_for() {
+    let machine = Machine::with_firewalld();
+    let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables"}));
+    client.add();
+    assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (0, 4));
+    client.check();
+    client.del();
+    assert_eq!(rules(machine.sandbox()), [""; 0]);
+}
+
+#[test]
+fn with_iptables_the_bus_is_never_looked_for() {
+    let machine = Machine::bare();
+    let listener = UnixListener::bind("/run/conformance/firewalld/bus").expect("listen in the place of a bus");
+    listener.set_nonblocking(true).expect("make a listener return");
+    let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables", "ingressPolicy": "isolated"}));
+    client.add();
+    client.check();
+    client.call_newer(Verb::Status).run().expect_success();
+    client.del();
+    client.del();
+    let network = client.with("cni.dev/valid-attachments", json!([]));
+    network.call_newer(Verb::Gc).run().expect_success();
+    let nobody = listener.accept().expect_err("somebody has come");
+    assert_eq!(nobody.kind(), ErrorKind::WouldBlock);
+}
+
+/// Go looks for the sources that firewalld never had, and leaves the rules.
+#[test]
+fn check_and_del_find_rules_that_are_older_than_firewalld() {
+    for keys in [json!({}), json!({"backend": "firewalld"})] {
+        let machine = Machine::with_firewalld();
+        Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
+        let client = Client::new(&machine, "ctr1", DUAL, &keys);
+        client.check();
+        client.del();
+        assert_eq!(rules(machine.sandbox()), [""; 0]);
+    }
+}
+
+/// firewalld flushes the tables of iptables when it starts.
+#[test]
+fn a_container_that_lost_its_rules_to_firewalld_is_repaired_by_add() {
+    let mut machine = Machine::with_bare_bus();
+    Client::new(&machine, "ctr1", DUAL, &json!({})).add();
+    machine.start_firewalld();
+    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    client.call(Verb::Check).run().expect_error(100, "expected FORWARD rule");
+    client.add();
+    client.check();
+    assert_eq!(machine.sources("trusted"), SOURCES);
+    client.del();
+    assert_eq!((machine.sources("trusted").len(), claims(&machine).len()), (0, 0));
+}
+
+/// Go looks for rules that iptables never had, which is no failure, but neither is it any use.
+#[test]
+fn del_removes_sources_whatever_the_backend_is_by_now() {
+    for keys in
+        [json!({"backend": "iptables"}), json!({"backend": "none"}), json!({"backend": "bogus"}), json!({"backend": 7})]
+    {
+        let machine = Machine::with_firewalld();
+        let before = State::of_host(machine.sandbox());
+        Client::new(&machine, "ctr1", DUAL, &json!({})).add();
+        let call = Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Del);
+        assert_eq!(call.traced(true).run().expect_success().children().len(), 0, "{keys}");
+        assert_same(&before, &State::of_host(machine.sandbox()));
+    }
+}
+
+#[test]
+fn del_removes_what_was_added_to_both() {
+    let machine = Machine::with_firewalld();
+    Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
+    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    client.add();
+    assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (2, 4));
+    client.check();
+    client.with("prevResult", json!(null)).del();
+    assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (0, 0));
+}
+
+/// firewalld forgets its sources when it ends, and it ends with the bus.
+#[test]
+fn del_succeeds_when_firewalld_or_the_bus_is_gone() {
+    for bus_goes in [false, true] {
+        let mut machine = Machine::with_firewalld();
+        Client::new(&machine, "ctr1", DUAL, &json!({})).add();
+        if bus_goes {
+            machine.stop_bus();
+            machine.await_end_of_firewalld();
+        } else {
+            machine.stop_firewalld();
+        }
+        let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+        client.call(Verb::Check).run().expect_error(100, "failed to find the address 10.88.0.5/32 in trusted zone");
+        client.del();
+        assert_eq!(claims(&machine), [""; 0]);
+        client.del();
+    }
+}
+
+/// What the plugin has written down.
+fn claims(machine: &Machine) -> Vec<String> {
+    let state = State::of_host(machine.sandbox());
+    state.section("files").iter().filter(|line| line.contains("claims")).cloned().collect()
+}
+
+/// As the reference's containers are, and those of which the record was lost.
+#[test]
+fn sources_that_nobody_wrote_down_are_removed() {
+    let machine = Machine::with_firewalld();
+    let before = State::of_host(machine.sandbox());
+    for keys in [json!({}), json!({"backend": "firewalld"}), json!({"backend": "nftables"})] {
+        for source in SOURCES {
+            machine.zone("addSource", &["trusted", source]);
+        }
+        let call = Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Del);
+        assert_eq!(call.traced(true).run().expect_success().children().len(), 0, "{keys}");
+        assert_same(&before, &State::of_host(machine.sandbox()));
+    }
+}
+
+/// Nothing says that iptables has ever been used.
+#[test]
+fn del_needs_no_program_of_which_there_is_no_trace() {
+    for machine in [Machine::bare, Machine::with_firewalld] {
+        let machine = machine();
+        for keys in automatic() {
+            without_programs(&Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Del)).run().expect_success();
+        }
+    }
+    let machine = Machine::with_firewalld();
+    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    for verb in [Verb::Add, Verb::Check, Verb::Del] {
+        without_programs(&client.call(verb)).run().expect_success();
+    }
+}
+
+#[test]
+fn del_reports_rules_that_it_cannot_remove() {
+    let machine = Machine::bare();
+    let client = Client::new(&machine, "ctr1", V4, &json!({}));
+    client.add();
+    without_programs(&client.call(Verb::Del)).run().expect_error(104, "iptables");
+    client.del();
+    assert_eq!(rules(machine.sandbox()), [""; 0]);
+}
+
+fn without_programs(call: &Invocation) -> Invocation {
+    call.clone().env("PATH", "/nonexistent")
+}

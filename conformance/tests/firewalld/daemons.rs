@@ -1,0 +1,215 @@
+//! A bus and a firewalld for one sandbox; both end with it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cni_conformance::{Invocation, Sandbox};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Below the folder that snapshots leave out.
+const FOLDER: &str = "/run/conformance/firewalld";
+
+/// Programs that are needed, and the Debian packages that have them.
+const NEEDED: [(&str, &str); 3] =
+    [("/usr/bin/dbus-daemon", "dbus-daemon"), ("/usr/bin/dbus-send", "dbus-bin"), ("/usr/sbin/firewalld", "firewalld")];
+
+/// How long a daemon may take to answer, or to end. Many may start at once on a few processors.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everybody may do everything; there is nobody but root.
+const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <listen>ADDRESS</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow own="*"/>
+    <allow send_destination="*"/>
+    <allow receive_sender="*"/>
+  </policy>
+</busconfig>
+"#;
+
+const FIREWALLD: &str = "DefaultZone=public\nFirewallBackend=nftables\nIPv6_rpfilter=no\nCleanupModulesOnExit=no\n";
+
+/// A sandbox with a bus, if it has one, and a firewalld on it, if that runs.
+pub struct Machine {
+    // Daemons end before the sandbox does.
+    firewalld: Option<Daemon>,
+    bus: Option<Daemon>,
+    address: String,
+    sandbox: Sandbox,
+}
+
+impl Machine {
+    /// No bus.
+    pub fn bare() -> Self {
+        for (program, package) in NEEDED {
+            assert!(Path::new(program).exists(), "{program} is missing: install the Debian package {package}");
+        }
+        let sandbox = Sandbox::new();
+        fs::create_dir(FOLDER).expect("create the daemons' folder");
+        Self { firewalld: None, bus: None, address: format!("unix:path={FOLDER}/bus"), sandbox }
+    }
+
+    /// A bus without firewalld.
+    pub fn with_bare_bus() -> Self {
+        let mut machine = Self::bare();
+        machine.start_bus();
+        machine
+    }
+
+    /// A running firewalld.
+    pub fn with_firewalld() -> Self {
+        let mut machine = Self::with_bare_bus();
+        machine.start_firewalld();
+        machine
+    }
+
+    /// A running firewalld on a bus at the place that all know.
+    pub fn with_system_bus() -> Self {
+        let mut machine = Self::bare();
+        fs::create_dir("/run/dbus").expect("create the system bus's folder");
+        machine.address = "unix:path=/run/dbus/system_bus_socket".to_owned();
+        machine.start_bus();
+        machine.start_firewalld();
+        machine
+    }
+
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// Tells a plugin where the bus is, or would be.
+    pub fn with_bus(&self, call: Invocation) -> Invocation {
+        call.env("DBUS_SYSTEM_BUS_ADDRESS", &self.address)
+    }
+
+    fn start_bus(&mut self) {
+        let config = format!("{FOLDER}/bus.conf");
+        fs::write(&config, BUS.replace("ADDRESS", &self.address)).expect("write the bus's configuration");
+        let arguments = [&format!("--config-file={config}"), "--nofork", "--nopidfile", "--nosyslog"];
+        self.bus = Some(Daemon::start("dbus-daemon", &arguments, &self.address));
+        self.await_answer("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.GetId");
+    }
+
+    /// Starts firewalld; it knows nothing of an earlier one.
+    pub fn start_firewalld(&mut self) {
+        let config = format!("{FOLDER}/etc");
+        fs::create_dir_all(&config).expect("create firewalld's folder");
+        fs::write(format!("{config}/firewalld.conf"), FIREWALLD).expect("write firewalld's configuration");
+        let log = format!("{FOLDER}/firewalld.own.log");
+        let arguments = ["--nofork", "--nopid", "--system-config", &config, "--log-file", &log];
+        self.firewalld = Some(Daemon::start("firewalld", &arguments, &self.address));
+        self.await_answer(NAME, OBJECT, "org.fedoraproject.FirewallD1.getDefaultZone");
+        // A zone's chains are made for its first source, and stay.
+        for method in ["addSource", "removeSource"] {
+            self.zone(method, &["trusted", "192.0.2.99/32"]);
+        }
+    }
+
+    pub fn stop_firewalld(&mut self) {
+        self.firewalld.take().expect("firewalld runs").stop();
+    }
+
+    pub fn stop_bus(&mut self) {
+        self.bus.take().expect("a bus runs").stop();
+    }
+
+    /// Waits until firewalld ends by itself.
+    pub fn await_end_of_firewalld(&mut self) {
+        self.firewalld.take().expect("firewalld runs").await_end();
+    }
+
+    #[track_caller]
+    fn await_answer(&self, name: &str, object: &str, method: &str) {
+        let started = Instant::now();
+        while self.ask(name, object, method, &[]).is_err() {
+            assert!(started.elapsed() < PATIENCE, "{name} does not answer: {}", logs());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Calls a method with texts, and returns what `dbus-send` prints of the answer, or of the failure.
+    fn ask(&self, name: &str, object: &str, method: &str, texts: &[&str]) -> Result<String, String> {
+        let mut argv =
+            vec!["dbus-send".to_owned(), format!("--bus={}", self.address), "--print-reply=literal".to_owned()];
+        argv.extend([format!("--dest={name}"), object.to_owned(), method.to_owned()]);
+        argv.extend(texts.iter().map(|text| format!("string:{text}")));
+        let ended = self.sandbox.exec(&argv.iter().map(String::as_str).collect::<Vec<_>>());
+        if ended.code == Some(0) { Ok(ended.stdout) } else { Err(ended.stderr) }
+    }
+
+    /// Calls a method of firewalld's zones that must succeed.
+    #[track_caller]
+    pub fn zone(&self, method: &str, texts: &[&str]) -> String {
+        let method = format!("org.fedoraproject.FirewallD1.zone.{method}");
+        self.ask(NAME, OBJECT, &method, texts).unwrap_or_else(|error| panic!("{method} {texts:?}: {error}{}", logs()))
+    }
+
+    /// The sources of a zone, in order.
+    #[track_caller]
+    pub fn sources(&self, zone: &str) -> Vec<String> {
+        let answer = self.zone("getSources", &[zone]);
+        let words = answer.split_whitespace().filter(|word| word.contains('/'));
+        let mut sources: Vec<String> = words.map(str::to_owned).collect();
+        sources.sort();
+        sources
+    }
+}
+
+const NAME: &str = "org.fedoraproject.FirewallD1";
+const OBJECT: &str = "/org/fedoraproject/FirewallD1";
+
+/// A process that is ended when the test is.
+struct Daemon(Child);
+
+impl Daemon {
+    /// It is killed also when the test's thread is gone without having cleaned up.
+    fn start(program: &str, arguments: &[&str], bus: &str) -> Self {
+        let log =
+            || File::options().create(true).append(true).open(format!("{FOLDER}/{program}.log")).expect("open a log");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", program]).args(arguments);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C");
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", bus);
+        command.stdin(Stdio::null()).stdout(log()).stderr(log());
+        Self(command.spawn().unwrap_or_else(|error| panic!("start {program}: {error}")))
+    }
+
+    fn stop(mut self) {
+        self.signal(Signal::SIGTERM);
+        self.await_end();
+    }
+
+    fn await_end(&mut self) {
+        let started = Instant::now();
+        while self.0.try_wait().expect("wait for a daemon").is_none() {
+            assert!(started.elapsed() < PATIENCE, "a daemon does not end: {}", logs());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).expect("a pid fits")), signal).expect("signal a daemon");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            self.signal(Signal::SIGKILL);
+            self.0.wait().expect("wait for a killed daemon");
+        }
+    }
+}
+
+/// What the daemons have said.
+fn logs() -> String {
+    let read = |name| fs::read_to_string(format!("{FOLDER}/{name}")).unwrap_or_default();
+    ["dbus-daemon.log", "firewalld.log", "firewalld.own.log"].map(read).join("\n")
+}

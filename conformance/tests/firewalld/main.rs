@@ -1,0 +1,85 @@
+//! The firewall plugin beside firewalld: a real one, with a bus of its own, in each test's sandbox.
+//!
+//! Zones are firewalld's own words over D-Bus, rules are what iptables prints. The reference chooses the
+//! backend anew for every command, so it looks in the wrong place once firewalld has come or gone, and its
+//! CHECK takes firewalld's `no` for a `yes`.
+
+use cni_conformance::{Invocation, Sandbox, Verb};
+use serde_json::{Value, json};
+
+mod choice;
+mod daemons;
+mod failures;
+mod none;
+mod traffic;
+mod zones;
+
+use daemons::Machine;
+
+/// The address of most tests, as firewalld has it.
+const V4: &[&str] = &["10.88.0.5/24"];
+const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
+const SOURCES: [&str; 2] = ["10.88.0.5/32", "fd00:88::5/128"];
+
+/// The firewall plugin, called alone for one container on `br0`.
+struct Client<'m> {
+    machine: &'m Machine,
+    id: &'static str,
+    config: Value,
+}
+
+impl<'m> Client<'m> {
+    fn new(machine: &'m Machine, id: &'static str, addresses: &[&str], keys: &Value) -> Self {
+        let ips: Vec<Value> = addresses.iter().map(|address| json!({"address": address, "interface": 1})).collect();
+        let interfaces = json!([{"name": "br0"}, {"name": "eth0", "sandbox": format!("/run/netns/{id}")}]);
+        let prev_result = json!({"cniVersion": "1.0.0", "interfaces": interfaces, "ips": ips});
+        let mut config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "firewall", "prevResult": prev_result});
+        for (key, value) in keys.as_object().expect("keys of a configuration") {
+            config[key] = value.clone();
+        }
+        Self { machine, id, config }
+    }
+
+    /// The same container with another value of a key.
+    fn with(&self, key: &str, value: Value) -> Self {
+        let mut config = self.config.clone();
+        config[key] = value;
+        Self { config, ..*self }
+    }
+
+    fn call(&self, verb: Verb) -> Invocation {
+        let call = Invocation::new(self.machine.sandbox(), "firewall", verb).container_id(self.id);
+        self.machine.with_bus(call).netns(&format!("/run/netns/{}", self.id)).config(&self.config)
+    }
+
+    /// Calls a command of version 1.1.0.
+    fn call_newer(&self, verb: Verb) -> Invocation {
+        self.with("cniVersion", json!("1.1.0")).call(verb)
+    }
+
+    #[track_caller]
+    fn add(&self) -> Value {
+        self.call(Verb::Add).run().result()
+    }
+
+    #[track_caller]
+    fn check(&self) {
+        self.call(Verb::Check).run().expect_success();
+    }
+
+    #[track_caller]
+    fn del(&self) {
+        self.call(Verb::Del).run().expect_success();
+    }
+}
+
+/// The rules for addresses that iptables keeps, of both families.
+fn rules(sandbox: &Sandbox) -> Vec<String> {
+    let printed = ["iptables", "ip6tables"].map(|program| sandbox.sh(&format!("{program} --wait -S")));
+    printed
+        .concat()
+        .lines()
+        .filter(|line| line.contains("10.88.0.") || line.contains("fd00:88:"))
+        .map(str::to_owned)
+        .collect()
+}

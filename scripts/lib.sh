@@ -39,6 +39,16 @@ need() {
     command -v "$program" >/dev/null 2>&1 || die "$package does not bring $program"
 }
 
+# need_firewalld: the program, for tests that start one of their own; as a service of this machine it stays off.
+need_firewalld() {
+    command -v firewalld >/dev/null 2>&1 && return 0
+    if [ -d /run/systemd/system ]; then
+        say "masking the service firewalld, so that its package does not start it"
+        systemctl mask firewalld >&2
+    fi
+    need firewalld firewalld
+}
+
 # need_rust: a Rust toolchain that is new enough, and the linker it uses.
 need_rust() {
     if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then

@@ -14,9 +14,14 @@ cd "$TOP"
 
 say "what the tests need"
 need_rust
-for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping strace:strace tcpdump:tcpdump shellcheck:shellcheck; do
+for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping strace:strace tcpdump:tcpdump \
+    conntrack:conntrack shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod; do
     need "${pair%%:*}" "${pair##*:}"
 done
+# A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
+[ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
+need_firewalld
+[ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
 need_cnitool
 cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
 cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
@@ -24,7 +29,7 @@ cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
 say "format"
 cargo fmt --all --check
 say "scripts"
-shellcheck -x scripts/*.sh .ci/run
+shellcheck -x scripts/*.sh .ci/run conformance/uml/init.sh
 say "lints"
 cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
 say "documentation"

@@ -134,7 +134,7 @@ fn without_snat_or_ipv4_ports_there_is_no_table() {
         state.section("nftables").iter().any(|line| line.contains(TABLE))
     };
     let port = PortMapping::new(8080, 80, "tcp");
-    assert!(with(|_| {}, &[port.clone()]));
+    assert!(with(|_| {}, std::slice::from_ref(&port)));
     assert!(!with(|_| {}, &[]));
     assert!(!with(|_| {}, &[port.clone().on("::")]));
     assert!(!with(|list| list["plugins"][3]["snat"] = false.into(), &[port]));

@@ -56,7 +56,7 @@ pub enum FirewalldError {
         attempt: Attempt,
         /// What is wrong with the bus.
         #[source]
-        source: BusError,
+        source: Box<BusError>,
     },
     /// Its answer is not one to the question.
     #[error("failed to {attempt}: the answer is neither yes nor no")]
@@ -136,24 +136,23 @@ impl SystemFirewalld {
     /// [`FirewalldError`]. What gets no answer is taken back as soon as firewalld can.
     pub fn add_source(&mut self, zone: &Zone, address: IpAddr) -> Result<Added, FirewalldError> {
         let attempt = Attempt::new(Method::Add, zone, address);
-        match self.ask(&attempt) {
+        match self.ask_to_add(&attempt) {
             Ok(Answer::Value(_)) => Ok(Added::Now),
             Ok(Answer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(Added::Before),
             Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text)),
-            Err(source) => {
-                self.take_back(&Attempt { method: Method::Remove, ..attempt.clone() });
-                Err(FirewalldError::Unanswered { attempt, source })
-            }
+            Err(source) => Err(FirewalldError::Unanswered { attempt, source: Box::new(source) }),
         }
     }
 
-    /// The bus carries out the calls of a connection in order, also when nobody is left to hear the answer.
-    fn take_back(&mut self, attempt: &Attempt) {
-        let Some(bus) = &mut self.bus else { return };
-        let sent = with_call(attempt, |call| bus.send(call));
-        if let Err(error) = sent {
-            log::warn!("{} may stay behind in zone {}: {error}: {}", attempt.source, attempt.zone, error.details());
+    fn ask_to_add(&mut self, attempt: &Attempt) -> Result<Answer, BusError> {
+        let mut bus = self.connection()?;
+        let answer = with_call(attempt, |call| bus.call(call));
+        if answer.is_err() {
+            take_back(&mut bus, attempt);
+        } else {
+            self.bus = Some(bus);
         }
+        answer
     }
 
     /// Removes an address from the sources of a zone, if it is one.
@@ -173,7 +172,7 @@ impl SystemFirewalld {
                 log::debug!("{address} is no source of zone {zone}: {error}");
                 Ok(())
             }
-            Err(source) => Err(FirewalldError::Unanswered { attempt, source }),
+            Err(source) => Err(FirewalldError::Unanswered { attempt, source: Box::new(source) }),
         }
     }
 
@@ -181,12 +180,16 @@ impl SystemFirewalld {
         with_call(attempt, |call| self.call(call))
     }
 
+    /// A connection that has failed is not used again.
     fn call(&mut self, call: &Call<'_>) -> Result<Answer, BusError> {
-        let bus = match self.bus.take() {
-            Some(bus) => bus,
-            None => Bus::connect(&self.address, self.limit)?,
-        };
-        self.bus.insert(bus).call(call)
+        let mut bus = self.connection()?;
+        let answer = bus.call(call)?;
+        self.bus = Some(bus);
+        Ok(answer)
+    }
+
+    fn connection(&mut self) -> Result<Bus, BusError> {
+        self.bus.take().map_or_else(|| Bus::connect(&self.address, self.limit), Ok)
     }
 }
 
@@ -230,13 +233,21 @@ impl Firewalld for SystemFirewalld {
             Ok(Answer::Error { name, .. }) if is_stopped(&name) => return Ok(false),
             Ok(Answer::Error { name, text }) => return Err(attempt.refused(name, text).into()),
             Err(error) if is_absent(&error) => return Ok(false),
-            Err(source) => return Err(FirewalldError::Unanswered { attempt, source }.into()),
+            Err(source) => return Err(FirewalldError::Unanswered { attempt, source: Box::new(source) }.into()),
         };
         match value.boolean() {
             Ok(Some(yes)) => Ok(yes),
             Ok(None) => Err(FirewalldError::Answer { attempt, source: None }.into()),
             Err(source) => Err(FirewalldError::Answer { attempt, source: Some(source) }.into()),
         }
+    }
+}
+
+/// The bus carries out the calls of a connection in order, also when nobody is left to hear the answer.
+fn take_back(bus: &mut Bus, attempt: &Attempt) {
+    let removal = Attempt { method: Method::Remove, ..attempt.clone() };
+    if let Err(error) = with_call(&removal, |call| bus.send(call)) {
+        log::warn!("{} may stay behind in zone {}: {error}: {}", attempt.source, attempt.zone, error.details());
     }
 }
 

@@ -5,14 +5,21 @@ use serde_json::{Value, json};
 
 use crate::reference::Level;
 
-/// Whether the reference's own CHECK passes right after its ADD.
+/// A plugin whose CHECK fails in the reference, right after its own ADD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
-    /// As ours must.
-    Passes,
-    /// It fails, for this reason.
-    FailsInReference(&'static str),
+pub struct BrokenCheck {
+    pub plugin: &'static str,
+    /// Up to this reference.
+    pub until: Level,
+    /// What it says; the reason stands with the row.
+    pub says: &'static str,
 }
+
+/// It looks for an IPAM plugin without a name.
+pub const LAYER_TWO: BrokenCheck = BrokenCheck { plugin: "bridge", until: Level::New, says: "no plugin name provided" };
+
+/// It looks for the rules of one family in the tables of both.
+pub const PORTMAP: BrokenCheck = BrokenCheck { plugin: "portmap", until: Level::Old, says: "could not check ipv" };
 
 /// A network configuration list, and what is asked of it.
 #[derive(Debug, Clone)]
@@ -27,7 +34,7 @@ pub struct Case {
     pub args: &'static str,
     pub flavour: Flavour,
     pub needs: Level,
-    pub check: Check,
+    pub broken_check: Option<BrokenCheck>,
 }
 
 impl Case {
@@ -41,7 +48,7 @@ impl Case {
             args: "",
             flavour: Flavour::Nft,
             needs: Level::Old,
-            check: Check::Passes,
+            broken_check: None,
         }
     }
 
@@ -75,8 +82,8 @@ impl Case {
         self
     }
 
-    pub fn check_fails_in_reference(mut self, reason: &'static str) -> Self {
-        self.check = Check::FailsInReference(reason);
+    pub fn broken_check(mut self, broken: BrokenCheck) -> Self {
+        self.broken_check = Some(broken);
         self
     }
 }

@@ -70,7 +70,9 @@ const PREV_RESULT: &str = r#""prevResult":{"cniVersion":"1.0.0",
     "ips":[{"address":"10.1.2.5/24","interface":2},{"address":"fd00:1::5/64","interface":2}]}"#;
 
 fn firewall() -> String {
-    format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"firewall","backend":"iptables","ingressPolicy":"isolated",{PREV_RESULT}}}"#)
+    format!(
+        r#"{{"cniVersion":"1.0.0","name":"net1","type":"firewall","backend":"iptables","ingressPolicy":"isolated",{PREV_RESULT}}}"#
+    )
 }
 
 fn portmap() -> String {

@@ -105,6 +105,19 @@ fn errno<T: std::fmt::Debug>(result: Result<T, NetlinkError>) -> Option<i32> {
 }
 
 #[test]
+fn veths_are_listed_with_their_aliases_and_nothing_else_is() {
+    let mut host = Namespace::enter();
+    host.bridge("br0");
+    let veth = host.veth("veth0", "veth1");
+    host.socket.set_alias(veth.index, "cni:net:id:eth0").expect("an alias");
+    let mut listed: Vec<_> =
+        host.socket.veths().expect("an answer").into_iter().map(|link| (link.name, link.alias)).collect();
+    listed.sort();
+    let alias = Some("cni:net:id:eth0".to_owned());
+    assert_eq!(listed, [("veth0".to_owned(), alias), ("veth1".to_owned(), None)]);
+}
+
+#[test]
 fn links_are_found_by_name_and_by_index() {
     let mut host = Namespace::enter();
     let lo = host.link("lo");

@@ -49,7 +49,8 @@ fn compare(case: &Case, reference: &Reference) {
     let ours = walk(case, &binaries::under_test(), None);
     let mut text = String::new();
     for ((step, theirs), (_, ours)) in theirs.iter().zip(&ours) {
-        let changes = differences(&accepted::apply(Side::Reference, theirs), &accepted::apply(Side::Ours, ours));
+        let apply = if step.ends_with("result") { accepted::apply } else { accepted::apply_sorted };
+        let changes = differences(&apply(Side::Reference, theirs), &apply(Side::Ours, ours));
         if !changes.is_empty() {
             text.push_str(&format!("{step}:\n{}\n", changes.join("\n")));
         }
@@ -70,12 +71,12 @@ fn walk(case: &Case, folder: &Path, reference: Option<Level>) -> Vec<(&'static s
         .map(|at: usize| Attachment::new(containers[at].name(), &containers[at]).ports(&case.ports[at], Spelling::Go));
     first.args = case.args.to_owned();
     let seen = || snapshot(&sandbox, &[&containers[0], &containers[1]], &kept);
+    let version = case.list["cniVersion"].as_str().expect("a list has a version");
     let mut steps = Vec::new();
     let chain = runtime.add(&mut first);
     chain.expect_success();
-    steps.push(("the first result", printed(&sandbox, "c1", &chain, &kept)));
+    steps.push(("the first result", printed(&sandbox, "c1", version, &chain, &kept)));
     steps.push(("after the first ADD", seen()));
-    let version = case.list["cniVersion"].as_str().expect("a list has a version");
     if version >= "0.4.0" {
         let check = runtime.check(&first);
         let broken = reference.and_then(|level| case.broken_check.filter(|broken| level <= broken.until));
@@ -86,7 +87,7 @@ fn walk(case: &Case, folder: &Path, reference: Option<Level>) -> Vec<(&'static s
     }
     let chain = runtime.add(&mut second);
     chain.expect_success();
-    steps.push(("the second result", printed(&sandbox, "c2", &chain, &kept)));
+    steps.push(("the second result", printed(&sandbox, "c2", version, &chain, &kept)));
     steps.push(("after the second ADD", seen()));
     runtime.del(&first).expect_success();
     steps.push(("after the first DEL", seen()));

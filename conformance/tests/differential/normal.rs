@@ -6,7 +6,7 @@ use cni_conformance::{Chain, Namespace, Network, Sandbox, State};
 /// in the order of their making.
 pub fn snapshot(sandbox: &Sandbox, containers: &[&Namespace], kept: &str) -> Vec<String> {
     let state = State::capture(sandbox, containers);
-    let mut lines = state.lines();
+    let mut lines = of_tables(state.lines());
     for namespace in [sandbox.host()].into_iter().chain(containers.iter().copied()) {
         lines.extend(details(namespace));
     }
@@ -14,6 +14,21 @@ pub fn snapshot(sandbox: &Sandbox, containers: &[&Namespace], kept: &str) -> Vec
     let mut lines: Vec<String> = lines.iter().map(|line| normal(line, &ports, kept)).collect();
     lines.sort();
     lines
+}
+
+/// Puts the name of its table before each line of nftables, so that it survives sorting.
+fn of_tables(lines: Vec<String>) -> Vec<String> {
+    let mut table = String::new();
+    let mut name = |line: String| match line.strip_prefix("nftables: ") {
+        Some(rule) => {
+            if let Some(begins) = rule.strip_prefix("table ") {
+                begins.trim_end_matches(" {").clone_into(&mut table);
+            }
+            format!("nftables {table}: {}", rule.trim())
+        }
+        None => line,
+    };
+    lines.into_iter().map(&mut name).collect()
 }
 
 /// What a snapshot does not show of addresses and routes.
@@ -27,11 +42,11 @@ fn details(namespace: &Namespace) -> Vec<String> {
 }
 
 /// Returns what the plugins printed, line by line.
-pub fn printed(sandbox: &Sandbox, container: &str, chain: &Chain, kept: &str) -> Vec<String> {
+pub fn printed(sandbox: &Sandbox, container: &str, version: &str, chain: &Chain, kept: &str) -> Vec<String> {
     let ports = ports(sandbox);
     let outcomes = chain.steps().iter();
     let lines = outcomes.flat_map(|(plugin, outcome)| {
-        outcome.stdout().lines().map(move |line| format!("{container} {plugin} prints: {line}"))
+        outcome.stdout().lines().map(move |line| format!("{container} {plugin} prints in {version}: {line}"))
     });
     lines.map(|line| normal(&line, &ports, kept)).collect()
 }

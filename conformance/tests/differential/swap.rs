@@ -5,7 +5,7 @@ use std::fs;
 use cni_conformance::state::differences;
 use cni_conformance::{Attachment, Chain, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling, binaries};
 
-use crate::accepted::{Side, apply};
+use crate::accepted::{Side, apply, apply_sorted};
 use crate::case::PORTMAP;
 use crate::normal::snapshot;
 use crate::reference::{self, Level, Reference};
@@ -111,7 +111,7 @@ fn checked(check: &Chain, by: Option<Level>) {
 /// Who wrote a file or made a link depends on the turn, so both sides' differences are set aside.
 fn comparable(lines: &[String]) -> Vec<String> {
     let lines: Vec<String> = lines.iter().map(|line| line.replace("/run/cni/nomad/", "/run/cni/net1/")).collect();
-    apply(Side::Ours, &apply(Side::Reference, &lines))
+    apply_sorted(Side::Ours, &apply(Side::Reference, &lines))
 }
 
 fn leases() -> Vec<String> {

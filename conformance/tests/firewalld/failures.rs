@@ -57,7 +57,8 @@ fn a_zone_that_firewalld_does_not_know_is_refused() {
 fn firewalld_that_is_asked_for_must_be_there() {
     let absent = "there is no bus at /run/conformance/firewalld/bus";
     let stopped = "The name org.fedoraproject.FirewallD1 was not provided by any .service files";
-    let rows: [(fn() -> Machine, &str); 2] = [(Machine::bare, absent), (Machine::with_bare_bus, stopped)];
+    type Make = fn() -> Machine;
+    let rows: [(Make, &str); 2] = [(Machine::bare, absent), (Machine::with_bare_bus, stopped)];
     for (machine, text) in rows {
         let machine = machine();
         let before = State::of_host(machine.sandbox());

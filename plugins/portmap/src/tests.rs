@@ -149,9 +149,22 @@ fn loopback_is_routed_on_the_link_to_the_container() {
     Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
     let set: Vec<_> = machine.parameters.iter().map(|(key, value)| (key.as_str(), *value)).collect();
     assert_eq!(set, [("net/ipv4/conf/br0.7/route_localnet", "1")]);
+    let guard = "\
+table inet cni_plugins_localnet {
+\tcomment \"Drops packets with loopback addresses that come in by a link, where portmap sets route_localnet\"
+\tchain prerouting {
+\t\ttype filter hook prerouting priority raw; policy accept;
+\t\tiifname != \"lo\" ip daddr 127.0.0.0/8 drop
+\t\tiifname != \"lo\" ip saddr 127.0.0.0/8 drop
+\t}
+}
+";
+    assert_eq!(machine.kernel.dump(), guard);
+    let first = machine.applied.first().expect("a step");
+    assert!(first.contains("cni_plugins_localnet"), "before the switch is set: {first}");
     let unreachable = &mut Machine::default();
     Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(unreachable).expect("added");
-    assert!(unreachable.parameters.is_empty());
+    assert!(unreachable.parameters.is_empty() && unreachable.kernel.dump().is_empty());
 }
 
 #[test]

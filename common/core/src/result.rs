@@ -1,8 +1,9 @@
 //! The result of ADD: one structure inside, every shape of the SPEC outside.
 //!
-//! Plugins work with [`CniResult`], which holds what version 1.1.0 can say. [`CniResult::parse`] reads a
-//! `prevResult` or the answer of a delegated plugin of any version, [`CniResult::render`] prints the shape
-//! of the version that the configuration asks for, byte for byte as the reference does.
+//! Plugins work with [`CniResult`], which holds what version 1.1.0 can say. [`CniResult::parse_prev`] reads
+//! a `prevResult`, [`CniResult::parse_any`] the answer of a delegated plugin of any version, and
+//! [`CniResult::render`] prints the shape of the version that the configuration asks for, byte for byte as
+//! the reference does.
 
 use std::net::IpAddr;
 

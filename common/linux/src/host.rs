@@ -2,7 +2,7 @@
 //!
 //! The container's socket is opened on [`Host::enter`] and keeps belonging to the container's namespace,
 //! so the thread itself goes inside just for kernel parameters. How each step is carried out stands in
-//! [`crate::apply`].
+//! `apply.rs`.
 
 use std::io;
 use std::net::IpAddr;

@@ -18,6 +18,9 @@ pub struct BrokenCheck {
 /// It looks for an IPAM plugin without a name.
 pub const LAYER_TWO: BrokenCheck = BrokenCheck { plugin: "bridge", until: Level::New, says: "no plugin name provided" };
 
+/// It does not know that a route without a router was given the gateway.
+pub const ROUTES: BrokenCheck = BrokenCheck { plugin: "bridge", until: Level::Old, says: "Expected Route" };
+
 /// It looks for the rules of one family in the tables of both.
 pub const PORTMAP: BrokenCheck = BrokenCheck { plugin: "portmap", until: Level::Old, says: "could not check ipv" };
 

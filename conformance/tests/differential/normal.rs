@@ -2,6 +2,9 @@
 
 use cni_conformance::{Chain, Namespace, Network, Sandbox, State};
 
+use crate::accepted::form_of_result;
+use crate::reference::Level;
+
 /// Takes a snapshot as sorted lines, in which `port0`, `port1` … stand for the host's ends of veth pairs
 /// in the order of their making.
 pub fn snapshot(sandbox: &Sandbox, containers: &[&Namespace], kept: &str) -> Vec<String> {
@@ -42,13 +45,14 @@ fn details(namespace: &Namespace) -> Vec<String> {
 }
 
 /// Returns what the plugins printed, line by line.
-pub fn printed(sandbox: &Sandbox, container: &str, version: &str, chain: &Chain, kept: &str) -> Vec<String> {
+pub fn printed(sandbox: &Sandbox, level: Level, version: &str, chain: &Chain, kept: &str) -> Vec<String> {
     let ports = ports(sandbox);
-    let outcomes = chain.steps().iter();
-    let lines = outcomes.flat_map(|(plugin, outcome)| {
-        outcome.stdout().lines().map(move |line| format!("{container} {plugin} prints in {version}: {line}"))
-    });
-    lines.map(|line| normal(&line, &ports, kept)).collect()
+    let mut lines = Vec::new();
+    for (plugin, outcome) in chain.steps() {
+        let text = form_of_result(level, version, outcome.stdout());
+        lines.extend(text.lines().map(|line| format!("{plugin} prints in {version}: {line}")));
+    }
+    lines.iter().map(|line| normal(line, &ports, kept)).collect()
 }
 
 fn ports(sandbox: &Sandbox) -> Vec<String> {

@@ -3,7 +3,7 @@
 use cni_conformance::{Flavour, PortMapping};
 use serde_json::{Value, json};
 
-use crate::case::{Case, LAYER_TWO, PORTMAP};
+use crate::case::{Case, LAYER_TWO, PORTMAP, ROUTES};
 use crate::reference::Level;
 
 const V4: &str = "10.1.2.0/24";
@@ -92,7 +92,7 @@ fn addresses() -> Vec<Case> {
     default_gateway["ipam"].as_object_mut().expect("an object").remove("routes");
     let mut ranges = bridge(&[], json!({"isGateway": true}));
     ranges["ipam"]["ranges"] = json!([
-        [{"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.9", "gateway": "10.1.2.254"}, {"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.20"}],
+        [{"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.9", "gateway": "10.1.2.254"}, {"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.20", "gateway": "10.1.2.254"}],
     ]);
     ranges["ipam"]["routes"] = json!([]);
     vec![
@@ -101,7 +101,7 @@ fn addresses() -> Vec<Case> {
         Case::new("bridge, gateway of IPv6", json!([bridge(&[V6], json!({"isGateway": true}))])),
         Case::new("bridge, gateway of both", json!([bridge(&[V4, V6], json!({"isGateway": true}))])),
         Case::new("bridge, default gateway", json!([default_gateway])),
-        Case::new("bridge, routes", json!([with_routes])),
+        Case::new("bridge, routes", json!([with_routes])).broken_check(ROUTES),
         Case::new("bridge, several ranges of one set", json!([ranges])),
         Case::new(
             "bridge, forced address",
@@ -193,7 +193,9 @@ fn ports() -> Vec<Case> {
         Case::new("portmap, sctp and capitals", chained(&[V4], portmap(json!({}))))
             .ports(&[PortMapping::new(8080, 80, "sctp"), PortMapping::new(8081, 81, "TCP")], &other),
         Case::new("portmap, no snat", chained(&[V4, V6], portmap(json!({"snat": false})))).ports(&one, &other),
-        Case::new("portmap, masqAll", chained(&[V4, V6], portmap(json!({"masqAll": true})))).ports(&one, &other),
+        Case::new("portmap, masqAll", chained(&[V4, V6], portmap(json!({"masqAll": true}))))
+            .ports(&one, &other)
+            .needs(Level::New),
         Case::new("portmap, another mark", chained(&[V4, V6], portmap(json!({"markMasqBit": 5})))).ports(&one, &other),
         Case::new(
             "portmap, an external chain",
@@ -211,8 +213,12 @@ fn ports() -> Vec<Case> {
             ),
         )
         .ports(&one, &other),
-        Case::new("portmap, legacy iptables", chained(&[V4, V6], portmap(json!({}))))
+        Case::new("portmap, legacy iptables", chained(&[V4], portmap(json!({}))))
             .ports(&many, &other)
+            .on(Flavour::Legacy),
+        // Its ip6tables takes one DNAT rule for another, so that the reference leaves out all but the first.
+        Case::new("portmap of both, legacy iptables", chained(&[V4, V6], portmap(json!({}))))
+            .ports(&one, &other)
             .on(Flavour::Legacy),
     ]
 }

@@ -79,7 +79,7 @@ fn a_number_beyond_all_bounds_is_refused() {
 /// Go puts U+FFFD in its place; JSON (RFC 8259 section 8.2) leaves open what it means.
 #[test]
 fn half_a_surrogate_pair_is_refused() {
-    assert_refused(r#""\ud800""#, "surrogate");
+    assert_refused(r#""\ud800""#, "hex escape");
 }
 
 /// Go's limit are 10000 levels, ours 128.

@@ -75,6 +75,18 @@ impl Failure for ConfigError {
             | Self::MasqueradeBackend { .. } => Code::InvalidConfig,
         }
     }
+
+    /// A message of the reference that does not name the key.
+    fn details(&self) -> String {
+        match self {
+            Self::MasqueradeBackend { .. } => "ipMasqBackend is \"iptables\" or \"nftables\"".to_owned(),
+            Self::BridgeName { source, .. } => source.to_string(),
+            Self::Mac { source, .. } => source.to_string(),
+            Self::Mtu { .. } | Self::MacNotUnicast { .. } | Self::IpamOnDisabledInterface | Self::HairpinAndPromisc => {
+                String::new()
+            }
+        }
+    }
 }
 
 /// What the bridge is to the containers' traffic.

@@ -65,6 +65,8 @@ pub enum ConfigError {
         first: usize,
         /// The number of the other.
         second: usize,
+        /// Their ranges.
+        sets: Box<[RangeSet; 2]>,
     },
 }
 
@@ -82,7 +84,7 @@ impl Failure for ConfigError {
             Self::Set { problem, .. } => {
                 problem.details().map_or_else(|| COUNTING.to_owned(), |details| format!("{details}; {COUNTING}"))
             }
-            Self::Overlap { .. } => COUNTING.to_owned(),
+            Self::Overlap { sets, .. } => format!("{} and {}; {COUNTING}", sets[0], sets[1]),
             Self::NoIpam | Self::NoRanges | Self::Version { .. } => String::new(),
         }
     }
@@ -251,8 +253,10 @@ fn validate(given: &[Vec<Given>], version: Version) -> Result<Vec<RangeSet>, Con
         return Err(ConfigError::Version { version });
     }
     for (first, set) in sets.iter().enumerate() {
-        if let Some(offset) = sets[first + 1..].iter().position(|other| set.overlaps(other)) {
-            return Err(ConfigError::Overlap { first, second: first + 1 + offset });
+        let mut others = sets.iter().enumerate().skip(first + 1);
+        if let Some((second, other)) = others.find(|(_, other)| set.overlaps(other)) {
+            let sets = Box::new([set.clone(), other.clone()]);
+            return Err(ConfigError::Overlap { first, second, sets });
         }
     }
     Ok(sets)

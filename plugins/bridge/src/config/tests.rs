@@ -62,7 +62,8 @@ fn the_masquerades_backend_is_the_hosts_unless_one_is_told() {
         assert_eq!(load(keys).expect("valid").masquerade_backend, want, "{keys}");
     }
     let error = load(r#","ipMasqBackend":"""#).expect_err("no backend");
-    assert_eq!(error, (7, r#"unknown ipmasq backend """#.to_owned(), String::new()));
+    let details = r#"ipMasqBackend is "iptables" or "nftables""#;
+    assert_eq!(error, (7, r#"unknown ipmasq backend """#.to_owned(), details.to_owned()));
 }
 
 #[test]
@@ -95,7 +96,12 @@ fn a_value_that_cannot_be_used_is_named_with_its_key() {
         ),
         (r#","mtu":"1500""#, 6, "failed to load netconf", r#"mtu: invalid type: string "1500", expected i64"#),
         (r#","mtu":70000"#, 7, "invalid mtu 70000 (must be at most 65535)", ""),
-        (r#","ipMasqBackend":"foo""#, 7, r#"unknown ipmasq backend "foo""#, ""),
+        (
+            r#","ipMasqBackend":"foo""#,
+            7,
+            r#"unknown ipmasq backend "foo""#,
+            r#"ipMasqBackend is "iptables" or "nftables""#,
+        ),
         (
             r#","hairpinMode":true,"promiscMode":true"#,
             7,

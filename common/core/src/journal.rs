@@ -29,8 +29,14 @@ pub struct Journal<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum DelegateAnswerError {
     /// Its output is no JSON.
-    #[error("failed to unmarshal raw result")]
-    Json(#[source] crate::json::JsonError),
+    #[error("failed to unmarshal raw result of {plugin}")]
+    Json {
+        /// The delegated plugin.
+        plugin: String,
+        /// What is wrong with it.
+        #[source]
+        source: crate::json::JsonError,
+    },
     /// Its output is no result.
     #[error("{plugin} returned an invalid result")]
     Result {
@@ -45,7 +51,7 @@ pub enum DelegateAnswerError {
 impl crate::error::Failure for DelegateAnswerError {
     fn code(&self) -> crate::error::Code {
         match self {
-            Self::Json(_) | Self::Result { .. } => crate::error::Code::Decoding,
+            Self::Json { .. } | Self::Result { .. } => crate::error::Code::Decoding,
         }
     }
 }
@@ -87,7 +93,8 @@ impl<'a> Journal<'a> {
     pub fn delegate_add(&mut self, plugin: &str, request: &Request) -> Result<CniResult, Error> {
         let output = self.host.delegate(plugin, Command::Add)?;
         self.undo.push(Undo::Delegate(plugin.to_owned()));
-        let json = Json::parse(&output).map_err(DelegateAnswerError::Json)?;
+        let json =
+            Json::parse(&output).map_err(|source| DelegateAnswerError::Json { plugin: plugin.to_owned(), source })?;
         let result = CniResult::parse_any(&json, request.version)
             .map_err(|source| DelegateAnswerError::Result { plugin: plugin.to_owned(), source })?;
         Ok(result)

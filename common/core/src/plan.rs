@@ -319,7 +319,7 @@ impl Step {
     /// The step that takes this one back when it is not known whether it was carried out; none where that
     /// could take away what was there before.
     pub fn inverse_of_attempt(&self) -> Option<Self> {
-        if matches!(self, Self::SetUp { .. } | Self::ClaimAddress { .. }) { self.inverse() } else { None }
+        if matches!(self, Self::SetUp { .. }) { self.inverse() } else { None }
     }
 }
 

@@ -41,14 +41,25 @@ pub enum ResultError {
     Shape(#[source] JsonError),
     /// Versions up to 0.2.0 cannot say "no address".
     #[error("cannot convert: no valid IP addresses")]
-    NoAddress,
+    NoAddress {
+        /// The version that was asked for.
+        version: Version,
+    },
 }
 
 impl Failure for ResultError {
     fn code(&self) -> Code {
         match self {
             Self::Version { .. } | Self::Unknown { .. } | Self::Shape(_) => Code::Decoding,
-            Self::NoAddress => Code::UnsupportedField,
+            Self::NoAddress { .. } => Code::UnsupportedField,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Shape(error) => error.to_string(),
+            Self::NoAddress { version } => format!("a result of cniVersion {version} is an address"),
+            Self::Version { .. } | Self::Unknown { .. } => String::new(),
         }
     }
 }

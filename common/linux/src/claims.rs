@@ -65,19 +65,35 @@ impl Claims {
     /// did before; an earlier owner loses them. Returns the claim that there was.
     ///
     /// # Errors
-    /// [`ClaimError`] names the file.
+    /// [`ClaimError`] names the file. Then what was written down before still is.
     pub fn claim(&self, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Claim>, ClaimError> {
-        let mut addresses = self.listed(owner)?;
-        if addresses.insert(address) {
-            self.write(&self.owner_file(owner), &lines(&addresses))?;
-        }
         let earlier = self.find(address)?;
         let claim = Claim { owner: owner.clone(), keepers: with(earlier.as_ref(), keeper) };
-        self.write(&self.address_file(address), &claim.to_string())?;
-        if let Some(Claim { owner: former, .. }) = earlier.as_ref().filter(|earlier| earlier.owner != *owner) {
-            self.unlist(address, former)?;
+        let replaced = self.replace(address, earlier.as_ref(), &claim);
+        if replaced.is_err()
+            && let Err(error) = self.put_back(address, earlier.as_ref(), &claim)
+        {
+            log::warn!("the claim of {address} may be half-made: {error}: {}", error.details());
         }
-        Ok(earlier)
+        replaced.map(|()| earlier)
+    }
+
+    fn replace(&self, address: IpAddr, earlier: Option<&Claim>, claim: &Claim) -> Result<(), ClaimError> {
+        self.list(address, &claim.owner)?;
+        self.write(&self.address_file(address), &claim.to_string())?;
+        match earlier {
+            Some(earlier) if earlier.owner != claim.owner => self.unlist(address, &earlier.owner),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn put_back(&self, address: IpAddr, earlier: Option<&Claim>, claim: &Claim) -> Result<(), ClaimError> {
+        let Some(earlier) = earlier else { return self.release(address, &claim.owner) };
+        if self.find(address)?.as_ref() != Some(earlier) {
+            self.write(&self.address_file(address), &earlier.to_string())?;
+        }
+        self.list(address, &earlier.owner)?;
+        if earlier.owner == claim.owner { Ok(()) } else { self.unlist(address, &claim.owner) }
     }
 
     /// Forgets that the rules for `address` are `owner`'s; another owner's record stays.
@@ -146,6 +162,12 @@ impl Claims {
             found.extend(self.owner(address)?.filter(|owner| owner.network == *network).map(|owner| (address, owner)));
         }
         Ok(found)
+    }
+
+    /// Adds an address to those of an owner.
+    fn list(&self, address: IpAddr, owner: &Attachment) -> Result<(), ClaimError> {
+        let mut addresses = self.listed(owner)?;
+        if addresses.insert(address) { self.write(&self.owner_file(owner), &lines(&addresses)) } else { Ok(()) }
     }
 
     /// Takes an address from those of an owner.
@@ -313,6 +335,28 @@ mod tests {
             fs::read_dir(&claims.directory).expect("list").map(|file| file.expect("file").path()).collect();
         names.sort();
         assert_eq!(names, [claims.address_file(address), claims.owner_file(&owner("new"))]);
+    }
+
+    #[test]
+    fn an_earlier_claim_is_put_back_when_the_new_one_fails() {
+        let root = tempfile::tempdir().expect("directory");
+        let claims = Claims::below(root.path(), None);
+        let address = IpAddr::from([10, 1, 2, 3]);
+        let work = Keeper::Firewalld(Zone::fixed("work"));
+        claims.claim(address, &owner("old"), &work).expect("claim");
+        let before = files(&claims);
+        for container in ["old", "new"] {
+            let earlier = claims.claim(address, &owner(container), &Keeper::Iptables).expect("claim");
+            let claim = Claim { owner: owner(container), keepers: claims.keepers(address).expect("read") };
+            claims.put_back(address, earlier.as_ref(), &claim).expect("put back");
+            assert_eq!(files(&claims), before, "{container}");
+        }
+    }
+
+    /// The names of the records, and what stands in those that are files.
+    fn files(claims: &Claims) -> BTreeSet<(PathBuf, Option<String>)> {
+        let files = fs::read_dir(&claims.directory).expect("list");
+        files.map(|file| file.expect("file").path()).map(|path| (path.clone(), fs::read_to_string(path).ok())).collect()
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub enum ConfigError {
         #[source]
         source: NameError,
     },
+    /// `bridge` is a pattern to the kernel, which would choose a number for it.
+    #[error("failed to create bridge {name:?}: % has a meaning of its own in the name of a new interface")]
+    BridgePattern {
+        /// The name.
+        name: String,
+    },
     /// `mtu` is beyond what the kernel takes.
     #[error("invalid mtu {mtu} (must be at most 65535)")]
     Mtu {
@@ -67,6 +73,7 @@ impl Failure for ConfigError {
     fn code(&self) -> Code {
         match self {
             Self::BridgeName { .. }
+            | Self::BridgePattern { .. }
             | Self::Mtu { .. }
             | Self::Mac { .. }
             | Self::MacNotUnicast { .. }
@@ -82,9 +89,11 @@ impl Failure for ConfigError {
             Self::MasqueradeBackend { .. } => "ipMasqBackend is \"iptables\" or \"nftables\"".to_owned(),
             Self::BridgeName { source, .. } => source.to_string(),
             Self::Mac { source, .. } => source.to_string(),
-            Self::Mtu { .. } | Self::MacNotUnicast { .. } | Self::IpamOnDisabledInterface | Self::HairpinAndPromisc => {
-                String::new()
-            }
+            Self::BridgePattern { .. }
+            | Self::Mtu { .. }
+            | Self::MacNotUnicast { .. }
+            | Self::IpamOnDisabledInterface
+            | Self::HairpinAndPromisc => String::new(),
         }
     }
 }
@@ -257,6 +266,9 @@ impl Config {
             (false, true) => Gateway::Address,
             (false, false) => Gateway::None,
         };
+        if bridge.as_str().contains('%') {
+            return Err(ConfigError::BridgePattern { name: bridge.to_string() }.into());
+        }
         let ipam = keys.ipam.name();
         let earlier = if keys.preserve_default_vlan { Earlier::Kept } else { Earlier::Removed };
         let has_gateway = ipam.is_some() && gateway != Gateway::None;

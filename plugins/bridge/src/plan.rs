@@ -57,6 +57,14 @@ pub enum PlanError {
         /// The address that is there.
         found: Cidr,
     },
+    /// A route's next hop is of another family than its destination.
+    #[error("failed to add route to {dst}: its gateway {gw} is of another family")]
+    RouteFamily {
+        /// The destination.
+        dst: Cidr,
+        /// The next hop.
+        gw: IpAddr,
+    },
     /// A route has a number that the kernel does not take.
     #[error("failed to add route to {dst}: {key} {value} is out of range")]
     RouteNumber {
@@ -73,7 +81,9 @@ impl Failure for PlanError {
     fn code(&self) -> Code {
         match self {
             Self::InterfaceExists { .. } | Self::NotABridge { .. } | Self::OtherAddress { .. } => Code::Conflict,
-            Self::NoAddress | Self::NoGateway { .. } | Self::RouteNumber { .. } => Code::InvalidConfig,
+            Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::RouteNumber { .. } => {
+                Code::InvalidConfig
+            }
         }
     }
 
@@ -83,9 +93,11 @@ impl Failure for PlanError {
             Self::OtherAddress { found, .. } => {
                 format!("it has {found}; forceAddress: true replaces it, for every container on the bridge")
             }
-            Self::InterfaceExists { .. } | Self::NoAddress | Self::NoGateway { .. } | Self::RouteNumber { .. } => {
-                String::new()
-            }
+            Self::InterfaceExists { .. }
+            | Self::NoAddress
+            | Self::NoGateway { .. }
+            | Self::RouteFamily { .. }
+            | Self::RouteNumber { .. } => String::new(),
         }
     }
 }
@@ -183,7 +195,10 @@ fn first_address(address: Cidr) -> Result<IpAddr, PlanError> {
 
 /// The kernel's fields are 32 bits wide, the scope's 8.
 fn checked(route: Route) -> Result<Route, PlanError> {
-    let Route { dst, gw: _, mtu, advmss, priority, table, scope } = route;
+    let Route { dst, gw, mtu, advmss, priority, table, scope } = route;
+    if let Some(gw) = gw.filter(|gw| Family::of(*gw) != dst.family()) {
+        return Err(PlanError::RouteFamily { dst, gw });
+    }
     let wide = i64::from(u32::MAX);
     let numbers = [
         ("mtu", Some(mtu), wide),
@@ -338,7 +353,7 @@ fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Networ
         plan.within(Step::AddAddress { ns, name: name.clone(), cidr, dad, existing });
     }
     plan.within(Step::SetUp { ns: Ns::Container, name: name.clone() });
-    if config.detect_duplicates {
+    if config.detect_duplicates && network.result.ips.iter().any(|ip| ip.address.family() == Family::V6) {
         plan.within(Step::SettleAddresses { name: name.clone() });
     }
     for route in &network.routes {

@@ -26,7 +26,7 @@ impl CniResult {
     fn ancient(&self, version: Version) -> Result<Ancient<'_>, ResultError> {
         let [ip4, ip6] = Family::ALL.map(|family| self.ancient_ip(family));
         if ip4.is_none() && ip6.is_none() {
-            return Err(ResultError::NoAddress);
+            return Err(ResultError::NoAddress { version });
         }
         Ok(Ancient { version, ip4, ip6, dns: LegacyDns(&self.dns) })
     }

@@ -162,7 +162,7 @@ fn an_empty_result_says_so_in_each_shape() {
     let empty = CniResult::default();
     assert_eq!(empty.render(Version::V1_0_0), Ok("{\n    \"cniVersion\": \"1.0.0\"\n}".to_owned()));
     assert_eq!(empty.render(Version::V0_4_0), Ok("{\n    \"cniVersion\": \"0.4.0\",\n    \"dns\": {}\n}".to_owned()));
-    assert_eq!(empty.render(Version::V0_1_0), Err(ResultError::NoAddress));
+    assert_eq!(empty.render(Version::V0_1_0), Err(ResultError::NoAddress { version: Version::V0_1_0 }));
 }
 
 #[test]

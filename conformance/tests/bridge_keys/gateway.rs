@@ -69,7 +69,10 @@ fn an_ipv4_gateway_has_a_broadcast_address_as_ip_would_give_it() {
 #[test]
 fn a_gateway_that_ipam_does_not_tell_is_the_first_address_of_the_network() {
     let sandbox = Sandbox::new();
-    let ips = json!([{"address": "10.1.2.77/24"}, {"address": "fd00:1::77/64"}, {"address": "10.1.3.9/24", "gateway": "10.1.3.200"}]);
+    let ips = json!([
+        {"address": "10.1.2.77/24"}, {"address": "fd00:1::77/64"},
+        {"address": "10.1.3.9/24", "gateway": "10.1.3.200"},
+    ]);
     let config = delegated(&json!({"cniVersion": "1.0.0", "ips": ips}), json!({"isGateway": true}));
     let port = Port::new(&sandbox, "id1", config);
     let result = port.add();

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use crate::masquerade::all_rules;
 use crate::port::{Port, answering, delegated, install, layer_two, told_to_delegate, with};
 
+/// What a delegate answers that has an address, as a line of shell.
+const ADDRESS: &str = r#"echo '{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.7/24"}]}'"#;
+
 /// An address, its gateway, and what the bridge has then.
 type Narrow = (&'static str, &'static str, &'static str);
 
@@ -146,11 +149,17 @@ fn null_and_empty_members_of_an_answer_are_absent_ones() {
     let answers = [
         (
             "nulls",
-            json!({"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.7/24", "gateway": null, "interface": null}], "routes": null, "dns": null, "interfaces": null}),
+            json!({
+                "cniVersion": "1.0.0", "ips": [{"address": "10.1.2.7/24", "gateway": null, "interface": null}],
+                "routes": null, "dns": null, "interfaces": null,
+            }),
         ),
         (
             "empty",
-            json!({"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.7/24", "gateway": ""}], "routes": [], "dns": {}, "interfaces": []}),
+            json!({
+                "cniVersion": "1.0.0", "ips": [{"address": "10.1.2.7/24", "gateway": ""}],
+                "routes": [], "dns": {}, "interfaces": [],
+            }),
         ),
         ("another interface", json!({"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.7/24", "interface": 77}]})),
     ];
@@ -275,8 +284,8 @@ fn a_delegate_that_fails_without_an_error_object_is_quoted() {
 #[test]
 fn what_a_delegate_says_beside_its_result_is_passed_on_stderr() {
     let sandbox = Sandbox::new();
-    let answer = r#"echo "a warning" >&2; echo '{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.7/24"}]}'"#;
-    let outcome = Port::new(&sandbox, "id1", answering(answer, json!({}))).call(Verb::Add).run();
+    let answer = format!("echo 'a warning' >&2; {ADDRESS}");
+    let outcome = Port::new(&sandbox, "id1", answering(&answer, json!({}))).call(Verb::Add).run();
     outcome.result();
     assert!(outcome.stderr().contains("a warning"), "{outcome}");
 }
@@ -285,9 +294,8 @@ fn what_a_delegate_says_beside_its_result_is_passed_on_stderr() {
 #[test]
 fn a_delegate_that_fails_check_or_del_makes_them_fail() {
     let sandbox = Sandbox::new();
-    install(
-        "case $CNI_COMMAND in ADD) echo '{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.2.7/24\"}]}' ;;\n*) echo '{\"code\":77,\"msg\":\"not now\"}'; exit 1 ;; esac\n",
-    );
+    let refused = "echo '{\"code\":77,\"msg\":\"not now\"}'; exit 1";
+    install(&format!("case $CNI_COMMAND in\nADD) {ADDRESS} ;;\n*) {refused} ;;\nesac\n"));
     let port = Port::new(&sandbox, "id1", layer_two(json!({"ipam": {"type": "fake"}, "ipMasq": true})));
     let result = port.add();
     port.call_check(&result).run().expect_error(77, "not now");
@@ -307,7 +315,8 @@ fn a_delegate_that_reads_nothing_and_leaves_a_child_behind_does_not_hang_the_plu
     let sandbox = Sandbox::new();
     let folder = "/run/conformance/delegates";
     fs::create_dir_all(folder).expect("create a folder");
-    let script = "#!/bin/sh\n[ $CNI_COMMAND = ADD ] || exit 0\nexec 0<&-\n(sleep 2 >/dev/null 2>&1 &)\necho '{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.1.2.7/24\"}]}'\n";
+    let leaves_a_child = "exec 0<&-\n(sleep 2 >/dev/null 2>&1 &)";
+    let script = format!("#!/bin/sh\n[ $CNI_COMMAND = ADD ] || exit 0\n{leaves_a_child}\n{ADDRESS}\n");
     fs::write(format!("{folder}/fake"), script).expect("write a delegate");
     sandbox.sh(&format!("chmod 0755 {folder}/fake"));
     let long = "x".repeat(300_000);

@@ -5,10 +5,10 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
-use cni_conformance::{Sandbox, State};
+use cni_conformance::{Sandbox, State, Verb};
 use serde_json::{Value, json};
 
-use crate::port::{Port, V4, V6, network, with};
+use crate::port::{Port, V4, V6, layer_two, network, with};
 
 /// Keys, code, and the words of the error.
 type Refusal = (Value, u64, &'static [&'static str]);
@@ -81,4 +81,19 @@ fn a_refusal_does_not_disturb_a_container_that_runs() {
         assert_same(&before, &State::capture(&sandbox, &[&neighbour.container]));
     });
     neighbour.check(&result);
+}
+
+/// The kernel would number them (`br0`, `eth1`), and what it made under another name would never be found
+/// again.
+#[test]
+fn a_name_with_a_pattern_of_the_kernel_makes_no_link() {
+    let sandbox = Sandbox::new();
+    for (bridge, ifname) in [("br%d", "eth0"), ("br0", "eth%d")] {
+        let port = Port::new(&sandbox, &ifname.replace('%', ""), layer_two(json!({"bridge": bridge})));
+        let before = port.state();
+        let error = port.call(Verb::Add).ifname(ifname).run().error();
+        let pattern = if bridge.contains('%') { bridge } else { ifname };
+        assert!(format!("{} {}", error.msg, error.details).contains(pattern), "{error:?}");
+        assert_same(&before, &port.state());
+    }
 }

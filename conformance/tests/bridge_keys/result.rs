@@ -57,8 +57,14 @@ fn each_version_tells_what_it_has_words_for() {
         let expected = if BY_FAMILY.contains(&version) {
             json!({
                 "cniVersion": version, "dns": dns,
-                "ip4": {"ip": "10.1.2.7/24", "gateway": "10.1.2.254", "routes": [{"dst": "0.0.0.0/0"}, {"dst": "10.9.0.0/16", "gw": "10.1.2.9"}]},
-                "ip6": {"ip": "fd00:1::7/64", "gateway": "fd00:1::1", "routes": [{"dst": "fd00:9::/64", "gw": "fd00:1::9"}]},
+                "ip4": {
+                    "ip": "10.1.2.7/24", "gateway": "10.1.2.254",
+                    "routes": [{"dst": "0.0.0.0/0"}, {"dst": "10.9.0.0/16", "gw": "10.1.2.9"}],
+                },
+                "ip6": {
+                    "ip": "fd00:1::7/64", "gateway": "fd00:1::1",
+                    "routes": [{"dst": "fd00:9::/64", "gw": "fd00:1::9"}],
+                },
             })
         } else {
             let mut ips = ips.to_vec();
@@ -67,7 +73,8 @@ fn each_version_tells_what_it_has_words_for() {
                     ip["version"] = json!(family);
                 }
             }
-            json!({"cniVersion": version, "interfaces": interfaces(&sandbox, &port), "ips": ips, "routes": routes, "dns": dns})
+            let interfaces = interfaces(&sandbox, &port);
+            json!({"cniVersion": version, "interfaces": interfaces, "ips": ips, "routes": routes, "dns": dns})
         };
         assert_eq!(result, expected);
         if version >= "0.4.0" {

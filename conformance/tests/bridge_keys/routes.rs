@@ -189,7 +189,8 @@ fn check_misses_a_route_that_is_gone() {
     for_each(gone.map(|route| (route, route)), |route| {
         let sandbox = Sandbox::new();
         let routes = json!([
-            {"dst": "10.9.0.0/16"}, {"dst": "10.8.0.0/16", "table": 100}, {"dst": "10.7.0.0/16", "scope": 253}, {"dst": "0.0.0.0/0"},
+            {"dst": "10.9.0.0/16"}, {"dst": "10.8.0.0/16", "table": 100},
+            {"dst": "10.7.0.0/16", "scope": 253}, {"dst": "0.0.0.0/0"},
         ]);
         let port = Port::new(&sandbox, "id1", with_routes(&routes));
         let result = port.add();

@@ -92,7 +92,7 @@ fn an_answer_of_an_unknown_version_is_refused() {
 fn an_answer_is_read_as_leniently_as_a_configuration() {
     let sandbox = Sandbox::new();
     let config = answering(
-        r#"echo '{"CNIVERSION":"1.0.0","x":1,"IPs":[{"Address":"10.1.2.7/24","y":[]}],"ROUTES":null,"dns":null,"interfaces":null}'"#,
+        r#"echo '{"CNIVERSION":"1.0.0","x":1,"IPs":[{"Address":"10.1.2.7/24","y":[]}],"ROUTES":null,"dns":null}'"#,
         json!({}),
     );
     let port = Port::new(&sandbox, "id1", config);

@@ -31,7 +31,8 @@ pub fn find(test: &str) -> Option<Reference> {
     let installed = || Path::new(DEBIAN).join("bridge").is_file().then(|| PathBuf::from(DEBIAN));
     let Some(folder) = binaries::reference().or_else(installed) else {
         say(&format!(
-            "NOT COMPARED: {test}: no reference plugins; install Debian's containernetworking-plugins or set CNI_REFERENCE_DIR"
+            "NOT COMPARED: {test}: there are no reference plugins; \
+             install Debian's containernetworking-plugins or set CNI_REFERENCE_DIR"
         ));
         return None;
     };

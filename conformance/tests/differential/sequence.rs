@@ -64,7 +64,10 @@ fn a_long_sequence_on_one_set_goes_the_same_way() {
 /// its first ones away when the second ADD fails.
 #[test]
 fn a_long_sequence_on_two_sets_goes_the_same_way() {
-    let ranges = json!([[{"subnet": "10.1.2.0/29"}, {"subnet": "10.1.3.0/28"}], [{"subnet": "fd00:1::/124", "rangeStart": "fd00:1::8"}]]);
+    let ranges = json!([
+        [{"subnet": "10.1.2.0/29"}, {"subnet": "10.1.3.0/28"}],
+        [{"subnet": "fd00:1::/124", "rangeStart": "fd00:1::8"}],
+    ]);
     let requests = &["10.1.2.3", "10.1.3.14", "fd00:1::f", "fd00:1::9", "fd00:1::1", "10.1.2.1"];
     let mut held = BTreeMap::new();
     let mut sequence = drawn(2, &calls(26, requests));

@@ -84,7 +84,8 @@ fn links() -> Vec<Case> {
 /// Keys that show on addresses and routes.
 fn addresses() -> Vec<Case> {
     let routes = json!([
-        {"dst": "10.9.0.0/16"}, {"dst": "10.8.0.0/16", "gw": "10.1.2.9"}, {"dst": "fd00:9::/64"}, {"dst": "fd00:8::/64", "gw": "fd00:1::9"},
+        {"dst": "10.9.0.0/16"}, {"dst": "10.8.0.0/16", "gw": "10.1.2.9"},
+        {"dst": "fd00:9::/64"}, {"dst": "fd00:8::/64", "gw": "fd00:1::9"},
     ]);
     let mut with_routes = bridge(&[V4, V6], json!({"isGateway": true}));
     with_routes["ipam"]["routes"] = routes;
@@ -92,7 +93,10 @@ fn addresses() -> Vec<Case> {
     default_gateway["ipam"].as_object_mut().expect("an object").remove("routes");
     let mut ranges = bridge(&[], json!({"isGateway": true}));
     ranges["ipam"]["ranges"] = json!([
-        [{"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.9", "gateway": "10.1.2.254"}, {"subnet": "10.1.2.0/24", "rangeStart": "10.1.2.20", "gateway": "10.1.2.254"}],
+        [
+            {"subnet": V4, "rangeStart": "10.1.2.9", "rangeEnd": "10.1.2.9", "gateway": "10.1.2.254"},
+            {"subnet": V4, "rangeStart": "10.1.2.20", "gateway": "10.1.2.254"},
+        ],
     ]);
     ranges["ipam"]["routes"] = json!([]);
     vec![
@@ -227,7 +231,8 @@ fn ports() -> Vec<Case> {
 fn whole_lists() -> Vec<Case> {
     let nomad = |version: &str, subnets: &[&str]| {
         let keys = json!({"isGateway": true, "ipMasq": true, "forceAddress": true, "hairpinMode": false});
-        let plugins = json!([{"type": "loopback"}, bridge(subnets, keys), firewall(json!({"iptablesAdminChainName": "NOMAD-ADMIN"})), portmap(json!({"snat": true}))]);
+        let firewall = firewall(json!({"iptablesAdminChainName": "NOMAD-ADMIN"}));
+        let plugins = json!([{"type": "loopback"}, bridge(subnets, keys), firewall, portmap(json!({"snat": true}))]);
         Case::new("Nomad's list", plugins)
             .version(version)
             .ports(&PortMapping::twins(8080, 80), &PortMapping::twins(9090, 90))

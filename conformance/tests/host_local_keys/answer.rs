@@ -36,7 +36,9 @@ fn routes_are_told_as_they_are_written() {
 fn without_routes_or_resolv_conf_the_result_has_only_addresses() {
     for keys in [json!({}), json!({"routes": null, "resolvConf": null}), json!({"routes": [], "resolvConf": ""})] {
         let result = pool(&keys).result("a");
-        let expected = json!([{"address": "10.1.2.2/24", "gateway": "10.1.2.1"}, {"address": "fd00:1::2/64", "gateway": "fd00:1::1"}]);
+        let expected = json!([
+            {"address": "10.1.2.2/24", "gateway": "10.1.2.1"}, {"address": "fd00:1::2/64", "gateway": "fd00:1::1"},
+        ]);
         assert_eq!(result, json!({"cniVersion": "1.0.0", "ips": expected}));
     }
 }
@@ -47,8 +49,11 @@ fn resolv_conf_is_read_as_the_resolver_reads_it_on_good_days() {
         (
             "all of it",
             (
-                "nameserver 192.0.2.53\nnameserver 2001:db8::53\ndomain example.org\nsearch a.example b.example\noptions ndots:2 edns0\n",
-                json!({"nameservers": ["192.0.2.53", "2001:db8::53"], "domain": "example.org", "search": ["a.example", "b.example"], "options": ["ndots:2", "edns0"]}),
+                "nameserver 192.0.2.53\nnameserver 2001:db8::53\ndomain d.example\nsearch a b\noptions ndots:2 edns0\n",
+                json!({
+                    "nameservers": ["192.0.2.53", "2001:db8::53"], "domain": "d.example",
+                    "search": ["a", "b"], "options": ["ndots:2", "edns0"],
+                }),
             ),
         ),
         (

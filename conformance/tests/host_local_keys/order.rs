@@ -101,7 +101,8 @@ fn addresses_go_in_their_order_without_those_of_network_broadcast_and_gateway() 
 #[test]
 fn the_result_tells_the_prefix_of_the_subnet_and_the_gateway_of_the_range() {
     let set = json!([
-        {"subnet": "10.1.2.0/29", "rangeEnd": "10.1.2.2"}, {"subnet": "10.1.3.0/28", "rangeEnd": "10.1.3.1", "gateway": "10.1.9.9"},
+        {"subnet": "10.1.2.0/29", "rangeEnd": "10.1.2.2"},
+        {"subnet": "10.1.3.0/28", "rangeEnd": "10.1.3.1", "gateway": "10.1.9.9"},
     ]);
     let pool = Pool::new(&json!({"ranges": [set, [{"subnet": "fd00:1::/64"}]]}));
     let expected = [("10.1.2.2/29", "10.1.2.1", "fd00:1::2/64"), ("10.1.3.1/28", "10.1.9.9", "fd00:1::3/64")];
@@ -171,7 +172,9 @@ fn the_flat_form_is_a_range_set_of_its_own() {
 /// Without `subnet` the other three keys of the flat form mean nothing, even when they are no addresses.
 #[test]
 fn the_flat_form_needs_its_subnet() {
-    let ipam: Value = json!({"rangeStart": "10.9.9.50", "rangeEnd": "zz", "gateway": "10.9.9.1", "ranges": [[{"subnet": "10.1.2.0/24"}]]});
+    let ipam: Value = json!({
+        "rangeStart": "10.9.9.50", "rangeEnd": "zz", "gateway": "10.9.9.1", "ranges": [[{"subnet": "10.1.2.0/24"}]],
+    });
     assert_eq!(Pool::new(&ipam).add("a"), "10.1.2.2");
 }
 

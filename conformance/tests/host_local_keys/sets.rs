@@ -29,10 +29,10 @@ fn the_runtimes_sets_come_first_then_the_flat_form_then_ranges() {
 
 #[test]
 fn the_runtimes_sets_suffice() {
-    let pool = Pool::new(&json!({})).with(
-        "runtimeConfig",
-        &json!({"ipRanges": [[{"subnet": "10.1.5.0/24", "rangeStart": "10.1.5.9", "rangeEnd": "10.1.5.9", "gateway": "10.1.5.200"}]]}),
-    );
+    let range = json!({
+        "subnet": "10.1.5.0/24", "rangeStart": "10.1.5.9", "rangeEnd": "10.1.5.9", "gateway": "10.1.5.200",
+    });
+    let pool = Pool::new(&json!({})).with("runtimeConfig", &json!({"ipRanges": [[range]]}));
     assert_eq!(pool.result("a")["ips"], json!([{"address": "10.1.5.9/24", "gateway": "10.1.5.200"}]));
 }
 

@@ -67,27 +67,33 @@ impl Claims {
     /// # Errors
     /// [`ClaimError`] names the file. Then what was written down before still is.
     pub fn claim(&self, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Claim>, ClaimError> {
-        let mut addresses = self.listed(owner)?;
-        let listed_now = addresses.insert(address);
-        if listed_now {
-            self.write(&self.owner_file(owner), &lines(&addresses))?;
-        }
-        let claimed = self.claim_listed(address, owner, keeper);
-        if claimed.is_err() && listed_now {
-            self.unlist(address, owner)?;
-            self.tidy();
-        }
-        claimed
-    }
-
-    fn claim_listed(&self, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Claim>, ClaimError> {
         let earlier = self.find(address)?;
         let claim = Claim { owner: owner.clone(), keepers: with(earlier.as_ref(), keeper) };
-        self.write(&self.address_file(address), &claim.to_string())?;
-        if let Some(Claim { owner: former, .. }) = earlier.as_ref().filter(|earlier| earlier.owner != *owner) {
-            self.unlist(address, former)?;
+        let replaced = self.replace(address, earlier.as_ref(), &claim);
+        if replaced.is_err()
+            && let Err(error) = self.put_back(address, earlier.as_ref(), &claim)
+        {
+            log::warn!("the claim of {address} may be half-made: {error}: {}", error.details());
         }
-        Ok(earlier)
+        replaced.map(|()| earlier)
+    }
+
+    fn replace(&self, address: IpAddr, earlier: Option<&Claim>, claim: &Claim) -> Result<(), ClaimError> {
+        self.list(address, &claim.owner)?;
+        self.write(&self.address_file(address), &claim.to_string())?;
+        match earlier {
+            Some(earlier) if earlier.owner != claim.owner => self.unlist(address, &earlier.owner),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn put_back(&self, address: IpAddr, earlier: Option<&Claim>, claim: &Claim) -> Result<(), ClaimError> {
+        let Some(earlier) = earlier else { return self.release(address, &claim.owner) };
+        if self.find(address)?.as_ref() != Some(earlier) {
+            self.write(&self.address_file(address), &earlier.to_string())?;
+        }
+        self.list(address, &earlier.owner)?;
+        if earlier.owner == claim.owner { Ok(()) } else { self.unlist(address, &claim.owner) }
     }
 
     /// Forgets that the rules for `address` are `owner`'s; another owner's record stays.

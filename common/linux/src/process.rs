@@ -70,19 +70,30 @@ pub fn run(
 ) -> Result<Output, ProcessError> {
     let name = || program.display().to_string();
     let started = Instant::now();
-    let child = Command::new(program)
-        .args(arguments)
-        .envs(changes.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|source| ProcessError::Start { program: name(), source })?;
+    let child = spawn(program, arguments, changes).map_err(|source| ProcessError::Start { program: name(), source })?;
     match (Running { child, ended: false }).serve(input, started, limit) {
         Ok(Some(output)) => Ok(output),
         Ok(None) => Err(ProcessError::Deadline { program: name(), limit }),
         Err(source) => Err(ProcessError::Lost { program: name(), source }),
     }
+}
+
+/// How often a program that is being replaced is tried again, and the pause in between.
+const BUSY_TRIES: u32 = 50;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Starts a program. One that is being written at the moment (`ETXTBSY`) is waited for up to a second.
+fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command.args(arguments).envs(changes.iter().copied());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for _ in 0..BUSY_TRIES {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::sleep(BUSY_PAUSE),
+            started => return started,
+        }
+    }
+    command.spawn()
 }
 
 /// A child that is killed and reaped when it is dropped before its end.

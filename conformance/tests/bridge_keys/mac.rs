@@ -2,6 +2,7 @@
 
 use cni_conformance::Sandbox;
 use cni_conformance::cases::for_each;
+use cni_conformance::state::assert_same;
 use serde_json::{Value, json};
 
 use crate::port::{Port, V4, layer_two, network, text, with};
@@ -95,17 +96,20 @@ const REFUSED: [&str; 10] = [
 #[test]
 fn a_mac_that_no_interface_has_is_refused_wherever_it_stands() {
     let sandbox = Sandbox::new();
-    for_each(REFUSED.map(|mac| (mac, mac)), |mac| {
-        let places = [
+    let cases = REFUSED.into_iter().enumerate().map(|(number, mac)| (mac, (number, mac)));
+    for_each(cases, |(number, mac)| {
+        let mut port = Port::new(&sandbox, &format!("id{number}"), network(&[V4], json!({})));
+        let before = port.state();
+        for (keys, args, place) in [
             (in_runtime_config(mac), String::new(), "runtimeConfig.mac"),
             (in_args(mac), String::new(), "args.cni.mac"),
-            (json!({}), format!("MAC={mac};IgnoreUnknown=1"), "MAC"),
-        ];
-        for (keys, args, place) in places {
-            let port = Port::new(&sandbox, "id1", network(&[V4], keys)).args(&args);
-            port.refused(7, &["mac", place, mac].map(|word| if word == "mac" { "veth pair" } else { word }));
-            port.container.remove();
+            (json!({}), format!("MAC={mac};IgnoreUnknown=1"), "CNI_ARGS MAC"),
+        ] {
+            port.config = network(&[V4], keys);
+            port = port.args(&args);
+            port.says_no(7, &["failed to make veth pair", place, mac]);
         }
+        assert_same(&before, &port.state());
     });
 }
 

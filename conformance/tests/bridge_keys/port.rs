@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cni_conformance::network::Link;
+use cni_conformance::state::assert_same;
 use cni_conformance::traffic::ping;
 use cni_conformance::{CniError, Container, Invocation, Network, Sandbox, Skeleton, State, Verb, binaries};
 use serde_json::{Value, json};
@@ -134,19 +135,32 @@ impl<'s> Port<'s> {
         self.call(Verb::Del).run().expect_success();
     }
 
-    /// Runs an ADD that must be refused with this code and all these words, and leave nothing but what
-    /// containers share.
+    /// Runs an ADD that must be refused with this code and all these words.
     #[track_caller]
-    pub fn refused(&self, code: u64, says: &[&str]) -> CniError {
-        let before = self.state();
+    pub fn says_no(&self, code: u64, says: &[&str]) -> CniError {
         let outcome = self.call(Verb::Add).run();
         let error = outcome.expect_error(code, "");
         let text = format!("{}: {}", error.msg, error.details);
         for words in says {
             assert!(text.contains(words), "must say {words:?}: {outcome}");
         }
-        self.shared().assert_nothing_else(&before, || self.state());
         error
+    }
+
+    /// Runs such an ADD, which must leave nothing but what containers share.
+    #[track_caller]
+    pub fn refused(&self, code: u64, says: &[&str]) {
+        let before = self.state();
+        self.says_no(code, says);
+        self.shared().assert_nothing_else(&before, || self.state());
+    }
+
+    /// Runs such an ADD, which must be refused before anything is done.
+    #[track_caller]
+    pub fn refused_at_once(&self, code: u64, says: &[&str]) {
+        let before = self.state();
+        self.says_no(code, says);
+        assert_same(&before, &self.state());
     }
 
     /// Takes a snapshot of the host and the container. The kernel leaves `::1` on a `lo` whose IPv6 was

@@ -44,9 +44,7 @@ fn a_value_that_cannot_be_used_is_named_with_its_key_before_anything_is_done() {
         let sandbox = Sandbox::new();
         let port =
             Port::new(&sandbox, "id1", with(&network(&[V4, V6], json!({"isGateway": true, "ipMasq": true})), &keys));
-        let before = port.state();
-        port.refused(code, says);
-        assert_same(&before, &port.state());
+        port.refused_at_once(code, says);
     });
 }
 
@@ -77,7 +75,7 @@ fn a_refusal_does_not_disturb_a_container_that_runs() {
     for_each(numbered, |(number, (keys, code, says))| {
         let port = Port::new(&sandbox, &format!("refused{number}"), with(&good, &keys));
         let before = State::capture(&sandbox, &[&neighbour.container]);
-        port.refused(code, says);
+        port.says_no(code, says);
         assert_same(&before, &State::capture(&sandbox, &[&neighbour.container]));
     });
     neighbour.check(&result);

@@ -107,6 +107,9 @@ impl Plugin for Bridge {
 
 fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Facts, Error> {
     let names = choose_names(host)?;
+    if at.ifname.as_str().contains('%') {
+        return Err(PlanError::Pattern { ifname: at.ifname.to_string() }.into());
+    }
     if host.link(Ns::Container, &at.ifname)?.is_some() {
         let (ifname, host) = (at.ifname.to_string(), names.host.to_string());
         return Err(PlanError::InterfaceExists { ifname, host }.into());

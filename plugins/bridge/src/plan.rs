@@ -30,6 +30,12 @@ pub enum PlanError {
         /// The name that the host's end would have had.
         host: String,
     },
+    /// The interface's name is a pattern to the kernel, which would choose a number for it.
+    #[error("failed to make veth pair: % in {ifname:?} has a meaning of its own in the name of a new interface")]
+    Pattern {
+        /// The name inside the container.
+        ifname: String,
+    },
     /// There is a link of the bridge's name that is no bridge.
     #[error("failed to create bridge {name:?}: {name:?} already exists but is not a bridge")]
     NotABridge {
@@ -81,6 +87,7 @@ impl Failure for PlanError {
     fn code(&self) -> Code {
         match self {
             Self::InterfaceExists { .. } | Self::NotABridge { .. } | Self::OtherAddress { .. } => Code::Conflict,
+            Self::Pattern { .. } => Code::InvalidEnvironment,
             Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::RouteNumber { .. } => {
                 Code::InvalidConfig
             }
@@ -94,6 +101,7 @@ impl Failure for PlanError {
                 format!("it has {found}; forceAddress: true replaces it, for every container on the bridge")
             }
             Self::InterfaceExists { .. }
+            | Self::Pattern { .. }
             | Self::NoAddress
             | Self::NoGateway { .. }
             | Self::RouteFamily { .. }

@@ -95,12 +95,12 @@ impl RangeError {
     /// What the message, which is the reference's, leaves out.
     pub fn details(&self) -> Option<String> {
         match self {
+            Self::HostBits { subnet } => Some(format!("subnet {subnet}")),
             Self::MixedFamilies { subnets } => Some(format!("{} and {}", subnets[0], subnets[1])),
             Self::Empty
             | Self::NoSubnet
             | Self::TooSmall { .. }
             | Self::Mapped
-            | Self::HostBits { .. }
             | Self::Start { .. }
             | Self::End { .. }
             | Self::Overlap { .. } => None,

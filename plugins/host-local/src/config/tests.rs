@@ -59,7 +59,7 @@ fn invalid_values_are_refused_with_code_7_and_the_texts_of_the_reference() {
         (
             flat(r#""ranges":[[{"subnet":"10.1.2.1/24"}]]"#),
             "invalid range set 1: Network has host bits set. For a subnet mask of length 24 the network address is 10.1.2.0",
-            counts,
+            &format!("subnet 10.1.2.1/24; {counts}"),
         ),
         (flat(r#""rangeStart":"zz""#), "invalid IP address: zz", "ipam.rangeStart"),
         (flat(r#""rangeEnd":" 10.1.2.3""#), "invalid IP address:  10.1.2.3", "ipam.rangeEnd"),
@@ -71,7 +71,7 @@ fn invalid_values_are_refused_with_code_7_and_the_texts_of_the_reference() {
             r#""ipam":{"ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"10.2.0.0/24"}],[{"subnet":"10.1.0.0/16"}]]}"#
                 .to_owned(),
             "range set 0 overlaps with 2",
-            counts,
+            &format!("10.1.2.1-10.1.2.254 and 10.1.0.1-10.1.255.254; {counts}"),
         ),
     ] {
         assert_eq!(parse(&config), Err((7, text.to_owned(), details.to_owned())), "{config}");

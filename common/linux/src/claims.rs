@@ -129,14 +129,14 @@ impl Claims {
         Ok(read(&self.address_file(address))?.and_then(|text| parse(&text)))
     }
 
-    /// The addresses whose rules are `owner`'s.
+    /// The addresses whose rules are `owner`'s, and those that it was about to claim when it was stopped.
     ///
     /// # Errors
     /// [`ClaimError`] names the file.
     pub fn addresses_of(&self, owner: &Attachment) -> Result<Vec<IpAddr>, ClaimError> {
         let mut own = Vec::new();
         for address in self.listed(owner)? {
-            if self.owner(address)?.as_ref() == Some(owner) {
+            if self.owner(address)?.is_none_or(|recorded| recorded == *owner) {
                 own.push(address);
             }
         }
@@ -211,8 +211,22 @@ impl Claims {
         written
     }
 
+    /// A process that was killed may have left its draft.
+    fn remove_dead_drafts(&self) {
+        for file in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let process = name.to_str().and_then(|name| name.strip_prefix("draft-"));
+            if process.is_some_and(|process| !Path::new("/proc").join(process).exists())
+                && let Err(error) = remove(&file.path())
+            {
+                log::warn!("{error}: {}", error.details());
+            }
+        }
+    }
+
     /// Leaves no empty directories behind. They are not empty while somebody uses them, and that is no failure.
     fn tidy(&self) {
+        self.remove_dead_drafts();
         for directory in self.directory.ancestors().take(3) {
             match fs::remove_dir(directory) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {

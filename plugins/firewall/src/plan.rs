@@ -123,8 +123,7 @@ pub fn wanted(
 /// and so has each of the others, so that one that fails does not keep the others. An address is released
 /// once its rules are gone.
 pub fn remove(held: &[Held]) -> Vec<Plan> {
-    let (plain, others): (Vec<&Held>, Vec<&Held>) =
-        held.iter().filter(|held| !held.keepers.is_empty()).partition(|held| held.keepers == [Keeper::Iptables]);
+    let (plain, others): (Vec<&Held>, Vec<&Held>) = held.iter().partition(|held| held.keepers == [Keeper::Iptables]);
     let of = |family| plain.iter().copied().filter(move |held| Family::of(held.address) == family).collect();
     let families = Family::ALL.into_iter().map(of).filter(|some: &Vec<&Held>| !some.is_empty());
     families.chain(others.into_iter().map(|held| vec![held])).map(|held| removal(&held)).collect()

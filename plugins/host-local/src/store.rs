@@ -369,7 +369,10 @@ impl Drop for Store {
         if self.access == Access::Read {
             return;
         }
-        self.remove_draft();
+        // Under the lock a draft is ours, or of a process that was killed.
+        if let Err(error) = files::remove(&self.own_file(DRAFT)) {
+            log::warn!("{error}: {}", error.cause());
+        }
         if let Err(error) = self.index.save(&self.handle, &self.machine) {
             log::warn!("the index of the leases is not up to date: {error}: {}", error.cause());
         }

@@ -181,6 +181,8 @@ owned  host: remove v4 filter
   -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
 owned  host: release 10.88.0.5 of n1 ctr1 eth0
 ",
+            "owned  host: release 10.88.0.7 of n1 ctr1 eth0
+",
             "owned  host: firewalld remove source fd00:88::5/128 from zone trusted
 owned  host: release fd00:88::5 of n1 ctr1 eth0
 ",

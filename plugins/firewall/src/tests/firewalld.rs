@@ -213,7 +213,7 @@ fn no_rules_are_asked_for() {
     assert_eq!(Some(caller.add(machine).expect("added")), caller.request("ADD").prev_result().expect("result"));
     caller.check(machine).expect("nothing is missing");
     caller.del(machine).expect("nothing to remove");
-    assert_eq!((machine.applied.len(), machine.firewalld.questions), (0, 0));
+    assert_eq!((machine.filter.commits(), machine.filter.lists(), machine.firewalld.questions), (0, 0, 0));
     let caller = Caller::new("ctr1", r#""backend":"none","ingressPolicy":"isolated""#, BOTH);
     assert_eq!(describe(&caller.add(machine).expect_err("refused")).0, 7);
 }

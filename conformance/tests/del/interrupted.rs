@@ -56,7 +56,11 @@ fn kill_and_delete(nomad: &Nomad, killed: Verb) {
     let mut chance = Chance(7);
     let mut hits = 0;
     let times = usual_times(&Client::new(nomad.clone(), Flavour::Nft), killed);
-    for round in 0..ROUNDS {
+    // A busy machine lets some end before their time: then there are more rounds.
+    for round in 0..4 * ROUNDS {
+        if round >= ROUNDS && hits >= ROUNDS / 3 {
+            break;
+        }
         let client = Client::new(nomad.clone(), Flavour::Nft);
         if round % 2 == 0 {
             drop(client.add("neighbour", 9090));
@@ -80,7 +84,7 @@ fn kill_and_delete(nomad: &Nomad, killed: Verb) {
         eprintln!("round {round}, {victim} killed after {after:?}");
         client.skeleton().assert_nothing_else(&before, || client.host());
     }
-    assert!(hits > 0, "none of {ROUNDS} processes was killed before it ended");
+    assert!(hits >= ROUNDS / 3, "only {hits} processes were killed before they ended");
 }
 
 /// Returns how long each plugin takes for a container that is gone afterwards.

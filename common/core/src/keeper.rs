@@ -10,6 +10,8 @@ use crate::firewalld::Zone;
 pub enum Keeper {
     /// The tables of iptables.
     Iptables,
+    /// A table of nf_tables.
+    Nftables,
     /// firewalld, in a zone.
     Firewalld(Zone),
 }
@@ -19,6 +21,7 @@ impl Keeper {
     pub fn parse(word: &str) -> Option<Self> {
         match word.split_once(':') {
             None if word == "iptables" => Some(Self::Iptables),
+            None if word == "nftables" => Some(Self::Nftables),
             Some(("firewalld", zone)) => Zone::parse(zone).ok().map(Self::Firewalld),
             None | Some(_) => None,
         }
@@ -29,6 +32,7 @@ impl fmt::Display for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Iptables => f.write_str("iptables"),
+            Self::Nftables => f.write_str("nftables"),
             Self::Firewalld(zone) => write!(f, "firewalld:{zone}"),
         }
     }
@@ -40,11 +44,11 @@ mod tests {
 
     #[test]
     fn a_keeper_is_one_word_that_is_read_back() {
-        for keeper in [Keeper::Iptables, Keeper::Firewalld(Zone::fixed("trusted"))] {
+        for keeper in [Keeper::Iptables, Keeper::Nftables, Keeper::Firewalld(Zone::fixed("trusted"))] {
             let word = keeper.to_string();
             assert_eq!((Keeper::parse(&word), word.contains(' ')), (Some(keeper), false));
         }
-        for word in ["", "iptables:", "firewalld", "firewalld:", "firewalld:a:b", "other"] {
+        for word in ["", "iptables:", "nftables:", "firewalld", "firewalld:", "firewalld:a:b", "other"] {
             assert_eq!(Keeper::parse(word), None, "{word}");
         }
     }

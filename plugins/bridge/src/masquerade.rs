@@ -58,12 +58,14 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Ensure {
             WantedChain { chain: postrouting, content: Content::Fixed(entrance()) },
         ],
         owned: vec![Owned { chain: checks(), tag: tag(at), rules, existing: Existing::Replace }],
+        ..Ensure::default()
     }
 }
 
 /// Removes the rules of an attachment, whatever its addresses are.
 pub fn remove(at: &Attachment) -> Remove {
-    Remove { rules: vec![Unwanted { chain: checks(), which: Which::Tagged(tag(at)) }], chains: Vec::new() }
+    let rules = vec![Unwanted { chain: checks(), which: Which::Tagged(tag(at)) }];
+    Remove { rules, ..Remove::default() }
 }
 
 /// Removes the rules whose comments name another attachment of the network than the valid ones; `None` when
@@ -80,7 +82,7 @@ pub fn stale(rules: &[Listed], network: &NetworkName, valid: &ValidAttachments) 
             unwanted.push(Unwanted { chain: checks(), which });
         }
     }
-    (!unwanted.is_empty()).then_some(Remove { rules: unwanted, chains: Vec::new() })
+    (!unwanted.is_empty()).then_some(Remove { rules: unwanted, ..Remove::default() })
 }
 
 fn postrouting() -> ChainId {

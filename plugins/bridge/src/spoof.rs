@@ -76,6 +76,7 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> Ensure {
             rules: vec![entrance],
             existing: Existing::Replace,
         }],
+        ..Ensure::default()
     }
 }
 
@@ -83,7 +84,8 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> Ensure {
 pub fn remove(at: &Attachment) -> Remove {
     let Names { iface, mac, comment } = Names::of(at);
     let which = Which::Tagged(Tag::Exactly(comment));
-    Remove { rules: vec![Unwanted { chain: prerouting(), which }], chains: vec![iface, mac] }
+    let rules = vec![Unwanted { chain: prerouting(), which }];
+    Remove { rules, chains: vec![iface, mac], ..Remove::default() }
 }
 
 #[cfg(test)]

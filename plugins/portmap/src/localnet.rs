@@ -33,7 +33,7 @@ pub fn guard() -> Ensure {
     Ensure {
         tables: vec![Table { id: table(), comment: Some(Comment::cut(COMMENT)) }],
         chains: vec![WantedChain { chain: prerouting, content: Content::Fixed(rules) }],
-        owned: Vec::new(),
+        ..Ensure::default()
     }
 }
 

@@ -104,7 +104,7 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
 pub fn unmasquerade(at: &Attachment, family: Family) -> Remove {
     let name = own(OWN_MASQUERADE, at);
     let rules = vec![tagged(masquerading(family), Tag::LeadsTo(name.clone()))];
-    Remove { rules, chains: vec![table(family).chain_named(name)] }
+    Remove { rules, chains: vec![table(family).chain_named(name)], ..Remove::default() }
 }
 
 /// DEL: removes what a container has in a family, made by this plugin or by the reference.
@@ -118,7 +118,8 @@ fn remove(at: &Attachment, family: Family) -> Remove {
         tagged(masquerading(family), Tag::LeadsTo(masquerade.clone())),
         tagged(masquerading(family), references()),
     ];
-    Remove { rules, chains: [dnat, masquerade].map(|name| table(family).chain_named(name)).to_vec() }
+    let chains = [dnat, masquerade].map(|name| table(family).chain_named(name)).to_vec();
+    Remove { rules, chains, ..Remove::default() }
 }
 
 fn tagged(chain: ChainId, tag: Tag) -> Unwanted {
@@ -157,7 +158,7 @@ fn skeleton(config: &Config, family: Family, conditions: &[String]) -> Ensure {
         chains.push(open(Chain::base(masquerading(family), Kind::Nat, Hook::Postrouting, 100)));
     }
     let tables = vec![Table { id: table(family), comment: Some(Comment::cut("CNI portmap plugin")) }];
-    Ensure { tables, chains, owned: Vec::new() }
+    Ensure { tables, chains, ..Ensure::default() }
 }
 
 fn words(conditions: &[String]) -> Option<Expression> {
@@ -262,7 +263,8 @@ pub fn observe_superseded(
         .map(|parts| Rule::new(chain.clone(), parts).with_comment(comment(at)))
         .collect();
     let which = Which::Listed(rules);
-    Ok((which != Which::Listed(Vec::new())).then(|| Remove { rules: vec![Unwanted { chain, which }], chains: vec![] }))
+    let rules = vec![Unwanted { chain, which: which.clone() }];
+    Ok((which != Which::Listed(Vec::new())).then(|| Remove { rules, ..Remove::default() }))
 }
 
 /// DEL in both families. `flows` are the connections that the mappings are known to have led to the container.

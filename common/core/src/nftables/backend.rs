@@ -6,7 +6,8 @@ use super::name::Name;
 use super::object::{ChainId, TableFamily};
 use super::render;
 use super::rule::{Expression, Rule};
-use super::transaction::Transaction;
+use super::set::{Element, Elements};
+use super::transaction::{Generation, Transaction};
 use crate::error::{Code, Failure};
 use crate::firewall::audible;
 
@@ -18,10 +19,23 @@ pub trait Nftables {
     /// When the chain cannot be read, which is never taken for absence.
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError>;
 
+    /// Which of some elements a set or a map holds, by their keys; `None` when there is no such set.
+    ///
+    /// # Errors
+    /// When the set cannot be read, which is never taken for absence.
+    fn held(&mut self, elements: &Elements) -> Result<Option<Vec<Element>>, NftablesError>;
+
+    /// The state that everything is in.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    fn generation(&mut self) -> Result<Generation, NftablesError>;
+
     /// Carries out a transaction, all of it or nothing.
     ///
     /// # Errors
-    /// [`CommitError::Refused`] when one of its changes does not fit what is there.
+    /// [`CommitError::Refused`] when one of its changes does not fit what is there, or when there has been
+    /// a change since the state that it is bound to.
     fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError>;
 }
 

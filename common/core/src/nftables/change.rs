@@ -6,6 +6,7 @@ use super::backend::Listed;
 use super::name::{Comment, Name};
 use super::object::{Chain, ChainId, Table};
 use super::rule::Rule;
+use super::set::{Elements, Set};
 use super::transaction::Op;
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
@@ -29,6 +30,8 @@ pub enum Content {
     /// Part of the skeleton. It holds just these rules: where it holds anything else it is emptied and
     /// filled in one transaction, so that no packet ever meets it half full.
     Fixed(Vec<Rule>),
+    /// Part of the skeleton. It holds these rules among others, which nobody takes back.
+    AtLeast(Vec<Rule>),
     /// The attachment's alone. It holds just these rules, likewise.
     Own(Vec<Rule>),
 }
@@ -69,10 +72,14 @@ pub struct Owned {
 pub struct Ensure {
     /// Tables: made when missing, never removed.
     pub tables: Vec<Table>,
+    /// Sets and maps that rules of these chains name: made when missing, never removed.
+    pub sets: Vec<Set>,
     /// Chains, in the order in which missing ones are made. Those of the skeleton are never removed.
     pub chains: Vec<WantedChain>,
     /// The attachment's rules in chains that it shares.
     pub owned: Vec<Owned>,
+    /// The attachment's elements in some of `sets`.
+    pub elements: Vec<Elements>,
 }
 
 /// Which rules of a chain go.
@@ -96,6 +103,8 @@ pub struct Unwanted {
 /// Rules and chains that are to be gone. Absence is success, that of the chain and the table included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remove {
+    /// Elements.
+    pub elements: Vec<Elements>,
     /// Rules.
     pub rules: Vec<Unwanted>,
     /// Chains with all their rules, in this order: one that jumps to another comes before it.
@@ -126,16 +135,23 @@ impl Which {
 }
 
 impl Content {
-    /// The rules that the chain is to hold, if nobody else's.
+    /// The rules that the chain is to hold.
     pub(super) fn rules(&self) -> Option<&[Rule]> {
         match self {
             Self::Open => None,
-            Self::Fixed(rules) | Self::Own(rules) => Some(rules),
+            Self::Fixed(rules) | Self::AtLeast(rules) | Self::Own(rules) => Some(rules),
         }
     }
 }
 
 impl Ensure {
+    /// Whether some rules may have to be added beside others that stay.
+    pub(super) fn adds_to_others(&self) -> bool {
+        let at_least = |wanted: &WantedChain| matches!(&wanted.content, Content::AtLeast(rules) if !rules.is_empty());
+        let kept = |owned: &Owned| owned.existing == Existing::Keep && !owned.rules.is_empty();
+        self.chains.iter().any(at_least) || self.owned.iter().any(kept)
+    }
+
     /// Every rule that is wanted.
     pub(super) fn all_rules(&self) -> impl Iterator<Item = &Rule> {
         let whole = self.chains.iter().filter_map(|wanted| wanted.content.rules()).flatten();
@@ -156,10 +172,11 @@ impl fmt::Display for Tag {
 
 impl fmt::Display for Ensure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tables, chains, owned } = self;
+        let Self { tables, sets, chains, owned, elements } = self;
         f.write_str("ensure nftables")?;
         let command = |f: &mut fmt::Formatter<'_>, op: Op| write!(f, "\n  {}", op.command());
         tables.iter().try_for_each(|table| command(f, Op::AddTable(table.clone())))?;
+        sets.iter().try_for_each(|set| command(f, Op::AddSet(set.clone())))?;
         for WantedChain { chain, content } in chains {
             command(f, Op::AddChain(chain.clone()))?;
             let rules = content.rules().unwrap_or_default();
@@ -172,14 +189,15 @@ impl fmt::Display for Ensure {
             }
             rules.iter().try_for_each(|rule| command(f, Op::AddRule(rule.clone())))?;
         }
-        Ok(())
+        elements.iter().try_for_each(|elements| command(f, Op::AddElements(elements.clone())))
     }
 }
 
 impl fmt::Display for Remove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rules, chains } = self;
+        let Self { elements, rules, chains } = self;
         f.write_str("remove nftables")?;
+        elements.iter().try_for_each(|elements| write!(f, "\n  delete element {elements}"))?;
         for Unwanted { chain, which } in rules {
             match which {
                 Which::Tagged(tag) => write!(f, "\n  from {chain}: {tag}")?,

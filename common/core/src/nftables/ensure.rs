@@ -3,14 +3,16 @@
 //! What others change between the reading and the transaction shows in two ways. A rule or a chain that
 //! was read and is gone makes the kernel refuse, and all is read again. A chain that somebody else filled
 //! meanwhile is filled once more: emptying and filling stand in the same transaction, so nothing is ever
-//! there twice.
+//! there twice. A rule that is added to those of others could be, so that transaction is bound to what was
+//! read: the kernel refuses it when anything has changed since.
 
 use super::ATTEMPTS;
 use super::backend::{CommitError, Listed, Nftables, NftablesError};
 use super::change::{Content, Ensure, Existing, Owned, Remove, Tag, Unwanted, WantedChain, Which};
 use super::object::ChainId;
-use super::rule::Rule;
+use super::rule::{Expression, Rule};
 use super::seen::Seen;
+use super::set::{Elements, SetId};
 use super::transaction::{Op, Transaction};
 
 /// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
@@ -21,8 +23,11 @@ use super::transaction::{Op, Transaction};
 pub fn ensure(nftables: &mut dyn Nftables, want: &Ensure) -> Result<Option<Remove>, NftablesError> {
     let mut attempt = 1;
     loop {
-        let seen = Seen::observe(nftables, want.chains.iter().map(|wanted| &wanted.chain.id))?;
-        let Draft { transaction, undo } = Draft::new(want, &seen);
+        let generation = if want.adds_to_others() { Some(nftables.generation()?) } else { None };
+        let chains = want.chains.iter().map(|wanted| &wanted.chain.id);
+        let seen = Seen::observe(nftables, chains, &want.elements)?;
+        let Draft { mut transaction, undo, adds_to_others } = Draft::new(want, &seen);
+        transaction.since = generation.filter(|_| adds_to_others);
         if transaction.ops.is_empty() {
             return Ok(None);
         }
@@ -39,6 +44,8 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &Ensure) -> Result<Option<Remov
 struct Draft {
     transaction: Transaction,
     undo: Remove,
+    /// Whether rules are added beside rules that stay.
+    adds_to_others: bool,
 }
 
 impl Draft {
@@ -46,10 +53,13 @@ impl Draft {
         let mut draft = Self::default();
         let tables = want.tables.iter().filter(|table| !seen.has_table(&table.id));
         draft.extend(tables.cloned().map(Op::AddTable));
+        let sets = want.sets.iter().filter(|set| !seen.has_set(&set.id) && !is_named(&set.id, want, seen));
+        draft.extend(sets.cloned().map(Op::AddSet));
         let chains = want.chains.iter().map(|wanted| &wanted.chain).filter(|chain| !seen.exists(&chain.id));
         draft.extend(chains.cloned().map(Op::AddChain));
         want.chains.iter().for_each(|wanted| draft.fill(wanted, seen));
         want.owned.iter().for_each(|owned| draft.own(owned, seen));
+        want.elements.iter().for_each(|elements| draft.put(elements, seen));
         draft
     }
 
@@ -59,15 +69,40 @@ impl Draft {
 
     /// Fills a chain, unless it holds just what it should.
     fn fill(&mut self, WantedChain { chain, content }: &WantedChain, seen: &Seen) {
-        let Some(rules) = content.rules() else { return };
-        if seen.exists(&chain.id) && are(seen.rules(&chain.id).iter(), rules) {
-            return;
-        }
-        self.extend([Op::FlushChain(chain.id.clone())]);
-        self.extend(rules.iter().cloned().map(Op::AddRule));
         match content {
-            Content::Own(_) => self.undo.chains.push(chain.id.clone()),
-            Content::Open | Content::Fixed(_) => {}
+            Content::Open => {}
+            Content::AtLeast(rules) => {
+                let lacking: Vec<Rule> = lacking(rules, seen.rules(&chain.id)).collect();
+                self.adds_to_others |= !lacking.is_empty();
+                self.extend(lacking.into_iter().map(Op::AddRule));
+            }
+            Content::Fixed(rules) => {
+                self.refill(&chain.id, rules, seen);
+            }
+            Content::Own(rules) => {
+                if self.refill(&chain.id, rules, seen) {
+                    self.undo.chains.push(chain.id.clone());
+                }
+            }
+        }
+    }
+
+    /// Whether a chain had to be filled anew.
+    fn refill(&mut self, chain: &ChainId, rules: &[Rule], seen: &Seen) -> bool {
+        let lacks = !seen.exists(chain) || !are(seen.rules(chain).iter(), rules);
+        if lacks {
+            self.extend([Op::FlushChain(chain.clone())]);
+            self.extend(rules.iter().cloned().map(Op::AddRule));
+        }
+        lacks
+    }
+
+    /// Puts the attachment's elements into a set.
+    fn put(&mut self, elements: &Elements, seen: &Seen) {
+        let (_, absent) = seen.divide(elements);
+        if !absent.elements.is_empty() {
+            self.extend([Op::AddElements(absent.clone())]);
+            self.undo.elements.push(absent);
         }
     }
 
@@ -77,8 +112,9 @@ impl Draft {
         let found = seen.rules(chain);
         match existing {
             Existing::Keep => {
-                let lacks = |rule: &&Rule| !found.iter().any(|found| found.is(rule));
-                self.add(chain, rules.iter().filter(lacks).cloned().collect());
+                let lacking: Vec<Rule> = lacking(rules, found).collect();
+                self.adds_to_others |= !lacking.is_empty();
+                self.add(chain, lacking);
             }
             Existing::Replace => {
                 let stale: Vec<&Listed> = found.iter().filter(|rule| tag.is_on(rule)).collect();
@@ -113,6 +149,18 @@ impl Draft {
         self.extend(rules.iter().cloned().map(Op::AddRule));
         self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules) });
     }
+}
+
+/// Those of some rules that are not among others.
+fn lacking<'a>(rules: &'a [Rule], found: &'a [Listed]) -> impl Iterator<Item = Rule> + 'a {
+    rules.iter().filter(|rule| !found.iter().any(|found| found.is(rule))).cloned()
+}
+
+/// Whether a rule that is there proves that a set is: the kernel keeps a set that a rule names.
+fn is_named(set: &SetId, want: &Ensure, seen: &Seen) -> bool {
+    let chains = want.chains.iter().map(|wanted| &wanted.chain.id).filter(|chain| chain.table == set.table);
+    let parts = chains.flat_map(|chain| seen.rules(chain)).filter_map(|rule| rule.expressions.as_deref()).flatten();
+    parts.filter_map(Expression::looks_in).any(|name| *name == set.name)
 }
 
 /// Whether rules that were found are just those that are wanted, in order.

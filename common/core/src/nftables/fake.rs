@@ -12,7 +12,8 @@ use super::backend::{CommitError, Listed, Nftables, NftablesError};
 use super::listing;
 use super::object::{Chain, ChainId, Table, TableId};
 use super::rule::{Expression, Rule};
-use super::transaction::{Op, Transaction};
+use super::set::{Element, Elements};
+use super::transaction::{Generation, Op, Transaction};
 
 /// A chain with its rules and their handles.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub(super) struct FakeChain {
 pub(super) struct FakeTable {
     pub(super) table: Table,
     pub(super) chains: Vec<FakeChain>,
-    sets: FakeSets,
+    pub(super) sets: FakeSets,
 }
 
 /// An nf_tables in memory.
@@ -34,6 +35,7 @@ pub(super) struct FakeTable {
 pub struct FakeNftables {
     tables: Vec<FakeTable>,
     handles: u64,
+    generation: u32,
     failing: Option<usize>,
     interference: Vec<(usize, Transaction)>,
     absent: bool,
@@ -53,7 +55,7 @@ impl FakeNftables {
         Self { absent: true, ..Self::default() }
     }
 
-    /// What `nft list ruleset` prints; sets are left out.
+    /// What `nft list ruleset` prints.
     pub fn dump(&self) -> String {
         self.tables.iter().map(listing::table).collect()
     }
@@ -78,7 +80,7 @@ impl FakeNftables {
         self.scripts
     }
 
-    /// How many chains were read.
+    /// How many chains and sets were read.
     pub const fn lists(&self) -> usize {
         self.lists
     }
@@ -86,8 +88,9 @@ impl FakeNftables {
     fn apply(&mut self, transaction: &Transaction) -> Result<(), String> {
         let (tables, handles) = (self.tables.clone(), self.handles);
         let done = transaction.ops.iter().try_for_each(|op| self.carry_out(op));
-        if done.is_err() {
-            (self.tables, self.handles) = (tables, handles);
+        match done {
+            Ok(()) => self.generation += 1,
+            Err(_) => (self.tables, self.handles) = (tables, handles),
         }
         done
     }
@@ -170,6 +173,10 @@ impl FakeNftables {
                 return Err(format!("{command}: no chain {target}"));
             }
         }
+        let named: Vec<_> = rule.expressions.iter().filter_map(Expression::looks_in).collect();
+        if !self.table(&rule.chain.table).is_some_and(|table| named.iter().all(|name| table.sets.has(name))) {
+            return Err(format!("{command}: no such set"));
+        }
         self.handles += 1;
         let handle = self.handles;
         if let Some(chain) = self.chain(&rule.chain) {
@@ -204,6 +211,18 @@ impl Nftables for FakeNftables {
         Ok(self.chain(chain).map(|chain| chain.rules.iter().map(listed).collect()))
     }
 
+    fn held(&mut self, elements: &Elements) -> Result<Option<Vec<Element>>, NftablesError> {
+        self.lists += 1;
+        if self.absent {
+            return Err(unsupported(format!("look into set {}", elements.set)));
+        }
+        Ok(self.table(&elements.set.table).and_then(|table| table.sets.among(elements)))
+    }
+
+    fn generation(&mut self) -> Result<Generation, NftablesError> {
+        if self.absent { Err(unsupported("read the generation".to_owned())) } else { Ok(Generation(self.generation)) }
+    }
+
     fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
         transaction.script().map_err(CommitError::Failed)?;
         self.commits += 1;
@@ -222,6 +241,9 @@ impl Nftables for FakeNftables {
         let (due, later) = self.interference.drain(..).partition(|(number, _)| *number == self.commits);
         self.interference = later;
         due.iter().try_for_each(|(_, other): &(usize, Transaction)| self.apply(other)).map_err(refused)?;
+        if transaction.since.is_some_and(|Generation(since)| since != self.generation) {
+            return Err(refused("there has been a change".to_owned()));
+        }
         self.apply(transaction).map_err(refused)
     }
 }

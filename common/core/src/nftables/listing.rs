@@ -1,17 +1,32 @@
-//! Chains as `nft list ruleset` prints them (nftables 1.0.6), for the fake.
+//! Tables as `nft list ruleset` prints them (nftables 1.0.6), for the fake.
 
 use super::fake::{FakeChain, FakeTable};
 use super::object::{Base, Hook, TableFamily};
+use super::set::{Element, Set, SetKind};
 
 /// A table with all that is in it.
-pub(super) fn table(FakeTable { table, chains, .. }: &FakeTable) -> String {
+pub(super) fn table(FakeTable { table, chains, sets }: &FakeTable) -> String {
     let mut text = format!("table {} {{\n", table.id);
     if let Some(comment) = &table.comment {
         text.push_str(&format!("\tcomment \"{comment}\"\n"));
     }
-    let chains: Vec<String> = chains.iter().map(chain).collect();
-    text.push_str(&chains.join("\n"));
+    let parts: Vec<String> = sets.iter().map(set).chain(chains.iter().map(chain)).collect();
+    text.push_str(&parts.join("\n"));
     text.push_str("}\n");
+    text
+}
+
+fn set((set, elements): &(Set, Vec<Element>)) -> String {
+    let (word, to) = match set.kind {
+        SetKind::Set => ("set", ""),
+        SetKind::VerdictMap => ("map", " : verdict"),
+    };
+    let mut text = format!("\t{word} {} {{\n\t\ttype {}{to}\n", set.id.name, set.key);
+    if !elements.is_empty() {
+        let elements: Vec<String> = elements.iter().map(Element::to_string).collect();
+        text.push_str(&format!("\t\telements = {{ {} }}\n", elements.join(",\n\t\t\t     ")));
+    }
+    text.push_str("\t}\n");
     text
 }
 

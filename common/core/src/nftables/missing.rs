@@ -1,4 +1,4 @@
-//! Looks whether rules are there, and changes nothing.
+//! Looks whether rules and elements are there, and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +8,7 @@ use super::object::ChainId;
 use super::render;
 use super::rule::Rule;
 use super::seen::Seen;
+use super::set::Elements;
 
 /// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
 /// else stands there, and how many copies there are, does not matter.
@@ -17,12 +18,22 @@ use super::seen::Seen;
 /// # Errors
 /// When nf_tables cannot be read.
 pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a Ensure) -> Result<Option<&'a Rule>, NftablesError> {
-    let seen = Seen::observe(nftables, want.all_rules().map(|rule| &rule.chain))?;
+    let seen = Seen::observe(nftables, want.all_rules().map(|rule| &rule.chain), &[])?;
     let chains: BTreeSet<&ChainId> = want.all_rules().map(|rule| &rule.chain).collect();
     let found: BTreeMap<&ChainId, Found> =
         chains.into_iter().map(|chain| (chain, Found::of(chain, seen.rules(chain)))).collect();
     let is_there = |rule: &Rule| found.get(&rule.chain).is_some_and(|found| found.has(rule));
     Ok(want.all_rules().find(|rule| !is_there(rule)))
+}
+
+/// The wanted elements that are not there, of the first set that lacks one; `None` when all are.
+///
+/// # Errors
+/// When nf_tables cannot be read.
+pub fn missing_elements(nftables: &mut dyn Nftables, want: &Ensure) -> Result<Option<Elements>, NftablesError> {
+    let seen = Seen::observe(nftables, [], &want.elements)?;
+    let mut absent = want.elements.iter().map(|elements| seen.divide(elements).1);
+    Ok(absent.find(|absent| !absent.elements.is_empty()))
 }
 
 /// The rules of a chain as text, so that each is looked up and not compared with all.

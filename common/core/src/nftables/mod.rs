@@ -24,13 +24,13 @@ mod transaction;
 pub use backend::{Cause, CommitError, Listed, Nftables, NftablesError};
 pub use change::{Content, Ensure, Existing, Owned, Remove, Tag, Unwanted, WantedChain, Which};
 pub use ensure::ensure;
-pub use missing::missing;
+pub use missing::{missing, missing_elements};
 pub use name::{Comment, Name, WordError};
 pub use object::{Base, Chain, ChainId, Hook, Kind, Policy, Table, TableFamily, TableId};
 pub use remove::remove;
 pub use rule::{Direction, End, Expression, Is, Key, Rule, Verdict};
 pub use set::{Element, ElementKey, Elements, KeyType, Set, SetId, SetKind};
-pub use transaction::{Op, Transaction};
+pub use transaction::{Generation, Op, Transaction};
 
 /// How often a change is tried on what was seen, when others keep changing the same chains in between.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 20;

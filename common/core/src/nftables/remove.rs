@@ -14,7 +14,7 @@ pub fn remove(nftables: &mut dyn Nftables, unwanted: &Remove) -> Result<(), Nfta
     let mut attempt = 1;
     loop {
         let chains = unwanted.rules.iter().map(|rules| &rules.chain).chain(&unwanted.chains);
-        let transaction = deletion(unwanted, &Seen::observe(nftables, chains)?);
+        let transaction = deletion(unwanted, &Seen::observe(nftables, chains, &unwanted.elements)?);
         if transaction.ops.is_empty() {
             return Ok(());
         }
@@ -28,14 +28,15 @@ pub fn remove(nftables: &mut dyn Nftables, unwanted: &Remove) -> Result<(), Nfta
 
 /// Rules that may lead to a chain go before the chain.
 fn deletion(unwanted: &Remove, seen: &Seen) -> Transaction {
-    let mut ops = Vec::new();
+    let held = unwanted.elements.iter().map(|elements| seen.divide(elements).0);
+    let mut ops: Vec<Op> = held.filter(|held| !held.elements.is_empty()).map(Op::DeleteElements).collect();
     for rules in &unwanted.rules {
         let found = seen.rules(&rules.chain).iter().filter(|rule| rules.which.means(rule));
         ops.extend(found.map(|rule| Op::DeleteRule(rules.chain.clone(), rule.handle)));
     }
     let chains = unwanted.chains.iter().filter(|chain| seen.exists(chain));
     ops.extend(chains.cloned().map(Op::DeleteChain));
-    Transaction { ops }
+    Transaction::from(ops)
 }
 
 #[cfg(test)]

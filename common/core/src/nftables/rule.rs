@@ -117,6 +117,26 @@ impl Expression {
     }
 }
 
+impl Expression {
+    /// The set or map that it looks in.
+    pub(super) const fn looks_in(&self) -> Option<&Name> {
+        match self {
+            Self::InSet(_, name) | Self::VerdictMap(_, name) => Some(name),
+            Self::Verdict(_)
+            | Self::Address(..)
+            | Self::LocalDestination
+            | Self::Port(..)
+            | Self::Interface(..)
+            | Self::EtherSource(_)
+            | Self::EstablishedRelated
+            | Self::DestinationTranslated
+            | Self::Masquerade
+            | Self::Dnat(..)
+            | Self::Raw(_) => None,
+        }
+    }
+}
+
 /// One rule of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {

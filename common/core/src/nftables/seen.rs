@@ -1,39 +1,68 @@
-//! What was read of some chains: facts for one transaction, true at the moment of reading only.
+//! What was read of some chains and sets: facts for one transaction, true at the moment of reading only.
 
 use std::collections::BTreeMap;
 
 use super::backend::{Listed, Nftables, NftablesError};
 use super::object::{ChainId, TableId};
+use super::set::{Element, Elements, SetId};
 
-/// The chains that were asked for; `None` for one that is not there.
-pub(super) struct Seen(BTreeMap<ChainId, Option<Vec<Listed>>>);
+/// The chains, and the elements of sets, that were asked for.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// `None` for a chain that is not there.
+    chains: BTreeMap<ChainId, Option<Vec<Listed>>>,
+    /// `None` for a set that is not there.
+    sets: Vec<(SetId, Option<Vec<Element>>)>,
+}
 
 impl Seen {
-    /// Reads chains, each once.
+    /// Reads chains, each once, and looks for elements.
     pub(super) fn observe<'a>(
         nftables: &mut dyn Nftables,
         chains: impl IntoIterator<Item = &'a ChainId>,
+        elements: &[Elements],
     ) -> Result<Self, NftablesError> {
-        let mut seen = BTreeMap::new();
+        let mut seen = Self::default();
         for chain in chains {
-            if !seen.contains_key(chain) {
-                seen.insert(chain.clone(), nftables.list(chain)?);
+            if !seen.chains.contains_key(chain) {
+                seen.chains.insert(chain.clone(), nftables.list(chain)?);
             }
         }
-        Ok(Self(seen))
+        for wanted in elements {
+            seen.sets.push((wanted.set.clone(), nftables.held(wanted)?));
+        }
+        Ok(seen)
     }
 
     pub(super) fn exists(&self, chain: &ChainId) -> bool {
-        self.0.get(chain).is_some_and(Option::is_some)
+        self.chains.get(chain).is_some_and(Option::is_some)
     }
 
     /// Whether one of its chains proves that a table is there.
     pub(super) fn has_table(&self, table: &TableId) -> bool {
-        self.0.iter().any(|(chain, rules)| chain.table == *table && rules.is_some())
+        self.chains.iter().any(|(chain, rules)| chain.table == *table && rules.is_some())
+    }
+
+    /// Whether one of its elements was looked for with success, or its set was there to look into.
+    pub(super) fn has_set(&self, set: &SetId) -> bool {
+        self.sets.iter().any(|(seen, held)| seen == set && held.is_some())
     }
 
     /// The rules of a chain, none when it is not there.
     pub(super) fn rules(&self, chain: &ChainId) -> &[Listed] {
-        self.0.get(chain).and_then(Option::as_deref).unwrap_or_default()
+        self.chains.get(chain).and_then(Option::as_deref).unwrap_or_default()
+    }
+
+    /// Those of some elements that are there, and those that are not.
+    pub(super) fn divide(&self, wanted: &Elements) -> (Elements, Elements) {
+        let found = |element: &Element| self.has(&wanted.set, element);
+        let (there, absent) = wanted.elements.iter().cloned().partition(found);
+        let of = |elements| Elements { set: wanted.set.clone(), elements };
+        (of(there), of(absent))
+    }
+
+    fn has(&self, set: &SetId, element: &Element) -> bool {
+        let held = self.sets.iter().filter(|(seen, _)| seen == set).filter_map(|(_, held)| held.as_ref());
+        held.flatten().any(|held| held == element)
     }
 }

@@ -35,6 +35,19 @@ pub enum Op {
 pub struct Transaction {
     /// The changes.
     pub ops: Vec<Op>,
+    /// What must still hold: nothing has changed since then. `nft` does not know of it, so it does not
+    /// bind a transaction with words.
+    pub since: Option<Generation>,
+}
+
+/// The number of a state of all nf_tables of a network namespace: each transaction makes another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation(pub u32);
+
+impl From<Vec<Op>> for Transaction {
+    fn from(ops: Vec<Op>) -> Self {
+        Self { ops, since: None }
+    }
 }
 
 impl Transaction {

@@ -1,6 +1,6 @@
 //! Reading a rule from its message. Attributes that a newer kernel adds are passed over.
 
-use cni_core::nftables::{Listed, TableFamily};
+use cni_core::nftables::{Generation, Listed, TableFamily};
 
 use super::decompile::decompile;
 use super::instruction::Instruction;
@@ -18,6 +18,15 @@ const USER_DATA: u16 = 7;
 /// `NFTA_EXPR_NAME` and `NFTA_EXPR_DATA`.
 const NAME: u16 = 1;
 const DATA: u16 = 2;
+
+/// `NFTA_GEN_ID`.
+const GENERATION: u16 = 1;
+
+/// Reads the number of the state that all tables are in.
+pub(super) fn read_generation(payload: &[u8]) -> Option<Generation> {
+    let number = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == GENERATION)?;
+    field(number.value, 0).map(u32::from_be_bytes).map(Generation)
+}
 
 /// Reads the message of a rule; `None` when it has no handle, which does not happen.
 pub(super) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<Listed> {

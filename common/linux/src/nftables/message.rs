@@ -2,11 +2,11 @@
 //!
 //! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
 
-use cni_core::nftables::{Base, Chain, ChainId, Comment, Hook, Op, Policy, Rule, Table, TableFamily};
+use cni_core::nftables::{Base, Chain, ChainId, Comment, Generation, Hook, Op, Policy, Rule, Table, TableFamily};
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
-    ChainAttribute, ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute,
-    RuleMessage, TableAttribute, TableFlags, TableMessage,
+    ChainAttribute, ChainMessage, ExpressionAttribute, Expressions, GenMessage, ListAttribute, NfTablesMessage,
+    RuleAttribute, RuleMessage, TableAttribute, TableFlags, TableMessage,
 };
 use netlink_packet_netfilter::none::ControlMessage;
 use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProtoFamily};
@@ -24,10 +24,27 @@ const NFTABLES: u16 = 10;
 /// `NFTNL_UDATA_RULE_COMMENT` of libnftnl's `udata.h`; those of tables and chains are the same number.
 pub(super) const COMMENT: u8 = 0;
 
-/// The opening and the closing of a batch.
-pub(super) fn batch_ends() -> [NetfilterMessage; 2] {
+/// `NFNL_MSG_BATCH_BEGIN` of `linux/netfilter/nfnetlink.h`.
+const BATCH_BEGIN: u8 = 16;
+/// `NFNL_BATCH_GENID`.
+const BATCH_GENERATION: u16 = 1;
+
+/// The opening and the closing of a batch, which may be bound to a state of nf_tables.
+pub(super) fn batch_ends(since: Option<Generation>) -> [NetfilterMessage; 2] {
     let header = || NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, NFTABLES);
-    [ControlMessage::BatchBegin, ControlMessage::BatchEnd].map(|message| NetfilterMessage::new(header(), message))
+    let begin = match since {
+        None => ControlMessage::BatchBegin,
+        Some(Generation(number)) => {
+            ControlMessage::Other { message_type: BATCH_BEGIN, attributes: vec![be32(BATCH_GENERATION, number)] }
+        }
+    };
+    [begin, ControlMessage::BatchEnd].map(|message| NetfilterMessage::new(header(), message))
+}
+
+/// The question for the state that all tables are in.
+pub(super) fn get_generation() -> NetfilterMessage {
+    let header = NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, 0);
+    NetfilterMessage::new(header, NfTablesMessage::GetGen(GenMessage { attributes: Vec::new() }))
 }
 
 /// The question whether there is a chain.

@@ -15,7 +15,10 @@ mod set;
 use std::env;
 use std::ffi::OsString;
 
-use cni_core::nftables::{ChainId, CommitError, Listed, Nftables, NftablesError, Op, Transaction};
+use cni_core::nftables::{
+    ChainId, CommitError, Element, Elements, Generation, Listed, Nftables, NftablesError, Op, Transaction,
+};
+use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::netlink::{Cause, Refused, Socket};
@@ -46,8 +49,8 @@ impl NetlinkNftables {
         }
     }
 
-    fn exists(&mut self, chain: &ChainId) -> Result<bool, Cause> {
-        match self.socket()?.ask(message::get_chain(chain), |_| Some(())) {
+    fn exists(&mut self, question: NetfilterMessage) -> Result<bool, Cause> {
+        match self.socket()?.ask(question, |_| Some(())) {
             Ok(()) => Ok(true),
             Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(false),
             Err(cause) => Err(cause),
@@ -69,7 +72,29 @@ impl Default for NetlinkNftables {
 impl Nftables for NetlinkNftables {
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError> {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
-        if self.exists(chain).map_err(failed)? { self.rules(chain).map(Some).map_err(failed) } else { Ok(None) }
+        let there = self.exists(message::get_chain(chain)).map_err(failed)?;
+        if there { self.rules(chain).map(Some).map_err(failed) } else { Ok(None) }
+    }
+
+    /// Asks for one element after the other: the kernel answers one question about several with an error
+    /// when one of them is absent.
+    fn held(&mut self, wanted: &Elements) -> Result<Option<Vec<Element>>, NftablesError> {
+        let failed = |cause| unreadable(format!("look into set {}", wanted.set), cause);
+        if !self.exists(set::get(&wanted.set)).map_err(failed)? {
+            return Ok(None);
+        }
+        let mut held = Vec::new();
+        for element in &wanted.elements {
+            if self.exists(set::get_element(&wanted.set, element)).map_err(failed)? {
+                held.push(element.clone());
+            }
+        }
+        Ok(Some(held))
+    }
+
+    fn generation(&mut self) -> Result<Generation, NftablesError> {
+        let failed = |cause| unreadable("read the generation of nf_tables".to_owned(), cause);
+        self.socket().map_err(failed)?.ask(message::get_generation(), listing::read_generation).map_err(failed)
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
@@ -84,7 +109,7 @@ impl Nftables for NetlinkNftables {
             return Ok(());
         }
         let socket = self.socket().map_err(|cause| CommitError::Failed(unusable(COMMIT.to_owned(), cause)))?;
-        socket.batch(message::batch_ends(), changes).map_err(|refused| refusal(refused, &origins))
+        socket.batch(message::batch_ends(transaction.since), changes).map_err(|refused| refusal(refused, &origins))
     }
 }
 
@@ -96,9 +121,9 @@ fn refusal(Refused { change, cause }: Refused, origins: &[&Op]) -> CommitError {
     let op = change.and_then(|index| origins.get(index));
     let operation = op.map_or_else(|| COMMIT.to_owned(), |op| op.command());
     match cause.errno() {
-        Some(libc::ENOENT | libc::EEXIST | libc::EBUSY | libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => {
-            CommitError::Refused(NftablesError::Kernel { operation, source: Box::new(cause) })
-        }
+        Some(
+            libc::ENOENT | libc::EEXIST | libc::EBUSY | libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ERESTART,
+        ) => CommitError::Refused(NftablesError::Kernel { operation, source: Box::new(cause) }),
         Some(_) | None => CommitError::Failed(unusable(operation, cause)),
     }
 }

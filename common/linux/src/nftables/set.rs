@@ -1,8 +1,9 @@
 //! Sets, maps and their elements as messages.
 
 use cni_core::family::Family;
-use cni_core::nftables::{Element, ElementKey, Elements, KeyType, Set, SetKind};
+use cni_core::nftables::{Element, ElementKey, Elements, KeyType, Set, SetId, SetKind};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE};
+use netlink_packet_netfilter::NetfilterMessage;
 use netlink_packet_netfilter::nftables::NfTablesMessage;
 
 use super::compile::octets;
@@ -52,9 +53,23 @@ pub(super) fn add(Set { id, key, kind }: &Set) -> Request {
     (message(id.table.family, NfTablesMessage::Other { message_type: NEW_SET, attributes }), NLM_F_CREATE)
 }
 
-/// `NFT_MSG_NEWSET`, `NFT_MSG_NEWSETELEM` and `NFT_MSG_DELSETELEM`.
+/// The question whether there is a set.
+pub(super) fn get(id: &SetId) -> NetfilterMessage {
+    let attributes = vec![text(1, id.table.name.as_str()), text(2, id.name.as_str())];
+    message(id.table.family, NfTablesMessage::Other { message_type: GET_SET, attributes })
+}
+
+/// The question whether a set holds an element.
+pub(super) fn get_element(set: &SetId, element: &Element) -> NetfilterMessage {
+    let attributes = elements_of(set, std::slice::from_ref(element));
+    message(set.table.family, NfTablesMessage::Other { message_type: GET_ELEMENTS, attributes })
+}
+
+/// Numbers of `enum nf_tables_msg_types`.
 const NEW_SET: u8 = 9;
+const GET_SET: u8 = 10;
 const NEW_ELEMENTS: u8 = 12;
+const GET_ELEMENTS: u8 = 13;
 const DELETE_ELEMENTS: u8 = 14;
 
 /// Puts elements into a set or a map.
@@ -72,11 +87,15 @@ const PIECE: usize = 128;
 
 fn list(Elements { set, elements }: &Elements, message_type: u8, flags: u16) -> Vec<Request> {
     let piece = |elements: &[Element]| {
-        let elements: Vec<DefaultNla> = elements.iter().map(element).collect();
-        let attributes = vec![text(1, set.table.name.as_str()), text(2, set.name.as_str()), nested(3, &elements)];
+        let attributes = elements_of(set, elements);
         (message(set.table.family, NfTablesMessage::Other { message_type, attributes }), flags)
     };
     elements.chunks(PIECE).map(piece).collect()
+}
+
+fn elements_of(set: &SetId, elements: &[Element]) -> Vec<DefaultNla> {
+    let elements: Vec<DefaultNla> = elements.iter().map(element).collect();
+    vec![text(1, set.table.name.as_str()), text(2, set.name.as_str()), nested(3, &elements)]
 }
 
 /// `NFTA_LIST_ELEM` with `NFTA_SET_ELEM_KEY` and `NFTA_SET_ELEM_DATA`.

@@ -1,6 +1,7 @@
 //! nf_tables against the real kernel, each test in namespaces of its own. `nft` is the witness.
 
 mod host;
+mod sets;
 mod wanted;
 
 use cni_core::cidr::Cidr;
@@ -139,7 +140,7 @@ fn everything(family: TableFamily) -> Transaction {
     let comment = Comment::cut(&"ü".repeat(64));
     let commented = Rule::new(chain, vec![Expression::Verdict(Verdict::Accept)]).with_comment(comment);
     ops.push(Op::AddRule(commented));
-    Transaction { ops }
+    Transaction::from(ops)
 }
 
 #[test]
@@ -390,9 +391,9 @@ fn thousands_of_changes_are_one_transaction() {
         let rule = |port| Rule::new(chain.clone(), vec![Expression::Port(Proto::Tcp, port)]);
         ops.extend((0..5000).map(rule).map(Op::AddRule));
         let mut nftables = nftables();
-        nftables.commit(&Transaction { ops }).expect("committed");
+        nftables.commit(&Transaction::from(ops)).expect("committed");
         assert_eq!(nftables.list(&chain).expect("listed").expect("there").len(), 5000);
-        nftables.commit(&Transaction { ops: vec![Op::DeleteElements(elements(1..5000))] }).expect("committed");
+        nftables.commit(&Transaction::from(vec![Op::DeleteElements(elements(1..5000))])).expect("committed");
         assert!(ruleset().contains("elements = { 0 }"), "{}", nft(&["list", "set", "ip", "t", "s"], ""));
     });
 }
@@ -404,7 +405,7 @@ fn a_refusal_names_the_change_and_the_kernels_word() {
         let table = Op::AddTable(Table { id: chain.table.clone(), comment: None });
         let add = Op::AddChain(Chain::regular(chain.clone()));
         let delete = Op::DeleteRule(chain.clone(), 77);
-        let refused = nftables().commit(&Transaction { ops: vec![table, add, delete] });
+        let refused = nftables().commit(&Transaction::from(vec![table, add, delete]));
         let Err(CommitError::Refused(error)) = refused else { panic!("not refused: {refused:?}") };
         assert_eq!(error.to_string(), "failed to delete rule bridge t c handle 77");
         assert_eq!((error.details(), error.code()), ("no such thing".to_owned(), Code::Kernel));

@@ -58,6 +58,7 @@ pub fn masquerade(container: u8) -> Ensure {
             rules: addresses.into_iter().map(rule).collect(),
             existing: Existing::Replace,
         }],
+        ..Ensure::default()
     }
 }
 
@@ -67,7 +68,8 @@ fn masquerade_comment(container: u8) -> String {
 
 pub fn remove_masquerade(container: u8) -> Remove {
     let which = Which::Tagged(Tag::Begins(format!("net-{container:03},")));
-    Remove { rules: vec![Unwanted { chain: masquerade_table().chain("masq_checks"), which }], chains: Vec::new() }
+    let rules = vec![Unwanted { chain: masquerade_table().chain("masq_checks"), which }];
+    Remove { rules, ..Remove::default() }
 }
 
 /// The reference's script for the same.
@@ -139,6 +141,7 @@ pub fn portmap(family: Family, conditions: &[&str]) -> Ensure {
             owned(&hostports, mappings),
             owned(&masquerading, vec![hairpin(address), hairpin(Cidr::host(family.loopback()))]),
         ],
+        ..Ensure::default()
     }
 }
 
@@ -208,6 +211,7 @@ pub fn spoof(container: u8) -> Ensure {
             rules: vec![rule(&prerouting, vec![by_veth, to(&iface)])],
             existing: Existing::Replace,
         }],
+        ..Ensure::default()
     }
 }
 
@@ -221,6 +225,7 @@ pub fn remove_spoof(container: u8) -> Remove {
     Remove {
         rules: vec![Unwanted { chain: table.chain("PREROUTING"), which: Which::Tagged(tag) }],
         chains: vec![named(""), named("-mac")],
+        ..Remove::default()
     }
 }
 

@@ -55,8 +55,8 @@ fn what_the_reference_piled_up_is_replaced_and_removed() {
     let mut old = want("id1");
     old.owned[0].rules = ensure(&at("id1"), &IfName::host_veth(7), &Mac::local([7; 6])).owned.remove(0).rules;
     bring_about(&mut fake, &old).expect("made");
-    let again = old.owned[0].rules.iter().cloned().map(Op::AddRule).collect();
-    fake.commit(&Transaction { ops: again }).expect("piled up");
+    let again: Vec<Op> = old.owned[0].rules.iter().cloned().map(Op::AddRule).collect();
+    fake.commit(&Transaction::from(again)).expect("piled up");
     assert_eq!(fake.dump().matches("veth00000007").count(), 2);
     bring_about(&mut fake, &want("id1")).expect("made");
     assert_eq!(fake.dump(), FULL);

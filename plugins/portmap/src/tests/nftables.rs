@@ -36,7 +36,7 @@ fn reference_rule(machine: &mut Machine, chain: &'static str, container: &str, w
         _ => panic!("no rule of the reference: {words}"),
     };
     let rule = Rule::new(chain, expressions).with_comment(Comment::cut(container));
-    machine.kernel.commit(&Transaction { ops: vec![Op::AddRule(rule)] }).expect("added");
+    machine.kernel.commit(&Transaction::from(vec![Op::AddRule(rule)])).expect("added");
 }
 
 #[test]

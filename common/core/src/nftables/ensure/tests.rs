@@ -1,7 +1,8 @@
 use super::*;
 use crate::nftables::fake::FakeNftables;
 use crate::nftables::{
-    Chain, Comment, Expression, Hook, Kind, Name, Table, TableFamily, TableId, Tag, Verdict, missing, remove,
+    Chain, Comment, Element, ElementKey, Expression, Hook, KeyType, Kind, Name, Set, SetKind, Table, TableFamily,
+    TableId, Tag, Verdict, missing, missing_elements, remove,
 };
 use proptest::prelude::*;
 
@@ -42,6 +43,7 @@ fn want(id: &str, hosts: &[u8], existing: Existing) -> Ensure {
             rules: hosts.iter().map(|host| accept("open", *host, &format!("{id}, x"))).collect(),
             existing,
         }],
+        ..Ensure::default()
     }
 }
 
@@ -50,6 +52,7 @@ fn unwanted(id: &str) -> Remove {
     Remove {
         rules: vec![Unwanted { chain: table().chain("open"), which }],
         chains: vec![table().chain_named(Name::parse(&format!("own-{id}")).expect("a name"))],
+        ..Remove::default()
     }
 }
 
@@ -127,7 +130,7 @@ fn a_skeleton_that_was_changed_is_filled_anew_and_counts_as_nobodys() {
     let want = want("a", &[1], Existing::Replace);
     ensure(&mut fake, &want).expect("ensured");
     let right = fake.dump();
-    let twice = Transaction { ops: vec![Op::AddRule(jump("base", "open"))] };
+    let twice = Transaction::from(vec![Op::AddRule(jump("base", "open"))]);
     fake.commit(&twice).expect("someone else");
     assert_eq!(ensure(&mut fake, &want).expect("ensured"), None);
     assert_eq!(fake.dump(), right);
@@ -138,7 +141,7 @@ fn two_first_attachments_at_once_make_one_skeleton() {
     let mut fake = FakeNftables::new();
     let mut other = FakeNftables::new();
     ensure(&mut other, &want("b", &[7], Existing::Replace)).expect("ensured");
-    let draft = Draft::new(&want("b", &[7], Existing::Replace), &Seen::observe(&mut fake, &[]).expect("nothing"));
+    let draft = Draft::new(&want("b", &[7], Existing::Replace), &Seen::observe(&mut fake, &[], &[]).expect("nothing"));
     fake.before_commit(1, draft.transaction);
     ensure(&mut fake, &want("a", &[1], Existing::Replace)).expect("ensured");
     assert_eq!(fake.dump().matches("jump open").count(), 1, "{}", fake.dump());
@@ -150,7 +153,7 @@ fn a_stale_rule_that_someone_else_deletes_first_is_no_failure() {
     let mut fake = FakeNftables::new();
     ensure(&mut fake, &want("a", &[1], Existing::Replace)).expect("ensured");
     let handle = fake.list(&table().chain("open")).expect("listed").expect("there")[0].handle;
-    fake.before_commit(2, Transaction { ops: vec![Op::DeleteRule(table().chain("open"), handle)] });
+    fake.before_commit(2, Transaction::from(vec![Op::DeleteRule(table().chain("open"), handle)]));
     ensure(&mut fake, &want("a", &[2], Existing::Replace)).expect("ensured");
     assert_eq!(fake.commits(), 3);
     assert!(fake.dump().contains("10.0.0.2 accept") && !fake.dump().contains("10.0.0.1"), "{}", fake.dump());
@@ -177,7 +180,7 @@ fn a_missing_rule_is_named() {
     assert_eq!(missing(&mut fake, &want).expect("looked"), None);
     assert_eq!(fake.commits(), commits);
     let handle = fake.list(&table().chain("open")).expect("listed").expect("there")[1].handle;
-    fake.commit(&Transaction { ops: vec![Op::DeleteRule(table().chain("open"), handle)] }).expect("deleted");
+    fake.commit(&Transaction::from(vec![Op::DeleteRule(table().chain("open"), handle)])).expect("deleted");
     let named = missing(&mut fake, &want).expect("looked").map(ToString::to_string);
     assert_eq!(named.as_deref(), Some("ip saddr 10.0.0.2 accept comment \"a, x\""));
 }
@@ -216,4 +219,93 @@ proptest! {
         prop_assert!(!fake.dump().contains("a, x") && !fake.dump().contains("own-a"), "{}", fake.dump());
         prop_assert!(fake.dump().contains("other, x"), "{}", fake.dump());
     }
+}
+
+fn set() -> Set {
+    Set { id: SetId { table: table(), name: Name::fixed("s") }, key: KeyType::Port, kind: SetKind::Set }
+}
+
+fn ports(ports: &[u16]) -> Vec<Elements> {
+    let element = |port: &u16| Element { key: ElementKey::Port(*port), verdict: None };
+    vec![Elements { set: set().id, elements: ports.iter().map(element).collect() }]
+}
+
+/// A chain that asks a set, rules among others, and elements.
+fn want_elements(among: &[u8], elements: &[u16]) -> Ensure {
+    let asks = Rule::new(
+        table().chain("asks"),
+        vec![
+            Expression::InSet(super::super::Key::Port(crate::firewall::Proto::Tcp), set().id.name),
+            Expression::Verdict(Verdict::Accept),
+        ],
+    );
+    let among = among.iter().map(|host| accept("open", *host, "x")).collect();
+    Ensure {
+        tables: vec![Table { id: table(), comment: None }],
+        sets: vec![set()],
+        chains: vec![
+            wanted(Chain::regular(table().chain("open")), Content::AtLeast(among)),
+            wanted(Chain::regular(table().chain("asks")), Content::Fixed(vec![asks])),
+        ],
+        elements: ports(elements),
+        ..Ensure::default()
+    }
+}
+
+#[test]
+fn only_elements_that_were_absent_are_taken_back() {
+    let fake = &mut FakeNftables::new();
+    ensure(fake, &want_elements(&[1], &[80])).expect("made");
+    let before = fake.dump();
+    let undo = ensure(fake, &want_elements(&[1], &[80, 81])).expect("made").expect("something was added");
+    assert_eq!(undo, Remove { elements: ports(&[81]), ..Remove::default() });
+    assert!(fake.dump().contains("elements = { 80,\n\t\t\t     81 }"), "{}", fake.dump());
+    remove(fake, &undo).expect("taken back");
+    assert_eq!(fake.dump(), before);
+    remove(fake, &undo).expect("gone");
+    assert_eq!((ensure(fake, &want_elements(&[1], &[80])).expect("there"), fake.commits()), (None, 3));
+}
+
+#[test]
+fn a_set_is_not_made_again_where_a_rule_names_it() {
+    let fake = &mut FakeNftables::new();
+    ensure(fake, &want_elements(&[], &[])).expect("made");
+    let seen = |fake: &mut FakeNftables, want: &Ensure| {
+        Seen::observe(fake, want.chains.iter().map(|wanted| &wanted.chain.id), &want.elements).expect("seen")
+    };
+    let want = want_elements(&[1], &[]);
+    let ops = Draft::new(&want, &seen(fake, &want)).transaction.ops;
+    assert_eq!(ops, [Op::AddRule(accept("open", 1, "x"))]);
+}
+
+#[test]
+fn rules_among_others_stay_with_those_and_are_nobodys() {
+    let fake = &mut FakeNftables::new();
+    assert_eq!(ensure(fake, &want_elements(&[1], &[])).expect("made"), None);
+    assert_eq!(ensure(fake, &want_elements(&[2, 1], &[])).expect("made"), None);
+    let dump = fake.dump();
+    let places = ["10.0.0.1 ", "10.0.0.2 "].map(|address| (dump.matches(address).count(), dump.find(address)));
+    assert!(places[0].0 == 1 && places[1].0 == 1 && places[0].1 < places[1].1, "{dump}");
+}
+
+#[test]
+fn a_rule_among_others_is_added_once_however_many_add_it_at_the_same_time() {
+    let fake = &mut FakeNftables::new();
+    ensure(fake, &want_elements(&[1], &[])).expect("made");
+    fake.before_commit(2, Transaction::from(vec![Op::AddRule(accept("open", 2, "x"))]));
+    ensure(fake, &want_elements(&[2], &[])).expect("made by another");
+    assert_eq!(fake.dump().matches("10.0.0.2 ").count(), 1, "{}", fake.dump());
+}
+
+#[test]
+fn missing_elements_are_named_and_nothing_is_written() {
+    let fake = &mut FakeNftables::new();
+    let want = want_elements(&[], &[80, 81]);
+    assert_eq!(missing_elements(fake, &want).expect("read"), Some(ports(&[80, 81]).remove(0)));
+    ensure(fake, &want_elements(&[], &[80])).expect("made");
+    let commits = fake.commits();
+    assert_eq!(missing_elements(fake, &want).expect("read"), Some(ports(&[81]).remove(0)));
+    ensure(fake, &want).expect("made");
+    assert_eq!(missing_elements(fake, &want).expect("read"), None);
+    assert_eq!(fake.commits(), commits + 1);
 }

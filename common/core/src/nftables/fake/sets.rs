@@ -1,5 +1,6 @@
 //! The sets and maps of a table in memory.
 
+use super::super::name::Name;
 use super::super::set::{Element, Elements, Set};
 
 /// Sets and maps with their elements.
@@ -37,6 +38,29 @@ impl FakeSets {
         Ok(())
     }
 
+    /// Those of some elements that a set holds; `None` when there is no such set.
+    pub(super) fn among(&self, elements: &Elements) -> Option<Vec<Element>> {
+        let (_, held) = self.0.iter().find(|(set, _)| set.id == elements.set)?;
+        Some(
+            elements
+                .elements
+                .iter()
+                .filter(|element| held.iter().any(|have| have.key == element.key))
+                .cloned()
+                .collect(),
+        )
+    }
+
+    /// Whether there is a set of this name.
+    pub(super) fn has(&self, name: &Name) -> bool {
+        self.0.iter().any(|(set, _)| set.id.name == *name)
+    }
+
+    /// The sets with their elements, in the order in which they were made.
+    pub(in crate::nftables) fn iter(&self) -> impl Iterator<Item = &(Set, Vec<Element>)> {
+        self.0.iter()
+    }
+
     fn held(&mut self, elements: &Elements) -> Result<&mut Vec<Element>, &'static str> {
         let found = self.0.iter_mut().find(|(set, _)| set.id == elements.set);
         found.map(|(_, held)| held).ok_or("no such set")
@@ -46,7 +70,7 @@ impl FakeSets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nftables::{ElementKey, KeyType, Name, SetId, SetKind, TableFamily, TableId, Verdict};
+    use crate::nftables::{ElementKey, KeyType, SetId, SetKind, TableFamily, TableId, Verdict};
 
     fn elements(ports: &[u16], verdict: &Verdict) -> Elements {
         let set = SetId { table: TableId::fixed(TableFamily::Ip, "t"), name: Name::fixed("m") };

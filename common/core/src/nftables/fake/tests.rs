@@ -7,7 +7,7 @@ fn id() -> ChainId {
 }
 
 fn transaction(ops: &[Op]) -> Transaction {
-    Transaction { ops: ops.to_vec() }
+    Transaction::from(ops.to_vec())
 }
 
 fn chain(id: ChainId) -> [Op; 2] {

@@ -26,7 +26,7 @@ fn host() -> FakeNftables {
         ops.push(rule(&chains[0], Verdict::Jump(Name::fixed(second)), id));
         ops.push(rule(&chains[1], Verdict::Drop, id));
     }
-    fake.commit(&Transaction { ops }).expect("a host");
+    fake.commit(&Transaction::from(ops)).expect("a host");
     fake
 }
 
@@ -35,6 +35,7 @@ fn unwanted() -> Remove {
     Remove {
         rules: vec![Unwanted { chain: table().chain("PREROUTING"), which }],
         chains: vec![table().chain("a1"), table().chain("a2")],
+        ..Remove::default()
     }
 }
 
@@ -74,7 +75,8 @@ fn absence_is_success_and_takes_no_transaction() {
 #[test]
 fn two_removals_at_once_both_succeed() {
     let mut fake = host();
-    let seen = Seen::observe(&mut fake, [&table().chain("PREROUTING"), &table().chain("a1"), &table().chain("a2")]);
+    let seen =
+        Seen::observe(&mut fake, [&table().chain("PREROUTING"), &table().chain("a1"), &table().chain("a2")], &[]);
     fake.before_commit(2, deletion(&unwanted(), &seen.expect("seen")));
     remove(&mut fake, &unwanted()).expect("removed");
     assert!(!fake.dump().contains("a1") && fake.dump().contains("jump b1"), "{}", fake.dump());
@@ -84,7 +86,7 @@ fn two_removals_at_once_both_succeed() {
 fn a_chain_that_a_foreign_rule_leads_to_is_told() {
     let mut fake = host();
     let foreign = rule(&table().chain("b2"), Verdict::Goto(Name::fixed("a2")), "mine");
-    fake.commit(&Transaction { ops: vec![foreign] }).expect("someone else");
+    fake.commit(&Transaction::from(vec![foreign])).expect("someone else");
     let before = fake.dump();
     let error = remove(&mut fake, &unwanted()).expect_err("in use");
     assert_eq!(crate::error::Failure::details(&error), "delete chain bridge nat a2: in use");

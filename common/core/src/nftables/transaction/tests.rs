@@ -31,25 +31,23 @@ fn a_transaction_is_a_script_of_nft() {
         elements: vec![Element { key: ElementKey::Address([10, 0, 0, 1].into()), verdict }],
     };
     let key = KeyType::Address(Family::V4);
-    let transaction = Transaction {
-        ops: vec![
-            Op::AddTable(Table { id: table(), comment: None }),
-            Op::AddTable(Table { id: table(), comment: comment.clone() }),
-            Op::AddChain(Chain::regular(table().chain("c"))),
-            Op::AddChain(Chain { comment: comment.clone(), ..Chain::regular(table().chain("c")) }),
-            base(None),
-            base(Some(Policy::Drop)),
-            Op::AddSet(Set { id: set.clone(), key, kind: SetKind::Set }),
-            Op::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::VerdictMap }),
-            Op::AddElements(elements(None)),
-            Op::DeleteElements(elements(Some(Verdict::Goto(Name::fixed("c"))))),
-            Op::FlushChain(table().chain("c")),
-            add(vec![words(&["ip", "saddr", "!=", "192.0.2.0/24"]), Expression::LocalDestination]),
-            Op::AddRule(Rule { comment, ..Rule::new(table().chain("c"), vec![Expression::Masquerade]) }),
-            Op::DeleteRule(table().chain("c"), 17),
-            Op::DeleteChain(table().chain("c")),
-        ],
-    };
+    let transaction = Transaction::from(vec![
+        Op::AddTable(Table { id: table(), comment: None }),
+        Op::AddTable(Table { id: table(), comment: comment.clone() }),
+        Op::AddChain(Chain::regular(table().chain("c"))),
+        Op::AddChain(Chain { comment: comment.clone(), ..Chain::regular(table().chain("c")) }),
+        base(None),
+        base(Some(Policy::Drop)),
+        Op::AddSet(Set { id: set.clone(), key, kind: SetKind::Set }),
+        Op::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::VerdictMap }),
+        Op::AddElements(elements(None)),
+        Op::DeleteElements(elements(Some(Verdict::Goto(Name::fixed("c"))))),
+        Op::FlushChain(table().chain("c")),
+        add(vec![words(&["ip", "saddr", "!=", "192.0.2.0/24"]), Expression::LocalDestination]),
+        Op::AddRule(Rule { comment, ..Rule::new(table().chain("c"), vec![Expression::Masquerade]) }),
+        Op::DeleteRule(table().chain("c"), 17),
+        Op::DeleteChain(table().chain("c")),
+    ]);
     let want = r#"add table inet t
 add table inet t { comment "a b" ; }
 add chain inet t c
@@ -73,7 +71,7 @@ delete chain inet t c
 #[test]
 fn words_cannot_smuggle_a_command_into_a_script() {
     for word in ["a;flush ruleset", "a\nflush ruleset", "a # b", "a\0"] {
-        let transaction = Transaction { ops: vec![add(vec![words(&[word])])] };
+        let transaction = Transaction::from(vec![add(vec![words(&[word])])]);
         let error = transaction.script().expect_err("refused");
         let line = format!("add rule inet t c {word}");
         let want = format!("a rule of nftables holds a line break, a semicolon or a number sign: {line:?}");

@@ -69,9 +69,9 @@ const PREV_RESULT: &str = r#""prevResult":{"cniVersion":"1.0.0",
     "interfaces":[{"name":"br1"},{"name":"veth0"},{"name":"eth0","sandbox":"/run/netns/c1"}],
     "ips":[{"address":"10.1.2.5/24","interface":2},{"address":"fd00:1::5/64","interface":2}]}"#;
 
-fn firewall() -> String {
+fn firewall(backend: &str) -> String {
     format!(
-        r#"{{"cniVersion":"1.0.0","name":"net1","type":"firewall","backend":"iptables","ingressPolicy":"isolated",{PREV_RESULT}}}"#
+        r#"{{"cniVersion":"1.0.0","name":"net1","type":"firewall","backend":"{backend}","ingressPolicy":"isolated",{PREV_RESULT}}}"#
     )
 }
 
@@ -121,8 +121,10 @@ fn a_layer_two_bridge_is_taken_back_from_every_step() {
 
 #[test]
 fn firewall_is_taken_back_from_every_step() {
-    let steps = fail_at_every_step(&cni_firewall::Firewall, &firewall());
-    assert!(steps >= 4, "{steps} changes");
+    for (backend, least) in [("iptables", 4), ("nftables", 3)] {
+        let steps = fail_at_every_step(&cni_firewall::Firewall, &firewall(backend));
+        assert!(steps >= least, "{backend}: {steps} changes");
+    }
 }
 
 #[test]

@@ -5,7 +5,10 @@
 use cni_core::error::{Code, Failure};
 use cni_core::firewalld::{Zone, ZoneError};
 use cni_core::names::ChainName;
+use cni_core::nftables::Name;
 use serde::Deserialize;
+
+use crate::nftables;
 
 /// The chain of the administrator, unless the configuration names another.
 const ADMIN_CHAIN: &str = "CNI-ADMIN";
@@ -38,6 +41,9 @@ const TAKEN: [&str; 12] = [
     STAGE_2,
 ];
 
+/// Words that `nft` reads as where a packet goes on, and so never as the name of a chain.
+const NFT_VERDICTS: [&str; 7] = ["accept", "drop", "return", "jump", "goto", "continue", "queue"];
+
 /// What the plugin is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -60,6 +66,8 @@ pub enum Backend {
     Iptables,
     /// firewalld.
     Firewalld,
+    /// A table of nf_tables.
+    Nftables,
     /// Nobody: there are to be no rules.
     None,
 }
@@ -93,12 +101,6 @@ pub enum ConfigError {
         /// The value as given.
         backend: String,
     },
-    /// `backend` is one that is not there yet.
-    #[error("backend {backend:?} is not supported")]
-    UnsupportedBackend {
-        /// The value as given.
-        backend: String,
-    },
     /// `firewalldZone` is no name for a zone.
     #[error(transparent)]
     Zone(#[from] ZoneError),
@@ -120,6 +122,12 @@ pub enum ConfigError {
         /// The value as given.
         name: String,
     },
+    /// `iptablesAdminChainName` is no word that `nft` takes for a chain.
+    #[error("invalid iptablesAdminChainName {name:?} for backend \"nftables\"")]
+    AdminChainWord {
+        /// The value as given.
+        name: String,
+    },
     /// `iptablesAdminChainName` is the name of something else.
     #[error("iptablesAdminChainName {name:?} is taken")]
     AdminChainTaken {
@@ -131,12 +139,12 @@ pub enum ConfigError {
 impl Failure for ConfigError {
     fn code(&self) -> Code {
         match self {
-            Self::UnsupportedBackend { .. } => Code::UnsupportedField,
             Self::UnknownBackend { .. }
             | Self::Zone(_)
             | Self::PolicyWithoutRules { .. }
             | Self::UnknownPolicy { .. }
             | Self::AdminChainName { .. }
+            | Self::AdminChainWord { .. }
             | Self::AdminChainTaken { .. } => Code::InvalidConfig,
         }
     }
@@ -144,13 +152,16 @@ impl Failure for ConfigError {
     fn details(&self) -> String {
         match self {
             Self::Zone(source) => return source.details(),
-            Self::UnknownBackend { .. } | Self::UnsupportedBackend { .. } => {
-                "backend must be iptables, firewalld or none, or empty for the one that the host uses"
+            Self::UnknownBackend { .. } => {
+                "backend must be iptables, nftables, firewalld or none, or empty for the one that the host uses"
             }
             Self::PolicyWithoutRules { .. } => "ingressPolicy must be open with this backend",
             Self::UnknownPolicy { .. } => "ingressPolicy must be open, same-bridge or isolated",
             Self::AdminChainName { .. } => {
                 "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !"
+            }
+            Self::AdminChainWord { .. } => {
+                "a chain of nft has letters, digits and - _ . / alone, starts with a letter or _, and is no verdict"
             }
             Self::AdminChainTaken { .. } => {
                 "it must not be a chain or verdict of iptables itself, nor a chain of this plugin"
@@ -180,7 +191,29 @@ impl TryFrom<Keys> for Config {
         if backend == Backend::None && policy != IngressPolicy::Open {
             return Err(ConfigError::PolicyWithoutRules { policy });
         }
-        Ok(Self { backend, zone: zone(&firewalld_zone)?, admin_chain: admin_chain(iptables_admin_chain_name)?, policy })
+        let admin_chain = admin_chain(iptables_admin_chain_name)?;
+        let config = Self { backend, zone: zone(&firewalld_zone)?, admin_chain, policy };
+        if backend == Backend::Nftables {
+            config.admin_chain_of_nftables()?;
+        }
+        Ok(config)
+    }
+}
+
+impl Config {
+    /// The administrator's chain by a name that `nft` can read, so that the administrator can fill it.
+    ///
+    /// # Errors
+    /// When the name is one for iptables alone.
+    pub fn admin_chain_of_nftables(&self) -> Result<Name, ConfigError> {
+        let name = self.admin_chain.as_str();
+        if nftables::CHAINS.contains(&name) {
+            return Err(ConfigError::AdminChainTaken { name: name.to_owned() });
+        }
+        let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        let clean = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
+        let word = Name::parse(name).ok().filter(|_| starts && clean && !NFT_VERDICTS.contains(&name));
+        word.ok_or_else(|| ConfigError::AdminChainWord { name: name.to_owned() })
     }
 }
 
@@ -200,7 +233,7 @@ impl Backend {
             "iptables" => Ok(Self::Iptables),
             "firewalld" => Ok(Self::Firewalld),
             "none" => Ok(Self::None),
-            "nftables" => Err(ConfigError::UnsupportedBackend { backend }),
+            "nftables" => Ok(Self::Nftables),
             _ => Err(ConfigError::UnknownBackend { backend }),
         }
     }
@@ -279,9 +312,12 @@ mod tests {
 
     #[test]
     fn a_backend_has_one_spelling() {
-        for (name, backend) in
-            [("iptables", Backend::Iptables), ("firewalld", Backend::Firewalld), ("none", Backend::None)]
-        {
+        for (name, backend) in [
+            ("iptables", Backend::Iptables),
+            ("nftables", Backend::Nftables),
+            ("firewalld", Backend::Firewalld),
+            ("none", Backend::None),
+        ] {
             let keys = format!(r#"{{"backend":"{name}","firewalldZone":"work"}}"#);
             let config = config(&keys).expect("valid");
             assert_eq!((config.backend, config.zone.as_str()), (backend, "work"));
@@ -290,8 +326,6 @@ mod tests {
             let want = (7, format!("unknown backend: {name:?}"));
             assert_eq!(config(&format!(r#"{{"backend":"{name}"}}"#)), Err(want));
         }
-        let want = (2, r#"backend "nftables" is not supported"#.to_owned());
-        assert_eq!(config(r#"{"backend":"nftables"}"#), Err(want));
     }
 
     #[test]
@@ -317,7 +351,7 @@ mod tests {
             (backend, zone.to_string())
         };
         let everywhere = (Backend::Auto, "trusted".to_owned());
-        for text in ["{}", r#"{"backend":"anything"}"#, r#"{"backend":"nftables","firewalldZone":"a b"}"#] {
+        for text in ["{}", r#"{"backend":"anything"}"#, r#"{"backend":"","firewalldZone":"a b"}"#] {
             assert_eq!(search(text), everywhere, "{text}");
         }
         let text = r#"{"backend":"firewalld","firewalldZone":"work","ingressPolicy":"bogus"}"#;
@@ -341,6 +375,21 @@ mod tests {
         for name in ["A B", "-A", "!A", "CNI-ADMIN-OF-29-CHARACTERS-XX", "a'b"] {
             let want = (7, format!("invalid iptablesAdminChainName {name:?}"));
             assert_eq!(config(&format!(r#"{{"iptablesAdminChainName":"{name}"}}"#)), Err(want));
+        }
+    }
+
+    #[test]
+    fn an_admin_chain_of_nftables_must_be_a_word_of_nft() {
+        let config = |name: &str| config(&format!(r#"{{"backend":"nftables","iptablesAdminChainName":"{name}"}}"#));
+        for name in ["", "NOMAD-ADMIN", "_a.b/c", "ACCEPTED"] {
+            assert!(config(name).is_ok(), "{name}");
+        }
+        for name in ["9A", "A;B", "A{", "A#B", "A$", "accept", "jump", ".a"] {
+            let want = (7, format!("invalid iptablesAdminChainName {name:?} for backend \"nftables\""));
+            assert_eq!(config(name), Err(want));
+        }
+        for name in nftables::CHAINS {
+            assert_eq!(config(name), Err((7, format!("iptablesAdminChainName {name:?} is taken"))));
         }
     }
 }

@@ -8,13 +8,14 @@ use std::net::IpAddr;
 
 use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
+use cni_core::firewall::missing;
 use cni_core::host::Host;
 use cni_core::keeper::Keeper;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 
 use crate::config::{Backend, Config, Keys, Search};
-use crate::plan;
+use crate::{nftables, plan};
 
 /// An address whose rules are to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub fn choose(config: &Config, host: &mut dyn Host) -> Option<Keeper> {
     let firewalld = || Keeper::Firewalld(config.zone.clone());
     match config.backend {
         Backend::Iptables => Some(Keeper::Iptables),
+        Backend::Nftables => Some(Keeper::Nftables),
         Backend::Firewalld => Some(firewalld()),
         Backend::None => None,
         Backend::Auto if host.firewalld().is_running() => Some(firewalld()),
@@ -60,7 +62,12 @@ pub fn observe_kept(
             Some(claimed) if claimed == *owner => host.address_keepers(*address)?.pop(),
             Some(_) | None => None,
         };
-        let Some(keeper) = recorded.or_else(|| choose(config, host)) else { continue };
+        let keeper = match recorded {
+            Some(keeper) => Some(keeper),
+            None if config.backend == Backend::Nftables => locate(config, *address, host)?,
+            None => choose(config, host),
+        };
+        let Some(keeper) = keeper else { continue };
         match kept.iter_mut().find(|(other, _)| *other == keeper) {
             Some((_, addresses)) => addresses.push(*address),
             None => kept.push((keeper, vec![*address])),
@@ -85,7 +92,7 @@ pub fn observe_held(request: &Request, owner: &Attachment, host: &mut dyn Host) 
                 continue;
             }
             Some(_) => host.address_keepers(address)?,
-            None => find(&search, address, host),
+            None => find(&search, address, host)?,
         };
         held.push(Held { address, owner: owner.clone(), keepers });
     }
@@ -123,17 +130,37 @@ fn search(request: &Request) -> Search {
 }
 
 /// Who may keep rules for an address of which nothing is written down. A backend that was chosen by the
-/// plugin has left something in one place at most, and nothing in a place that is not there.
-fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Vec<Keeper> {
+/// plugin has left something in one place at most, and nothing in a place that is not there. The reference
+/// lets the plugin choose for `nftables`, too.
+fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<Keeper>, Error> {
     let firewalld = Keeper::Firewalld(search.zone.clone());
     let found = match search.backend {
         Backend::Iptables => Some(Keeper::Iptables),
         Backend::Firewalld => Some(firewalld),
         Backend::None => None,
-        Backend::Auto if is_source(search, address, host) => Some(firewalld),
-        Backend::Auto => host.tables().is_installed(Family::of(address)).then_some(Keeper::Iptables),
+        Backend::Nftables if nftables::observe_held(address, host)? => Some(Keeper::Nftables),
+        Backend::Auto | Backend::Nftables if is_source(search, address, host) => Some(firewalld),
+        Backend::Auto | Backend::Nftables => {
+            host.tables().is_installed(Family::of(address)).then_some(Keeper::Iptables)
+        }
     };
-    found.into_iter().collect()
+    Ok(found.into_iter().collect())
+}
+
+/// Who keeps rules for an address of which nothing is written down, where the configuration says
+/// `nftables`: the reference does not know that word and chooses itself, so its containers have none there.
+fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Option<Keeper>, Error> {
+    let search = Search { backend: config.backend, zone: config.zone.clone() };
+    for keeper in find(&search, address, host)? {
+        match &keeper {
+            Keeper::Nftables | Keeper::Firewalld(_) => return Ok(Some(keeper)),
+            Keeper::Iptables if missing(host.tables(), &plan::address_alone(address))?.is_none() => {
+                return Ok(Some(keeper));
+            }
+            Keeper::Iptables => {}
+        }
+    }
+    Ok(choose(config, host))
 }
 
 fn is_source(search: &Search, address: IpAddr, host: &mut dyn Host) -> bool {

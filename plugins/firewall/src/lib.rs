@@ -1,8 +1,8 @@
 //! The firewall plugin: lets a container's traffic through the host's filter.
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
-//! enters the container. `config.rs` judges the configuration, `keepers.rs` finds out who keeps the rules, and
-//! `plan.rs` decides; what is done is in its plans.
+//! enters the container. `config.rs` judges the configuration, `keepers.rs` finds out who keeps the rules,
+//! `nftables.rs` knows the plugin's own table, and `plan.rs` decides; what is done is in its plans.
 
 use std::net::IpAddr;
 
@@ -14,6 +14,7 @@ use cni_core::firewalld::Zone;
 use cni_core::host::Host;
 use cni_core::journal::Journal;
 use cni_core::keeper::Keeper;
+use cni_core::nftables::{self as nf, Elements, NftablesError};
 use cni_core::plan::Plan;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
@@ -21,9 +22,11 @@ use cni_core::run::Plugin;
 use cni_core::version::Version;
 
 use crate::config::{Config, IngressPolicy, Keys};
+use crate::plan::Wanted;
 
 mod config;
 mod keepers;
+mod nftables;
 mod plan;
 
 /// The plugin.
@@ -36,18 +39,27 @@ enum FirewallError {
     NoPrevResult,
     #[error("expected {}rule [{}] not found", if *shared { format!("{} ", rule.chain) } else { String::new() }, words(rule))]
     Missing { family: Family, rule: Rule, shared: bool },
+    #[error("expected {} rule [{rule}] not found", rule.chain)]
+    MissingNative { rule: nf::Rule },
+    #[error("expected element [{elements}] not found")]
+    MissingElements { elements: Elements },
     #[error("failed to find the address {address} in {zone} zone")]
     NoSource { zone: Zone, address: Cidr },
     #[error("backend firewalld is not available")]
     NoFirewalld,
+    #[error("backend nftables is not available")]
+    NoNftables(#[source] NftablesError),
 }
 
 impl Failure for FirewallError {
     fn code(&self) -> Code {
         match self {
             Self::NoPrevResult => Code::InvalidConfig,
-            Self::Missing { .. } | Self::NoSource { .. } => Code::CheckFailed,
-            Self::NoFirewalld => Code::NotAvailable,
+            Self::Missing { .. }
+            | Self::MissingNative { .. }
+            | Self::MissingElements { .. }
+            | Self::NoSource { .. } => Code::CheckFailed,
+            Self::NoFirewalld | Self::NoNftables(_) => Code::NotAvailable,
         }
     }
 
@@ -57,6 +69,9 @@ impl Failure for FirewallError {
             Self::Missing { family, rule, shared: _ } => {
                 format!("this fails: {} -t filter -C {}", family.iptables(), rule.specification())
             }
+            Self::MissingNative { rule } => format!("this does not show it: nft list chain {}", rule.chain),
+            Self::MissingElements { elements } => format!("this fails: nft get element {elements}"),
+            Self::NoNftables(source) => format!("{source}: {}", source.details()),
             Self::NoSource { zone, address } => {
                 format!("this fails: firewall-cmd --zone={zone} --query-source={address}")
             }
@@ -107,7 +122,10 @@ impl Plugin for Firewall {
                 verify_sources(zone, &addresses, host)?;
             }
             for want in plan::wanted(&config, &keeper, &addresses, &prev_result)? {
-                verify_rules(&want, host)?;
+                match want {
+                    Wanted::Iptables(want) => verify_rules(&want, host)?,
+                    Wanted::Nftables(want) => verify_nftables(&want, host)?,
+                }
             }
         }
         Ok(())
@@ -119,8 +137,11 @@ impl Plugin for Firewall {
         if matches!(keeper, Some(Keeper::Firewalld(_))) && !host.firewalld().is_running() {
             return Err(FirewallError::NoFirewalld.into());
         }
-        if keeper == Some(Keeper::Iptables) || config.policy != IngressPolicy::Open {
-            verify_available(host.tables(), Table::Filter)?;
+        match keeper {
+            Some(Keeper::Nftables) => nftables::verify_available(host).map_err(FirewallError::NoNftables)?,
+            Some(Keeper::Firewalld(_)) if config.policy == IngressPolicy::Open => {}
+            Some(Keeper::Iptables | Keeper::Firewalld(_)) => verify_available(host.tables(), Table::Filter)?,
+            None => {}
         }
         Ok(())
     }
@@ -148,6 +169,16 @@ fn verify_rules(want: &Ensure, host: &mut dyn Host) -> Result<(), Error> {
     if let Some(rule) = missing(host.tables(), want)? {
         let (rule, shared) = (rule.clone(), !want.rules.contains(rule));
         return Err(FirewallError::Missing { family: want.family, rule, shared }.into());
+    }
+    Ok(())
+}
+
+fn verify_nftables(want: &nf::Ensure, host: &mut dyn Host) -> Result<(), Error> {
+    if let Some(rule) = nf::missing(host.nftables(), want)? {
+        return Err(FirewallError::MissingNative { rule: rule.clone() }.into());
+    }
+    if let Some(elements) = nf::missing_elements(host.nftables(), want)? {
+        return Err(FirewallError::MissingElements { elements }.into());
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! What the firewall plugin wants of the packet filter: the rules of the reference, in its order.
 //!
 //! Each address of a container may send, and gets the answers; the chain of the administrator is asked
-//! before. Where firewalld keeps the filter, the addresses become sources of a zone instead. An ingress policy adds two chains that say which bridges may reach each other. The rules for an
-//! address carry no name, so a claim, written down first, says whose they are.
+//! before. Where firewalld keeps the filter, the addresses become sources of a zone instead, and where
+//! nf_tables do, elements of a set (`nftables.rs`). An ingress policy adds two chains that say which
+//! bridges may reach each other. The rules for an address carry no name, so a claim, written down first,
+//! says whose they are.
 
 use std::net::IpAddr;
 
@@ -13,11 +15,13 @@ use cni_core::firewall::{Ensure, Match, Place, Remove, Rule, SharedRule, Table, 
 use cni_core::firewalld::Zone;
 use cni_core::keeper::Keeper;
 use cni_core::names::{Attachment, ChainName, Comment, IfName};
+use cni_core::nftables as nf;
 use cni_core::plan::{Plan, Step};
 use cni_core::result::CniResult;
 
-use crate::config::{Config, FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
+use crate::config::{Config, ConfigError, FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
 use crate::keepers::Held;
+use crate::nftables;
 
 /// The chains of an ingress policy.
 const STAGES: [&str; 2] = [STAGE_1, STAGE_2];
@@ -79,11 +83,56 @@ pub fn sorted(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     unique
 }
 
+/// Why there can be no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There is a policy, and no bridge that it could be about.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// The rules are in nf_tables, and the administrator's chain cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl Failure for PlanError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Bridge(source) => source.code(),
+            Self::Config(source) => source.code(),
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Bridge(source) => source.details(),
+            Self::Config(source) => source.details(),
+        }
+    }
+}
+
+/// Rules that are to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// In a table of iptables.
+    Iptables(Ensure),
+    /// In the plugin's own table of nf_tables.
+    Nftables(nf::Ensure),
+}
+
+impl From<Wanted> for Step {
+    fn from(wanted: Wanted) -> Self {
+        match wanted {
+            Wanted::Iptables(ensure) => Self::EnsureRules(ensure),
+            Wanted::Nftables(ensure) => Self::EnsureNftables(ensure),
+        }
+    }
+}
+
 /// ADD: claims the addresses, then makes the sources of a zone, and the rules of each family in use.
 ///
 /// # Errors
-/// When there is a policy, and no bridge that it could be about.
-pub fn add(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, BridgeError> {
+/// As [`wanted`].
+pub fn add(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, PlanError> {
     let addresses = addresses(prev_result);
     let wanted = wanted(config, keeper, &addresses, prev_result)?;
     let mut plan = Plan::default();
@@ -93,51 +142,69 @@ pub fn add(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &C
     if let Keeper::Firewalld(zone) = keeper {
         addresses.into_iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address }));
     }
-    wanted.into_iter().for_each(|ensure| plan.owned(Step::EnsureRules(ensure)));
+    wanted.into_iter().for_each(|wanted| plan.owned(wanted.into()));
     Ok(plan)
 }
 
-/// The rules that some addresses need, for each family in use. A policy is always one of iptables.
+/// The rules that some addresses need. A policy beside firewalld is one of iptables.
 ///
 /// # Errors
-/// As [`add`].
+/// When there is a policy and no bridge that it could be about, or an administrator's chain that the keeper
+/// cannot have.
 pub fn wanted(
     config: &Config,
     keeper: &Keeper,
     addresses: &[IpAddr],
     prev_result: &CniResult,
-) -> Result<Vec<Ensure>, BridgeError> {
-    let barrier = if addresses.is_empty() { None } else { Barrier::choose(config.policy, prev_result)? };
+) -> Result<Vec<Wanted>, PlanError> {
+    if addresses.is_empty() {
+        return Ok(Vec::new());
+    }
+    let barrier = Barrier::choose(config.policy, prev_result)?;
     let families = by_family(addresses);
     Ok(match keeper {
-        Keeper::Iptables => {
-            families.map(|(family, addresses)| ensure(config, barrier.as_ref(), family, &addresses)).collect()
+        Keeper::Iptables => families
+            .map(|(family, addresses)| Wanted::Iptables(ensure(config, barrier.as_ref(), family, &addresses)))
+            .collect(),
+        Keeper::Nftables => {
+            let admin = config.admin_chain_of_nftables()?;
+            vec![Wanted::Nftables(nftables::ensure(admin, barrier.as_ref(), addresses))]
         }
         Keeper::Firewalld(_) => {
-            families.filter_map(|(family, _)| Some(policy_alone(barrier.as_ref()?, family))).collect()
+            families.filter_map(|(family, _)| Some(Wanted::Iptables(policy_alone(barrier.as_ref()?, family)))).collect()
         }
     })
 }
 
 /// DEL and GC: removes what addresses have. Those of a family that iptables keeps have a plan of their own,
-/// and so has each of the others, so that one that fails does not keep the others. An address is released
-/// once its rules are gone.
+/// those that nf_tables keep have one, and so has each of the others, so that one that fails does not keep
+/// the others. An address is released once its rules are gone.
 pub fn remove(held: &[Held]) -> Vec<Plan> {
-    let (plain, others): (Vec<&Held>, Vec<&Held>) = held.iter().partition(|held| held.keepers == [Keeper::Iptables]);
+    let kept_by = |held: &Held, keeper: &Keeper| held.keepers == [keeper.clone()];
+    let (plain, others): (Vec<&Held>, Vec<&Held>) = held.iter().partition(|held| kept_by(held, &Keeper::Iptables));
+    let (native, others): (Vec<&Held>, Vec<&Held>) =
+        others.into_iter().partition(|held| kept_by(held, &Keeper::Nftables));
     let of = |family| plain.iter().copied().filter(move |held| Family::of(held.address) == family).collect();
-    let families = Family::ALL.into_iter().map(of).filter(|some: &Vec<&Held>| !some.is_empty());
-    families.chain(others.into_iter().map(|held| vec![held])).map(|held| removal(&held)).collect()
+    let groups = Family::ALL.into_iter().map(of).chain([native]).filter(|some: &Vec<&Held>| !some.is_empty());
+    groups.chain(others.into_iter().map(|held| vec![held])).map(|held| removal(&held)).collect()
 }
 
-/// Removes what some addresses of one family have.
+/// Removes what some addresses have: all of them of one family, or none of them in iptables.
 fn removal(held: &[&Held]) -> Plan {
     let mut plan = Plan::default();
     for (zone, address) in held.iter().flat_map(|held| sources(held)) {
         plan.owned(Step::RemoveSource { zone: zone.clone(), address });
     }
-    let in_tables = held.iter().filter(|held| held.keepers.contains(&Keeper::Iptables));
-    let rules: Vec<Rule> = in_tables.flat_map(|held| address_rules(held.address)).collect();
-    if let Some(family) = held.first().map(|held| Family::of(held.address)).filter(|_| !rules.is_empty()) {
+    let kept_by = |keeper: &Keeper| -> Vec<IpAddr> {
+        held.iter().filter(|held| held.keepers.contains(keeper)).map(|held| held.address).collect()
+    };
+    let in_nftables = kept_by(&Keeper::Nftables);
+    if !in_nftables.is_empty() {
+        plan.owned(Step::RemoveNftables(nftables::remove(&in_nftables)));
+    }
+    let in_tables = kept_by(&Keeper::Iptables);
+    if let Some(family) = in_tables.first().copied().map(Family::of) {
+        let rules = in_tables.into_iter().flat_map(address_rules).collect();
         plan.owned(Step::RemoveRules(Remove { family, table: Table::Filter, chains: Vec::new(), rules }));
     }
     for Held { address, owner, keepers: _ } in held {
@@ -149,7 +216,7 @@ fn removal(held: &[&Held]) -> Plan {
 fn sources(held: &Held) -> impl Iterator<Item = (&Zone, IpAddr)> {
     held.keepers.iter().filter_map(|keeper| match keeper {
         Keeper::Firewalld(zone) => Some((zone, held.address)),
-        Keeper::Iptables => None,
+        Keeper::Iptables | Keeper::Nftables => None,
     })
 }
 
@@ -178,6 +245,19 @@ fn policy_alone(barrier: &Barrier, family: Family) -> Ensure {
     Ensure { family, table: Table::Filter, shared_chains, shared: barrier.rules(), chain: None, rules: Vec::new() }
 }
 
+/// The rules of one address without anything that it shares.
+pub fn address_alone(address: IpAddr) -> Ensure {
+    let rules = address_rules(address).to_vec();
+    Ensure {
+        family: Family::of(address),
+        table: Table::Filter,
+        shared_chains: Vec::new(),
+        shared: Vec::new(),
+        chain: None,
+        rules,
+    }
+}
+
 /// What an address gets and what it may send.
 fn address_rules(address: IpAddr) -> [Rule; 2] {
     let cidr = Cidr::host(address);
@@ -188,9 +268,11 @@ fn address_rules(address: IpAddr) -> [Rule; 2] {
 }
 
 /// An ingress policy and the bridge that it is about.
-struct Barrier {
-    policy: IngressPolicy,
-    bridge: IfName,
+pub struct Barrier {
+    /// The policy, which is not to let everything pass.
+    pub policy: IngressPolicy,
+    /// The bridge.
+    pub bridge: IfName,
 }
 
 impl Barrier {

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 mod dumps;
 mod firewalld;
 mod machine;
+mod nftables;
 
 /// One container's place in the network, and the configuration it is called with.
 struct Caller {
@@ -126,7 +127,11 @@ fn a_bad_configuration_is_refused_before_any_work() {
         (r#""iptablesAdminChainName":"CNI-FORWARD""#, 7, r#"iptablesAdminChainName "CNI-FORWARD" is taken"#),
         (r#""backend":7"#, 6, "failed to load netconf"),
         (r#""backend":"anything""#, 7, r#"unknown backend: "anything""#),
-        (r#""backend":"nftables""#, 2, r#"backend "nftables" is not supported"#),
+        (
+            r#""backend":"nftables","iptablesAdminChainName":"forward""#,
+            7,
+            r#"iptablesAdminChainName "forward" is taken"#,
+        ),
         (r#""firewalldZone":"a b""#, 7, r#"invalid firewalldZone "a b""#),
     ] {
         let caller = Caller::new("ctr1", keys, &["10.88.0.5/24"]);
@@ -345,7 +350,7 @@ fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
 proptest! {
     #[test]
     fn no_call_panics_and_del_takes_away_what_add_made(
-        keys in r#"("(backend|firewalldZone|iptablesAdminChainName|ingressPolicy)":(""|"isolated"|"same-bridge"|"firewalld"|"none"|"[A-Z!-]{0,30}"|7|null))?"#,
+        keys in r#"("(backend|firewalldZone|iptablesAdminChainName|ingressPolicy)":(""|"isolated"|"same-bridge"|"firewalld"|"nftables"|"none"|"[A-Z!-]{0,30}"|7|null))?"#,
         running in any::<bool>(),
         ips in proptest::collection::vec(
             prop_oneof!["10\\.0\\.0\\.[0-9]{1,3}/(8|32)", "fd00::[0-9a-f]{1,4}/64", "[0-9./:a]{0,8}"], 0..4),
@@ -364,6 +369,7 @@ proptest! {
             let left = dump(machine, family);
             prop_assert!(!left.contains("-s ") && !left.contains("-d "), "{}", left);
         }
+        prop_assert!(!machine.nftables.dump().contains("elements"), "{}", machine.nftables.dump());
         prop_assert!(machine.claims.is_empty() && machine.firewalld.sources.is_empty());
     }
 }

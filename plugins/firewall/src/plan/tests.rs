@@ -72,7 +72,10 @@ fn every_address_counts_once_and_ipv4_comes_first() {
     let texts: Vec<String> = addresses(&result).iter().map(IpAddr::to_string).collect();
     assert_eq!(texts, ["10.0.0.5", "10.0.0.6", "10.0.0.7", "fd00::5"]);
     let rules = wanted(&config("{}"), &Keeper::Iptables, &addresses(&result), &result).expect("rules");
-    let families: Vec<Family> = rules.iter().map(|want| want.family).collect();
+    let families: Vec<Family> = rules
+        .iter()
+        .filter_map(|want| if let Wanted::Iptables(want) = want { Some(want.family) } else { None })
+        .collect();
     assert_eq!(families, [Family::V4, Family::V6]);
 }
 

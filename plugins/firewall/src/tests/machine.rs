@@ -1,4 +1,4 @@
-//! A machine in memory, as far as this plugin is concerned: a packet filter, firewalld, and who has claimed what.
+//! A machine in memory, as far as this plugin is concerned: the packet filters, firewalld, and who has claimed what.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use cni_core::host::{Host, NetnsError};
 use cni_core::keeper::Keeper;
 use cni_core::link::{Address, KernelRoute, Link};
 use cni_core::names::{Attachment, IfName, NetworkName};
-use cni_core::nftables::Nftables;
+use cni_core::nftables::{self, Nftables, fake::FakeNftables};
 use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
 use cni_core::vlan::BridgeVlan;
@@ -20,6 +20,7 @@ use cni_core::vlan::BridgeVlan;
 #[derive(Default)]
 pub struct Machine {
     pub filter: FakeTables,
+    pub nftables: FakeNftables,
     pub firewalld: FakeFirewalld,
     pub claims: BTreeMap<IpAddr, Attachment>,
     pub keepers: BTreeMap<IpAddr, Vec<Keeper>>,
@@ -110,7 +111,7 @@ impl Host for Machine {
     }
 
     fn nftables(&mut self) -> &mut dyn Nftables {
-        panic!("this plugin uses no nf_tables");
+        &mut self.nftables
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {
@@ -143,6 +144,10 @@ impl Host for Machine {
             return Ok(ensure(&mut self.filter, want)?.map(Step::RemoveRules));
         } else if let Step::RemoveRules(unwanted) = step {
             remove(&mut self.filter, unwanted)?;
+        } else if let Step::EnsureNftables(want) = step {
+            return Ok(nftables::ensure(&mut self.nftables, want)?.map(Step::RemoveNftables));
+        } else if let Step::RemoveNftables(unwanted) = step {
+            nftables::remove(&mut self.nftables, unwanted)?;
         } else if let Step::AddSource { zone, address } = step {
             return self.firewalld.add(zone, *address);
         } else if let Step::RemoveSource { zone, address } = step {

@@ -23,4 +23,4 @@ trap 'rm -rf "$work"' EXIT
 install_plugins "$binary" "$work"
 (cd "$TOP" && cargo build --quiet --release --locked --package cni-conformance --bin bench)
 say "ours against $reference ($(CNI_COMMAND='' "$reference/bridge" 2>&1 | head -n 1))"
-"$TARGET/release/bench" "$work" "$reference"
+CNI_BIN_DIR=$work "$TARGET/release/bench" "$work" "$reference"

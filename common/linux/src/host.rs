@@ -22,7 +22,7 @@ use cni_core::request::{Command, Request};
 use cni_core::vlan::BridgeVlan;
 
 use crate::claims::Claims;
-use crate::filter::RestoreTables;
+use crate::filter::HostTables;
 use crate::firewalld::SystemFirewalld;
 use crate::netlink::{NetlinkError, Socket, netns_cookie};
 use crate::netns::Netns;
@@ -86,8 +86,7 @@ pub struct LinuxHost {
     netns: Netns,
     socket: Socket,
     container: Option<Container>,
-    tables: RestoreTables,
-    nftables: NetlinkNftables,
+    tables: HostTables,
     firewalld: SystemFirewalld,
     claims: Claims,
 }
@@ -103,8 +102,7 @@ impl LinuxHost {
             netns: Netns::own().map_err(HostError::OwnNetns)?,
             socket: Socket::open()?,
             container: None,
-            tables: RestoreTables::new(),
-            nftables: NetlinkNftables::new(),
+            tables: HostTables::new(),
             firewalld: SystemFirewalld::new(),
             claims: Claims::new(identity()),
         })
@@ -153,13 +151,13 @@ impl LinuxHost {
     }
 
     /// The packet filter.
-    pub(crate) const fn tables_mut(&mut self) -> &mut RestoreTables {
+    pub(crate) const fn tables_mut(&mut self) -> &mut HostTables {
         &mut self.tables
     }
 
     /// The nf_tables.
     pub(crate) const fn nftables_mut(&mut self) -> &mut NetlinkNftables {
-        &mut self.nftables
+        self.tables.nftables()
     }
 }
 
@@ -229,7 +227,7 @@ impl Host for LinuxHost {
     }
 
     fn nftables(&mut self) -> &mut dyn Nftables {
-        &mut self.nftables
+        self.tables.nftables()
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {

@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use cni_core::family::Family;
@@ -48,6 +48,11 @@ impl RestoreTables {
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// The directories in which the programs are looked for.
+    pub(super) fn path(&self) -> &OsStr {
+        &self.path
     }
 
     fn restore(&self, batch: &Batch) -> Result<Ended, FilterError> {

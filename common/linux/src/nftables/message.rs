@@ -90,11 +90,13 @@ pub(super) fn message(family: TableFamily, inner: NfTablesMessage) -> NetfilterM
     NetfilterMessage::new(NetfilterHeader::new(family, 0, 0), inner)
 }
 
-fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
+/// What names a chain in a message about it.
+pub(super) fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
     vec![ChainAttribute::Table(table.name.to_string()), ChainAttribute::Name(name.to_string())]
 }
 
-fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute> {
+/// What names the chain of rules in a message about those.
+pub(super) fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute> {
     vec![RuleAttribute::Table(table.name.to_string()), RuleAttribute::Chain(name.to_string())]
 }
 

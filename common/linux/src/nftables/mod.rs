@@ -4,6 +4,7 @@
 //! any program wrote. Only a user's own words take `nft` itself. The socket is opened when it is first
 //! used and then kept: closing it waits until the kernel has thrown away what was deleted.
 
+mod compat;
 mod compile;
 mod decompile;
 mod instruction;
@@ -22,6 +23,7 @@ use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::netlink::{Cause, Refused, Socket};
+pub use compat::{Done, Judged};
 
 /// The nf_tables of the network namespace that the calling thread is in when they are first used.
 #[derive(Debug)]

@@ -1,13 +1,20 @@
 //! A host of one flavour of iptables: namespaces of its own, and programs that tell when they are run.
+//!
+//! Whether rules may go without the programs is told by the name of the file behind their links, so on one
+//! kind of host that is the name of a script.
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use cni_core::family::Family;
-use cni_linux::filter::RestoreTables;
+use cni_core::firewall::{Batch, CommitError, FilterError, Rule, Table, Tables};
+use cni_core::names::ChainName;
+use cni_linux::filter::{HostTables, RestoreTables};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use tempfile::TempDir;
@@ -15,8 +22,59 @@ use tempfile::TempDir;
 /// Where the rules end up in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
+    /// In nf_tables, by the programs alone.
     Nft,
+    /// In nf_tables, without the programs where that can be.
+    Native,
     Legacy,
+}
+
+/// The tables of a host, by what its flavour takes.
+pub enum HostsTables {
+    Programs(RestoreTables),
+    Native(HostTables),
+}
+
+impl HostsTables {
+    /// The tables of the network namespace of the calling thread.
+    pub fn new(flavour: Flavour, path: OsString) -> Self {
+        match flavour {
+            Flavour::Nft | Flavour::Legacy => Self::Programs(RestoreTables::new().with_path(path)),
+            Flavour::Native => Self::Native(HostTables::new().with_path(path)),
+        }
+    }
+
+    pub fn with_patience(self, patience: Duration) -> Self {
+        match self {
+            Self::Programs(tables) => Self::Programs(tables.with_patience(patience)),
+            Self::Native(tables) => Self::Native(tables.with_patience(patience)),
+        }
+    }
+
+    fn inner(&mut self) -> &mut dyn Tables {
+        match self {
+            Self::Programs(tables) => tables,
+            Self::Native(tables) => tables,
+        }
+    }
+}
+
+impl Tables for HostsTables {
+    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+        self.inner().list(family, table, chain)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        self.inner().commit(batch)
+    }
+
+    fn is_installed(&mut self, family: Family) -> bool {
+        self.inner().is_installed(family)
+    }
+
+    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+        self.inner().lock()
+    }
 }
 
 /// The namespaces of the calling thread, with one flavour of iptables.
@@ -29,6 +87,7 @@ pub struct Host {
 /// Runs a test on a new host of every kind.
 pub fn everywhere(test: impl Fn(&Host) + Sync) {
     on(Flavour::Nft, &test);
+    on(Flavour::Native, &test);
     on(Flavour::Legacy, &test);
 }
 
@@ -60,20 +119,38 @@ impl Host {
 
     fn multi(&self) -> &'static str {
         match self.flavour {
-            Flavour::Nft => "/usr/sbin/xtables-nft-multi",
+            Flavour::Nft | Flavour::Native => "/usr/sbin/xtables-nft-multi",
             Flavour::Legacy => "/usr/sbin/xtables-legacy-multi",
         }
     }
 
     fn install(&self, program: &str) {
+        let path = self.programs.path().join(program);
+        let file = match self.flavour {
+            Flavour::Nft | Flavour::Legacy => path.clone(),
+            Flavour::Native => {
+                let directory = self.programs.path().join(format!("of-{program}"));
+                fs::create_dir(&directory).expect("a directory");
+                let file = directory.join("xtables-nft-multi");
+                symlink(&file, &path).expect("a link");
+                file
+            }
+        };
         let script = format!(
             "#!/bin/sh\necho {program} \"$@\" >> {}\nexec {} {program} \"$@\"\n",
             self.log().display(),
             self.multi()
         );
-        let path = self.programs.path().join(program);
-        fs::write(&path, script).expect("written");
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("executable");
+        fs::write(&file, script).expect("written");
+        fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("executable");
+    }
+
+    /// As many programs as are started where this many are needed at most.
+    pub fn programs(&self, number: usize) -> usize {
+        match self.flavour {
+            Flavour::Nft | Flavour::Legacy => number,
+            Flavour::Native => 0,
+        }
     }
 
     fn log(&self) -> PathBuf {
@@ -85,8 +162,8 @@ impl Host {
         self.programs.path().as_os_str().to_owned()
     }
 
-    pub fn tables(&self) -> RestoreTables {
-        RestoreTables::new().with_path(self.path())
+    pub fn tables(&self) -> HostsTables {
+        HostsTables::new(self.flavour, self.path())
     }
 
     /// The programs that were run since the last question.

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::firewall::{
-    Batch, Jumps, Mark, Match, Op, OwnedChainRef, PortSet, Proto, Remove, Rule, Table, Tables, Target, ensure, missing,
-    remove,
+    Batch, CommitError, Jumps, Mark, Match, Op, OwnedChainRef, PortSet, Proto, Remove, Rule, Table, Tables, Target,
+    ensure, missing, remove,
 };
 use cni_core::names::{Comment, IfName};
-use cni_linux::filter::RestoreTables;
 
-use host::{Flavour, Host, everywhere, on, run};
+use host::{Flavour, Host, HostsTables, everywhere, on, run};
 use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, refuse, unmap};
 
 /// One rule of every kind, and of every combination that the plugins write.
@@ -72,39 +71,100 @@ fn the_text_of_every_kind_of_rule_is_what_iptables_prints() {
     });
 }
 
+/// Whether a rule is of a kind that goes without the programs.
+fn is_native(rule: &Rule) -> bool {
+    let by_programs = |part: &Match| matches!(part, Match::Raw(_) | Match::Port(Proto::Sctp | Proto::Dccp, _));
+    !rule.matches.iter().any(by_programs) && !matches!(rule.target, Target::Raw(_))
+}
+
 #[test]
-fn in_the_usual_state_each_change_and_each_look_is_one_process() {
+fn what_is_written_without_the_programs_is_theirs_and_what_they_write_is_read_without_them() {
+    on(Flavour::Native, |host| {
+        let family = host.family;
+        let rules: Vec<Rule> = all_kinds(family).into_iter().filter(is_native).collect();
+        assert_eq!(rules.len(), all_kinds(family).len() - 4);
+        let batch = |ops: Vec<Op>| Batch { family, table: Table::Nat, ops };
+        let all = |op: fn(Rule) -> Op| batch(rules.iter().cloned().map(op).collect());
+        let (mut ours, mut theirs) = (host.tables(), HostsTables::new(Flavour::Nft, host.path()));
+        let chains = ["CNI-OTHER", "CNI-TEST"].map(|name| Op::CreateChain(chain(name))).to_vec();
+        theirs.commit(&batch(chains)).expect("two chains");
+        let text: Vec<String> = rules.iter().map(Rule::to_string).collect();
+        let canonical: Vec<Rule> = rules.iter().map(Rule::canonical).collect();
+        for writer in [Flavour::Native, Flavour::Nft] {
+            let (mut writer, is_native) = (HostsTables::new(writer, host.path()), writer == Flavour::Native);
+            host.started();
+            writer.commit(&all(Op::Append)).expect("appended");
+            assert_eq!(host.started().len(), usize::from(!is_native));
+            assert_eq!(host.iptables("-t nat -S CNI-TEST").lines().skip(1).collect::<Vec<_>>(), text);
+            theirs.commit(&all(Op::Require)).expect("all there, say the programs");
+            assert_eq!(theirs.list(family, Table::Nat, &chain("CNI-TEST")).expect("listed"), Some(canonical.clone()));
+            host.started();
+            ours.commit(&all(Op::Require)).expect("all there");
+            assert_eq!(ours.list(family, Table::Nat, &chain("CNI-TEST")).expect("listed"), Some(canonical.clone()));
+            assert_eq!(host.started(), [""; 0]);
+            let mut deleter = if is_native { HostsTables::new(Flavour::Nft, host.path()) } else { host.tables() };
+            deleter.commit(&all(Op::Delete)).expect("deleted");
+            assert_eq!(host.started().len(), usize::from(is_native));
+            assert_eq!(ours.list(family, Table::Nat, &chain("CNI-TEST")).expect("listed"), Some(Vec::new()));
+        }
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused_without_the_programs_and_changes_nothing() {
+    on(Flavour::Native, |host| {
+        let (family, mut tables) = (host.family, host.tables());
+        ensure(&mut tables, &portmap(family, 1)).expect("the skeleton and container 1");
+        let before = host.dump("nat");
+        let rule = Rule::new(chain("CNI-HOSTPORT-DNAT"), Vec::new(), Target::Return);
+        host.started();
+        for op in [Op::Require(rule.clone()), Op::Delete(rule.clone())] {
+            let ops = vec![op, Op::EmptyChain(chain("CNI-HOSTPORT-DNAT"))];
+            let refused = tables.commit(&Batch { family, table: Table::Nat, ops });
+            let Err(CommitError::Refused(refusal)) = refused else { panic!("{refused:?}") };
+            assert!(refusal.text.contains("CNI-HOSTPORT-DNAT -j RETURN: does not fit"), "{refusal:?}");
+        }
+        assert_eq!(host.started(), [""; 0]);
+        let ops = vec![Op::Append(rule), Op::CreateChain(chain("CNI-HOSTPORT-DNAT"))];
+        let refused = tables.commit(&Batch { family, table: Table::Nat, ops });
+        assert!(matches!(refused, Err(CommitError::Refused(_))), "{refused:?}");
+        assert_eq!(host.dump("nat"), before);
+    });
+}
+
+#[test]
+fn in_the_usual_state_each_change_and_each_look_is_one_process_at_most() {
     everywhere(|host| {
         let (family, mut tables) = (host.family, host.tables());
         ensure(&mut tables, &portmap(family, 1)).expect("the skeleton and container 1");
         let before = host.dump("nat");
         host.started();
         ensure(&mut tables, &portmap(family, 2)).expect("container 2");
-        assert_eq!(host.started().len(), 1);
+        assert_eq!(host.started().len(), host.programs(1));
         assert_eq!(missing(&mut tables, &portmap(family, 2)).expect("looked"), None);
-        assert_eq!(host.started().len(), 1);
+        assert_eq!(host.started().len(), host.programs(1));
         remove(&mut tables, &unmap(family, 2)).expect("removed");
-        assert_eq!(host.started().len(), 1);
+        assert_eq!(host.started().len(), host.programs(1));
         assert_eq!(host.dump("nat"), before);
     });
 }
 
 #[test]
-fn rules_without_a_chain_take_two_processes() {
+fn rules_without_a_chain_take_two_processes_at_most() {
     everywhere(|host| {
         let (family, mut tables) = (host.family, host.tables());
         ensure(&mut tables, &accept(family, 1)).expect("the skeleton and container 1");
         let before = host.dump("filter");
         host.started();
         let undo = ensure(&mut tables, &accept(family, 2)).expect("container 2");
-        assert_eq!(host.started().len(), 2);
+        assert_eq!(host.started().len(), host.programs(2));
         assert_eq!(undo, Some(refuse(family, 2)));
         let added = host.dump("filter");
         assert_eq!(ensure(&mut tables, &accept(family, 2)).expect("container 2 again"), None);
         assert_eq!(host.dump("filter"), added);
         host.started();
         remove(&mut tables, &refuse(family, 2)).expect("removed");
-        assert_eq!(host.started().len(), 2);
+        assert_eq!(host.started().len(), host.programs(2));
         assert_eq!(host.dump("filter"), before);
     });
 }
@@ -212,7 +272,7 @@ fn removing_what_is_not_there_succeeds_and_makes_nothing() {
 /// With nf_tables not even a table may be there; legacy makes its empty tables for any reader.
 fn assert_untouched(host: &Host) {
     match host.flavour {
-        Flavour::Nft => assert_eq!(run("nft list ruleset"), ""),
+        Flavour::Nft | Flavour::Native => assert_eq!(run("nft list ruleset"), ""),
         Flavour::Legacy => assert_eq!((host.dump("nat"), host.dump("filter")), (Vec::new(), Vec::new())),
     }
 }
@@ -244,7 +304,7 @@ fn a_look_names_what_is_missing_and_writes_nothing() {
     });
 }
 
-fn delete(tables: &mut RestoreTables, host: &Host, rule: &Rule) {
+fn delete(tables: &mut HostsTables, host: &Host, rule: &Rule) {
     let ops = vec![Op::Delete(rule.clone())];
     tables.commit(&Batch { family: host.family, table: Table::Nat, ops }).expect("deleted");
 }
@@ -285,7 +345,7 @@ fn sixteen_at_once_make_one_skeleton() {
             for n in 0..16 {
                 let path = host.path();
                 scope.spawn(move || {
-                    let mut tables = RestoreTables::new().with_path(path);
+                    let mut tables = HostsTables::new(host.flavour, path);
                     ensure(&mut tables, &portmap(family, n)).expect("rules of portmap");
                     ensure(&mut tables, &accept(family, n)).expect("rules of firewall");
                 });
@@ -327,7 +387,7 @@ fn others_who_know_nothing_of_the_lock_do_not_disturb() {
                 for n in 0..3 {
                     let path = host.path();
                     scope.spawn(move || {
-                        let mut tables = RestoreTables::new().with_path(path);
+                        let mut tables = HostsTables::new(host.flavour, path);
                         ensure(&mut tables, &portmap(host.family, n)).expect("ensured");
                     });
                 }
@@ -354,7 +414,7 @@ fn sixteen_at_once_take_away_what_is_theirs() {
             for n in 0..16 {
                 let path = host.path();
                 scope.spawn(move || {
-                    let mut tables = RestoreTables::new().with_path(path);
+                    let mut tables = HostsTables::new(host.flavour, path);
                     remove(&mut tables, &unmap(family, n)).expect("removed");
                 });
             }
@@ -412,7 +472,7 @@ fn the_lock_of_the_skeleton_is_waited_for_in_bounds() {
 #[test]
 fn a_missing_program_is_named() {
     everywhere(|host| {
-        let mut tables = RestoreTables::new().with_path("/nowhere".into());
+        let mut tables = HostsTables::new(host.flavour, "/nowhere".into());
         let program = host.family.iptables();
         let error = ensure(&mut tables, &portmap(host.family, 1)).expect_err("absent");
         assert!(error.to_string().starts_with(&format!("failed to locate {program}-restore: ")), "{error}");

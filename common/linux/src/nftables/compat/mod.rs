@@ -1,0 +1,251 @@
+//! The tables of iptables over netlink, where the host's iptables keeps them in nf_tables.
+//!
+//! iptables-nft stores a rule as instructions of nf_tables and extensions of x_tables. The rules that the
+//! plugins write are encoded here as it does, so a batch is one message and no program; any release of
+//! it prints, finds and deletes them. What cannot be read or written here with certainty is left to
+//! the programs: [`Judged::Unclear`] says so, and then nothing was changed.
+
+mod decode;
+mod encode;
+mod extension;
+mod part;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use cni_core::family::Family;
+use cni_core::firewall::{Batch, Op, Rule, Table};
+use cni_core::names::ChainName;
+use cni_core::nftables::{ChainId, Name, Nftables, TableFamily, TableId};
+use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_netfilter::nftables::{
+    ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute, RuleMessage,
+};
+
+use super::NetlinkNftables;
+use super::instruction::{be32, nested};
+use super::message::{self, Request};
+use crate::netlink::attribute::{attributes, field};
+use crate::netlink::{Cause, Refused};
+use part::Part;
+
+/// What is known after a look at, or a change of, the tables.
+#[derive(Debug)]
+pub enum Judged<T> {
+    /// This.
+    Clear(T),
+    /// Nothing, and nothing was changed: the programs have to do it.
+    Unclear,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Done {
+    /// All of it.
+    Committed,
+    /// None of it, since this line does not fit what is there.
+    Refused(String),
+    /// It was sent, and the kernel's answer was lost.
+    Unsettled(Cause),
+}
+
+/// A rule and its number in the table.
+type Numbered = (u64, Rule);
+
+/// How often a batch is tried, when others keep changing tables in between.
+const ATTEMPTS: usize = 5;
+
+/// `NFTA_RULE_HANDLE` and `NFTA_RULE_EXPRESSIONS`.
+const HANDLE: u16 = 3;
+const EXPRESSIONS: u16 = 4;
+/// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
+const COMPAT: u16 = 5;
+
+/// Length of `struct nfgenmsg`, which stands before the attributes.
+const HEADER_LENGTH: usize = 4;
+
+impl NetlinkNftables {
+    /// The rules of a chain of iptables in order.
+    pub fn list_compat(&mut self, family: Family, table: Table, chain: &ChainName) -> Judged<Option<Vec<Rule>>> {
+        let Some(id) = chain_id(family, table, chain) else { return Judged::Unclear };
+        match self.numbered(family, &id, chain) {
+            Some(Some(rules)) => Judged::Clear(Some(rules.into_iter().map(|(_, rule)| rule).collect())),
+            // A chain of the table itself is there as soon as iptables looks at it.
+            Some(None) if is_builtin(chain) => Judged::Unclear,
+            Some(None) => Judged::Clear(None),
+            None => Judged::Unclear,
+        }
+    }
+
+    /// Carries out a batch of iptables.
+    pub fn commit_compat(&mut self, batch: &Batch) -> Judged<Done> {
+        for _ in 0..ATTEMPTS {
+            let Ok(since) = self.generation() else { return Judged::Unclear };
+            let requests = match Draft::new(self, batch) {
+                Some(Ok(draft)) => draft.requests,
+                Some(Err(line)) => return Judged::Clear(Done::Refused(line)),
+                None => return Judged::Unclear,
+            };
+            if requests.is_empty() {
+                return Judged::Clear(Done::Committed);
+            }
+            let Ok(socket) = self.socket() else { return Judged::Unclear };
+            match socket.batch(message::batch_ends(Some(since)), requests) {
+                Ok(()) => return Judged::Clear(Done::Committed),
+                Err(Refused { cause, .. }) if cause.errno() == Some(libc::ERESTART) => {}
+                Err(Refused { change: Some(_), .. }) => return Judged::Unclear,
+                Err(Refused { cause, .. }) if cause.errno() == Some(libc::EPERM) => return Judged::Unclear,
+                Err(Refused { change: None, cause }) => return Judged::Clear(Done::Unsettled(cause)),
+            }
+        }
+        Judged::Unclear
+    }
+
+    /// The rules of a chain; `Some(None)` when it is not there, `None` when one of them cannot be read here.
+    fn numbered(&mut self, family: Family, id: &ChainId, chain: &ChainName) -> Option<Option<Vec<Numbered>>> {
+        if !self.exists(message::get_chain(id)).ok()? {
+            return Some(None);
+        }
+        let read = |payload: &[u8]| Some(read_rule(family, chain, payload));
+        let found = self.socket().ok()?.dump(&message::get_rules(id), read).ok()?;
+        found.into_iter().collect::<Option<Vec<_>>>().map(Some)
+    }
+}
+
+fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<Numbered> {
+    let mut handle = None;
+    let mut parts = Vec::new();
+    for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
+        match attribute.kind {
+            HANDLE => handle = field(attribute.value, 0).map(u64::from_be_bytes),
+            EXPRESSIONS => parts = attribute.nested().map(Part::decode).collect::<Option<_>>()?,
+            _ => {}
+        }
+    }
+    Some((handle?, decode::decode(family, chain, &parts)?))
+}
+
+/// The messages of a batch in the making, and what was read for them.
+struct Draft<'a> {
+    family: Family,
+    table: Table,
+    kernel: &'a mut NetlinkNftables,
+    seen: BTreeMap<ChainName, Option<Vec<Numbered>>>,
+    requests: Vec<Request>,
+}
+
+/// Why a batch has no messages.
+enum Not {
+    /// A line does not fit what is there.
+    Fitting(String),
+    /// It is for the programs to say.
+    Clear,
+}
+
+impl<'a> Draft<'a> {
+    /// `Some(Err)` with the line that does not fit; `None` when that is not certain.
+    fn new(kernel: &'a mut NetlinkNftables, batch: &Batch) -> Option<Result<Self, String>> {
+        let Batch { family, table, ops } = batch;
+        let mut draft = Self { family: *family, table: *table, kernel, seen: BTreeMap::new(), requests: Vec::new() };
+        match ops.iter().try_for_each(|op| draft.take(op)) {
+            Ok(()) => Some(Ok(draft)),
+            Err(Not::Fitting(line)) => Some(Err(line)),
+            Err(Not::Clear) => None,
+        }
+    }
+
+    fn take(&mut self, op: &Op) -> Result<(), Not> {
+        match op {
+            // A condition on what the batch itself changes is for the programs.
+            Op::Require(_) if !self.requests.is_empty() => Err(Not::Clear),
+            Op::Require(rule) => {
+                let wanted = rule.canonical();
+                let holds = self.rules(&rule.chain)?.iter().flatten().any(|(_, have)| *have == wanted);
+                if holds { Ok(()) } else { Err(Not::Fitting(format!("-C {}", rule.specification()))) }
+            }
+            Op::CreateChain(chain) => self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL),
+            Op::EmptyChain(chain) => {
+                self.chain_message(chain, NLM_F_CREATE)?;
+                self.delete(chain, None)
+            }
+            Op::DeleteChain(chain) => {
+                let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: message::names(&self.id(chain)?) });
+                self.push(inner, 0);
+                Ok(())
+            }
+            Op::Insert(rule) => self.add(rule, NLM_F_CREATE),
+            Op::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND),
+            Op::Delete(rule) => {
+                let wanted = rule.canonical();
+                let found = self.rules(&rule.chain)?.as_mut().and_then(|rules| {
+                    let at = rules.iter().position(|(_, have)| *have == wanted)?;
+                    Some(rules.remove(at).0)
+                });
+                let absent = || Not::Fitting(format!("-D {}", rule.specification()));
+                self.delete(&rule.chain, Some(found.ok_or_else(absent)?))
+            }
+        }
+    }
+
+    fn id(&self, chain: &ChainName) -> Result<ChainId, Not> {
+        chain_id(self.family, self.table, chain).ok_or(Not::Clear)
+    }
+
+    /// The rules that a chain had before the batch, less those that it deletes.
+    fn rules(&mut self, chain: &ChainName) -> Result<&mut Option<Vec<Numbered>>, Not> {
+        let id = self.id(chain)?;
+        match self.seen.entry(chain.clone()) {
+            Entry::Occupied(seen) => Ok(seen.into_mut()),
+            Entry::Vacant(unseen) => {
+                let found = self.kernel.numbered(self.family, &id, chain).ok_or(Not::Clear)?;
+                Ok(unseen.insert(found))
+            }
+        }
+    }
+
+    fn push(&mut self, inner: NfTablesMessage, flags: u16) {
+        self.requests.push((message::message(TableFamily::from(self.family), inner), flags));
+    }
+
+    fn chain_message(&mut self, chain: &ChainName, flags: u16) -> Result<(), Not> {
+        let attributes = message::names(&self.id(chain)?);
+        self.push(NfTablesMessage::NewChain(ChainMessage { attributes }), flags);
+        Ok(())
+    }
+
+    /// Deletes a rule, or all rules of a chain.
+    fn delete(&mut self, chain: &ChainName, handle: Option<u64>) -> Result<(), Not> {
+        let mut attributes = message::stands_in(&self.id(chain)?);
+        attributes.extend(handle.map(RuleAttribute::Handle));
+        self.push(NfTablesMessage::DeleteRule(RuleMessage { attributes }), 0);
+        Ok(())
+    }
+
+    fn add(&mut self, rule: &Rule, flags: u16) -> Result<(), Not> {
+        // In the order in which it comes back, so that it is the rule that it was asked for to be.
+        let rule = rule.canonical();
+        let parts = encode::encode(self.family, &rule).ok_or(Not::Clear)?;
+        let mut attributes = message::stands_in(&self.id(&rule.chain)?);
+        attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));
+        let compat = [be32(1, encode::protocol_number(&rule)), be32(2, 0)];
+        attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
+        self.push(NfTablesMessage::NewRule(RuleMessage { attributes }), flags);
+        Ok(())
+    }
+}
+
+fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
+    let (name, attributes): (_, Vec<DefaultNla>) = part.encode();
+    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
+}
+
+/// The chain as nf_tables know it; `None` for a name that nothing here could hold.
+fn chain_id(family: Family, table: Table, chain: &ChainName) -> Option<ChainId> {
+    let table = TableId { family: family.into(), name: Name::parse(table.as_str()).ok()? };
+    Some(table.chain_named(Name::parse(chain.as_str()).ok()?))
+}
+
+/// Whether a chain is one of the table's own, which iptables makes when it is first used.
+fn is_builtin(chain: &ChainName) -> bool {
+    ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"].contains(&chain.as_str())
+}

@@ -249,3 +249,6 @@ fn chain_id(family: Family, table: Table, chain: &ChainName) -> Option<ChainId> 
 fn is_builtin(chain: &ChainName) -> bool {
     ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"].contains(&chain.as_str())
 }
+
+#[cfg(test)]
+mod tests;

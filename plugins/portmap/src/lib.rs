@@ -2,14 +2,14 @@
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
 //! enters the container. `config.rs` judges the configuration and `plan.rs` decides; what is done is in
-//! their plans, and in `del.rs` and `gc.rs`.
+//! their plans, and in `check.rs`, `del.rs` and `gc.rs`.
 
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{Rule, Table, missing, verify_available};
+use cni_core::firewall::{Rule, Table, verify_available};
 use cni_core::host::Host;
 use cni_core::journal::Journal;
 use cni_core::names::{Attachment, IfName};
@@ -21,6 +21,7 @@ use cni_core::run::Plugin;
 
 use crate::config::{Backend, Config, Keys};
 
+mod check;
 mod config;
 mod del;
 mod flows;
@@ -111,7 +112,7 @@ impl Plugin for Portmap {
         let prev_result = request.prev_result()?.ok_or(PortmapError::NoPrevResult)?;
         let at = request.attachment()?;
         for target in plan::mapped(&config, &plan::targets(&prev_result, &at.ifname)) {
-            check_family(host, &config, &at, target)?;
+            check::verify(host, &config, &at, target)?;
         }
         Ok(())
     }
@@ -158,17 +159,6 @@ fn supersede(host: &mut dyn Host, config: &Config, at: &Attachment, targets: &[C
         }
     }
     Ok(())
-}
-
-fn check_family(host: &mut dyn Host, config: &Config, at: &Attachment, target: Cidr) -> Result<(), Error> {
-    let family = target.family();
-    let found = match config.backend {
-        Backend::Iptables => missing(host.tables(), &plan::ensure(config, at, target))?
-            .map(|rule| PortmapError::Missing { family, rule: rule.clone() }),
-        Backend::Nftables => nftables::observe_missing(host, config, at, target)?
-            .map(|rule| PortmapError::MissingNftables { family, rule }),
-    };
-    found.map_or(Ok(()), |missing| Err(missing.into()))
 }
 
 /// What DEL can do without is logged when it is of no use.

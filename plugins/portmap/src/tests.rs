@@ -183,6 +183,23 @@ fn the_usual_cost_is_small() {
 }
 
 #[test]
+fn many_ports_are_checked_by_one_listing_and_one_batch() {
+    let machine = &mut Machine::default();
+    let mapping = |port| format!(r#"{{"hostPort":{port},"containerPort":{port},"protocol":"tcp"}}"#);
+    let mappings: Vec<String> = (2000..3000).map(mapping).collect();
+    let caller = Caller::new("ctr1", "", &mappings.join(","), &["10.88.0.5/24"]);
+    caller.add(machine).expect("added");
+    assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 1));
+    let rules = dump(machine, Family::V4);
+    let kept: Vec<&str> = rules.lines().filter(|line| !line.contains("--dport 2999 -j DNAT")).collect();
+    let machine = &mut Machine::default();
+    machine.filter.fake.load(Family::V4, Table::Nat, &kept.join("\n")).expect("loads");
+    let (code, message, _) = describe(&caller.check(machine).expect_err("missing"));
+    assert_eq!(code, 100);
+    assert!(message.contains("--dport 2999 -j DNAT"), "{message}");
+}
+
+#[test]
 fn check_names_what_is_missing_and_writes_nothing() {
     let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
     let full = &mut Machine::default();

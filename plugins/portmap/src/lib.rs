@@ -95,7 +95,8 @@ impl Plugin for Portmap {
             guard_loopback(journal.host());
         }
         supersede(journal.host(), &config, &at, &targets)?;
-        journal.apply(&plan::add(&config, &at, &targets, link.as_ref()))?;
+        let applied = journal.apply(&plan::add(&config, &at, &targets, link.as_ref()));
+        applied.map_err(|error| with_unjudged(error, &config))?;
         Ok(prev_result)
     }
 
@@ -159,6 +160,14 @@ fn supersede(host: &mut dyn Host, config: &Config, at: &Attachment, targets: &[C
         }
     }
     Ok(())
+}
+
+/// Names what the administrator has written where the backend refuses, which tells of its own input alone.
+fn with_unjudged(error: Error, config: &Config) -> Error {
+    if [Code::Kernel, Code::Program].contains(&error.code()) {
+        return config.unjudged().into_iter().fold(error, Error::with_note);
+    }
+    error
 }
 
 /// What DEL can do without is logged when it is of no use.

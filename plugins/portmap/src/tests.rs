@@ -183,6 +183,17 @@ fn the_usual_cost_is_small() {
 }
 
 #[test]
+fn what_only_the_backend_can_judge_is_named_when_that_refuses() {
+    let keys = r#""externalSetMarkChain":"NOPE","conditionsV6":["-s","10.0.0.0/8"]"#;
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", keys, TCP_8080, &["10.88.0.5/24"]);
+    let (code, _, details) = describe(&caller.add(machine).expect_err("refused"));
+    assert_eq!(code, 101);
+    let notes = r#"; conditionsV6 is ["-s", "10.0.0.0/8"]; externalSetMarkChain is "NOPE""#;
+    assert!(details.ends_with(notes), "{details}");
+}
+
+#[test]
 fn many_ports_are_checked_by_one_listing_and_one_batch() {
     let machine = &mut Machine::default();
     let mapping = |port| format!(r#"{{"hostPort":{port},"containerPort":{port},"protocol":"tcp"}}"#);

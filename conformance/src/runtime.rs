@@ -95,19 +95,27 @@ pub struct Runtime<'s> {
     sandbox: &'s Sandbox,
     list: Value,
     folder: PathBuf,
+    environment: Vec<(String, String)>,
     traced: bool,
 }
 
 impl<'s> Runtime<'s> {
     /// Takes a network configuration list.
     pub fn new(sandbox: &'s Sandbox, list: Value) -> Self {
-        Self { sandbox, list, folder: binaries::under_test(), traced: false }
+        Self { sandbox, list, folder: binaries::under_test(), environment: Vec::new(), traced: false }
     }
 
     /// Runs the plugins of another folder.
     #[must_use]
     pub fn binaries(mut self, folder: &Path) -> Self {
         folder.clone_into(&mut self.folder);
+        self
+    }
+
+    /// Sets a variable for every plugin.
+    #[must_use]
+    pub fn env(mut self, key: &str, value: &str) -> Self {
+        self.environment.push((key.to_owned(), value.to_owned()));
         self
     }
 
@@ -236,8 +244,7 @@ impl<'s> Runtime<'s> {
         if let Some(previous) = previous {
             config.insert("prevResult".to_owned(), previous.clone());
         }
-        Invocation::new(self.sandbox, type_of(plugin), verb)
-            .binaries(&self.folder)
+        self.bare(verb, plugin)
             .container_id(&attachment.container_id)
             .netns(&attachment.netns)
             .ifname(&attachment.ifname)
@@ -248,8 +255,7 @@ impl<'s> Runtime<'s> {
     /// Calls a command that concerns no container: the variables are there, but empty.
     #[track_caller]
     fn call_network(&self, verb: Verb, plugin: &Value, config: Map<String, Value>) -> Outcome {
-        Invocation::new(self.sandbox, type_of(plugin), verb)
-            .binaries(&self.folder)
+        self.bare(verb, plugin)
             .container_id("")
             .netns("")
             .ifname("")
@@ -257,6 +263,11 @@ impl<'s> Runtime<'s> {
             .config(&Value::Object(config))
             .traced(self.traced)
             .run()
+    }
+
+    fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
+        let call = Invocation::new(self.sandbox, type_of(plugin), verb).binaries(&self.folder);
+        self.environment.iter().fold(call, |call, (key, value)| call.env(key, value))
     }
 
     fn config(&self, plugin: &Value) -> Map<String, Value> {

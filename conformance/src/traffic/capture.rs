@@ -17,6 +17,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
+use super::sctp::SCTP;
 use crate::namespace::Namespace;
 
 const TCP: u8 = 6;
@@ -29,7 +30,7 @@ pub struct Packet {
     pub source: SocketAddr,
     /// Where it goes.
     pub destination: SocketAddr,
-    /// The protocol number, 6 for TCP and 17 for UDP.
+    /// The protocol number, 6 for TCP, 17 for UDP, 132 for SCTP.
     pub protocol: u8,
 }
 
@@ -58,6 +59,14 @@ impl Capture {
         Self { stop, packets, thread: Some(thread) }
     }
 
+    /// Returns what has passed so far.
+    ///
+    /// # Panics
+    /// When the capture itself failed.
+    pub fn so_far(&self) -> Vec<Packet> {
+        self.packets.lock().expect("no capture panicked").clone()
+    }
+
     /// Stops, a moment later, and returns what passed.
     ///
     /// # Panics
@@ -67,8 +76,7 @@ impl Capture {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().expect("a capture runs until stopped").join();
         ended.expect("the capture must not fail");
-        let packets = self.packets.lock().expect("no capture panicked");
-        packets.clone()
+        self.so_far()
     }
 }
 
@@ -130,7 +138,7 @@ fn v6(bytes: &[u8]) -> Option<IpAddr> {
 fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
     let mut head = [0; 4];
     let whole = Cursor::new(payload).read_exact(&mut head).is_ok();
-    if whole && [TCP, UDP].contains(&protocol) {
+    if whole && [TCP, UDP, SCTP].contains(&protocol) {
         let [a, b, c, d] = head;
         (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
     } else {

@@ -7,6 +7,7 @@ mod capture;
 mod client;
 mod echo;
 mod ping;
+mod sctp;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ pub use capture::{Capture, Packet};
 pub use client::{ask, ask_within};
 pub use echo::Echo;
 pub use ping::{ping, ping_until_answered};
+pub use sctp::{SCTP, send_sctp};
 
 /// A transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,17 +4,15 @@
 //! backend anew for every command, so it looks in the wrong place once firewalld has come or gone, and its
 //! CHECK takes firewalld's `no` for a `yes`.
 
+use cni_conformance::firewalld::Machine;
 use cni_conformance::{Invocation, Sandbox, Verb};
 use serde_json::{Value, json};
 
 mod choice;
-mod daemons;
 mod failures;
 mod none;
 mod traffic;
 mod zones;
-
-use daemons::Machine;
 
 /// The address of most tests, as firewalld has it.
 const V4: &[&str] = &["10.88.0.5/24"];

@@ -6,9 +6,9 @@
 
 use std::thread;
 
+use cni_conformance::lone::bridge_result;
 use cni_conformance::state::differences;
-use cni_conformance::{Flavour, Invocation, Outcome, Sandbox, Verb};
-use serde_json::{Value, json};
+use cni_conformance::{Flavour, Invocation, Lone, Outcome, Sandbox};
 
 mod cleanup;
 mod firewall;
@@ -40,55 +40,6 @@ fn assert_untouched(sandbox: &Sandbox, program: &str) {
     for table in ["nat", "filter"] {
         assert_rules(sandbox, program, table, "");
     }
-}
-
-/// A chained plugin that is called alone, behind a bridge plugin that never ran.
-///
-/// The network is `n1`; the result before it is what `prev_result` says.
-struct Lone<'s> {
-    sandbox: &'s Sandbox,
-    plugin: &'static str,
-    id: String,
-    config: Value,
-}
-
-impl<'s> Lone<'s> {
-    fn new(sandbox: &'s Sandbox, plugin: &'static str, id: &str, prev_result: Value, keys: Value) -> Self {
-        let mut config = json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin, "prevResult": prev_result});
-        for (key, value) in keys.as_object().expect("keys of a configuration") {
-            config[key] = value.clone();
-        }
-        Self { sandbox, plugin, id: id.to_owned(), config }
-    }
-
-    fn call(&self, verb: Verb) -> Invocation {
-        Invocation::new(self.sandbox, self.plugin, verb)
-            .container_id(&self.id)
-            .netns(&format!("/run/netns/{}", self.id))
-            .config(&self.config)
-    }
-
-    #[track_caller]
-    fn add(&self) {
-        self.call(Verb::Add).run().expect_success();
-    }
-
-    #[track_caller]
-    fn check(&self) {
-        self.call(Verb::Check).run().expect_success();
-    }
-
-    #[track_caller]
-    fn del(&self) {
-        self.call(Verb::Del).run().expect_success();
-    }
-}
-
-/// Writes the result of a bridge plugin; the container's interface has all the addresses.
-fn bridge_result(bridge: &str, addresses: &[&str]) -> Value {
-    let ips: Value = addresses.iter().map(|address| json!({"address": address, "interface": 2})).collect();
-    let interfaces = json!([{"name": bridge}, {"name": "veth0"}, {"name": "eth0", "sandbox": "/run/netns/ctr1"}]);
-    json!({"cniVersion": "1.0.0", "interfaces": interfaces, "ips": ips})
 }
 
 /// The addresses of the golden texts.

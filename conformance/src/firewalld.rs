@@ -1,4 +1,7 @@
-//! A bus and a firewalld for one sandbox; both end with it.
+//! A bus and a firewalld for one sandbox.
+//!
+//! Both are real, know nothing of the machine's own, and end with the sandbox. What firewalld says of its zones is
+//! asked over the bus, by `dbus-send`.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -6,9 +9,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_conformance::{Invocation, Sandbox};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use crate::plugin::Invocation;
+use crate::sandbox::Sandbox;
 
 /// Below the folder that snapshots leave out.
 const FOLDER: &str = "/run/conformance/firewalld";
@@ -37,6 +42,7 @@ const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus C
 const FIREWALLD: &str = "DefaultZone=public\nFirewallBackend=nftables\nIPv6_rpfilter=no\nCleanupModulesOnExit=no\n";
 
 /// A sandbox with a bus, if it has one, and a firewalld on it, if that runs.
+#[derive(Debug)]
 pub struct Machine {
     // Daemons end before the sandbox does.
     firewalld: Option<Daemon>,
@@ -48,10 +54,17 @@ pub struct Machine {
 impl Machine {
     /// No bus.
     pub fn bare() -> Self {
+        Self::on(Sandbox::new())
+    }
+
+    /// No bus, on a sandbox that is there.
+    ///
+    /// # Panics
+    /// When programs are missing; a test must not pass unrun.
+    pub fn on(sandbox: Sandbox) -> Self {
         for (program, package) in NEEDED {
             assert!(Path::new(program).exists(), "{program} is missing: install the Debian package {package}");
         }
-        let sandbox = Sandbox::new();
         fs::create_dir(FOLDER).expect("create the daemons' folder");
         Self { firewalld: None, bus: None, address: format!("unix:path={FOLDER}/bus"), sandbox }
     }
@@ -65,8 +78,8 @@ impl Machine {
 
     /// A running firewalld.
     pub fn with_firewalld() -> Self {
-        let mut machine = Self::with_bare_bus();
-        machine.start_firewalld();
+        let mut machine = Self::bare();
+        machine.start();
         machine
     }
 
@@ -75,18 +88,30 @@ impl Machine {
         let mut machine = Self::bare();
         fs::create_dir("/run/dbus").expect("create the system bus's folder");
         machine.address = "unix:path=/run/dbus/system_bus_socket".to_owned();
-        machine.start_bus();
-        machine.start_firewalld();
+        machine.start();
         machine
     }
 
+    /// Returns the sandbox.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
     }
 
     /// Tells a plugin where the bus is, or would be.
     pub fn with_bus(&self, call: Invocation) -> Invocation {
-        call.env("DBUS_SYSTEM_BUS_ADDRESS", &self.address)
+        let (key, value) = self.bus_variable();
+        call.env(key, value)
+    }
+
+    /// Returns the variable that says where the bus is, or would be.
+    pub fn bus_variable(&self) -> (&'static str, &str) {
+        ("DBUS_SYSTEM_BUS_ADDRESS", &self.address)
+    }
+
+    /// Starts a bus, and firewalld on it.
+    pub fn start(&mut self) {
+        self.start_bus();
+        self.start_firewalld();
     }
 
     fn start_bus(&mut self) {
@@ -112,15 +137,26 @@ impl Machine {
         }
     }
 
+    /// Ends firewalld.
+    ///
+    /// # Panics
+    /// When it does not run.
     pub fn stop_firewalld(&mut self) {
         self.firewalld.take().expect("firewalld runs").stop();
     }
 
+    /// Ends the bus.
+    ///
+    /// # Panics
+    /// When there is none.
     pub fn stop_bus(&mut self) {
         self.bus.take().expect("a bus runs").stop();
     }
 
     /// Waits until firewalld ends by itself.
+    ///
+    /// # Panics
+    /// When it does not run.
     pub fn await_end_of_firewalld(&mut self) {
         self.firewalld.take().expect("firewalld runs").await_end();
     }
@@ -145,6 +181,9 @@ impl Machine {
     }
 
     /// Calls a method of firewalld's zones that must succeed.
+    ///
+    /// # Panics
+    /// When it does not.
     #[track_caller]
     pub fn zone(&self, method: &str, texts: &[&str]) -> String {
         let method = format!("org.fedoraproject.FirewallD1.zone.{method}");
@@ -166,6 +205,7 @@ const NAME: &str = "org.fedoraproject.FirewallD1";
 const OBJECT: &str = "/org/fedoraproject/FirewallD1";
 
 /// A process that is ended when the test is.
+#[derive(Debug)]
 struct Daemon(Child);
 
 impl Daemon {

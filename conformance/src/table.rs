@@ -1,0 +1,108 @@
+//! Tables whose cells are worked out by a test, and printed whole.
+//!
+//! A row names a cell and says what was seen there. A cell that fails says what failed, and the others are
+//! worked out all the same, so that one run shows the whole table. It goes to standard error, which the test
+//! runner shows when a cell has failed, or with `--nocapture`.
+
+use std::any::Any;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::thread;
+
+/// What a cell shows, or how it failed.
+type Seen = Result<String, String>;
+
+/// Works out all cells, as many at once as there are processors, and prints the table.
+///
+/// The words of `head` name the columns that say which cell it is.
+///
+/// # Panics
+/// When there are no cells, and when any of them panicked.
+#[track_caller]
+pub fn work_out<const N: usize, C: Send>(
+    head: [&str; N],
+    cells: Vec<([String; N], C)>,
+    work: impl Fn(C) -> String + Sync,
+) {
+    let (names, cells): (Vec<_>, Vec<_>) = cells.into_iter().unzip();
+    assert!(!cells.is_empty(), "the table is empty");
+    let seen = each(cells, work);
+    let printed = render(head, &names, &seen);
+    let failed = seen.iter().filter(|seen| seen.is_err()).count();
+    assert!(failed == 0, "{failed} of {} cells failed:\n{printed}", seen.len());
+    eprintln!("{printed}");
+}
+
+fn each<C: Send>(cells: Vec<C>, work: impl Fn(C) -> String + Sync) -> Vec<Seen> {
+    let seen: Vec<Mutex<Seen>> = cells.iter().map(|_| Mutex::new(Err("it was not worked out".to_owned()))).collect();
+    let queue = Mutex::new(cells.into_iter().enumerate());
+    let next = || queue.lock().expect("no worker panics with the queue").next();
+    let worker = || {
+        while let Some((index, cell)) = next() {
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(cell))).map_err(|cause| text_of(&*cause));
+            *seen[index].lock().expect("no worker panics with a cell") = outcome;
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(worker);
+        }
+    });
+    seen.into_iter().map(|seen| seen.into_inner().expect("no worker panics with a cell")).collect()
+}
+
+fn text_of(cause: &(dyn Any + Send)) -> String {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+}
+
+fn render<const N: usize>(head: [&str; N], names: &[[String; N]], seen: &[Seen]) -> String {
+    let width = |column: usize| {
+        let of_names = names.iter().map(|names| names[column].len());
+        of_names.max().unwrap_or_default().max(head[column].len())
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    let mut line = |names: [&str; N], about: &str| {
+        for (name, width) in names.into_iter().zip(widths) {
+            write!(text, "| {name:width$} ").expect("a string takes all");
+        }
+        writeln!(text, "| {about}").expect("a string takes all");
+    };
+    line(head, "seen");
+    for (names, seen) in names.iter().zip(seen) {
+        let names = std::array::from_fn(|column| names[column].as_str());
+        match seen {
+            Ok(about) => line(names, about),
+            Err(cause) => line(names, &format!("FAILED: {}", cause.lines().next().unwrap_or_default())),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::work_out;
+
+    fn cells() -> Vec<([String; 2], u32)> {
+        [1, 2, 3].map(|number| (["row".to_owned(), number.to_string()], number)).to_vec()
+    }
+
+    #[test]
+    fn every_cell_is_worked_out_and_the_failed_ones_say_why() {
+        let work = |number| {
+            assert!(number != 2, "two is bad\nand more of it");
+            format!("saw {number}")
+        };
+        let caught = std::panic::catch_unwind(|| work_out(["what", "n"], cells(), work));
+        let text = caught.expect_err("one of them fails").downcast::<String>().expect("a text");
+        let table = "| what | n | seen\n| row  | 1 | saw 1\n| row  | 2 | FAILED: two is bad\n| row  | 3 | saw 3\n";
+        assert_eq!(*text, format!("1 of 3 cells failed:\n{table}"));
+    }
+
+    #[test]
+    fn a_table_without_failures_passes() {
+        work_out(["what", "n"], cells(), |number| number.to_string());
+    }
+}

@@ -5,7 +5,7 @@ use std::thread;
 use cni_conformance::{Sandbox, Verb};
 use serde_json::{Value, json};
 
-use crate::{DUAL, Lone, V4, ruleset, table, tcp, udp};
+use crate::{DUAL, Lone, ruleset, table, tcp, udp};
 
 /// A list of directories without any program.
 const NO_PROGRAMS: &str = "/run/conformance";
@@ -190,20 +190,6 @@ fn gc_removes_containers_that_are_no_more_and_status_answers() {
     let missing = lone.call(Verb::Check).run();
     missing.expect_error(100, "ipv4 dnat");
     other.succeeds(Verb::Check);
-}
-
-#[test]
-fn two_thousand_ports_are_mapped_at_once() {
-    let sandbox = Sandbox::new();
-    let ports: Value = (20_000..21_000).flat_map(|port| [tcp(port, port), udp(port, port)]).collect();
-    let lone = Lone::new(&sandbox, "ctr1", V4, ports, json!({}));
-    lone.succeeds(Verb::Add);
-    assert_eq!(table(&sandbox, "ip").matches(" dnat to ").count(), 2000);
-    lone.succeeds(Verb::Check);
-    lone.succeeds(Verb::Add);
-    assert_eq!(table(&sandbox, "ip").matches(" dnat to ").count(), 2000);
-    lone.succeeds(Verb::Del);
-    assert!(!ruleset(&sandbox).contains("ctr1"));
 }
 
 #[test]

@@ -1,0 +1,15 @@
+//! Every feature of firewall and portmap on every back end.
+//!
+//! One table says what works where, and each of its cells is worked out by packets. The chain is loopback, bridge
+//! with host-local, firewall and portmap; all keep their rules with the same back end where they have it: portmap has
+//! none for firewalld, and stands in the tables of iptables there, as the reference's does.
+
+mod add;
+mod check;
+mod del;
+mod gc;
+mod many_ports;
+mod network;
+mod refused;
+mod table;
+mod world;

@@ -16,6 +16,9 @@ use super::part::Part;
 
 /// The expressions of a rule; `None` for one that is left to iptables.
 pub(super) fn encode(family: Family, rule: &Rule) -> Option<Vec<Part>> {
+    if rule.matches.iter().filter_map(cidr).any(|cidr| cidr.family() != family) {
+        return None;
+    }
     let mut parts = Vec::new();
     for one in &rule.matches {
         parts.extend(interface(one).into_iter().flatten());
@@ -71,6 +74,26 @@ const fn is_header(part: &Match) -> bool {
         | Match::RelatedEstablished
         | Match::Comment(_)
         | Match::Raw(_) => false,
+    }
+}
+
+/// The network that a match is about.
+const fn cidr(part: &Match) -> Option<Cidr> {
+    match part {
+        Match::Source(cidr) | Match::NotSource(cidr) | Match::Destination(cidr) | Match::NotDestination(cidr) => {
+            Some(*cidr)
+        }
+        Match::In(_)
+        | Match::NotIn(_)
+        | Match::Out(_)
+        | Match::NotOut(_)
+        | Match::LocalDestination
+        | Match::Port(..)
+        | Match::Ports(..)
+        | Match::Mark(_)
+        | Match::RelatedEstablished
+        | Match::Comment(_)
+        | Match::Raw(_) => None,
     }
 }
 

@@ -148,3 +148,18 @@ fn the_forms_of_other_releases_are_read() {
     let want = Rule::parse("-A C -m mark --mark 0x2000/0x2000 -j ACCEPT").expect("a rule");
     assert_eq!(decode::decode(Family::V4, &ChainName::fixed("C"), &parts), Some(want));
 }
+
+#[test]
+fn what_no_rule_of_the_family_can_hold_is_left_to_iptables() {
+    for (family, line) in [
+        (Family::V4, "-A C -s fd00::/8 -j ACCEPT"),
+        (Family::V4, "-A C ! -d fd00::1/128 -j ACCEPT"),
+        (Family::V6, "-A C -s 10.0.0.0/8 -j ACCEPT"),
+        (Family::V6, "-A C -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.5:80"),
+        (Family::V4, "-A C -p sctp -m sctp --dport 80 -j ACCEPT"),
+        (Family::V4, "-A C -p udp -j ACCEPT"),
+        (Family::V4, "-A C -m length --length 10:20 -j ACCEPT"),
+    ] {
+        assert_eq!(encode::encode(family, &Rule::parse(line).expect("a rule").canonical()), None, "{line}");
+    }
+}

@@ -209,6 +209,31 @@ fn del_reports_rules_that_it_cannot_remove() {
     assert_eq!(rules(machine.sandbox()), [""; 0]);
 }
 
+/// The reference fails there.
+#[test]
+fn a_host_without_firewalld_and_iptables_has_nf_tables() {
+    let machine = Machine::bare();
+    for keys in automatic() {
+        let client = Client::new(&machine, "ctr1", DUAL, &keys);
+        let addresses = || {
+            let state = State::of_host(machine.sandbox());
+            let lines = state.section("nftables").iter();
+            lines.filter(|line| line.contains("elements")).map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+        };
+        for verb in [Verb::Add, Verb::Check] {
+            let outcome = without_programs(&client.call(verb)).traced(true).run();
+            assert_eq!(outcome.expect_success().children().len(), 0, "{keys}");
+        }
+        assert_eq!(addresses().len(), 2, "{:?}", addresses());
+        without_programs(&client.call_newer(Verb::Status)).run().expect_success();
+        let record = machine.sandbox().sh("find /run/cni/.cni-plugins-rs -name claims");
+        machine.sandbox().sh(&format!("rm -r {}", record.trim()));
+        without_programs(&client.call(Verb::Del)).run().expect_success();
+        assert_eq!(addresses(), [""; 0]);
+        assert_eq!(rules(machine.sandbox()), [""; 0]);
+    }
+}
+
 fn without_programs(call: &Invocation) -> Invocation {
     call.clone().env("PATH", "/nonexistent")
 }

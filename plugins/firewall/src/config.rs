@@ -60,7 +60,7 @@ pub struct Config {
 /// Who is to keep the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// firewalld where it runs, the tables of iptables elsewhere.
+    /// firewalld where it runs, the tables of iptables elsewhere, and nf_tables where there is neither.
     Auto,
     /// The tables of iptables.
     Iptables,

@@ -28,8 +28,9 @@ pub struct Held {
     pub keepers: Vec<Keeper>,
 }
 
-/// Who is to keep the rules of a new attachment: firewalld where it runs, unless the configuration says
-/// otherwise. `None` when nobody is.
+/// Who is to keep the rules of a new attachment: firewalld where it runs and iptables elsewhere, as the
+/// reference has it, unless the configuration says otherwise. A host without iptables, on which the reference
+/// fails, has nf_tables. `None` when nobody is to keep them.
 pub fn choose(config: &Config, host: &mut dyn Host) -> Option<Keeper> {
     let firewalld = || Keeper::Firewalld(config.zone.clone());
     match config.backend {
@@ -38,6 +39,8 @@ pub fn choose(config: &Config, host: &mut dyn Host) -> Option<Keeper> {
         Backend::Firewalld => Some(firewalld()),
         Backend::None => None,
         Backend::Auto if host.firewalld().is_running() => Some(firewalld()),
+        Backend::Auto if host.tables().is_installed(Family::V4) => Some(Keeper::Iptables),
+        Backend::Auto if nftables::verify_available(host).is_ok() => Some(Keeper::Nftables),
         Backend::Auto => Some(Keeper::Iptables),
     }
 }
@@ -140,9 +143,9 @@ fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<Kee
         Backend::None => None,
         Backend::Nftables if nftables::observe_held(address, host)? => Some(Keeper::Nftables),
         Backend::Auto | Backend::Nftables if is_source(search, address, host) => Some(firewalld),
-        Backend::Auto | Backend::Nftables => {
-            host.tables().is_installed(Family::of(address)).then_some(Keeper::Iptables)
-        }
+        Backend::Auto | Backend::Nftables if host.tables().is_installed(Family::of(address)) => Some(Keeper::Iptables),
+        Backend::Auto if nftables::observe_held(address, host)? => Some(Keeper::Nftables),
+        Backend::Auto | Backend::Nftables => None,
     };
     Ok(found.into_iter().collect())
 }

@@ -146,23 +146,22 @@ impl Socket {
         Ok(self.sequence)
     }
 
-    /// Receives one datagram into the buffer, which grows to hold it.
+    /// Receives one datagram into the buffer, which grows to hold it. Its length is asked for without room
+    /// for any of it, so that it is copied once.
     fn receive(&mut self) -> Result<(), Cause> {
-        let length = self.receive_with(libc::MSG_PEEK | libc::MSG_TRUNC)?;
-        self.buffer.clear();
-        self.buffer.reserve(length);
-        self.receive_with(0)?;
+        let Self { inner, buffer, .. } = self;
+        let mut no_room: &mut [u8] = &mut [];
+        let length = received(|| inner.recv(&mut no_room, libc::MSG_PEEK | libc::MSG_TRUNC))?;
+        buffer.clear();
+        buffer.reserve(length);
+        received(|| inner.recv(buffer, 0))?;
         Ok(())
     }
+}
 
-    fn receive_with(&mut self, flags: libc::c_int) -> Result<usize, Cause> {
-        let Self { inner, buffer, .. } = self;
-        uninterrupted(|| {
-            buffer.clear();
-            inner.recv(buffer, flags)
-        })
+fn received(receive: impl FnMut() -> io::Result<usize>) -> Result<usize, Cause> {
+    uninterrupted(receive)
         .map_err(|error| if error.kind() == io::ErrorKind::WouldBlock { Cause::Timeout } else { error.into() })
-    }
 }
 
 /// Repeats a system call for as long as signals interrupt it.

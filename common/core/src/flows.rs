@@ -44,12 +44,14 @@ pub enum PortChange {
 pub struct StaleFlows {
     change: PortChange,
     container: IpAddr,
+    /// In the order of the ports on the host, so that one of a thousand is found at once.
     ports: Vec<UdpPort>,
 }
 
 impl StaleFlows {
     /// The stale connections of a container's address; `None` when it has no UDP port.
-    pub fn new(change: PortChange, container: IpAddr, ports: Vec<UdpPort>) -> Option<Self> {
+    pub fn new(change: PortChange, container: IpAddr, mut ports: Vec<UdpPort>) -> Option<Self> {
+        ports.sort_by_key(|port| port.port);
         (!ports.is_empty()).then_some(Self { change, container, ports })
     }
 
@@ -63,14 +65,21 @@ impl StaleFlows {
         Family::of(self.container)
     }
 
-    /// The port to which all of them were sent, if there is just one.
-    pub fn only_port(&self) -> Option<u16> {
-        let (first, others) = self.ports.split_first()?;
-        others.iter().all(|other| other.port == first.port).then_some(first.port)
+    /// The ports to one of which all of them were sent, in order and each once.
+    pub fn ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self.ports.iter().map(|port| port.port).collect();
+        ports.dedup();
+        ports
     }
 
-    /// The address from which all of them are answered, if it is known.
-    pub const fn only_answered_by(&self) -> Option<IpAddr> {
+    /// The address to which all of them were sent, if it is known.
+    pub fn only_host_ip(&self) -> Option<IpAddr> {
+        let (first, others) = self.ports.split_first()?;
+        first.host_ip.filter(|_| others.iter().all(|other| other.host_ip == first.host_ip))
+    }
+
+    /// The address to which all of them were led instead, if it is known.
+    pub const fn only_led_to(&self) -> Option<IpAddr> {
         match self.change {
             PortChange::Mapped => None,
             PortChange::Unmapped => Some(self.container),
@@ -83,7 +92,9 @@ impl StaleFlows {
     /// # Errors
     /// Those of `is_local`.
     pub fn contain<E>(&self, flow: &Flow, is_local: impl FnOnce(IpAddr) -> Result<bool, E>) -> Result<bool, E> {
-        match self.ports.iter().find(|port| port.takes(flow)) {
+        let first = self.ports.partition_point(|port| port.port < flow.to.port());
+        let mut same = self.ports[first..].iter().take_while(|port| port.port == flow.to.port());
+        match same.find(|port| port.takes(flow)) {
             Some(port) if self.is_astray(flow, port) => {
                 port.host_ip.map_or_else(|| is_local(flow.to.ip()), |_| Ok(true))
             }
@@ -100,9 +111,9 @@ impl StaleFlows {
 }
 
 impl UdpPort {
-    /// Whether a connection came in by this port, if it came in at all.
+    /// Whether a connection to this port came in by it, if it came in at all.
     fn takes(&self, flow: &Flow) -> bool {
-        self.port == flow.to.port() && self.host_ip.is_none_or(|address| address == flow.to.ip())
+        self.host_ip.is_none_or(|address| address == flow.to.ip())
     }
 }
 

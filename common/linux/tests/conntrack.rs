@@ -60,7 +60,7 @@ fn bind(address: &str, port: u16) -> UdpSocket {
 }
 
 fn all(family: Family) -> Filter {
-    Filter { family, port: None, answered_by: None }
+    Filter { family, to: None, ports: Vec::new(), led_to: None }
 }
 
 fn flows(entries: &[Entry]) -> Vec<Flow> {
@@ -82,36 +82,109 @@ fn connections_are_listed_as_the_kernel_translates_them() {
         let mut conntrack = Conntrack::open().expect("a socket");
         let mut list = |filter: Filter| flows(&conntrack.udp(&filter, |_| true).expect("a list"));
         assert_eq!(list(all(family)), [translated, plain]);
-        assert_eq!(list(Filter { port: Some(8080), ..all(family) }), [translated]);
-        assert_eq!(list(Filter { port: Some(8082), ..all(family) }), []);
-        assert_eq!(list(Filter { answered_by: Some(ip(CONTAINER[index])), ..all(family) }), [translated]);
-        assert_eq!(list(Filter { answered_by: Some(ip(CLIENT[index])), ..all(family) }), []);
+        assert_eq!(list(Filter { ports: vec![8080], ..all(family) }), [translated]);
+        assert_eq!(list(Filter { ports: vec![8082], ..all(family) }), []);
+        assert_eq!(list(Filter { led_to: Some(ip(CONTAINER[index])), ..all(family) }), [translated]);
+        assert_eq!(list(Filter { led_to: Some(ip(CLIENT[index])), ..all(family) }), []);
         let some = conntrack.udp(&all(family), |flow| flow.to.port() == 8081).expect("a list");
         assert_eq!(flows(&some), [plain]);
     }
+}
+
+/// How many connections the kernel sends, and how many of them are found.
+fn seen_and_found(filter: &Filter) -> (usize, usize) {
+    let count = Cell::new(0);
+    let mut conntrack = Conntrack::open().expect("a socket");
+    let count_up = |_: &Flow| {
+        count.set(count.get() + 1);
+        true
+    };
+    let found = conntrack.udp(filter, count_up).expect("a list");
+    (count.get(), found.len())
 }
 
 /// The kernel's own filter, seen by how much it sends: what is read is filtered as well.
 #[test]
 fn the_kernel_filters() {
     enter();
+    let clients = CLIENT.map(|client| bind(client, 4000));
+    for (client, host) in clients.iter().zip(HOST) {
+        for port in 9000..9200 {
+            client.send_to(b"?", socket(host, port)).expect("sent");
+        }
+        client.send_to(b"?", socket(host, 8080)).expect("sent");
+    }
+    clients[0].send_to(b"?", socket(CONTAINER[0], 9100)).expect("sent");
+    clients[1].send_to(b"?", socket(CONTAINER[1], 9100)).expect("sent");
+    for (index, family) in Family::ALL.into_iter().enumerate() {
+        let of_one_port = Filter { ports: vec![9100], ..all(family) };
+        assert_eq!(seen_and_found(&all(family)), (202, 202));
+        assert_eq!(seen_and_found(&of_one_port), (2, 2));
+        let to = Filter { to: Some(ip(HOST[index])), ..of_one_port.clone() };
+        // Of IPv6 addresses the kernel would send all but the right one.
+        assert_eq!(seen_and_found(&to), ([1, 2][index], 1));
+        assert_eq!(seen_and_found(&Filter { led_to: Some(ip(CONTAINER[index])), ..all(family) }), (1, 1));
+        assert_eq!(seen_and_found(&Filter { led_to: Some(ip(CLIENT[index])), ..all(family) }), ([0, 1][index], 0));
+        assert_eq!(seen_and_found(&Filter { led_to: Some(ip(HOST[index])), ..of_one_port }), (0, 0));
+    }
+}
+
+/// Connections of one client to every port from 10 000 on, so many that looking for three of the ports one by
+/// one is cheaper than reading all, and looking for four is not.
+fn crowd(client: &str, host: &str) -> usize {
+    let buckets = std::fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_buckets").expect("a kernel parameter");
+    let count = buckets.trim().parse::<usize>().expect("a number") / 8;
+    let mut left = count;
+    for from in 4000.. {
+        let client = bind(client, from);
+        for port in (10_000..60_000).take(left) {
+            client.send_to(b"?", socket(host, port)).expect("sent");
+        }
+        left = left.saturating_sub(50_000);
+        if left == 0 {
+            break;
+        }
+    }
+    count
+}
+
+#[test]
+fn a_few_ports_of_a_crowd_are_looked_for_one_by_one_and_many_all_at_once() {
+    enter();
+    let count = crowd(CLIENT[0], HOST[0]);
+    let clients = count.div_ceil(50_000);
+    let ports = |ports: Vec<u16>| Filter { ports, ..all(Family::V4) };
+    let few = ports(vec![9000, 10_000, 10_002]);
+    assert_eq!(seen_and_found(&few), (2 * clients, 2 * clients));
+    let many = ports((9990..10_010).collect());
+    assert_eq!(seen_and_found(&many), (count, 10 * clients));
+    assert_eq!(seen_and_found(&ports((1..=9999).collect())), (count, 0));
+    // It is no crowd of those that a single walk would have the kernel send.
+    let client = bind(CLIENT[0], 3999);
+    client.send_to(b"?", socket(CONTAINER[0], 10_000)).expect("sent");
+    assert_eq!(seen_and_found(&Filter { to: Some(ip(CONTAINER[0])), ..few }), (1, 1));
+    let of_ipv6 = bind(CLIENT[1], 4000);
+    for port in [10_000, 10_001] {
+        of_ipv6.send_to(b"?", socket(HOST[1], port)).expect("sent");
+    }
+    assert_eq!(seen_and_found(&Filter { ports: vec![10_000, 10_002], ..all(Family::V6) }), (2, 1));
+}
+
+#[test]
+fn of_many_connections_exactly_those_that_are_named_are_deleted() {
+    enter();
     let client = bind(CLIENT[0], 4000);
-    for port in 9000..9200 {
+    for port in 9000..9500 {
         client.send_to(b"?", socket(HOST[0], port)).expect("sent");
     }
-    let seen = |filter: &Filter| {
-        let count = Cell::new(0);
-        let mut conntrack = Conntrack::open().expect("a socket");
-        let count_up = |_: &Flow| {
-            count.set(count.get() + 1);
-            true
-        };
-        conntrack.udp(filter, count_up).expect("a list");
-        count.get()
-    };
-    assert_eq!(seen(&all(Family::V4)), 200);
-    assert_eq!(seen(&Filter { port: Some(9100), ..all(Family::V4) }), 1);
-    assert_eq!(seen(&all(Family::V6)), 0);
+    let mut conntrack = Conntrack::open().expect("a socket");
+    let odd = conntrack.udp(&all(Family::V4), |flow| flow.to.port() % 2 == 1).expect("a list");
+    assert_eq!(odd.len(), 250);
+    conntrack.delete(&odd[..100]).expect("deleted");
+    conntrack.delete(&odd).expect("that some are gone is no error");
+    let left = flows(&conntrack.udp(&all(Family::V4), |_| true).expect("a list"));
+    let left: Vec<u16> = left.iter().map(|flow| flow.to.port()).collect();
+    assert_eq!(left, (9000..9500).filter(|port| port % 2 == 0).collect::<Vec<_>>());
 }
 
 #[test]
@@ -133,12 +206,12 @@ fn a_deleted_connection_asks_the_rules_again_and_no_other_does() {
         rule("-D", family, 8080);
         assert!(reaches(8080, &container) && !reaches(8080, &host), "the kernel remembers");
         let mut conntrack = Conntrack::open().expect("a socket");
-        let found = conntrack.udp(&Filter { port: Some(8080), ..all(family) }, |_| true).expect("a list");
+        let found = conntrack.udp(&Filter { ports: vec![8080], ..all(family) }, |_| true).expect("a list");
         assert_eq!(found.len(), 1);
-        conntrack.delete(&found[0]).expect("deleted");
+        conntrack.delete(&found).expect("deleted");
         assert!(reaches(8080, &host) && !reaches(8080, &container), "the rules are asked");
         assert!(reaches(8081, &container), "the other connection stays");
-        conntrack.delete(&found[0]).expect("that it is gone is no error");
+        conntrack.delete(&found).expect("that it is gone is no error");
         assert!(reaches(8080, &host), "a later connection between the same ends stays");
         let left = conntrack.udp(&all(family), |_| true).expect("a list");
         assert_eq!(left.iter().filter(|entry| entry.flow.to == socket(HOST[index], 8080)).count(), 1);

@@ -108,9 +108,30 @@ fn what_all_have_in_common_is_told() {
     let one = port(None, 53, "10.88.0.5:53");
     let other = port(Some("192.0.2.1"), 54, "10.88.0.5:54");
     let mapped = stale(PortChange::Mapped, &[one, port(Some("192.0.2.1"), 53, "10.88.0.5:53")]);
-    assert_eq!((mapped.only_port(), mapped.only_answered_by()), (Some(53), None));
-    let unmapped = stale(PortChange::Unmapped, &[one, other]);
-    assert_eq!((unmapped.only_port(), unmapped.only_answered_by()), (None, Some(ip("10.88.0.5"))));
+    assert_eq!((mapped.ports(), mapped.only_host_ip(), mapped.only_led_to()), (vec![53], None, None));
+    let unmapped = stale(PortChange::Unmapped, &[other, one]);
+    assert_eq!((unmapped.ports(), unmapped.only_host_ip()), (vec![53, 54], None));
+    assert_eq!(unmapped.only_led_to(), Some(ip("10.88.0.5")));
     assert_eq!(unmapped.to_string(), "forget UDP flows to *:53 192.0.2.1:54 answered by 10.88.0.5");
+    let elsewhere = port(Some("192.0.2.200"), 53, "10.88.0.5:53");
+    for (ports, want) in [
+        ([other, other], Some(ip("192.0.2.1"))),
+        ([other, elsewhere], None),
+        ([one, other], None),
+        ([other, one], None),
+    ] {
+        assert_eq!(stale(PortChange::Mapped, &ports).only_host_ip(), want, "{ports:?}");
+    }
     assert_eq!(StaleFlows::new(PortChange::Mapped, ip("10.88.0.5"), Vec::new()), None);
+}
+
+#[test]
+fn every_one_of_many_ports_is_found_and_none_between_them() {
+    let ports: Vec<UdpPort> = (0..1000).rev().map(|n| port(None, 20_000 + 2 * n, "10.88.0.5:53")).collect();
+    let mapped = stale(PortChange::Mapped, &ports);
+    for number in 19_990..22_010 {
+        let to = SocketAddr::new(ip("192.0.2.1"), number);
+        let wanted = (20_000..22_000).contains(&number) && number % 2 == 0;
+        assert_eq!(mapped.contain(&Flow { to, answered_by: to }, is_local), Ok(wanted), "{number}");
+    }
 }

@@ -19,9 +19,11 @@ const HEADER_LENGTH: usize = 4;
 
 const TUPLE_ORIGINAL: u16 = 1;
 const TUPLE_REPLY: u16 = 2;
+const STATUS: u16 = 3;
 const ID: u16 = 12;
 const ZONE: u16 = 18;
 const FILTER: u16 = 25;
+const STATUS_MASK: u16 = 26;
 
 const TUPLE_IP: u16 = 1;
 const TUPLE_PROTO: u16 = 2;
@@ -40,30 +42,36 @@ const FILTER_REPLY_FLAGS: u16 = 2;
 
 /// `CTA_FILTER_F_…` of `net/netfilter/nf_internals.h` in the kernel's sources: what of a tuple counts.
 const COUNTS_IP_SOURCE: u32 = 1 << 0;
+const COUNTS_IP_DESTINATION: u32 = 1 << 1;
 const COUNTS_PROTO_NUMBER: u32 = 1 << 3;
 const COUNTS_PROTO_DESTINATION_PORT: u32 = 1 << 5;
+
+/// `IPS_DST_NAT` of `linux/netfilter/nf_conntrack_common.h`: the destination was translated.
+const DESTINATION_TRANSLATED: u32 = 1 << 5;
 
 const UDP: u8 = 17;
 
 /// Which UDP connections are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// Their family.
     pub family: Family,
-    /// The port to which their first packet was sent, if it has to be a certain one.
-    pub port: Option<u16>,
-    /// The address from which they are answered, if it has to be a certain one.
-    pub answered_by: Option<IpAddr>,
+    /// The address to which their first packet was sent, if it has to be a certain one.
+    pub to: Option<IpAddr>,
+    /// The ports to one of which their first packet was sent, in order; any port if none is here.
+    pub ports: Vec<u16>,
+    /// The address to which they were led instead, if it has to be a certain one.
+    pub led_to: Option<IpAddr>,
 }
 
 impl Filter {
-    /// Whether a connection passes; kernels that know no filter send all.
+    /// Whether a connection passes. The kernel may send others: see [`Message::list`].
     pub(super) fn takes(&self, flow: &Flow) -> bool {
-        let Self { family, port, answered_by } = *self;
-        let Flow { to, answered_by: from } = *flow;
-        family == Family::of(to.ip())
-            && port.is_none_or(|port| port == to.port())
-            && answered_by.is_none_or(|address| address == from.ip())
+        let Self { family, to, ports, led_to } = self;
+        *family == Family::of(flow.to.ip())
+            && to.is_none_or(|address| address == flow.to.ip())
+            && (ports.is_empty() || ports.binary_search(&flow.to.port()).is_ok())
+            && led_to.is_none_or(|address| address == flow.answered_by.ip() && flow.answered_by != flow.to)
     }
 }
 
@@ -75,23 +83,36 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Asks for the connections that pass a filter.
+    /// Asks for the connections that pass a filter, whatever their port if it has several. Before Linux 5.8
+    /// the kernel sends all, before 5.13 without regard to translation. Of IPv6 addresses Linux 5.8 to 6.18
+    /// at least let through all but the one that is asked for, so none is.
     pub(super) fn list(filter: &Filter) -> Self {
-        let Filter { family, port, answered_by } = *filter;
-        let (mut flags, mut proto) = (COUNTS_PROTO_NUMBER, written(PROTO_NUMBER, &[UDP]));
-        if let Some(port) = port {
+        let Filter { family, to, ports, led_to } = filter;
+        let (mut flags, mut ip, mut proto) = (COUNTS_PROTO_NUMBER, Vec::new(), written(PROTO_NUMBER, &[UDP]));
+        if let Some(IpAddr::V4(address)) = to {
+            flags |= COUNTS_IP_DESTINATION;
+            ip = nested(TUPLE_IP, &written(IP_V4_DESTINATION, &address.octets()));
+        }
+        if let [port] = ports[..] {
             flags |= COUNTS_PROTO_DESTINATION_PORT;
             proto.extend(written(PROTO_DESTINATION_PORT, &port.to_be_bytes()));
         }
         let mut counts = written(FILTER_ORIGINAL_FLAGS, &flags.to_ne_bytes());
-        let mut attributes = nested(TUPLE_ORIGINAL, &nested(TUPLE_PROTO, &proto));
-        // Of IPv6 addresses, Linux 5.8 to 6.18 at least let through all but the one that is asked for.
-        if let Some(IpAddr::V4(address)) = answered_by {
+        let mut attributes = nested(TUPLE_ORIGINAL, &[ip, nested(TUPLE_PROTO, &proto)].concat());
+        if let Some(IpAddr::V4(address)) = led_to {
             counts.extend(written(FILTER_REPLY_FLAGS, &COUNTS_IP_SOURCE.to_ne_bytes()));
             attributes.extend(nested(TUPLE_REPLY, &nested(TUPLE_IP, &written(IP_V4_SOURCE, &address.octets()))));
         }
+        for kind in led_to.iter().flat_map(|_| [STATUS, STATUS_MASK]) {
+            attributes.extend(written(kind, &DESTINATION_TRANSLATED.to_be_bytes()));
+        }
         attributes.extend(nested(FILTER, &counts));
-        Self::new(GET, family, &attributes)
+        Self::new(GET, number(*family), &attributes)
+    }
+
+    /// Asks for all connections of both families and of every protocol.
+    pub(super) fn list_all() -> Self {
+        Self::new(GET, 0, &[])
     }
 
     /// Asks to delete an entry: by the tuple as it was read, and by its number.
@@ -100,12 +121,12 @@ impl Message {
         let mut attributes = nested(TUPLE_ORIGINAL, tuple);
         attributes.extend(written(ID, id));
         attributes.extend(zone.iter().flat_map(|zone| written(ZONE, zone)));
-        Self::new(DELETE, Family::of(flow.to.ip()), &attributes)
+        Self::new(DELETE, number(Family::of(flow.to.ip())), &attributes)
     }
 
     /// Version 0 of the subsystem, and no resource.
-    fn new(kind: u16, family: Family, attributes: &[u8]) -> Self {
-        let header: [u8; HEADER_LENGTH] = [number(family), 0, 0, 0];
+    fn new(kind: u16, family: u8, attributes: &[u8]) -> Self {
+        let header: [u8; HEADER_LENGTH] = [family, 0, 0, 0];
         Self { kind, bytes: [&header[..], attributes].concat() }
     }
 }
@@ -128,38 +149,40 @@ fn nested(kind: u16, attributes: &[u8]) -> Vec<u8> {
     written(kind | NLA_F_NESTED, attributes)
 }
 
-/// Reads an entry; `None` when it is none of UDP, or not wanted.
+/// Reads an entry; `None` when it is none of UDP, or not wanted. Most of many are not, which its two ends
+/// tell, so the rest is not looked at before.
 pub(super) fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Option<Entry> {
-    let (mut original, mut reply, mut id, mut zone) = (None, None, None, None);
-    for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
-        match attribute.kind {
-            TUPLE_ORIGINAL => original = Some(attribute),
-            TUPLE_REPLY => reply = Some(attribute),
-            ID => id = field(attribute.value, 0),
-            ZONE => zone = field(attribute.value, 0),
-            _ => (),
-        }
-    }
-    let original = original?;
+    let bytes = payload.get(HEADER_LENGTH..)?;
+    let part = |kind| attributes(bytes).find(|part| part.kind == kind);
+    let original = part(TUPLE_ORIGINAL)?;
     let flow = Flow {
         to: read_end(original, [IP_V4_DESTINATION, IP_V6_DESTINATION], PROTO_DESTINATION_PORT)?,
-        answered_by: read_end(reply?, [IP_V4_SOURCE, IP_V6_SOURCE], PROTO_SOURCE_PORT)?,
+        answered_by: read_end(part(TUPLE_REPLY)?, [IP_V4_SOURCE, IP_V6_SOURCE], PROTO_SOURCE_PORT)?,
     };
-    if wanted(&flow) { Some(Entry { flow, tuple: original.value.to_vec(), id: id?, zone }) } else { None }
+    if !wanted(&flow) {
+        return None;
+    }
+    let (id, zone) = (field(part(ID)?.value, 0)?, part(ZONE).and_then(|zone| field(zone.value, 0)));
+    Some(Entry { flow, tuple: original.value.to_vec(), id, zone })
 }
 
 /// One end of a UDP tuple.
 fn read_end(tuple: Attribute<'_>, addresses: [u16; 2], port: u16) -> Option<SocketAddr> {
-    let part = |kind| tuple.nested().find(|attribute| attribute.kind == kind);
-    let (ip, proto) = (part(TUPLE_IP)?, part(TUPLE_PROTO)?);
-    let number = proto.nested().find(|attribute| attribute.kind == PROTO_NUMBER)?;
-    if number.u8() != Some(UDP) {
-        return None;
+    let (mut address, mut is_udp, mut number) = (None, false, None);
+    for part in tuple.nested() {
+        match part.kind {
+            TUPLE_IP => address = part.nested().find(|ip| addresses.contains(&ip.kind))?.ip(),
+            TUPLE_PROTO => {
+                for proto in part.nested() {
+                    is_udp |= proto.kind == PROTO_NUMBER && proto.u8() == Some(UDP);
+                    number = if proto.kind == port { field(proto.value, 0) } else { number };
+                }
+            }
+            _ => (),
+        }
     }
-    let address = ip.nested().find(|attribute| addresses.contains(&attribute.kind))?.ip()?;
-    let port = proto.nested().find(|attribute| attribute.kind == port)?;
-    Some(SocketAddr::new(address, field(port.value, 0).map(u16::from_be_bytes)?))
+    if is_udp { Some(SocketAddr::new(address?, u16::from_be_bytes(number?))) } else { None }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

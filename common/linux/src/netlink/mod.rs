@@ -26,4 +26,6 @@ pub use error::{Cause, Errno, KernelText, NetlinkError};
 pub use route::NewRoute;
 pub(crate) use socket::Refused;
 pub use socket::Socket;
+#[cfg(test)]
+pub(crate) use socket::tests::played;
 pub use veth::NewVeth;

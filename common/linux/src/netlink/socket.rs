@@ -1,10 +1,12 @@
 //! The socket, and the three kinds of conversation on it: a question with one answer, a dump, a change.
+//! What netfilter's sockets know beside these, many changes at a time, has files of its own.
 //!
 //! Connected to the kernel, so that no other process can answer. Every request has its own sequence
 //! number; what belongs to an earlier one, such as an answer that came after its time-out, is skipped.
 //! What the answers hold is left to the caller's `read` function.
 
 mod batch;
+mod series;
 
 use std::io;
 use std::mem::size_of;
@@ -97,6 +99,26 @@ impl Socket {
         }
     }
 
+    /// Asks for many objects and reads the first few, to which the kernel gives a piece of a page. It drops
+    /// the others as the socket is closed.
+    pub(crate) fn start_of_dump<T>(
+        mut self,
+        question: &(impl NetlinkSerializable + Clone),
+        read: impl Fn(&[u8]) -> T,
+    ) -> Result<Vec<T>, Cause> {
+        self.send(question.clone(), NLM_F_DUMP)?;
+        self.receive()?;
+        let mut found = Vec::new();
+        for message in Messages::new(&self.buffer) {
+            match message?.outcome() {
+                Outcome::Data(payload) => found.push(read(payload)),
+                Outcome::Ended(result) => result?,
+                Outcome::Nothing => (),
+            }
+        }
+        Ok(found)
+    }
+
     /// Makes a change and waits until it is acknowledged.
     pub(crate) fn change(&mut self, change: impl NetlinkSerializable, flags: u16) -> Result<(), Cause> {
         self.converse(change, NLM_F_ACK | flags, |_| ()).map(|_| ())
@@ -134,16 +156,24 @@ impl Socket {
     }
 
     fn send(&mut self, request: impl NetlinkSerializable, flags: u16) -> Result<u32, Cause> {
+        let mut bytes = Vec::new();
+        let sequence = self.append(&mut bytes, request, flags);
+        uninterrupted(|| self.inner.send(&bytes, 0))?;
+        Ok(sequence)
+    }
+
+    /// Writes a request behind others, and tells its sequence number.
+    fn append(&mut self, bytes: &mut Vec<u8>, request: impl NetlinkSerializable, flags: u16) -> u32 {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
         let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
         message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        uninterrupted(|| self.inner.send(&bytes, 0))?;
-        Ok(self.sequence)
+        let start = bytes.len();
+        bytes.resize(start + message.buffer_len(), 0);
+        message.serialize(&mut bytes[start..]);
+        self.sequence
     }
 
     /// Receives one datagram into the buffer, which grows to hold it. Its length is asked for without room
@@ -191,4 +221,4 @@ fn set_receive_timeout(socket: &netlink_sys::Socket) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,9 +6,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable,
-};
+use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
 
 use super::super::error::Cause;
 use super::super::reply::{Messages, Outcome};
@@ -66,19 +64,6 @@ impl Socket {
                 }
             }
         }
-    }
-
-    fn append(&mut self, bytes: &mut Vec<u8>, message: impl NetlinkSerializable, flags: u16) -> u32 {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
-        message.finalize();
-        let start = bytes.len();
-        bytes.resize(start + message.buffer_len(), 0);
-        message.serialize(&mut bytes[start..]);
-        self.sequence
     }
 
     /// A batch is one datagram; thousands of rules do not fit the buffer that a socket has from the start.

@@ -1,7 +1,7 @@
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::os::unix::net::UnixDatagram;
 
-use netlink_packet_core::{NLMSG_DONE, NetlinkBuffer};
+use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
@@ -10,7 +10,7 @@ use super::*;
 const DATA: u16 = 16;
 
 /// A socket whose kernel is played by the test: it has given its answers beforehand.
-fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
+pub(crate) fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
     let (socket, kernel) = UnixDatagram::pair().expect("a pair");
     for answer in answers {
         kernel.send(answer).expect("sent");
@@ -66,6 +66,51 @@ fn a_dump_may_come_in_pieces() {
     let answers = [[data(1), data(2)].concat(), data(3), message(NLMSG_DONE, NLM_F_MULTIPART, 1, &[0; 4])];
     let (mut socket, _kernel) = played(&answers);
     assert_eq!(socket.dump(&question(), number), Ok(vec![1, 2, 3]));
+}
+
+#[test]
+fn the_start_of_a_dump_is_its_first_piece() {
+    let data = |payload: u32| message(DATA, NLM_F_MULTIPART, 1, &payload.to_ne_bytes());
+    let (socket, _kernel) = played(&[[data(1), data(2)].concat(), data(3)]);
+    assert_eq!(socket.start_of_dump(&question(), number), Ok(vec![Some(1), Some(2)]));
+    let (socket, _kernel) = played(&[dumped(1, 0)]);
+    assert_eq!(socket.start_of_dump(&question(), number), Ok(vec![Some(1)]));
+}
+
+fn answered(sequence: u32, errno: i32) -> Vec<u8> {
+    message(NLMSG_ERROR, 0, sequence, &(-errno).to_ne_bytes())
+}
+
+#[test]
+fn of_a_series_each_refusal_is_told_and_keeps_none_of_the_others() {
+    let answers = [
+        answered(3, libc::ENOENT),
+        answered(64, 0),
+        [answered(127, libc::EPERM), answered(128, libc::EBUSY)].concat(),
+        answered(150, 0),
+    ];
+    let (mut socket, kernel) = played(&answers);
+    let things: Vec<u32> = (1..=150).collect();
+    let mut refused = Vec::new();
+    let tell = |thing: &u32, cause: Cause| refused.push((*thing, cause.errno()));
+    assert_eq!(socket.series(&things, |_| question(), tell), Ok(()));
+    let want = [(3, libc::ENOENT), (127, libc::EPERM), (128, libc::EBUSY)];
+    assert_eq!(refused, want.map(|(thing, errno)| (thing, Some(errno))));
+    let mut datagram = vec![0; 1 << 16];
+    for (first, length) in [(1_u32, 64), (65, 64), (129, 22)] {
+        let size = kernel.recv(&mut datagram).expect("a datagram");
+        let sent: Vec<_> = Messages::new(&datagram[..size]).map(|message| message.expect("sound")).collect();
+        assert_eq!((sent.len(), sent[0].sequence), (length, first));
+        let asks = |message: &crate::netlink::reply::Message<'_>| message.flags & NLM_F_ACK != 0;
+        assert_eq!(sent.iter().position(asks), Some(length - 1), "the last alone is acknowledged");
+    }
+}
+
+#[test]
+fn an_empty_series_asks_nothing() {
+    let (mut socket, _kernel) = played(&[]);
+    let told = socket.series(&[], |_: &u32| question(), |_, cause| panic!("{cause}"));
+    assert_eq!(told, Ok(()));
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! Many changes of which each stands for itself: what one meets with is nothing to the others.
+//!
+//! They are sent by the dozen, and of each dozen the last alone is acknowledged, as the kernel carries them
+//! out in their order. It answers each that it refuses.
+
+use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
+
+use super::super::error::Cause;
+use super::super::reply::{Messages, Outcome};
+use super::{Socket, uninterrupted};
+
+/// How many are sent at a time: so few that a socket has room for as many refusals from the start.
+const DOZEN: usize = 64;
+
+impl Socket {
+    /// Makes a change for each of many things, in their order, and tells `refused` for which the kernel did
+    /// not make it, and why.
+    pub(crate) fn series<T, M: NetlinkSerializable>(
+        &mut self,
+        things: &[T],
+        change: impl Fn(&T) -> M,
+        mut refused: impl FnMut(&T, Cause),
+    ) -> Result<(), Cause> {
+        for piece in things.chunks(DOZEN) {
+            let (mut bytes, first) = (Vec::new(), self.sequence.wrapping_add(1));
+            for (left, thing) in (0..piece.len()).rev().zip(piece) {
+                self.append(&mut bytes, change(thing), if left == 0 { NLM_F_ACK } else { 0 });
+            }
+            uninterrupted(|| self.inner.send(&bytes, 0))?;
+            self.await_last(first, |index, cause| {
+                if let Some(thing) = piece.get(index) {
+                    refused(thing, cause);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer to the last change that was sent.
+    fn await_last(&mut self, first: u32, mut refused: impl FnMut(usize, Cause)) -> Result<(), Cause> {
+        let last = self.sequence;
+        loop {
+            self.receive()?;
+            for message in Messages::new(&self.buffer) {
+                let message = message?;
+                let index = message.sequence.wrapping_sub(first);
+                if index > last.wrapping_sub(first) {
+                    continue;
+                }
+                let Outcome::Ended(result) = message.outcome() else { continue };
+                if let (Err(errno), Ok(index)) = (result, usize::try_from(index)) {
+                    refused(index, errno.into());
+                }
+                if message.sequence == last {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

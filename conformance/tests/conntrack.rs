@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::traffic::{Echo, Transport};
+use cni_conformance::traffic::{Echo, Transport, crowd, tracked};
 use cni_conformance::{
     Attachment, Chain, Container, Flavour, Namespace, Nomad, Outside, PortMapping, Runtime, Sandbox, Spelling,
 };
@@ -269,6 +269,39 @@ fn a_mapping_of_one_address_leaves_the_same_port_of_other_addresses_alone() {
     let server = Echo::start(world.sandbox.host(), Transport::Udp, stale.server);
     stale.is_answered_by("the host");
     drop((server, guest.server));
+}
+
+/// A few ports in a crowd of connections, many in a crowd, and many in an empty table, for an address of the
+/// host and for all. The reference walks through the table for each port.
+#[test]
+fn however_many_ports_there_are_their_clients_reach_the_container_and_the_others_keep_their_way() {
+    let host = Outside::HOST_V4.to_string();
+    let rows =
+        [(3, true, None), (3, true, Some(&*host)), (40, true, None), (40, true, Some(&*host)), (40, false, None)];
+    for_each(rows.map(|row| (format!("{row:?}"), row)), |(count, crowded, host)| {
+        let world = World::new(Flavour::Nft);
+        world.add(&mut world.guest("first", &[]));
+        // As many as fill an eighth of the table, which is looked through for each of three ports, but of forty not.
+        let buckets: usize = world.sandbox.sysctl("net/netfilter/nf_conntrack_buckets").parse().expect("a number");
+        let others = if crowded { buckets / 8 } else { 0 };
+        crowd(&world.sandbox, others);
+        let foreign = Foreign::to(&world, &[SocketAddr::new(Outside::HOST_V4.into(), PORT + count)]);
+        let clients = [PORT, PORT + count - 1].map(|port| world.clients(port));
+        let clients: Vec<&Client> =
+            clients.iter().flatten().filter(|client| host.is_none() || client.server.is_ipv4()).collect();
+        clients.iter().for_each(|client| client.is_not_answered());
+        let ports = (PORT..PORT + count).map(udp).map(|port| if let Some(host) = host { port.on(host) } else { port });
+        let mut guest = world.guest("next", &ports.collect::<Vec<_>>());
+        world.add(&mut guest);
+        clients.iter().for_each(|client| client.is_answered_by("the container"));
+        foreign.stay();
+        world.runtime().del(&guest.attachment).expect_success();
+        let servers = [PORT, PORT + count - 1].map(|port| serve(world.sandbox.host(), port));
+        clients.iter().for_each(|client| client.is_answered_by("the host"));
+        foreign.stay();
+        assert!(tracked(&world.sandbox) >= others, "nothing of the crowd is missing");
+        drop((servers, guest.server));
+    });
 }
 
 /// What passes the host on its way to the same port elsewhere is no connection to the host.

@@ -2,7 +2,8 @@
 //! noisy machine where the times do not.
 //!
 //! Usage: `bench OURS REFERENCE`. Each side has a sandbox of its own. Nomad's chain is added, checked and
-//! deleted with 0, 100 and 300 other containers on the host; `host-local` with 0 to 10 000 leases.
+//! deleted with 0, 100 and 300 other containers on the host, then with 0 to 200 000 UDP connections to
+//! others; `host-local` with 0 to 10 000 leases.
 #![expect(clippy::print_stdout, reason = "a table for a person to read")]
 
 use std::collections::BTreeMap;
@@ -11,12 +12,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use cni_conformance::traffic::crowd;
 use cni_conformance::{Attachment, Invocation, Nomad, PortMapping, Runtime, Sandbox, Spelling, Verb};
 use serde_json::{Value, json};
 
 /// How often each operation is measured.
 const ROUNDS: usize = 15;
 const CONTAINERS: [usize; 3] = [0, 100, 300];
+const CONNECTIONS: [usize; 3] = [0, 20_000, 200_000];
 const LEASES: [usize; 3] = [0, 1000, 10_000];
 
 /// What one turn of a side took, by operation.
@@ -57,9 +60,17 @@ fn main() {
     for others in CONTAINERS {
         let start = |folder: &Path| {
             let folder = folder.to_owned();
-            Side::start(move |next, tell| chain(&folder, others, next, tell))
+            Side::start(move |next, tell| chain(&folder, others, 0, next, tell))
         };
         compare(others, &start(ours), &start(reference));
+    }
+    println!("\n{:<22} {:>8} {:>12} {:>12} {:>8}", "Nomad's chain, IPv4", "flows", "ours", "reference", "ratio");
+    for connections in CONNECTIONS {
+        let start = |folder: &Path| {
+            let folder = folder.to_owned();
+            Side::start(move |next, tell| chain(&folder, 0, connections, next, tell))
+        };
+        compare(connections, &start(ours), &start(reference));
     }
     println!("\n{:<22} {:>8} {:>12} {:>12} {:>8}", "host-local", "leases", "ours", "reference", "ratio");
     for leases in LEASES {
@@ -95,7 +106,7 @@ fn median(times: &mut [Duration]) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-fn chain(folder: &Path, others: usize, next: &dyn Fn() -> Option<()>, tell: &dyn Fn(Times)) {
+fn chain(folder: &Path, others: usize, connections: usize, next: &dyn Fn() -> Option<()>, tell: &dyn Fn(Times)) {
     let sandbox = Sandbox::new();
     let nomad = Nomad::default();
     nomad.ensure_forwarding_rules(&sandbox);
@@ -115,6 +126,10 @@ fn chain(folder: &Path, others: usize, next: &dyn Fn() -> Option<()>, tell: &dyn
     }
     let mut number = others;
     while next().is_some() {
+        if number == others + 1 {
+            // The first turn has made rules, without which the host tracks nothing.
+            crowd(&sandbox, connections);
+        }
         number += 1;
         let (_container, mut attachment) = attach(number);
         let add = runtime.add(&mut attachment);

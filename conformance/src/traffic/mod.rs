@@ -1,10 +1,12 @@
 //! Traffic between namespaces.
 //!
 //! [`Echo`] servers answer with the peer's address as they see it, [`ask`] asks them, [`ping`]
-//! sends echo requests, and a [`Capture`] shows which addresses packets carry on a link.
+//! sends echo requests, and a [`Capture`] shows which addresses packets carry on a link. A [`crowd`] of
+//! connections is what the kernel has to look through to find one.
 
 mod capture;
 mod client;
+mod crowd;
 mod echo;
 mod ping;
 mod sctp;
@@ -13,6 +15,7 @@ use std::fmt;
 
 pub use capture::{Capture, Packet};
 pub use client::{ask, ask_within};
+pub use crowd::{crowd, tracked};
 pub use echo::Echo;
 pub use ping::{ping, ping_until_answered};
 pub use sctp::{SCTP, send_sctp};

@@ -3,7 +3,8 @@
 //! The firewall plugin's rules name just an address, byte for byte as the reference's do. So that a late
 //! DEL of an old container does not take the rules of the address's new owner, the owner is written down
 //! in a file for each address, with who keeps the rules, and beside it the addresses of each owner. The
-//! files live as long as the rules: below `/run`, in a directory of the boot and the network namespace.
+//! files live as long as the rules: below `/run`, in a directory of the boot and the network namespace. No
+//! lock is held: each file is drafted outside of `claims` and put in its place at once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,9 +16,16 @@ use std::path::{Path, PathBuf};
 use cni_core::error::{Code, Failure};
 use cni_core::keeper::Keeper;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};
+use nix::unistd::gettid;
 
 /// Where the plugins keep what must not outlive a boot.
 pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
+
+/// How the name of a record in the making begins; it ends with the number of the thread.
+const DRAFT: &str = "draft-";
+
+/// How often a record is written again into directories that come and go.
+const REPEATS: u32 = 10;
 
 /// A record that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +35,14 @@ pub struct ClaimError {
     path: PathBuf,
     #[source]
     source: io::Error,
+}
+
+impl ClaimError {
+    /// Whoever releases the last claim takes the directories away, such as one that another is about to use
+    /// or has just found made by somebody else.
+    fn is_of_coming_and_going(&self) -> bool {
+        matches!(self.source.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists)
+    }
 }
 
 impl Failure for ClaimError {
@@ -47,6 +63,9 @@ pub struct Claim {
 /// The records of one network namespace.
 #[derive(Debug)]
 pub struct Claims {
+    /// Where records are drafted: beside them, so that looking for drafts costs nothing for each container.
+    drafts: PathBuf,
+    /// The records, in the directory of the drafts.
     directory: PathBuf,
 }
 
@@ -58,7 +77,8 @@ impl Claims {
 
     fn below(root: &Path, identity: Option<String>) -> Self {
         let name = identity.unwrap_or_else(|| "host".to_owned()).replace(':', "-");
-        Self { directory: root.join(name).join("claims") }
+        let drafts = root.join(name);
+        Self { directory: drafts.join("claims"), drafts }
     }
 
     /// Writes down that the rules for `address` are `owner`'s and that `keeper` keeps them, beside those who
@@ -195,15 +215,14 @@ impl Claims {
 
     /// A record appears complete or not at all. A draft that does not become one is taken away.
     fn write(&self, file: &Path, text: &str) -> Result<(), ClaimError> {
-        let failed = |verb, path: &Path| {
-            let path = path.to_owned();
-            move |source| ClaimError { verb, path, source }
-        };
-        let draft = self.directory.join(format!("draft-{}", std::process::id()));
-        let written = fs::create_dir_all(&self.directory)
-            .map_err(failed("create", &self.directory))
-            .and_then(|()| fs::write(&draft, text).map_err(failed("write", &draft)))
-            .and_then(|()| fs::rename(&draft, file).map_err(failed("replace", file)));
+        let draft = self.drafts.join(format!("{DRAFT}{}", gettid()));
+        let mut written = self.write_by_draft(&draft, file, text);
+        for _ in 0..REPEATS {
+            if !written.as_ref().is_err_and(ClaimError::is_of_coming_and_going) {
+                break;
+            }
+            written = self.write_by_draft(&draft, file, text);
+        }
         if written.is_err() {
             remove(&draft)?;
             self.tidy();
@@ -211,12 +230,22 @@ impl Claims {
         written
     }
 
-    /// A process that was killed may have left its draft.
+    fn write_by_draft(&self, draft: &Path, file: &Path, text: &str) -> Result<(), ClaimError> {
+        let failed = |verb, path: &Path| {
+            let path = path.to_owned();
+            move |source| ClaimError { verb, path, source }
+        };
+        fs::create_dir_all(&self.directory).map_err(failed("create", &self.directory))?;
+        fs::write(draft, text).map_err(failed("write", draft))?;
+        fs::rename(draft, file).map_err(failed("replace", file))
+    }
+
+    /// A thread that was killed may have left its draft.
     fn remove_dead_drafts(&self) {
-        for file in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+        for file in fs::read_dir(&self.drafts).into_iter().flatten().flatten() {
             let name = file.file_name();
-            let process = name.to_str().and_then(|name| name.strip_prefix("draft-"));
-            if process.is_some_and(|process| !Path::new("/proc").join(process).exists())
+            let thread = name.to_str().and_then(|name| name.strip_prefix(DRAFT));
+            if thread.is_some_and(|thread| !Path::new("/proc").join(thread).exists())
                 && let Err(error) = remove(&file.path())
             {
                 log::warn!("{error}: {}", error.details());
@@ -371,6 +400,45 @@ mod tests {
     fn files(claims: &Claims) -> BTreeSet<(PathBuf, Option<String>)> {
         let files = fs::read_dir(&claims.directory).expect("list");
         files.map(|file| file.expect("file").path()).map(|path| (path.clone(), fs::read_to_string(path).ok())).collect()
+    }
+
+    #[test]
+    fn the_draft_of_a_thread_that_is_gone_is_removed_and_that_of_another_stays() {
+        let root = tempfile::tempdir().expect("directory");
+        let claims = Claims::below(root.path(), None);
+        let address = IpAddr::from([10, 1, 2, 3]);
+        let gone = std::thread::spawn(gettid).join().expect("it ends");
+        let [dead, living] =
+            [gone.to_string(), "1".to_owned()].map(|thread| claims.drafts.join(DRAFT.to_owned() + &thread));
+        claims.claim(address, &owner("a"), &Keeper::Iptables).expect("claim");
+        for draft in [&dead, &living] {
+            fs::write(draft, "half a rec").expect("written");
+        }
+        claims.release(address, &owner("a")).expect("release");
+        assert_eq!((dead.exists(), living.exists(), claims.directory.exists()), (false, true, false));
+        fs::remove_file(&living).expect("removed");
+        claims.release(address, &owner("a")).expect("release");
+        assert!(!claims.drafts.exists(), "nothing stays behind");
+    }
+
+    /// Each releases the last claim again and again, and takes the directories away that others draft in.
+    #[test]
+    fn those_who_come_and_go_at_once_do_not_keep_each_other_from_it() {
+        let root = tempfile::tempdir().expect("directory");
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let claims = Claims::below(root.path(), None);
+                scope.spawn(move || {
+                    let (address, owner) = (IpAddr::from([10, 1, 2, number]), owner(&format!("c{number}")));
+                    for _ in 0..300 {
+                        assert_eq!(claims.claim(address, &owner, &Keeper::Iptables).expect("claim"), None);
+                        assert_eq!(claims.addresses_of(&owner).expect("read"), [address]);
+                        claims.release(address, &owner).expect("release");
+                    }
+                });
+            }
+        });
+        assert!(!Claims::below(root.path(), None).drafts.exists(), "nothing stays behind");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::time::Duration;
 use cni_conformance::cases::for_each;
 use cni_conformance::traffic::{Echo, Transport, crowd, tracked};
 use cni_conformance::{
-    Attachment, Chain, Container, Flavour, Namespace, Nomad, Outside, PortMapping, Runtime, Sandbox, Spelling,
+    Attachment, Chain, Container, Flavour, Invocation, Namespace, Nomad, Outside, PortMapping, Runtime, Sandbox,
+    Spelling, Verb,
 };
 
 /// Where containers serve.
@@ -332,6 +333,30 @@ fn other_ports_and_protocols_are_left_alone() {
     world.runtime().del(&guest.attachment).expect_success();
     foreign.stay();
     drop(guest.server);
+}
+
+/// The table may be long: of each family it is listed once, however many ports there are. The reference
+/// lists it for every port.
+#[test]
+fn one_listing_serves_all_ports() {
+    let world = World::new(Flavour::Nft);
+    let ports = [udp(PORT), udp(PORT + 1), udp(PORT + 2)];
+    let guest = world.guest("guest", &ports);
+    let runtime = world.runtime();
+    let result = runtime.invocation(Verb::Add, "bridge", &guest.attachment, None).run().result();
+    for verb in [Verb::Add, Verb::Del] {
+        let listings = listings(&runtime.invocation(verb, "portmap", &guest.attachment, Some(&result)));
+        assert_eq!(listings.len(), 2, "{verb}: {listings:#?}");
+    }
+}
+
+/// Runs a plugin, and returns its requests for all connections of a family.
+fn listings(invocation: &Invocation) -> Vec<String> {
+    const TRACE: &str = "/run/conformance/sent";
+    let strace = ["/usr/bin/strace", "-f", "-qq", "-o", TRACE, "-e", "trace=sendto,sendmsg", "-e", "signal=none"];
+    invocation.clone().launched_by(&strace).run().expect_success();
+    let sent = std::fs::read_to_string(TRACE).expect("read what was sent");
+    sent.lines().filter(|line| line.contains("IPCTNL_MSG_CT_GET")).map(str::to_owned).collect()
 }
 
 /// A second container with the same port: the first in line keeps it, and its clients.

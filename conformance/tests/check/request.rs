@@ -79,17 +79,18 @@ fn check_each_plugin_on_a_bare_machine(nomad: &Nomad, ports: bool, flavour: Flav
     let container = sandbox.container(ALLOC);
     let runtime = Runtime::new(&sandbox, nomad.conflist());
     let before = (ruleset(&sandbox), State::capture(&sandbox, &[&container]));
-    for plugin in ["loopback", "bridge", "firewall", "portmap"] {
-        let outcome = runtime.invocation(Verb::Check, plugin, &attachment, attachment.result.as_ref()).run();
+    let outcomes = ["loopback", "bridge", "firewall", "portmap"]
+        .map(|plugin| (plugin, runtime.invocation(Verb::Check, plugin, &attachment, attachment.result.as_ref()).run()));
+    assert_same(&before.1, &State::capture(&sandbox, &[&container]));
+    assert_eq!(before.0, ruleset(&sandbox), "the ruleset changed on {flavour:?}");
+    assert!(!fs::exists("/run/cni/nomad").expect("look for a folder"), "CHECK made the folder of leases");
+    for (plugin, outcome) in outcomes {
         if plugin == "portmap" && !ports {
             outcome.expect_success();
         } else {
             assert_eq!(outcome.error().code, CHECK_FAILED, "{outcome}");
         }
     }
-    assert_eq!(before.0, ruleset(&sandbox), "the ruleset changed on {flavour:?}");
-    assert_same(&before.1, &State::capture(&sandbox, &[&container]));
-    assert!(!fs::exists("/run/cni/nomad").expect("look for a folder"), "CHECK made the folder of leases");
 }
 
 /// With the empty tables that a snapshot leaves out.

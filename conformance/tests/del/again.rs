@@ -3,7 +3,7 @@
 use cni_conformance::{Flavour, State, Verb};
 use serde_json::{Value, json};
 
-use crate::client::{Client, FIRST};
+use crate::client::{Client, FIRST, asking_for};
 
 const OTHER: [&str; 2] = ["172.26.64.9", "fd00:a110:c8::9"];
 
@@ -62,7 +62,7 @@ fn a_container_that_is_added_again_at_another_address_leaves_nothing_of_the_old_
         let before = client.host();
         let mut guest = client.add("again", 8080);
         guest.die();
-        let again = client.add_with("again", 8080, &format!("IP={}", OTHER[0]));
+        let again = client.add_with("again", 8080, &asking_for(OTHER[0]));
         let state = client.host();
         let stale: Vec<_> = dnat_rules(&state).into_iter().filter(|rule| rule.contains(FIRST[0])).collect();
         assert!(stale.is_empty(), "{stale:#?}");

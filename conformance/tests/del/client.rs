@@ -20,6 +20,11 @@ pub type Change = fn(Attachment) -> Attachment;
 /// The addresses of the first container.
 pub const FIRST: [&str; 2] = ["172.26.64.2", "fd00:a110:c8::2"];
 
+/// `CNI_ARGS` that ask for an address, which the reference's bridge takes only with leave to ignore.
+pub fn asking_for(address: &str) -> String {
+    format!("IgnoreUnknown=1;IP={address}")
+}
+
 /// The machine.
 pub struct Client {
     pub sandbox: Sandbox,

@@ -6,7 +6,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::traffic::ping;
 use cni_conformance::{Flavour, Network, Outside, State};
 
-use crate::client::Client;
+use crate::client::{Client, FIRST, asking_for};
 
 #[test]
 fn del_of_one_container_leaves_the_traffic_of_the_other_alone() {
@@ -82,7 +82,7 @@ fn a_repeated_del_of_one_interface_leaves_the_other_at_its_address() {
     let mut first = client.describe(&container, 8080).without_capabilities();
     client.runtime().add(&mut first).expect_success();
     client.runtime().del(&first).expect_success();
-    let mut second = first.clone().without_result().ifname("eth1").args("IP=172.26.64.2");
+    let mut second = first.clone().without_result().ifname("eth1").args(&asking_for(FIRST[0]));
     client.runtime().add(&mut second).expect_success();
     let state = || State::capture(&client.sandbox, &[&container]);
     let before = state();

@@ -7,11 +7,11 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Flavour};
 
-use crate::client::{Change, Client, FIRST, Guest};
+use crate::client::{Change, Client, FIRST, Guest, asking_for};
 
 /// The old container's addresses for a new one.
 fn add_at_first_address(client: &Client, name: &str, host_port: u16) -> Guest {
-    let guest = client.add_with(name, host_port, &format!("IP={}", FIRST[0]));
+    let guest = client.add_with(name, host_port, &asking_for(FIRST[0]));
     let result = guest.attachment.result.as_ref().expect("the guest is attached");
     assert_eq!(result["ips"][0]["address"], format!("{}/20", FIRST[0]), "{result:#}");
     guest

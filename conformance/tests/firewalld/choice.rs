@@ -144,22 +144,41 @@ fn del_removes_what_was_added_to_both() {
 
 /// firewalld forgets its sources when it ends, and it ends with the bus.
 #[test]
+fn check_fails_when_firewalld_or_the_bus_is_gone() {
+    for keys in [json!({}), json!({"backend": "firewalld"})] {
+        for machine in those_that_lost_firewalld(&keys) {
+            let check = Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Check).run();
+            check.expect_error(100, "failed to find the address 10.88.0.5/32 in trusted zone");
+        }
+    }
+}
+
+/// Go fails without a bus.
+#[test]
 fn del_succeeds_when_firewalld_or_the_bus_is_gone() {
-    for bus_goes in [false, true] {
+    for keys in [json!({}), json!({"backend": "firewalld"})] {
+        for machine in those_that_lost_firewalld(&keys) {
+            let client = Client::new(&machine, "ctr1", DUAL, &keys);
+            client.del();
+            assert_eq!(claims(&machine), [""; 0]);
+            client.del();
+        }
+    }
+}
+
+/// Machines with a container, on which firewalld has ended alone, or with the bus.
+fn those_that_lost_firewalld(keys: &Value) -> impl Iterator<Item = Machine> {
+    [false, true].into_iter().map(|bus_goes| {
         let mut machine = Machine::with_firewalld();
-        Client::new(&machine, "ctr1", DUAL, &json!({})).add();
+        Client::new(&machine, "ctr1", DUAL, keys).add();
         if bus_goes {
             machine.stop_bus();
             machine.await_end_of_firewalld();
         } else {
             machine.stop_firewalld();
         }
-        let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
-        client.call(Verb::Check).run().expect_error(100, "failed to find the address 10.88.0.5/32 in trusted zone");
-        client.del();
-        assert_eq!(claims(&machine), [""; 0]);
-        client.del();
-    }
+        machine
+    })
 }
 
 /// What the plugin has written down.

@@ -92,8 +92,8 @@ fn a_backend_that_there_is_not_is_refused_and_del_cleans_up_all_the_same() {
         let before = State::of_host(machine.sandbox());
         let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
         let odd = client.with("backend", json!(backend));
-        for verb in [Verb::Add, Verb::Check, Verb::Status] {
-            odd.call_newer(verb).run().expect_error(7, &format!("unknown backend: {backend:?}"));
+        for call in [odd.call(Verb::Add), odd.call(Verb::Check), odd.call_newer(Verb::Status)] {
+            call.run().expect_error(7, &format!("unknown backend: {backend:?}"));
         }
         assert_same(&before, &State::of_host(machine.sandbox()));
         client.add();

@@ -64,6 +64,14 @@ fn a_file_of_any_other_content_is_taken() {
     });
 }
 
+#[test]
+fn a_container_in_the_namespace_of_its_addresses_is_refused() {
+    let pool = Pool::of_subnets(&[&["10.1.2.0/24"], &["fd00:1::/64"]]);
+    let _container = pool.sandbox.container("a");
+    pool.add("a");
+    pool.refused(&pool.call(Verb::Add, "a"), 102, &["has been allocated to a"]);
+}
+
 /// The container was restarted under the same name and its DEL was lost: it gets its addresses again. Go
 /// refuses it until somebody deletes the files.
 #[test]
@@ -71,7 +79,6 @@ fn a_container_in_a_new_namespace_gets_its_addresses_again() {
     let pool = Pool::of_subnets(&[&["10.1.2.0/24"], &["fd00:1::/64"]]);
     let first = pool.sandbox.container("a");
     let before = pool.add("a");
-    pool.refused(&pool.call(Verb::Add, "a"), 102, &["has been allocated to a"]);
     first.remove();
     let _second = pool.sandbox.container("a");
     assert_eq!(pool.add("a"), before);

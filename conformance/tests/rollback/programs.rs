@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process;
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
@@ -98,7 +99,7 @@ fn an_add_leaves_nothing_whichever_call_of_iptables_restore_fails() {
     });
 }
 
-/// Go waits for ever.
+/// Go waits for ever. The error names the lock, and who holds it: this test.
 #[test]
 fn an_add_that_waits_for_the_lock_of_iptables_gives_up_and_leaves_nothing() {
     for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
@@ -108,7 +109,8 @@ fn an_add_that_waits_for_the_lock_of_iptables_gives_up_and_leaves_nothing() {
         lock.lock().expect("take the lock of iptables");
         let outcome = stage.add().deadline(Duration::from_secs(25)).run();
         lock.unlock().expect("give the lock back");
-        outcome.expect_error(TRY_AGAIN, "/run/xtables.lock");
+        let holder = format!("/run/xtables.lock is held by process {} (", process::id());
+        outcome.expect_error(TRY_AGAIN, &holder);
         stage.left_nothing_since(&before);
         stage.succeeds_now();
     });

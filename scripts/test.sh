@@ -14,8 +14,8 @@ cd "$TOP"
 
 say "what the tests need"
 need_rust
-for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping strace:strace tcpdump:tcpdump \
-    conntrack:conntrack shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod; do
+for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping strace:strace \
+    shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod; do
     need "${pair%%:*}" "${pair##*:}"
 done
 # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.

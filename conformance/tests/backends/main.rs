@@ -7,9 +7,11 @@
 mod add;
 mod check;
 mod del;
+mod features;
 mod gc;
 mod many_ports;
 mod network;
+mod policy;
 mod refused;
 mod table;
 mod world;

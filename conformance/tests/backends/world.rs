@@ -11,6 +11,8 @@ use cni_conformance::{
     Attachment, Container, Namespace, Outside, PortMapping, Runtime, Sandbox, Skeleton, Spelling, State,
 };
 
+use serde_json::Value;
+
 use crate::network::{self, BRIDGE, Backend, Family, LEASES, Stack};
 
 /// Where every container serves, and what is asked of the outside.
@@ -30,6 +32,7 @@ pub struct World {
     answered: Cell<u32>,
     unanswered: Cell<u32>,
     packets: Cell<u16>,
+    list: Value,
     machine: Machine,
 }
 
@@ -51,6 +54,7 @@ impl World {
             machine.start();
         }
         let sandbox = machine.sandbox();
+        sandbox.trust_link_local_addresses();
         let outside = sandbox.outside();
         for family in stack.families().iter().filter(|_| backend.of_firewall() == "iptables") {
             let Family { program, subnet, .. } = family;
@@ -59,7 +63,18 @@ impl World {
             sandbox.sh(&format!("{program} -A CNI-ADMIN -o {BRIDGE} -d {subnet} -j ACCEPT"));
         }
         let zero = || Cell::new(0);
-        Self { backend, stack, outside, answered: zero(), unanswered: zero(), packets: Cell::new(0), machine }
+        let (list, packets) = (network::list(backend, stack), Cell::new(0));
+        Self { backend, stack, outside, answered: zero(), unanswered: zero(), packets, list, machine }
+    }
+
+    /// Gives more keys to a plugin of the network.
+    pub fn configure(mut self, plugin: &str, keys: &Value) -> Self {
+        let plugins = self.list["plugins"].as_array_mut().expect("plugins");
+        let configured = plugins.iter_mut().find(|configured| configured["type"] == plugin).expect("a plugin");
+        for (key, value) in keys.as_object().expect("keys of a configuration") {
+            configured[key] = value.clone();
+        }
+        self
     }
 
     pub fn machine(&self) -> &Machine {
@@ -75,8 +90,17 @@ impl World {
     }
 
     pub fn runtime(&self) -> Runtime<'_> {
+        self.runtime_of(self.list.clone())
+    }
+
+    /// The same with another network.
+    pub fn runtime_of(&self, list: Value) -> Runtime<'_> {
         let (key, value) = self.machine.bus_variable();
-        Runtime::new(self.sandbox(), network::list(self.backend, self.stack)).env(key, value)
+        Runtime::new(self.sandbox(), list).env(key, value)
+    }
+
+    pub fn list(&self) -> &Value {
+        &self.list
     }
 
     pub fn state(&self) -> State {
@@ -87,7 +111,12 @@ impl World {
     pub fn attach(&self, name: &str, port: u16) -> Guest {
         let mut ports = PortMapping::twins(port, SERVICE);
         ports.push(PortMapping::new(port, SCTP_SERVICE, "sctp"));
-        let mut guest = self.guest(name, &ports);
+        self.attach_with(name, &ports)
+    }
+
+    /// Attaches a container that serves, with these ports.
+    pub fn attach_with(&self, name: &str, ports: &[PortMapping]) -> Guest {
+        let mut guest = self.guest(name, ports);
         self.runtime().add(&mut guest.attachment).expect_success();
         guest
     }

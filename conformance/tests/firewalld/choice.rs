@@ -142,6 +142,29 @@ fn del_removes_what_was_added_to_both() {
     assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (0, 0));
 }
 
+#[test]
+fn what_stands_in_nf_tables_is_found_beside_firewalld() {
+    for (made_by, other) in [("nftables", "firewalld"), ("firewalld", "nftables")] {
+        for prev_result in [true, false] {
+            let machine = Machine::with_firewalld();
+            let elements = || machine.sandbox().sh("nft list ruleset").matches("elements = {").count();
+            let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": made_by}));
+            client.add();
+            let expected = if made_by == "nftables" { (2, 0) } else { (0, 2) };
+            assert_eq!((elements(), machine.sources("trusted").len()), expected);
+            let client = client.with("backend", json!(other));
+            client.check();
+            if prev_result {
+                client.del()
+            } else {
+                client.with("prevResult", json!(null)).del()
+            }
+            assert_eq!((elements(), machine.sources("trusted").len()), (0, 0), "made by {made_by}");
+            assert_eq!(claims(&machine), [""; 0]);
+        }
+    }
+}
+
 /// firewalld forgets its sources when it ends, and it ends with the bus.
 #[test]
 fn check_fails_when_firewalld_or_the_bus_is_gone() {

@@ -19,7 +19,7 @@ use cni_core::vlan::PortVlans;
 
 use crate::config::{Config, Gateway};
 use crate::masquerade::{self, Backend};
-use crate::{choose_backend, plan, spoof};
+use crate::{choose_backend, spoof};
 
 /// What is missing or wrong.
 #[derive(Debug, thiserror::Error)]
@@ -362,7 +362,7 @@ fn missing_by(
 ) -> Result<Option<String>, Error> {
     match backend {
         Backend::Iptables => {
-            for ensure in plan::masquerade(at, addresses) {
+            for ensure in masquerade::iptables::ensure(at, addresses) {
                 if let Some(rule) = firewall::missing(host.tables(), &ensure)? {
                     return Ok(Some(format!("{} -t nat {rule}", ensure.family.iptables())));
                 }

@@ -15,7 +15,7 @@ use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 
 use crate::config::Leftovers;
-use crate::{masquerade, plan, remove_nftables, spoof};
+use crate::{alias, masquerade, remove_nftables, spoof};
 
 /// Removes what is stale. A part that fails does not keep the others.
 ///
@@ -48,7 +48,7 @@ fn remove_by_iptables(
     network: &NetworkName,
     valid: &ValidAttachments,
 ) -> Result<(), Error> {
-    let rules = match host.tables().list(family, Table::Nat, &plan::postrouting()) {
+    let rules = match host.tables().list(family, Table::Nat, &masquerade::iptables::postrouting()) {
         Ok(rules) => rules.unwrap_or_default(),
         Err(error @ FilterError::NoProgram { .. }) => {
             log::info!("GC goes on without {family}: {error}: {}", error.details());
@@ -80,8 +80,8 @@ fn remove_by_nftables(host: &mut dyn Host, network: &NetworkName, valid: &ValidA
 
 /// The host's ends of veth pairs whose alias names another attachment of the network than the valid ones.
 fn stale_links(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<Vec<Link>, Error> {
-    let kept: Vec<String> = valid.of_network(network).map(|at| plan::alias(&at)).collect();
-    let start = plan::alias_start(network);
+    let kept: Vec<String> = valid.of_network(network).map(|at| alias::of(&at)).collect();
+    let start = alias::start(network);
     let is_stale = |alias: &String| alias.starts_with(&start) && !kept.contains(alias);
     let mut links = host.veths()?;
     links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
@@ -91,7 +91,7 @@ fn stale_links(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachme
 fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, leftovers: &Leftovers) -> Result<(), Error> {
     host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? })?;
     let alias = link.alias.as_deref().filter(|_| leftovers.spoof_check);
-    match alias.and_then(|alias| plan::owner(alias, network)) {
+    match alias.and_then(|alias| alias::owner(alias, network)) {
         Some(at) => remove_nftables(&spoof::remove(&at), host),
         None => Ok(()),
     }

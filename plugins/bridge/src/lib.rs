@@ -20,8 +20,11 @@ use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_core::run::Plugin;
 
+pub mod alias;
 pub mod check;
 pub mod config;
+#[cfg(test)]
+mod fixtures;
 mod gc;
 pub mod masquerade;
 pub mod plan;
@@ -216,7 +219,7 @@ fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> R
 
 /// The runtime may have lost the namespace while it lives. The host's end says whose it is.
 fn remove_by_alias(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    let alias = plan::alias(at);
+    let alias = alias::of(at);
     for link in host.veths()?.into_iter().filter(|link| link.alias.as_ref() == Some(&alias)) {
         host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? })?;
     }
@@ -243,7 +246,7 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
         if !in_use && !own.is_empty() {
             continue;
         }
-        match firewall::remove(host.tables(), &plan::remove_masquerade(at, family, &own, &sandbox.others)) {
+        match firewall::remove(host.tables(), &masquerade::iptables::remove(at, family, &own, &sandbox.others)) {
             Err(FilterError::NoProgram { program, .. }) => {
                 let elsewhere = !in_use || is_by_nftables(at, host);
                 let level = if elsewhere { log::Level::Info } else { log::Level::Warn };

@@ -1,6 +1,7 @@
 //! The masquerade by nf_tables: one table for all containers, the reference's, and a rule for each address.
 //!
-//! The rules are known by their comment, so that they are found without the addresses.
+//! The rules are known by their comment, so that they are found without the addresses. That by iptables is
+//! in `iptables.rs`.
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -10,6 +11,8 @@ use cni_core::nftables::{
     Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
 use cni_core::valid::ValidAttachments;
+
+pub mod iptables;
 
 /// What changes the packet filter: `ipMasqBackend`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,17 +1,10 @@
 use super::*;
+use crate::fixtures::attachment;
 use cni_core::json::Json;
-use cni_core::names::{ContainerId, IfName, NetworkName};
+use cni_core::names::NetworkName;
 use cni_core::nftables::Nftables as _;
 use cni_core::nftables::fake::FakeNftables;
 use cni_core::nftables::{ensure as bring_about, remove as take_away};
-
-fn at(container: &str, ifname: &str) -> Attachment {
-    Attachment {
-        network: NetworkName::parse("net1").expect("network"),
-        container: ContainerId::parse(container).expect("container"),
-        ifname: IfName::parse(ifname).expect("interface"),
-    }
-}
 
 fn addresses(texts: &[&str]) -> Vec<Cidr> {
     texts.iter().map(|text| text.parse().expect("CIDR")).collect()
@@ -20,7 +13,7 @@ fn addresses(texts: &[&str]) -> Vec<Cidr> {
 #[test]
 fn the_table_is_the_references() {
     let mut fake = FakeNftables::new();
-    let want = ensure(&at("id1", "eth0"), &addresses(&["10.1.2.4/24", "2001:db8:1::4/64"]));
+    let want = ensure(&attachment("id1", "eth0"), &addresses(&["10.1.2.4/24", "2001:db8:1::4/64"]));
     bring_about(&mut fake, &want).expect("made");
     let comment = "8e48f37d5de60467-d509459a5455817c, net: net1, if: eth0, id: id1";
     let full = format!(
@@ -47,7 +40,7 @@ fn the_table_is_the_references() {
 #[test]
 fn an_interface_has_rules_of_its_own_that_go_whatever_the_addresses_are() {
     let mut fake = FakeNftables::new();
-    let (first, second) = (at("id1", "eth0"), at("id1", "eth1"));
+    let (first, second) = (attachment("id1", "eth0"), attachment("id1", "eth1"));
     bring_about(&mut fake, &ensure(&first, &addresses(&["10.1.2.4/24"]))).expect("made");
     let before = fake.dump();
     bring_about(&mut fake, &ensure(&second, &addresses(&["10.1.2.5/24", "10.1.3.5/24"]))).expect("made");
@@ -60,7 +53,7 @@ fn an_interface_has_rules_of_its_own_that_go_whatever_the_addresses_are() {
 #[test]
 fn the_comment_of_a_long_id_is_cut_and_still_found() {
     let mut fake = FakeNftables::new();
-    let long = at(&"x".repeat(300), "eth0");
+    let long = attachment(&"x".repeat(300), "eth0");
     bring_about(&mut fake, &ensure(&long, &addresses(&["10.1.2.4/24"]))).expect("made");
     assert!(fake.dump().contains("xxx\"\n"), "{}", fake.dump());
     take_away(&mut fake, &remove(&long)).expect("removed");
@@ -70,19 +63,19 @@ fn the_comment_of_a_long_id_is_cut_and_still_found() {
 #[test]
 fn rules_of_attachments_that_are_not_valid_are_found_by_their_comment() {
     let mut fake = FakeNftables::new();
-    let other = Attachment { network: NetworkName::parse("net2").expect("network"), ..at("id2", "eth0") };
-    bring_about(&mut fake, &ensure(&at("id1", "eth0"), &addresses(&["10.1.2.4/24"]))).expect("made");
+    let other = Attachment { network: NetworkName::parse("net2").expect("network"), ..attachment("id2", "eth0") };
+    bring_about(&mut fake, &ensure(&attachment("id1", "eth0"), &addresses(&["10.1.2.4/24"]))).expect("made");
     bring_about(&mut fake, &ensure(&other, &addresses(&["10.2.2.4/24"]))).expect("made");
     let kept = fake.dump();
     for (id, ifname, texts) in [("id1", "eth1", &["10.1.2.5/24"][..]), ("id2", "eth0", &["10.1.2.6/24", "fd00::6/64"])]
     {
-        bring_about(&mut fake, &ensure(&at(id, ifname), &addresses(texts))).expect("made");
+        bring_about(&mut fake, &ensure(&attachment(id, ifname), &addresses(texts))).expect("made");
     }
     let config = br#"{"cni.dev/valid-attachments":[{"containerID":"id1","ifname":"eth0"}]}"#;
     let valid = ValidAttachments::parse(&Json::parse(config).expect("JSON")).expect("valid");
     let stale = |fake: &mut FakeNftables, valid: &ValidAttachments| {
         let rules = fake.list(&checks()).expect("read").expect("there");
-        super::stale(&rules, &at("id1", "eth0").network, valid)
+        super::stale(&rules, &attachment("id1", "eth0").network, valid)
     };
     let unwanted = stale(&mut fake, &valid).expect("stale rules");
     assert_eq!(unwanted.rules.len(), 2, "one for each attachment");

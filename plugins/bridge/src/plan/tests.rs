@@ -1,17 +1,17 @@
+use std::net::IpAddr;
+
 use super::*;
+use crate::config::{Gateway, OtherAddress};
+use crate::fixtures::attachment;
 use crate::vlan::{VlanKeys, Vlans};
+use cni_core::error::Failure;
 use cni_core::link::OperState;
-use cni_core::names::{ContainerId, NetworkName};
-use cni_core::result::IpConfig;
+use cni_core::result::{Dns, IpConfig, Route};
 use cni_core::vlan::Earlier;
 use proptest::prelude::*;
 
 fn at() -> Attachment {
-    Attachment {
-        network: NetworkName::parse("net1").expect("network"),
-        container: ContainerId::parse("id1").expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
+    attachment("id1", "eth0")
 }
 
 fn config() -> Config {
@@ -240,27 +240,6 @@ fn what_ipam_cannot_mean_is_refused() {
     assert_eq!(refused(odd), (7, "failed to add route to 10.9.0.0/16: priority -1 is out of range".to_owned()));
 }
 
-#[test]
-fn masquerade_rules_accept_the_own_network_before_they_masquerade() {
-    let rules: Vec<String> = masquerade(&at(), &[cidr("10.1.2.5/24"), cidr("10.1.3.5/24"), cidr("fd00::5/64")])
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let comment = r#"-m comment --comment "name: \"net1\" id: \"id1\"""#;
-    let chain = "CNI-a19237f207ed3fa9670f34ba";
-    let want = [
-        format!("-A {chain} -d 10.1.2.0/24 {comment} -j ACCEPT"),
-        format!("-A {chain} -d 10.1.3.0/24 {comment} -j ACCEPT"),
-        format!("-A {chain} ! -d 224.0.0.0/4 {comment} -j MASQUERADE"),
-        format!("-A POSTROUTING -s 10.1.2.5/32 {comment} -j {chain}"),
-        format!("-A POSTROUTING -s 10.1.3.5/32 {comment} -j {chain}"),
-    ];
-    let lines: Vec<&str> = rules[0].lines().map(str::trim).filter(|line| line.starts_with("-A")).collect();
-    assert_eq!(lines, want, "{}", rules[0]);
-    assert_eq!(rules.len(), 2);
-    assert!(rules[1].contains("! -d ff00::/8"), "{}", rules[1]);
-}
-
 fn in_vlan(vlan: i64) -> Config {
     let keys = VlanKeys { vlan, trunk: None, earlier: Earlier::Removed };
     Config { vlans: keys.checked(Some(&config().bridge)).expect("valid"), masquerade: false, ..config() }
@@ -321,16 +300,4 @@ proptest! {
             prop_assert!(*sharing != cni_core::plan::Sharing::Owned || taken_back, "{step}");
         }
     }
-}
-
-#[test]
-fn an_alias_tells_whose_a_link_is_unless_it_was_cut() {
-    let network = at().network;
-    assert_eq!(owner(&alias(&at()), &network), Some(at()));
-    for foreign in ["", "cni:net10:id1:eth0", "cni:net1:id1", "cni:net1::eth0", "uplink"] {
-        assert_eq!(owner(foreign, &network), None, "{foreign}");
-    }
-    let long = Attachment { container: ContainerId::parse(&"x".repeat(300)).expect("container"), ..at() };
-    let cut = alias(&long);
-    assert_eq!((cut.len(), owner(&cut, &network)), (255, None));
 }

@@ -1,14 +1,10 @@
 use super::*;
-use cni_core::names::{ContainerId, NetworkName};
+use crate::fixtures::attachment;
 use cni_core::nftables::fake::FakeNftables;
 use cni_core::nftables::{Nftables, Op, Transaction, ensure as bring_about, remove as take_away};
 
 fn at(container: &str) -> Attachment {
-    Attachment {
-        network: NetworkName::parse("net1").expect("network"),
-        container: ContainerId::parse(container).expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
+    attachment(container, "eth0")
 }
 
 fn want(container: &str) -> Ensure {

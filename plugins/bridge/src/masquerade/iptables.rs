@@ -1,0 +1,90 @@
+//! The masquerade by iptables: a chain for each container in each network, named by the reference's hash,
+//! and a jump to it for each address.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::firewall::{Ensure, Existing, Jumps, Match, OwnedChain, OwnedChainRef, Remove, Rule, Table, Target};
+use cni_core::names::{Attachment, ChainName};
+
+/// The chain in which the jumps to the containers' masquerade stand.
+pub fn postrouting() -> ChainName {
+    ChainName::fixed("POSTROUTING")
+}
+
+/// The rules that give packets to other networks the host's address, one change for each family in use.
+pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<Ensure> {
+    let comment = || Match::Comment(at.comment());
+    let chain = at.masquerade_chain();
+    let in_chain = |matched, target| Rule { chain: chain.clone(), matches: vec![matched, comment()], target };
+    let of_family = |family| {
+        let own: Vec<Cidr> = addresses.iter().copied().filter(|cidr| cidr.family() == family).collect();
+        let mut rules: Vec<Rule> =
+            own.iter().map(|cidr| in_chain(Match::Destination(cidr.network()), Target::Accept)).collect();
+        rules.dedup();
+        rules.push(in_chain(Match::NotDestination(family.multicast()), Target::Masquerade));
+        Some(Ensure {
+            family,
+            table: Table::Nat,
+            shared_chains: Vec::new(),
+            shared: Vec::new(),
+            chain: Some(OwnedChain { name: chain.clone(), rules, existing: Existing::Merge }),
+            rules: own.iter().map(|cidr| jump(at, cidr.address())).collect(),
+        })
+        .filter(|_| !own.is_empty())
+    };
+    Family::ALL.into_iter().filter_map(of_family).collect()
+}
+
+fn jump(at: &Attachment, address: IpAddr) -> Rule {
+    Rule {
+        chain: postrouting(),
+        matches: vec![Match::Source(Cidr::host(address)), Match::Comment(at.comment())],
+        target: Target::Jump(at.masquerade_chain()),
+    }
+}
+
+/// Removes the masquerade of one family: the chain of (network, container) with every jump to it, but for
+/// those of addresses that another interface of the container still has.
+pub fn remove(at: &Attachment, family: Family, own: &[IpAddr], kept: &[IpAddr]) -> Remove {
+    let of_family = |addresses: &[IpAddr]| -> Vec<IpAddr> {
+        addresses.iter().copied().filter(|address| Family::of(*address) == family).collect()
+    };
+    Remove {
+        family,
+        table: Table::Nat,
+        chains: vec![OwnedChainRef {
+            name: at.masquerade_chain(),
+            parents: vec![postrouting()],
+            jumps: Jumps::AllBut(of_family(kept)),
+        }],
+        rules: of_family(own).into_iter().map(|address| jump(at, address)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::attachment;
+
+    #[test]
+    fn masquerade_rules_accept_the_own_network_before_they_masquerade() {
+        let addresses = ["10.1.2.5/24", "10.1.3.5/24", "fd00::5/64"].map(|text| text.parse().expect("CIDR"));
+        let ensures = ensure(&attachment("id1", "eth0"), &addresses);
+        let rules: Vec<String> = ensures.iter().map(ToString::to_string).collect();
+        let comment = r#"-m comment --comment "name: \"net1\" id: \"id1\"""#;
+        let chain = "CNI-a19237f207ed3fa9670f34ba";
+        let want = [
+            format!("-A {chain} -d 10.1.2.0/24 {comment} -j ACCEPT"),
+            format!("-A {chain} -d 10.1.3.0/24 {comment} -j ACCEPT"),
+            format!("-A {chain} ! -d 224.0.0.0/4 {comment} -j MASQUERADE"),
+            format!("-A POSTROUTING -s 10.1.2.5/32 {comment} -j {chain}"),
+            format!("-A POSTROUTING -s 10.1.3.5/32 {comment} -j {chain}"),
+        ];
+        let lines: Vec<&str> = rules[0].lines().map(str::trim).filter(|line| line.starts_with("-A")).collect();
+        assert_eq!(lines, want, "{}", rules[0]);
+        assert_eq!(rules.len(), 2);
+        assert!(rules[1].contains("! -d ff00::/8"), "{}", rules[1]);
+    }
+}

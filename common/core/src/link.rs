@@ -70,9 +70,10 @@ impl fmt::Display for Mac {
 }
 
 /// The operational state of a link, RFC 2863 as in `linux/if.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OperState {
     /// The driver does not say.
+    #[default]
     Unknown,
     /// Components are missing.
     NotPresent,
@@ -103,7 +104,7 @@ impl fmt::Display for OperState {
 }
 
 /// A link as the kernel describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Interface index.
     pub index: u32,

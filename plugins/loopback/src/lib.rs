@@ -113,23 +113,9 @@ fn result(netns: &str, addresses: &[Address]) -> CniResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_core::link::OperState;
 
     fn lo(up: bool) -> Link {
-        Link {
-            index: 1,
-            name: "lo".to_owned(),
-            kind: None,
-            mac: None,
-            mtu: 65536,
-            up,
-            oper_state: OperState::Unknown,
-            master: None,
-            peer: None,
-            promiscuity: 0,
-            alias: None,
-            vlan_filtering: None,
-        }
+        Link { index: 1, name: "lo".to_owned(), mtu: 65536, up, ..Link::default() }
     }
 
     #[test]

@@ -142,17 +142,8 @@ fn read_link(payload: &[u8]) -> Option<Link> {
     let flags = field(payload, 8).map(u32::from_ne_bytes)?;
     let mut link = Link {
         index: read_index(payload)?,
-        name: String::new(),
-        kind: None,
-        mac: None,
-        mtu: 0,
         up: LinkFlags::from_bits_retain(flags).contains(LinkFlags::Up),
-        oper_state: OperState::Unknown,
-        master: None,
-        peer: None,
-        promiscuity: 0,
-        alias: None,
-        vlan_filtering: None,
+        ..Link::default()
     };
     for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
         match attribute.kind {

@@ -62,11 +62,8 @@ fn bridge_link(kind: &str) -> Link {
         mtu: 1500,
         up: true,
         oper_state: OperState::Up,
-        master: None,
-        peer: None,
-        promiscuity: 0,
-        alias: None,
         vlan_filtering: Some(false),
+        ..Link::default()
     }
 }
 

@@ -11,7 +11,7 @@ use cni_core::firewall::{Batch, CommitError, FilterError, Rule, Table, Tables, e
 use cni_core::firewalld::Firewalld;
 use cni_core::host::{Host, NetnsError};
 use cni_core::keeper::Keeper;
-use cni_core::link::{Address, KernelRoute, Link, OperState};
+use cni_core::link::{Address, KernelRoute, Link};
 use cni_core::names::{Attachment, ChainName, IfName, NetworkName};
 use cni_core::nftables::fake::FakeNftables;
 use cni_core::nftables::{self, Nftables};
@@ -177,15 +177,8 @@ impl Host for Machine {
             index: 7,
             name: name.to_owned(),
             kind: Some("bridge".to_owned()),
-            mac: None,
-            mtu: 1500,
             up: true,
-            oper_state: OperState::Up,
-            master: None,
-            peer: None,
-            promiscuity: 0,
-            alias: None,
-            vlan_filtering: Some(false),
+            ..Link::default()
         };
         Ok(self.link.map(link))
     }

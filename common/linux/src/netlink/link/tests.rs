@@ -37,11 +37,9 @@ fn a_bridge_is_read_with_its_vlan_filtering() {
         mtu: 1450,
         up: true,
         oper_state: OperState::Up,
-        master: None,
-        peer: None,
         promiscuity: 2,
-        alias: None,
         vlan_filtering: Some(true),
+        ..Link::default()
     };
     assert_eq!(link, want);
 }

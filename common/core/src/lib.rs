@@ -17,6 +17,7 @@ pub mod link;
 pub mod names;
 pub mod nftables;
 pub mod plan;
+pub mod repair;
 pub mod request;
 pub mod result;
 pub mod run;

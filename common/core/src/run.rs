@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::error::{Code, Error, Failure};
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::repair::Lack;
 use crate::request::{Call, Command, Environment, Request};
 use crate::result::{CniResult, to_text};
 use crate::version::Version;
@@ -56,6 +57,16 @@ pub trait Plugin: Sync {
     /// What could not be removed.
     fn gc(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// Finds what others have removed of the rules that ADD made, with the result of ADD as `prevResult` and
+    /// the container's namespace entered. It changes nothing. CNI has no such command: the administrator's
+    /// tool asks.
+    ///
+    /// # Errors
+    /// When it cannot be told what is missing.
+    fn lacks(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
+        Ok(Vec::new())
     }
 }
 

@@ -7,19 +7,18 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
-use cni_core::firewall;
 use cni_core::host::Host;
-use cni_core::link::{KernelRoute, Link};
+use cni_core::link::{KernelRoute, Link, MacError};
 use cni_core::names::{Attachment, IfName};
 use cni_core::nftables;
 use cni_core::plan::Ns;
+use cni_core::repair::{Lack, native};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
 use cni_core::vlan::PortVlans;
 
 use crate::config::{Config, Gateway};
-use crate::masquerade::{self, Backend};
-use crate::{choose_backend, spoof};
+use crate::{repair, spoof};
 
 /// What is missing or wrong.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +33,17 @@ pub enum CheckError {
         name: String,
         /// Where it was looked for.
         place: String,
+    },
+    /// The result of ADD has no MAC address for an interface, or one that is none.
+    #[error("invalid mac {mac:?} of interface {name} in prevResult")]
+    ToldMac {
+        /// The name.
+        name: String,
+        /// The address told.
+        mac: String,
+        /// What is wrong with it.
+        #[source]
+        source: MacError,
     },
     /// The result of ADD is of another namespace.
     #[error("Sandbox in prevResult {found} doesn't match configured netns: {netns}")]
@@ -154,7 +164,7 @@ pub enum CheckError {
 impl Failure for CheckError {
     fn code(&self) -> Code {
         match self {
-            Self::NoPrevResult | Self::NotInResult { .. } => Code::InvalidConfig,
+            Self::NoPrevResult | Self::NotInResult { .. } | Self::ToldMac { .. } => Code::InvalidConfig,
             Self::OtherSandbox { .. }
             | Self::Missing { .. }
             | Self::Kind { .. }
@@ -199,7 +209,12 @@ pub fn check(config: &Config, request: &Request, host: &mut dyn Host) -> Result<
     Ok(())
 }
 
-fn told_interface<'a>(result: &'a CniResult, name: &IfName, netns: &str) -> Result<&'a Interface, CheckError> {
+/// The container's interface in the result.
+pub(crate) fn told_interface<'a>(
+    result: &'a CniResult,
+    name: &IfName,
+    netns: &str,
+) -> Result<&'a Interface, CheckError> {
     let named = |interface: &&Interface| interface.name == name.as_str();
     let inside = || result.interfaces.iter().filter(named).filter(|interface| !interface.sandbox.is_empty());
     match (inside().rfind(|interface| interface.sandbox == netns), inside().next_back()) {
@@ -243,8 +258,19 @@ fn check_container(config: &Config, ifname: &IfName, told: &Interface, host: &mu
     Ok(container)
 }
 
-/// The host's end is found from the container's, whatever it is called by now.
 fn check_port(
+    config: &Config,
+    ifname: &IfName,
+    container: &Link,
+    bridge: &Link,
+    host: &mut dyn Host,
+) -> Result<Link, Error> {
+    let port = find_port(config, ifname, container, bridge, host)?;
+    if port.up { Ok(port) } else { Err(CheckError::Down { ns: Ns::Host, name: port.name }.into()) }
+}
+
+/// The host's end is found from the container's, whatever it is called by now.
+pub(crate) fn find_port(
     config: &Config,
     ifname: &IfName,
     container: &Link,
@@ -256,10 +282,9 @@ fn check_port(
         None => None,
     };
     let is_peer = |link: &Link| link.kind.as_deref() == Some("veth") && link.peer == Some(container.index);
-    let Some(port) = peer.filter(|link| is_peer(link) && link.master == Some(bridge.index)) else {
-        return Err(CheckError::NotAPort { bridge: config.bridge.to_string(), ifname: ifname.to_string() }.into());
-    };
-    if port.up { Ok(port) } else { Err(CheckError::Down { ns: Ns::Host, name: port.name }.into()) }
+    let port = peer.filter(|link| is_peer(link) && link.master == Some(bridge.index));
+    let (bridge, ifname) = (config.bridge.to_string(), ifname.to_string());
+    Ok(port.ok_or(CheckError::NotAPort { bridge, ifname })?)
 }
 
 fn check_port_vlans(config: &Config, port: &Link, host: &mut dyn Host) -> Result<(), Error> {
@@ -330,52 +355,19 @@ fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Ho
     let veth = IfName::parse(&port.name)?;
     let Some(mac) = &container.mac else { return Ok(()) };
     match nftables::missing(host.nftables(), &spoof::ensure(at, &veth, mac))? {
-        Some(rule) => Err(CheckError::SpoofCheck { rule: told(rule) }.into()),
+        Some(rule) => Err(CheckError::SpoofCheck { rule: native(rule) }.into()),
         None => Ok(()),
     }
 }
 
-/// Which rule, as an administrator would look for it.
-fn told(rule: &nftables::Rule) -> String {
-    format!("nft {} {rule}", rule.chain)
-}
-
-/// Where the configuration does not say what brings the masquerade about, either will do: iptables may have
-/// been installed, or removed, since ADD.
 fn check_masquerade(config: &Config, at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
-    let chosen = choose_backend(config, result, host);
-    let addresses: Vec<Cidr> = result.ips_of(at.ifname.as_str()).map(|ip| ip.address).collect();
-    let Some(rule) = missing_by(chosen, at, &addresses, host)? else { return Ok(()) };
-    let other = match chosen {
-        Backend::Iptables => Backend::Nftables,
-        Backend::Nftables => Backend::Iptables,
-    };
-    let elsewhere = config.masquerade_backend.is_none() && matches!(missing_by(other, at, &addresses, host), Ok(None));
-    if elsewhere { Ok(()) } else { Err(CheckError::Masquerade { rule }.into()) }
-}
-
-fn missing_by(
-    backend: Backend,
-    at: &Attachment,
-    addresses: &[Cidr],
-    host: &mut dyn Host,
-) -> Result<Option<String>, Error> {
-    match backend {
-        Backend::Iptables => {
-            for ensure in masquerade::iptables::ensure(at, addresses) {
-                if let Some(rule) = firewall::missing(host.tables(), &ensure)? {
-                    return Ok(Some(format!("{} -t nat {rule}", ensure.family.iptables())));
-                }
-            }
-            Ok(None)
-        }
-        Backend::Nftables => {
-            let want = masquerade::ensure(at, addresses);
-            Ok(nftables::missing(host.nftables(), &want)?.map(told))
-        }
+    match repair::masquerade_lacks(config, at, result, host)?.into_iter().next() {
+        Some(Lack { missing: rule, plan: _ }) => Err(CheckError::Masquerade { rule }.into()),
+        None => Ok(()),
     }
 }
 
-fn present(ns: Ns, name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
+/// A link that must be there.
+pub(crate) fn present(ns: Ns, name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
     host.link(ns, name)?.ok_or_else(|| CheckError::Missing { ns, name: name.to_string() }.into())
 }

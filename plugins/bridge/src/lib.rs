@@ -16,6 +16,7 @@ use cni_core::link::{Link, Mac};
 use cni_core::names::{Attachment, IfName};
 use cni_core::nftables;
 use cni_core::plan::{Ns, Step};
+use cni_core::repair::Lack;
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_core::run::Plugin;
@@ -28,6 +29,7 @@ mod fixtures;
 mod gc;
 pub mod masquerade;
 pub mod plan;
+mod repair;
 pub mod spoof;
 pub mod vlan;
 
@@ -105,6 +107,10 @@ impl Plugin for Bridge {
 
     fn gc(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         gc::gc(request, host)
+    }
+
+    fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
+        repair::lacks(request, host)
     }
 }
 

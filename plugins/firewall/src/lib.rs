@@ -2,7 +2,8 @@
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
 //! enters the container. `config.rs` judges the configuration, `keepers.rs` finds out who keeps the rules,
-//! `nftables.rs` knows the plugin's own table, and `plan.rs` decides; what is done is in its plans.
+//! `nftables.rs` knows the plugin's own table, `repair.rs` looks for what others have removed, and `plan.rs`
+//! decides; what is done is in its plans.
 
 use std::net::IpAddr;
 
@@ -16,6 +17,7 @@ use cni_core::journal::Journal;
 use cni_core::keeper::Keeper;
 use cni_core::nftables::{self as nf, Elements, NftablesError};
 use cni_core::plan::Plan;
+use cni_core::repair::Lack;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::run::Plugin;
@@ -28,6 +30,7 @@ mod config;
 mod keepers;
 mod nftables;
 mod plan;
+mod repair;
 
 /// The plugin.
 pub struct Firewall;
@@ -153,6 +156,10 @@ impl Plugin for Firewall {
         claims.retain(|(_, owner)| !valid.contains(owner.container.as_str(), Some(owner.ifname.as_str())));
         let held = keepers::observe_claimed(claims, host)?;
         carry_out(host, &plan::remove(&held))
+    }
+
+    fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
+        repair::lacks(request, host)
     }
 }
 

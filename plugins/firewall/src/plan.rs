@@ -135,6 +135,11 @@ impl From<Wanted> for Step {
 pub fn add(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, PlanError> {
     let addresses = addresses(prev_result);
     let wanted = wanted(config, keeper, &addresses, prev_result)?;
+    Ok(let_through(keeper, owner, addresses, wanted))
+}
+
+/// Claims some addresses, then makes the sources of a zone, and the rules that they need.
+pub fn let_through(keeper: &Keeper, owner: &Attachment, addresses: Vec<IpAddr>, wanted: Vec<Wanted>) -> Plan {
     let mut plan = Plan::default();
     for address in &addresses {
         plan.owned(Step::ClaimAddress { address: *address, owner: owner.clone(), keeper: keeper.clone() });
@@ -143,7 +148,7 @@ pub fn add(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &C
         addresses.into_iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address }));
     }
     wanted.into_iter().for_each(|wanted| plan.owned(wanted.into()));
-    Ok(plan)
+    plan
 }
 
 /// The rules that some addresses need. A policy beside firewalld is one of iptables.

@@ -12,6 +12,7 @@ mod dumps;
 mod firewalld;
 mod machine;
 mod nftables;
+mod repair;
 
 /// One container's place in the network, and the configuration it is called with.
 struct Caller {

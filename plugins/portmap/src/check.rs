@@ -33,7 +33,10 @@ pub fn verify(host: &mut dyn Host, config: &Config, at: &Attachment, target: Cid
 }
 
 /// Leaves out what a listing of the container's own chain shows, if that has many rules.
-fn without_listed(tables: &mut dyn Tables, mut want: Ensure) -> Result<Ensure, FilterError> {
+///
+/// # Errors
+/// When the chain cannot be read.
+pub fn without_listed(tables: &mut dyn Tables, mut want: Ensure) -> Result<Ensure, FilterError> {
     if let Some(chain) = want.chain.as_mut().filter(|chain| chain.rules.len() > FEW) {
         let listed = tables.list(want.family, want.table, &chain.name)?.unwrap_or_default();
         let listed: HashSet<Rule> = listed.into_iter().collect();

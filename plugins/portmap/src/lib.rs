@@ -2,7 +2,7 @@
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
 //! enters the container. `config.rs` judges the configuration and `plan.rs` decides; what is done is in
-//! their plans, and in `check.rs`, `del.rs` and `gc.rs`.
+//! their plans, and in `check.rs`, `del.rs` and `gc.rs`. `repair.rs` looks for what others have removed.
 
 use std::net::IpAddr;
 
@@ -15,6 +15,7 @@ use cni_core::journal::Journal;
 use cni_core::names::{Attachment, IfName};
 use cni_core::nftables::NftablesError;
 use cni_core::plan::Step;
+use cni_core::repair::Lack;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::run::Plugin;
@@ -29,6 +30,7 @@ mod gc;
 mod localnet;
 mod nftables;
 mod plan;
+mod repair;
 
 /// The plugin.
 pub struct Portmap;
@@ -131,6 +133,10 @@ impl Plugin for Portmap {
         failures.keep(gc::gc(host, &request.network, &valid));
         failures.keep(nftables::gc(host, &request.network, &valid));
         failures.into_result()
+    }
+
+    fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
+        repair::lacks(request, host)
     }
 }
 

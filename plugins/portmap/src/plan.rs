@@ -43,29 +43,35 @@ pub fn localnet_target(config: &Config, targets: &[Cidr]) -> Option<IpAddr> {
     config.masquerade.as_ref().map(|_| target.address())
 }
 
-/// ADD: the rules of each family, and an end of the connections that lead elsewhere. `link` is the host's link to the container, if loopback is to be routed on it.
+/// ADD: what leads to the container in each family. `link` is the host's link to the container, if loopback
+/// is to be routed on it.
 pub fn add(config: &Config, at: &Attachment, targets: &[Cidr], link: Option<&IfName>) -> Plan {
     let mut plan = Plan::default();
     for target in mapped(config, targets) {
         let family = target.family();
-        match config.backend {
-            Backend::Iptables => plan.owned(Step::EnsureRules(ensure(config, at, target))),
-            Backend::Nftables => {
-                if config.masquerade.is_none() {
-                    plan.within(Step::RemoveNftables(nftables::unmasquerade(at, family)));
-                }
-                plan.owned(Step::EnsureNftables(nftables::ensure(config, at, target)));
-            }
-        }
-        if let Some(stale) = flows::of_mappings(PortChange::Mapped, config, target) {
-            plan.shared(Step::ForgetFlows(stale));
-        }
+        lead(&mut plan, config, at, target);
         if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
             plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1", need: Need::Required });
         }
     }
     plan
+}
+
+/// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
+pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr) {
+    match config.backend {
+        Backend::Iptables => plan.owned(Step::EnsureRules(ensure(config, at, target))),
+        Backend::Nftables => {
+            if config.masquerade.is_none() {
+                plan.within(Step::RemoveNftables(nftables::unmasquerade(at, target.family())));
+            }
+            plan.owned(Step::EnsureNftables(nftables::ensure(config, at, target)));
+        }
+    }
+    if let Some(stale) = flows::of_mappings(PortChange::Mapped, config, target) {
+        plan.shared(Step::ForgetFlows(stale));
+    }
 }
 
 /// The addresses to which at least one mapping leads.

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 mod dumps;
 mod machine;
 mod nftables;
+mod repair;
 
 const TCP_8080: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
 const CHAIN: &str = "CNI-DN-c189d8b6a7b4d184c9f70";

@@ -1,0 +1,73 @@
+//! What others have removed of an attachment's rules, and how it comes back.
+//!
+//! Packet filters are reloaded and flushed by those who know nothing of containers, and CNI has no verb for
+//! what follows. A plugin looks, as in CHECK, for the rules that its ADD has made, and for each part of them
+//! that is not complete tells a [`Lack`]. Looking changes nothing; the administrator's tool carries the plans
+//! out. Only rules count: a link, an address or a lease that is gone takes an ADD.
+
+use crate::error::Error;
+use crate::firewall;
+use crate::host::Host;
+use crate::nftables;
+use crate::plan::{Plan, Step};
+
+/// A part of an attachment's rules that is not complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lack {
+    /// The first thing that is missing, as an administrator would look for it.
+    pub missing: String,
+    /// What makes the part complete: steps of ADD.
+    pub plan: Plan,
+}
+
+impl Lack {
+    /// Looks for rules of iptables that one step makes.
+    ///
+    /// # Errors
+    /// As [`missing_rule`].
+    pub fn of_rules(want: firewall::Ensure, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let missing = missing_rule(&want, host)?;
+        Ok(missing.map(|missing| Self::owned(missing, Step::EnsureRules(want))))
+    }
+
+    /// Looks for rules and elements of nf_tables that one step makes.
+    ///
+    /// # Errors
+    /// As [`missing_in_nftables`].
+    pub fn of_nftables(want: nftables::Ensure, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let missing = missing_in_nftables(&want, host)?;
+        Ok(missing.map(|missing| Self::owned(missing, Step::EnsureNftables(want))))
+    }
+
+    fn owned(missing: String, step: Step) -> Self {
+        let mut plan = Plan::default();
+        plan.owned(step);
+        Self { missing, plan }
+    }
+}
+
+/// The first of some rules of iptables that is missing; `None` when all are there.
+///
+/// # Errors
+/// When the packet filter cannot be read.
+pub fn missing_rule(want: &firewall::Ensure, host: &mut dyn Host) -> Result<Option<String>, Error> {
+    let missing = firewall::missing(host.tables(), want)?;
+    Ok(missing.map(|rule| format!("{} -t {} {rule}", want.family.iptables(), want.table)))
+}
+
+/// The first of some rules and elements of nf_tables that is missing; `None` when all are there.
+///
+/// # Errors
+/// When nf_tables cannot be read.
+pub fn missing_in_nftables(want: &nftables::Ensure, host: &mut dyn Host) -> Result<Option<String>, Error> {
+    if let Some(rule) = nftables::missing(host.nftables(), want)? {
+        return Ok(Some(native(rule)));
+    }
+    let elements = nftables::missing_elements(host.nftables(), want)?;
+    Ok(elements.map(|elements| format!("nft element {elements}")))
+}
+
+/// A rule of nf_tables with its chain.
+pub fn native(rule: &nftables::Rule) -> String {
+    format!("nft {} {rule}", rule.chain)
+}

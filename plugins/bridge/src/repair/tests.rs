@@ -1,0 +1,194 @@
+//! Rules that others have removed, on a machine in memory with one container that was added.
+
+use cni_core::journal::Journal;
+use cni_core::nftables::fake::FakeNftables;
+use cni_core::nftables::{self, Expression};
+use cni_core::plan::{Plan, Step};
+use cni_core::request::{Call, Environment};
+use cni_core::run::Plugin;
+
+use super::*;
+use crate::Bridge;
+use machine::Machine;
+
+mod machine;
+
+const DUAL: &str = r#"{"address":"10.88.0.5/24","interface":2},{"address":"fd00:88::5/64","interface":2}"#;
+const MAC: &str = "02:00:00:00:00:05";
+
+/// A request with keys of the configuration and the MAC address that ADD has told.
+fn request(keys: &str, mac: &str) -> Request {
+    let interfaces =
+        format!(r#"[{{"name":"cni0"}},{{"name":"veth1"}},{{"name":"eth0","mac":"{mac}","sandbox":"/run/netns/c"}}]"#);
+    let prev_result = format!(r#"{{"cniVersion":"1.0.0","interfaces":{interfaces},"ips":[{DUAL}]}}"#);
+    let config = format!(
+        r#"{{"cniVersion":"1.0.0","name":"n1","ipam":{{"type":"host-local"}},"prevResult":{prev_result},{keys}}}"#
+    );
+    let variables = [
+        ("CNI_CONTAINERID", "ctr1"),
+        ("CNI_NETNS", "/run/netns/c"),
+        ("CNI_IFNAME", "eth0"),
+        ("CNI_PATH", "/opt/cni/bin"),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let call = Call::parse("ADD", Environment::new(variables)).expect("call");
+    call.with_config(config.into_bytes(), Bridge.versions()).expect("request")
+}
+
+fn found(keys: &str, machine: &mut Machine) -> Vec<Lack> {
+    Bridge.lacks(&request(keys, MAC), machine).expect("can be told")
+}
+
+fn missing(keys: &str, machine: &mut Machine) -> Vec<String> {
+    found(keys, machine).into_iter().map(|lack| lack.missing).collect()
+}
+
+fn repair(keys: &str, machine: &mut Machine) {
+    let lacks = found(keys, machine);
+    let mut journal = Journal::new(machine);
+    lacks.iter().for_each(|lack| journal.apply(&lack.plan).expect("put back"));
+    journal.commit();
+}
+
+/// What ADD makes, and nothing else that it does.
+fn make(steps: Vec<Step>, machine: &mut Machine) {
+    let mut plan = Plan::default();
+    steps.into_iter().for_each(|step| plan.owned(step));
+    let mut journal = Journal::new(machine);
+    journal.apply(&plan).expect("made");
+    journal.commit();
+}
+
+fn at() -> Attachment {
+    request("\"ipMasq\":true", MAC).attachment().expect("an attachment")
+}
+
+fn addresses() -> Vec<Cidr> {
+    ["10.88.0.5/24", "fd00:88::5/64"].map(|text| text.parse().expect("address")).to_vec()
+}
+
+fn masquerade_by(backend: Backend) -> Vec<Step> {
+    match backend {
+        Backend::Iptables => {
+            masquerade::iptables::ensure(&at(), &addresses()).into_iter().map(Step::EnsureRules).collect()
+        }
+        Backend::Nftables => vec![Step::EnsureNftables(masquerade::ensure(&at(), &addresses()))],
+    }
+}
+
+fn spoof_check() -> Step {
+    Step::EnsureNftables(spoof::ensure(&at(), &IfName::parse("veth1").expect("name"), &MAC.parse().expect("MAC")))
+}
+
+#[test]
+fn after_a_flush_the_masquerade_of_each_family_comes_back() {
+    let keys = r#""ipMasq":true"#;
+    let machine = &mut Machine::default();
+    make(masquerade_by(Backend::Iptables), machine);
+    let before = machine.rules();
+    assert_eq!(missing(keys, machine), [""; 0]);
+    machine.flush();
+    let first = |program, network| {
+        let comment = r#"-m comment --comment "name: \"n1\" id: \"ctr1\"""#;
+        format!("{program} -t nat -A {} -d {network} {comment} -j ACCEPT", at().masquerade_chain())
+    };
+    assert_eq!(missing(keys, machine), [first("iptables", "10.88.0.0/24"), first("ip6tables", "fd00:88::/64")]);
+    repair(keys, machine);
+    assert_eq!(machine.rules(), before);
+    assert_eq!(missing(keys, machine), [""; 0]);
+}
+
+#[test]
+fn the_backend_of_the_configuration_gets_the_rules() {
+    for (backend, keys) in [
+        (Backend::Iptables, r#""ipMasq":true,"ipMasqBackend":"iptables""#),
+        (Backend::Nftables, r#""ipMasq":true,"ipMasqBackend":"nftables""#),
+    ] {
+        let machine = &mut Machine::default();
+        make(masquerade_by(backend), machine);
+        let before = machine.rules();
+        machine.flush();
+        repair(keys, machine);
+        assert_eq!(machine.rules(), before, "{keys}");
+    }
+}
+
+#[test]
+fn either_backend_will_do_where_none_is_named() {
+    let machine = &mut Machine::default();
+    make(masquerade_by(Backend::Nftables), machine);
+    assert_eq!(missing(r#""ipMasq":true"#, machine), [""; 0]);
+    assert_eq!(missing(r#""ipMasq":true,"ipMasqBackend":"iptables""#, machine).len(), 2);
+}
+
+#[test]
+fn nothing_is_missing_of_what_was_not_asked_for() {
+    let machine = &mut Machine::default();
+    assert_eq!(missing(r#""ipMasq":false"#, machine), [""; 0]);
+    assert_eq!(machine.filter.commits() + machine.nftables.commits(), 0);
+}
+
+/// The address that ADD has told counts, and the host's end under the name that it has by now.
+#[test]
+fn the_mac_spoof_check_comes_back_with_the_first_address() {
+    let keys = r#""macspoofchk":true"#;
+    let machine = &mut Machine::default();
+    machine.container.mac = Some("02:00:00:00:00:66".parse().expect("MAC"));
+    make(vec![spoof_check()], machine);
+    let before = machine.nftables.dump();
+    assert!(before.contains(MAC), "{before}");
+    assert_eq!(missing(keys, machine), [""; 0]);
+    machine.flush();
+    repair(keys, machine);
+    assert_eq!(machine.nftables.dump(), before);
+
+    machine.port.name = "renamed".to_owned();
+    repair(keys, machine);
+    assert_eq!(machine.nftables.dump(), before.replace("veth1", "renamed"));
+}
+
+#[test]
+fn a_single_rule_of_the_mac_spoof_check_is_missed() {
+    let keys = r#""macspoofchk":true"#;
+    let machine = &mut Machine::default();
+    make(vec![spoof_check()], machine);
+    let before = machine.nftables.dump();
+    let Step::EnsureNftables(want) = spoof_check() else { panic!("no rules of nf_tables") };
+    let rules = want.chains.iter().flat_map(|wanted| match &wanted.content {
+        nftables::Content::Own(rules) => rules.clone(),
+        nftables::Content::Open | nftables::Content::Fixed(_) | nftables::Content::AtLeast(_) => Vec::new(),
+    });
+    let rules: Vec<nftables::Rule> = rules.chain(want.owned.into_iter().flat_map(|owned| owned.rules)).collect();
+    assert!(rules.iter().any(|rule| matches!(rule.expressions[0], Expression::EtherSource(_))) && rules.len() == 4);
+    for rule in rules {
+        let gone = nftables::Unwanted { chain: rule.chain.clone(), which: nftables::Which::Listed(vec![rule.clone()]) };
+        let gone = nftables::Remove { rules: vec![gone], ..nftables::Remove::default() };
+        nftables::remove(&mut machine.nftables, &gone).expect("removed");
+        assert_eq!(missing(keys, machine), [format!("nft {} {rule}", rule.chain)]);
+        repair(keys, machine);
+        assert_eq!(machine.nftables.dump(), before, "without {rule}");
+    }
+}
+
+#[test]
+fn without_the_hosts_end_or_an_address_there_is_no_mac_spoof_check() {
+    let keys = r#""macspoofchk":true"#;
+    let refused = |mac: &str, machine: &mut Machine| {
+        let error = Bridge.lacks(&request(keys, mac), machine).expect_err("refused");
+        (error.code().number(), error.to_string())
+    };
+    let text = "invalid mac \"\" of interface eth0 in prevResult".to_owned();
+    assert_eq!(refused("", &mut Machine::default()), (7, text));
+    let machine = &mut Machine::default();
+    machine.port.master = None;
+    let text = "CNI veth created for bridge cni0 was not found: the peer of eth0 is no port of cni0".to_owned();
+    assert_eq!(refused(MAC, machine), (100, text));
+}
+
+#[test]
+fn nf_tables_that_cannot_be_read_are_a_failure() {
+    let machine = &mut Machine { nftables: FakeNftables::unsupported(), ..Machine::default() };
+    let keys = r#""ipMasq":true,"ipMasqBackend":"nftables""#;
+    let error = Bridge.lacks(&request(keys, MAC), machine).expect_err("unsupported");
+    assert!(error.to_string().contains("nf_tables is not supported by this kernel"), "{error}");
+}

@@ -1,0 +1,150 @@
+//! What others flush comes back, with whoever keeps it, and nothing is looked at with effect.
+
+use super::*;
+use cni_core::firewall::fake::FakeTables;
+use cni_core::nftables::fake::FakeNftables;
+
+const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
+
+impl Caller {
+    fn lacks(&self, machine: &mut Machine) -> Vec<Lack> {
+        let applied = machine.applied.len();
+        let lacks = Firewall.lacks(&self.request("ADD"), machine).expect("can be told");
+        assert_eq!(machine.applied.len(), applied, "looking has changed something");
+        lacks
+    }
+
+    fn repair(&self, machine: &mut Machine) -> usize {
+        let lacks = self.lacks(machine);
+        let mut journal = Journal::new(machine);
+        lacks.iter().for_each(|lack| journal.apply(&lack.plan).expect("put back"));
+        journal.commit();
+        lacks.len()
+    }
+}
+
+/// The packet filters, the zones, and whose the addresses are.
+fn state(machine: &Machine) -> String {
+    let filter = Family::ALL.map(|family| dump(machine, family)).concat();
+    let Machine { nftables, firewalld, claims, keepers, .. } = machine;
+    format!("{filter}{}{:?}{claims:?}{keepers:?}", nftables.dump(), firewalld.zones())
+}
+
+/// What a flush of everything, and a reload of firewalld, leave.
+fn flush(machine: &mut Machine) {
+    machine.filter = FakeTables::new();
+    machine.nftables = FakeNftables::new();
+    machine.firewalld.sources.clear();
+}
+
+#[test]
+fn after_a_flush_all_rules_come_back_in_their_order() {
+    for (running, keys) in [
+        (false, ""),
+        (false, r#""backend":"iptables","iptablesAdminChainName":"NOMAD-ADMIN""#),
+        (false, r#""ingressPolicy":"isolated""#),
+        (false, r#""backend":"nftables","ingressPolicy":"same-bridge""#),
+        (true, ""),
+        (true, r#""ingressPolicy":"isolated","firewalldZone":"work""#),
+    ] {
+        let machine = &mut Machine::default();
+        machine.firewalld.running = running;
+        let callers = [Caller::new("ctr1", keys, BOTH), Caller::on_bridge("ctr2", "br1", keys, &["10.88.1.6/24"])];
+        callers.iter().for_each(|caller| drop(caller.add(machine).expect("added")));
+        let before = state(machine);
+        flush(machine);
+        assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [1, 1], "{keys}");
+        assert_eq!(state(machine), before, "{keys}");
+        callers.iter().for_each(|caller| caller.check(machine).expect("there"));
+        assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [0, 0], "{keys}");
+    }
+}
+
+#[test]
+fn a_lack_names_what_is_missing() {
+    for (running, keys, missing) in [
+        (false, "", r#"iptables -t filter -A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#),
+        (false, r#""backend":"nftables""#, "nft inet cni_firewall admin jump CNI-ADMIN"),
+        (true, "", "firewalld source 10.88.0.5/32 of zone trusted"),
+    ] {
+        let machine = &mut Machine::default();
+        machine.firewalld.running = running;
+        let caller = Caller::new("ctr1", keys, BOTH);
+        caller.add(machine).expect("added");
+        flush(machine);
+        let lacks = caller.lacks(machine);
+        assert_eq!(lacks.iter().map(|lack| lack.missing.as_str()).collect::<Vec<_>>(), [missing]);
+    }
+}
+
+#[test]
+fn an_element_of_a_set_is_missed_too() {
+    let machine = &mut Machine::default();
+    let keys = r#""backend":"nftables""#;
+    let caller = Caller::new("ctr1", keys, BOTH);
+    caller.add(machine).expect("added");
+    let before = state(machine);
+    nf::remove(&mut machine.nftables, &crate::nftables::remove(&["fd00:88::5".parse().expect("address")]))
+        .expect("removed");
+    let lacks = caller.lacks(machine);
+    let told: Vec<&str> = lacks.iter().map(|lack| lack.missing.as_str()).collect();
+    assert_eq!(told, ["nft element inet cni_firewall containers_v6 { fd00:88::5 }"]);
+    caller.repair(machine);
+    assert_eq!(state(machine), before);
+}
+
+/// firewalld has been started since: the rules stay where ADD has put them, and where CHECK looks.
+#[test]
+fn who_keeps_the_rules_does_not_change() {
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", "", BOTH);
+    caller.add(machine).expect("added");
+    let before = state(machine);
+    flush(machine);
+    machine.firewalld.running = true;
+    caller.repair(machine);
+    assert_eq!(state(machine), before);
+    caller.check(machine).expect("there");
+}
+
+#[test]
+fn an_address_that_is_anothers_by_now_is_passed_over() {
+    let machine = &mut Machine::default();
+    let [old, new] = ["old", "new"].map(|container| Caller::new(container, "", &BOTH[..1]));
+    old.add(machine).expect("added");
+    new.add(machine).expect("added");
+    flush(machine);
+    assert_eq!((old.repair(machine), dump(machine, Family::V4).contains("10.88.0.5")), (0, false));
+    assert_eq!((new.repair(machine), dump(machine, Family::V4).contains("10.88.0.5")), (1, true));
+    assert_eq!(machine.claims.values().next(), Some(&new.attachment()));
+}
+
+/// The reference claims nothing; what it has made is complete.
+#[test]
+fn rules_that_nobody_has_claimed_are_left_alone() {
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", "", BOTH);
+    caller.add(machine).expect("added");
+    machine.claims.clear();
+    machine.keepers.clear();
+    assert_eq!((caller.repair(machine), machine.claims.len()), (0, 0));
+    flush(machine);
+    assert_eq!((caller.repair(machine), machine.claims.len()), (1, 2));
+}
+
+#[test]
+fn nobody_keeps_nothing() {
+    let machine = &mut Machine::default();
+    let caller = Caller::new("ctr1", r#""backend":"none""#, BOTH);
+    caller.add(machine).expect("added");
+    assert_eq!(caller.repair(machine), 0);
+}
+
+#[test]
+fn a_firewalld_that_knows_no_such_zone_is_a_failure() {
+    let machine = &mut Machine::default();
+    machine.firewalld.running = true;
+    let caller = Caller::new("ctr1", r#""firewalldZone":"nope""#, BOTH);
+    let error = Firewall.lacks(&caller.request("ADD"), machine).expect_err("unknown");
+    assert_eq!(error.to_string(), "INVALID_ZONE: nope");
+}

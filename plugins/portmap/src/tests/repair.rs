@@ -1,0 +1,140 @@
+//! What others flush comes back, for the attachment that asks, and nothing is looked at with effect.
+
+use super::*;
+use cni_core::firewall::fake::FakeTables;
+use cni_core::repair::Lack;
+
+const NFT: &str = r#""backend":"nftables""#;
+const UDP_53: &str = r#"{"hostPort":53,"containerPort":5353,"protocol":"udp"}"#;
+const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
+
+impl Caller {
+    fn lacks(&self, machine: &mut Machine) -> Vec<Lack> {
+        let applied = machine.applied.len();
+        let lacks = Portmap.lacks(&self.request("ADD"), machine).expect("can be told");
+        assert_eq!(machine.applied.len(), applied, "looking has changed something");
+        lacks
+    }
+
+    fn repair(&self, machine: &mut Machine) -> usize {
+        let lacks = self.lacks(machine);
+        let mut journal = Journal::new(machine);
+        lacks.iter().for_each(|lack| journal.apply(&lack.plan).expect("put back"));
+        journal.commit();
+        lacks.len()
+    }
+}
+
+/// Both packet filters; the settings are no rules.
+fn rules(machine: &Machine) -> [String; 3] {
+    [dump(machine, Family::V4), dump(machine, Family::V6), machine.kernel.dump()]
+}
+
+/// Two containers, one with both families and two protocols.
+fn callers(keys: &str) -> [Caller; 2] {
+    let both = format!("{TCP_8080},{UDP_53}");
+    [
+        Caller::new("ctr1", keys, &both, DUAL),
+        Caller::new("ctr2", keys, r#"{"hostPort":81,"containerPort":81,"protocol":"tcp"}"#, &DUAL[1..]),
+    ]
+}
+
+fn machine() -> Machine {
+    Machine { link: Some("br0"), ..Machine::default() }
+}
+
+#[test]
+fn after_a_flush_all_rules_come_back_in_their_order() {
+    for keys in ["", NFT, r#""snat":false"#, r#""backend":"nftables","snat":false"#] {
+        let machine = &mut machine();
+        let callers = callers(keys);
+        callers.iter().for_each(|caller| drop(caller.add(machine).expect("added")));
+        let before = rules(machine);
+        machine.filter.fake = FakeTables::new();
+        machine.kernel = FakeNftables::new();
+        let guarded = usize::from(!keys.contains("snat"));
+        assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [2 + guarded, 1], "{keys}");
+        assert_eq!(rules(machine), before, "{keys}");
+        callers.iter().for_each(|caller| caller.check(machine).expect("there"));
+        assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [0, 0], "{keys}");
+    }
+}
+
+/// A rule that is alone in its place comes back where it was.
+#[test]
+fn every_single_rule_of_iptables_is_missed() {
+    let caller = Caller::new("ctr1", "", &format!("{TCP_8080},{UDP_53}"), &["10.88.0.5/24"]);
+    let machine = &mut machine();
+    caller.add(machine).expect("added");
+    let whole = dump(machine, Family::V4);
+    let lines: Vec<&str> = whole.lines().collect();
+    let rules = lines.iter().filter(|line| line.starts_with("-A "));
+    assert_eq!(rules.clone().count(), 13, "{whole}");
+    for rule in rules {
+        let others: Vec<&str> = lines.iter().copied().filter(|line| line != rule).collect();
+        machine.filter.fake = FakeTables::new();
+        machine.filter.fake.load(Family::V4, Table::Nat, &others.join("\n")).expect("rules");
+        let lacks = caller.lacks(machine);
+        assert_eq!(
+            lacks.iter().map(|lack| lack.missing.clone()).collect::<Vec<_>>(),
+            [format!("iptables -t nat {rule}")]
+        );
+        caller.repair(machine);
+        let sorted = |text: &str| -> Vec<String> {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&dump(machine, Family::V4)), sorted(&whole), "without {rule}");
+        assert_eq!(caller.repair(machine), 0, "without {rule}");
+    }
+}
+
+#[test]
+fn the_guard_comes_back_alone() {
+    let caller = Caller::new("ctr1", "", TCP_8080, &DUAL[..1]);
+    let machine = &mut machine();
+    caller.add(machine).expect("added");
+    let before = rules(machine);
+    machine.kernel = FakeNftables::new();
+    let lacks = caller.lacks(machine);
+    let told: Vec<&str> = lacks.iter().map(|lack| lack.missing.as_str()).collect();
+    assert_eq!(told, [r#"nft inet cni_plugins_localnet prerouting iifname != "lo" ip daddr 127.0.0.0/8 drop"#]);
+    caller.repair(machine);
+    assert_eq!(rules(machine), before);
+}
+
+#[test]
+fn without_nf_tables_there_is_no_guard_to_miss() {
+    let caller = Caller::new("ctr1", r#""backend":"iptables""#, TCP_8080, &DUAL[..1]);
+    let machine = &mut Machine { kernel: FakeNftables::unsupported(), ..machine() };
+    caller.add(machine).expect("added");
+    assert_eq!(caller.repair(machine), 0);
+}
+
+#[test]
+fn connections_that_went_elsewhere_meanwhile_are_forgotten() {
+    for keys in ["", NFT] {
+        let caller = Caller::new("ctr1", keys, UDP_53, &DUAL[..1]);
+        let machine = &mut machine();
+        caller.add(machine).expect("added");
+        machine.forgotten.clear();
+        caller.repair(machine);
+        assert_eq!(machine.forgotten, [""; 0], "{keys}");
+        machine.filter.fake = FakeTables::new();
+        machine.kernel = FakeNftables::new();
+        caller.repair(machine);
+        assert_eq!(machine.forgotten, ["forget UDP flows to *:53 not answered by 10.88.0.5"], "{keys}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_failure() {
+    let caller = Caller::new("ctr1", "", TCP_8080, &DUAL[1..]);
+    let machine = &mut machine();
+    machine.filter.lacking.push(Family::V6);
+    let error = Portmap.lacks(&caller.request("ADD"), machine).expect_err("no program");
+    assert_eq!((error.code().number(), error.to_string().contains("ip6tables-restore")), (104, true));
+    let error = Portmap.lacks(&Caller::with("ctr1", "", "{}", "null").request("ADD"), machine).expect_err("refused");
+    assert_eq!((error.code().number(), error.to_string().as_str()), (7, "Required prevResult missing"));
+}

@@ -14,4 +14,5 @@ pub mod netlink;
 mod netns;
 pub mod nftables;
 pub mod process;
+pub mod result_cache;
 mod sysctl;

@@ -16,6 +16,7 @@ use cni_core::run::{Plugin, Process, error_text, run};
 use cni_linux::host::LinuxHost;
 
 mod logger;
+mod repair;
 mod tool;
 
 /// Every plugin of this binary, in the order in which they are listed.
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     let started_as = arguments.next().unwrap_or_default();
     let name = Path::new(&started_as).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == name) else {
-        return tool::run(arguments.next().as_deref());
+        return tool::run(arguments);
     };
     report_panics();
     logger::install(plugin.kind());

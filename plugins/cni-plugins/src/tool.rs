@@ -1,13 +1,17 @@
-//! What the binary does under its own name: it tells what it is.
+//! What the binary does under its own name: it is the administrator's tool.
 
 use std::process::ExitCode;
 
-use super::{OUR_VERSION, PLUGINS};
+use super::repair::{self, Options};
+use super::{OUR_VERSION, PLUGINS, logger};
+
+/// What a command line that cannot be understood ends with, as with most programs.
+const USAGE: u8 = 2;
 
 /// Runs one verb of the administrator's tool.
 #[expect(clippy::print_stdout, reason = "started by a person, not as a plugin: stdout is for reading")]
-pub fn run(verb: Option<&str>) -> ExitCode {
-    match verb {
+pub fn run(mut words: impl Iterator<Item = String>) -> ExitCode {
+    match words.next().as_deref() {
         None | Some("help" | "--help" | "-h") => {
             print!("{}", help());
             ExitCode::SUCCESS
@@ -16,6 +20,20 @@ pub fn run(verb: Option<&str>) -> ExitCode {
             println!("cni-plugins {OUR_VERSION}");
             ExitCode::SUCCESS
         }
+        Some("repair") => match Options::parse(words) {
+            Ok(Some(options)) => {
+                logger::install("cni-plugins");
+                repair::run(&options)
+            }
+            Ok(None) => {
+                print!("{}", repair::USAGE);
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprint!("cni-plugins repair: {error}\n{}", repair::USAGE);
+                ExitCode::from(USAGE)
+            }
+        },
         Some(other) => {
             eprintln!("cni-plugins: unknown verb {other:?}; `cni-plugins help` lists them");
             ExitCode::FAILURE
@@ -23,6 +41,8 @@ pub fn run(verb: Option<&str>) -> ExitCode {
     }
 }
 
+/// Nomad starts every program in the plugins' folder so, and takes the first word that is a number for a
+/// version: there is none.
 fn help() -> String {
     let names: Vec<&str> = PLUGINS.iter().map(|plugin| plugin.kind()).collect();
     format!(
@@ -30,7 +50,19 @@ fn help() -> String {
          \n\
          Started under the name of a plugin it is that plugin, for a CNI runtime to call:\n  {}\n\
          \n\
-         Verbs:\n  help     this page\n  version  the version\n",
+         Verbs:\n  help     this page\n  repair   puts back rules of running containers that somebody has flushed;\n           \
+         `cni-plugins repair --help` tells more\n  version  the version\n",
         names.join(" ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_of_the_help_is_a_number() {
+        let is_number = |word: &str| word.trim_start_matches('v').chars().all(|c| c.is_ascii_digit() || c == '.');
+        assert_eq!(help().split_whitespace().find(|word| is_number(word)), None);
+    }
 }

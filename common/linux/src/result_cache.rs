@@ -1,0 +1,125 @@
+//! The files in which libcni remembers its attachments, one each, in the order in which they were made.
+//!
+//! What stands in them is not looked at. libcni writes them in place, so one may be read half-written.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Where libcni keeps them, unless a runtime says otherwise.
+pub const DIRECTORY: &str = "/var/lib/cni";
+
+/// A file of the cache.
+#[derive(Debug)]
+pub struct CacheFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What stands in it, or why that cannot be read.
+    pub content: io::Result<Vec<u8>>,
+    written: SystemTime,
+}
+
+impl CacheFile {
+    fn read(path: PathBuf) -> Self {
+        let written = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        Self { content: content(&path), path, written }
+    }
+
+    /// Whether it still is as it was read: the runtime has neither deleted the attachment nor made another one.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub fn is_current(&self) -> io::Result<bool> {
+        match content(&self.path) {
+            Ok(content) => Ok(self.content.as_ref().is_ok_and(|earlier| *earlier == content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A pipe or a device could keep its reader waiting.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.is_file() { fs::read(path) } else { Err(io::Error::other("it is no file")) }
+}
+
+/// The folder of the files below libcni's own.
+pub fn results(directory: &Path) -> PathBuf {
+    directory.join("results")
+}
+
+/// Reads all files, the oldest first; `None` when there is no such folder. One that goes meanwhile is none.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn read(directory: &Path) -> io::Result<Option<Vec<CacheFile>>> {
+    let entries = match fs::read_dir(results(directory)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let file = CacheFile::read(entry?.path());
+        if !matches!(&file.content, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            files.push(file);
+        }
+    }
+    files.sort_by(|a, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
+    Ok(Some(files))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn write(directory: &Path, name: &str, seconds: u64) {
+        let path = results(directory).join(name);
+        fs::write(&path, name).expect("write");
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        File::options().write(true).open(path).and_then(|file| file.set_modified(time)).expect("set the time");
+    }
+
+    fn names(files: &[CacheFile]) -> Vec<&str> {
+        files.iter().filter_map(|file| file.path.file_name()?.to_str()).collect()
+    }
+
+    #[test]
+    fn files_come_in_the_order_in_which_they_were_written() {
+        let directory = tempfile::tempdir().expect("directory");
+        assert!(read(directory.path()).expect("read").is_none());
+        fs::create_dir(results(directory.path())).expect("create");
+        for (name, seconds) in [("c", 1), ("a", 3), ("b", 2), ("d", 2)] {
+            write(directory.path(), name, seconds);
+        }
+        let files = read(directory.path()).expect("read").expect("a folder");
+        assert_eq!(names(&files), ["c", "b", "d", "a"]);
+        assert!(files.iter().all(|file| matches!(&file.content, Ok(content) if content.len() == 1)));
+    }
+
+    #[test]
+    fn a_file_that_was_removed_or_written_anew_is_not_current() {
+        let directory = tempfile::tempdir().expect("directory");
+        fs::create_dir(results(directory.path())).expect("create");
+        write(directory.path(), "a", 1);
+        let files = read(directory.path()).expect("read").expect("a folder");
+        assert!(files[0].is_current().expect("read"));
+        fs::write(&files[0].path, "other").expect("write");
+        assert!(!files[0].is_current().expect("read"));
+        fs::remove_file(&files[0].path).expect("remove");
+        assert!(!files[0].is_current().expect("read"));
+    }
+
+    #[test]
+    fn what_is_no_file_cannot_be_read() {
+        let directory = tempfile::tempdir().expect("directory");
+        fs::create_dir_all(results(directory.path()).join("folder")).expect("create");
+        let files = read(directory.path()).expect("read").expect("a folder");
+        let [CacheFile { content: Err(error), .. }] = &files[..] else { panic!("{files:?}") };
+        assert_eq!(error.to_string(), "it is no file");
+    }
+}

@@ -1,0 +1,217 @@
+//! `cni-plugins repair`: puts back the rules of containers that somebody else has flushed.
+//!
+//! The runtime cannot do it: CNI has no verb for it, and ADD must not be called again. What there was to be
+//! is in libcni's cache (`cache.rs`); what is missing of it, and how it comes back, each plugin tells.
+//! Attachments are repaired in the order in which they were made, so that shared chains look as before.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::host::{Host, NetnsError};
+use cni_core::journal::Journal;
+use cni_core::names::Attachment;
+use cni_core::plan::Ns;
+use cni_core::repair::Lack;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_core::run::Plugin;
+use cni_linux::host::LinuxHost;
+use cni_linux::result_cache::{self, CacheFile};
+
+mod cache;
+mod options;
+mod outcome;
+
+use super::PLUGINS;
+use cache::Cached;
+use options::Mode;
+pub use options::{Options, USAGE};
+use outcome::{Named, Outcome, told};
+
+/// A repair that cannot be done, or not to its end.
+#[derive(Debug, thiserror::Error)]
+enum RepairError {
+    #[error("failed to read {path}")]
+    Cache {
+        path: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the runtime has deleted the attachment, or made it anew, meanwhile")]
+    Deleted,
+}
+
+impl Failure for RepairError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Cache { .. } => Code::Io,
+            Self::Deleted => Code::TryAgain,
+        }
+    }
+}
+
+/// Repairs what the options ask for, and prints a line for each attachment.
+#[expect(clippy::print_stdout, reason = "started by a person, not as a plugin: stdout is for reading")]
+pub fn run(options: &Options) -> ExitCode {
+    let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
+    let results = result_cache::results(directory);
+    let files = match result_cache::read(directory) {
+        Ok(Some(files)) => files,
+        Ok(None) if options.cache_dir.is_none() => Vec::new(),
+        Ok(None) => return refused(&format!("there is no {}", results.display())),
+        Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
+    };
+    let (mut attachments, mut failures) = (0_usize, 0_usize);
+    for file in &files {
+        match read(file) {
+            Ok(cached) if options.network.as_deref().is_some_and(|name| name != cached.at.network.as_str()) => continue,
+            Ok(cached) => {
+                let outcome = repair(&cached, file, options.mode);
+                attachments += 1;
+                failures += usize::from(outcome.is_failure());
+                let Attachment { network, container, ifname } = &cached.at;
+                println!("{network} {container} {ifname}: {outcome}");
+            }
+            Err(error) => println!("{}: passed over: {}", file.path.display(), told(&error)),
+        }
+    }
+    if attachments == 0 {
+        let network = options.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
+        println!("no attachment{network} in {}", results.display());
+    }
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn refused(problem: &str) -> ExitCode {
+    eprintln!("cni-plugins repair: {problem}");
+    ExitCode::FAILURE
+}
+
+fn read(file: &CacheFile) -> Result<Cached, Error> {
+    match &file.content {
+        Ok(content) => Ok(Cached::parse(content)?),
+        Err(error) => Err(unreadable(file, error)),
+    }
+}
+
+fn unreadable(file: &CacheFile, error: &io::Error) -> Error {
+    let source = io::Error::new(error.kind(), error.to_string());
+    RepairError::Cache { path: file.path.display().to_string(), source }.into()
+}
+
+fn repair(cached: &Cached, file: &CacheFile, mode: Mode) -> Outcome {
+    attempt(cached, file, mode).unwrap_or_else(|error| Outcome::Failed(Vec::new(), vec![error]))
+}
+
+/// A plugin of the list that is ours, and its call.
+struct Ours {
+    plugin: &'static dyn Plugin,
+    request: Request,
+}
+
+fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Error> {
+    let Some(netns) = cached.netns.as_deref() else {
+        return Ok(Outcome::Skipped("it is not known where the container's namespace is".to_owned()));
+    };
+    let mut ours = Vec::new();
+    for config in &cached.plugins {
+        if let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == config.kind) {
+            ours.push(Ours { plugin, request: cached.request(config, plugin)? });
+        }
+    }
+    // The request matters to a host just for delegation, and nothing is delegated here.
+    let Some(Ours { request, .. }) = ours.first() else { return Ok(Outcome::Complete) };
+    let mut host = LinuxHost::new(request)?;
+    if host.is_own_netns(netns)? {
+        return Ok(Outcome::Skipped(format!("{netns} is the host's own namespace")));
+    }
+    match host.enter(netns) {
+        Ok(()) => {}
+        Err(NetnsError::Gone { reason, .. }) => {
+            return Ok(Outcome::Skipped(format!("the container is gone: {netns}: {reason}")));
+        }
+        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    }
+    let (lacks, failures) = look(&ours, &mut host);
+    if lacks.is_empty() && failures.is_empty() {
+        return Ok(Outcome::Complete);
+    }
+    let result = request.prev_result()?.unwrap_or_default();
+    if !is_the_containers(&cached.at, &result, &mut host)? {
+        let ifname = &cached.at.ifname;
+        return Ok(Outcome::Skipped(format!("{netns} does not have the container's {ifname} any more")));
+    }
+    match mode {
+        Mode::Apply => Ok(apply(&lacks, failures, file, &mut host)),
+        Mode::DryRun if failures.is_empty() => Ok(Outcome::Missing(names(&lacks))),
+        Mode::DryRun => Ok(Outcome::Failed(Vec::new(), failures)),
+    }
+}
+
+type Found = (&'static str, Lack);
+
+/// What is missing, plugin by plugin. One that cannot tell does not keep the others.
+fn look(ours: &[Ours], host: &mut dyn Host) -> (Vec<Found>, Vec<Error>) {
+    let (mut lacks, mut failures) = (Vec::new(), Vec::new());
+    for Ours { plugin, request } in ours {
+        match plugin.lacks(request, host) {
+            Ok(found) => lacks.extend(found.into_iter().map(|lack| (plugin.kind(), lack))),
+            Err(error) => failures.push(error),
+        }
+    }
+    (lacks, failures)
+}
+
+/// A namespace may have been emptied, or its path lead to another container's by now: a process has got the
+/// number of one that ended. The address of the rules may then be another's, too.
+fn is_the_containers(at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<bool, Error> {
+    let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(false) };
+    let found = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
+    let mut told = result.interfaces.iter().filter(|told| told.name == link.name && !told.sandbox.is_empty());
+    if told.any(|told| told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found)) {
+        return Ok(true);
+    }
+    let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
+    Ok(result.ips.iter().any(|ip| addresses.iter().any(|address| address.cidr == ip.address)))
+}
+
+/// What fails does not keep the rest. When the runtime has deleted the attachment in the meantime, everything
+/// is taken back.
+fn apply(lacks: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut dyn Host) -> Outcome {
+    let mut journal = Journal::new(host);
+    let mut repaired = Vec::new();
+    for (plugin, lack) in lacks {
+        match journal.apply(&lack.plan) {
+            Ok(()) => repaired.push(named(plugin, lack)),
+            Err(error) => failures.push(error),
+        }
+    }
+    match file.is_current() {
+        Ok(true) => journal.commit(),
+        Ok(false) => {
+            let error = journal.rollback(RepairError::Deleted.into());
+            let clean = failures.is_empty() && error.details().is_empty();
+            failures.push(error);
+            return if clean {
+                Outcome::Skipped(RepairError::Deleted.to_string())
+            } else {
+                Outcome::Failed(Vec::new(), failures)
+            };
+        }
+        Err(error) => {
+            journal.commit();
+            failures.push(unreadable(file, &error));
+        }
+    }
+    if failures.is_empty() { Outcome::Repaired(repaired) } else { Outcome::Failed(repaired, failures) }
+}
+
+fn names(lacks: &[Found]) -> Vec<Named> {
+    lacks.iter().map(|(plugin, lack)| named(plugin, lack)).collect()
+}
+
+fn named(plugin: &str, lack: &Lack) -> Named {
+    Named { plugin: plugin.to_owned(), missing: lack.missing.clone() }
+}

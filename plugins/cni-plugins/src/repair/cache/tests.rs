@@ -1,0 +1,199 @@
+//! Files as `cnitool` 1.3.0 and older releases of libcni write them, and such as they do not.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const PORTS: &str = r#"[{"containerPort":80,"hostPort":8080,"protocol":"tcp"}]"#;
+
+/// A file with a configuration, which may be changed.
+fn file(config: &Value) -> Value {
+    json!({
+        "kind": "cniCacheV1",
+        "containerId": "cnitool-6ec4df1c9798a5a53f21",
+        "config": STANDARD.encode(config.to_string()),
+        "ifName": "eth0",
+        "networkName": "nomad",
+        "netns": "/run/netns/a1",
+        "cniArgs": [["A", "b=c"], ["IgnoreUnknown", "1"]],
+        "capabilityArgs": {"portMappings": serde_json::from_str::<Value>(PORTS).expect("ports"), "mac": "02:00:00:00:00:01"},
+        "result": {"cniVersion": "1.0.0", "interfaces": [
+            {"name": "nomad", "mac": "1a:87:72:c5:b5:c3"},
+            {"name": "eth0", "mac": "b6:24:ed:55:ac:17", "sandbox": "/run/netns/other"}],
+            "ips": [{"address": "172.26.64.2/20", "gateway": "172.26.64.1", "interface": 1}]}
+    })
+}
+
+fn list() -> Value {
+    json!({"cniVersion": "0.4.0", "name": "nomad", "plugins": [
+        {"type": "loopback"},
+        {"type": "bridge", "capabilities": {"mac": true, "ips": true}, "name": "other"},
+        {"type": "sbr"},
+        {"type": "portmap", "capabilities": {"portMappings": true, "mac": false}, "runtimeConfig": {"x": 1}}]})
+}
+
+fn parse(file: &Value) -> Result<Cached, String> {
+    let told = |error: CacheError| {
+        let error = Error::from(error);
+        format!("{} {error}: {}", error.code().number(), error.details())
+    };
+    Cached::parse(file.to_string().as_bytes()).map_err(told)
+}
+
+fn keys(cached: &Cached, index: usize) -> Value {
+    Value::Object(cached.plugins[index].keys.clone())
+}
+
+#[test]
+fn every_plugin_of_the_list_is_called_as_by_libcni() {
+    let file = file(&list());
+    let cached = parse(&file).expect("a file of the cache");
+    let kinds: Vec<&str> = cached.plugins.iter().map(|plugin| plugin.kind.as_str()).collect();
+    assert_eq!(kinds, ["loopback", "bridge", "sbr", "portmap"]);
+    assert_eq!(
+        keys(&cached, 0),
+        json!({"type": "loopback", "name": "nomad", "cniVersion": "1.0.0", "prevResult": file["result"]})
+    );
+    let bridge = keys(&cached, 1);
+    assert_eq!((&bridge["name"], &bridge["runtimeConfig"]), (&json!("nomad"), &json!({"mac": "02:00:00:00:00:01"})));
+    let ports: Value = serde_json::from_str(PORTS).expect("ports");
+    assert_eq!(keys(&cached, 3)["runtimeConfig"], json!({"portMappings": ports}));
+}
+
+#[test]
+fn the_request_tells_whose_it_is_and_where() {
+    let cached = parse(&file(&list())).expect("a file of the cache");
+    let request = cached.request(&cached.plugins[3], &cni_portmap::Portmap).expect("a request");
+    assert_eq!(request.attachment().expect("an attachment"), cached.at);
+    let Attachment { network, container, ifname } = &cached.at;
+    let names = (network.as_str(), container.as_str(), ifname.as_str());
+    assert_eq!(names, ("nomad", "cnitool-6ec4df1c9798a5a53f21", "eth0"));
+    assert_eq!((request.netns(), request.version.as_str()), (Some("/run/netns/a1"), "1.0.0"));
+    assert!(request.variables().any(|pair| pair == ("CNI_ARGS", "A=b=c;IgnoreUnknown=1")));
+    let result = request.prev_result().expect("a result").expect("prevResult");
+    assert_eq!(result.ips_of("eth0").count(), 1);
+}
+
+#[test]
+fn a_configuration_may_be_a_single_plugin() {
+    let config = json!({"cniVersion": "0.3.1", "name": "nomad", "type": "bridge", "ipMasq": true});
+    let mut file = file(&config);
+    file["result"] = Value::Null;
+    let cached = parse(&file).expect("a file of the cache");
+    let want = json!({"cniVersion": "0.3.1", "name": "nomad", "type": "bridge", "ipMasq": true});
+    assert_eq!((cached.plugins.len(), keys(&cached, 0)), (1, want));
+}
+
+#[test]
+fn without_a_netns_the_result_tells_where_the_container_is() {
+    let mut file = file(&list());
+    for (netns, found) in [
+        (json!("/run/netns/a1"), Some("/run/netns/a1")),
+        (json!(""), Some("/run/netns/other")),
+        (Value::Null, Some("/run/netns/other")),
+    ] {
+        file["netns"] = netns;
+        assert_eq!(parse(&file).expect("a file of the cache").netns.as_deref(), found);
+    }
+    file["result"]["interfaces"][1]["name"] = json!("eth1");
+    assert_eq!(parse(&file).expect("a file of the cache").netns, None);
+}
+
+#[test]
+fn what_libcni_leaves_out_is_not_needed() {
+    let mut file = file(&list());
+    let entries = file.as_object_mut().expect("an object");
+    for key in ["netns", "cniArgs", "capabilityArgs", "result"] {
+        entries.remove(key);
+    }
+    let cached = parse(&file).expect("a file of the cache");
+    assert_eq!((cached.netns.as_deref(), keys(&cached, 3)["cniVersion"].as_str()), (None, Some("0.4.0")));
+    assert_eq!(keys(&cached, 3)["runtimeConfig"], json!({"x": 1}));
+}
+
+#[test]
+fn other_files_are_told_from_those_of_the_cache() {
+    let with = |key: &str, value: Value| {
+        let mut file = file(&list());
+        file[key] = value;
+        file
+    };
+    let config = |config: Value| file(&config);
+    for (file, problem) in [
+        (json!({"cniVersion": "0.3.1", "ips": []}), "6 not of kind cniCacheV1: "),
+        (json!([]), "6 not of kind cniCacheV1: "),
+        (with("kind", json!("cniCacheV2")), "6 not of kind cniCacheV1: "),
+        (with("ifName", Value::Null), "6 not as libcni writes it: invalid type: null, expected a string"),
+        (with("containerId", json!("../x")), "4 not as libcni writes it: invalid characters in containerID"),
+        (with("networkName", json!("")), "7 not as libcni writes it: missing network name"),
+        (with("config", json!("%")), "6 its config is no base64: Invalid symbol 37, offset 0."),
+        (with("config", json!("e30=")), "7 its config names no plugin: "),
+        (config(json!({"plugins": [{"type": 7}]})), "7 its config names no plugin: "),
+        (config(json!({"plugins": 7})), "6 its config is no network configuration: "),
+        (
+            config(json!({"type": "x", "capabilities": {"mac": "yes"}})),
+            "6 its config is no network configuration: invalid type: string \"yes\", expected a boolean",
+        ),
+    ] {
+        let error = parse(&file).expect_err("no file of the cache");
+        assert!(error.starts_with(problem), "{error} instead of {problem}");
+    }
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,11}"
+}
+
+proptest! {
+    #[test]
+    fn a_file_is_read_back_and_half_of_it_is_refused(
+        network in name(),
+        container in name(),
+        ifname in "[a-z]{1,8}[0-9]{1,3}",
+        netns in "/[a-z0-9/]{1,30}",
+        kinds in prop::collection::vec("[a-z-]{1,10}", 0..6),
+        keys in prop::collection::btree_map("[a-zA-Z]{1,8}", any::<i64>(), 0..4),
+        args in prop::collection::vec(("[A-Z_]{1,8}", "[^;]{0,10}"), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let plugin = |kind: &String| {
+            let mut plugin = json!({"own": keys});
+            plugin["type"] = json!(kind);
+            plugin
+        };
+        let plugins: Vec<Value> = kinds.iter().map(plugin).collect();
+        let config = json!({"cniVersion": "1.1.0", "name": network, "plugins": plugins}).to_string();
+        let text = json!({
+            "kind": "cniCacheV1", "containerId": container, "ifName": ifname, "networkName": network,
+            "netns": netns, "cniArgs": args, "config": STANDARD.encode(config),
+        }).to_string();
+
+        let cached = Cached::parse(text.as_bytes()).expect("a file of the cache");
+        let Attachment { network: found_network, container: found_container, ifname: found_ifname } = &cached.at;
+        prop_assert_eq!(found_network.as_str(), network.as_str());
+        prop_assert_eq!(found_container.as_str(), container.as_str());
+        prop_assert_eq!(found_ifname.as_str(), ifname.as_str());
+        prop_assert_eq!(cached.netns.as_deref(), Some(netns.as_str()));
+        let found: Vec<&String> = cached.plugins.iter().map(|plugin| &plugin.kind).collect();
+        prop_assert_eq!(found, kinds.iter().collect::<Vec<_>>());
+        for plugin in &cached.plugins {
+            prop_assert_eq!(&plugin.keys["own"], &json!(keys));
+            let request = cached.request(plugin, &cni_bridge::Bridge).expect("a request");
+            prop_assert_eq!(request.config().get("own").is_some(), true);
+        }
+        let pairs: Vec<String> = args.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        prop_assert_eq!(&cached.args, &pairs.join(";"));
+
+        let mut end = cut.index(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        prop_assert!(matches!(Cached::parse(&text.as_bytes()[..end]), Err(CacheError::Syntax(_))));
+    }
+
+    #[test]
+    fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(Cached::parse(&bytes).is_err());
+    }
+}

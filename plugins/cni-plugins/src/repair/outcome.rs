@@ -1,0 +1,112 @@
+//! What has become of one attachment, in one line.
+
+use std::fmt;
+
+use cni_core::error::Error;
+
+/// A lack, with the plugin whose rules it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The plugin.
+    pub plugin: String,
+    /// The first thing that is, or was, missing.
+    pub missing: String,
+}
+
+/// What has become of an attachment.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Nothing is missing.
+    Complete,
+    /// This is missing, and still is.
+    Missing(Vec<Named>),
+    /// This was missing, and is back.
+    Repaired(Vec<Named>),
+    /// It is none that can be repaired, and why.
+    Skipped(String),
+    /// What was put back, and what went wrong with the rest.
+    Failed(Vec<Named>, Vec<Error>),
+}
+
+impl Outcome {
+    /// Whether all was done that could be.
+    pub const fn is_failure(&self) -> bool {
+        match self {
+            Self::Failed(..) => true,
+            Self::Complete | Self::Missing(_) | Self::Repaired(_) | Self::Skipped(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |named: &[Named]| named.iter().map(Named::to_string).collect::<Vec<_>>().join("; ");
+        match self {
+            Self::Complete => f.write_str("nothing missing"),
+            Self::Missing(named) => write!(f, "missing: {}", list(named)),
+            Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
+            Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
+            Self::Failed(named, errors) => {
+                let errors: Vec<String> = errors.iter().map(told).collect();
+                write!(f, "failed: {}", errors.join("; "))?;
+                if named.is_empty() { Ok(()) } else { write!(f, "; repaired: {}", list(named)) }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.plugin, one_line(&self.missing))
+    }
+}
+
+/// An error with its causes, on one line.
+pub fn told(error: &Error) -> String {
+    match error.details() {
+        details if details.is_empty() => one_line(&error.to_string()),
+        details => one_line(&format!("{error}: {details}")),
+    }
+}
+
+/// Programs and kernels may say more than a line.
+fn one_line(text: &str) -> String {
+    text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use cni_core::error::{Code, Failure};
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("iptables-restore failed\nBad argument\n")]
+    struct Broken;
+
+    impl Failure for Broken {
+        fn code(&self) -> Code {
+            Code::Program
+        }
+    }
+
+    #[test]
+    fn an_outcome_is_one_line() {
+        let named = |plugin: &str| Named { plugin: plugin.to_owned(), missing: "nft a\nb".to_owned() };
+        for (outcome, line, failure) in [
+            (Outcome::Complete, "nothing missing", false),
+            (Outcome::Missing(vec![named("bridge")]), "missing: bridge: nft a / b", false),
+            (Outcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
+            (Outcome::Skipped("gone".to_owned()), "skipped: gone", false),
+            (Outcome::Failed(Vec::new(), vec![Broken.into()]), "failed: iptables-restore failed / Bad argument", true),
+            (
+                Outcome::Failed(vec![named("a")], vec![Broken.into(), Error::from(Broken).with_note("n".to_owned())]),
+                "failed: iptables-restore failed / Bad argument; iptables-restore failed / Bad argument / : n; \
+                 repaired: a: nft a / b",
+                true,
+            ),
+        ] {
+            assert_eq!((outcome.to_string().as_str(), outcome.is_failure()), (line, failure));
+        }
+    }
+}

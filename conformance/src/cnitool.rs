@@ -25,6 +25,7 @@ pub struct CniTool<'s> {
     configurations: PathBuf,
     network: String,
     capabilities: Value,
+    variables: Vec<(String, String)>,
 }
 
 impl<'s> CniTool<'s> {
@@ -45,6 +46,7 @@ impl<'s> CniTool<'s> {
             configurations,
             network,
             capabilities: Value::Null,
+            variables: Vec::new(),
         }
     }
 
@@ -52,6 +54,13 @@ impl<'s> CniTool<'s> {
     #[must_use]
     pub fn capabilities(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
+        self
+    }
+
+    /// Sets a variable of the environment, which the plugins get as well.
+    #[must_use]
+    pub fn env(mut self, key: &str, value: &str) -> Self {
+        self.variables.push((key.to_owned(), value.to_owned()));
         self
     }
 
@@ -91,6 +100,7 @@ impl<'s> CniTool<'s> {
         command.args([verb, &self.network, netns]).env_clear();
         command.env("PATH", self.sandbox.search_path()).env("LC_ALL", "C");
         command.env("CNI_PATH", &self.folder).env("NETCONFPATH", &self.configurations);
+        command.envs(self.variables.iter().map(|(key, value)| (key, value)));
         if !self.capabilities.is_null() {
             command.env("CAP_ARGS", self.capabilities.to_string());
         }

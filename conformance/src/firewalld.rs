@@ -137,6 +137,16 @@ impl Machine {
         }
     }
 
+    /// Does what `firewall-cmd --reload` asks for.
+    ///
+    /// # Panics
+    /// When firewalld refuses.
+    #[track_caller]
+    pub fn reload_firewalld(&self) {
+        let reloaded = self.ask(NAME, OBJECT, "org.fedoraproject.FirewallD1.reload", &[]);
+        reloaded.unwrap_or_else(|error| panic!("reload: {error}{}", logs()));
+    }
+
     /// Ends firewalld.
     ///
     /// # Panics

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 mod choice;
 mod failures;
 mod none;
+mod repair;
 mod traffic;
 mod zones;
 

@@ -8,7 +8,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use cni_conformance::nomad::{GATEWAY_V4, GATEWAY_V6};
+use cni_conformance::nomad::{GATEWAY_V4, GATEWAY_V6, SUBNET_V6};
 use cni_conformance::traffic::{Capture, Echo, Packet, Transport, ask, ask_within, ping, ping_until_answered};
 use cni_conformance::{
     Attachment, Container, Flavour, Hairpin, Namespace, Network, Nomad, Outside, PortMapping, Runtime, Sandbox,
@@ -144,6 +144,26 @@ fn the_ipv6_gateway_answers_at_once_after_the_first_add() {
     let addresses = Network::observe(sandbox.host()).addresses;
     let of_bridge = addresses.iter().find(|address| address.ip == gateway).expect("the gateway's address");
     assert!(!of_bridge.tentative, "{of_bridge:?}");
+}
+
+/// Packets wait with the reference until the kernel is sure of the new bridge's link-local address.
+#[test]
+fn a_new_bridge_forwards_ipv6_at_once_after_the_first_add() {
+    let sandbox = Sandbox::new();
+    let outside = sandbox.outside();
+    let nomad = dual_stack();
+    outside.route_to(SUBNET_V6);
+    let runtime = Runtime::new(&sandbox, nomad.conflist());
+    nomad.ensure_forwarding_rules(&sandbox);
+    // The outside knows the way to the host before the clock starts.
+    ping_until_answered(&outside, Outside::HOST_V6.into(), Duration::from_secs(5));
+    let container = sandbox.container("first");
+    let mut attachment = Attachment::new("first", &container);
+    let result = runtime.add(&mut attachment).result().clone();
+    let ips = result["ips"].as_array().expect("addresses").iter();
+    let address = ips.filter_map(|ip| ip["address"].as_str()?.split('/').next()?.parse().ok()).find(IpAddr::is_ipv6);
+    let took = ping_until_answered(&outside, address.expect("an IPv6 address"), Duration::from_secs(5));
+    assert!(took <= Duration::from_millis(500), "the first answer took {took:?}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ const fn row(reason: &'static str, shows: &'static [Level], rule: fn(Side, &str)
     Accepted { reason, shows, rule, used: AtomicBool::new(false) }
 }
 
-static ACCEPTED: [Accepted; 7] = [
+static ACCEPTED: [Accepted; 8] = [
     row("the host's end of a veth pair tells whose it is", BOTH, |side, line| {
         match (side, line.split_once(" alias \"cni:")) {
             (Ours, Some((before, after))) => {
@@ -75,6 +75,10 @@ static ACCEPTED: [Accepted; 7] = [
             if side == Ours && line.starts_with("nftables inet cni_plugins_localnet: ") { Gone } else { AsItIs }
         },
     ),
+    row("a new bridge that is an IPv6 gateway forwards at once", BOTH, |_, line| {
+        let of_bridge = ["br0", "nomad"].map(|bridge| format!("host settings: net/ipv6/conf/{bridge}/accept_dad = "));
+        if of_bridge.iter().any(|start| line.starts_with(start)) { Gone } else { AsItIs }
+    }),
     row("a bridge keeps its MAC address when its last port leaves", BOTH, |side, line| {
         match (side, line.split_once(" mac 00:00:00:00:00:00")) {
             (Reference, Some((before, after))) if before.starts_with("host links: br0 bridge ") => {

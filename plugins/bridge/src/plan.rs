@@ -61,7 +61,7 @@ pub struct Names {
 /// [`PlanError`] when what is there stands in the way.
 pub fn add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &Facts) -> Result<Plan, PlanError> {
     let mut plan = Plan::default();
-    bridge(&mut plan, config, facts)?;
+    bridge(&mut plan, config, network, facts)?;
     veth(&mut plan, config, at, &facts.names);
     if config.spoof_check {
         let check = spoof::ensure(at, &facts.names.host, container_mac(config, &facts.names));
@@ -84,7 +84,7 @@ pub fn add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &
 
 /// The bridge gets its MAC address when it is made, so that it does not follow its ports; one that is
 /// there is not changed.
-fn bridge(plan: &mut Plan, config: &Config, facts: &Facts) -> Result<(), PlanError> {
+fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &Facts) -> Result<(), PlanError> {
     let name = config.bridge.clone();
     match &facts.bridge {
         Some(link) if link.kind.as_deref() != Some("bridge") => {
@@ -92,12 +92,17 @@ fn bridge(plan: &mut Plan, config: &Config, facts: &Facts) -> Result<(), PlanErr
             return Err(PlanError::NotABridge { name: name.to_string(), kind });
         }
         Some(_) => {}
-        None => plan.shared(Step::CreateBridge {
-            name: name.clone(),
-            mtu: config.mtu,
-            mac: facts.names.bridge_mac.clone(),
-            vlan_filtering: config.vlans.filtering,
-        }),
+        None => {
+            plan.shared(Step::CreateBridge {
+                name: name.clone(),
+                mtu: config.mtu,
+                mac: facts.names.bridge_mac.clone(),
+                vlan_filtering: config.vlans.filtering,
+            });
+            if !config.detect_duplicates && network.is_some_and(Network::has_ipv6_gateway) {
+                plan.shared(trust_link_local(&name));
+            }
+        }
     }
     if config.promisc {
         plan.shared(Step::SetPromisc { name: name.clone() });
@@ -107,6 +112,14 @@ fn bridge(plan: &mut Plan, config: &Config, facts: &Facts) -> Result<(), PlanErr
         plan.shared(Step::SetUp { ns: Ns::Host, name });
     }
     Ok(())
+}
+
+/// The link-local address of a new bridge follows from a MAC address that nobody else has. Until the kernel
+/// has made sure of that, for two seconds, it looks for no neighbour by the bridge, and so forwards no IPv6
+/// packet to a container.
+fn trust_link_local(name: &IfName) -> Step {
+    let key = Sysctl::interface(Family::V6, name, "accept_dad");
+    Step::SetSysctl { ns: Ns::Host, key, value: "0", need: Need::Wanted }
 }
 
 /// Router advertisements of containers must not change the host's routes: CVE-2020-10749.

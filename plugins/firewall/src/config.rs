@@ -41,9 +41,6 @@ const TAKEN: [&str; 12] = [
     STAGE_2,
 ];
 
-/// Words that `nft` reads as where a packet goes on, and so never as the name of a chain.
-const NFT_VERDICTS: [&str; 7] = ["accept", "drop", "return", "jump", "goto", "continue", "queue"];
-
 /// What the plugin is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -161,7 +158,8 @@ impl Failure for ConfigError {
                 "an iptables chain has 1 to 28 characters, no blank or quote, and does not start with - or !"
             }
             Self::AdminChainWord { .. } => {
-                "a chain of nft has letters, digits and - _ . / alone, starts with a letter or _, and is no verdict"
+                "a chain of nft has letters, digits and - _ . / alone, starts with a letter or _, and a capital letter or _ tells \
+                 it from the words of nft"
             }
             Self::AdminChainTaken { .. } => {
                 "it must not be a chain or verdict of iptables itself, nor a chain of this plugin"
@@ -212,7 +210,8 @@ impl Config {
         }
         let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         let clean = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
-        let word = Name::parse(name).ok().filter(|_| starts && clean && !NFT_VERDICTS.contains(&name));
+        let no_keyword = name.contains(|letter: char| letter.is_ascii_uppercase() || letter == '_');
+        let word = Name::parse(name).ok().filter(|_| starts && clean && no_keyword);
         word.ok_or_else(|| ConfigError::AdminChainWord { name: name.to_owned() })
     }
 }
@@ -384,7 +383,7 @@ mod tests {
         for name in ["", "NOMAD-ADMIN", "_a.b/c", "ACCEPTED"] {
             assert!(config(name).is_ok(), "{name}");
         }
-        for name in ["9A", "A;B", "A{", "A#B", "A$", "accept", "jump", ".a"] {
+        for name in ["9A", "A;B", "A{", "A#B", "A$", "accept", "jump", "ip", "hop-limit", ".A"] {
             let want = (7, format!("invalid iptablesAdminChainName {name:?} for backend \"nftables\""));
             assert_eq!(config(name), Err(want));
         }

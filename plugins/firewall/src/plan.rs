@@ -56,12 +56,28 @@ pub enum BridgeError {
         #[source]
         source: cni_core::names::NameError,
     },
+    /// Its first interface has a name that a rule of iptables cannot mean alone.
+    #[error("bridge name {name:?} is a pattern to iptables")]
+    Pattern {
+        /// The name.
+        name: String,
+    },
 }
 
 impl Failure for BridgeError {
     fn code(&self) -> Code {
         match self {
-            Self::NoInterface { .. } | Self::EmptyName | Self::InvalidName { .. } => Code::InvalidConfig,
+            Self::NoInterface { .. } | Self::EmptyName | Self::InvalidName { .. } | Self::Pattern { .. } => {
+                Code::InvalidConfig
+            }
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NoInterface { .. } | Self::EmptyName => String::new(),
+            Self::InvalidName { source, .. } => source.to_string(),
+            Self::Pattern { .. } => "a + at the end of a name stands for any ending: use backend nftables".to_owned(),
         }
     }
 }
@@ -166,6 +182,12 @@ pub fn wanted(
         return Ok(Vec::new());
     }
     let barrier = Barrier::choose(config.policy, prev_result)?;
+    match (keeper, &barrier) {
+        (Keeper::Iptables | Keeper::Firewalld(_), Some(barrier)) if barrier.bridge.as_str().ends_with('+') => {
+            return Err(BridgeError::Pattern { name: barrier.bridge.to_string() }.into());
+        }
+        (Keeper::Iptables | Keeper::Nftables | Keeper::Firewalld(_), _) => {}
+    }
     let families = by_family(addresses);
     Ok(match keeper {
         Keeper::Iptables => families

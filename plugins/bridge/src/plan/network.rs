@@ -20,6 +20,13 @@ pub struct Network {
     pub routes: Vec<Route>,
 }
 
+impl Network {
+    /// Whether the host is to route IPv6 for the containers.
+    pub fn has_ipv6_gateway(&self) -> bool {
+        self.gateways.iter().any(|gateway| gateway.family() == Family::V6)
+    }
+}
+
 /// Decides on the gateways: of each address, of the default route, and of every route that names none.
 ///
 /// # Errors

@@ -93,6 +93,7 @@ fn a_dual_stack_add_on_an_empty_host() {
     let network = network(&config(), ipam(&["10.1.2.5/24", "fd00::5/64"], &["0.0.0.0/0", "::/0"])).expect("a network");
     let plan = add(&config(), &at(), Some(&network), &facts()).expect("a plan");
     let want = r#"shared host: link add br0 type bridge mtu 1400
+shared host: sysctl net/ipv6/conf/br0/accept_dad=0
 shared host: sysctl net/ipv6/conf/br0/accept_ra=0
 shared host: link set br0 up
 owned  container: link add eth0 type veth peer veth1234abcd on host mtu 1400

@@ -102,6 +102,11 @@ fn a_policy_needs_a_bridge() {
             r#"got invalid bridge name "a/b""#,
             "interface name contains / or : or whitespace characters",
         ),
+        (
+            r#"[{"name":"br+"}]"#,
+            r#"bridge name "br+" is a pattern to iptables"#,
+            "a + at the end of a name stands for any ending: use backend nftables",
+        ),
     ] {
         let result = result(&format!(r#"{{"interfaces":{interfaces},"ips":[{{"address":"10.0.0.5/8"}}]}}"#));
         let error = add(&isolated, &Keeper::Iptables, &owner(), &result).expect_err("refused");

@@ -82,6 +82,17 @@ fn a_cache_that_was_named_must_be_there() {
 }
 
 #[test]
+fn who_does_not_listen_does_not_end_the_work() {
+    let sandbox = Backend::Nft.sandbox();
+    let guests = Guest::three(&sandbox, &Backend::Nft.list());
+    sandbox.sh("nft flush ruleset");
+    let deaf = repair_with(&sandbox, &[]).launched_by(&["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"]).run();
+    assert_eq!((deaf.code(), deaf.stdout()), (Some(1), ""), "{deaf}");
+    assert!(deaf.stderr().contains("failed to say on standard output what was done: No space left"), "{deaf}");
+    guests.iter().for_each(Guest::check);
+}
+
+#[test]
 fn wrong_arguments_are_named_and_the_usage_is_told() {
     let sandbox = Sandbox::new();
     for (arguments, problem) in [

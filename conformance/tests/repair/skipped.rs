@@ -135,7 +135,7 @@ fn one_that_fails_does_not_keep_the_others() {
     guests[1..].iter().for_each(Guest::check);
 }
 
-/// Without `ip6tables` the rules of IPv4 come back all the same, and the exit status tells of the others.
+/// Bridge does not find its bridge any more; the rules of the others come back all the same.
 #[test]
 fn a_plugin_that_fails_does_not_keep_the_other_plugins() {
     let sandbox = Backend::Nft.sandbox();

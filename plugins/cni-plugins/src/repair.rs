@@ -4,7 +4,7 @@
 //! is in libcni's cache (`cache.rs`); what is missing of it, and how it comes back, each plugin tells.
 //! Attachments are repaired in the order in which they were made, so that shared chains look as before.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -53,7 +53,6 @@ impl Failure for RepairError {
 }
 
 /// Repairs what the options ask for, and prints a line for each attachment.
-#[expect(clippy::print_stdout, reason = "started by a person, not as a plugin: stdout is for reading")]
 pub fn run(options: &Options) -> ExitCode {
     let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
     let results = result_cache::results(directory);
@@ -63,25 +62,56 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(None) => return refused(&format!("there is no {}", results.display())),
         Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
     };
-    let (mut attachments, mut failures) = (0_usize, 0_usize);
+    let mut report = Report::default();
     for file in &files {
         match read(file) {
-            Ok(cached) if options.network.as_deref().is_some_and(|name| name != cached.at.network.as_str()) => continue,
-            Ok(cached) => {
-                let outcome = repair(&cached, file, options.mode);
-                attachments += 1;
-                failures += usize::from(outcome.is_failure());
-                let Attachment { network, container, ifname } = &cached.at;
-                println!("{network} {container} {ifname}: {outcome}");
+            Ok(cached) if is_meant(&cached, options) => {
+                report.attachment(&cached.at, &repair(&cached, file, options.mode))
             }
-            Err(error) => println!("{}: passed over: {}", file.path.display(), told(&error)),
+            Ok(_) => {}
+            Err(error) => report.line(&format!("{}: passed over: {}", file.path.display(), told(&error))),
         }
     }
-    if attachments == 0 {
+    if report.attachments == 0 {
         let network = options.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
-        println!("no attachment{network} in {}", results.display());
+        report.line(&format!("no attachment{network} in {}", results.display()));
     }
-    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    report.end()
+}
+
+fn is_meant(cached: &Cached, options: &Options) -> bool {
+    options.network.as_deref().is_none_or(|name| name == cached.at.network.as_str())
+}
+
+/// What is said on standard output. A reader that has gone does not end the work.
+#[derive(Default)]
+struct Report {
+    attachments: usize,
+    failures: usize,
+    unheard: Option<io::Error>,
+}
+
+impl Report {
+    fn attachment(&mut self, at: &Attachment, outcome: &Outcome) {
+        self.attachments += 1;
+        self.failures += usize::from(outcome.is_failure());
+        let Attachment { network, container, ifname } = at;
+        self.line(&format!("{network} {container} {ifname}: {outcome}"));
+    }
+
+    fn line(&mut self, text: &str) {
+        if self.unheard.is_none() {
+            self.unheard = writeln!(io::stdout(), "{text}").err();
+        }
+    }
+
+    fn end(self) -> ExitCode {
+        match self.unheard {
+            Some(error) => refused(&format!("failed to say on standard output what was done: {error}")),
+            None if self.failures > 0 => ExitCode::FAILURE,
+            None => ExitCode::SUCCESS,
+        }
+    }
 }
 
 fn refused(problem: &str) -> ExitCode {

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use crate::keys;
 use crate::plugin::{Invocation, Verb};
 use crate::sandbox::Sandbox;
 
@@ -26,13 +27,13 @@ impl<'s> Lone<'s> {
     /// Takes the result of the plugins before, and the plugin's own keys.
     ///
     /// # Panics
-    /// When `keys` is no object.
-    pub fn new(sandbox: &'s Sandbox, plugin: &str, id: &str, prev_result: Value, keys: Value) -> Self {
+    /// As [`keys::with`].
+    #[track_caller]
+    pub fn new(sandbox: &'s Sandbox, plugin: &str, id: &str, prev_result: &Value, keys: &Value) -> Self {
         let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin, "prevResult": prev_result});
+        let config = keys::with(&config, keys);
         let (id, ifname, plugin) = (id.to_owned(), "eth0".to_owned(), plugin.to_owned());
-        let lone = Self { id, ifname, config, sandbox, plugin, environment: Vec::new() };
-        let keys = keys.as_object().expect("keys of a configuration");
-        keys.iter().fold(lone, |lone, (key, value)| lone.with(key, value.clone()))
+        Self { id, ifname, config, sandbox, plugin, environment: Vec::new() }
     }
 
     /// Takes another value for a key of the configuration.
@@ -42,7 +43,7 @@ impl<'s> Lone<'s> {
         self
     }
 
-    /// Attaches the same container to another network, or by another interface.
+    /// Attaches the same container to another network, by another interface, or both.
     #[must_use]
     pub fn in_network(mut self, network: &str, ifname: &str) -> Self {
         ifname.clone_into(&mut self.ifname);
@@ -66,10 +67,10 @@ impl<'s> Lone<'s> {
         self.environment.iter().fold(call, |call, (key, value)| call.env(key, value))
     }
 
-    /// Runs ADD, which must succeed.
+    /// Runs ADD, which must succeed, and returns the result that it prints.
     #[track_caller]
-    pub fn add(&self) {
-        self.call(Verb::Add).run().expect_success();
+    pub fn add(&self) -> Value {
+        self.call(Verb::Add).run().result()
     }
 
     /// Runs CHECK, which must succeed.
@@ -88,8 +89,9 @@ impl<'s> Lone<'s> {
     #[track_caller]
     pub fn gc(&self, valid: &[&Self]) {
         let entry = |lone: &&Self| json!({"containerID": lone.id, "ifname": lone.ifname});
-        let mut network = self.clone().with("cniVersion", json!("1.1.0"));
-        network.config["cni.dev/valid-attachments"] = valid.iter().map(entry).collect();
+        let valid: Value = valid.iter().map(entry).collect();
+        let mut network = self.clone();
+        keys::set(&mut network.config, &json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": valid}));
         network.config.as_object_mut().expect("a configuration").remove("prevResult");
         network.call(Verb::Gc).run().expect_success();
     }

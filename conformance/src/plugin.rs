@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -219,6 +220,18 @@ impl Invocation {
         let label = format!("{} {verb}", self.plugin);
         Outcome::new(label, finished, tracer.map(Tracer::processes))
     }
+}
+
+/// Starts all calls at the same time and waits for all of them.
+///
+/// # Panics
+/// As [`Invocation::run`].
+#[track_caller]
+pub fn at_once(calls: &[Invocation]) -> Vec<Outcome> {
+    thread::scope(|scope| {
+        let running: Vec<_> = calls.iter().map(|call| scope.spawn(|| call.run())).collect();
+        running.into_iter().map(|call| call.join().expect("a call in its own thread")).collect()
+    })
 }
 
 /// An error object of the protocol.

@@ -134,20 +134,17 @@ impl<'s> Runtime<'s> {
     /// Runs ADD and keeps the final result in the attachment when all plugins succeed.
     #[track_caller]
     pub fn add(&self, attachment: &mut Attachment) -> Chain {
-        let mut chain = Chain { verb: Verb::Add, steps: Vec::new() };
         let mut previous = None;
-        for plugin in self.plugins() {
+        let chain = Chain::until_failure(Verb::Add, self.plugins().iter(), |plugin| {
             let outcome = self.call(Verb::Add, plugin, attachment, previous.as_ref());
-            let failed = !outcome.succeeded();
-            if !failed {
+            if outcome.succeeded() {
                 previous = Some(outcome.result());
             }
-            chain.push(plugin, outcome);
-            if failed {
-                return chain;
-            }
+            outcome
+        });
+        if chain.succeeded() {
+            attachment.result = previous;
         }
-        attachment.result = previous;
         chain
     }
 
@@ -166,16 +163,8 @@ impl<'s> Runtime<'s> {
     /// Runs STATUS.
     #[track_caller]
     pub fn status(&self) -> Chain {
-        let mut chain = Chain { verb: Verb::Status, steps: Vec::new() };
-        for plugin in self.plugins() {
-            let outcome = self.call_network(Verb::Status, plugin, self.config(plugin));
-            let failed = !outcome.succeeded();
-            chain.push(plugin, outcome);
-            if failed {
-                break;
-            }
-        }
-        chain
+        let call = |plugin: &Value| self.call_network(Verb::Status, plugin, self.config(plugin));
+        Chain::until_failure(Verb::Status, self.plugins().iter(), call)
     }
 
     /// Runs GC with the attachments that are still wanted.
@@ -218,16 +207,8 @@ impl<'s> Runtime<'s> {
 
     #[track_caller]
     fn walk<'p>(&self, verb: Verb, plugins: impl Iterator<Item = &'p Value>, attachment: &Attachment) -> Chain {
-        let mut chain = Chain { verb, steps: Vec::new() };
-        for plugin in plugins {
-            let outcome = self.call(verb, plugin, attachment, attachment.result.as_ref());
-            let failed = !outcome.succeeded();
-            chain.push(plugin, outcome);
-            if failed {
-                break;
-            }
-        }
-        chain
+        let call = |plugin: &Value| self.call(verb, plugin, attachment, attachment.result.as_ref());
+        Chain::until_failure(verb, plugins, call)
     }
 
     #[track_caller]
@@ -297,6 +278,25 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// Calls plugins in their order, up to the first that fails.
+    #[track_caller]
+    fn until_failure<'p>(
+        verb: Verb,
+        plugins: impl Iterator<Item = &'p Value>,
+        mut call: impl FnMut(&Value) -> Outcome,
+    ) -> Self {
+        let mut chain = Self { verb, steps: Vec::new() };
+        for plugin in plugins {
+            let outcome = call(plugin);
+            let failed = !outcome.succeeded();
+            chain.push(plugin, outcome);
+            if failed {
+                break;
+            }
+        }
+        chain
+    }
+
     fn push(&mut self, plugin: &Value, outcome: Outcome) {
         self.steps.push((type_of(plugin).to_owned(), outcome));
     }

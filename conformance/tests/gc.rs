@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
+use cni_conformance::keys::with;
 use cni_conformance::state::assert_same;
 use cni_conformance::traffic::{Echo, Transport, ask};
 use cni_conformance::{
@@ -141,12 +142,9 @@ fn each_plugin(sandbox: &Sandbox, keys: &Value, mut judge: impl FnMut(&str, cni_
     let chained = list["plugins"].as_array().expect("plugins");
     let ipam = json!({"type": "host-local", "ipam": list["plugins"][1]["ipam"]});
     for plugin in chained.iter().chain([&ipam]) {
-        let mut config = plugin.as_object().expect("an object").clone();
-        config.insert("cniVersion".to_owned(), list["cniVersion"].clone());
-        config.insert("name".to_owned(), list["name"].clone());
-        config.extend(keys.as_object().expect("an object").clone());
+        let config = with(plugin, &json!({"cniVersion": list["cniVersion"], "name": list["name"]}));
         let kind = plugin["type"].as_str().expect("a type");
-        judge(kind, Invocation::new(sandbox, kind, Verb::Gc).config(&Value::Object(config)).run());
+        judge(kind, Invocation::new(sandbox, kind, Verb::Gc).config(&with(&config, keys)).run());
     }
 }
 
@@ -236,11 +234,9 @@ fn gc_collects_links_and_leases_where_iptables_is_not_installed() {
     let container = sandbox.container("lost");
     let mut lost = Attachment::new("lost", &container);
     runtime.add(&mut lost).expect_success();
-    let mut config = list["plugins"][0].as_object().expect("an object").clone();
-    config.insert("cniVersion".to_owned(), json!("1.1.0"));
-    config.insert("name".to_owned(), json!("nomad"));
-    config.insert("cni.dev/valid-attachments".to_owned(), json!([]));
-    let gc = Invocation::new(&sandbox, "bridge", Verb::Gc).env("PATH", "/nowhere").config(&Value::Object(config));
+    let keys = json!({"cniVersion": "1.1.0", "name": "nomad", "cni.dev/valid-attachments": []});
+    let config = with(&list["plugins"][0], &keys);
+    let gc = Invocation::new(&sandbox, "bridge", Verb::Gc).env("PATH", "/nowhere").config(&config);
     gc.deadline(Duration::from_secs(5)).run().expect_success();
     assert_eq!(names(&container), ["lo"]);
     let leases =

@@ -4,6 +4,7 @@
 //! no STATUS.
 
 use cni_conformance::cases::for_each;
+use cni_conformance::keys::with;
 use cni_conformance::state::assert_same;
 use cni_conformance::{Attachment, Flavour, Invocation, Nomad, Outcome, Runtime, Sandbox, State, Verb};
 use serde_json::{Value, json};
@@ -16,11 +17,9 @@ fn nomad() -> Nomad {
 fn status(sandbox: &Sandbox, kind: &str, keys: Value) -> Invocation {
     let list = nomad().conflist();
     let plugin = list["plugins"].as_array().expect("plugins").iter().find(|plugin| plugin["type"] == kind);
-    let mut config = plugin.expect("a plugin of the list").as_object().expect("an object").clone();
-    config.insert("cniVersion".to_owned(), list["cniVersion"].clone());
-    config.insert("name".to_owned(), list["name"].clone());
-    config.extend(keys.as_object().expect("an object").clone());
-    Invocation::new(sandbox, kind, Verb::Status).config(&Value::Object(config))
+    let plugin = plugin.expect("a plugin of the list");
+    let config = with(plugin, &json!({"cniVersion": list["cniVersion"], "name": list["name"]}));
+    Invocation::new(sandbox, kind, Verb::Status).config(&with(&config, &keys))
 }
 
 #[track_caller]

@@ -43,9 +43,6 @@ struct Family {
     outside: IpAddr,
 }
 
-/// Whether bridged packets pass iptables (`bridge-nf-call-iptables`).
-const BRIDGE_FILTERING: [bool; 2] = [false, true];
-
 impl World {
     fn new(nomad: &Nomad) -> Self {
         Self::with_flavour(nomad, Flavour::Nft)
@@ -67,6 +64,14 @@ impl World {
         let spaces: [&Namespace; 4] = [&a, &b, &outside, sandbox.host()];
         let servers = spaces.into_iter().flat_map(|space| Echo::everywhere(space, SERVICE)).collect();
         Self { servers, a, b, outside, families: families(nomad.subnets), sandbox }
+    }
+
+    /// Runs a check for each family, whether bridged packets pass iptables (`bridge-nf-call-iptables`) or not.
+    fn with_and_without_bridge_filtering(&self, check: impl Fn(&Family)) {
+        for on in [false, true] {
+            self.sandbox.set_bridge_filtering(on);
+            self.families.iter().for_each(&check);
+        }
     }
 
     /// Requires that the server saw the client come from `source`, by TCP and by UDP.
@@ -169,13 +174,10 @@ fn a_new_bridge_forwards_ipv6_at_once_after_the_first_add() {
 #[test]
 fn containers_reach_each_other_under_their_own_addresses() {
     let world = World::new(&dual_stack());
-    for on in BRIDGE_FILTERING {
-        world.sandbox.set_bridge_filtering(on);
-        for family in &world.families {
-            world.reaches(&world.a, family.b, SERVICE, family.a);
-            world.reaches(&world.b, family.a, SERVICE, family.b);
-        }
-    }
+    world.with_and_without_bridge_filtering(|family| {
+        world.reaches(&world.a, family.b, SERVICE, family.a);
+        world.reaches(&world.b, family.a, SERVICE, family.b);
+    });
 }
 
 #[test]
@@ -253,13 +255,10 @@ fn the_host_reaches_a_host_port_on_127_0_0_1() {
 #[test]
 fn with_hairpin_a_container_reaches_its_own_host_port() {
     let world = World::new(&dual_stack().hairpin(Hairpin::On));
-    for on in BRIDGE_FILTERING {
-        world.sandbox.set_bridge_filtering(on);
-        for family in &world.families {
-            world.reaches(&world.a, family.host, PORT_A, family.gateway);
-            world.reaches(&world.b, family.gateway, PORT_B, family.gateway);
-        }
-    }
+    world.with_and_without_bridge_filtering(|family| {
+        world.reaches(&world.a, family.host, PORT_A, family.gateway);
+        world.reaches(&world.b, family.gateway, PORT_B, family.gateway);
+    });
 }
 
 /// The bridge sends nothing back to the port that it came from.
@@ -276,14 +275,11 @@ fn without_hairpin_a_container_misses_its_own_host_port() {
 fn a_container_reaches_its_neighbours_host_port() {
     for hairpin in [Hairpin::Off, Hairpin::On] {
         let world = World::new(&dual_stack().hairpin(hairpin));
-        for on in BRIDGE_FILTERING {
-            world.sandbox.set_bridge_filtering(on);
-            for family in &world.families {
-                world.reaches(&world.a, family.host, PORT_B, family.gateway);
-                world.reaches(&world.a, family.gateway, PORT_B, family.gateway);
-                world.reaches(&world.b, family.host, PORT_A, family.gateway);
-            }
-        }
+        world.with_and_without_bridge_filtering(|family| {
+            world.reaches(&world.a, family.host, PORT_B, family.gateway);
+            world.reaches(&world.a, family.gateway, PORT_B, family.gateway);
+            world.reaches(&world.b, family.host, PORT_A, family.gateway);
+        });
     }
 }
 

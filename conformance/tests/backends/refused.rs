@@ -3,6 +3,7 @@
 //! A refusal names the key and the value, by the code of a configuration that cannot be read (6) or used (7). What
 //! only iptables or nft can judge is refused by them (101, 104), and the error names the key beside their words.
 
+use cni_conformance::keys::with;
 use cni_conformance::lone::bridge_result;
 use cni_conformance::state::assert_same;
 use cni_conformance::table::work_out;
@@ -48,20 +49,14 @@ impl Row {
         if *plugin == "portmap" {
             all["runtimeConfig"] = mapping(&json!({}));
         }
-        for (key, value) in keys.as_object().expect("keys of a configuration") {
-            all[key] = value.clone();
-        }
-        Lone::new(sandbox, plugin, "ctr1", bridge_result("br0", addresses), all)
+        Lone::new(sandbox, plugin, "ctr1", &bridge_result("br0", addresses), &with(&all, keys))
     }
 }
 
 /// One mapping with other keys.
 fn mapping(keys: &Value) -> Value {
-    let mut mapping = json!({"hostPort": 8080, "containerPort": 80, "protocol": "tcp"});
-    for (key, value) in keys.as_object().expect("keys of a mapping") {
-        mapping[key] = value.clone();
-    }
-    json!({"portMappings": [mapping]})
+    let mapping = json!({"hostPort": 8080, "containerPort": 80, "protocol": "tcp"});
+    json!({"portMappings": [with(&mapping, keys)]})
 }
 
 /// On a bare host, and on one where another container has rules. CHECK says the same of what ADD does not even try.
@@ -84,7 +79,7 @@ fn neighbour<'s>(row: &Row, sandbox: &'s Sandbox) -> Lone<'s> {
         "portmap" => json!({"backend": backend, "runtimeConfig": mapping(&json!({}))}),
         _ => json!({"backend": backend}),
     };
-    Lone::new(sandbox, row.plugin, "ctr2", bridge_result("br0", &["10.88.0.6/24", "fd00:88::6/64"]), keys)
+    Lone::new(sandbox, row.plugin, "ctr2", &bridge_result("br0", &["10.88.0.6/24", "fd00:88::6/64"]), &keys)
 }
 
 fn is_refused(row: &Row, sandbox: &Sandbox) -> String {
@@ -118,7 +113,7 @@ fn a_host_ip_of_a_family_that_the_container_lacks_maps_nothing() {
         let sandbox = Sandbox::new();
         let before = State::of_host(&sandbox);
         let keys = json!({"backend": backend, "runtimeConfig": mapping(&json!({"hostIP": host_ip}))});
-        let portmap = Lone::new(&sandbox, "portmap", "ctr1", bridge_result("br0", addresses), keys);
+        let portmap = Lone::new(&sandbox, "portmap", "ctr1", &bridge_result("br0", addresses), &keys);
         assert_eq!(portmap.call(Verb::Add).run().result(), portmap.config["prevResult"]);
         portmap.check();
         assert_same(&before, &State::of_host(&sandbox));

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use cni_conformance::firewalld::Machine;
+use cni_conformance::keys;
 use cni_conformance::traffic::{Capture, Echo, Packet, SCTP, Transport, ask, ask_within, send_sctp};
 use cni_conformance::{
     Attachment, Container, Namespace, Outside, PortMapping, Runtime, Sandbox, Skeleton, Spelling, State,
@@ -71,9 +72,7 @@ impl World {
     pub fn configure(mut self, plugin: &str, keys: &Value) -> Self {
         let plugins = self.list["plugins"].as_array_mut().expect("plugins");
         let configured = plugins.iter_mut().find(|configured| configured["type"] == plugin).expect("a plugin");
-        for (key, value) in keys.as_object().expect("keys of a configuration") {
-            configured[key] = value.clone();
-        }
+        keys::set(configured, keys);
         self
     }
 

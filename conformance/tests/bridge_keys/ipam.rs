@@ -1,10 +1,11 @@
 //! The delegate: what it is told, and what may come back.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Network, Sandbox, Verb, binaries};
+use cni_conformance::{Network, Sandbox, Verb, binaries, script};
 use serde_json::{Value, json};
 
 use crate::masquerade::all_rules;
@@ -316,9 +317,8 @@ fn a_delegate_that_reads_nothing_and_leaves_a_child_behind_does_not_hang_the_plu
     let folder = "/run/conformance/delegates";
     fs::create_dir_all(folder).expect("create a folder");
     let leaves_a_child = "exec 0<&-\n(sleep 2 >/dev/null 2>&1 &)";
-    let script = format!("#!/bin/sh\n[ $CNI_COMMAND = ADD ] || exit 0\n{leaves_a_child}\n{ADDRESS}\n");
-    fs::write(format!("{folder}/fake"), script).expect("write a delegate");
-    sandbox.sh(&format!("chmod 0755 {folder}/fake"));
+    let lines = format!("[ $CNI_COMMAND = ADD ] || exit 0\n{leaves_a_child}\n{ADDRESS}\n");
+    script::install(&Path::new(folder).join("fake"), &lines);
     let long = "x".repeat(300_000);
     let config = layer_two(json!({"ipam": {"type": "fake"}, "padding": long}));
     let port = Port::new(&sandbox, "id1", config);

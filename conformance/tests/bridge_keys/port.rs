@@ -5,11 +5,12 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+pub use cni_conformance::keys::with;
 use cni_conformance::network::Link;
+use cni_conformance::script;
 use cni_conformance::state::assert_same;
 use cni_conformance::traffic::ping;
 use cni_conformance::{CniError, Container, Invocation, Network, Sandbox, Skeleton, State, Verb, binaries};
@@ -49,27 +50,16 @@ pub fn answering(answer: &str, keys: Value) -> Value {
 /// Makes the delegate `fake` of some lines of shell.
 pub fn install(lines: &str) {
     fs::create_dir_all(FOLDER).expect("create a folder for delegates");
-    let script = format!(
-        "#!/bin/sh\necho $CNI_COMMAND >> {FOLDER}/calls\ncat > {FOLDER}/stdin\nenv | sort > {FOLDER}/environment\n{lines}"
+    let lines = format!(
+        "echo $CNI_COMMAND >> {FOLDER}/calls\ncat > {FOLDER}/stdin\nenv | sort > {FOLDER}/environment\n{lines}"
     );
-    let path = Path::new(FOLDER).join("fake");
-    fs::write(&path, script).expect("write a delegate");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("make a delegate executable");
+    script::install(&Path::new(FOLDER).join("fake"), &lines);
 }
 
 /// Reads what the delegate wrote down: `calls`, `stdin` or `environment`.
 pub fn told_to_delegate(what: &str) -> String {
     let path = Path::new(FOLDER).join(what);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
-}
-
-/// Returns an object with more keys, or other values for keys that it has.
-pub fn with(object: &Value, keys: &Value) -> Value {
-    let mut object = object.clone();
-    for (key, value) in keys.as_object().expect("an object of keys") {
-        object[key] = value.clone();
-    }
-    object
 }
 
 /// An interface of a container that is or will be attached.

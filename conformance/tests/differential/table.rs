@@ -1,5 +1,6 @@
 //! The configurations that both sides are given: every key that has an effect, alone and together.
 
+use cni_conformance::keys::with;
 use cni_conformance::{Flavour, PortMapping};
 use serde_json::{Value, json};
 
@@ -15,18 +16,11 @@ fn bridge(subnets: &[&str], keys: Value) -> Value {
     let default = |subnet: &&str| json!({"dst": if subnet.contains(':') { "::/0" } else { "0.0.0.0/0" }});
     let routes: Value = subnets.iter().map(default).collect();
     let ipam = json!({"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": "/run/cni"});
-    with(json!({"type": "bridge", "bridge": "br0", "ipam": ipam}), keys)
+    with(&json!({"type": "bridge", "bridge": "br0", "ipam": ipam}), &keys)
 }
 
 fn layer_two(keys: Value) -> Value {
-    with(json!({"type": "bridge", "bridge": "br0"}), keys)
-}
-
-fn with(mut object: Value, keys: Value) -> Value {
-    for (key, value) in keys.as_object().expect("an object of keys") {
-        object[key] = value.clone();
-    }
-    object
+    with(&json!({"type": "bridge", "bridge": "br0"}), &keys)
 }
 
 fn gateway() -> Value {
@@ -39,11 +33,11 @@ fn chained(subnets: &[&str], plugin: Value) -> Value {
 }
 
 fn portmap(keys: Value) -> Value {
-    with(json!({"type": "portmap", "capabilities": {"portMappings": true}}), keys)
+    with(&json!({"type": "portmap", "capabilities": {"portMappings": true}}), &keys)
 }
 
 fn firewall(keys: Value) -> Value {
-    with(json!({"type": "firewall", "backend": "iptables"}), keys)
+    with(&json!({"type": "firewall", "backend": "iptables"}), &keys)
 }
 
 fn tcp(host: u16, container: u16) -> PortMapping {
@@ -131,7 +125,7 @@ fn addresses() -> Vec<Case> {
 fn results() -> Vec<Case> {
     let dns =
         json!({"dns": {"nameservers": ["192.0.2.53"], "domain": "example.org", "search": ["a"], "options": ["b"]}});
-    let both = || bridge(&[V4, V6], with(gateway(), dns.clone()));
+    let both = || bridge(&[V4, V6], with(&gateway(), &dns));
     let mut cases: Vec<Case> = Vec::new();
     for (name, version) in [
         ("result of 0.1.0", "0.1.0"),
@@ -252,7 +246,7 @@ fn newer() -> Vec<Case> {
         case("bridge, macspoofchk", json!({"macspoofchk": true})),
         Case::new(
             "bridge, masquerade with nftables",
-            json!([bridge(&[V4, V6], with(gateway(), json!({"ipMasqBackend": "nftables"})))]),
+            json!([bridge(&[V4, V6], with(&gateway(), &json!({"ipMasqBackend": "nftables"})))]),
         )
         .needs(Level::New),
         Case::new("portmap with nftables", chained(&[V4, V6], portmap(json!({"backend": "nftables"}))))

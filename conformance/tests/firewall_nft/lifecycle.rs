@@ -1,10 +1,8 @@
 //! The life of a container: what is written down, what DEL and GC take, and what needs no program.
 
-use std::thread;
-
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
-use cni_conformance::{Lone, Sandbox, State, Verb};
+use cni_conformance::{Lone, Sandbox, State, Verb, at_once};
 use serde_json::json;
 
 use crate::layout::Golden;
@@ -213,14 +211,11 @@ fn first_containers_that_come_at_once_share_one_table() {
             firewall(&sandbox, &format!("c{number}"), &addresses.each_ref().map(String::as_str), &keys)
         })
         .collect();
-    let at_once = |verb| {
+    let all = |verb| {
         let calls: Vec<_> = lones.iter().map(|lone| lone.call(verb)).collect();
-        thread::scope(|scope| {
-            let running: Vec<_> = calls.iter().map(|call| scope.spawn(|| call.run())).collect();
-            for call in running {
-                call.join().expect("a call in its own thread").expect_success();
-            }
-        });
+        for outcome in at_once(&calls) {
+            outcome.expect_success();
+        }
     };
     let stage_1 = ["iifname \"br0\" oifname != \"br0\" jump isolation-stage-2"];
     let empty = Golden { stage_1: &stage_1, stage_2: &["oifname \"br0\" drop"], ..Golden::default() };
@@ -228,12 +223,12 @@ fn first_containers_that_come_at_once_share_one_table() {
     let v6: Vec<String> = (1..=8).map(|number| format!("fd00:88::{number}")).collect();
     let [v4, v6] = [&v4, &v6].map(|ips| ips.iter().map(String::as_str).collect::<Vec<_>>());
     let full = Golden { v4: &v4, v6: &v6, ..empty };
-    at_once(Verb::Add);
+    all(Verb::Add);
     full.assert_listed(&sandbox);
-    at_once(Verb::Check);
-    at_once(Verb::Del);
+    all(Verb::Check);
+    all(Verb::Del);
     empty.assert_listed(&sandbox);
-    at_once(Verb::Add);
+    all(Verb::Add);
     full.assert_listed(&sandbox);
 }
 

@@ -6,6 +6,7 @@
 
 use std::fs;
 
+use cni_conformance::keys::with;
 use cni_conformance::lone::bridge_result;
 use cni_conformance::{Lone, Sandbox, State};
 use serde_json::{Value, json};
@@ -31,9 +32,8 @@ fn firewall<'s>(sandbox: &'s Sandbox, id: &str, addresses: &[&str], keys: &Value
 }
 
 fn on_bridge<'s>(sandbox: &'s Sandbox, bridge: &str, id: &str, addresses: &[&str], keys: &Value) -> Lone<'s> {
-    let lone = Lone::new(sandbox, "firewall", id, bridge_result(bridge, addresses), json!({"backend": "nftables"}));
-    let keys = keys.as_object().expect("keys of a configuration");
-    keys.iter().fold(lone, |lone, (key, value)| lone.with(key, value.clone()))
+    let keys = with(&json!({"backend": "nftables"}), keys);
+    Lone::new(sandbox, "firewall", id, &bridge_result(bridge, addresses), &keys)
 }
 
 /// What `nft` lists of the table.

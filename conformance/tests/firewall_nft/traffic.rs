@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
+use cni_conformance::keys::with;
 use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
 use cni_conformance::{Attachment, Container, Namespace, Outside, Runtime, Sandbox};
 use serde_json::{Value, json};
@@ -84,10 +85,7 @@ impl World {
 impl Net {
     fn list(self, firewall: &Value) -> Value {
         let Self { bridge, v4, v6 } = self;
-        let mut plugin = json!({"type": "firewall", "backend": "nftables"});
-        for (key, value) in firewall.as_object().expect("keys of a configuration") {
-            plugin[key] = value.clone();
-        }
+        let plugin = with(&json!({"type": "firewall", "backend": "nftables"}), firewall);
         json!({"cniVersion": "1.1.0", "name": bridge, "plugins": [
             {"type": "loopback"},
             {"type": "bridge", "bridge": bridge, "isGateway": true, "ipam": {

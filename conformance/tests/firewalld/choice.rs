@@ -7,7 +7,7 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{Invocation, State, Verb};
 use serde_json::{Value, json};
 
-use crate::{Client, DUAL, Machine, SOURCES, V4, rules};
+use crate::{DUAL, Machine, SOURCES, V4, call_newer, firewall, rules};
 
 /// Configurations that leave the choice to the plugin.
 fn automatic() -> [Value; 3] {
@@ -18,7 +18,7 @@ fn automatic() -> [Value; 3] {
 fn firewalld_is_taken_where_it_runs() {
     let machine = Machine::with_firewalld();
     for keys in automatic() {
-        let client = Client::new(&machine, "ctr1", DUAL, &keys);
+        let client = firewall(&machine, "ctr1", DUAL, &keys);
         client.add();
         assert_eq!(machine.sources("trusted"), SOURCES, "{keys}");
         client.check();
@@ -31,7 +31,7 @@ fn firewalld_is_taken_where_it_runs() {
 #[test]
 fn the_bus_has_a_usual_place() {
     let machine = Machine::with_system_bus();
-    let client = Client::new(&machine, "ctr1", V4, &json!({}));
+    let client = firewall(&machine, "ctr1", V4, &json!({}));
     for variable in [None, Some("")] {
         let call = |verb| match variable {
             None => client.call(verb).without_env("DBUS_SYSTEM_BUS_ADDRESS"),
@@ -49,7 +49,7 @@ fn iptables_is_taken_where_firewalld_does_not_run() {
     for machine in [Machine::bare, Machine::with_bare_bus] {
         let machine = machine();
         for keys in automatic() {
-            let client = Client::new(&machine, "ctr1", DUAL, &keys);
+            let client = firewall(&machine, "ctr1", DUAL, &keys);
             client.add();
             assert_eq!(rules(machine.sandbox()).len(), 4, "{keys}");
             client.check();
@@ -62,7 +62,7 @@ fn iptables_is_taken_where_firewalld_does_not_run() {
 #[test]
 fn iptables_is_taken_when_it_is_asked_for() {
     let machine = Machine::with_firewalld();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables"}));
     client.add();
     assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (0, 4));
     client.check();
@@ -75,14 +75,14 @@ fn with_iptables_the_bus_is_never_looked_for() {
     let machine = Machine::bare();
     let listener = UnixListener::bind("/run/conformance/firewalld/bus").expect("listen in the place of a bus");
     listener.set_nonblocking(true).expect("make a listener return");
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables", "ingressPolicy": "isolated"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables", "ingressPolicy": "isolated"}));
     client.add();
     client.check();
-    client.call_newer(Verb::Status).run().expect_success();
+    call_newer(&client, Verb::Status).run().expect_success();
     client.del();
     client.del();
-    let network = client.with("cni.dev/valid-attachments", json!([]));
-    network.call_newer(Verb::Gc).run().expect_success();
+    let network = client.clone().with("cni.dev/valid-attachments", json!([]));
+    call_newer(&network, Verb::Gc).run().expect_success();
     let nobody = listener.accept().expect_err("somebody has come");
     assert_eq!(nobody.kind(), ErrorKind::WouldBlock);
 }
@@ -92,8 +92,8 @@ fn with_iptables_the_bus_is_never_looked_for() {
 fn check_and_del_find_rules_that_are_older_than_firewalld() {
     for keys in [json!({}), json!({"backend": "firewalld"})] {
         let machine = Machine::with_firewalld();
-        Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
-        let client = Client::new(&machine, "ctr1", DUAL, &keys);
+        firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
+        let client = firewall(&machine, "ctr1", DUAL, &keys);
         client.check();
         client.del();
         assert_eq!(rules(machine.sandbox()), [""; 0]);
@@ -104,9 +104,9 @@ fn check_and_del_find_rules_that_are_older_than_firewalld() {
 #[test]
 fn a_container_that_lost_its_rules_to_firewalld_is_repaired_by_add() {
     let mut machine = Machine::with_bare_bus();
-    Client::new(&machine, "ctr1", DUAL, &json!({})).add();
+    firewall(&machine, "ctr1", DUAL, &json!({})).add();
     machine.start_firewalld();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.call(Verb::Check).run().expect_error(100, "expected FORWARD rule");
     client.add();
     client.check();
@@ -123,8 +123,8 @@ fn del_removes_sources_whatever_the_backend_is_by_now() {
     {
         let machine = Machine::with_firewalld();
         let before = State::of_host(machine.sandbox());
-        Client::new(&machine, "ctr1", DUAL, &json!({})).add();
-        let call = Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Del);
+        firewall(&machine, "ctr1", DUAL, &json!({})).add();
+        let call = firewall(&machine, "ctr1", DUAL, &keys).call(Verb::Del);
         assert_eq!(call.traced(true).run().expect_success().children().len(), 0, "{keys}");
         assert_same(&before, &State::of_host(machine.sandbox()));
     }
@@ -133,12 +133,12 @@ fn del_removes_sources_whatever_the_backend_is_by_now() {
 #[test]
 fn del_removes_what_was_added_to_both() {
     let machine = Machine::with_firewalld();
-    Client::new(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
+    let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
     assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (2, 4));
     client.check();
-    client.with("prevResult", json!(null)).del();
+    client.clone().with("prevResult", json!(null)).del();
     assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (0, 0));
 }
 
@@ -148,16 +148,16 @@ fn what_stands_in_nf_tables_is_found_beside_firewalld() {
         for prev_result in [true, false] {
             let machine = Machine::with_firewalld();
             let elements = || machine.sandbox().sh("nft list ruleset").matches("elements = {").count();
-            let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": made_by}));
+            let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": made_by}));
             client.add();
             let expected = if made_by == "nftables" { (2, 0) } else { (0, 2) };
             assert_eq!((elements(), machine.sources("trusted").len()), expected);
-            let client = client.with("backend", json!(other));
+            let client = client.clone().with("backend", json!(other));
             client.check();
             if prev_result {
                 client.del()
             } else {
-                client.with("prevResult", json!(null)).del()
+                client.clone().with("prevResult", json!(null)).del()
             }
             assert_eq!((elements(), machine.sources("trusted").len()), (0, 0), "made by {made_by}");
             assert_eq!(claims(&machine), [""; 0]);
@@ -170,7 +170,7 @@ fn what_stands_in_nf_tables_is_found_beside_firewalld() {
 fn check_fails_when_firewalld_or_the_bus_is_gone() {
     for keys in [json!({}), json!({"backend": "firewalld"})] {
         for machine in those_that_lost_firewalld(&keys) {
-            let check = Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Check).run();
+            let check = firewall(&machine, "ctr1", DUAL, &keys).call(Verb::Check).run();
             check.expect_error(100, "failed to find the address 10.88.0.5/32 in trusted zone");
         }
     }
@@ -181,7 +181,7 @@ fn check_fails_when_firewalld_or_the_bus_is_gone() {
 fn del_succeeds_when_firewalld_or_the_bus_is_gone() {
     for keys in [json!({}), json!({"backend": "firewalld"})] {
         for machine in those_that_lost_firewalld(&keys) {
-            let client = Client::new(&machine, "ctr1", DUAL, &keys);
+            let client = firewall(&machine, "ctr1", DUAL, &keys);
             client.del();
             assert_eq!(claims(&machine), [""; 0]);
             client.del();
@@ -193,7 +193,7 @@ fn del_succeeds_when_firewalld_or_the_bus_is_gone() {
 fn those_that_lost_firewalld(keys: &Value) -> impl Iterator<Item = Machine> {
     [false, true].into_iter().map(|bus_goes| {
         let mut machine = Machine::with_firewalld();
-        Client::new(&machine, "ctr1", DUAL, keys).add();
+        firewall(&machine, "ctr1", DUAL, keys).add();
         if bus_goes {
             machine.stop_bus();
             machine.await_end_of_firewalld();
@@ -219,7 +219,7 @@ fn sources_that_nobody_wrote_down_are_removed() {
         for source in SOURCES {
             machine.zone("addSource", &["trusted", source]);
         }
-        let call = Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Del);
+        let call = firewall(&machine, "ctr1", DUAL, &keys).call(Verb::Del);
         assert_eq!(call.traced(true).run().expect_success().children().len(), 0, "{keys}");
         assert_same(&before, &State::of_host(machine.sandbox()));
     }
@@ -231,11 +231,11 @@ fn del_needs_no_program_of_which_there_is_no_trace() {
     for machine in [Machine::bare, Machine::with_firewalld] {
         let machine = machine();
         for keys in automatic() {
-            without_programs(&Client::new(&machine, "ctr1", DUAL, &keys).call(Verb::Del)).run().expect_success();
+            without_programs(&firewall(&machine, "ctr1", DUAL, &keys).call(Verb::Del)).run().expect_success();
         }
     }
     let machine = Machine::with_firewalld();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     for verb in [Verb::Add, Verb::Check, Verb::Del] {
         without_programs(&client.call(verb)).run().expect_success();
     }
@@ -244,7 +244,7 @@ fn del_needs_no_program_of_which_there_is_no_trace() {
 #[test]
 fn del_reports_rules_that_it_cannot_remove() {
     let machine = Machine::bare();
-    let client = Client::new(&machine, "ctr1", V4, &json!({}));
+    let client = firewall(&machine, "ctr1", V4, &json!({}));
     client.add();
     without_programs(&client.call(Verb::Del)).run().expect_error(104, "iptables");
     client.del();
@@ -256,7 +256,7 @@ fn del_reports_rules_that_it_cannot_remove() {
 fn a_host_without_firewalld_and_iptables_has_nf_tables() {
     let machine = Machine::bare();
     for keys in automatic() {
-        let client = Client::new(&machine, "ctr1", DUAL, &keys);
+        let client = firewall(&machine, "ctr1", DUAL, &keys);
         let addresses = || {
             let state = State::of_host(machine.sandbox());
             let lines = state.section("nftables").iter();
@@ -267,7 +267,7 @@ fn a_host_without_firewalld_and_iptables_has_nf_tables() {
             assert_eq!(outcome.expect_success().children().len(), 0, "{keys}");
         }
         assert_eq!(addresses().len(), 2, "{:?}", addresses());
-        without_programs(&client.call_newer(Verb::Status)).run().expect_success();
+        without_programs(&call_newer(&client, Verb::Status)).run().expect_success();
         let record = machine.sandbox().sh("find /run/cni/.cni-plugins-rs -name claims");
         machine.sandbox().sh(&format!("rm -r {}", record.trim()));
         without_programs(&client.call(Verb::Del)).run().expect_success();

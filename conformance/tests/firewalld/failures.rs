@@ -7,7 +7,7 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{State, Verb};
 use serde_json::json;
 
-use crate::{Client, DUAL, Machine, V4};
+use crate::{DUAL, Machine, V4, call_newer, firewall};
 
 /// Go leaves the sources that it has added before.
 #[test]
@@ -15,7 +15,7 @@ fn an_address_that_another_zone_has_fails_add_and_nothing_is_left() {
     let machine = Machine::with_firewalld();
     machine.zone("addSource", &["public", "fd00:88::5/128"]);
     let before = State::of_host(machine.sandbox());
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"ingressPolicy": "isolated"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"ingressPolicy": "isolated"}));
     let error = client.call(Verb::Add).run().expect_error(103, "ZONE_CONFLICT");
     let text =
         "failed to add the address fd00:88::5/128 to trusted zone: ZONE_CONFLICT: 'fd00:88::5/128' already bound";
@@ -30,10 +30,10 @@ fn an_address_that_another_zone_has_fails_add_and_nothing_is_left() {
 fn a_policy_that_fails_takes_the_sources_back() {
     let machine = Machine::with_firewalld();
     let before = State::of_host(machine.sandbox());
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"ingressPolicy": "isolated"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"ingressPolicy": "isolated"}));
     client.call(Verb::Add).env("PATH", "/nonexistent").run().expect_error(104, "iptables");
     assert_same(&before, &State::of_host(machine.sandbox()));
-    client.with("ingressPolicy", json!("bogus")).call(Verb::Add).run().expect_error(7, "bogus");
+    client.clone().with("ingressPolicy", json!("bogus")).call(Verb::Add).run().expect_error(7, "bogus");
     assert_same(&before, &State::of_host(machine.sandbox()));
 }
 
@@ -41,13 +41,13 @@ fn a_policy_that_fails_takes_the_sources_back() {
 fn a_zone_that_firewalld_does_not_know_is_refused() {
     let machine = Machine::with_firewalld();
     let before = State::of_host(machine.sandbox());
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"firewalldZone": "nope"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"firewalldZone": "nope"}));
     let error = client.call(Verb::Add).run().expect_error(7, "INVALID_ZONE");
     assert_eq!(error.msg, "failed to add the address 10.88.0.5/32 to nope zone: INVALID_ZONE: nope");
     let text = "failed to find the address 10.88.0.5/32 in nope zone";
     client.call(Verb::Check).run().expect_error(7, text);
     client.del();
-    let odd = client.with("firewalldZone", json!("a b"));
+    let odd = client.clone().with("firewalldZone", json!("a b"));
     odd.call(Verb::Add).run().expect_error(7, "invalid firewalldZone \"a b\"");
     odd.del();
     assert_same(&before, &State::of_host(machine.sandbox()));
@@ -62,7 +62,7 @@ fn firewalld_that_is_asked_for_must_be_there() {
     for (machine, text) in rows {
         let machine = machine();
         let before = State::of_host(machine.sandbox());
-        let client = Client::new(&machine, "ctr1", V4, &json!({"backend": "firewalld"}));
+        let client = firewall(&machine, "ctr1", V4, &json!({"backend": "firewalld"}));
         let error = client.call(Verb::Add).run().expect_error(104, text);
         assert!(error.msg.starts_with("failed to add the address 10.88.0.5/32 to trusted zone"), "{error:?}");
         client.call(Verb::Check).run().expect_error(100, "failed to find the address 10.88.0.5/32 in trusted zone");
@@ -77,7 +77,7 @@ fn a_bus_that_does_not_answer_is_given_up() {
     let machine = Machine::bare();
     let before = State::of_host(machine.sandbox());
     let _silent = UnixListener::bind("/run/conformance/firewalld/bus").expect("listen in the place of a bus");
-    let client = Client::new(&machine, "ctr1", V4, &json!({"backend": "firewalld"}));
+    let client = firewall(&machine, "ctr1", V4, &json!({"backend": "firewalld"}));
     let call = client.call(Verb::Add).deadline(Duration::from_secs(20));
     let error = call.run().expect_error(11, "gave no answer within 10s");
     assert_eq!(error.msg, "failed to add the address 10.88.0.5/32 to trusted zone");
@@ -90,9 +90,9 @@ fn a_backend_that_there_is_not_is_refused_and_del_cleans_up_all_the_same() {
     for backend in ["bogus", "IPTables", "firewalld "] {
         let machine = Machine::with_firewalld();
         let before = State::of_host(machine.sandbox());
-        let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
-        let odd = client.with("backend", json!(backend));
-        for call in [odd.call(Verb::Add), odd.call(Verb::Check), odd.call_newer(Verb::Status)] {
+        let client = firewall(&machine, "ctr1", DUAL, &json!({}));
+        let odd = client.clone().with("backend", json!(backend));
+        for call in [odd.call(Verb::Add), odd.call(Verb::Check), call_newer(&odd, Verb::Status)] {
             call.run().expect_error(7, &format!("unknown backend: {backend:?}"));
         }
         assert_same(&before, &State::of_host(machine.sandbox()));

@@ -5,7 +5,7 @@
 //! CHECK takes firewalld's `no` for a `yes`.
 
 use cni_conformance::firewalld::Machine;
-use cni_conformance::{Invocation, Sandbox, Verb};
+use cni_conformance::{Invocation, Lone, Sandbox, Verb};
 use serde_json::{Value, json};
 
 mod choice;
@@ -21,55 +21,17 @@ const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 const SOURCES: [&str; 2] = ["10.88.0.5/32", "fd00:88::5/128"];
 
 /// The firewall plugin, called alone for one container on `br0`.
-struct Client<'m> {
-    machine: &'m Machine,
-    id: &'static str,
-    config: Value,
+fn firewall<'m>(machine: &'m Machine, id: &str, addresses: &[&str], keys: &Value) -> Lone<'m> {
+    let ips: Vec<Value> = addresses.iter().map(|address| json!({"address": address, "interface": 1})).collect();
+    let interfaces = json!([{"name": "br0"}, {"name": "eth0", "sandbox": format!("/run/netns/{id}")}]);
+    let prev_result = json!({"cniVersion": "1.0.0", "interfaces": interfaces, "ips": ips});
+    let (name, value) = machine.bus_variable();
+    Lone::new(machine.sandbox(), "firewall", id, &prev_result, keys).env(name, value)
 }
 
-impl<'m> Client<'m> {
-    fn new(machine: &'m Machine, id: &'static str, addresses: &[&str], keys: &Value) -> Self {
-        let ips: Vec<Value> = addresses.iter().map(|address| json!({"address": address, "interface": 1})).collect();
-        let interfaces = json!([{"name": "br0"}, {"name": "eth0", "sandbox": format!("/run/netns/{id}")}]);
-        let prev_result = json!({"cniVersion": "1.0.0", "interfaces": interfaces, "ips": ips});
-        let mut config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "firewall", "prevResult": prev_result});
-        for (key, value) in keys.as_object().expect("keys of a configuration") {
-            config[key] = value.clone();
-        }
-        Self { machine, id, config }
-    }
-
-    /// The same container with another value of a key.
-    fn with(&self, key: &str, value: Value) -> Self {
-        let mut config = self.config.clone();
-        config[key] = value;
-        Self { config, ..*self }
-    }
-
-    fn call(&self, verb: Verb) -> Invocation {
-        let call = Invocation::new(self.machine.sandbox(), "firewall", verb).container_id(self.id);
-        self.machine.with_bus(call).netns(&format!("/run/netns/{}", self.id)).config(&self.config)
-    }
-
-    /// Calls a command of version 1.1.0.
-    fn call_newer(&self, verb: Verb) -> Invocation {
-        self.with("cniVersion", json!("1.1.0")).call(verb)
-    }
-
-    #[track_caller]
-    fn add(&self) -> Value {
-        self.call(Verb::Add).run().result()
-    }
-
-    #[track_caller]
-    fn check(&self) {
-        self.call(Verb::Check).run().expect_success();
-    }
-
-    #[track_caller]
-    fn del(&self) {
-        self.call(Verb::Del).run().expect_success();
-    }
+/// Prepares a call of a command of version 1.1.0.
+fn call_newer(client: &Lone<'_>, verb: Verb) -> Invocation {
+    client.clone().with("cniVersion", json!("1.1.0")).call(verb)
 }
 
 /// The rules for addresses that iptables keeps, of both families.

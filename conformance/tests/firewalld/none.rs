@@ -4,16 +4,16 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{State, Verb};
 use serde_json::json;
 
-use crate::{Client, DUAL, Machine};
+use crate::{DUAL, Machine, call_newer, firewall};
 
 #[test]
 fn nothing_is_made_and_nothing_is_missing() {
     let machine = Machine::with_firewalld();
     let before = State::of_host(machine.sandbox());
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "none", "ingressPolicy": "open"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "none", "ingressPolicy": "open"}));
     assert_eq!(client.add(), client.config["prevResult"]);
     client.check();
-    client.call_newer(Verb::Status).run().expect_success();
+    call_newer(&client, Verb::Status).run().expect_success();
     client.del();
     assert_same(&before, &State::of_host(machine.sandbox()));
     for verb in [Verb::Add, Verb::Check, Verb::Del] {
@@ -26,7 +26,7 @@ fn nothing_is_made_and_nothing_is_missing() {
 fn a_policy_is_refused() {
     let machine = Machine::bare();
     for policy in ["same-bridge", "isolated"] {
-        let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "none", "ingressPolicy": policy}));
+        let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "none", "ingressPolicy": policy}));
         client.call(Verb::Add).run().expect_error(7, &format!("ingressPolicy {policy:?}"));
         client.call(Verb::Check).run().expect_error(7, &format!("ingressPolicy {policy:?}"));
         client.del();

@@ -8,7 +8,7 @@ use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
 use cni_conformance::{Container, Invocation, Namespace, Outside, Verb};
 use serde_json::{Value, json};
 
-use crate::{Client, Machine};
+use crate::{Machine, firewall};
 
 const NEVER: Duration = Duration::from_millis(300);
 
@@ -52,7 +52,7 @@ fn reaches_out_while_it_is_attached(ranges: &Value, pairs: &[[IpAddr; 2]]) {
         outside.route_to(network);
     }
     let all = |check: fn(&Namespace, IpAddr)| pairs.iter().flatten().for_each(|address| check(&container, *address));
-    let client = Client::new(&machine, "ctr1", &[], &json!({})).with("prevResult", result);
+    let client = firewall(&machine, "ctr1", &[], &json!({})).with("prevResult", result);
     all(assert_shut);
     client.add();
     all(assert_open);

@@ -4,14 +4,14 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{State, Verb};
 use serde_json::json;
 
-use crate::{Client, DUAL, Machine, SOURCES, V4, rules};
+use crate::{DUAL, Machine, SOURCES, V4, call_newer, firewall, rules};
 
 #[test]
 fn an_attachment_is_a_source_of_the_zone_for_as_long_as_it_lives() {
     for (addresses, count) in [(V4, 1), (DUAL, 2)] {
         let machine = Machine::with_firewalld();
         let before = State::of_host(machine.sandbox());
-        let client = Client::new(&machine, "ctr1", addresses, &json!({}));
+        let client = firewall(&machine, "ctr1", addresses, &json!({}));
         assert_eq!(client.add(), client.config["prevResult"]);
         assert_eq!(machine.sources("trusted"), SOURCES[..count]);
         assert_eq!(rules(machine.sandbox()), [""; 0]);
@@ -25,7 +25,7 @@ fn an_attachment_is_a_source_of_the_zone_for_as_long_as_it_lives() {
 #[test]
 fn no_process_is_started() {
     let machine = Machine::with_firewalld();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "firewalld"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "firewalld"}));
     for verb in [Verb::Add, Verb::Check, Verb::Del] {
         let outcome = client.call(verb).traced(true).run();
         assert_eq!(outcome.expect_success().children().len(), 0, "{verb}");
@@ -35,7 +35,7 @@ fn no_process_is_started() {
 #[test]
 fn another_zone_may_be_named() {
     let machine = Machine::with_firewalld();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({"backend": "firewalld", "firewalldZone": "internal"}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "firewalld", "firewalldZone": "internal"}));
     client.add();
     assert_eq!(machine.sources("internal"), SOURCES);
     assert_eq!(machine.sources("trusted"), [""; 0]);
@@ -47,7 +47,7 @@ fn another_zone_may_be_named() {
 #[test]
 fn a_repeated_add_changes_nothing() {
     let machine = Machine::with_firewalld();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
     let before = State::of_host(machine.sandbox());
     client.add();
@@ -60,7 +60,7 @@ fn a_repeated_add_changes_nothing() {
 #[test]
 fn check_fails_when_firewalld_has_lost_a_source() {
     let machine = Machine::with_firewalld();
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
     for source in SOURCES {
         machine.zone("removeSource", &["trusted", source]);
@@ -77,10 +77,10 @@ fn check_fails_when_firewalld_has_lost_a_source() {
 #[test]
 fn check_fails_after_firewalld_has_started_anew() {
     let mut machine = Machine::with_firewalld();
-    Client::new(&machine, "ctr1", V4, &json!({})).add();
+    firewall(&machine, "ctr1", V4, &json!({})).add();
     machine.stop_firewalld();
     machine.start_firewalld();
-    let client = Client::new(&machine, "ctr1", V4, &json!({}));
+    let client = firewall(&machine, "ctr1", V4, &json!({}));
     client.call(Verb::Check).run().expect_error(100, "failed to find the address 10.88.0.5/32 in trusted zone");
     client.add();
     client.check();
@@ -90,12 +90,12 @@ fn check_fails_after_firewalld_has_started_anew() {
 #[test]
 fn a_late_del_leaves_the_new_owner_of_the_address_alone() {
     let machine = Machine::with_firewalld();
-    let old = Client::new(&machine, "old", DUAL, &json!({}));
-    let new = Client::new(&machine, "new", DUAL, &json!({}));
+    let old = firewall(&machine, "old", DUAL, &json!({}));
+    let new = firewall(&machine, "new", DUAL, &json!({}));
     old.add();
     new.add();
     old.del();
-    old.with("prevResult", json!(null)).del();
+    old.clone().with("prevResult", json!(null)).del();
     new.check();
     assert_eq!(machine.sources("trusted"), SOURCES);
     new.del();
@@ -107,9 +107,9 @@ fn a_late_del_leaves_the_new_owner_of_the_address_alone() {
 fn del_needs_no_prev_result() {
     let machine = Machine::with_firewalld();
     let before = State::of_host(machine.sandbox());
-    let client = Client::new(&machine, "ctr1", DUAL, &json!({}));
+    let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
-    client.with("prevResult", json!(null)).del();
+    client.clone().with("prevResult", json!(null)).del();
     assert_same(&before, &State::of_host(machine.sandbox()));
 }
 
@@ -117,7 +117,7 @@ fn del_needs_no_prev_result() {
 fn a_policy_is_one_of_iptables_also_here() {
     for policy in ["same-bridge", "isolated"] {
         let machine = Machine::with_firewalld();
-        let client = Client::new(&machine, "ctr1", DUAL, &json!({"ingressPolicy": policy}));
+        let client = firewall(&machine, "ctr1", DUAL, &json!({"ingressPolicy": policy}));
         client.add();
         assert_eq!(machine.sources("trusted"), SOURCES);
         for program in ["iptables", "ip6tables"] {
@@ -139,12 +139,12 @@ fn a_policy_is_one_of_iptables_also_here() {
 fn gc_removes_the_sources_of_containers_that_are_no_more() {
     let machine = Machine::with_firewalld();
     let (kept, lost) =
-        (Client::new(&machine, "kept", &["10.88.0.6/24"], &json!({})), Client::new(&machine, "lost", DUAL, &json!({})));
+        (firewall(&machine, "kept", &["10.88.0.6/24"], &json!({})), firewall(&machine, "lost", DUAL, &json!({})));
     kept.add();
     lost.add();
     let valid = json!([{"containerID": "kept", "ifname": "eth0"}]);
-    let network = kept.with("cni.dev/valid-attachments", valid).with("prevResult", json!(null));
-    network.call_newer(Verb::Gc).run().expect_success();
+    let network = kept.clone().with("cni.dev/valid-attachments", valid).with("prevResult", json!(null));
+    call_newer(&network, Verb::Gc).run().expect_success();
     assert_eq!(machine.sources("trusted"), ["10.88.0.6/32"]);
     kept.check();
 }
@@ -152,7 +152,7 @@ fn gc_removes_the_sources_of_containers_that_are_no_more() {
 #[test]
 fn status_tells_whether_firewalld_is_there() {
     let mut machine = Machine::with_firewalld();
-    let status = |machine: &Machine, keys| Client::new(machine, "", V4, &keys).call_newer(Verb::Status).run();
+    let status = |machine: &Machine, keys| call_newer(&firewall(machine, "", V4, &keys), Verb::Status).run();
     for keys in [json!({"backend": "firewalld"}), json!({})] {
         status(&machine, keys).expect_success();
     }

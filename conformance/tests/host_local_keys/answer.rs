@@ -4,15 +4,14 @@ use std::fs;
 
 use cni_conformance::Verb;
 use cni_conformance::cases::for_each;
+use cni_conformance::keys;
 use serde_json::{Value, json};
 
 use crate::pool::Pool;
 
 fn pool(keys: &Value) -> Pool {
     let mut pool = Pool::of_subnets(&[&["10.1.2.0/24"], &["fd00:1::/64"]]);
-    for (key, value) in keys.as_object().expect("an object of keys") {
-        pool.config["ipam"][key] = value.clone();
-    }
+    keys::set(&mut pool.config["ipam"], keys);
     pool
 }
 

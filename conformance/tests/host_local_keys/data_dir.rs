@@ -5,6 +5,7 @@ use std::path::Path;
 
 use cni_conformance::Verb;
 use cni_conformance::cases::for_each;
+use cni_conformance::keys;
 use serde_json::{Value, json};
 
 use crate::pool::{Pool, files};
@@ -26,9 +27,7 @@ fn leases_lie_below_data_dir_in_a_folder_of_the_networks_name() {
     for_each(cases, |(keys, folder)| {
         let mut pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
         pool.config["ipam"].as_object_mut().expect("an object").remove("dataDir");
-        for (key, value) in keys.as_object().expect("an object of keys") {
-            pool.config["ipam"][key] = value.clone();
-        }
+        keys::set(&mut pool.config["ipam"], &keys);
         fs::create_dir("/run/here").expect("create the plugin's folder");
         let there = |verb| pool.call(verb, "a").launched_by(&["/usr/bin/env", "-C", "/run/here"]);
         there(Verb::Add).run().expect_success();

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use cni_conformance::keys;
 use cni_conformance::{CniError, Invocation, Sandbox, Verb};
 use serde_json::{Value, json};
 
@@ -24,9 +25,7 @@ impl Pool {
             "cniVersion": "1.0.0", "name": "net1", "type": "bridge",
             "ipam": {"type": "host-local", "dataDir": "/run/cni"},
         });
-        for (key, value) in ipam.as_object().expect("an object of keys") {
-            config["ipam"][key] = value.clone();
-        }
+        keys::set(&mut config["ipam"], ipam);
         Self { sandbox: Sandbox::new(), config }
     }
 

@@ -2,6 +2,7 @@
 
 use cni_conformance::Verb;
 use cni_conformance::cases::for_each;
+use cni_conformance::keys;
 use serde_json::{Value, json};
 
 use crate::pool::{Pool, addresses, leases};
@@ -129,9 +130,7 @@ fn an_address_that_is_no_address_is_named_with_its_place() {
     ];
     for_each(cases, |(keys, args, code, text, place)| {
         let mut pool = dual();
-        for (key, value) in keys.as_object().expect("an object of keys") {
-            pool.config[key] = value.clone();
-        }
+        keys::set(&mut pool.config, &keys);
         pool.refused_at_once(&pool.call(Verb::Add, "a").args(args), code, &[text, place]);
     });
 }

@@ -5,10 +5,10 @@
 //! container's network, and only what was translated, so that a neighbour gets its answers even where
 //! bridged packets pass no rules; conditions stand with the container, not in `prerouting` and `output`.
 
-use cni_conformance::{Sandbox, Verb};
+use cni_conformance::Sandbox;
 use serde_json::json;
 
-use crate::{DUAL, Lone, V4, ruleset, table, tcp, udp};
+use crate::{DUAL, V4, portmap, ruleset, table, tcp, udp};
 
 /// The digits of network `n1` and of `eth0` in container `ctr1`.
 const OWN: &str = "43d91f8451058a70-7883a6f9ce71eedb";
@@ -79,8 +79,8 @@ fn texts(lines: &[&str]) -> Vec<String> {
 #[test]
 fn one_port() {
     let sandbox = Sandbox::new();
-    let lone = Lone::new(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), json!({}));
-    lone.succeeds(Verb::Add);
+    let lone = portmap(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), &json!({}));
+    lone.add();
     let golden = Golden {
         family: "ip",
         hostports: vec![entry("tcp dport 8080")],
@@ -89,11 +89,11 @@ fn one_port() {
     };
     golden.assert_listed(&sandbox);
     assert!(!ruleset(&sandbox).contains("ip6 cni_hostport"), "a family that is not in use is left alone");
-    lone.succeeds(Verb::Check);
-    lone.succeeds(Verb::Del);
+    lone.check();
+    lone.del();
     let after = Golden { family: "ip", hostports: vec![], masquerading: Some(vec![]), own: vec![] };
     after.assert_listed(&sandbox);
-    lone.succeeds(Verb::Del);
+    lone.del();
     after.assert_listed(&sandbox);
 }
 
@@ -113,8 +113,8 @@ fn every_form_of_host_ip_in_both_families() {
         on(sctp, "::"),
         on(udp(8084, 84), ""),
     ]);
-    let lone = Lone::new(&sandbox, "ctr1", DUAL, ports, json!({}));
-    lone.succeeds(Verb::Add);
+    let lone = portmap(&sandbox, "ctr1", DUAL, ports, &json!({}));
+    lone.add();
     let v4 = Golden {
         family: "ip",
         hostports: ["ip daddr 10.88.0.1 tcp dport 8080", "tcp dport 8081", "udp dport 8084"].map(entry).to_vec(),
@@ -149,14 +149,14 @@ fn every_form_of_host_ip_in_both_families() {
     };
     v4.assert_listed(&sandbox);
     v6.assert_listed(&sandbox);
-    lone.succeeds(Verb::Check);
+    lone.check();
 }
 
 #[test]
 fn without_snat_there_is_no_masquerading() {
     let sandbox = Sandbox::new();
-    let lone = Lone::new(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), json!({"snat": false}));
-    lone.succeeds(Verb::Add);
+    let lone = portmap(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), &json!({"snat": false}));
+    lone.add();
     let golden = Golden {
         family: "ip",
         hostports: vec![entry("tcp dport 8080")],
@@ -164,15 +164,15 @@ fn without_snat_there_is_no_masquerading() {
         own: vec![("dnat", texts(&["tcp dport 8080 dnat to 10.88.0.5:80"]))],
     };
     golden.assert_listed(&sandbox);
-    lone.succeeds(Verb::Check);
+    lone.check();
 }
 
 /// The reference ignores the key.
 #[test]
 fn masq_all_masquerades_everything_that_is_translated_to_the_container() {
     let sandbox = Sandbox::new();
-    let lone = Lone::new(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), json!({"masqAll": true}));
-    lone.succeeds(Verb::Add);
+    let lone = portmap(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), &json!({"masqAll": true}));
+    lone.add();
     let listed = table(&sandbox, "ip");
     let rule = masquerade("ip daddr 10.88.0.5 ct status dnat");
     assert!(listed.lines().any(|line| line.trim() == rule), "{listed}");
@@ -183,20 +183,20 @@ fn masq_all_masquerades_everything_that_is_translated_to_the_container() {
 fn conditions_are_the_containers_own() {
     let sandbox = Sandbox::new();
     let words = json!(["ip", "saddr", "{", "192.0.2.2,", "192.0.2.3", "}", "ip", "ttl", ">", "5"]);
-    let limited = Lone::new(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), json!({"conditionsV4": words}));
-    limited.succeeds(Verb::Add);
+    let limited = portmap(&sandbox, "ctr1", V4, json!([tcp(8080, 80)]), &json!({"conditionsV4": words}));
+    limited.add();
     let before = table(&sandbox, "ip");
     let rule = "ip saddr { 192.0.2.2, 192.0.2.3 } ip ttl > 5 tcp dport 8080 dnat to 10.88.0.5:80";
     assert!(before.contains(rule), "{before}");
-    let free = Lone::new(&sandbox, "ctr2", &["10.88.0.6/24"], json!([tcp(8081, 80)]), json!({}));
-    free.succeeds(Verb::Add);
+    let free = portmap(&sandbox, "ctr2", &["10.88.0.6/24"], json!([tcp(8081, 80)]), &json!({}));
+    free.add();
     let both = table(&sandbox, "ip");
     assert!(both.contains(rule) && both.matches("ip ttl").count() == 1, "{both}");
-    limited.succeeds(Verb::Check);
-    limited.succeeds(Verb::Add);
+    limited.check();
+    limited.add();
     assert_eq!(table(&sandbox, "ip").matches("ip ttl").count(), 1);
-    free.succeeds(Verb::Del);
+    free.del();
     assert!(table(&sandbox, "ip").contains(rule));
-    limited.succeeds(Verb::Del);
+    limited.del();
     assert!(!table(&sandbox, "ip").contains("ctr1"));
 }

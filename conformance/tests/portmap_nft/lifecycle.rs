@@ -1,17 +1,15 @@
 //! ADD, CHECK, DEL, GC and STATUS over the life of a container, and which programs they need.
 
-use std::thread;
-
-use cni_conformance::{Sandbox, Verb};
+use cni_conformance::{Lone, Sandbox, Verb, at_once};
 use serde_json::{Value, json};
 
-use crate::{DUAL, Lone, ruleset, table, tcp, udp};
+use crate::{DUAL, portmap, ruleset, table, tcp, udp};
 
 /// A list of directories without any program.
 const NO_PROGRAMS: &str = "/run/conformance";
 
 fn one<'s>(sandbox: &'s Sandbox, keys: Value) -> Lone<'s> {
-    Lone::new(sandbox, "ctr1", DUAL, json!([tcp(8080, 80), udp(8080, 80)]), keys)
+    portmap(sandbox, "ctr1", DUAL, json!([tcp(8080, 80), udp(8080, 80)]), &keys)
 }
 
 /// The reference adds all rules once more.
@@ -19,24 +17,24 @@ fn one<'s>(sandbox: &'s Sandbox, keys: Value) -> Lone<'s> {
 fn a_second_add_changes_nothing() {
     let sandbox = Sandbox::new();
     let lone = one(&sandbox, json!({}));
-    lone.succeeds(Verb::Add);
+    lone.add();
     let first = ruleset(&sandbox);
-    lone.succeeds(Verb::Add);
+    lone.add();
     assert_eq!(ruleset(&sandbox), first);
 }
 
 #[test]
 fn a_container_that_moved_leaves_nothing_stale() {
     let sandbox = Sandbox::new();
-    one(&sandbox, json!({})).succeeds(Verb::Add);
+    one(&sandbox, json!({})).add();
     let moved =
-        Lone::new(&sandbox, "ctr1", &["10.88.0.9/24", "fd00:88::9/64"], json!([tcp(8081, 80)]), json!({"snat": false}));
-    moved.succeeds(Verb::Add);
+        portmap(&sandbox, "ctr1", &["10.88.0.9/24", "fd00:88::9/64"], json!([tcp(8081, 80)]), &json!({"snat": false}));
+    moved.add();
     let now = ruleset(&sandbox);
     for gone in ["10.88.0.5", "fd00:88::5", "8080", "masquerade"] {
         assert!(!now.contains(&format!("{gone} ")) && !now.contains(&format!("{gone}-")), "{gone}: {now}");
     }
-    moved.succeeds(Verb::Check);
+    moved.check();
 }
 
 /// The reference's rules are keyed by the container alone: its DEL takes those of both networks.
@@ -45,19 +43,19 @@ fn the_networks_of_a_container_are_kept_apart() {
     let sandbox = Sandbox::new();
     let first = one(&sandbox, json!({}));
     let second =
-        Lone::new(&sandbox, "ctr1", &["10.99.0.5/24"], json!([tcp(9090, 90)]), json!({})).in_network("n2", "eth1");
+        portmap(&sandbox, "ctr1", &["10.99.0.5/24"], json!([tcp(9090, 90)]), &json!({})).in_network("n2", "eth1");
     let again =
-        Lone::new(&sandbox, "ctr1", &["10.88.0.7/24"], json!([tcp(9091, 91)]), json!({})).in_network("n1", "eth1");
+        portmap(&sandbox, "ctr1", &["10.88.0.7/24"], json!([tcp(9091, 91)]), &json!({})).in_network("n1", "eth1");
     for lone in [&first, &second, &again] {
-        lone.succeeds(Verb::Add);
+        lone.add();
     }
-    first.succeeds(Verb::Del);
+    first.del();
     for lone in [&second, &again] {
-        lone.succeeds(Verb::Check);
+        lone.check();
     }
     assert!(!ruleset(&sandbox).contains("10.88.0.5"));
     for lone in [&second, &again] {
-        lone.succeeds(Verb::Del);
+        lone.del();
     }
     assert!(!ruleset(&sandbox).contains("ctr1"));
 }
@@ -91,7 +89,7 @@ fn with_neither_program_in_path_the_automatic_choice_works() {
 fn with_iptables_in_path_the_automatic_choice_is_iptables() {
     let sandbox = Sandbox::new();
     let lone = one(&sandbox, json!({"backend": null}));
-    lone.succeeds(Verb::Add);
+    lone.add();
     assert!(!ruleset(&sandbox).contains("cni_hostport"));
     assert!(sandbox.sh("iptables -t nat -S").contains("--to-destination 10.88.0.5:80"));
 }
@@ -101,8 +99,8 @@ fn with_iptables_in_path_the_automatic_choice_is_iptables() {
 fn del_removes_what_the_other_backend_made() {
     for (made_by, removed_by) in [("iptables", "nftables"), ("nftables", "iptables")] {
         let sandbox = Sandbox::new();
-        one(&sandbox, json!({"backend": made_by})).succeeds(Verb::Add);
-        one(&sandbox, json!({"backend": removed_by})).succeeds(Verb::Del);
+        one(&sandbox, json!({"backend": made_by})).add();
+        one(&sandbox, json!({"backend": removed_by})).del();
         let rules = ruleset(&sandbox) + &sandbox.sh("iptables -t nat -S") + &sandbox.sh("ip6tables -t nat -S");
         assert!(!rules.contains("ctr1") && !rules.contains("10.88.0.5"), "made by {made_by}: {rules}");
     }
@@ -111,14 +109,14 @@ fn del_removes_what_the_other_backend_made() {
 #[test]
 fn del_needs_only_names() {
     let sandbox = Sandbox::new();
-    one(&sandbox, json!({})).succeeds(Verb::Add);
-    let other = Lone::new(&sandbox, "ctr2", &["10.88.0.6/24"], json!([tcp(8080, 80)]), json!({}));
-    other.succeeds(Verb::Add);
+    one(&sandbox, json!({})).add();
+    let other = portmap(&sandbox, "ctr2", &["10.88.0.6/24"], json!([tcp(8080, 80)]), &json!({}));
+    other.add();
     let mut forgetful = one(&sandbox, json!({"prevResult": null, "runtimeConfig": null}));
     forgetful.config["conditionsV4"] = json!(["-s", "10.0.0.0/8"]);
-    forgetful.succeeds(Verb::Del);
+    forgetful.del();
     assert!(!ruleset(&sandbox).contains("ctr1"));
-    other.succeeds(Verb::Check);
+    other.check();
 }
 
 /// The reference only counts the rules.
@@ -133,7 +131,7 @@ fn check_names_any_rule_that_is_missing_and_writes_nothing() {
         ("hostports", "udp dport 8080"),
         ("masquerading", "ip saddr 127.0.0.1"),
     ] {
-        lone.succeeds(Verb::Add);
+        lone.add();
         let listed = sandbox.sh(&format!("nft -a list chain ip cni_hostport {chain}"));
         let line = listed.lines().find(|line| line.contains(word)).expect("the rule");
         let handle = line.rsplit(' ').next().expect("a handle");
@@ -144,8 +142,8 @@ fn check_names_any_rule_that_is_missing_and_writes_nothing() {
         assert!(error.msg.contains(&format!("ip cni_hostport {chain}")), "{}", error.msg);
         assert_eq!(ruleset(&sandbox), before);
     }
-    lone.succeeds(Verb::Add);
-    lone.succeeds(Verb::Check);
+    lone.add();
+    lone.check();
 }
 
 #[test]
@@ -174,46 +172,43 @@ fn options_of_iptables_are_refused() {
 fn gc_removes_containers_that_are_no_more_and_status_answers() {
     let sandbox = Sandbox::new();
     let (lone, other) = (one(&sandbox, json!({})), one(&sandbox, json!({})).in_network("n2", "eth0"));
-    lone.succeeds(Verb::Add);
-    other.succeeds(Verb::Add);
+    lone.add();
+    other.add();
     let mut gc = one(
         &sandbox,
         json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": [
             {"containerID": "ctr1", "ifname": "eth0"}
         ]}),
     );
-    gc.succeeds(Verb::Status);
-    gc.succeeds(Verb::Gc);
-    lone.succeeds(Verb::Check);
+    gc.call(Verb::Status).run().expect_success();
+    gc.call(Verb::Gc).run().expect_success();
+    lone.check();
     gc.config["cni.dev/valid-attachments"] = json!([{"containerID": "ctr1", "ifname": "eth9"}]);
-    gc.succeeds(Verb::Gc);
+    gc.call(Verb::Gc).run().expect_success();
     let missing = lone.call(Verb::Check).run();
     missing.expect_error(100, "ipv4 dnat");
-    other.succeeds(Verb::Check);
+    other.check();
 }
 
 #[test]
 fn first_containers_that_come_at_once_share_one_skeleton() {
     let sandbox = Sandbox::new();
     let ids = ["c1", "c2", "c3", "c4", "c5", "c6"];
-    let lones = ids.map(|id| Lone::new(&sandbox, id, DUAL, json!([tcp(8080, 80)]), json!({})));
-    let at_once = |verb| {
+    let lones = ids.map(|id| portmap(&sandbox, id, DUAL, json!([tcp(8080, 80)]), &json!({})));
+    let all = |verb| {
         let calls: Vec<_> = lones.iter().map(|lone| lone.call(verb)).collect();
-        thread::scope(|scope| {
-            let running: Vec<_> = calls.iter().map(|call| scope.spawn(|| call.run())).collect();
-            for call in running {
-                call.join().expect("a call in its own thread").expect_success();
-            }
-        });
+        for outcome in at_once(&calls) {
+            outcome.expect_success();
+        }
     };
-    at_once(Verb::Add);
-    at_once(Verb::Check);
+    all(Verb::Add);
+    all(Verb::Check);
     for family in ["ip", "ip6"] {
         let listed = table(&sandbox, family);
         assert_eq!(listed.matches("fib daddr type local jump hostports_all").count(), 2, "{listed}");
         assert_eq!(listed.matches("jump hostports\n").count(), 1, "{listed}");
     }
-    at_once(Verb::Del);
+    all(Verb::Del);
     let left = ruleset(&sandbox);
     assert!(!left.contains("comment \"c") && !left.contains(" dnat to "), "{left}");
 }

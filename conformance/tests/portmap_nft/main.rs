@@ -5,7 +5,8 @@
 
 use std::net::IpAddr;
 
-use cni_conformance::{Invocation, Sandbox, Verb};
+use cni_conformance::keys::with;
+use cni_conformance::{Lone, Sandbox};
 use serde_json::{Value, json};
 
 mod layout;
@@ -16,46 +17,12 @@ mod traffic;
 const V4: &[&str] = &["10.88.0.5/24"];
 const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
-/// The plugin, called alone behind a bridge plugin that never ran.
-struct Lone<'s> {
-    sandbox: &'s Sandbox,
-    id: &'static str,
-    ifname: &'static str,
-    config: Value,
-}
-
-impl<'s> Lone<'s> {
-    fn new(sandbox: &'s Sandbox, id: &'static str, addresses: &[&str], ports: Value, keys: Value) -> Self {
-        let ips: Value = addresses.iter().map(|address| json!({"address": address})).collect();
-        let mut config = json!({
-            "cniVersion": "1.0.0", "name": "n1", "type": "portmap", "backend": "nftables",
-            "runtimeConfig": {"portMappings": ports}, "prevResult": {"cniVersion": "1.0.0", "ips": ips},
-        });
-        for (key, value) in keys.as_object().expect("keys of a configuration") {
-            config[key] = value.clone();
-        }
-        Self { sandbox, id, ifname: "eth0", config }
-    }
-
-    /// The same container in another network, by another interface.
-    fn in_network(mut self, network: &str, ifname: &'static str) -> Self {
-        self.config["name"] = json!(network);
-        self.ifname = ifname;
-        self
-    }
-
-    fn call(&self, verb: Verb) -> Invocation {
-        Invocation::new(self.sandbox, "portmap", verb)
-            .container_id(self.id)
-            .ifname(self.ifname)
-            .netns(&format!("/run/netns/{}", self.id))
-            .config(&self.config)
-    }
-
-    #[track_caller]
-    fn succeeds(&self, verb: Verb) {
-        self.call(verb).run().expect_success();
-    }
+/// Describes the plugin behind a bridge plugin that never ran, in the network `n1`.
+fn portmap<'s>(sandbox: &'s Sandbox, id: &str, addresses: &[&str], ports: Value, keys: &Value) -> Lone<'s> {
+    let ips: Value = addresses.iter().map(|address| json!({"address": address})).collect();
+    let prev_result = json!({"cniVersion": "1.0.0", "ips": ips});
+    let config = json!({"backend": "nftables", "runtimeConfig": {"portMappings": ports}});
+    Lone::new(sandbox, "portmap", id, &prev_result, &with(&config, keys))
 }
 
 fn tcp(host: u16, container: u16) -> Value {

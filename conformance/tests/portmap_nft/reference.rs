@@ -3,10 +3,10 @@
 //! The reference's ADD is a script of `nft`, its DEL deletes the rules whose comment is the container's
 //! ID in three chains, its CHECK counts them. All three are written down here.
 
-use cni_conformance::{Sandbox, Verb};
+use cni_conformance::{Lone, Sandbox};
 use serde_json::json;
 
-use crate::{Lone, V4, ruleset, run_script, table, tcp};
+use crate::{V4, portmap, ruleset, run_script, table, tcp};
 
 /// The reference's ADD of a container with two ports.
 const ADD: &str = r#"
@@ -33,7 +33,7 @@ add rule ip cni_hostport masquerading ip saddr 127.0.0.1 ip daddr 10.88.0.5 masq
 fn lone(sandbox: &Sandbox) -> Lone<'_> {
     let mut first = tcp(8080, 80);
     first["hostIP"] = json!("10.88.0.1");
-    Lone::new(sandbox, "ctr1", V4, json!([first, tcp(8081, 81)]), json!({}))
+    portmap(sandbox, "ctr1", V4, json!([first, tcp(8081, 81)]), &json!({}))
 }
 
 /// The rules of a chain that the reference takes for the container's.
@@ -47,13 +47,13 @@ fn counted(sandbox: &Sandbox, chain: &str) -> Vec<String> {
 fn a_container_that_the_reference_made_is_checked_and_deleted() {
     let sandbox = Sandbox::new();
     run_script(&sandbox, ADD);
-    lone(&sandbox).succeeds(Verb::Check);
-    let other = Lone::new(&sandbox, "ctr2", &["10.88.0.6/24"], json!([tcp(9090, 90)]), json!({}));
-    other.succeeds(Verb::Add);
-    lone(&sandbox).succeeds(Verb::Check);
-    lone(&sandbox).succeeds(Verb::Del);
+    lone(&sandbox).check();
+    let other = portmap(&sandbox, "ctr2", &["10.88.0.6/24"], json!([tcp(9090, 90)]), &json!({}));
+    other.add();
+    lone(&sandbox).check();
+    lone(&sandbox).del();
     assert!(!ruleset(&sandbox).contains("ctr1"));
-    other.succeeds(Verb::Check);
+    other.check();
 }
 
 #[test]
@@ -62,18 +62,18 @@ fn add_takes_the_place_of_what_the_reference_made_for_the_same_ports() {
     run_script(&sandbox, ADD);
     let mut moved = lone(&sandbox);
     moved.config["prevResult"]["ips"] = json!([{"address": "10.88.0.9/24"}]);
-    moved.succeeds(Verb::Add);
+    moved.add();
     let listed = table(&sandbox, "ip");
     assert!(!listed.contains("dnat to 10.88.0.5"), "{listed}");
-    moved.succeeds(Verb::Check);
-    moved.succeeds(Verb::Del);
+    moved.check();
+    moved.del();
     assert!(!ruleset(&sandbox).contains("ctr1"));
 }
 
 #[test]
 fn the_reference_finds_as_many_rules_as_it_looks_for_and_deletes_them() {
     let sandbox = Sandbox::new();
-    lone(&sandbox).succeeds(Verb::Add);
+    lone(&sandbox).add();
     assert_eq!((counted(&sandbox, "hostports").len(), counted(&sandbox, "masquerading").len()), (2, 2));
     for chain in ["hostports", "masquerading"] {
         for handle in counted(&sandbox, chain) {
@@ -82,8 +82,8 @@ fn the_reference_finds_as_many_rules_as_it_looks_for_and_deletes_them() {
     }
     let listed = table(&sandbox, "ip");
     assert!(!listed.contains("jump dnat-") && !listed.contains("jump masquerade-"), "nothing leads there: {listed}");
-    lone(&sandbox).succeeds(Verb::Add);
-    lone(&sandbox).succeeds(Verb::Check);
-    lone(&sandbox).succeeds(Verb::Del);
+    lone(&sandbox).add();
+    lone(&sandbox).check();
+    lone(&sandbox).del();
     assert!(!ruleset(&sandbox).contains("10.88.0.5"));
 }

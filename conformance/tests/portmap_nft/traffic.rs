@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use cni_conformance::keys;
 use cni_conformance::nomad::{GATEWAY_V4, GATEWAY_V6};
 use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
 use cni_conformance::{
@@ -58,9 +59,7 @@ fn list(keys: &Value) -> Value {
     let plugins = list["plugins"].as_array_mut().expect("plugins");
     let portmap = plugins.iter_mut().find(|plugin| plugin["type"] == "portmap").expect("portmap");
     portmap["backend"] = json!("nftables");
-    for (key, value) in keys.as_object().expect("keys") {
-        portmap[key] = value.clone();
-    }
+    keys::set(portmap, keys);
     list
 }
 

@@ -1,5 +1,6 @@
 //! A configuration list, and what containers of such a network share.
 
+use cni_conformance::keys::with;
 use cni_conformance::skeleton::{filter, ports};
 use cni_conformance::{Flavour, PortMapping, Skeleton};
 use serde_json::{Value, json};
@@ -26,16 +27,16 @@ pub struct Setup {
 impl Setup {
     /// Writes the list.
     pub fn list(&self) -> Value {
-        let mut bridge = with(json!({"type": "bridge", "bridge": "br0"}), &self.bridge);
+        let mut bridge = with(&json!({"type": "bridge", "bridge": "br0"}), &self.bridge);
         if !self.subnets.is_empty() {
             let ranges: Value = self.subnets.iter().map(|(subnet, _)| json!([{"subnet": subnet}])).collect();
             let routes: Value = self.routes.iter().map(|dst| json!({"dst": dst})).collect();
             bridge["ipam"] = json!({"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": "/run/cni"});
         }
         let mut plugins = vec![bridge];
-        plugins.extend(self.firewall.iter().map(|keys| with(json!({"type": "firewall"}), keys)));
+        plugins.extend(self.firewall.iter().map(|keys| with(&json!({"type": "firewall"}), keys)));
         let capable = json!({"type": "portmap", "capabilities": {"portMappings": true}});
-        plugins.extend(self.portmap.iter().map(|(keys, _)| with(capable.clone(), keys)));
+        plugins.extend(self.portmap.iter().map(|(keys, _)| with(&capable, keys)));
         json!({"cniVersion": self.version, "name": self.network, "plugins": plugins})
     }
 
@@ -82,11 +83,4 @@ fn isolation(policy: Option<&str>) -> Vec<String> {
         rules.push(format!("-A CNI-ISOLATION-STAGE-1 -i br0 -o br0 {own} -j DROP"));
     }
     rules
-}
-
-fn with(mut object: Value, keys: &Value) -> Value {
-    for (key, value) in keys.as_object().expect("an object of keys") {
-        object[key] = value.clone();
-    }
-    object
 }

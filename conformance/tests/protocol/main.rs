@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cni_conformance::keys::with;
 use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries};
 use serde_json::{Value, json};
 
@@ -84,15 +85,6 @@ fn prev_result(version: &str) -> Value {
             "ips": [with(&ip, &json!({"version": "4"}))],
         }),
     }
-}
-
-/// Returns an object with more keys, or other values for keys that it has.
-fn with(object: &Value, keys: &Value) -> Value {
-    let mut object = object.clone();
-    for (key, value) in keys.as_object().expect("an object of keys") {
-        object[key] = value.clone();
-    }
-    object
 }
 
 /// Prepares a call for the container `ctr1`.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
-use cni_conformance::{Namespace, Outside, Sandbox};
+use cni_conformance::{Namespace, Outside};
 
-use crate::{Backend, Guest, assert_said, repair, state};
+use crate::{Backend, Guest, assert_said, repair, shell, state};
 
 /// How long to wait for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(200);
@@ -17,11 +17,6 @@ const SILENCE: Duration = Duration::from_millis(200);
 const EVERYTHING: &str = "nft flush ruleset";
 const NAT: &str = "iptables -t nat -F && iptables -t nat -X && ip6tables -t nat -F && ip6tables -t nat -X";
 const FILTER: &str = "iptables -F && iptables -X && ip6tables -F && ip6tables -X";
-
-fn shell(sandbox: &Sandbox, line: &str) {
-    let ended = sandbox.exec(&["sh", "-c", line]);
-    assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
-}
 
 /// The host port of a container, as the outside reaches it.
 fn published(guest: &Guest<'_>) -> [SocketAddr; 2] {

@@ -84,6 +84,12 @@ fn repair(sandbox: &Sandbox, arguments: &[&str]) -> Outcome {
     repair_with(sandbox, arguments).run()
 }
 
+/// Runs a line of shell, which must succeed.
+#[track_caller]
+fn shell(sandbox: &Sandbox, line: &str) {
+    sandbox.exec(&["sh", "-c", line]).expect_success();
+}
+
 /// What is said of each attachment, in order: what stands between the names and the details.
 fn words(outcome: &Outcome) -> Vec<&str> {
     let said = outcome.stdout().lines().map(|line| line.split(": ").nth(1).unwrap_or(line));

@@ -3,7 +3,7 @@
 use cni_conformance::state::diff;
 use cni_conformance::{Sandbox, State};
 
-use crate::{Backend, Guest, assert_said, repair, state};
+use crate::{Backend, Guest, assert_said, repair, shell, state};
 
 /// A rule that stood among others comes back behind them, so the order may be another.
 #[track_caller]
@@ -16,15 +16,10 @@ fn assert_same_rules(before: &State, after: &State, without: &str) {
     assert!(sorted(before) == sorted(after), "without {without}:\n{}", diff(before, after).join("\n"));
 }
 
-fn run(sandbox: &Sandbox, line: &str) {
-    let ended = sandbox.exec(&["sh", "-c", line]);
-    assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
-}
-
 /// Takes one thing away, and requires that it is missed and put back, and nothing besides.
 fn take_and_repair(sandbox: &Sandbox, guests: &[Guest<'_>], take: &str, checked: bool) {
     let before = state(sandbox, guests);
-    run(sandbox, take);
+    shell(sandbox, take);
     assert!(!diff(&before, &state(sandbox, guests)).is_empty(), "{take} takes nothing");
     assert_eq!(guests.iter().all(Guest::is_whole), !checked, "CHECK after {take}");
     let dry = repair(sandbox, &["--dry-run"]);

@@ -1,11 +1,10 @@
 //! IPAM plugins that have no address, are not there, or say nonsense.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Flavour, Nomad, Verb};
+use cni_conformance::{Attachment, Flavour, Nomad, Verb, script};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, networks};
@@ -105,12 +104,9 @@ fn an_add_that_ipam_refuses_leaves_nothing_and_tells_its_error() {
 /// Notes every call, and answers ADD by a line of shell.
 fn install_ipam(answer: &str) {
     fs::create_dir(FOLDER).expect("create a folder for the plugin");
-    let script = format!(
-        "#!/bin/sh\necho $CNI_COMMAND >> {FOLDER}/calls\ncat > /dev/null\n[ $CNI_COMMAND = ADD ] || exit 0\n{answer}\n"
-    );
-    let path = Path::new(FOLDER).join("nonsense");
-    fs::write(&path, script).expect("write a plugin");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("make a plugin executable");
+    let lines =
+        format!("echo $CNI_COMMAND >> {FOLDER}/calls\ncat > /dev/null\n[ $CNI_COMMAND = ADD ] || exit 0\n{answer}\n");
+    script::install(&Path::new(FOLDER).join("nonsense"), &lines);
 }
 
 /// One lease file per family, or none.

@@ -3,13 +3,13 @@
 //! On the legacy flavour, where there is no way around them.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process;
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Flavour, Nomad};
+use cni_conformance::{Flavour, Nomad, script};
 
 use crate::stage::{Stage, networks};
 
@@ -129,9 +129,8 @@ fn install_failing_restore(stage: &Stage, condition: &str, status: u8) -> String
     fs::create_dir(FOLDER).expect("create a folder of programs");
     fs::write(format!("{FOLDER}/calls"), "0").expect("write the number of calls");
     for program in ["iptables-restore", "ip6tables-restore"] {
-        let script = format!(
-            "#!/bin/sh\n\
-             count=$(($(cat {FOLDER}/calls) + 1))\n\
+        let lines = format!(
+            "count=$(($(cat {FOLDER}/calls) + 1))\n\
              echo $count > {FOLDER}/calls\n\
              if [ $count {condition} ]; then\n\
              cat > /dev/null\n\
@@ -140,9 +139,7 @@ fn install_failing_restore(stage: &Stage, condition: &str, status: u8) -> String
              fi\n\
              exec {LEGACY} {program} \"$@\"\n"
         );
-        let path = Path::new(FOLDER).join(program);
-        fs::write(&path, script).expect("write a program");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("make a program executable");
+        script::install(&Path::new(FOLDER).join(program), &lines);
     }
     format!("{FOLDER}:{}", stage.sandbox.search_path())
 }

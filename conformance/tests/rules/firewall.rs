@@ -2,10 +2,11 @@
 //!
 //! Goldens are dumps of the reference on a host without any rule.
 
-use cni_conformance::Sandbox;
+use cni_conformance::lone::bridge_result;
+use cni_conformance::{Lone, Sandbox};
 use serde_json::{Value, json};
 
-use crate::{DUAL, Lone, PROGRAMS, V4, assert_rules, assert_untouched, bridge_result, on_both_flavours, rules};
+use crate::{DUAL, PROGRAMS, V4, assert_rules, assert_untouched, on_both_flavours, rules};
 
 /// Policy `open`, 10.88.0.5.
 const OPEN_V4: &str = r#"
@@ -130,13 +131,13 @@ const AFTER_DEL_V4: &str = r#"
 "#;
 
 fn plugin<'s>(sandbox: &'s Sandbox, addresses: &[&str], keys: Value) -> Lone<'s> {
-    let firewall = Lone::new(sandbox, "firewall", "ctr1", bridge_result("br0", addresses), keys);
+    let firewall = Lone::new(sandbox, "firewall", "ctr1", &bridge_result("br0", addresses), &keys);
     with_backend(firewall)
 }
 
 fn on_second_bridge(sandbox: &Sandbox) -> Lone<'_> {
     let result = bridge_result("br1", &["10.89.0.5/24"]);
-    with_backend(Lone::new(sandbox, "firewall", "ctr2", result, json!({"ingressPolicy": "same-bridge"})))
+    with_backend(Lone::new(sandbox, "firewall", "ctr2", &result, &json!({"ingressPolicy": "same-bridge"})))
 }
 
 fn with_backend(mut firewall: Lone<'_>) -> Lone<'_> {

@@ -4,11 +4,8 @@
 //! comments and marks are compared as `iptables -S` and `ip6tables -S` print them, on both
 //! flavours of iptables. What the reference adds to a table is written down here as golden text.
 
-use std::thread;
-
-use cni_conformance::lone::bridge_result;
 use cni_conformance::state::differences;
-use cni_conformance::{Flavour, Invocation, Lone, Outcome, Sandbox};
+use cni_conformance::{Flavour, Sandbox};
 
 mod cleanup;
 mod firewall;
@@ -45,14 +42,6 @@ fn assert_untouched(sandbox: &Sandbox, program: &str) {
 /// The addresses of the golden texts.
 const V4: &[&str] = &["10.88.0.5/24"];
 const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
-
-/// Starts all calls at the same time and waits for all of them.
-fn at_once(calls: &[Invocation]) -> Vec<Outcome> {
-    thread::scope(|scope| {
-        let running: Vec<_> = calls.iter().map(|call| scope.spawn(|| call.run())).collect();
-        running.into_iter().map(|call| call.join().expect("a call in its own thread")).collect()
-    })
-}
 
 /// Runs a test in a sandbox of each flavour.
 fn on_both_flavours(test: impl Fn(&Sandbox)) {

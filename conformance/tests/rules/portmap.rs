@@ -2,10 +2,11 @@
 //!
 //! Goldens are dumps of the reference for network `n1`, container `ctr1`.
 
-use cni_conformance::{PortMapping, Sandbox, Spelling, ports};
+use cni_conformance::lone::bridge_result;
+use cni_conformance::{Lone, PortMapping, Sandbox, Spelling, ports};
 use serde_json::{Value, json};
 
-use crate::{DUAL, Lone, PROGRAMS, V4, assert_rules, assert_untouched, bridge_result, on_both_flavours, rules};
+use crate::{DUAL, PROGRAMS, V4, assert_rules, assert_untouched, on_both_flavours, rules};
 
 /// One tcp port.
 const ONE_PORT_V4: &str = r#"
@@ -138,7 +139,7 @@ const EXTERNAL_V4: &str = r#"
 "#;
 
 fn plugin<'s>(sandbox: &'s Sandbox, addresses: &[&str], mappings: &[PortMapping], keys: Value) -> Lone<'s> {
-    let mut portmap = Lone::new(sandbox, "portmap", "ctr1", bridge_result("br0", addresses), keys);
+    let mut portmap = Lone::new(sandbox, "portmap", "ctr1", &bridge_result("br0", addresses), &keys);
     portmap.config["runtimeConfig"] = json!({"portMappings": ports::render(mappings, Spelling::Spec)});
     portmap
 }

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use cni_conformance::traffic::{Echo, Transport, ask};
-use cni_conformance::{Attachment, Nomad, Outside, PortMapping, Runtime, Sandbox, Spelling, Verb};
+use cni_conformance::{Attachment, Nomad, Outside, PortMapping, Runtime, Sandbox, Spelling, Verb, at_once};
 use serde_json::Value;
 
 use crate::nomad::{ALLOC, NEIGHBOUR, attach};
-use crate::{PROGRAMS, at_once, on_both_flavours, rules};
+use crate::{PROGRAMS, on_both_flavours, rules};
 
 const TABLES: [&str; 2] = ["nat", "filter"];
 

@@ -1,10 +1,9 @@
 //! The gateway of a VLAN: a link of the host's own into it, beside the bridge.
 
 use std::net::IpAddr;
-use std::thread;
 
 use cni_conformance::uml::on_a_kernel_with_vlans;
-use cni_conformance::{Attachment, Network, Runtime, Sandbox};
+use cni_conformance::{Attachment, Network, Runtime, Sandbox, at_once};
 use serde_json::{Value, json};
 
 use crate::{addressed, assert_does_not_reach, assert_reaches, attach, interface, vlans};
@@ -117,13 +116,9 @@ fn parallel_first_containers_share_one_link() {
             let attachment = Attachment::new(container.name(), container);
             runtime.invocation(cni_conformance::Verb::Add, "bridge", &attachment, None)
         });
-        let additions: Vec<_> = additions.collect();
-        thread::scope(|scope| {
-            let runs: Vec<_> = additions.iter().map(|addition| scope.spawn(|| addition.run())).collect();
-            for run in runs {
-                run.join().expect("an ADD ran").expect_success();
-            }
-        });
+        for outcome in at_once(&additions.collect::<Vec<_>>()) {
+            outcome.expect_success();
+        }
         for container in &containers {
             assert_reaches(container, ip(GATEWAY));
         }

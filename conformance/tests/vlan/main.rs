@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use cni_conformance::keys::with;
 use cni_conformance::traffic::{ping, ping_until_answered};
 use cni_conformance::{Attachment, Container, Namespace, Runtime, Sandbox};
 use serde_json::{Value, json};
@@ -22,9 +23,7 @@ const NEVER: Duration = Duration::from_millis(300);
 
 /// A network on the bridge `br0` that differs from others by these keys.
 fn network(keys: &Value) -> Value {
-    let mut plugin = json!({"type": "bridge", "bridge": "br0"});
-    let all = plugin.as_object_mut().expect("an object");
-    all.extend(keys.as_object().expect("keys are an object").clone());
+    let plugin = with(&json!({"type": "bridge", "bridge": "br0"}), keys);
     json!({"cniVersion": "1.0.0", "name": "vlans", "plugins": [plugin]})
 }
 

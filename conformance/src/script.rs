@@ -1,0 +1,16 @@
+//! Programs of the tests' own, written in shell.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Writes a script that can be run, whatever stood there before.
+///
+/// # Panics
+/// When it cannot be written.
+#[track_caller]
+pub fn install(path: &Path, lines: &str) {
+    let done = fs::write(path, format!("#!/bin/sh\n{lines}"))
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)));
+    done.unwrap_or_else(|error| panic!("install {}: {error}", path.display()));
+}

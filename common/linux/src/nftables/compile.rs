@@ -155,20 +155,9 @@ impl Compiler {
         }
     }
 
-    /// A prefix of whole bytes is compared as such; of another the rest is masked.
     fn address(&mut self, end: End, is: Is, cidr: Cidr) {
-        let family = cidr.family();
-        self.require_family(family);
-        let bytes = octets(cidr.network().address());
-        let (whole, rest) = (usize::from(cidr.prefix() / 8), cidr.prefix() % 8);
-        let length = if rest == 0 && whole > 0 { whole } else { bytes.len() };
-        let offset = address_offset(end, family);
-        let wide = u32::try_from(length).unwrap_or(u32::MAX);
-        self.extend([Instruction::Payload { header: Header::Network, offset, length: wide }]);
-        if usize::from(cidr.prefix()) != length * 8 {
-            self.extend([Instruction::Mask(mask(cidr.prefix(), length))]);
-        }
-        self.extend([Instruction::Compare(is, bytes[..length].to_vec())]);
+        self.require_family(cidr.family());
+        self.extend(compare_network(end, is, cidr));
     }
 
     fn interface(&mut self, direction: Direction, is: Is, name: &IfName) {
@@ -203,6 +192,22 @@ impl Compiler {
         let family = family_number(Family::of(address)).into();
         self.extend([Instruction::Dnat { family, port: port.is_some() }]);
     }
+}
+
+/// Compares an address of a packet of the network's family. A prefix of whole bytes is compared as such; of
+/// another the rest is masked.
+pub(super) fn compare_network(end: End, is: Is, cidr: Cidr) -> Vec<Instruction> {
+    let bytes = octets(cidr.network().address());
+    let (whole, rest) = (usize::from(cidr.prefix() / 8), cidr.prefix() % 8);
+    let length = if rest == 0 && whole > 0 { whole } else { bytes.len() };
+    let offset = address_offset(end, cidr.family());
+    let wide = u32::try_from(length).unwrap_or(u32::MAX);
+    let mut instructions = vec![Instruction::Payload { header: Header::Network, offset, length: wide }];
+    if usize::from(cidr.prefix()) != length * 8 {
+        instructions.push(Instruction::Mask(mask(cidr.prefix(), length)));
+    }
+    instructions.push(Instruction::Compare(is, bytes[..length].to_vec()));
+    instructions
 }
 
 /// The bytes of an address, as in a packet.

@@ -138,14 +138,6 @@ impl Sandbox {
         }
     }
 
-    /// Lets links that are yet to be made have their link-local addresses at once.
-    ///
-    /// Otherwise the kernel makes sure for some two seconds that nobody else has that of a new bridge, and forwards
-    /// no IPv6 packet by it meanwhile, since it has no address to look for neighbours from.
-    pub fn trust_link_local_addresses(&self) {
-        self.set_sysctl("net/ipv6/conf/default/accept_dad", "0");
-    }
-
     /// Reads a kernel setting of the host by its path under `/proc/sys`.
     ///
     /// # Panics

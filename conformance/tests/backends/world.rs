@@ -55,7 +55,6 @@ impl World {
             machine.start();
         }
         let sandbox = machine.sandbox();
-        sandbox.trust_link_local_addresses();
         let outside = sandbox.outside();
         for family in stack.families().iter().filter(|_| backend.of_firewall() == "iptables") {
             let Family { program, subnet, .. } = family;

@@ -44,7 +44,6 @@ struct Guest {
 impl World {
     fn new() -> Self {
         let sandbox = Sandbox::new();
-        sandbox.trust_link_local_addresses();
         let outside = sandbox.outside();
         for Net { v4, v6, .. } in [FIRST, SECOND] {
             outside.route_to(&format!("{v4}.0/24"));

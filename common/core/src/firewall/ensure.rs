@@ -52,9 +52,10 @@ fn repair(tables: &mut dyn Tables, want: &Ensure) -> Result<Option<Remove>, Filt
     }
 }
 
-/// A program that was started, and of which the end is not known, may have carried out the batch.
+/// Whoever was given a batch may have carried it out, if it is not known how that ended.
 fn taken_back(tables: &mut dyn Tables, draft: Draft<'_>, error: FilterError) -> FilterError {
-    let perhaps_done = matches!(error, FilterError::Run { .. } | FilterError::Stuck { .. });
+    let perhaps_done =
+        matches!(error, FilterError::Run { .. } | FilterError::Stuck { .. } | FilterError::Unanswered { .. });
     let undo = if perhaps_done { draft.undo() } else { None };
     match undo.map(|undo| remove(tables, &undo)) {
         Some(Err(failed)) => FilterError::Unsettled { error: Box::new(error), undo: Box::new(failed) },

@@ -71,6 +71,17 @@ pub enum FilterError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A change was sent to the kernel, and its answer was lost.
+    #[error("failed to learn whether the {family} rules of table {table} were changed")]
+    Unanswered {
+        /// The family.
+        family: Family,
+        /// The table.
+        table: Table,
+        /// What became of the answer.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A program ran for too long, and was killed.
     #[error("{program} did not end within {limit:?}")]
     Stuck {
@@ -152,7 +163,7 @@ impl Failure for FilterError {
             Self::NoProgram { .. } | Self::Run { .. } | Self::Failed { .. } => Code::Program,
             Self::Stuck { .. } | Self::Locked { .. } => Code::TryAgain,
             Self::LockFile { .. } => Code::Io,
-            Self::Refused { .. } | Self::InUse { .. } => Code::Kernel,
+            Self::Refused { .. } | Self::InUse { .. } | Self::Unanswered { .. } => Code::Kernel,
             Self::Unprintable { .. } => Code::InvalidConfig,
             Self::Unsettled { error, .. } => error.code(),
         }
@@ -164,7 +175,7 @@ impl Failure for FilterError {
             Self::Failed { text, .. } => audible(text),
             Self::Refused { refusal: Refusal { program, text }, .. }
             | Self::InUse { refusal: Refusal { program, text }, .. } => format!("{program}: {}", audible(text)),
-            Self::Run { source, .. } => audible(&source.to_string()),
+            Self::Run { source, .. } | Self::Unanswered { source, .. } => audible(&source.to_string()),
             Self::LockFile { source, .. } => audible(&source.to_string()),
             Self::Unsettled { error, undo } => {
                 format!("{}; its rules may stay, since {undo}: {}", error.details(), undo.details())
@@ -196,6 +207,17 @@ mod tests {
         assert_eq!(
             error.details(),
             "iptables-restore: host/network `x' missing Couldn't load target `X':No such thing"
+        );
+    }
+
+    #[test]
+    fn a_lost_answer_is_the_kernels_and_names_the_table() {
+        let source = Box::new(std::io::Error::from_raw_os_error(11));
+        let error = FilterError::Unanswered { family: Family::V6, table: Table::Nat, source };
+        assert_eq!(error.to_string(), "failed to learn whether the v6 rules of table nat were changed");
+        assert_eq!(
+            (error.code(), error.details().as_str()),
+            (Code::Kernel, "Resource temporarily unavailable (os error 11)")
         );
     }
 

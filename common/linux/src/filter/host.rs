@@ -4,6 +4,7 @@
 //! does: a chain with a rule of an unknown kind, a table that is not there yet, a user's own words.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::time::Duration;
@@ -24,19 +25,22 @@ const NFT_FLAVOUR: &str = "xtables-nft-multi";
 pub struct HostTables {
     programs: RestoreTables,
     kernel: NetlinkNftables,
+    /// Of each family that was asked for: whether the programs keep its tables in nf_tables.
+    in_nftables: BTreeMap<Family, bool>,
 }
 
 impl HostTables {
     /// Works with the programs that `PATH` leads to, and without them where they keep the tables in nf_tables.
     pub fn new() -> Self {
-        Self { programs: RestoreTables::new(), kernel: NetlinkNftables::new() }
+        Self { programs: RestoreTables::new(), kernel: NetlinkNftables::new(), in_nftables: BTreeMap::new() }
     }
 
     /// Works with the programs that another list of directories leads to.
     #[must_use]
     pub fn with_path(self, path: OsString) -> Self {
-        let Self { programs, kernel } = self;
-        Self { programs: programs.with_path(path.clone()), kernel: kernel.with_path(path) }
+        let Self { programs, kernel, in_nftables: _ } = self;
+        let (programs, kernel) = (programs.with_path(path.clone()), kernel.with_path(path));
+        Self { programs, kernel, in_nftables: BTreeMap::new() }
     }
 
     /// Waits for locks no longer than this; iptables counts in seconds.
@@ -50,8 +54,9 @@ impl HostTables {
         &mut self.kernel
     }
 
-    fn is_in_nftables(&self, family: Family) -> bool {
-        is_in_nftables(&format!("{}-restore", family.iptables()), self.programs.path())
+    fn is_in_nftables(&mut self, family: Family) -> bool {
+        let look = || is_in_nftables(&format!("{}-restore", family.iptables()), self.programs.path());
+        *self.in_nftables.entry(family).or_insert_with(look)
     }
 }
 
@@ -69,10 +74,11 @@ impl Default for HostTables {
 
 impl Tables for HostTables {
     fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
-        if self.is_in_nftables(family)
-            && let Judged::Clear(rules) = self.kernel.list_compat(family, table, chain)
-        {
-            return Ok(rules);
+        if self.is_in_nftables(family) {
+            match self.kernel.list_compat(family, table, chain) {
+                Judged::Clear(rules) => return Ok(rules),
+                Judged::Unclear(reason) => log::debug!("chain {chain} is read by iptables: {reason}"),
+            }
         }
         self.programs.list(family, table, chain)
     }
@@ -81,16 +87,20 @@ impl Tables for HostTables {
         if !self.is_in_nftables(batch.family) {
             return self.programs.commit(batch);
         }
-        let program = || format!("table {} {} of nf_tables", batch.family, batch.table);
+        let (family, table) = (batch.family, batch.table);
         match self.kernel.commit_compat(batch) {
             Judged::Clear(Done::Committed) => Ok(()),
             Judged::Clear(Done::Refused(line)) => {
-                Err(CommitError::Refused(Refusal { program: program(), text: format!("{line}: does not fit") }))
+                let program = format!("table {family} {table} of nf_tables");
+                Err(CommitError::Refused(Refusal { program, text: format!("{line}: does not fit") }))
             }
             Judged::Clear(Done::Unsettled(cause)) => {
-                Err(CommitError::Failed(FilterError::Run { program: program(), source: Box::new(cause) }))
+                Err(CommitError::Failed(FilterError::Unanswered { family, table, source: Box::new(cause) }))
             }
-            Judged::Unclear => self.programs.commit(batch),
+            Judged::Unclear(reason) => {
+                log::debug!("the {family} rules of table {table} are changed by iptables: {reason}");
+                self.programs.commit(batch)
+            }
         }
     }
 

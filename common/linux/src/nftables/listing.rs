@@ -28,27 +28,44 @@ pub(super) fn read_generation(payload: &[u8]) -> Option<Generation> {
     field(number.value, 0).map(u32::from_be_bytes).map(Generation)
 }
 
-/// Reads the message of a rule; `None` when it has no handle, which does not happen.
-pub(super) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<Listed> {
-    let mut handle = None;
-    let mut comment = None;
-    let mut instructions = Some(Vec::new());
-    for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
-        match attribute.kind {
-            HANDLE => handle = field(attribute.value, 0).map(u64::from_be_bytes),
-            EXPRESSIONS => instructions = attribute.nested().map(instruction).collect(),
-            USER_DATA => comment = read_comment(attribute.value),
-            _ => {}
-        }
-    }
-    let expressions = instructions.and_then(|instructions| decompile(table, &instructions));
-    Some(Listed { handle: handle?, comment, expressions })
+/// A rule as its message tells it.
+pub(super) struct RawRule<'a> {
+    /// Its number in its table.
+    pub(super) handle: u64,
+    /// Whose it is.
+    pub(super) comment: Option<String>,
+    /// The names of its expressions, and their attributes.
+    pub(super) expressions: Vec<(String, &'a [u8])>,
 }
 
-fn instruction(element: Attribute<'_>) -> Option<Instruction> {
+impl<'a> RawRule<'a> {
+    /// Reads the message of a rule; `None` when it lacks what every rule has, which does not happen.
+    pub(super) fn read(payload: &'a [u8]) -> Option<Self> {
+        let (mut handle, mut comment, mut expressions) = (None, None, Vec::new());
+        for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
+            match attribute.kind {
+                HANDLE => handle = field(attribute.value, 0).map(u64::from_be_bytes),
+                EXPRESSIONS => expressions = attribute.nested().map(expression).collect::<Option<_>>()?,
+                USER_DATA => comment = read_comment(attribute.value),
+                _ => {}
+            }
+        }
+        Some(Self { handle: handle?, comment, expressions })
+    }
+}
+
+fn expression(element: Attribute<'_>) -> Option<(String, &[u8])> {
     let part = |kind| element.nested().find(|attribute| attribute.kind == kind);
-    let data = part(DATA).map(|data| data.value).unwrap_or_default();
-    Instruction::decode(&part(NAME)?.text(), data)
+    Some((part(NAME)?.text(), part(DATA).map(|data| data.value).unwrap_or_default()))
+}
+
+/// Reads the message of a rule.
+pub(super) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<Listed> {
+    let RawRule { handle, comment, expressions } = RawRule::read(payload)?;
+    let instructions: Option<Vec<Instruction>> =
+        expressions.into_iter().map(|(name, data)| Instruction::decode(&name, data)).collect();
+    let expressions = instructions.and_then(|instructions| decompile(table, &instructions));
+    Some(Listed { handle, comment, expressions })
 }
 
 /// User data are entries of a type, a length and a value.

@@ -13,6 +13,7 @@ mod part;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use cni_core::error::Failure;
 use cni_core::family::Family;
 use cni_core::firewall::{Batch, Op, Rule, Table};
 use cni_core::names::ChainName;
@@ -24,8 +25,8 @@ use netlink_packet_netfilter::nftables::{
 
 use super::NetlinkNftables;
 use super::instruction::{be32, nested};
+use super::listing::RawRule;
 use super::message::{self, Request};
-use crate::netlink::attribute::{attributes, field};
 use crate::netlink::{Cause, Refused};
 use part::Part;
 
@@ -34,8 +35,8 @@ use part::Part;
 pub enum Judged<T> {
     /// This.
     Clear(T),
-    /// Nothing, and nothing was changed: the programs have to do it.
-    Unclear,
+    /// Nothing, for this reason, and nothing was changed: the programs have to do it.
+    Unclear(String),
 }
 
 /// What became of a batch.
@@ -55,74 +56,73 @@ type Numbered = (u64, Rule);
 /// How often a batch is tried, when others keep changing tables in between.
 const ATTEMPTS: usize = 5;
 
-/// `NFTA_RULE_HANDLE` and `NFTA_RULE_EXPRESSIONS`.
-const HANDLE: u16 = 3;
-const EXPRESSIONS: u16 = 4;
 /// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
 const COMPAT: u16 = 5;
-
-/// Length of `struct nfgenmsg`, which stands before the attributes.
-const HEADER_LENGTH: usize = 4;
 
 impl NetlinkNftables {
     /// The rules of a chain of iptables in order.
     pub fn list_compat(&mut self, family: Family, table: Table, chain: &ChainName) -> Judged<Option<Vec<Rule>>> {
-        let Some(id) = chain_id(family, table, chain) else { return Judged::Unclear };
-        match self.numbered(family, &id, chain) {
-            Some(Some(rules)) => Judged::Clear(Some(rules.into_iter().map(|(_, rule)| rule).collect())),
+        let found = chain_id(family, table, chain).and_then(|id| self.numbered(family, &id, chain));
+        match found {
+            Ok(Some(rules)) => Judged::Clear(Some(rules.into_iter().map(|(_, rule)| rule).collect())),
             // A chain of the table itself is there as soon as iptables looks at it.
-            Some(None) if is_builtin(chain) => Judged::Unclear,
-            Some(None) => Judged::Clear(None),
-            None => Judged::Unclear,
+            Ok(None) if is_builtin(chain) => Judged::Unclear(format!("there is no {chain} yet")),
+            Ok(None) => Judged::Clear(None),
+            Err(reason) => Judged::Unclear(reason),
         }
     }
 
     /// Carries out a batch of iptables.
     pub fn commit_compat(&mut self, batch: &Batch) -> Judged<Done> {
         for _ in 0..ATTEMPTS {
-            let Ok(since) = self.generation() else { return Judged::Unclear };
+            let since = match self.generation() {
+                Ok(since) => since,
+                Err(error) => return Judged::Unclear(format!("{error}: {}", error.details())),
+            };
             let requests = match Draft::new(self, batch) {
-                Some(Ok(draft)) => draft.requests,
-                Some(Err(line)) => return Judged::Clear(Done::Refused(line)),
-                None => return Judged::Unclear,
+                Ok(draft) => draft.requests,
+                Err(Not::Fitting(line)) => return Judged::Clear(Done::Refused(line)),
+                Err(Not::Clear(reason)) => return Judged::Unclear(reason),
             };
             if requests.is_empty() {
                 return Judged::Clear(Done::Committed);
             }
-            let Ok(socket) = self.socket() else { return Judged::Unclear };
+            let socket = match self.socket() {
+                Ok(socket) => socket,
+                Err(cause) => return Judged::Unclear(format!("no socket: {cause}")),
+            };
             match socket.batch(message::batch_ends(Some(since)), requests) {
                 Ok(()) => return Judged::Clear(Done::Committed),
                 Err(Refused { cause, .. }) if cause.errno() == Some(libc::ERESTART) => {}
-                Err(Refused { change: Some(_), .. }) => return Judged::Unclear,
-                Err(Refused { cause, .. }) if cause.errno() == Some(libc::EPERM) => return Judged::Unclear,
-                Err(Refused { change: None, cause }) => return Judged::Clear(Done::Unsettled(cause)),
+                Err(Refused { change: None, cause }) if cause.errno() != Some(libc::EPERM) => {
+                    return Judged::Clear(Done::Unsettled(cause));
+                }
+                Err(Refused { cause, .. }) => return Judged::Unclear(format!("the kernel refuses: {cause}")),
             }
         }
-        Judged::Unclear
+        Judged::Unclear(format!("others changed tables in between {ATTEMPTS} times"))
     }
 
-    /// The rules of a chain; `Some(None)` when it is not there, `None` when one of them cannot be read here.
-    fn numbered(&mut self, family: Family, id: &ChainId, chain: &ChainName) -> Option<Option<Vec<Numbered>>> {
-        if !self.exists(message::get_chain(id)).ok()? {
-            return Some(None);
+    /// The rules of a chain, `None` when it is not there.
+    ///
+    /// # Errors
+    /// Why they cannot be read here.
+    fn numbered(&mut self, family: Family, id: &ChainId, chain: &ChainName) -> Result<Option<Vec<Numbered>>, String> {
+        let failed = |cause: Cause| format!("chain {id} cannot be read: {cause}");
+        if !self.exists(message::get_chain(id)).map_err(failed)? {
+            return Ok(None);
         }
         let read = |payload: &[u8]| Some(read_rule(family, chain, payload));
-        let found = self.socket().ok()?.dump(&message::get_rules(id), read).ok()?;
-        found.into_iter().collect::<Option<Vec<_>>>().map(Some)
+        let found = self.socket().and_then(|socket| socket.dump(&message::get_rules(id), read)).map_err(failed)?;
+        let rules: Option<Vec<Numbered>> = found.into_iter().collect();
+        rules.map(Some).ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))
     }
 }
 
 fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<Numbered> {
-    let mut handle = None;
-    let mut parts = Vec::new();
-    for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
-        match attribute.kind {
-            HANDLE => handle = field(attribute.value, 0).map(u64::from_be_bytes),
-            EXPRESSIONS => parts = attribute.nested().map(Part::decode).collect::<Option<_>>()?,
-            _ => {}
-        }
-    }
-    Some((handle?, decode::decode(family, chain, &parts)?))
+    let RawRule { handle, comment: _, expressions } = RawRule::read(payload)?;
+    let parts: Option<Vec<Part>> = expressions.into_iter().map(|(name, data)| Part::decode(&name, data)).collect();
+    Some((handle, decode::decode(family, chain, &parts?)?))
 }
 
 /// The messages of a batch in the making, and what was read for them.
@@ -138,26 +138,22 @@ struct Draft<'a> {
 enum Not {
     /// A line does not fit what is there.
     Fitting(String),
-    /// It is for the programs to say.
-    Clear,
+    /// It is for the programs to say, for this reason.
+    Clear(String),
 }
 
 impl<'a> Draft<'a> {
-    /// `Some(Err)` with the line that does not fit; `None` when that is not certain.
-    fn new(kernel: &'a mut NetlinkNftables, batch: &Batch) -> Option<Result<Self, String>> {
+    fn new(kernel: &'a mut NetlinkNftables, batch: &Batch) -> Result<Self, Not> {
         let Batch { family, table, ops } = batch;
         let mut draft = Self { family: *family, table: *table, kernel, seen: BTreeMap::new(), requests: Vec::new() };
-        match ops.iter().try_for_each(|op| draft.take(op)) {
-            Ok(()) => Some(Ok(draft)),
-            Err(Not::Fitting(line)) => Some(Err(line)),
-            Err(Not::Clear) => None,
-        }
+        ops.iter().try_for_each(|op| draft.take(op))?;
+        Ok(draft)
     }
 
     fn take(&mut self, op: &Op) -> Result<(), Not> {
         match op {
             // A condition on what the batch itself changes is for the programs.
-            Op::Require(_) if !self.requests.is_empty() => Err(Not::Clear),
+            Op::Require(_) if !self.requests.is_empty() => Err(Not::Clear("a condition follows a change".to_owned())),
             Op::Require(rule) => {
                 let wanted = rule.canonical();
                 let holds = self.rules(&rule.chain)?.iter().flatten().any(|(_, have)| *have == wanted);
@@ -188,7 +184,7 @@ impl<'a> Draft<'a> {
     }
 
     fn id(&self, chain: &ChainName) -> Result<ChainId, Not> {
-        chain_id(self.family, self.table, chain).ok_or(Not::Clear)
+        chain_id(self.family, self.table, chain).map_err(Not::Clear)
     }
 
     /// The rules that a chain had before the batch, less those that it deletes.
@@ -197,7 +193,7 @@ impl<'a> Draft<'a> {
         match self.seen.entry(chain.clone()) {
             Entry::Occupied(seen) => Ok(seen.into_mut()),
             Entry::Vacant(unseen) => {
-                let found = self.kernel.numbered(self.family, &id, chain).ok_or(Not::Clear)?;
+                let found = self.kernel.numbered(self.family, &id, chain).map_err(Not::Clear)?;
                 Ok(unseen.insert(found))
             }
         }
@@ -224,7 +220,8 @@ impl<'a> Draft<'a> {
     fn add(&mut self, rule: &Rule, flags: u16) -> Result<(), Not> {
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
-        let parts = encode::encode(self.family, &rule).ok_or(Not::Clear)?;
+        let unknown = || Not::Clear(format!("rule {rule} is of an unknown kind"));
+        let parts = encode::encode(self.family, &rule).ok_or_else(unknown)?;
         let mut attributes = message::stands_in(&self.id(&rule.chain)?);
         attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));
         let compat = [be32(1, encode::protocol_number(&rule)), be32(2, 0)];
@@ -239,10 +236,13 @@ fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
     Expressions::Other { expression_type: name.to_owned(), attributes }.into()
 }
 
-/// The chain as nf_tables know it; `None` for a name that nothing here could hold.
-fn chain_id(family: Family, table: Table, chain: &ChainName) -> Option<ChainId> {
-    let table = TableId { family: family.into(), name: Name::parse(table.as_str()).ok()? };
-    Some(table.chain_named(Name::parse(chain.as_str()).ok()?))
+/// The chain as nf_tables know it.
+///
+/// # Errors
+/// For a name that nothing here could hold.
+fn chain_id(family: Family, table: Table, chain: &ChainName) -> Result<ChainId, String> {
+    let name = |text| Name::parse(text).map_err(|error| error.to_string());
+    Ok(TableId { family: family.into(), name: name(table.as_str())? }.chain_named(name(chain.as_str())?))
 }
 
 /// Whether a chain is one of the table's own, which iptables makes when it is first used.

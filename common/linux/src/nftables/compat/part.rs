@@ -5,7 +5,7 @@ use netlink_packet_core::DefaultNla;
 
 use super::super::instruction::{Instruction, be32, text};
 use super::extension::Extension;
-use crate::netlink::attribute::{Attribute, attributes, field};
+use crate::netlink::attribute::{attributes, field};
 
 /// One part of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,6 @@ pub(super) enum Part {
 /// `NFT_META_MARK`.
 const META_MARK: u32 = 3;
 
-/// `NFTA_EXPR_NAME` and `NFTA_EXPR_DATA`.
-const NAME: u16 = 1;
-const DATA: u16 = 2;
-
 impl Part {
     /// The name of the expression, and its attributes.
     pub(super) fn encode(&self) -> (&'static str, Vec<DefaultNla>) {
@@ -42,11 +38,9 @@ impl Part {
         }
     }
 
-    /// Reads an expression; `None` for any that has no type.
-    pub(super) fn decode(expression: Attribute<'_>) -> Option<Self> {
-        let part = |kind| expression.nested().find(|attribute| attribute.kind == kind);
-        let data = part(DATA).map(|data| data.value).unwrap_or_default();
-        match part(NAME)?.text().as_str() {
+    /// Reads an expression by its name and its attributes; `None` for any that has no type.
+    pub(super) fn decode(name: &str, data: &[u8]) -> Option<Self> {
+        match name {
             "counter" => Some(Self::Counter),
             "match" => decoded(data).map(Self::Match),
             "target" => decoded(data).map(Self::Target),

@@ -7,20 +7,17 @@ use cni_core::names::{Comment, IfName};
 use netlink_packet_core::Emitable;
 use proptest::prelude::*;
 
-fn emitted(part: &Part) -> Vec<u8> {
+fn emitted(part: &Part) -> (&'static str, Vec<u8>) {
     let (name, attributes) = part.encode();
-    let inner = [super::super::instruction::text(1, name), nested(2, &attributes)];
-    let mut bytes = vec![0; inner.as_slice().buffer_len()];
-    inner.as_slice().emit(&mut bytes);
-    bytes
+    let mut bytes = vec![0; attributes.as_slice().buffer_len()];
+    attributes.as_slice().emit(&mut bytes);
+    (name, bytes)
 }
 
 /// What is read of a rule that was written.
 fn read_back(family: Family, rule: &Rule) -> Option<Rule> {
     let parts = encode::encode(family, rule)?;
-    let bytes: Vec<Vec<u8>> = parts.iter().map(emitted).collect();
-    let read: Option<Vec<Part>> =
-        bytes.iter().map(|value| Part::decode(crate::netlink::attribute::Attribute { kind: 1, value })).collect();
+    let read: Option<Vec<Part>> = parts.iter().map(emitted).map(|(name, bytes)| Part::decode(name, &bytes)).collect();
     decode::decode(family, &rule.chain, &read?)
 }
 
@@ -99,10 +96,7 @@ proptest! {
 
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), name in "match|target|meta|cmp|payload|counter|immediate|bitwise") {
-        let inner = [super::super::instruction::text(1, &name), DefaultNla::new(2, bytes.clone())];
-        let mut value = vec![0; inner.as_slice().buffer_len()];
-        inner.as_slice().emit(&mut value);
-        let part = Part::decode(crate::netlink::attribute::Attribute { kind: 1, value: &value });
+        let part = Part::decode(&name, &bytes);
         for family in Family::ALL {
             decode::decode(family, &ChainName::fixed("CNI-TEST"), &part.iter().cloned().collect::<Vec<_>>());
             read_rule(family, &ChainName::fixed("CNI-TEST"), &bytes);

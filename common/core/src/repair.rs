@@ -24,18 +24,22 @@ impl Lack {
     /// Looks for rules of iptables that one step makes.
     ///
     /// # Errors
-    /// As [`missing_rule`].
+    /// When the packet filter cannot be read.
     pub fn of_rules(want: firewall::Ensure, host: &mut dyn Host) -> Result<Option<Self>, Error> {
-        let missing = missing_rule(&want, host)?;
-        Ok(missing.map(|missing| Self::owned(missing, Step::EnsureRules(want))))
+        let missing = firewall::missing(host.tables(), &want)?;
+        let told = |rule| format!("{} -t {} {rule}", want.family.iptables(), want.table);
+        Ok(missing.map(told).map(|missing| Self::owned(missing, Step::EnsureRules(want))))
     }
 
     /// Looks for rules and elements of nf_tables that one step makes.
     ///
     /// # Errors
-    /// As [`missing_in_nftables`].
+    /// When nf_tables cannot be read.
     pub fn of_nftables(want: nftables::Ensure, host: &mut dyn Host) -> Result<Option<Self>, Error> {
-        let missing = missing_in_nftables(&want, host)?;
+        let missing = match nftables::missing(host.nftables(), &want)? {
+            Some(rule) => Some(native(rule)),
+            None => nftables::missing_elements(host.nftables(), &want)?.map(|elements| element(&elements)),
+        };
         Ok(missing.map(|missing| Self::owned(missing, Step::EnsureNftables(want))))
     }
 
@@ -46,28 +50,12 @@ impl Lack {
     }
 }
 
-/// The first of some rules of iptables that is missing; `None` when all are there.
-///
-/// # Errors
-/// When the packet filter cannot be read.
-pub fn missing_rule(want: &firewall::Ensure, host: &mut dyn Host) -> Result<Option<String>, Error> {
-    let missing = firewall::missing(host.tables(), want)?;
-    Ok(missing.map(|rule| format!("{} -t {} {rule}", want.family.iptables(), want.table)))
-}
-
-/// The first of some rules and elements of nf_tables that is missing; `None` when all are there.
-///
-/// # Errors
-/// When nf_tables cannot be read.
-pub fn missing_in_nftables(want: &nftables::Ensure, host: &mut dyn Host) -> Result<Option<String>, Error> {
-    if let Some(rule) = nftables::missing(host.nftables(), want)? {
-        return Ok(Some(native(rule)));
-    }
-    let elements = nftables::missing_elements(host.nftables(), want)?;
-    Ok(elements.map(|elements| format!("nft element {elements}")))
-}
-
 /// A rule of nf_tables with its chain.
 pub fn native(rule: &nftables::Rule) -> String {
     format!("nft {} {rule}", rule.chain)
+}
+
+/// Elements of a set with it.
+pub fn element(elements: &nftables::Elements) -> String {
+    format!("nft element {elements}")
 }

@@ -2,20 +2,15 @@
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
 //! enters the container. `config.rs` judges the configuration, `keepers.rs` finds out who keeps the rules,
-//! `nftables.rs` knows the plugin's own table, `repair.rs` looks for what others have removed, and `plan.rs`
-//! decides; what is done is in its plans.
+//! `missing.rs` and `repair.rs` look for what others have removed, `nftables.rs` knows the plugin's own table,
+//! and `plan.rs` decides; what is done is in its plans.
 
-use std::net::IpAddr;
-
-use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure, Failures};
-use cni_core::family::Family;
-use cni_core::firewall::{Ensure, Rule, Table, missing, verify_available};
-use cni_core::firewalld::Zone;
+use cni_core::firewall::{Table, verify_available};
 use cni_core::host::Host;
 use cni_core::journal::Journal;
 use cni_core::keeper::Keeper;
-use cni_core::nftables::{self as nf, Elements, NftablesError};
+use cni_core::nftables::NftablesError;
 use cni_core::plan::Plan;
 use cni_core::repair::Lack;
 use cni_core::request::Request;
@@ -24,10 +19,11 @@ use cni_core::run::Plugin;
 use cni_core::version::Version;
 
 use crate::config::{Config, IngressPolicy, Keys};
-use crate::plan::Wanted;
+use crate::missing::observe_missing;
 
 mod config;
 mod keepers;
+mod missing;
 mod nftables;
 mod plan;
 mod repair;
@@ -40,53 +36,27 @@ pub struct Firewall;
 enum FirewallError {
     #[error("missing prevResult from earlier plugin")]
     NoPrevResult,
-    #[error("expected {}rule [{}] not found", if *shared { format!("{} ", rule.chain) } else { String::new() }, words(rule))]
-    Missing { family: Family, rule: Rule, shared: bool },
-    #[error("expected {} rule [{rule}] not found", rule.chain)]
-    MissingNative { rule: nf::Rule },
-    #[error("expected element [{elements}] not found")]
-    MissingElements { elements: Elements },
-    #[error("failed to find the address {address} in {zone} zone")]
-    NoSource { zone: Zone, address: Cidr },
     #[error("backend firewalld is not available")]
-    NoFirewalld,
+    FirewalldAbsent,
     #[error("backend nftables is not available")]
-    NoNftables(#[source] NftablesError),
+    NftablesAbsent(#[source] NftablesError),
 }
 
 impl Failure for FirewallError {
     fn code(&self) -> Code {
         match self {
             Self::NoPrevResult => Code::InvalidConfig,
-            Self::Missing { .. }
-            | Self::MissingNative { .. }
-            | Self::MissingElements { .. }
-            | Self::NoSource { .. } => Code::CheckFailed,
-            Self::NoFirewalld | Self::NoNftables(_) => Code::NotAvailable,
+            Self::FirewalldAbsent | Self::NftablesAbsent(_) => Code::NotAvailable,
         }
     }
 
     fn details(&self) -> String {
         match self {
             Self::NoPrevResult => "chain firewall behind the plugin that assigns addresses".to_owned(),
-            Self::Missing { family, rule, shared: _ } => {
-                format!("this fails: {} -t filter -C {}", family.iptables(), rule.specification())
-            }
-            Self::MissingNative { rule } => format!("this does not show it: nft list chain {}", rule.chain),
-            Self::MissingElements { elements } => format!("this fails: nft get element {elements}"),
-            Self::NoNftables(source) => format!("{source}: {}", source.details()),
-            Self::NoSource { zone, address } => {
-                format!("this fails: firewall-cmd --zone={zone} --query-source={address}")
-            }
-            Self::NoFirewalld => "firewalld does not answer on the system bus".to_owned(),
+            Self::NftablesAbsent(source) => format!("{source}: {}", source.details()),
+            Self::FirewalldAbsent => "firewalld does not answer on the system bus".to_owned(),
         }
     }
-}
-
-/// The words of a rule, as the reference prints them: without its chain, and without quotes.
-fn words(rule: &Rule) -> String {
-    let specification = rule.specification().replace('"', "");
-    specification.split_once(' ').map(|(_, words)| words.to_owned()).unwrap_or_default()
 }
 
 impl Plugin for Firewall {
@@ -121,14 +91,9 @@ impl Plugin for Firewall {
         let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
         let addresses = plan::addresses(&prev_result);
         for (keeper, addresses) in keepers::observe_kept(&config, &request.attachment()?, &addresses, host)? {
-            if let Keeper::Firewalld(zone) = &keeper {
-                verify_sources(zone, &addresses, host)?;
-            }
-            for want in plan::wanted(&config, &keeper, &addresses, &prev_result)? {
-                match want {
-                    Wanted::Iptables(want) => verify_rules(&want, host)?,
-                    Wanted::Nftables(want) => verify_nftables(&want, host)?,
-                }
+            let wanted = plan::wanted(&config, &keeper, &addresses, &prev_result)?;
+            if let Some(missing) = observe_missing(&keeper, &addresses, &wanted, host)? {
+                return Err(missing.into());
             }
         }
         Ok(())
@@ -138,10 +103,10 @@ impl Plugin for Firewall {
         let config = Config::try_from(request.decode::<Keys>()?)?;
         let keeper = keepers::choose(&config, host);
         if matches!(keeper, Some(Keeper::Firewalld(_))) && !host.firewalld().is_running() {
-            return Err(FirewallError::NoFirewalld.into());
+            return Err(FirewallError::FirewalldAbsent.into());
         }
         match keeper {
-            Some(Keeper::Nftables) => nftables::verify_available(host).map_err(FirewallError::NoNftables)?,
+            Some(Keeper::Nftables) => nftables::verify_available(host).map_err(FirewallError::NftablesAbsent)?,
             Some(Keeper::Firewalld(_)) if config.policy == IngressPolicy::Open => {}
             Some(Keeper::Iptables | Keeper::Firewalld(_)) => verify_available(host.tables(), Table::Filter)?,
             None => {}
@@ -161,33 +126,6 @@ impl Plugin for Firewall {
     fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
         repair::lacks(request, host)
     }
-}
-
-fn verify_sources(zone: &Zone, addresses: &[IpAddr], host: &mut dyn Host) -> Result<(), Error> {
-    for address in addresses {
-        if !host.firewalld().has_source(zone, *address)? {
-            return Err(FirewallError::NoSource { zone: zone.clone(), address: Cidr::host(*address) }.into());
-        }
-    }
-    Ok(())
-}
-
-fn verify_rules(want: &Ensure, host: &mut dyn Host) -> Result<(), Error> {
-    if let Some(rule) = missing(host.tables(), want)? {
-        let (rule, shared) = (rule.clone(), !want.rules.contains(rule));
-        return Err(FirewallError::Missing { family: want.family, rule, shared }.into());
-    }
-    Ok(())
-}
-
-fn verify_nftables(want: &nf::Ensure, host: &mut dyn Host) -> Result<(), Error> {
-    if let Some(rule) = nf::missing(host.nftables(), want)? {
-        return Err(FirewallError::MissingNative { rule: rule.clone() }.into());
-    }
-    if let Some(elements) = nf::missing_elements(host.nftables(), want)? {
-        return Err(FirewallError::MissingElements { elements }.into());
-    }
-    Ok(())
 }
 
 /// Carries out every plan, each up to its first failure. The first failure is reported, with notes of the others.

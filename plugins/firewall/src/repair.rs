@@ -5,17 +5,15 @@
 
 use std::net::IpAddr;
 
-use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::host::Host;
-use cni_core::keeper::Keeper;
 use cni_core::names::Attachment;
-use cni_core::repair::{Lack, missing_in_nftables, missing_rule};
+use cni_core::repair::Lack;
 use cni_core::request::Request;
 
 use crate::config::{Config, Keys};
-use crate::plan::{self, Wanted};
-use crate::{FirewallError, keepers};
+use crate::missing::observe_missing;
+use crate::{FirewallError, keepers, plan};
 
 /// The rules of an attachment that are not complete: one lack for each keeper.
 ///
@@ -29,8 +27,8 @@ pub fn lacks(request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error>
     let mut lacks = Vec::new();
     for (keeper, addresses) in keepers::observe_kept(&config, &owner, &addresses, host)? {
         let wanted = plan::wanted(&config, &keeper, &addresses, &prev_result)?;
-        if let Some(missing) = first_missing(&keeper, &addresses, &wanted, host)? {
-            lacks.push(Lack { missing, plan: plan::let_through(&keeper, &owner, addresses, wanted) });
+        if let Some(missing) = observe_missing(&keeper, &addresses, &wanted, host)? {
+            lacks.push(Lack { missing: missing.made(), plan: plan::let_through(&keeper, &owner, addresses, wanted) });
         }
     }
     Ok(lacks)
@@ -47,29 +45,4 @@ fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host
         }
     }
     Ok(own)
-}
-
-fn first_missing(
-    keeper: &Keeper,
-    addresses: &[IpAddr],
-    wanted: &[Wanted],
-    host: &mut dyn Host,
-) -> Result<Option<String>, Error> {
-    if let Keeper::Firewalld(zone) = keeper {
-        for address in addresses {
-            if !host.firewalld().has_source(zone, *address)? {
-                return Ok(Some(format!("firewalld source {} of zone {zone}", Cidr::host(*address))));
-            }
-        }
-    }
-    for wanted in wanted {
-        let missing = match wanted {
-            Wanted::Iptables(want) => missing_rule(want, host)?,
-            Wanted::Nftables(want) => missing_in_nftables(want, host)?,
-        };
-        if missing.is_some() {
-            return Ok(missing);
-        }
-    }
-    Ok(None)
 }

@@ -1,6 +1,9 @@
 //! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
 
+use std::net::IpAddr;
+
 use super::*;
+use cni_core::family::Family;
 use cni_core::firewall::Table;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::request::{Call, Environment};

@@ -2,14 +2,14 @@
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
 //! enters the container. `config.rs` judges the configuration and `plan.rs` decides; what is done is in
-//! their plans, and in `check.rs`, `del.rs` and `gc.rs`. `repair.rs` looks for what others have removed.
+//! their plans, and in `del.rs` and `gc.rs`. `missing.rs` and `repair.rs` look for what others have removed.
 
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{Rule, Table, verify_available};
+use cni_core::firewall::{Table, verify_available};
 use cni_core::host::Host;
 use cni_core::journal::Journal;
 use cni_core::names::{Attachment, IfName};
@@ -22,12 +22,12 @@ use cni_core::run::Plugin;
 
 use crate::config::{Backend, Config, Keys};
 
-mod check;
 mod config;
 mod del;
 mod flows;
 mod gc;
 mod localnet;
+mod missing;
 mod nftables;
 mod plan;
 mod repair;
@@ -42,10 +42,6 @@ enum PortmapError {
     NotChained,
     #[error("Required prevResult missing")]
     NoPrevResult,
-    #[error("could not check {} dnat: rule [{}] in chain {} not found in table nat", family.word(), words(rule), rule.chain)]
-    Missing { family: Family, rule: Rule },
-    #[error("could not check {} dnat: rule [{rule}] not found in chain {}", family.word(), rule.chain)]
-    MissingNftables { family: Family, rule: cni_core::nftables::Rule },
     #[error("nf_tables is not available")]
     NotAvailable(#[source] NftablesError),
 }
@@ -54,7 +50,6 @@ impl Failure for PortmapError {
     fn code(&self) -> Code {
         match self {
             Self::NotChained | Self::NoPrevResult => Code::InvalidConfig,
-            Self::Missing { .. } | Self::MissingNftables { .. } => Code::CheckFailed,
             Self::NotAvailable(_) => Code::NotAvailable,
         }
     }
@@ -64,19 +59,9 @@ impl Failure for PortmapError {
             Self::NotChained | Self::NoPrevResult => {
                 "chain portmap behind the plugin that assigns addresses".to_owned()
             }
-            Self::Missing { family, rule } => {
-                format!("this fails: {} -t nat -C {}", family.iptables(), rule.specification())
-            }
-            Self::MissingNftables { rule, .. } => format!("this does not show it: nft list chain {}", rule.chain),
             Self::NotAvailable(source) => format!("{source}: {}", source.details()),
         }
     }
-}
-
-/// The words of a rule, without its chain.
-fn words(rule: &Rule) -> String {
-    let specification = rule.specification();
-    specification.split_once(' ').map(|(_, words)| words.to_owned()).unwrap_or_default()
 }
 
 impl Plugin for Portmap {
@@ -115,7 +100,9 @@ impl Plugin for Portmap {
         let prev_result = request.prev_result()?.ok_or(PortmapError::NoPrevResult)?;
         let at = request.attachment()?;
         for target in plan::mapped(&config, &plan::targets(&prev_result, &at.ifname)) {
-            check::verify(host, &config, &at, target)?;
+            if let Some(missing) = missing::observe_missing(host, &config, &at, target)? {
+                return Err(missing.into());
+            }
         }
         Ok(())
     }

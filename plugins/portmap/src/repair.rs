@@ -7,11 +7,12 @@ use cni_core::error::{Error, Failure};
 use cni_core::host::Host;
 use cni_core::names::Attachment;
 use cni_core::plan::{Plan, Step};
-use cni_core::repair::{Lack, missing_rule, native};
+use cni_core::repair::{Lack, native};
 use cni_core::request::Request;
 
 use crate::config::{Backend, Config};
-use crate::{PortmapError, check, load, localnet, nftables, observe_link, plan};
+use crate::missing::observe_missing;
+use crate::{PortmapError, load, localnet, nftables, observe_link, plan};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
 ///
@@ -54,13 +55,7 @@ fn guard_lack(host: &mut dyn Host) -> Result<Option<Lack>, Error> {
 
 /// What the reference has made counts as complete, as in CHECK, and goes where it is not.
 fn mapping_lack(config: &Config, at: &Attachment, target: Cidr, host: &mut dyn Host) -> Result<Option<Lack>, Error> {
-    let missing = match config.backend {
-        Backend::Iptables => {
-            let wanted = check::without_listed(host.tables(), plan::ensure(config, at, target))?;
-            missing_rule(&wanted, host)?
-        }
-        Backend::Nftables => nftables::observe_missing(host, config, at, target)?.map(|rule| native(&rule)),
-    };
+    let missing = observe_missing(host, config, at, target)?;
     let Some(missing) = missing else { return Ok(None) };
     let mut plan = Plan::default();
     if config.backend == Backend::Nftables
@@ -69,5 +64,5 @@ fn mapping_lack(config: &Config, at: &Attachment, target: Cidr, host: &mut dyn H
         plan.within(Step::RemoveNftables(unwanted));
     }
     plan::lead(&mut plan, config, at, target);
-    Ok(Some(Lack { missing, plan }))
+    Ok(Some(Lack { missing: missing.made(), plan }))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use cni_core::firewall::fake::FakeTables;
+use cni_core::firewalld::Zone;
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 

@@ -132,7 +132,7 @@ fn unreadable(file: &CacheFile, error: &io::Error) -> Error {
 }
 
 fn repair(cached: &Cached, file: &CacheFile, mode: Mode) -> Outcome {
-    attempt(cached, file, mode).unwrap_or_else(|error| Outcome::Failed(Vec::new(), vec![error]))
+    attempt(cached, file, mode).unwrap_or_else(|error| Outcome::Failed(vec![error], Box::new(Outcome::Complete)))
 }
 
 /// A plugin of the list that is ours, and its call.
@@ -175,8 +175,7 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
     }
     match mode {
         Mode::Apply => Ok(apply(&lacks, failures, file, &mut host)),
-        Mode::DryRun if failures.is_empty() => Ok(Outcome::Missing(names(&lacks))),
-        Mode::DryRun => Ok(Outcome::Failed(Vec::new(), failures)),
+        Mode::DryRun => Ok(with_failures(failures, names(&lacks), Outcome::Missing)),
     }
 }
 
@@ -227,7 +226,7 @@ fn apply(lacks: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut
             return if clean {
                 Outcome::Skipped(RepairError::Deleted.to_string())
             } else {
-                Outcome::Failed(Vec::new(), failures)
+                Outcome::Failed(failures, Box::new(Outcome::Complete))
             };
         }
         Err(error) => {
@@ -235,7 +234,13 @@ fn apply(lacks: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut
             failures.push(unreadable(file, &error));
         }
     }
-    if failures.is_empty() { Outcome::Repaired(repaired) } else { Outcome::Failed(repaired, failures) }
+    with_failures(failures, repaired, Outcome::Repaired)
+}
+
+/// What failed, and beside it what did not, if anything.
+fn with_failures(failures: Vec<Error>, named: Vec<Named>, outcome: fn(Vec<Named>) -> Outcome) -> Outcome {
+    let rest = if named.is_empty() { Outcome::Complete } else { outcome(named) };
+    if failures.is_empty() { rest } else { Outcome::Failed(failures, Box::new(rest)) }
 }
 
 fn names(lacks: &[Found]) -> Vec<Named> {

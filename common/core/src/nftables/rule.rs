@@ -95,11 +95,19 @@ pub enum Expression {
     Raw(Vec<String>),
 }
 
+/// What of its table an expression names, which has to be there as long as the rule is.
+enum Named<'a> {
+    /// A chain that packets enter by it.
+    Chain(&'a Name),
+    /// A set or map that it looks in.
+    Set(&'a Name),
+}
+
 impl Expression {
-    /// The chain that packets enter by it.
-    pub(super) const fn leads_to(&self) -> Option<&Name> {
+    const fn named(&self) -> Option<Named<'_>> {
         match self {
-            Self::Verdict(Verdict::Jump(to) | Verdict::Goto(to)) => Some(to),
+            Self::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(Named::Chain(chain)),
+            Self::InSet(_, set) | Self::VerdictMap(_, set) => Some(Named::Set(set)),
             Self::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return)
             | Self::Address(..)
             | Self::LocalDestination
@@ -108,32 +116,20 @@ impl Expression {
             | Self::EtherSource(_)
             | Self::EstablishedRelated
             | Self::DestinationTranslated
-            | Self::InSet(..)
-            | Self::VerdictMap(..)
             | Self::Masquerade
             | Self::Dnat(..)
             | Self::Raw(_) => None,
         }
     }
-}
 
-impl Expression {
+    /// The chain that packets enter by it.
+    pub(super) const fn leads_to(&self) -> Option<&Name> {
+        if let Some(Named::Chain(name)) = self.named() { Some(name) } else { None }
+    }
+
     /// The set or map that it looks in.
     pub(super) const fn looks_in(&self) -> Option<&Name> {
-        match self {
-            Self::InSet(_, name) | Self::VerdictMap(_, name) => Some(name),
-            Self::Verdict(_)
-            | Self::Address(..)
-            | Self::LocalDestination
-            | Self::Port(..)
-            | Self::Interface(..)
-            | Self::EtherSource(_)
-            | Self::EstablishedRelated
-            | Self::DestinationTranslated
-            | Self::Masquerade
-            | Self::Dnat(..)
-            | Self::Raw(_) => None,
-        }
+        if let Some(Named::Set(name)) = self.named() { Some(name) } else { None }
     }
 }
 

@@ -24,8 +24,8 @@ pub enum Outcome {
     Repaired(Vec<Named>),
     /// It is none that can be repaired, and why.
     Skipped(String),
-    /// What was put back, and what went wrong with the rest.
-    Failed(Vec<Named>, Vec<Error>),
+    /// What went wrong, and what has become of the rest.
+    Failed(Vec<Error>, Box<Outcome>),
 }
 
 impl Outcome {
@@ -46,10 +46,10 @@ impl fmt::Display for Outcome {
             Self::Missing(named) => write!(f, "missing: {}", list(named)),
             Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
             Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
-            Self::Failed(named, errors) => {
+            Self::Failed(errors, rest) => {
                 let errors: Vec<String> = errors.iter().map(told).collect();
                 write!(f, "failed: {}", errors.join("; "))?;
-                if named.is_empty() { Ok(()) } else { write!(f, "; repaired: {}", list(named)) }
+                if matches!(**rest, Self::Complete) { Ok(()) } else { write!(f, "; {rest}") }
             }
         }
     }
@@ -98,9 +98,21 @@ mod tests {
             (Outcome::Missing(vec![named("bridge")]), "missing: bridge: nft a / b", false),
             (Outcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
             (Outcome::Skipped("gone".to_owned()), "skipped: gone", false),
-            (Outcome::Failed(Vec::new(), vec![Broken.into()]), "failed: iptables-restore failed / Bad argument", true),
             (
-                Outcome::Failed(vec![named("a")], vec![Broken.into(), Error::from(Broken).with_note("n".to_owned())]),
+                Outcome::Failed(vec![Broken.into()], Box::new(Outcome::Complete)),
+                "failed: iptables-restore failed / Bad argument",
+                true,
+            ),
+            (
+                Outcome::Failed(vec![Broken.into()], Box::new(Outcome::Missing(vec![named("a")]))),
+                "failed: iptables-restore failed / Bad argument; missing: a: nft a / b",
+                true,
+            ),
+            (
+                Outcome::Failed(
+                    vec![Broken.into(), Error::from(Broken).with_note("n".to_owned())],
+                    Box::new(Outcome::Repaired(vec![named("a")])),
+                ),
                 "failed: iptables-restore failed / Bad argument; iptables-restore failed / Bad argument / : n; \
                  repaired: a: nft a / b",
                 true,

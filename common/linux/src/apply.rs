@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
-use cni_core::firewall;
-use cni_core::keeper::Keeper;
-use cni_core::link::{Link, Mac, OperState};
+use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_core::nftables;
-use cni_core::plan::{Dad, Existing, Need, Ns, Step, Sysctl};
 use cni_core::result::Route;
+use cni_netfilter::iptables;
+use cni_netfilter::nftables;
+use cni_plugin::keeper::Keeper;
+use cni_plugin::link::{Link, OperState};
+use cni_plugin::plan::{Dad, Existing, Need, Ns, Step, Sysctl};
 
 use crate::claims::Claim;
 use crate::firewalld::Added;
@@ -138,8 +139,8 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::SettleAddresses { name } => settle(host, name)?,
         Step::AwaitUp { name } => await_up(host, name)?,
         Step::SetSysctl { ns, key, value, need } => set_sysctl(host, *ns, key, value, *need)?,
-        Step::EnsureRules(ensure) => return Ok(firewall::ensure(host.tables_mut(), ensure)?.map(Step::RemoveRules)),
-        Step::RemoveRules(remove) => firewall::remove(host.tables_mut(), remove)?,
+        Step::EnsureRules(ensure) => return Ok(iptables::ensure(host.tables_mut(), ensure)?.map(Step::RemoveRules)),
+        Step::RemoveRules(remove) => iptables::remove(host.tables_mut(), remove)?,
         Step::EnsureNftables(ensure) => {
             return Ok(nftables::ensure(host.nftables_mut(), ensure)?.map(Step::RemoveNftables));
         }

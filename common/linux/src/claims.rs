@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use cni_core::error::{Code, Failure};
-use cni_core::keeper::Keeper;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};
+use cni_plugin::keeper::Keeper;
 use nix::unistd::gettid;
 
 /// Where the plugins keep what must not outlive a boot.
@@ -324,7 +324,7 @@ fn remove(file: &Path) -> Result<(), ClaimError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_core::firewalld::Zone;
+    use cni_netfilter::firewalld::Zone;
 
     fn owner(container: &str) -> Attachment {
         Attachment {

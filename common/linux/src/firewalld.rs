@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
-use cni_core::firewalld::{Firewalld, Zone};
+use cni_netfilter::firewalld::{Firewalld, Zone};
 
 use crate::dbus::{Answer, Bus, BusError, Call, MessageError, Start};
 

@@ -1,4 +1,4 @@
-//! The machine behind [`cni_core::host::Host`]: one netlink socket for each of the two namespaces.
+//! The machine behind [`cni_plugin::host::Host`]: one netlink socket for each of the two namespaces.
 //!
 //! The container's socket is opened on [`Host::enter`] and keeps belonging to the container's namespace,
 //! so the thread itself goes inside just for kernel parameters. How each step is carried out stands in
@@ -10,20 +10,20 @@ use std::path::Path;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::firewall::Tables;
-use cni_core::firewalld::Firewalld;
-use cni_core::host::{Host, NetnsError};
-use cni_core::keeper::Keeper;
-use cni_core::link::{Address, KernelRoute, Link};
 use cni_core::names::{Attachment, IfName, NetworkName};
-use cni_core::nftables::Nftables;
-use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::{Command, Request};
-use cni_core::vlan::BridgeVlan;
+use cni_netfilter::firewalld::Firewalld;
+use cni_netfilter::iptables::Tables;
+use cni_netfilter::nftables::Nftables;
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::keeper::Keeper;
+use cni_plugin::link::{Address, KernelRoute, Link};
+use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::vlan::BridgeVlan;
 
 use crate::claims::Claims;
-use crate::filter::HostTables;
 use crate::firewalld::SystemFirewalld;
+use crate::iptables::HostTables;
 use crate::netlink::{NetlinkError, Socket, netns_cookie};
 use crate::netns::Netns;
 use crate::nftables::NetlinkNftables;

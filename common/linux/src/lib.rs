@@ -1,15 +1,15 @@
 //! The effects of the CNI plugins: the only crate that talks to the kernel, to files and to processes.
 //!
-//! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_core::host::Host`.
+//! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_plugin::host::Host`.
 
 mod apply;
 pub mod claims;
 pub mod conntrack;
 pub mod dbus;
 pub mod delegate;
-pub mod filter;
 pub mod firewalld;
 pub mod host;
+pub mod iptables;
 pub mod netlink;
 mod netns;
 pub mod nftables;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use cni_core::host::NetnsError;
+use cni_plugin::host::NetnsError;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
 

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use cni_core::family::Family;
-use cni_core::flows::Flow;
 use cni_linux::conntrack::{Conntrack, Entry, Filter};
 use cni_linux::netlink::Socket;
+use cni_netfilter::flows::Flow;
 use nix::sched::{CloneFlags, unshare};
 
 const HOST: [&str; 2] = ["192.0.2.1", "2001:db8::1"];

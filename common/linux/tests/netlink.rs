@@ -11,11 +11,12 @@ use std::rc::Rc;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
-use cni_core::link::{Link, Mac, OperState};
-use cni_core::plan::Dad;
+use cni_core::mac::Mac;
 use cni_linux::netlink::{
     BridgePort, BridgeVlan, Cause, NetlinkError, NewBridge, NewRoute, NewVeth, Socket, netns_cookie,
 };
+use cni_plugin::link::{Link, OperState};
+use cni_plugin::plan::Dad;
 use nix::sched::{CloneFlags, setns, unshare};
 
 const MAIN: Option<u32> = Some(254);

@@ -1,14 +1,14 @@
 //! Steps that concern VLANs, against the real kernel. Where it cannot filter VLANs, they say so and leave
 //! nothing; the conformance tests run them on a kernel that can.
 
-use cni_core::host::Host;
-use cni_core::link::Mac;
+use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_core::plan::{Ns, Step};
 use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
-use cni_core::vlan::{Earlier, PortVlans, VlanLink};
 use cni_linux::host::LinuxHost;
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::vlan::{Earlier, PortVlans, VlanLink};
 use nix::sched::{CloneFlags, unshare};
 
 const UNSUPPORTED: u32 = 2;

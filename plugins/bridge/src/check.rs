@@ -7,15 +7,16 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
-use cni_core::host::Host;
-use cni_core::link::{KernelRoute, Link, MacError};
+use cni_core::mac::MacError;
 use cni_core::names::{Attachment, IfName};
-use cni_core::nftables;
-use cni_core::plan::Ns;
-use cni_core::repair::{Lack, native};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
-use cni_core::vlan::PortVlans;
+use cni_netfilter::nftables;
+use cni_plugin::host::Host;
+use cni_plugin::link::{KernelRoute, Link};
+use cni_plugin::plan::Ns;
+use cni_plugin::repair::{Lack, native};
+use cni_plugin::vlan::PortVlans;
 
 use crate::config::{Config, Gateway};
 use crate::{repair, spoof};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::link::{Mac, MacError};
+use cni_core::mac::{Mac, MacError};
 use cni_core::names::{IfName, NameError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
-use cni_core::vlan::Earlier;
+use cni_plugin::vlan::Earlier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

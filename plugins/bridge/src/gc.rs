@@ -6,13 +6,13 @@
 
 use cni_core::error::{Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{FilterError, Table, stale};
-use cni_core::host::Host;
-use cni_core::link::Link;
 use cni_core::names::{IfName, NetworkName};
-use cni_core::plan::{Ns, Step};
 use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
+use cni_netfilter::iptables::{FilterError, Table, stale};
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{Ns, Step};
 
 use crate::config::Leftovers;
 use crate::{alias, masquerade, remove_nftables, spoof};

@@ -9,17 +9,18 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::firewall::{self, FilterError};
-use cni_core::host::{Host, NetnsError};
-use cni_core::journal::Journal;
-use cni_core::link::{Link, Mac};
+use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_core::nftables;
-use cni_core::plan::{Ns, Step};
-use cni_core::repair::Lack;
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
-use cni_core::run::Plugin;
+use cni_netfilter::iptables::{self, FilterError};
+use cni_netfilter::nftables;
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::journal::Journal;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::repair::Lack;
+use cni_plugin::run::Plugin;
 
 pub mod alias;
 pub mod check;
@@ -252,7 +253,7 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
         if !in_use && !own.is_empty() {
             continue;
         }
-        match firewall::remove(host.tables(), &masquerade::iptables::remove(at, family, &own, &sandbox.others)) {
+        match iptables::remove(host.tables(), &masquerade::iptables::remove(at, family, &own, &sandbox.others)) {
             Err(FilterError::NoProgram { program, .. }) => {
                 let elsewhere = !in_use || is_by_nftables(at, host);
                 let level = if elsewhere { log::Level::Info } else { log::Level::Warn };

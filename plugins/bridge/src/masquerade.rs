@@ -6,11 +6,11 @@
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName, hash_hex};
-use cni_core::nftables::{
+use cni_core::valid::ValidAttachments;
+use cni_netfilter::nftables::{
     Chain, ChainId, Comment, Content, End, Ensure, Existing, Expression, Hook, Is, Kind, Listed, Name, Owned, Remove,
     Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
-use cni_core::valid::ValidAttachments;
 
 pub mod iptables;
 

@@ -2,10 +2,11 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::link::{Address, Link, Mac};
+use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_core::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
 use cni_core::result::CniResult;
+use cni_plugin::link::{Address, Link};
+use cni_plugin::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
 
 use crate::alias;
 use crate::config::Config;

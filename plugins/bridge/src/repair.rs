@@ -4,13 +4,13 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::host::Host;
-use cni_core::link::Mac;
+use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_core::plan::Ns;
-use cni_core::repair::Lack;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
+use cni_plugin::repair::Lack;
 
 use crate::check::{CheckError, find_port, present, told_interface};
 use crate::config::Config;

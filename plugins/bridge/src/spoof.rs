@@ -3,9 +3,9 @@
 //! The table, the chains and the comments are the reference's. All of it is known by the container and the
 //! name of its interface, so that it is found without the namespace.
 
-use cni_core::link::Mac;
+use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_core::nftables::{
+use cni_netfilter::nftables::{
     Base, Chain, ChainId, Comment, Content, Direction, Ensure, Existing, Expression, Hook, Is, Kind, Name, Owned,
     Policy, Remove, Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which, WordError,
 };

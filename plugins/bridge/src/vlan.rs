@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::{IfName, NameError};
-use cni_core::vlan::{DEFAULT, Earlier, LAST, PortVlans};
+use cni_plugin::vlan::{DEFAULT, Earlier, LAST, PortVlans};
 use serde::Deserialize;
 
 /// VLANs that cannot be had.

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::host::Host;
 use cni_core::request::{Environment, Request};
-use cni_core::run::{Plugin, Process, error_text, run};
 use cni_linux::host::LinuxHost;
+use cni_plugin::host::Host;
+use cni_plugin::run::{Plugin, Process, error_text, run};
 
 mod logger;
 mod repair;

@@ -9,16 +9,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::host::{Host, NetnsError};
-use cni_core::journal::Journal;
 use cni_core::names::Attachment;
-use cni_core::plan::Ns;
-use cni_core::repair::Lack;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_core::run::Plugin;
 use cni_linux::host::LinuxHost;
 use cni_linux::result_cache::{self, CacheFile};
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::journal::Journal;
+use cni_plugin::plan::Ns;
+use cni_plugin::repair::Lack;
+use cni_plugin::run::Plugin;
 
 mod cache;
 mod options;

@@ -10,10 +10,10 @@ mod support;
 use std::io;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::host::Host;
 use cni_core::request::{Environment, Request};
-use cni_core::run::{Plugin, Process, run};
 use cni_linux::host::LinuxHost;
+use cni_plugin::host::Host;
+use cni_plugin::run::{Plugin, Process, run};
 
 use support::refusing::RefusingHost;
 use support::sandbox::Sandbox;

@@ -3,9 +3,9 @@
 //! What cannot be used is refused here with the key and its value; a [`Config`] can only be carried out.
 
 use cni_core::error::{Code, Failure};
-use cni_core::firewalld::{Zone, ZoneError};
 use cni_core::names::ChainName;
-use cni_core::nftables::Name;
+use cni_netfilter::firewalld::{Zone, ZoneError};
+use cni_netfilter::nftables::Name;
 use serde::Deserialize;
 
 use crate::nftables;

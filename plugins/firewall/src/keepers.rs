@@ -8,11 +8,11 @@ use std::net::IpAddr;
 
 use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
-use cni_core::firewall::missing;
-use cni_core::host::Host;
-use cni_core::keeper::Keeper;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_netfilter::iptables::missing;
+use cni_plugin::host::Host;
+use cni_plugin::keeper::Keeper;
 
 use crate::config::{Backend, Config, Keys, Search};
 use crate::{nftables, plan};

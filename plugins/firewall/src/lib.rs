@@ -6,17 +6,17 @@
 //! and `plan.rs` decides; what is done is in its plans.
 
 use cni_core::error::{Code, Error, Failure, Failures};
-use cni_core::firewall::{Table, verify_available};
-use cni_core::host::Host;
-use cni_core::journal::Journal;
-use cni_core::keeper::Keeper;
-use cni_core::nftables::NftablesError;
-use cni_core::plan::Plan;
-use cni_core::repair::Lack;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_core::run::Plugin;
 use cni_core::version::Version;
+use cni_netfilter::iptables::{Table, verify_available};
+use cni_netfilter::nftables::NftablesError;
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::keeper::Keeper;
+use cni_plugin::plan::Plan;
+use cni_plugin::repair::Lack;
+use cni_plugin::run::Plugin;
 
 use crate::config::{Config, IngressPolicy, Keys};
 use crate::missing::observe_missing;

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::firewall::{Rule, missing};
-use cni_core::firewalld::Zone;
-use cni_core::host::Host;
-use cni_core::keeper::Keeper;
-use cni_core::nftables::{self as nf, Elements};
-use cni_core::repair::{element, native};
+use cni_netfilter::firewalld::Zone;
+use cni_netfilter::iptables::{Rule, missing};
+use cni_netfilter::nftables::{self as nf, Elements};
+use cni_plugin::host::Host;
+use cni_plugin::keeper::Keeper;
+use cni_plugin::repair::{element, native};
 
 use crate::plan::Wanted;
 

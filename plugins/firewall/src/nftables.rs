@@ -11,13 +11,13 @@
 use std::net::IpAddr;
 
 use cni_core::family::Family;
-use cni_core::host::Host;
 use cni_core::names::IfName;
-use cni_core::nftables::{
+use cni_netfilter::nftables::{
     Chain, ChainId, Comment, Content, Direction, Element, ElementKey, Elements, End, Ensure, Expression, Hook, Is, Key,
     KeyType, Kind, Name, NftablesError, Remove, Rule, Set, SetId, SetKind, Table, TableFamily, TableId, Verdict,
     WantedChain,
 };
+use cni_plugin::host::Host;
 
 use crate::config::IngressPolicy;
 use crate::plan::Barrier;

@@ -11,13 +11,13 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
-use cni_core::firewall::{Ensure, Match, Place, Remove, Rule, SharedRule, Table, Target};
-use cni_core::firewalld::Zone;
-use cni_core::keeper::Keeper;
 use cni_core::names::{Attachment, ChainName, Comment, IfName};
-use cni_core::nftables as nf;
-use cni_core::plan::{Plan, Step};
 use cni_core::result::CniResult;
+use cni_netfilter::firewalld::Zone;
+use cni_netfilter::iptables::{Ensure, Match, Place, Remove, Rule, SharedRule, Table, Target};
+use cni_netfilter::nftables as nf;
+use cni_plugin::keeper::Keeper;
+use cni_plugin::plan::{Plan, Step};
 
 use crate::config::{Config, ConfigError, FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
 use crate::keepers::Held;

@@ -6,10 +6,10 @@
 use std::net::IpAddr;
 
 use cni_core::error::Error;
-use cni_core::host::Host;
 use cni_core::names::Attachment;
-use cni_core::repair::Lack;
 use cni_core::request::Request;
+use cni_plugin::host::Host;
+use cni_plugin::repair::Lack;
 
 use crate::config::{Config, Keys};
 use crate::missing::observe_missing;

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use super::*;
 use cni_core::family::Family;
-use cni_core::firewall::Table;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::request::{Call, Environment};
-use cni_core::run::error_text;
+use cni_netfilter::iptables::Table;
+use cni_plugin::run::error_text;
 use machine::Machine;
 use proptest::prelude::*;
 

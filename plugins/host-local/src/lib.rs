@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::host::Host;
-use cni_core::journal::Journal;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Dns};
-use cni_core::run::Plugin;
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::run::Plugin;
 
 mod allocate;
 mod check;

@@ -1,8 +1,8 @@
 //! Whether the container that asks for an address is the one that holds it already, and has it.
 
 use cni_core::error::Error;
-use cni_core::host::Host;
-use cni_core::plan::Ns;
+use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
 
 use crate::store::{Home, Lease, Machine};
 

@@ -7,11 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cni_core::error::Error;
-use cni_core::host::Host;
 use cni_core::json::Json;
 use cni_core::request::{Environment, Request};
-use cni_core::run::{Process, run};
 use cni_host_local::HostLocal;
+use cni_plugin::host::Host;
+use cni_plugin::run::{Process, run};
 use tempfile::TempDir;
 
 #[path = "common/host.rs"]

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cni_core::journal::Journal;
-use cni_core::run::Plugin;
 use cni_host_local::HostLocal;
+use cni_plugin::journal::Journal;
+use cni_plugin::run::Plugin;
 
 #[path = "common/host.rs"]
 mod host;

@@ -5,14 +5,14 @@
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::host::{Host, NetnsError};
-use cni_core::journal::Journal;
-use cni_core::link::{Address, Link};
 use cni_core::names::IfName;
-use cni_core::plan::{Ns, Plan, Step};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, IpConfig};
-use cni_core::run::Plugin;
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::journal::Journal;
+use cni_plugin::link::{Address, Link};
+use cni_plugin::plan::{Ns, Plan, Step};
+use cni_plugin::run::Plugin;
 
 /// The plugin.
 pub struct Loopback;

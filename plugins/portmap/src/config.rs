@@ -8,8 +8,9 @@ use std::net::IpAddr;
 
 use cni_core::cidr::parse_ip;
 use cni_core::family::Family;
-use cni_core::firewall::{Mark, Proto};
 use cni_core::names::ChainName;
+use cni_netfilter::Proto;
+use cni_netfilter::iptables::Mark;
 use serde::Deserialize;
 
 mod error;

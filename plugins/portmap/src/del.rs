@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{FilterError, Rule, Table, Target};
-use cni_core::flows::{PortChange, StaleFlows};
-use cni_core::host::Host;
 use cni_core::names::{Attachment, ChainName};
-use cni_core::plan::Step;
+use cni_netfilter::flows::{PortChange, StaleFlows};
+use cni_netfilter::iptables::{FilterError, Rule, Table, Target};
+use cni_plugin::host::Host;
+use cni_plugin::plan::Step;
 
 use crate::config::{Backend, Config};
 use crate::{flows, nftables, plan};

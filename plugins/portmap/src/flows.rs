@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::firewall::{Match, Proto, Rule, Target};
-use cni_core::flows::{PortChange, StaleFlows, UdpPort};
+use cni_netfilter::Proto;
+use cni_netfilter::flows::{PortChange, StaleFlows, UdpPort};
+use cni_netfilter::iptables::{Match, Rule, Target};
 
 use crate::config::{Config, Listen};
 

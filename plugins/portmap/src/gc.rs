@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use cni_core::error::{Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{FilterError, Match, Proto, Remove, Table, stale};
-use cni_core::flows::StaleFlows;
-use cni_core::host::Host;
 use cni_core::names::{ChainName, NetworkName};
-use cni_core::plan::Step;
 use cni_core::valid::ValidAttachments;
+use cni_netfilter::Proto;
+use cni_netfilter::flows::StaleFlows;
+use cni_netfilter::iptables::{FilterError, Match, Remove, Table, stale};
+use cni_plugin::host::Host;
+use cni_plugin::plan::Step;
 
 use crate::{flows, plan};
 

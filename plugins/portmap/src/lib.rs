@@ -9,16 +9,16 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::{Table, verify_available};
-use cni_core::host::Host;
-use cni_core::journal::Journal;
 use cni_core::names::{Attachment, IfName};
-use cni_core::nftables::NftablesError;
-use cni_core::plan::Step;
-use cni_core::repair::Lack;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_core::run::Plugin;
+use cni_netfilter::iptables::{Table, verify_available};
+use cni_netfilter::nftables::NftablesError;
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::plan::Step;
+use cni_plugin::repair::Lack;
+use cni_plugin::run::Plugin;
 
 use crate::config::{Backend, Config, Keys};
 

@@ -8,7 +8,7 @@
 
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_core::nftables::{
+use cni_netfilter::nftables::{
     Chain, ChainId, Comment, Content, Direction, End, Ensure, Expression, Hook, Is, Kind, Rule, Table, TableFamily,
     TableId, Verdict, WantedChain,
 };

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::firewall::{Ensure, FilterError, Rule, Tables, missing};
-use cni_core::host::Host;
 use cni_core::names::Attachment;
-use cni_core::nftables as nf;
-use cni_core::repair::native;
+use cni_netfilter::iptables::{Ensure, FilterError, Rule, Tables, missing};
+use cni_netfilter::nftables as nf;
+use cni_plugin::host::Host;
+use cni_plugin::repair::native;
 
 use crate::config::{Backend, Config};
 use crate::{nftables, plan};

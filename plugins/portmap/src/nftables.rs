@@ -19,16 +19,16 @@ use std::net::SocketAddr;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Error, Failure, Failures};
 use cni_core::family::Family;
-use cni_core::firewall::Proto;
-use cni_core::flows::{StaleFlows, UdpPort};
-use cni_core::host::Host;
 use cni_core::names::{Attachment, NetworkName};
-use cni_core::nftables::{
+use cni_core::valid::ValidAttachments;
+use cni_netfilter::Proto;
+use cni_netfilter::flows::{StaleFlows, UdpPort};
+use cni_netfilter::nftables::{
     Chain, ChainId, Comment, Content, End, Ensure, Existing, Expression, Hook, Is, Kind, Listed, Name, NftablesError,
     Owned, Remove, Rule, Table, TableId, Tag, Unwanted, Verdict, WantedChain, Which, missing,
 };
-use cni_core::plan::Step;
-use cni_core::valid::ValidAttachments;
+use cni_plugin::host::Host;
+use cni_plugin::plan::Step;
 
 use crate::config::{Config, Listen, Mapping, Sources};
 use crate::flows;

@@ -9,14 +9,15 @@ use std::net::{IpAddr, SocketAddr};
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::firewall::{
-    Ensure, Existing, Jumps, Mark, Match, OwnedChain, OwnedChainRef, Place, PortSet, Proto, Remove, Rule, SharedRule,
-    Table, Target,
-};
-use cni_core::flows::PortChange;
 use cni_core::names::{Attachment, ChainName, Comment, IfName};
-use cni_core::plan::{Need, Ns, Plan, Step, Sysctl};
 use cni_core::result::CniResult;
+use cni_netfilter::Proto;
+use cni_netfilter::flows::PortChange;
+use cni_netfilter::iptables::{
+    Ensure, Existing, Jumps, Mark, Match, OwnedChain, OwnedChainRef, Place, PortSet, Remove, Rule, SharedRule, Table,
+    Target,
+};
+use cni_plugin::plan::{Need, Ns, Plan, Step, Sysctl};
 
 use crate::config::{Backend, Config, Listen, Mapping, Marker, Sources};
 use crate::{flows, localnet, nftables};

@@ -4,11 +4,11 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Error, Failure};
-use cni_core::host::Host;
 use cni_core::names::Attachment;
-use cni_core::plan::{Plan, Step};
-use cni_core::repair::{Lack, native};
 use cni_core::request::Request;
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Plan, Step};
+use cni_plugin::repair::{Lack, native};
 
 use crate::config::{Backend, Config};
 use crate::missing::observe_missing;
@@ -38,7 +38,7 @@ pub fn lacks(request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error>
 /// As in ADD, a host without nf_tables has no guard.
 fn guard_lack(host: &mut dyn Host) -> Result<Option<Lack>, Error> {
     let want = localnet::guard();
-    match cni_core::nftables::missing(host.nftables(), &want).map(|rule| rule.map(native)) {
+    match cni_netfilter::nftables::missing(host.nftables(), &want).map(|rule| rule.map(native)) {
         Ok(Some(missing)) => {
             let mut plan = Plan::default();
             plan.shared(Step::EnsureNftables(want));

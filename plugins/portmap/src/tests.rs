@@ -1,8 +1,8 @@
 //! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
 
 use super::*;
-use cni_core::nftables::fake::FakeNftables;
 use cni_core::request::{Call, Environment};
+use cni_netfilter::nftables::fake::FakeNftables;
 use machine::Machine;
 use proptest::prelude::*;
 

@@ -3,10 +3,10 @@
 use std::os::fd::AsFd;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::link::Link;
 use cni_core::names::IfName;
-use cni_core::plan::Ns;
-use cni_core::vlan::{Earlier, LAST, PortVlans, VlanLink};
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
+use cni_plugin::vlan::{Earlier, LAST, PortVlans, VlanLink};
 
 use super::{accept_absent, accept_existing, present};
 use crate::host::LinuxHost;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use cni_core::family::Family;
-use cni_core::flows::Flow;
+use cni_netfilter::flows::Flow;
 use netlink_packet_core::{NLA_F_NESTED, NetlinkSerializable};
 
 use super::{Entry, number};

@@ -11,7 +11,7 @@ mod table;
 use std::cell::Cell;
 
 use cni_core::family::Family;
-use cni_core::flows::Flow;
+use cni_netfilter::flows::Flow;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::netlink::{Cause, NetlinkError, Socket, during};

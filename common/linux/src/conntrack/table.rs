@@ -4,7 +4,7 @@
 //! walk for each port leaves it to pass by all else; a single walk for all ports makes it write, and us
 //! read, each connection to any port. Which one is cheaper depends on how many these are.
 
-use cni_core::plan::Sysctl;
+use cni_plugin::plan::Sysctl;
 
 use crate::sysctl;
 

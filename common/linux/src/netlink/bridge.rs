@@ -1,6 +1,6 @@
 //! Bridges and their ports. The VLANs of a port are in `vlan`.
 
-use cni_core::link::Mac;
+use cni_core::mac::Mac;
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::link::{
     InfoBridge, InfoData, InfoKind, LinkAttribute, LinkInfo, LinkMessage, LinkProtoInfoBridge,

@@ -3,7 +3,8 @@
 //! A link is asked for by its name or index; only veths are listed as well. Links of a certain kind are made
 //! in `bridge` and `veth`.
 
-use cni_core::link::{Link, Mac, OperState};
+use cni_core::mac::Mac;
+use cni_plugin::link::{Link, OperState};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};

@@ -19,7 +19,7 @@ mod veth;
 mod vlan;
 
 pub use bridge::{BridgePort, NewBridge};
-pub use cni_core::vlan::BridgeVlan;
+pub use cni_plugin::vlan::BridgeVlan;
 pub use cookie::netns_cookie;
 pub(crate) use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};

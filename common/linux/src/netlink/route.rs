@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::link::KernelRoute;
+use cni_plugin::link::KernelRoute;
 use netlink_packet_core::NLM_F_CREATE;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{

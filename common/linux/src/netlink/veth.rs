@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use cni_core::link::Mac;
+use cni_core::mac::Mac;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};

@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use cni_core::vlan::BridgeVlan;
+use cni_plugin::vlan::BridgeVlan;
 use netlink_packet_route::link::{
     AfSpecBridge, BridgeFlag, BridgeVlanInfo, BridgeVlanInfoFlags, LinkAttribute, LinkExtentMask, LinkMessage,
 };

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::firewall::Proto;
 use cni_core::names::IfName;
-use cni_core::nftables::{Direction, End, Expression, Is, Key, TableFamily};
+use cni_netfilter::Proto;
+use cni_netfilter::nftables::{Direction, End, Expression, Is, Key, TableFamily};
 
 use super::instruction::{Header, Instruction, Meta};
 
 /// `NFPROTO_IPV4` and `NFPROTO_IPV6`.
-pub(super) const fn family_number(family: Family) -> u8 {
+pub(crate) const fn family_number(family: Family) -> u8 {
     match family {
         Family::V4 => 2,
         Family::V6 => 10,
@@ -19,7 +19,7 @@ pub(super) const fn family_number(family: Family) -> u8 {
 }
 
 /// The protocol in an Ethernet frame.
-pub(super) const fn ether_type(family: Family) -> [u8; 2] {
+pub(crate) const fn ether_type(family: Family) -> [u8; 2] {
     match family {
         Family::V4 => [0x08, 0x00],
         Family::V6 => [0x86, 0xdd],
@@ -27,7 +27,7 @@ pub(super) const fn ether_type(family: Family) -> [u8; 2] {
 }
 
 /// The number of a transport protocol, from IANA.
-pub(super) const fn transport_number(proto: Proto) -> u8 {
+pub(crate) const fn transport_number(proto: Proto) -> u8 {
     match proto {
         Proto::Tcp => 6,
         Proto::Udp => 17,
@@ -37,7 +37,7 @@ pub(super) const fn transport_number(proto: Proto) -> u8 {
 }
 
 /// Where in its header an address begins.
-pub(super) const fn address_offset(end: End, family: Family) -> u32 {
+pub(crate) const fn address_offset(end: End, family: Family) -> u32 {
     match (end, family) {
         (End::Source, Family::V4) => 12,
         (End::Destination, Family::V4) => 16,
@@ -47,36 +47,36 @@ pub(super) const fn address_offset(end: End, family: Family) -> u32 {
 }
 
 /// The destination port follows the source port, in every transport protocol that we know.
-pub(super) const PORT: Instruction = Instruction::Payload { header: Header::Transport, offset: 2, length: 2 };
+pub(crate) const PORT: Instruction = Instruction::Payload { header: Header::Transport, offset: 2, length: 2 };
 
 /// The source address of a frame.
-pub(super) const ETHER_SOURCE: Instruction = Instruction::Payload { header: Header::Link, offset: 6, length: 6 };
+pub(crate) const ETHER_SOURCE: Instruction = Instruction::Payload { header: Header::Link, offset: 6, length: 6 };
 
 /// `ARPHRD_ETHER` of `linux/if_arp.h`.
-pub(super) fn ethernet() -> Vec<u8> {
+pub(crate) fn ethernet() -> Vec<u8> {
     1_u16.to_ne_bytes().to_vec()
 }
 
 /// `RTN_LOCAL` of `linux/rtnetlink.h`.
-pub(super) fn local() -> Vec<u8> {
+pub(crate) fn local() -> Vec<u8> {
     2_u32.to_ne_bytes().to_vec()
 }
 
 /// `NF_CT_STATE_BIT` of an established connection and of one that is related to another.
-pub(super) fn established_related() -> Vec<u8> {
+pub(crate) fn established_related() -> Vec<u8> {
     6_u32.to_ne_bytes().to_vec()
 }
 
 /// `IPS_DST_NAT` of `linux/netfilter/nf_conntrack_common.h`.
-pub(super) fn destination_translated() -> Vec<u8> {
+pub(crate) fn destination_translated() -> Vec<u8> {
     0x20_u32.to_ne_bytes().to_vec()
 }
 
 /// The length of an interface name in the kernel: `IFNAMSIZ`.
-pub(super) const NAME_LENGTH: usize = 16;
+pub(crate) const NAME_LENGTH: usize = 16;
 
 /// The instructions of a rule; `None` when it holds words that only `nft` understands.
-pub(super) fn compile(table: TableFamily, expressions: &[Expression]) -> Option<Vec<Instruction>> {
+pub(crate) fn compile(table: TableFamily, expressions: &[Expression]) -> Option<Vec<Instruction>> {
     let mut rule = Compiler { table, instructions: Vec::new() };
     for expression in expressions {
         match expression {
@@ -196,7 +196,7 @@ impl Compiler {
 
 /// Compares an address of a packet of the network's family. A prefix of whole bytes is compared as such; of
 /// another the rest is masked.
-pub(super) fn compare_network(end: End, is: Is, cidr: Cidr) -> Vec<Instruction> {
+pub(crate) fn compare_network(end: End, is: Is, cidr: Cidr) -> Vec<Instruction> {
     let bytes = octets(cidr.network().address());
     let (whole, rest) = (usize::from(cidr.prefix() / 8), cidr.prefix() % 8);
     let length = if rest == 0 && whole > 0 { whole } else { bytes.len() };
@@ -211,7 +211,7 @@ pub(super) fn compare_network(end: End, is: Is, cidr: Cidr) -> Vec<Instruction> 
 }
 
 /// The bytes of an address, as in a packet.
-pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),
         IpAddr::V6(v6) => v6.octets().to_vec(),
@@ -219,7 +219,7 @@ pub(super) fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 /// As many bytes, of which the first bits are set.
-pub(super) fn mask(prefix: u8, length: usize) -> Vec<u8> {
+pub(crate) fn mask(prefix: u8, length: usize) -> Vec<u8> {
     let bits = usize::from(prefix);
     let byte = |at: usize| match bits.saturating_sub(at * 8) {
         0 => 0,

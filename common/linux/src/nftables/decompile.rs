@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::firewall::Proto;
-use cni_core::link::Mac;
+use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_core::nftables::{Direction, End, Expression, Is, Key, TableFamily};
+use cni_netfilter::Proto;
+use cni_netfilter::nftables::{Direction, End, Expression, Is, Key, TableFamily};
 
 use super::compile::{
     ETHER_SOURCE, PORT, address_offset, destination_translated, established_related, ether_type, ethernet,

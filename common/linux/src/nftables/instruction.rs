@@ -4,14 +4,14 @@
 //! first register, as with `nft`. Numbers of the protocol are big endian; data is as in a packet, or in
 //! the byte order of the host for what no packet holds.
 
-use cni_core::nftables::{Is, Name, Verdict};
+use cni_netfilter::nftables::{Is, Name, Verdict};
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 
 use crate::netlink::attribute::{Attribute, attributes, field};
 
 /// A fact about a packet that is no part of it: `enum nft_meta_keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meta {
+pub(crate) enum Meta {
     /// The protocol in an Ethernet frame.
     Protocol = 1,
     /// The name of the link by which it came.
@@ -32,7 +32,7 @@ impl Meta {
 
 /// Where in a packet bytes are counted from: `enum nft_payload_bases`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Header {
+pub(crate) enum Header {
     /// The Ethernet header.
     Link = 0,
     /// The IP header.
@@ -47,7 +47,7 @@ impl Header {
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Instruction {
+pub(crate) enum Instruction {
     /// Loads a fact.
     Meta(Meta),
     /// Loads bytes of the packet.
@@ -106,15 +106,15 @@ const RETURN: u32 = -5_i32 as u32;
 const VALUE: u16 = 1;
 const VERDICT_DATA: u16 = 2;
 
-pub(super) fn be32(kind: u16, value: u32) -> DefaultNla {
+pub(crate) fn be32(kind: u16, value: u32) -> DefaultNla {
     DefaultNla::new(kind, value.to_be_bytes().to_vec())
 }
 
-pub(super) fn text(kind: u16, text: &str) -> DefaultNla {
+pub(crate) fn text(kind: u16, text: &str) -> DefaultNla {
     DefaultNla::new(kind, [text.as_bytes(), &[0]].concat())
 }
 
-pub(super) fn nested(kind: u16, inner: &[DefaultNla]) -> DefaultNla {
+pub(crate) fn nested(kind: u16, inner: &[DefaultNla]) -> DefaultNla {
     let mut bytes = vec![0; inner.buffer_len()];
     inner.emit(&mut bytes);
     DefaultNla::new(kind | NLA_F_NESTED, bytes)
@@ -125,7 +125,7 @@ fn data(kind: u16, bytes: &[u8]) -> DefaultNla {
 }
 
 /// A verdict as an attribute, as in a rule and in a map.
-pub(super) fn verdict(kind: u16, verdict: &Verdict) -> DefaultNla {
+pub(crate) fn verdict(kind: u16, verdict: &Verdict) -> DefaultNla {
     let inner = match verdict {
         Verdict::Accept => vec![be32(1, ACCEPT)],
         Verdict::Drop => vec![be32(1, DROP)],
@@ -138,7 +138,7 @@ pub(super) fn verdict(kind: u16, verdict: &Verdict) -> DefaultNla {
 
 impl Instruction {
     /// The name of the instruction, and its attributes.
-    pub(super) fn encode(&self) -> (&'static str, Vec<DefaultNla>) {
+    pub(crate) fn encode(&self) -> (&'static str, Vec<DefaultNla>) {
         match self {
             Self::Meta(key) => ("meta", vec![be32(2, *key as u32), be32(1, FIRST)]),
             Self::Payload { header, offset, length } => {
@@ -165,7 +165,7 @@ impl Instruction {
     }
 
     /// Reads an instruction that this or another program has written; `None` for any that has no type.
-    pub(super) fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
         let parts = Parts(bytes);
         match name {
             "meta" if parts.is(1, FIRST) => Meta::ALL.into_iter().find(|key| parts.is(2, *key as u32)).map(Self::Meta),

@@ -1,6 +1,6 @@
 //! Reading a rule from its message. Attributes that a newer kernel adds are passed over.
 
-use cni_core::nftables::{Generation, Listed, TableFamily};
+use cni_netfilter::nftables::{Generation, Listed, TableFamily};
 
 use super::decompile::decompile;
 use super::instruction::Instruction;
@@ -23,24 +23,24 @@ const DATA: u16 = 2;
 const GENERATION: u16 = 1;
 
 /// Reads the number of the state that all tables are in.
-pub(super) fn read_generation(payload: &[u8]) -> Option<Generation> {
+pub(crate) fn read_generation(payload: &[u8]) -> Option<Generation> {
     let number = attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == GENERATION)?;
     field(number.value, 0).map(u32::from_be_bytes).map(Generation)
 }
 
 /// A rule as its message tells it.
-pub(super) struct RawRule<'a> {
+pub(crate) struct RawRule<'a> {
     /// Its number in its table.
-    pub(super) handle: u64,
+    pub(crate) handle: u64,
     /// Whose it is.
-    pub(super) comment: Option<String>,
+    pub(crate) comment: Option<String>,
     /// The names of its expressions, and their attributes.
-    pub(super) expressions: Vec<(String, &'a [u8])>,
+    pub(crate) expressions: Vec<(String, &'a [u8])>,
 }
 
 impl<'a> RawRule<'a> {
     /// Reads the message of a rule; `None` when it lacks what every rule has, which does not happen.
-    pub(super) fn read(payload: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
         let (mut handle, mut comment, mut expressions) = (None, None, Vec::new());
         for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
             match attribute.kind {
@@ -60,7 +60,7 @@ fn expression(element: Attribute<'_>) -> Option<(String, &[u8])> {
 }
 
 /// Reads the message of a rule.
-pub(super) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<Listed> {
+pub(crate) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<Listed> {
     let RawRule { handle, comment, expressions } = RawRule::read(payload)?;
     let instructions: Option<Vec<Instruction>> =
         expressions.into_iter().map(|(name, data)| Instruction::decode(&name, data)).collect();

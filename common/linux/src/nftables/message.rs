@@ -2,7 +2,7 @@
 //!
 //! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
 
-use cni_core::nftables::{Base, Chain, ChainId, Comment, Generation, Hook, Op, Policy, Rule, Table, TableFamily};
+use cni_netfilter::nftables::{Base, Chain, ChainId, Comment, Generation, Hook, Op, Policy, Rule, Table, TableFamily};
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
     ChainAttribute, ChainMessage, ExpressionAttribute, Expressions, GenMessage, ListAttribute, NfTablesMessage,
@@ -16,13 +16,13 @@ use super::instruction::{Instruction, be32, nested};
 use super::set;
 
 /// A message, and the flags of its header.
-pub(super) type Request = (NetfilterMessage, u16);
+pub(crate) type Request = (NetfilterMessage, u16);
 
 /// `NFNL_SUBSYS_NFTABLES`: whom a batch is for.
 const NFTABLES: u16 = 10;
 
 /// `NFTNL_UDATA_RULE_COMMENT` of libnftnl's `udata.h`; those of tables and chains are the same number.
-pub(super) const COMMENT: u8 = 0;
+pub(crate) const COMMENT: u8 = 0;
 
 /// `NFNL_MSG_BATCH_BEGIN` of `linux/netfilter/nfnetlink.h`.
 const BATCH_BEGIN: u8 = 16;
@@ -30,7 +30,7 @@ const BATCH_BEGIN: u8 = 16;
 const BATCH_GENERATION: u16 = 1;
 
 /// The opening and the closing of a batch, which may be bound to a state of nf_tables.
-pub(super) fn batch_ends(since: Option<Generation>) -> [NetfilterMessage; 2] {
+pub(crate) fn batch_ends(since: Option<Generation>) -> [NetfilterMessage; 2] {
     let header = || NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, NFTABLES);
     let begin = match since {
         None => ControlMessage::BatchBegin,
@@ -42,23 +42,23 @@ pub(super) fn batch_ends(since: Option<Generation>) -> [NetfilterMessage; 2] {
 }
 
 /// The question for the state that all tables are in.
-pub(super) fn get_generation() -> NetfilterMessage {
+pub(crate) fn get_generation() -> NetfilterMessage {
     let header = NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, 0);
     NetfilterMessage::new(header, NfTablesMessage::GetGen(GenMessage { attributes: Vec::new() }))
 }
 
 /// The question whether there is a chain.
-pub(super) fn get_chain(chain: &ChainId) -> NetfilterMessage {
+pub(crate) fn get_chain(chain: &ChainId) -> NetfilterMessage {
     message(chain.table.family, NfTablesMessage::GetChain(ChainMessage { attributes: names(chain) }))
 }
 
 /// The question for the rules of a chain.
-pub(super) fn get_rules(chain: &ChainId) -> NetfilterMessage {
+pub(crate) fn get_rules(chain: &ChainId) -> NetfilterMessage {
     message(chain.table.family, NfTablesMessage::GetRule(RuleMessage { attributes: stands_in(chain) }))
 }
 
 /// The messages of a change; `None` for one with words that only `nft` understands.
-pub(super) fn change(op: &Op) -> Option<Vec<Request>> {
+pub(crate) fn change(op: &Op) -> Option<Vec<Request>> {
     match op {
         Op::AddTable(table) => Some(vec![add_table(table)]),
         Op::AddChain(chain) => Some(vec![add_chain(chain)]),
@@ -80,7 +80,7 @@ pub(super) fn change(op: &Op) -> Option<Vec<Request>> {
 }
 
 /// A message to tables of a family.
-pub(super) fn message(family: TableFamily, inner: NfTablesMessage) -> NetfilterMessage {
+pub(crate) fn message(family: TableFamily, inner: NfTablesMessage) -> NetfilterMessage {
     let family = match family {
         TableFamily::Ip => NetfilterProtoFamily::IPv4,
         TableFamily::Ip6 => NetfilterProtoFamily::IPv6,
@@ -91,12 +91,12 @@ pub(super) fn message(family: TableFamily, inner: NfTablesMessage) -> NetfilterM
 }
 
 /// What names a chain in a message about it.
-pub(super) fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
+pub(crate) fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
     vec![ChainAttribute::Table(table.name.to_string()), ChainAttribute::Name(name.to_string())]
 }
 
 /// What names the chain of rules in a message about those.
-pub(super) fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute> {
+pub(crate) fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute> {
     vec![RuleAttribute::Table(table.name.to_string()), RuleAttribute::Chain(name.to_string())]
 }
 

@@ -1,29 +1,27 @@
-//! The machine's nf_tables, behind [`cni_core::nftables::Nftables`]: netlink messages, no program.
+//! The machine's nf_tables, behind [`cni_netfilter::nftables::Nftables`]: netlink messages, no program.
 //!
 //! A rule is compiled to the instructions that `nft` would write for it, and read back from those that
 //! any program wrote. Only a user's own words take `nft` itself. The socket is opened when it is first
 //! used and then kept: closing it waits until the kernel has thrown away what was deleted.
 
-mod compat;
-mod compile;
+pub(crate) mod compile;
 mod decompile;
-mod instruction;
-mod listing;
-mod message;
+pub(crate) mod instruction;
+pub(crate) mod listing;
+pub(crate) mod message;
 mod script;
 mod set;
 
 use std::env;
 use std::ffi::OsString;
 
-use cni_core::nftables::{
+use cni_netfilter::nftables::{
     ChainId, CommitError, Element, Elements, Generation, Listed, Nftables, NftablesError, Op, Transaction,
 };
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::netlink::{Cause, Refused, Socket};
-pub use compat::{Done, Judged};
 
 /// The nf_tables of the network namespace that the calling thread is in when they are first used.
 #[derive(Debug)]
@@ -44,14 +42,14 @@ impl NetlinkNftables {
         Self { path, ..self }
     }
 
-    fn socket(&mut self) -> Result<&mut Socket, Cause> {
+    pub(crate) fn socket(&mut self) -> Result<&mut Socket, Cause> {
         match &mut self.socket {
             Some(socket) => Ok(socket),
             none => Ok(none.insert(Socket::of(NETLINK_NETFILTER).map_err(|error| error.cause().clone())?)),
         }
     }
 
-    fn exists(&mut self, question: NetfilterMessage) -> Result<bool, Cause> {
+    pub(crate) fn exists(&mut self, question: NetfilterMessage) -> Result<bool, Cause> {
         match self.socket()?.ask(question, |_| Some(())) {
             Ok(()) => Ok(true),
             Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(false),
@@ -155,7 +153,7 @@ mod tests {
     use super::*;
     use crate::netlink::Errno;
     use cni_core::error::Failure;
-    use cni_core::nftables::{Chain, TableFamily, TableId};
+    use cni_netfilter::nftables::{Chain, TableFamily, TableId};
 
     fn refused(number: i32) -> CommitError {
         let op = Op::AddChain(Chain::regular(TableId::fixed(TableFamily::Bridge, "nat").chain("x")));

@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use cni_core::nftables::{CommitError, NftablesError, Op, Transaction};
+use cni_netfilter::nftables::{CommitError, NftablesError, Op, Transaction};
 
-use crate::filter::find;
+use crate::iptables::find;
 use crate::process;
 
 /// The program.

@@ -1,7 +1,7 @@
 //! Sets, maps and their elements as messages.
 
 use cni_core::family::Family;
-use cni_core::nftables::{Element, ElementKey, Elements, KeyType, Set, SetId, SetKind};
+use cni_netfilter::nftables::{Element, ElementKey, Elements, KeyType, Set, SetId, SetKind};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_packet_netfilter::nftables::NfTablesMessage;

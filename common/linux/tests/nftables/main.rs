@@ -7,22 +7,22 @@ mod wanted;
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
-use cni_core::firewall::Proto;
 use cni_core::names::IfName;
-use cni_core::nftables::fake::FakeNftables;
-use cni_core::nftables::{
+use cni_linux::nftables::NetlinkNftables;
+use cni_netfilter::Proto;
+use cni_netfilter::nftables::fake::FakeNftables;
+use cni_netfilter::nftables::{
     Chain, Comment, CommitError, Content, Direction, Element, ElementKey, Elements, End, Ensure, Expression, Is, Key,
     KeyType, Name, Nftables, Op, Remove, Rule, Set, SetId, SetKind, Table, TableFamily, TableId, Transaction, Verdict,
     ensure, missing, remove,
 };
-use cni_linux::nftables::NetlinkNftables;
 
 use host::{alone, handles, instructions, nft, nftables, ruleset};
 use wanted::{cidr, masquerade, portmap, remove_masquerade, remove_spoof, spoof};
 
 const FAMILIES: [TableFamily; 4] = [TableFamily::Ip, TableFamily::Ip6, TableFamily::Inet, TableFamily::Bridge];
 
-fn chain_of(family: TableFamily) -> cni_core::nftables::ChainId {
+fn chain_of(family: TableFamily) -> cni_netfilter::nftables::ChainId {
     TableId::fixed(family, "t").chain("c")
 }
 

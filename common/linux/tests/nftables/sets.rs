@@ -2,7 +2,7 @@
 
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_core::nftables::{
+use cni_netfilter::nftables::{
     Chain, CommitError, Content, Direction, Element, ElementKey, Elements, End, Ensure, Expression, Generation, Hook,
     Is, Key, KeyType, Kind, Name, Nftables, Op, Remove, Rule, Set, SetId, SetKind, Table, TableFamily, TableId,
     Transaction, Verdict, WantedChain, ensure, missing, missing_elements, remove,

@@ -2,9 +2,9 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::firewall::Proto;
 use cni_core::names::IfName;
-use cni_core::nftables::{
+use cni_netfilter::Proto;
+use cni_netfilter::nftables::{
     Base, Chain, ChainId, Comment, Content, Direction, End, Ensure, Existing, Expression, Hook, Is, Kind, Name, Owned,
     Policy, Remove, Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };

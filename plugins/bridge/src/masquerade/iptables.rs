@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::firewall::{Ensure, Existing, Jumps, Match, OwnedChain, OwnedChainRef, Remove, Rule, Table, Target};
 use cni_core::names::{Attachment, ChainName};
+use cni_netfilter::iptables::{Ensure, Existing, Jumps, Match, OwnedChain, OwnedChainRef, Remove, Rule, Table, Target};
 
 /// The chain in which the jumps to the containers' masquerade stand.
 pub fn postrouting() -> ChainName {

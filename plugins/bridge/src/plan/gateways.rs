@@ -3,9 +3,9 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::link::Address;
-use cni_core::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
-use cni_core::vlan::VlanLink;
+use cni_plugin::link::Address;
+use cni_plugin::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
+use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
 use super::network::Network;

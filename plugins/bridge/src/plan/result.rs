@@ -1,7 +1,7 @@
 //! What ADD answers beside addresses and routes: the interfaces, and name resolution without IPAM.
 
-use cni_core::link::Link;
 use cni_core::result::{CniResult, Dns, Interface};
+use cni_plugin::link::Link;
 
 /// The result's DNS in a network without IPAM.
 pub fn layer_two(dns: &Dns) -> CniResult {

@@ -5,9 +5,9 @@ use crate::config::{Gateway, OtherAddress};
 use crate::fixtures::attachment;
 use crate::vlan::{VlanKeys, Vlans};
 use cni_core::error::Failure;
-use cni_core::link::OperState;
 use cni_core::result::{Dns, IpConfig, Route};
-use cni_core::vlan::Earlier;
+use cni_plugin::link::OperState;
+use cni_plugin::vlan::Earlier;
 use proptest::prelude::*;
 
 fn at() -> Attachment {
@@ -133,7 +133,7 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
     let owned: Vec<&Step> = plan
         .steps()
         .iter()
-        .filter(|(sharing, _)| *sharing == cni_core::plan::Sharing::Owned)
+        .filter(|(sharing, _)| *sharing == cni_plugin::plan::Sharing::Owned)
         .map(|(_, step)| step)
         .collect();
     assert_eq!(owned.len(), 3, "{plan}");
@@ -295,7 +295,7 @@ proptest! {
         let plan = add(&config, &at(), Some(&network), &facts).expect("a plan");
         for (sharing, step) in plan.steps() {
             let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules(_) | Step::EnsureNftables(_));
-            prop_assert!(*sharing != cni_core::plan::Sharing::Owned || taken_back, "{step}");
+            prop_assert!(*sharing != cni_plugin::plan::Sharing::Owned || taken_back, "{step}");
         }
     }
 }

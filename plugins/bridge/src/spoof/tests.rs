@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::attachment;
-use cni_core::nftables::fake::FakeNftables;
-use cni_core::nftables::{Nftables, Op, Transaction, ensure as bring_about, remove as take_away};
+use cni_netfilter::nftables::fake::FakeNftables;
+use cni_netfilter::nftables::{Nftables, Op, Transaction, ensure as bring_about, remove as take_away};
 
 fn at(container: &str) -> Attachment {
     attachment(container, "eth0")

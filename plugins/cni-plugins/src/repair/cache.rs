@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
 use cni_core::request::{Call, Environment, Request};
-use cni_core::run::Plugin;
+use cni_plugin::run::Plugin;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -4,17 +4,17 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::firewall::Tables;
-use cni_core::firewalld::Firewalld;
-use cni_core::host::{Host, NetnsError};
-use cni_core::keeper::Keeper;
-use cni_core::link::{Address, KernelRoute, Link};
 use cni_core::names::{Attachment, IfName, NetworkName};
-use cni_core::nftables::Nftables;
-use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
-use cni_core::vlan::BridgeVlan;
 use cni_linux::host::LinuxHost;
+use cni_netfilter::firewalld::Firewalld;
+use cni_netfilter::iptables::Tables;
+use cni_netfilter::nftables::Nftables;
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::keeper::Keeper;
+use cni_plugin::link::{Address, KernelRoute, Link};
+use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::vlan::BridgeVlan;
 
 use crate::Refused;
 

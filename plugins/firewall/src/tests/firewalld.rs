@@ -1,8 +1,8 @@
 //! firewalld beside iptables: which of the two gets the rules, and where they are found again.
 
 use super::*;
-use cni_core::firewall::fake::FakeTables;
-use cni_core::firewalld::Zone;
+use cni_netfilter::firewalld::Zone;
+use cni_netfilter::iptables::fake::FakeTables;
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 

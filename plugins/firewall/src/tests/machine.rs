@@ -5,17 +5,17 @@ use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::firewall::fake::FakeTables;
-use cni_core::firewall::{Tables, ensure, remove};
-use cni_core::firewalld::{Firewalld, Zone};
-use cni_core::host::{Host, NetnsError};
-use cni_core::keeper::Keeper;
-use cni_core::link::{Address, KernelRoute, Link};
 use cni_core::names::{Attachment, IfName, NetworkName};
-use cni_core::nftables::{self, Nftables, fake::FakeNftables};
-use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
-use cni_core::vlan::BridgeVlan;
+use cni_netfilter::firewalld::{Firewalld, Zone};
+use cni_netfilter::iptables::fake::FakeTables;
+use cni_netfilter::iptables::{Tables, ensure, remove};
+use cni_netfilter::nftables::{self, Nftables, fake::FakeNftables};
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::keeper::Keeper;
+use cni_plugin::link::{Address, KernelRoute, Link};
+use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::vlan::BridgeVlan;
 
 #[derive(Default)]
 pub struct Machine {

@@ -1,8 +1,8 @@
 //! The plugin's own table of nf_tables.
 
 use super::*;
-use cni_core::nftables::fake::FakeNftables;
-use cni_core::nftables::{Op, Transaction};
+use cni_netfilter::nftables::fake::FakeNftables;
+use cni_netfilter::nftables::{Op, Transaction};
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
@@ -222,13 +222,13 @@ fn status_asks_the_kernel_for_nf_tables() {
 impl Machine {
     /// Somebody else's change.
     fn nftables_commit(&mut self, ops: Vec<Op>) {
-        cni_core::nftables::Nftables::commit(&mut self.nftables, &Transaction::from(ops)).expect("fits");
+        cni_netfilter::nftables::Nftables::commit(&mut self.nftables, &Transaction::from(ops)).expect("fits");
     }
 }
 
 impl Caller {
     /// The chain that all forwarded packets pass.
-    fn forward(&self) -> cni_core::nftables::ChainId {
+    fn forward(&self) -> cni_netfilter::nftables::ChainId {
         let config = Config::try_from(self.request("ADD").decode::<Keys>().expect("keys")).expect("valid");
         let admin = config.admin_chain_of_nftables().expect("a word");
         let ensure = super::super::nftables::ensure(admin, None, &[]);

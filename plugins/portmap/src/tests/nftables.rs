@@ -1,7 +1,7 @@
 //! `backend: "nftables"` on a machine in memory.
 
 use super::*;
-use cni_core::nftables::{Comment, Nftables, Op, Rule, TableFamily, TableId, Transaction};
+use cni_netfilter::nftables::{Comment, Nftables, Op, Rule, TableFamily, TableId, Transaction};
 
 const NFT: &str = r#""backend":"nftables""#;
 const UDP_53: &str = r#"{"hostPort":53,"containerPort":5353,"protocol":"udp"}"#;
@@ -25,12 +25,12 @@ fn own_chain(machine: &Machine, container: &str) -> Option<String> {
 
 /// Puts a rule of the reference's kind into a chain that is there.
 fn reference_rule(machine: &mut Machine, chain: &'static str, container: &str, words: &str) {
-    use cni_core::nftables::Expression;
+    use cni_netfilter::nftables::Expression;
     let chain = TableId::fixed(TableFamily::Ip, "cni_hostport").chain(chain);
     let expressions = match words.split(' ').collect::<Vec<_>>()[..] {
         ["tcp", "dport", port, "dnat", "to", to] => {
             let to: std::net::SocketAddr = to.parse().expect("address");
-            let port = Expression::Port(cni_core::firewall::Proto::Tcp, port.parse().expect("port"));
+            let port = Expression::Port(cni_netfilter::Proto::Tcp, port.parse().expect("port"));
             vec![port, Expression::Dnat(to.ip(), Some(to.port()))]
         }
         _ => panic!("no rule of the reference: {words}"),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::nftables::compile::compile;
-use cni_core::nftables::{Name, Verdict};
+use cni_netfilter::nftables::{Name, Verdict};
 use proptest::prelude::*;
 
 const TABLES: [TableFamily; 4] = [TableFamily::Ip, TableFamily::Ip6, TableFamily::Inet, TableFamily::Bridge];

@@ -4,18 +4,18 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::firewall::fake::FakeTables;
-use cni_core::firewall::{Table, Tables, ensure};
-use cni_core::firewalld::Firewalld;
-use cni_core::host::{Host, NetnsError};
-use cni_core::keeper::Keeper;
-use cni_core::link::{Address, KernelRoute, Link, OperState};
 use cni_core::names::{Attachment, IfName, NetworkName};
-use cni_core::nftables::fake::FakeNftables;
-use cni_core::nftables::{self, Nftables};
-use cni_core::plan::{Ns, Step, Sysctl};
 use cni_core::request::Command;
-use cni_core::vlan::BridgeVlan;
+use cni_netfilter::firewalld::Firewalld;
+use cni_netfilter::iptables::fake::FakeTables;
+use cni_netfilter::iptables::{Table, Tables, ensure};
+use cni_netfilter::nftables::fake::FakeNftables;
+use cni_netfilter::nftables::{self, Nftables};
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::keeper::Keeper;
+use cni_plugin::link::{Address, KernelRoute, Link, OperState};
+use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::vlan::BridgeVlan;
 
 pub struct Machine {
     pub filter: FakeTables,

@@ -1,0 +1,115 @@
+//! The host's tables: over netlink where its iptables keeps them in nf_tables, else by its programs.
+//!
+//! Both lead to the same rules, byte for byte. What the one cannot read or write with certainty the other
+//! does: a chain with a rule of an unknown kind, a table that is not there yet, a user's own words.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::time::Duration;
+
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::{Batch, CommitError, FilterError, Refusal, Rule, Table, Tables};
+
+use super::RestoreTables;
+use super::native::{Done, Judged};
+use super::program::find;
+use crate::nftables::NetlinkNftables;
+
+/// What the programs of iptables that keep their tables in nf_tables are links to.
+const NFT_FLAVOUR: &str = "xtables-nft-multi";
+
+/// The packet filter of the network namespace that the calling thread is in when it is first used.
+#[derive(Debug)]
+pub struct HostTables {
+    programs: RestoreTables,
+    kernel: NetlinkNftables,
+    /// Of each family that was asked for: whether the programs keep its tables in nf_tables.
+    in_nftables: BTreeMap<Family, bool>,
+}
+
+impl HostTables {
+    /// Works with the programs that `PATH` leads to, and without them where they keep the tables in nf_tables.
+    pub fn new() -> Self {
+        Self { programs: RestoreTables::new(), kernel: NetlinkNftables::new(), in_nftables: BTreeMap::new() }
+    }
+
+    /// Works with the programs that another list of directories leads to.
+    #[must_use]
+    pub fn with_path(self, path: OsString) -> Self {
+        let Self { programs, kernel, in_nftables: _ } = self;
+        let (programs, kernel) = (programs.with_path(path.clone()), kernel.with_path(path));
+        Self { programs, kernel, in_nftables: BTreeMap::new() }
+    }
+
+    /// Waits for locks no longer than this; iptables counts in seconds.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { programs: self.programs.with_patience(patience), ..self }
+    }
+
+    /// The nf_tables, in their own terms.
+    pub const fn nftables(&mut self) -> &mut NetlinkNftables {
+        &mut self.kernel
+    }
+
+    fn is_in_nftables(&mut self, family: Family) -> bool {
+        let look = || is_in_nftables(&format!("{}-restore", family.iptables()), self.programs.path());
+        *self.in_nftables.entry(family).or_insert_with(look)
+    }
+}
+
+/// Whether a program that `path` leads to is one of those. A script in its place may be there for a reason.
+fn is_in_nftables(program: &str, path: &OsStr) -> bool {
+    let file = find(program, path).and_then(|file| fs::canonicalize(file).ok());
+    file.is_some_and(|file| file.file_name() == Some(OsStr::new(NFT_FLAVOUR)))
+}
+
+impl Default for HostTables {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tables for HostTables {
+    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+        if self.is_in_nftables(family) {
+            match self.kernel.list_compat(family, table, chain) {
+                Judged::Clear(rules) => return Ok(rules),
+                Judged::Unclear(reason) => log::debug!("chain {chain} is read by iptables: {reason}"),
+            }
+        }
+        self.programs.list(family, table, chain)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        if !self.is_in_nftables(batch.family) {
+            return self.programs.commit(batch);
+        }
+        let (family, table) = (batch.family, batch.table);
+        match self.kernel.commit_compat(batch) {
+            Judged::Clear(Done::Committed) => Ok(()),
+            Judged::Clear(Done::Refused(line)) => {
+                let program = format!("table {family} {table} of nf_tables");
+                Err(CommitError::Refused(Refusal { program, text: format!("{line}: does not fit") }))
+            }
+            Judged::Clear(Done::Unsettled(cause)) => {
+                Err(CommitError::Failed(FilterError::Unanswered { family, table, source: Box::new(cause) }))
+            }
+            Judged::Unclear(reason) => {
+                log::debug!("the {family} rules of table {table} are changed by iptables: {reason}");
+                self.programs.commit(batch)
+            }
+        }
+    }
+
+    fn is_installed(&mut self, family: Family) -> bool {
+        self.programs.is_installed(family)
+    }
+
+    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+        self.programs.lock()
+    }
+}

@@ -1,0 +1,16 @@
+//! The machine's packet filter, behind [`cni_netfilter::iptables::Tables`].
+//!
+//! [`RestoreTables`] works through the programs of iptables, whichever flavour the host has, and
+//! [`HostTables`] without them where it can. They decide nothing: what to write and what to do when it does
+//! not fit is the business of `cni_netfilter::iptables`.
+
+mod auto;
+mod holder;
+mod lock;
+mod native;
+mod program;
+mod restore;
+
+pub use auto::HostTables;
+pub(crate) use program::find;
+pub use restore::RestoreTables;

@@ -1,0 +1,113 @@
+//! From a rule of iptables to the expressions that iptables-nft writes for it.
+//!
+//! Those of 1.8.9, but for ports and marks, which go as extensions of x_tables: all releases read these, and
+//! 1.8.7 misreads the newer form.
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::names::{ChainName, IfName};
+use cni_netfilter::Proto;
+use cni_netfilter::iptables::{Match, Rule, Target};
+use cni_netfilter::nftables::{End, Is, Name, Verdict};
+
+use super::extension::Extension;
+use super::part::Part;
+use crate::nftables::compile::{compare_network, transport_number};
+use crate::nftables::instruction::{Instruction, Meta};
+
+/// What a match comes to, by where it stands among the expressions.
+enum Place<'a> {
+    /// First: a link.
+    Link(Meta, Is, &'a IfName),
+    /// Behind the protocol: an address.
+    Address(End, Is, Cidr),
+    /// Last, in the order of the rule.
+    Extension(Extension),
+}
+
+/// The expressions of a rule; `None` for one that is left to iptables.
+pub(super) fn encode(family: Family, rule: &Rule) -> Option<Vec<Part>> {
+    let places: Vec<Place<'_>> = rule.matches.iter().map(|part| place(family, part)).collect::<Option<_>>()?;
+    let mut parts = Vec::new();
+    for one in &places {
+        if let Place::Link(meta, is, name) = one {
+            parts.extend([Instruction::Meta(*meta), Instruction::Compare(*is, link_name(name))].map(Part::Plain));
+        }
+    }
+    if let Some(proto) = protocol(rule) {
+        let compare = Instruction::Compare(Is::Equal, vec![transport_number(proto)]);
+        parts.extend([Instruction::Meta(Meta::Transport), compare].map(Part::Plain));
+    }
+    for end in [End::Source, End::Destination] {
+        for one in &places {
+            if let Place::Address(at, is, cidr) = one
+                && *at == end
+            {
+                parts.extend(compare_network(end, *is, *cidr).into_iter().map(Part::Plain));
+            }
+        }
+    }
+    let extensions =
+        places.into_iter().filter_map(|one| if let Place::Extension(part) = one { Some(part) } else { None });
+    parts.extend(extensions.map(Part::Match));
+    parts.push(Part::Counter);
+    match verdict(&rule.target)? {
+        Some(verdict) => parts.push(Part::Plain(Instruction::Verdict(verdict))),
+        None => parts.push(Part::Target(Extension::of_target(family, &rule.target)?)),
+    }
+    Some(parts)
+}
+
+/// Where a match goes; `None` for one that is left to iptables.
+fn place(family: Family, part: &Match) -> Option<Place<'_>> {
+    let address = |end, is, cidr: Cidr| (cidr.family() == family).then_some(Place::Address(end, is, cidr));
+    match part {
+        Match::In(name) => Some(Place::Link(Meta::InName, Is::Equal, name)),
+        Match::NotIn(name) => Some(Place::Link(Meta::InName, Is::Other, name)),
+        Match::Out(name) => Some(Place::Link(Meta::OutName, Is::Equal, name)),
+        Match::NotOut(name) => Some(Place::Link(Meta::OutName, Is::Other, name)),
+        Match::Source(cidr) => address(End::Source, Is::Equal, *cidr),
+        Match::NotSource(cidr) => address(End::Source, Is::Other, *cidr),
+        Match::Destination(cidr) => address(End::Destination, Is::Equal, *cidr),
+        Match::NotDestination(cidr) => address(End::Destination, Is::Other, *cidr),
+        Match::LocalDestination
+        | Match::Port(..)
+        | Match::Ports(..)
+        | Match::Mark(_)
+        | Match::RelatedEstablished
+        | Match::Comment(_)
+        | Match::Raw(_) => Extension::of_match(part).map(Place::Extension),
+    }
+}
+
+/// The number of the transport protocol that a rule is for; zero for any.
+pub(super) fn protocol_number(rule: &Rule) -> u32 {
+    protocol(rule).map_or(0, |proto| u32::from(transport_number(proto)))
+}
+
+fn protocol(rule: &Rule) -> Option<Proto> {
+    rule.matches
+        .iter()
+        .find_map(|one| if let Match::Port(proto, _) | Match::Ports(proto, _) = one { Some(*proto) } else { None })
+}
+
+/// A name is compared with its end mark; without one, any ending would do.
+fn link_name(name: &IfName) -> Vec<u8> {
+    match name.as_str().strip_suffix('+') {
+        Some(start) if !start.is_empty() => start.as_bytes().to_vec(),
+        Some(_) | None => [name.as_str().as_bytes(), &[0]].concat(),
+    }
+}
+
+/// The verdict that a target is: `Some(None)` when it is an extension, `None` when it is left to iptables.
+fn verdict(target: &Target) -> Option<Option<Verdict>> {
+    let name = |chain: &ChainName| Name::parse(chain.as_str()).ok();
+    match target {
+        Target::Accept => Some(Some(Verdict::Accept)),
+        Target::Drop => Some(Some(Verdict::Drop)),
+        Target::Return => Some(Some(Verdict::Return)),
+        Target::Jump(chain) => name(chain).map(Verdict::Jump).map(Some),
+        Target::Masquerade | Target::Dnat(_) | Target::SetMark(_) => Some(None),
+        Target::Raw(_) => None,
+    }
+}

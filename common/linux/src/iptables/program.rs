@@ -1,0 +1,121 @@
+//! The programs of iptables: where they are, how they are called, what their failures mean.
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use cni_netfilter::iptables::FilterError;
+use nix::unistd::{AccessFlags, access};
+
+use super::holder::holder;
+use crate::process::{self, Output, ProcessError};
+
+/// How much longer than for its lock a program may run: it may have thousands of rules to read.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// The exit status for a lock that stayed taken, among other things: `RESOURCE_PROBLEM` of xtables.h.
+const RESOURCE_PROBLEM: i32 = 4;
+
+/// A program found in `PATH`.
+pub(super) struct Program {
+    path: PathBuf,
+}
+
+/// A program's end.
+pub(super) struct Ended {
+    /// The program with its arguments.
+    pub(super) command: String,
+    /// How it ended.
+    pub(super) status: ExitStatus,
+    /// What it printed.
+    pub(super) stdout: String,
+    /// What it complained of.
+    pub(super) stderr: String,
+}
+
+impl Program {
+    /// Looks for a program in the directories of `path`, those with a relative name left out.
+    pub(super) fn locate(name: &str, path: &OsStr) -> Result<Self, FilterError> {
+        let absent = || {
+            let path = path.to_string_lossy().into_owned();
+            FilterError::NoProgram { program: name.to_owned(), path }
+        };
+        find(name, path).map(|path| Self { path }).ok_or_else(absent)
+    }
+
+    /// Runs the program, with patience for its lock. A lock that stays taken is an error here, any other
+    /// end is for the caller to judge.
+    pub(super) fn run(&self, arguments: &[&str], input: &str, patience: Duration) -> Result<Ended, FilterError> {
+        let seconds = patience.as_secs().max(1).to_string();
+        let arguments = [&["-w", &seconds], arguments].concat();
+        let command = format!("{} {}", self.path.display(), arguments.join(" "));
+        let limit = patience.saturating_add(GRACE);
+        match process::run(&self.path, &arguments, input.as_bytes(), &[], limit) {
+            Ok(output) => ended(command, output, patience),
+            Err(ProcessError::Deadline { program, limit }) => Err(FilterError::Stuck { program, limit }),
+            Err(error @ (ProcessError::Start { .. } | ProcessError::Lost { .. })) => {
+                Err(FilterError::Run { program: command, source: Box::new(error) })
+            }
+        }
+    }
+}
+
+impl Ended {
+    /// The end as a failure that is nobody's rule's fault.
+    pub(super) fn failure(self) -> FilterError {
+        let Self { command, status, stdout: _, stderr } = self;
+        FilterError::Failed { program: command, status: status.to_string(), text: stderr }
+    }
+}
+
+/// Looks for a program in the directories of `path`, those with a relative name left out.
+pub(crate) fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
+    let directories = path.as_bytes().split(|byte| *byte == b':').map(|bytes| Path::new(OsStr::from_bytes(bytes)));
+    directories
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file() && access(file, AccessFlags::X_OK).is_ok())
+}
+
+fn ended(command: String, output: Output, waited: Duration) -> Result<Ended, FilterError> {
+    let Output { status, stdout, stderr } = output;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let ended = Ended { command, status, stdout: text(stdout), stderr: text(stderr) };
+    if status.code() == Some(RESOURCE_PROBLEM) && ended.stderr.contains("holding the xtables lock") {
+        let lock = env::var_os("XTABLES_LOCKFILE").map_or_else(|| PathBuf::from("/run/xtables.lock"), PathBuf::from);
+        let holder = holder(&lock);
+        return Err(FilterError::Locked { lock: lock.display().to_string(), holder, waited });
+    }
+    Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    fn end(code: i32, stderr: &str) -> Result<Ended, FilterError> {
+        let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: stderr.into() };
+        ended("iptables -w 10".to_owned(), output, Duration::from_secs(10))
+    }
+
+    #[test]
+    fn a_program_is_found_in_absolute_directories_only() {
+        assert_eq!(find("sh", OsStr::new("bin:/nowhere:/bin")), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find("sh", OsStr::new("bin:../bin:")), None);
+        assert_eq!(find("passwd", OsStr::new("/etc")), None);
+    }
+
+    #[test]
+    fn a_held_lock_is_told_from_other_failures_with_the_same_status() {
+        let held = "Another app is currently holding the xtables lock. Stopped waiting after 1s.\n";
+        let error = end(4, held).err().expect("locked");
+        assert!(error.to_string().starts_with("gave up after 10s: the lock /run/xtables.lock is held by "), "{error}");
+        let other = end(4, "Could not fetch rule set generation id: Permission denied (you must be root)\n");
+        let failure = other.expect("an end").failure();
+        assert_eq!(failure.to_string(), "iptables -w 10 failed, exit status: 4");
+    }
+}

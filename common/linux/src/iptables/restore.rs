@@ -1,0 +1,122 @@
+//! Applies batches by one `iptables-restore --noflush` process each, and reads chains by `iptables -S`.
+//!
+//! Both flavours of iptables, nf_tables and legacy, behave alike in this; where their words differ, no
+//! word is taken for absence that could mean something else.
+
+use std::any::Any;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::{Batch, CommitError, FilterError, Op, Refusal, Rule, Table, Tables, Target};
+
+use super::lock;
+use super::program::{Ended, Program};
+
+/// How long a lock is waited for, our own and that of legacy iptables.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The packet filter of the network namespace of the calling thread, by the programs of iptables.
+#[derive(Clone, Debug)]
+pub struct RestoreTables {
+    path: OsString,
+    patience: Duration,
+}
+
+/// What a look at a chain gave.
+enum Look {
+    Rules(Vec<Rule>),
+    Absent,
+    Unreadable(Ended),
+}
+
+impl RestoreTables {
+    /// Works with the programs that `PATH` leads to.
+    pub fn new() -> Self {
+        Self { path: env::var_os("PATH").unwrap_or_default(), patience: PATIENCE }
+    }
+
+    /// Works with the programs that another list of directories leads to.
+    #[must_use]
+    pub fn with_path(self, path: OsString) -> Self {
+        Self { path, ..self }
+    }
+
+    /// Waits for locks no longer than this; iptables counts in seconds.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The directories in which the programs are looked for.
+    pub(super) fn path(&self) -> &OsStr {
+        &self.path
+    }
+
+    fn restore(&self, batch: &Batch) -> Result<Ended, FilterError> {
+        let text = batch.text()?;
+        let program = Program::locate(&format!("{}-restore", batch.family.iptables()), &self.path)?;
+        program.run(&["--noflush"], &text, self.patience)
+    }
+
+    fn look(&self, family: Family, table: Table, chain: &ChainName) -> Result<Look, FilterError> {
+        let arguments = ["-t", table.as_str(), "-S", chain.as_str()];
+        let ended = Program::locate(family.iptables(), &self.path)?.run(&arguments, "", self.patience)?;
+        match ended.status.code() {
+            Some(0) => Ok(Look::Rules(ended.stdout.lines().filter_map(Rule::parse).collect())),
+            Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(Look::Absent),
+            Some(1) if self.is_absent(family, table, chain)? => Ok(Look::Absent),
+            Some(_) | None => Ok(Look::Unreadable(ended)),
+        }
+    }
+
+    /// Whether a chain of which `iptables -S` says that it is "incompatible" is not there at all: the
+    /// words of iptables-nft 1.8.9 are the same. The batch is refused in either case, at the second line
+    /// when there is a chain and at the third when there is none, so it changes nothing.
+    fn is_absent(&self, family: Family, table: Table, chain: &ChainName) -> Result<bool, FilterError> {
+        let never = Rule::new(chain.clone(), Vec::new(), Target::Return);
+        let ops = vec![Op::CreateChain(chain.clone()), Op::Require(never)];
+        let ended = self.restore(&Batch { family, table, ops })?;
+        Ok(ended.stderr.contains("line 3 failed"))
+    }
+}
+
+impl Default for RestoreTables {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tables for RestoreTables {
+    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+        match self.look(family, table, chain)? {
+            Look::Rules(rules) => Ok(Some(rules)),
+            Look::Absent => Ok(None),
+            // Someone may have made the chain just after it was looked for.
+            Look::Unreadable(_) => match self.look(family, table, chain)? {
+                Look::Rules(rules) => Ok(Some(rules)),
+                Look::Absent => Ok(None),
+                Look::Unreadable(ended) => Err(ended.failure()),
+            },
+        }
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        let ended = self.restore(batch).map_err(CommitError::Failed)?;
+        match ended.status.code() {
+            Some(0) => Ok(()),
+            Some(_) => Err(CommitError::Refused(Refusal { program: ended.command, text: ended.stderr })),
+            None => Err(CommitError::Failed(ended.failure())),
+        }
+    }
+
+    fn is_installed(&mut self, family: Family) -> bool {
+        Program::locate(&format!("{}-restore", family.iptables()), &self.path).is_ok()
+    }
+
+    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+        Ok(Box::new(lock::acquire(self.patience)?))
+    }
+}

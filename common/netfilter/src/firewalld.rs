@@ -1,0 +1,91 @@
+//! firewalld, the daemon that keeps the packet filter of some hosts: what a plugin may ask of it.
+//!
+//! It sorts packets into zones, by their source among other things: an address that is a source of the zone
+//! `trusted` is let through, to and from. Only what firewalld does now is asked and changed, never what it
+//! keeps for its next start, so it forgets the sources when it ends.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use cni_core::error::{Code, Error, Failure};
+
+/// The name of a zone of firewalld.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Zone(String);
+
+/// A name that no zone can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid firewalldZone {name:?}")]
+pub struct ZoneError {
+    /// The name as given.
+    name: String,
+}
+
+impl Failure for ZoneError {
+    fn code(&self) -> Code {
+        Code::InvalidConfig
+    }
+
+    fn details(&self) -> String {
+        "the name of a zone has letters, digits, and - _ / alone".to_owned()
+    }
+}
+
+impl Zone {
+    /// A zone whose name is part of the program.
+    pub fn fixed(name: &'static str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// Takes a name with the characters that firewalld allows. Whether there is such a zone, it knows itself.
+    ///
+    /// # Errors
+    /// [`ZoneError`] carries the name.
+    pub fn parse(name: &str) -> Result<Self, ZoneError> {
+        let allowed = |letter: char| letter.is_alphanumeric() || ['-', '_', '/'].contains(&letter);
+        if name.is_empty() || !name.chars().all(allowed) {
+            return Err(ZoneError { name: name.to_owned() });
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The host's firewalld, if it has one.
+pub trait Firewalld {
+    /// Whether it answers. A bus that cannot be talked to is none, as the reference has it.
+    fn is_running(&mut self) -> bool;
+
+    /// Whether an address, as a network of its own, is a source of a zone. It is none of a firewalld that
+    /// does not run.
+    ///
+    /// # Errors
+    /// When firewalld is there, and does not answer or does not know the zone.
+    fn has_source(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_has_a_name_that_firewalld_takes() {
+        for name in ["trusted", "my-zone_2", "libvirt/x", "zöne"] {
+            assert_eq!(Zone::parse(name).map(|zone| zone.to_string()), Ok(name.to_owned()));
+        }
+        for name in ["", "a b", "a\n", "a:b", "a\0", "a\"b"] {
+            let error = Zone::parse(name).expect_err("refused");
+            assert_eq!((error.code().number(), error.to_string()), (7, format!("invalid firewalldZone {name:?}")));
+        }
+    }
+}

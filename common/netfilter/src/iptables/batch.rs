@@ -1,0 +1,99 @@
+//! Changes to one table that take effect together or not at all, and their text for `iptables-restore`.
+
+use super::rule::{Rule, Table};
+use super::tables::FilterError;
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+
+/// One line of a batch. The semantics are those of `iptables-restore --noflush`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `-C`: the rule must be there. Alone it changes nothing, in a batch it is a condition for the rest.
+    Require(Rule),
+    /// `-N`: makes a chain, which must not be there.
+    CreateChain(ChainName),
+    /// `:CHAIN`: empties a chain, or makes it.
+    EmptyChain(ChainName),
+    /// `-X`: removes a chain, which must be there, be empty, and have no jump leading to it.
+    DeleteChain(ChainName),
+    /// `-I`: adds a rule in front of all others.
+    Insert(Rule),
+    /// `-A`: adds a rule after all others.
+    Append(Rule),
+    /// `-D`: removes the first copy of a rule, which must be there.
+    Delete(Rule),
+}
+
+impl Op {
+    fn text(&self) -> String {
+        match self {
+            Self::Require(rule) => format!("-C {}", rule.specification()),
+            Self::CreateChain(chain) => format!("-N {chain}"),
+            Self::EmptyChain(chain) => format!(":{chain} - [0:0]"),
+            Self::DeleteChain(chain) => format!("-X {chain}"),
+            Self::Insert(rule) => format!("-I {}", rule.specification()),
+            Self::Append(rule) => format!("-A {}", rule.specification()),
+            Self::Delete(rule) => format!("-D {}", rule.specification()),
+        }
+    }
+}
+
+/// Changes to one table of one family, in order, atomic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The family.
+    pub family: Family,
+    /// The table.
+    pub table: Table,
+    /// The changes.
+    pub ops: Vec<Op>,
+}
+
+impl Batch {
+    /// What `iptables-restore --noflush` reads.
+    ///
+    /// # Errors
+    /// [`FilterError::Unprintable`] for a rule whose words would not stay on their line.
+    pub fn text(&self) -> Result<String, FilterError> {
+        let mut text = format!("*{}\n", self.table);
+        for op in &self.ops {
+            let line = op.text();
+            if line.contains(['\n', '\r', '\0']) {
+                return Err(FilterError::Unprintable { line });
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text.push_str("COMMIT\n");
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iptables::rule::{Match, Target};
+
+    #[test]
+    fn a_batch_is_one_transaction() {
+        let chain = ChainName::fixed("CNI-X");
+        let rule = Rule::new(chain.clone(), Vec::new(), Target::Return);
+        let ops =
+            vec![Op::Require(rule.clone()), Op::EmptyChain(chain.clone()), Op::Append(rule), Op::DeleteChain(chain)];
+        let batch = Batch { family: Family::V4, table: Table::Nat, ops };
+        let text = batch.text().expect("text");
+        assert_eq!(text, "*nat\n-C CNI-X -j RETURN\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-X CNI-X\nCOMMIT\n");
+    }
+
+    #[test]
+    fn words_cannot_smuggle_a_line_into_a_batch() {
+        let words = vec!["-s".to_owned(), "10.0.0.1\n-F FORWARD".to_owned()];
+        let rule = Rule::new(ChainName::fixed("CNI-X"), vec![Match::Raw(words)], Target::Accept);
+        let batch = Batch { family: Family::V4, table: Table::Nat, ops: vec![Op::Append(rule)] };
+        let error = batch.text().expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            r#"a rule of the packet filter holds a line break: "-A CNI-X -s \"10.0.0.1\n-F FORWARD\" -j ACCEPT""#
+        );
+    }
+}

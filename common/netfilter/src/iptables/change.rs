@@ -1,0 +1,170 @@
+//! What a plugin wants of one table of one family, as data.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::rule::{Rule, Table};
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+
+/// Where a shared rule goes when it is missing. One that stands elsewhere is left where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before all others.
+    First,
+    /// After all others.
+    Last,
+}
+
+/// A rule of the skeleton that all containers share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedRule {
+    /// The rule.
+    pub rule: Rule,
+    /// Where it goes.
+    pub place: Place,
+}
+
+/// What happens to the rules of an owned chain that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// They go, and with them all rules that jump to the chain from where our own rules stand.
+    Replace,
+    /// They stay; missing ones are added before the last of ours, which stays behind all others.
+    Merge,
+}
+
+/// A chain that belongs to one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedChain {
+    /// Its name.
+    pub name: ChainName,
+    /// Its rules in order.
+    pub rules: Vec<Rule>,
+    /// What to do when it exists.
+    pub existing: Existing,
+}
+
+/// Rules that are to be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ensure {
+    /// The family.
+    pub family: Family,
+    /// The table.
+    pub table: Table,
+    /// Chains of the skeleton: made when missing, never emptied, never removed.
+    pub shared_chains: Vec<ChainName>,
+    /// Rules of the skeleton, in the order in which missing ones are put in their places.
+    pub shared: Vec<SharedRule>,
+    /// The container's own chain.
+    pub chain: Option<OwnedChain>,
+    /// The container's own rules in chains that it shares, appended in order.
+    pub rules: Vec<Rule>,
+}
+
+/// Which rules that lead to an owned chain go with it, beside those that are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Jumps {
+    /// All.
+    All,
+    /// All but those for packets from these addresses. The chain stays as long as one of these does.
+    AllBut(Vec<IpAddr>),
+    /// None. The chain stays as long as one is left.
+    Listed,
+}
+
+/// A container's chain that is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedChainRef {
+    /// Its name.
+    pub name: ChainName,
+    /// The chains in which rules that lead to it stand.
+    pub parents: Vec<ChainName>,
+    /// Which of those rules go.
+    pub jumps: Jumps,
+}
+
+/// Rules that are to be gone. Absence is success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remove {
+    /// The family.
+    pub family: Family,
+    /// The table.
+    pub table: Table,
+    /// Chains that go, with their rules and the rules that lead to them.
+    pub chains: Vec<OwnedChainRef>,
+    /// Rules that go, every copy of them: those that are expected to stand in chains which stay.
+    pub rules: Vec<Rule>,
+}
+
+impl Ensure {
+    /// The chains that are read when the skeleton has to be looked at.
+    pub(super) fn chains(&self) -> impl Iterator<Item = &ChainName> {
+        let shared = self.shared.iter().map(|shared| &shared.rule.chain);
+        let owned = self.chain.iter().map(|chain| &chain.name);
+        self.shared_chains.iter().chain(shared).chain(owned).chain(self.rules.iter().map(|rule| &rule.chain))
+    }
+
+    /// Every rule that is wanted, in the order in which a packet's way is laid out.
+    pub(super) fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+        let shared = self.shared.iter().map(|shared| &shared.rule);
+        shared.chain(self.chain.iter().flat_map(|chain| &chain.rules)).chain(&self.rules)
+    }
+}
+
+impl fmt::Display for Existing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Replace => "replace",
+            Self::Merge => "merge",
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "first",
+            Self::Last => "last",
+        })
+    }
+}
+
+impl fmt::Display for Jumps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all jumps"),
+            Self::AllBut(sources) => {
+                f.write_str("all jumps but from")?;
+                sources.iter().try_for_each(|source| write!(f, " {source}"))
+            }
+            Self::Listed => f.write_str("listed jumps"),
+        }
+    }
+}
+
+impl fmt::Display for Ensure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { family, table, shared_chains, shared, chain, rules } = self;
+        write!(f, "ensure {family} {table}")?;
+        shared_chains.iter().try_for_each(|name| write!(f, "\n  shared chain {name}"))?;
+        shared.iter().try_for_each(|SharedRule { rule, place }| write!(f, "\n  shared {place} {rule}"))?;
+        if let Some(OwnedChain { name, rules, existing }) = chain {
+            write!(f, "\n  {existing} chain {name}")?;
+            rules.iter().try_for_each(|rule| write!(f, "\n  {rule}"))?;
+        }
+        rules.iter().try_for_each(|rule| write!(f, "\n  {rule}"))
+    }
+}
+
+impl fmt::Display for Remove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { family, table, chains, rules } = self;
+        write!(f, "remove {family} {table}")?;
+        for OwnedChainRef { name, parents, jumps } in chains {
+            let parents: Vec<&str> = parents.iter().map(ChainName::as_str).collect();
+            write!(f, "\n  chain {name}, {jumps} in {}", parents.join(" "))?;
+        }
+        rules.iter().try_for_each(|rule| write!(f, "\n  {rule}"))
+    }
+}

@@ -1,0 +1,335 @@
+//! `ensure` on a table in memory: what is left of every state that a host may be in.
+
+use super::*;
+use crate::iptables::fake::FakeTables;
+use crate::iptables::remove;
+use crate::iptables::rule::Table;
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+
+fn rule(line: &str) -> Rule {
+    Rule::parse(line).expect(line)
+}
+
+fn chain(name: &str) -> ChainName {
+    ChainName::parse(name).expect(name)
+}
+
+fn shared(place: Place, line: &str) -> SharedRule {
+    SharedRule { rule: rule(line), place }
+}
+
+/// What portmap wants for one container: a skeleton of four rules, a chain, an entry rule.
+fn portmap(own: &str, port: u16, existing: Existing) -> Ensure {
+    let rules = vec![
+        rule(&format!("-A {own} -s 10.88.0.0/24 -p tcp -m tcp --dport {port} -j CNI-HOSTPORT-SETMARK")),
+        rule(&format!("-A {own} -p tcp -m tcp --dport {port} -j DNAT --to-destination 10.88.0.5:80")),
+    ];
+    Ensure {
+        family: Family::V4,
+        table: Table::Nat,
+        shared_chains: vec![chain("CNI-HOSTPORT-DNAT"), chain("CNI-HOSTPORT-SETMARK")],
+        shared: vec![
+            shared(Place::Last, "-A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000"),
+            shared(Place::First, "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE"),
+            shared(Place::Last, "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT"),
+        ],
+        chain: Some(OwnedChain { name: chain(own), rules, existing }),
+        rules: vec![rule(&format!("-A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports {port} -j {own}"))],
+    }
+}
+
+const SKELETON: &str = "\
+-N CNI-HOSTPORT-DNAT
+-N CNI-HOSTPORT-SETMARK
+-A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000
+-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE
+-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT";
+
+const ONE: &str = "\
+-N CNI-DN-1
+-N CNI-HOSTPORT-DNAT
+-N CNI-HOSTPORT-SETMARK
+-A CNI-DN-1 -s 10.88.0.0/24 -p tcp -m tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
+-A CNI-DN-1 -p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.88.0.5:80
+-A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports 8080 -j CNI-DN-1
+-A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000
+-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE
+-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT";
+
+fn nat(text: &str) -> FakeTables {
+    let mut fake = FakeTables::new();
+    fake.load(Family::V4, Table::Nat, text).expect("loads");
+    fake
+}
+
+fn dump(fake: &FakeTables) -> String {
+    fake.dump(Family::V4, Table::Nat)
+}
+
+fn run(fake: &mut FakeTables, want: &Ensure) -> Option<Remove> {
+    ensure(fake, want).expect("ensured")
+}
+
+#[test]
+fn an_empty_host_gets_everything_at_once() {
+    let mut fake = FakeTables::new();
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    assert_eq!(dump(&fake), ONE);
+    assert_eq!((fake.commits(), fake.locks()), (2, 1));
+}
+
+#[test]
+fn the_usual_state_takes_one_batch_and_no_look() {
+    let mut fake = nat(SKELETON);
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    assert_eq!(dump(&fake), ONE);
+    assert_eq!((fake.commits(), fake.lists(), fake.locks()), (1, 0, 0));
+}
+
+#[test]
+fn a_replaced_chain_leaves_nothing_of_the_old_one() {
+    let mut fake = nat(SKELETON);
+    run(&mut fake, &portmap("CNI-DN-1", 1, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-2", 2, Existing::Replace));
+    let others = dump(&fake);
+    assert!(others.contains("--dports 1 -j CNI-DN-1"));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    let text = dump(&fake);
+    assert!(!text.contains("--dports 1 ") && !text.contains("--dport 1 "), "{text}");
+    assert_eq!(text.matches("-j CNI-DN-1").count(), 1, "{text}");
+    let second =
+        |text: &str| text.lines().filter(|line| line.contains("CNI-DN-2")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(second(&text), second(&others));
+}
+
+#[test]
+fn foreign_rules_that_lead_to_a_replaced_chain_stay() {
+    let mut fake = nat(&format!("{SKELETON}\n-N CNI-DN-1\n-A OUTPUT -s 1.2.3.4/32 -j CNI-DN-1"));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    assert!(dump(&fake).contains("-A OUTPUT -s 1.2.3.4/32 -j CNI-DN-1"));
+}
+
+#[test]
+fn missing_parts_of_the_skeleton_are_put_in_their_places() {
+    let mut fake = nat("-A POSTROUTING -j ACCEPT\n-A PREROUTING -j ACCEPT\n-N CNI-HOSTPORT-DNAT");
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    let text = dump(&fake);
+    let post = "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE\n-A POSTROUTING -j ACCEPT";
+    let pre = "-A PREROUTING -j ACCEPT\n-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT";
+    assert!(text.contains(post) && text.contains(pre), "{text}");
+}
+
+#[test]
+fn several_missing_first_rules_end_in_the_reverse_of_their_order() {
+    let mut want = portmap("CNI-DN-1", 8080, Existing::Replace);
+    want.shared.push(shared(Place::First, "-A POSTROUTING -s 1.1.1.1/32 -j RETURN"));
+    let mut fake = FakeTables::new();
+    run(&mut fake, &want);
+    let text = dump(&fake);
+    let order = "-A POSTROUTING -s 1.1.1.1/32 -j RETURN\n-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE";
+    assert!(text.contains(order), "{text}");
+}
+
+#[test]
+fn surplus_copies_of_shared_rules_go() {
+    let masquerade = "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE";
+    let dnat = "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT";
+    let mut fake = nat(&format!(
+        "{masquerade}\n-A POSTROUTING -j ACCEPT\n{masquerade}\n-N CNI-HOSTPORT-DNAT\n{dnat}\n{dnat}\n{dnat}"
+    ));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    let text = dump(&fake);
+    assert!(text.contains(&format!("{masquerade}\n-A POSTROUTING -j ACCEPT")), "{text}");
+    assert_eq!((text.matches(masquerade).count(), text.matches(dnat).count()), (1, 1), "{text}");
+}
+
+#[test]
+fn surplus_copies_below_a_foreign_rule_do_not_rise_above_it() {
+    let masquerade = "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE";
+    let mut fake = nat(&format!("-A POSTROUTING -j ACCEPT\n{masquerade}\n{masquerade}"));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    let text = dump(&fake);
+    assert!(text.contains(&format!("-A POSTROUTING -j ACCEPT\n{masquerade}\n")), "{text}");
+    assert_eq!(text.matches(masquerade).count(), 1, "{text}");
+}
+
+#[test]
+fn undo_takes_back_what_was_added_and_nothing_shared() {
+    let mut fake = FakeTables::new();
+    let undo = run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace)).expect("something to undo");
+    remove(&mut fake, &undo).expect("undone");
+    assert_eq!(dump(&fake), SKELETON);
+}
+
+fn masquerade(addresses: &[&str]) -> Ensure {
+    let own = "CNI-a19237f207ed3fa9670f34ba";
+    let comment = r#"-m comment --comment "name: \"net1\" id: \"id1\"""#;
+    let mut rules: Vec<Rule> =
+        addresses.iter().map(|ip| rule(&format!("-A {own} -d {ip}.0/24 {comment} -j ACCEPT"))).collect();
+    rules.push(rule(&format!("-A {own} ! -d 224.0.0.0/4 {comment} -j MASQUERADE")));
+    Ensure {
+        family: Family::V4,
+        table: Table::Nat,
+        shared_chains: Vec::new(),
+        shared: Vec::new(),
+        chain: Some(OwnedChain { name: chain(own), rules, existing: Existing::Merge }),
+        rules: addresses.iter().map(|ip| rule(&format!("-A POSTROUTING -s {ip}.2/32 {comment} -j {own}"))).collect(),
+    }
+}
+
+#[test]
+fn a_second_interface_joins_the_chain_in_front_of_its_last_rule() {
+    let mut fake = FakeTables::new();
+    run(&mut fake, &masquerade(&["10.1.2", "10.1.3"]));
+    let whole = dump(&fake);
+    let mut fake = FakeTables::new();
+    run(&mut fake, &masquerade(&["10.1.2"]));
+    let first = dump(&fake);
+    let undo = run(&mut fake, &masquerade(&["10.1.3"])).expect("something to undo");
+    assert_eq!(dump(&fake), whole);
+    remove(&mut fake, &undo).expect("undone");
+    assert_eq!(dump(&fake), first);
+}
+
+#[test]
+fn a_merge_with_nothing_missing_changes_nothing() {
+    let mut fake = FakeTables::new();
+    run(&mut fake, &masquerade(&["10.1.2"]));
+    let before = dump(&fake);
+    assert_eq!(run(&mut fake, &masquerade(&["10.1.2"])), None);
+    assert_eq!(dump(&fake), before);
+}
+
+#[test]
+fn a_merge_puts_a_last_rule_that_is_not_last_behind_the_others() {
+    let mut fake = FakeTables::new();
+    run(&mut fake, &masquerade(&["10.1.2"]));
+    let own = "CNI-a19237f207ed3fa9670f34ba";
+    fake.load(
+        Family::V4,
+        Table::Nat,
+        &format!(r#"-A {own} -d 10.1.3.0/24 -m comment --comment "name: \"net1\" id: \"id1\"" -j ACCEPT"#),
+    )
+    .expect("loads");
+    run(&mut fake, &masquerade(&["10.1.2"]));
+    let text = dump(&fake);
+    let tail: Vec<&str> = text.lines().filter(|line| line.starts_with(&format!("-A {own}"))).collect();
+    assert_eq!(tail.len(), 3, "{text}");
+    assert!(tail[2].ends_with("-j MASQUERADE"), "{text}");
+}
+
+fn accepts(ip: &str) -> Ensure {
+    Ensure {
+        family: Family::V4,
+        table: Table::Filter,
+        shared_chains: vec![chain("CNI-FORWARD"), chain("CNI-ADMIN")],
+        shared: vec![
+            shared(Place::First, r#"-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#),
+            shared(
+                Place::First,
+                r#"-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN"#,
+            ),
+        ],
+        chain: None,
+        rules: vec![
+            rule(&format!("-A CNI-FORWARD -d {ip}/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")),
+            rule(&format!("-A CNI-FORWARD -s {ip}/32 -j ACCEPT")),
+        ],
+    }
+}
+
+const FILTER: &str = r#"-N CNI-ADMIN
+-N CNI-FORWARD
+-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN
+-A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
+-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#;
+
+#[test]
+fn rules_without_a_chain_of_their_own_are_added_once() {
+    let mut fake = FakeTables::new();
+    assert!(run(&mut fake, &accepts("10.88.0.5")).is_some());
+    assert_eq!(fake.dump(Family::V4, Table::Filter), FILTER);
+    let (lists, commits) = (fake.lists(), fake.commits());
+    assert_eq!(run(&mut fake, &accepts("10.88.0.5")), None);
+    assert_eq!((fake.lists() - lists, fake.commits() - commits), (1, 1));
+    assert_eq!(fake.dump(Family::V4, Table::Filter), FILTER);
+}
+
+#[test]
+fn of_rules_without_a_chain_one_copy_stays_and_undo_takes_only_what_was_missing() {
+    let mut fake = FakeTables::new();
+    run(&mut fake, &accepts("10.88.0.6"));
+    let copy = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
+    fake.load(Family::V4, Table::Filter, &format!("{copy}\n{copy}")).expect("loads");
+    let undo = run(&mut fake, &accepts("10.88.0.5")).expect("something to undo");
+    let text = fake.dump(Family::V4, Table::Filter);
+    assert_eq!(text.matches(copy).count(), 1, "{text}");
+    remove(&mut fake, &undo).expect("undone");
+    let text = fake.dump(Family::V4, Table::Filter);
+    assert!(text.contains(copy) && !text.contains("-d 10.88.0.5/32"), "{text}");
+}
+
+fn meanwhile(fake: &mut FakeTables, number: usize, lines: &[Op]) {
+    fake.before_commit(number, Batch { family: Family::V4, table: Table::Nat, ops: lines.to_vec() });
+}
+
+#[test]
+fn someone_who_makes_the_same_chain_in_between_is_no_failure() {
+    let mut fake = FakeTables::new();
+    meanwhile(&mut fake, 2, &[Op::CreateChain(chain("CNI-HOSTPORT-DNAT"))]);
+    meanwhile(&mut fake, 3, &[Op::CreateChain(chain("CNI-HOSTPORT-SETMARK"))]);
+    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    assert_eq!(dump(&fake), ONE);
+    assert_eq!(fake.commits(), 4);
+}
+
+#[test]
+fn rules_that_never_fit_are_refused_after_some_tries() {
+    let mut fake = FakeTables::new();
+    let mut want = portmap("CNI-DN-1", 8080, Existing::Replace);
+    want.rules.push(rule("-A CNI-NOWHERE -j CNI-DN-1"));
+    let error = ensure(&mut fake, &want).expect_err("refused");
+    assert!(matches!(error, FilterError::Refused { family: Family::V4, table: Table::Nat, .. }), "{error:?}");
+    assert_eq!(dump(&fake), "");
+    assert_eq!(fake.commits(), 1 + ATTEMPTS);
+}
+
+#[test]
+fn a_failure_from_outside_is_no_refusal() {
+    for number in [1, 2] {
+        let mut fake = FakeTables::new();
+        fake.fail_commit(number);
+        let error = ensure(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace)).expect_err("failed");
+        assert_eq!(error.to_string(), "fake failed, as it was told to");
+        assert_eq!((fake.commits(), dump(&fake)), (number, String::new()));
+    }
+}
+
+#[test]
+fn a_skeleton_that_no_rule_proves_is_looked_at() {
+    let mut want = portmap("CNI-DN-1", 8080, Existing::Replace);
+    want.shared_chains.push(chain("CNI-ALONE"));
+    let mut fake = nat(SKELETON);
+    run(&mut fake, &want);
+    assert!(dump(&fake).contains("-N CNI-ALONE"));
+}
+
+#[test]
+fn a_plan_reads_like_a_listing() {
+    assert_eq!(
+        portmap("CNI-DN-1", 8080, Existing::Replace).to_string(),
+        "ensure v4 nat
+  shared chain CNI-HOSTPORT-DNAT
+  shared chain CNI-HOSTPORT-SETMARK
+  shared last -A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000
+  shared first -A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE
+  shared last -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+  replace chain CNI-DN-1
+  -A CNI-DN-1 -s 10.88.0.0/24 -p tcp -m tcp --dport 8080 -j CNI-HOSTPORT-SETMARK
+  -A CNI-DN-1 -p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.88.0.5:80
+  -A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports 8080 -j CNI-DN-1"
+    );
+}

@@ -1,0 +1,83 @@
+//! `missing` on a table in memory: names the rule, writes nothing.
+
+use super::*;
+use crate::iptables::change::{Existing, OwnedChain, Place, SharedRule};
+use crate::iptables::fake::FakeTables;
+use crate::iptables::rule::{Match, Table, Target};
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+
+const HOST: &str = "\
+-N CNI-1
+-A CNI-1 -d 10.1.0.0/24 -j ACCEPT
+-A CNI-1 ! -s 10.3.0.0/16 -j MASQUERADE
+-A OUTPUT -j RETURN
+-A POSTROUTING -s 10.1.0.2/32 -j CNI-1";
+
+fn want() -> Ensure {
+    let rule = |line: &str| Rule::parse(line).expect("a rule");
+    let words = ["!", "--source", "10.3.0.0/16"].map(str::to_owned).to_vec();
+    let own = ChainName::fixed("CNI-1");
+    let rules = vec![
+        rule("-A CNI-1 -d 10.1.0.0/24 -j ACCEPT"),
+        Rule::new(own.clone(), vec![Match::Raw(words)], Target::Masquerade),
+    ];
+    Ensure {
+        family: Family::V4,
+        table: Table::Nat,
+        shared_chains: Vec::new(),
+        shared: vec![SharedRule { rule: rule("-A OUTPUT -j RETURN"), place: Place::First }],
+        chain: Some(OwnedChain { name: own, rules, existing: Existing::Merge }),
+        rules: vec![rule("-A POSTROUTING -s 10.1.0.2/32 -j CNI-1")],
+    }
+}
+
+fn typed() -> Ensure {
+    let mut want = want();
+    if let Some(chain) = &mut want.chain {
+        chain.rules[1] = Rule::parse("-A CNI-1 ! -s 10.3.0.0/16 -j MASQUERADE").expect("a rule");
+    }
+    want
+}
+
+fn look(text: &str, want: &Ensure) -> (Option<String>, usize, usize) {
+    let mut fake = FakeTables::new();
+    fake.load(Family::V4, Table::Nat, text).expect("loads");
+    let before = fake.dump(Family::V4, Table::Nat);
+    let found = missing(&mut fake, want).expect("looked").map(Rule::to_string);
+    assert_eq!(fake.dump(Family::V4, Table::Nat), before);
+    (found, fake.commits(), fake.lists())
+}
+
+#[test]
+fn nothing_is_missing_after_one_batch() {
+    assert_eq!(look(HOST, &typed()), (None, 1, 0));
+}
+
+#[test]
+fn each_missing_rule_is_named() {
+    for line in HOST.lines().filter(|line| line.starts_with("-A")) {
+        let text = HOST.replace(line, "");
+        assert_eq!(look(&text, &typed()).0.as_deref(), Some(line));
+    }
+}
+
+#[test]
+fn a_missing_chain_is_a_missing_rule() {
+    let (found, _, _) = look("-A OUTPUT -j RETURN", &typed());
+    assert_eq!(found.as_deref(), Some("-A CNI-1 -d 10.1.0.0/24 -j ACCEPT"));
+}
+
+#[test]
+fn a_users_words_that_nothing_fits_are_missing_as_they_are() {
+    let (found, _, _) = look(HOST, &want());
+    assert_eq!(found.as_deref(), Some("-A CNI-1 ! --source 10.3.0.0/16 -j MASQUERADE"));
+}
+
+#[test]
+fn a_failure_is_no_absence() {
+    let mut fake = FakeTables::new();
+    fake.fail_commit(1);
+    let error = missing(&mut fake, &typed()).expect_err("failed");
+    assert_eq!(error.to_string(), "fake failed, as it was told to");
+}

@@ -1,0 +1,34 @@
+//! The packet filter: a rule as a value, its text, and the changes that plugins want, carried out over
+//! the small trait [`Tables`].
+//!
+//! [`Rule`] is what `iptables -S` prints, typed. [`Ensure`] and [`Remove`] say what a plugin wants of one
+//! family and table; [`ensure`], [`remove`] and [`missing`] bring it about, with one batch in the common
+//! case. What a batch does to a machine is the business of an applier behind [`Tables`]; [`fake`] is one
+//! in memory, with the semantics of the real thing, for tests.
+
+mod batch;
+mod change;
+mod ensure;
+pub mod fake;
+mod missing;
+mod parse;
+mod remove;
+mod render;
+mod rule;
+mod seen;
+mod stale;
+mod status;
+mod tables;
+
+pub use batch::{Batch, Op};
+pub use change::{Ensure, Existing, Jumps, OwnedChain, OwnedChainRef, Place, Remove, SharedRule};
+pub use ensure::ensure;
+pub use missing::missing;
+pub use remove::remove;
+pub use rule::{Mark, Match, PortSet, Rule, Table, Target};
+pub use stale::stale;
+pub use status::{NotAvailable, verify_available};
+pub use tables::{CommitError, FilterError, Refusal, Tables};
+
+/// How often a change is tried on what was seen, when others keep changing the same chains in between.
+const ATTEMPTS: usize = 5;

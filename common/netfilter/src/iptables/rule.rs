@@ -1,0 +1,193 @@
+//! A rule as a value: where it stands, what it matches, what it does.
+//!
+//! Only what the plugins themselves write has a type; anything else that a host holds, or a user asks
+//! for, is kept as the words of its text.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::Proto;
+use cni_core::cidr::Cidr;
+use cni_core::names::{ChainName, Comment, IfName};
+
+/// A table of iptables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Address translation.
+    Nat,
+    /// Admission.
+    Filter,
+}
+
+impl Table {
+    /// The name of the table.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nat => "nat",
+            Self::Filter => "filter",
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A value of the packet mark and the bits of it that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// The value.
+    pub value: u32,
+    /// The bits that are compared, or set.
+    pub mask: u32,
+}
+
+impl Mark {
+    /// One bit of the mark; `None` past bit 31.
+    pub const fn bit(bit: u8) -> Option<Self> {
+        if bit > 31 {
+            return None;
+        }
+        Some(Self { value: 1 << bit, mask: 1 << bit })
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}/{:#x}", self.value, self.mask)
+    }
+}
+
+/// One to fifteen ports: `XT_MULTI_PORTS` of `linux/netfilter/xt_multiport.h`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PortSet(Vec<u16>);
+
+impl PortSet {
+    /// The most ports that one rule holds.
+    pub const MAX: usize = 15;
+
+    /// Takes ports in order; `None` for none or too many.
+    pub fn new(ports: Vec<u16>) -> Option<Self> {
+        (1..=Self::MAX).contains(&ports.len()).then_some(Self(ports))
+    }
+
+    /// Spreads any number of ports over sets, in order.
+    pub fn chunks(ports: &[u16]) -> Vec<Self> {
+        ports.chunks(Self::MAX).map(|chunk| Self(chunk.to_vec())).collect()
+    }
+
+    /// The ports in order.
+    pub fn ports(&self) -> &[u16] {
+        &self.0
+    }
+}
+
+/// What a packet must be for a rule to apply.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Match {
+    /// `-s`: from this network. Host bits do not count; a prefix of 0 matches everything and has no text.
+    Source(Cidr),
+    /// `! -s`: from outside this network.
+    NotSource(Cidr),
+    /// `-d`: to this network.
+    Destination(Cidr),
+    /// `! -d`: to somewhere outside this network.
+    NotDestination(Cidr),
+    /// `-i`: by this interface.
+    In(IfName),
+    /// `! -i`: by another interface.
+    NotIn(IfName),
+    /// `-o`: leaving by this interface.
+    Out(IfName),
+    /// `! -o`: leaving by another interface.
+    NotOut(IfName),
+    /// To an address of the host itself.
+    LocalDestination,
+    /// To this port.
+    Port(Proto, u16),
+    /// To one of these ports.
+    Ports(Proto, PortSet),
+    /// With these bits in the packet mark.
+    Mark(Mark),
+    /// Part of a connection that exists, or related to one.
+    RelatedEstablished,
+    /// Matches everything, and says whose the rule is.
+    Comment(Comment),
+    /// Words of iptables that have no type here.
+    Raw(Vec<String>),
+}
+
+/// What happens to a packet to which a rule applies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// It passes.
+    Accept,
+    /// It is thrown away.
+    Drop,
+    /// The chain ends here.
+    Return,
+    /// It gets the address of the interface by which it leaves.
+    Masquerade,
+    /// It gets this destination.
+    Dnat(SocketAddr),
+    /// It gets this mark.
+    SetMark(Mark),
+    /// It goes through another chain.
+    Jump(ChainName),
+    /// The words that stand at the end of the rule, `-j` or `-g` included; none for a rule that only counts.
+    Raw(Vec<String>),
+}
+
+/// One rule of a chain.
+///
+/// The order of the matches counts, but for addresses, interfaces and the protocol: these stand first in
+/// a rule's text, whatever their place here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// The chain that the rule stands in.
+    pub chain: ChainName,
+    /// What must hold, all of it.
+    pub matches: Vec<Match>,
+    /// What then happens.
+    pub target: Target,
+}
+
+impl Rule {
+    /// Joins the parts of a rule.
+    pub const fn new(chain: ChainName, matches: Vec<Match>, target: Target) -> Self {
+        Self { chain, matches, target }
+    }
+
+    /// Whether packets go on to a chain.
+    pub fn jumps_to(&self, chain: &ChainName) -> bool {
+        matches!(&self.target, Target::Jump(to) if to == chain)
+    }
+
+    /// The network that packets must come from, when the rule asks for one.
+    pub fn source(&self) -> Option<Cidr> {
+        self.matches.iter().find_map(|one| if let Match::Source(cidr) = one { Some(*cidr) } else { None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_spread_over_rules_of_fifteen() {
+        let ports: Vec<u16> = (9000..9020).collect();
+        let sets = PortSet::chunks(&ports);
+        assert_eq!(sets.iter().map(|set| set.ports().len()).collect::<Vec<_>>(), [15, 5]);
+        assert_eq!(PortSet::new(ports), None);
+        assert_eq!(PortSet::new(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_mark_has_thirty_two_bits() {
+        assert_eq!(Mark::bit(13).expect("bit").to_string(), "0x2000/0x2000");
+        assert_eq!(Mark::bit(31).expect("bit").to_string(), "0x80000000/0x80000000");
+        assert_eq!(Mark::bit(32), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! The seam between what is wanted of the packet filter and the machine: three methods, and their errors.
+
+use std::any::Any;
+use std::time::Duration;
+
+use super::batch::Batch;
+use super::rule::{Rule, Table};
+use crate::without_swallowed_phrases;
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+
+/// The packet filter of the network namespace that the plugin runs in.
+pub trait Tables {
+    /// The rules of a chain in order; `None` when there is no such chain.
+    ///
+    /// # Errors
+    /// When the chain cannot be read, which is never taken for absence.
+    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError>;
+
+    /// Carries out a batch, all of it or nothing.
+    ///
+    /// # Errors
+    /// [`CommitError::Refused`] when one of its lines does not fit what is there.
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError>;
+
+    /// Whether there is a program for the family; none is run to find out.
+    fn is_installed(&mut self, family: Family) -> bool;
+
+    /// Keeps other plugins from changing what containers share, until the value is dropped.
+    ///
+    /// # Errors
+    /// [`FilterError::Locked`] when another holds the lock for too long.
+    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError>;
+}
+
+/// What was said to a batch that was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Who said it.
+    pub program: String,
+    /// The words.
+    pub text: String,
+}
+
+/// Why a batch was not carried out.
+#[derive(Debug)]
+pub enum CommitError {
+    /// It does not fit what is there, or is wrong in itself.
+    Refused(Refusal),
+    /// It could not be judged.
+    Failed(FilterError),
+}
+
+/// The packet filter could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FilterError {
+    /// The program that changes the packet filter is not installed.
+    #[error("failed to locate {program}: no such program in the directories of PATH")]
+    NoProgram {
+        /// The program.
+        program: String,
+        /// The value of `PATH`.
+        path: String,
+    },
+    /// A program could not be run to its end.
+    #[error("failed to run {program}")]
+    Run {
+        /// The program.
+        program: String,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A change was sent to the kernel, and its answer was lost.
+    #[error("failed to learn whether the {family} rules of table {table} were changed")]
+    Unanswered {
+        /// The family.
+        family: Family,
+        /// The table.
+        table: Table,
+        /// What became of the answer.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A program ran for too long, and was killed.
+    #[error("{program} did not end within {limit:?}")]
+    Stuck {
+        /// The program.
+        program: String,
+        /// The time it had.
+        limit: Duration,
+    },
+    /// A program failed, and not because of what it was given.
+    #[error("{program} failed, {status}")]
+    Failed {
+        /// The program with its arguments.
+        program: String,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        text: String,
+    },
+    /// A lock was not to be had.
+    #[error("gave up after {waited:?}: the lock {lock} is held by {holder}")]
+    Locked {
+        /// The path of the lock.
+        lock: String,
+        /// Who holds it.
+        holder: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The file behind a lock could not be used.
+    #[error("failed to lock {path}")]
+    LockFile {
+        /// The file, or what stands for it.
+        path: String,
+        /// The system's word.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Rules were refused again and again.
+    #[error("the {family} rules of table {table} were refused")]
+    Refused {
+        /// The family.
+        family: Family,
+        /// The table.
+        table: Table,
+        /// What was said last.
+        refusal: Refusal,
+    },
+    /// A chain is empty now, and unreachable from where we put rules, but something else still leads to it.
+    #[error("the {family} chain {chain} of table {table} is still in use")]
+    InUse {
+        /// The family.
+        family: Family,
+        /// The table.
+        table: Table,
+        /// The chain.
+        chain: ChainName,
+        /// What was said last.
+        refusal: Refusal,
+    },
+    /// It is not known whether a batch was carried out, and it could not be taken back.
+    #[error("{error}")]
+    Unsettled {
+        /// What happened to the batch.
+        error: Box<FilterError>,
+        /// What happened to the batch that was to take it back.
+        undo: Box<FilterError>,
+    },
+    /// Words of a rule hold a character that would end its line.
+    #[error("a rule of the packet filter holds a line break: {line:?}")]
+    Unprintable {
+        /// The rule.
+        line: String,
+    },
+}
+
+impl Failure for FilterError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoProgram { .. } | Self::Run { .. } | Self::Failed { .. } => Code::Program,
+            Self::Stuck { .. } | Self::Locked { .. } => Code::TryAgain,
+            Self::LockFile { .. } => Code::Io,
+            Self::Refused { .. } | Self::InUse { .. } | Self::Unanswered { .. } => Code::Kernel,
+            Self::Unprintable { .. } => Code::InvalidConfig,
+            Self::Unsettled { error, .. } => error.code(),
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NoProgram { path, .. } => format!("PATH={path}"),
+            Self::Failed { text, .. } => without_swallowed_phrases(text),
+            Self::Refused { refusal: Refusal { program, text }, .. }
+            | Self::InUse { refusal: Refusal { program, text }, .. } => {
+                format!("{program}: {}", without_swallowed_phrases(text))
+            }
+            Self::Run { source, .. } | Self::Unanswered { source, .. } => {
+                without_swallowed_phrases(&source.to_string())
+            }
+            Self::LockFile { source, .. } => without_swallowed_phrases(&source.to_string()),
+            Self::Unsettled { error, undo } => {
+                format!("{}; its rules may stay, since {undo}: {}", error.details(), undo.details())
+            }
+            Self::Stuck { .. } | Self::Locked { .. } | Self::Unprintable { .. } => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_has_the_words_that_a_runtime_swallows() {
+        let text = "host/network `x' not found\nCouldn't load target `X':No such file or directory\n".to_owned();
+        let error = FilterError::Refused {
+            family: Family::V4,
+            table: Table::Nat,
+            refusal: Refusal { program: "iptables-restore".to_owned(), text },
+        };
+        assert_eq!(error.to_string(), "the v4 rules of table nat were refused");
+        assert_eq!(
+            error.details(),
+            "iptables-restore: host/network `x' missing Couldn't load target `X':No such thing"
+        );
+    }
+
+    #[test]
+    fn a_lost_answer_is_the_kernels_and_names_the_table() {
+        let source = Box::new(std::io::Error::from_raw_os_error(11));
+        let error = FilterError::Unanswered { family: Family::V6, table: Table::Nat, source };
+        assert_eq!(error.to_string(), "failed to learn whether the v6 rules of table nat were changed");
+        assert_eq!(
+            (error.code(), error.details().as_str()),
+            (Code::Kernel, "Resource temporarily unavailable (os error 11)")
+        );
+    }
+
+    #[test]
+    fn a_held_lock_is_a_reason_to_try_again() {
+        let error = FilterError::Locked {
+            lock: "/run/xtables.lock".to_owned(),
+            holder: "process 7 (x)".to_owned(),
+            waited: Duration::from_secs(10),
+        };
+        assert_eq!(error.code(), Code::TryAgain);
+        assert_eq!(error.to_string(), "gave up after 10s: the lock /run/xtables.lock is held by process 7 (x)");
+    }
+}

@@ -1,0 +1,201 @@
+//! Tables and chains: what rules stand in.
+
+use std::fmt;
+
+use super::name::{Comment, Name};
+use cni_core::family::Family;
+
+/// What packets a table sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TableFamily {
+    /// IPv4.
+    Ip,
+    /// IPv6.
+    Ip6,
+    /// IPv4 and IPv6.
+    Inet,
+    /// Frames that a bridge passes on.
+    Bridge,
+}
+
+impl TableFamily {
+    /// Its name in `nft`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::Ip6 => "ip6",
+            Self::Inet => "inet",
+            Self::Bridge => "bridge",
+        }
+    }
+}
+
+impl From<Family> for TableFamily {
+    fn from(family: Family) -> Self {
+        match family {
+            Family::V4 => Self::Ip,
+            Family::V6 => Self::Ip6,
+        }
+    }
+}
+
+impl fmt::Display for TableFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which table: `inet cni_plugins_masquerade`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId {
+    /// What packets it sees.
+    pub family: TableFamily,
+    /// Its name.
+    pub name: Name,
+}
+
+impl TableId {
+    /// A table whose name is part of the program.
+    pub fn fixed(family: TableFamily, name: &'static str) -> Self {
+        Self { family, name: Name::fixed(name) }
+    }
+
+    /// A chain of this table whose name is part of the program.
+    pub fn chain(&self, name: &'static str) -> ChainId {
+        self.chain_named(Name::fixed(name))
+    }
+
+    /// A chain of this table.
+    pub fn chain_named(&self, name: Name) -> ChainId {
+        ChainId { table: self.clone(), name }
+    }
+}
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.family, self.name)
+    }
+}
+
+/// Which chain: `inet cni_plugins_masquerade postrouting`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainId {
+    /// Its table.
+    pub table: TableId,
+    /// Its name.
+    pub name: Name,
+}
+
+impl fmt::Display for ChainId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.table, self.name)
+    }
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Which.
+    pub id: TableId,
+    /// What an administrator should know of it.
+    pub comment: Option<Comment>,
+}
+
+/// What a base chain is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Address translation: sees the first packet of each connection.
+    Nat,
+    /// Admission.
+    Filter,
+}
+
+/// Where on a packet's way a base chain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hook {
+    /// When it has come in.
+    Prerouting,
+    /// On its way to a process of the host.
+    Input,
+    /// On its way through the host.
+    Forward,
+    /// On its way from a process of the host.
+    Output,
+    /// When it leaves.
+    Postrouting,
+}
+
+/// What happens to a packet that the rules of a base chain say nothing of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// It passes.
+    Accept,
+    /// It is thrown away.
+    Drop,
+}
+
+/// What makes a chain one that packets come to by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Base {
+    /// What it is for.
+    pub kind: Kind,
+    /// Where it is.
+    pub hook: Hook,
+    /// Its place among the chains of the same hook, lowest first.
+    pub priority: i32,
+    /// Its policy, if it is to be set; that of a new chain is to accept.
+    pub policy: Option<Policy>,
+}
+
+/// A chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Which.
+    pub id: ChainId,
+    /// How packets come to it, if not by a jump.
+    pub base: Option<Base>,
+    /// What an administrator should know of it.
+    pub comment: Option<Comment>,
+}
+
+impl Chain {
+    /// A chain that rules jump to.
+    pub const fn regular(id: ChainId) -> Self {
+        Self { id, base: None, comment: None }
+    }
+
+    /// A chain that packets come to by themselves; the policy of one that is there stays as it is.
+    pub const fn base(id: ChainId, kind: Kind, hook: Hook, priority: i32) -> Self {
+        Self { id, base: Some(Base { kind, hook, priority, policy: None }), comment: None }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nat => "nat",
+            Self::Filter => "filter",
+        })
+    }
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Prerouting => "prerouting",
+            Self::Input => "input",
+            Self::Forward => "forward",
+            Self::Output => "output",
+            Self::Postrouting => "postrouting",
+        })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Accept => "accept",
+            Self::Drop => "drop",
+        })
+    }
+}

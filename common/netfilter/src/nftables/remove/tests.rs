@@ -1,0 +1,94 @@
+use super::*;
+use crate::nftables::fake::FakeNftables;
+use crate::nftables::{
+    Chain, ChainId, Comment, Expression, Name, Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, Which,
+};
+
+fn table() -> TableId {
+    TableId::fixed(TableFamily::Bridge, "nat")
+}
+
+fn rule(chain: &ChainId, verdict: Verdict, id: &str) -> Op {
+    let rule = Rule::new(chain.clone(), vec![Expression::Verdict(verdict)]);
+    Op::AddRule(rule.with_comment(Comment::cut(id)))
+}
+
+/// Two containers: each with a chain that leads to another of its own, and a jump from the shared one.
+fn host() -> FakeNftables {
+    let mut fake = FakeNftables::new();
+    let shared = table().chain("PREROUTING");
+    let mut ops =
+        vec![Op::AddTable(Table { id: table(), comment: None }), Op::AddChain(Chain::regular(shared.clone()))];
+    for (id, first, second) in [("a", "a1", "a2"), ("b", "b1", "b2")] {
+        let chains = [table().chain(first), table().chain(second)];
+        ops.extend(chains.iter().cloned().map(|id| Op::AddChain(Chain::regular(id))));
+        ops.push(rule(&shared, Verdict::Jump(Name::fixed(first)), id));
+        ops.push(rule(&chains[0], Verdict::Jump(Name::fixed(second)), id));
+        ops.push(rule(&chains[1], Verdict::Drop, id));
+    }
+    fake.commit(&Transaction::from(ops)).expect("a host");
+    fake
+}
+
+fn unwanted() -> Remove {
+    let which = Which::Tagged(Tag::Exactly(Comment::cut("a")));
+    Remove {
+        rules: vec![Unwanted { chain: table().chain("PREROUTING"), which }],
+        chains: vec![table().chain("a1"), table().chain("a2")],
+        ..Remove::default()
+    }
+}
+
+#[test]
+fn what_is_the_attachments_goes_and_the_rest_stays() {
+    let mut fake = host();
+    remove(&mut fake, &unwanted()).expect("removed");
+    let want = "table bridge nat {
+\tchain PREROUTING {
+\t\tjump b1 comment \"b\"
+\t}
+
+\tchain b1 {
+\t\tjump b2 comment \"b\"
+\t}
+
+\tchain b2 {
+\t\tdrop comment \"b\"
+\t}
+}
+";
+    assert_eq!((fake.dump().as_str(), fake.commits()), (want, 2));
+}
+
+#[test]
+fn absence_is_success_and_takes_no_transaction() {
+    let mut fake = FakeNftables::new();
+    remove(&mut fake, &unwanted()).expect("nothing there");
+    assert_eq!((fake.commits(), fake.dump().as_str()), (0, ""));
+    let mut fake = host();
+    remove(&mut fake, &unwanted()).expect("removed");
+    let commits = fake.commits();
+    remove(&mut fake, &unwanted()).expect("removed again");
+    assert_eq!(fake.commits(), commits);
+}
+
+#[test]
+fn two_removals_at_once_both_succeed() {
+    let mut fake = host();
+    let seen =
+        Seen::observe(&mut fake, [&table().chain("PREROUTING"), &table().chain("a1"), &table().chain("a2")], &[]);
+    fake.before_commit(2, deletion(&unwanted(), &seen.expect("seen")));
+    remove(&mut fake, &unwanted()).expect("removed");
+    assert!(!fake.dump().contains("a1") && fake.dump().contains("jump b1"), "{}", fake.dump());
+}
+
+#[test]
+fn a_chain_that_a_foreign_rule_leads_to_is_told() {
+    let mut fake = host();
+    let foreign = rule(&table().chain("b2"), Verdict::Goto(Name::fixed("a2")), "mine");
+    fake.commit(&Transaction::from(vec![foreign])).expect("someone else");
+    let before = fake.dump();
+    let error = remove(&mut fake, &unwanted()).expect_err("in use");
+    assert_eq!(cni_core::error::Failure::details(&error), "delete chain bridge nat a2: in use");
+    assert_eq!(fake.dump(), before);
+}

@@ -1,0 +1,109 @@
+use super::*;
+use crate::Proto;
+use crate::nftables::{
+    Comment, Direction, Element, ElementKey, End, Expression, Hook, Is, Key, KeyType, Kind, Name, Policy, SetId,
+    SetKind, TableFamily, TableId, Verdict,
+};
+use cni_core::family::Family;
+
+fn table() -> TableId {
+    TableId::fixed(TableFamily::Inet, "t")
+}
+
+fn add(expressions: Vec<Expression>) -> Op {
+    Op::AddRule(Rule::new(table().chain("c"), expressions))
+}
+
+fn words(words: &[&str]) -> Expression {
+    Expression::Raw(words.iter().map(|&word| word.to_owned()).collect())
+}
+
+#[test]
+fn a_transaction_is_a_script_of_nft() {
+    let base = |policy| {
+        let base = Base { kind: Kind::Nat, hook: Hook::Postrouting, priority: 100, policy };
+        Op::AddChain(Chain { id: table().chain("p"), base: Some(base), comment: None })
+    };
+    let comment = Some(Comment::cut("a b"));
+    let set = SetId { table: table(), name: Name::fixed("s") };
+    let elements = |verdict| Elements {
+        set: set.clone(),
+        elements: vec![Element { key: ElementKey::Address([10, 0, 0, 1].into()), verdict }],
+    };
+    let key = KeyType::Address(Family::V4);
+    let transaction = Transaction::from(vec![
+        Op::AddTable(Table { id: table(), comment: None }),
+        Op::AddTable(Table { id: table(), comment: comment.clone() }),
+        Op::AddChain(Chain::regular(table().chain("c"))),
+        Op::AddChain(Chain { comment: comment.clone(), ..Chain::regular(table().chain("c")) }),
+        base(None),
+        base(Some(Policy::Drop)),
+        Op::AddSet(Set { id: set.clone(), key, kind: SetKind::Set }),
+        Op::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::VerdictMap }),
+        Op::AddElements(elements(None)),
+        Op::DeleteElements(elements(Some(Verdict::Goto(Name::fixed("c"))))),
+        Op::FlushChain(table().chain("c")),
+        add(vec![words(&["ip", "saddr", "!=", "192.0.2.0/24"]), Expression::LocalDestination]),
+        Op::AddRule(Rule { comment, ..Rule::new(table().chain("c"), vec![Expression::Masquerade]) }),
+        Op::DeleteRule(table().chain("c"), 17),
+        Op::DeleteChain(table().chain("c")),
+    ]);
+    let want = r#"add table inet t
+add table inet t { comment "a b" ; }
+add chain inet t c
+add chain inet t c { comment "a b" ; }
+add chain inet t p { type nat hook postrouting priority 100 ; }
+add chain inet t p { type nat hook postrouting priority 100 ; policy drop ; }
+add set inet t s { type ipv4_addr ; }
+add map inet t s { type inet_service : verdict ; }
+add element inet t s { 10.0.0.1 }
+delete element inet t s { 10.0.0.1 : goto c }
+flush chain inet t c
+add rule inet t c ip saddr != 192.0.2.0/24 fib daddr type local
+add rule inet t c masquerade comment "a b"
+delete rule inet t c handle 17
+delete chain inet t c
+"#;
+    assert_eq!(transaction.script().expect("a script"), want);
+    assert!(transaction.has_words());
+}
+
+#[test]
+fn words_cannot_smuggle_a_command_into_a_script() {
+    for word in ["a;flush ruleset", "a\nflush ruleset", "a # b", "a\0"] {
+        let transaction = Transaction::from(vec![add(vec![words(&[word])])]);
+        let error = transaction.script().expect_err("refused");
+        let line = format!("add rule inet t c {word}");
+        let want = format!("a rule of nftables holds a line break, a semicolon or a number sign: {line:?}");
+        assert_eq!((error.to_string(), cni_core::error::Failure::code(&error).number()), (want, 7));
+    }
+}
+
+#[test]
+fn a_rule_reads_as_nft_lists_it() {
+    let mac: cni_core::mac::Mac = "02:00:00:00:00:01".parse().expect("MAC");
+    let v4 = |text: &str| -> cni_core::cidr::Cidr { text.parse().expect("CIDR") };
+    let name = |text| cni_core::names::IfName::parse(text).expect("a name");
+    let address = |end, is, text: &str| Expression::Address(end, is, v4(text));
+    for (family, expression, want) in [
+        (TableFamily::Ip, address(End::Source, Is::Equal, "10.1.2.4/32"), "ip saddr 10.1.2.4"),
+        (TableFamily::Ip, address(End::Destination, Is::Other, "10.1.2.4/24"), "ip daddr != 10.1.2.0/24"),
+        (TableFamily::Ip6, address(End::Source, Is::Equal, "fd00::4/128"), "ip6 saddr fd00::4"),
+        (TableFamily::Inet, Expression::LocalDestination, "fib daddr type local"),
+        (TableFamily::Inet, Expression::Port(Proto::Sctp, 80), "sctp dport 80"),
+        (TableFamily::Inet, Expression::Interface(Direction::In, Is::Equal, name("eth0")), "iifname \"eth0\""),
+        (TableFamily::Inet, Expression::Interface(Direction::Out, Is::Other, name("a*")), "oifname != \"a\\*\""),
+        (TableFamily::Bridge, Expression::EtherSource(mac.clone()), "ether saddr 02:00:00:00:00:01"),
+        (TableFamily::Inet, Expression::EstablishedRelated, "ct state established,related"),
+        (TableFamily::Ip, Expression::DestinationTranslated, "ct status dnat"),
+        (TableFamily::Inet, Expression::InSet(Key::Address(End::Source, Family::V6), Name::fixed("s")), "ip6 saddr @s"),
+        (TableFamily::Inet, Expression::VerdictMap(Key::Port(Proto::Tcp), Name::fixed("m")), "tcp dport vmap @m"),
+        (TableFamily::Inet, Expression::Verdict(Verdict::Jump(Name::fixed("c"))), "jump c"),
+        (TableFamily::Ip, Expression::Dnat([10, 0, 0, 1].into(), Some(80)), "dnat to 10.0.0.1:80"),
+        (TableFamily::Inet, Expression::Dnat([10, 0, 0, 1].into(), None), "dnat ip to 10.0.0.1"),
+        (TableFamily::Ip6, Expression::Dnat(v4("fd00::5/128").address(), Some(82)), "dnat to [fd00::5]:82"),
+    ] {
+        let chain = TableId::fixed(family, "t").chain("c");
+        assert_eq!(Rule::new(chain, vec![expression]).to_string(), want);
+    }
+}

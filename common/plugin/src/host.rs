@@ -1,0 +1,167 @@
+//! The seam between deciding and doing: what a plugin may ask of, and have done to, the machine.
+//!
+//! `cni-linux` implements [`Host`] with netlink, `/proc`, processes and files. Everything above it is pure.
+
+use std::net::IpAddr;
+
+use crate::keeper::Keeper;
+use crate::link::{Address, KernelRoute, Link};
+use crate::plan::{Ns, Step, Sysctl};
+use crate::vlan::BridgeVlan;
+use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
+use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::request::Command;
+use cni_netfilter::firewalld::Firewalld;
+use cni_netfilter::iptables::Tables;
+use cni_netfilter::nftables::Nftables;
+
+/// A network namespace that cannot be worked in.
+#[derive(Debug, thiserror::Error)]
+pub enum NetnsError {
+    /// There is no namespace at the path any more: no path, nothing there, or a file from which the
+    /// namespace was unmounted.
+    #[error("failed to open netns {path:?}: {reason}")]
+    Gone {
+        /// The path, as given.
+        path: String,
+        /// What is there instead.
+        reason: String,
+    },
+    /// The path, or entering it, failed for another reason.
+    #[error("failed to open netns {path:?}")]
+    Failed {
+        /// The path, as given.
+        path: String,
+        /// The system's word.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Failure for NetnsError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Gone { .. } | Self::Failed { .. } => Code::InvalidNetns,
+        }
+    }
+}
+
+/// The machine, as far as a plugin is concerned.
+pub trait Host {
+    /// Opens the container's namespace; [`Ns::Container`] means it from then on.
+    ///
+    /// # Errors
+    /// [`NetnsError::Gone`] when there is none, which is no reason for DEL to fail.
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError>;
+
+    /// Whether a path leads to the namespace that the plugin itself is in. A path that cannot be opened does not.
+    ///
+    /// # Errors
+    /// When the plugin's own namespace cannot be identified.
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
+
+    /// Something that differs between any two namespaces the container may have had since the machine
+    /// started and before; `None` where the kernel cannot say (before Linux 5.14).
+    fn container_identity(&mut self) -> Option<String>;
+
+    /// A link by name; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error>;
+
+    /// A link by index; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error>;
+
+    /// The ends of veth pairs on the host.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn veths(&mut self) -> Result<Vec<Link>, Error>;
+
+    /// The addresses of a link, or of all links, IPv4 first.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error>;
+
+    /// The VLANs of a bridge's port on the host; none for a link that is no port.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error>;
+
+    /// The routes of a family: of one table, or of all.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error>;
+
+    /// The host's link by which packets to an address leave; `None` when there is no route.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn route_link(&mut self, address: IpAddr) -> Result<Option<Link>, Error>;
+
+    /// The value of a kernel parameter, without white space around it; `None` when there is no such one.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
+
+    /// The host's packet filter.
+    fn tables(&mut self) -> &mut dyn Tables;
+
+    /// The host's nf_tables, in their own terms.
+    fn nftables(&mut self) -> &mut dyn Nftables;
+
+    /// The host's firewalld.
+    fn firewalld(&mut self) -> &mut dyn Firewalld;
+
+    /// Whose rules for an address are, as written down by [`Step::ClaimAddress`].
+    ///
+    /// # Errors
+    /// When the record is there and cannot be read.
+    fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error>;
+
+    /// Who keeps the rules for an address, the last one that made some last; none when nothing is written down.
+    ///
+    /// # Errors
+    /// As [`Host::address_owner`].
+    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error>;
+
+    /// The addresses that an attachment has claimed.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error>;
+
+    /// The addresses that attachments of a network have claimed, with their owners.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error>;
+
+    /// Carries out a step. Returns the step that takes it back where [`Step::inverse`] cannot know it.
+    ///
+    /// # Errors
+    /// Then nothing of the step is left.
+    fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error>;
+
+    /// Runs a delegated plugin with the request's own input and environment but for the command; returns
+    /// what it printed.
+    ///
+    /// # Errors
+    /// The delegate's own error, or why it could not run.
+    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error>;
+
+    /// Four unpredictable bytes and four more.
+    ///
+    /// # Errors
+    /// When the kernel gives none.
+    fn random(&mut self) -> Result<[u8; 8], Error>;
+}

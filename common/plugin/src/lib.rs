@@ -1,0 +1,12 @@
+//! What the author of a plugin uses: the commands that a plugin answers, the plan of what it wants done, the
+//! journal that takes back what an ADD did, and the machine as far as a plugin sees it.
+#![forbid(unsafe_code)]
+
+pub mod host;
+pub mod journal;
+pub mod keeper;
+pub mod link;
+pub mod plan;
+pub mod repair;
+pub mod run;
+pub mod vlan;

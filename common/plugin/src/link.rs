@@ -1,0 +1,94 @@
+//! What the kernel says of links, addresses and routes: facts for plans, never commands.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::mac::Mac;
+
+/// The operational state of a link, RFC 2863 as in `linux/if.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OperState {
+    /// The driver does not say.
+    #[default]
+    Unknown,
+    /// Components are missing.
+    NotPresent,
+    /// Down.
+    Down,
+    /// The link below is down.
+    LowerLayerDown,
+    /// In a test mode.
+    Testing,
+    /// Waiting for an external event.
+    Dormant,
+    /// Ready to pass packets.
+    Up,
+}
+
+impl fmt::Display for OperState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "unknown",
+            Self::NotPresent => "not-present",
+            Self::Down => "down",
+            Self::LowerLayerDown => "lower-layer-down",
+            Self::Testing => "testing",
+            Self::Dormant => "dormant",
+            Self::Up => "up",
+        })
+    }
+}
+
+/// A link as the kernel describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Interface index.
+    pub index: u32,
+    /// Interface name.
+    pub name: String,
+    /// `IFLA_INFO_KIND`, such as `bridge` or `veth`; none for hardware and `lo`.
+    pub kind: Option<String>,
+    /// Link-layer address, if any that is not all zero.
+    pub mac: Option<Mac>,
+    /// MTU in bytes.
+    pub mtu: u32,
+    /// `IFF_UP`.
+    pub up: bool,
+    /// Operational state.
+    pub oper_state: OperState,
+    /// Index of the bridge (or bond) that the link is a port of.
+    pub master: Option<u32>,
+    /// `IFLA_LINK`: for a veth the index of its peer, in the peer's namespace.
+    pub peer: Option<u32>,
+    /// How many users have asked for promiscuous mode.
+    pub promiscuity: u32,
+    /// `IFLA_IFALIAS`.
+    pub alias: Option<String>,
+    /// For a bridge: whether VLAN filtering is on.
+    pub vlan_filtering: Option<bool>,
+}
+
+/// An address of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Address and prefix length.
+    pub cidr: Cidr,
+    /// `IFA_F_TENTATIVE`: duplicate address detection has not ended.
+    pub tentative: bool,
+    /// `IFA_F_DADFAILED`: another host has the address.
+    pub dad_failed: bool,
+}
+
+/// A route as the kernel holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelRoute {
+    /// Destination; the default route is `0.0.0.0/0` or `::/0`.
+    pub dst: Cidr,
+    /// Next hops; more than one for a multipath route.
+    pub gateways: Vec<IpAddr>,
+    /// Index of the output link, if there is just one.
+    pub link: Option<u32>,
+    /// Routing table.
+    pub table: u32,
+}

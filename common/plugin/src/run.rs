@@ -1,0 +1,216 @@
+//! One process, from its environment to its exit status: the skeleton that every plugin shares.
+
+use std::io;
+
+use serde::Serialize;
+
+use crate::host::Host;
+use crate::journal::Journal;
+use crate::repair::Lack;
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::{Call, Command, Environment, Request};
+use cni_core::result::{CniResult, to_text};
+use cni_core::version::Version;
+
+/// The release of the reference plugins whose features we have. Nomad and nerdctl compare it with theirs.
+const REFERENCE_LEVEL: &str = "1.9.1";
+
+/// A plugin: what its binary is called, which versions it takes, and its five commands.
+pub trait Plugin: Sync {
+    /// The `type` in configurations, and the name of the binary.
+    fn kind(&self) -> &'static str;
+
+    /// The versions it takes.
+    fn versions(&self) -> &'static [Version] {
+        Version::ALL
+    }
+
+    /// Adds the attachment. What fails after this is taken back through the journal as well.
+    ///
+    /// # Errors
+    /// Whatever the attachment cannot do without.
+    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error>;
+
+    /// Removes the attachment; what is gone already is no failure.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error>;
+
+    /// Checks the attachment, and changes nothing.
+    ///
+    /// # Errors
+    /// The first thing that is missing.
+    fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error>;
+
+    /// Says whether ADD can be served.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn status(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Removes what belongs to no valid attachment.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    fn gc(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Finds what others have removed of the rules that ADD made, with the result of ADD as `prevResult` and
+    /// the container's namespace entered. It changes nothing. CNI has no such command: the administrator's
+    /// tool asks.
+    ///
+    /// # Errors
+    /// When it cannot be told what is missing.
+    fn lacks(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+/// The process around a plugin.
+pub trait Process {
+    /// Reads standard input to its end.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn read_stdin(&mut self) -> io::Result<Vec<u8>>;
+
+    /// Writes to standard output.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn write_stdout(&mut self, text: &str) -> io::Result<()>;
+
+    /// Writes to standard error; nobody can be told when that fails.
+    fn write_stderr(&mut self, text: &str);
+
+    /// The machine, for one request.
+    ///
+    /// # Errors
+    /// When the kernel cannot be talked to.
+    fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error>;
+}
+
+/// A failure of the skeleton itself.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error("error reading from stdin: {0}")]
+    Stdin(io::Error),
+    #[error("could not write the result to stdout")]
+    Stdout(#[source] io::Error),
+    #[error("plugin's netns and netns from CNI_NETNS should not be the same")]
+    SameNetns,
+}
+
+impl Failure for RunError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Stdin(_) | Self::Stdout(_) => Code::Io,
+            Self::SameNetns => Code::InvalidNetns,
+        }
+    }
+}
+
+/// Runs a plugin, and returns the exit status of the process.
+pub fn run(plugin: &dyn Plugin, our_version: &str, environment: Environment, process: &mut dyn Process) -> u8 {
+    let command = environment.get("CNI_COMMAND").unwrap_or_default().to_owned();
+    let done = match command.as_str() {
+        "" => {
+            process.write_stderr(&about(plugin, our_version));
+            Ok(())
+        }
+        "VERSION" => process.write_stdout(&version_reply(plugin)).map_err(|error| RunError::Stdout(error).into()),
+        command => answer(plugin, command, environment, process),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            let text = error_text(&error);
+            if let Err(failed) = process.write_stdout(&text) {
+                process.write_stderr(&format!("Error writing error JSON to stdout: {failed}: {text}\n"));
+            }
+            1
+        }
+    }
+}
+
+/// What a plugin says of itself when it is started by hand. Nomad takes the first word that is a semantic
+/// version; nerdctl takes the rest of the line after `plugin`.
+fn about(plugin: &dyn Plugin, our_version: &str) -> String {
+    let versions: Vec<&str> = plugin.versions().iter().map(|version| version.as_str()).collect();
+    format!(
+        "CNI {} plugin v{REFERENCE_LEVEL}+rs.{our_version}\nCNI protocol versions supported: {}\n",
+        plugin.kind(),
+        versions.join(", ")
+    )
+}
+
+fn version_reply(plugin: &dyn Plugin) -> String {
+    let versions: Vec<String> = plugin.versions().iter().map(|version| format!("\"{version}\"")).collect();
+    format!("{{\"cniVersion\":\"{}\",\"supportedVersions\":[{}]}}\n", Version::LATEST, versions.join(","))
+}
+
+fn answer(
+    plugin: &dyn Plugin,
+    command: &str,
+    environment: Environment,
+    process: &mut dyn Process,
+) -> Result<(), Error> {
+    let call = Call::parse(command, environment)?;
+    let stdin = process.read_stdin().map_err(RunError::Stdin)?;
+    let request = call.with_config(stdin, plugin.versions())?;
+    let mut host = process.host(&request)?;
+    match request.command {
+        Command::Add => {
+            refuse_own_netns(&request, host.as_mut())?;
+            add(plugin, &request, host.as_mut(), process)
+        }
+        Command::Del => {
+            refuse_own_netns(&request, host.as_mut())?;
+            plugin.del(&request, host.as_mut())
+        }
+        Command::Check => plugin.check(&request, host.as_mut()),
+        Command::Status => plugin.status(&request, host.as_mut()),
+        Command::Gc => plugin.gc(&request, host.as_mut()),
+    }
+}
+
+/// The reference makes this check when the work is done; ours comes before.
+fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    match request.netns() {
+        Some(path) if !request.netns_override() && host.is_own_netns(path)? => Err(RunError::SameNetns.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The result is part of the ADD: when it cannot be said in this version, or not be written, nothing stays.
+fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mut dyn Process) -> Result<(), Error> {
+    let mut journal = Journal::new(host);
+    let written = plugin.add(request, &mut journal).and_then(|result| {
+        let text = result.render(request.version)?;
+        process.write_stdout(&text).map_err(|error| RunError::Stdout(error).into())
+    });
+    match written {
+        Ok(()) => {
+            journal.commit();
+            Ok(())
+        }
+        Err(error) => Err(journal.rollback(error)),
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorObject {
+    code: u32,
+    msg: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    details: String,
+}
+
+/// The error object of the SPEC, as the reference prints it.
+pub fn error_text(error: &Error) -> String {
+    to_text(&ErrorObject { code: error.code().number(), msg: error.to_string(), details: error.details() })
+}

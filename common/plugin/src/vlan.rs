@@ -1,0 +1,157 @@
+//! The VLANs of a bridge's port: those that it has, and those that it is to have.
+//!
+//! A port's native VLAN is the one that untagged frames belong to, in both directions; frames of the
+//! others carry a tag. IEEE 802.1Q leaves the numbers 1 to 4094 for use.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use cni_core::mac::Mac;
+use cni_core::names::IfName;
+
+/// The number of the last VLAN.
+pub const LAST: u16 = 4094;
+
+/// The VLAN that the kernel gives a port which is told of none: `vlan_default_pvid` of the bridge.
+pub const DEFAULT: u16 = 1;
+
+/// A VLAN that a bridge port takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BridgeVlan {
+    /// VLAN identifier, 1 to 4094.
+    pub id: u16,
+    /// Whether untagged frames that come in belong to it.
+    pub pvid: bool,
+    /// Whether its frames go out untagged.
+    pub untagged: bool,
+}
+
+/// What becomes of the VLANs that a port has before it is told of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Earlier {
+    /// They are taken away.
+    #[default]
+    Removed,
+    /// They stay, one that is repeated with other flags.
+    Kept,
+}
+
+/// The VLANs that a port is to take part in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortVlans {
+    /// The VLAN of frames without a tag.
+    pub native: u16,
+    /// Those of frames with a tag: ranges in ascending order that do not touch, without the native one.
+    pub tagged: Vec<RangeInclusive<u16>>,
+    /// What becomes of those before.
+    pub earlier: Earlier,
+}
+
+/// A veth pair on the host that connects the host itself to one VLAN of a bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanLink {
+    /// The host's end.
+    pub name: IfName,
+    /// Its address.
+    pub mac: Mac,
+    /// The end that is a port of the bridge.
+    pub port: IfName,
+    /// The port's address.
+    pub port_mac: Mac,
+    /// The bridge, whose MTU the pair has.
+    pub bridge: IfName,
+    /// The VLANs of the port.
+    pub vlans: PortVlans,
+}
+
+impl PortVlans {
+    /// The VLANs of a port, of which the native one carries no tag even if it is named among the tagged.
+    pub fn new(native: u16, mut tagged: BTreeSet<u16>, earlier: Earlier) -> Self {
+        tagged.remove(&native);
+        Self { native, tagged: ranges(&tagged), earlier }
+    }
+
+    /// The first VLAN that a port lacks or has in another way: `found` are those that it has.
+    pub fn first_missing(&self, found: &[BridgeVlan]) -> Option<u16> {
+        let is_native = |vlan: &BridgeVlan| vlan.id == self.native && vlan.pvid && vlan.untagged;
+        if !found.iter().any(is_native) {
+            return Some(self.native);
+        }
+        let tagged: BTreeSet<u16> = found.iter().filter(|vlan| !vlan.untagged).map(|vlan| vlan.id).collect();
+        self.tagged.iter().cloned().flatten().find(|id| !tagged.contains(id))
+    }
+}
+
+/// Consecutive numbers as ranges.
+fn ranges(ids: &BTreeSet<u16>) -> Vec<RangeInclusive<u16>> {
+    let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
+    for &id in ids {
+        match ranges.last_mut() {
+            Some(range) if range.end() + 1 == id => *range = *range.start()..=id,
+            _ => ranges.push(id..=id),
+        }
+    }
+    ranges
+}
+
+impl fmt::Display for PortVlans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.earlier == Earlier::Kept {
+            f.write_str("also ")?;
+        }
+        write!(f, "{} pvid untagged", self.native)?;
+        self.tagged.iter().try_for_each(|range| match (range.start(), range.end()) {
+            (first, last) if first == last => write!(f, ", {first}"),
+            (first, last) => write!(f, ", {first}-{last}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn vlan(id: u16, native: bool) -> BridgeVlan {
+        BridgeVlan { id, pvid: native, untagged: native }
+    }
+
+    fn port(native: u16, tagged: &[u16]) -> PortVlans {
+        PortVlans::new(native, tagged.iter().copied().collect(), Earlier::Removed)
+    }
+
+    #[test]
+    fn consecutive_vlans_are_one_range() {
+        assert_eq!(port(1, &[30, 20, 22, 21, 4094]).to_string(), "1 pvid untagged, 20-22, 30, 4094");
+        assert_eq!(PortVlans::new(5, BTreeSet::new(), Earlier::Kept).to_string(), "also 5 pvid untagged");
+    }
+
+    #[test]
+    fn the_native_vlan_is_never_tagged() {
+        assert_eq!(port(21, &[20, 21, 22]).to_string(), "21 pvid untagged, 20, 22");
+    }
+
+    #[test]
+    fn the_first_vlan_that_is_missing_is_told() {
+        let wanted = port(5, &[20, 21]);
+        assert_eq!(wanted.first_missing(&[vlan(5, true), vlan(20, false), vlan(21, false), vlan(30, false)]), None);
+        assert_eq!(wanted.first_missing(&[vlan(5, true), vlan(21, false)]), Some(20));
+        assert_eq!(wanted.first_missing(&[vlan(5, true), vlan(20, false)]), Some(21));
+        assert_eq!(wanted.first_missing(&[vlan(20, false), vlan(21, false)]), Some(5));
+        let tagged_native = [vlan(5, false), vlan(20, false), vlan(21, false)];
+        assert_eq!(wanted.first_missing(&tagged_native), Some(5));
+        let untagged_trunk = BridgeVlan { id: 20, pvid: false, untagged: true };
+        assert_eq!(wanted.first_missing(&[vlan(5, true), untagged_trunk, vlan(21, false)]), Some(20));
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_hold_every_vlan_once(ids in proptest::collection::btree_set(1..=LAST, 0..100)) {
+            let ranges = ranges(&ids);
+            let all: Vec<u16> = ranges.iter().cloned().flatten().collect();
+            prop_assert_eq!(all, ids.into_iter().collect::<Vec<_>>());
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].end() + 1 < *pair[1].start()));
+        }
+    }
+}

@@ -7,6 +7,7 @@ use cni_core::mac::{Mac, MacError};
 use cni_core::names::{IfName, NameError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
+use cni_interface::naming::is_pattern;
 use cni_plugin::vlan::Earlier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -266,7 +267,7 @@ impl Config {
             (false, true) => Gateway::Address,
             (false, false) => Gateway::None,
         };
-        if bridge.as_str().contains('%') {
+        if is_pattern(&bridge) {
             return Err(ConfigError::BridgePattern { name: bridge.to_string() }.into());
         }
         let ipam = keys.ipam.name();

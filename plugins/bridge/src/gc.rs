@@ -9,13 +9,14 @@ use cni_core::family::Family;
 use cni_core::names::{IfName, NetworkName};
 use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
+use cni_interface::alias;
 use cni_netfilter::iptables::{FilterError, Table, stale};
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 
 use crate::config::Leftovers;
-use crate::{alias, masquerade, remove_nftables, spoof};
+use crate::{masquerade, remove_nftables, spoof};
 
 /// Removes what is stale. A part that fails does not keep the others.
 ///

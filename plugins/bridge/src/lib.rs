@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
+use cni_interface::{alias, naming};
 use cni_netfilter::iptables::{self, FilterError};
 use cni_netfilter::nftables;
 use cni_plugin::host::{Host, NetnsError};
@@ -22,7 +22,6 @@ use cni_plugin::plan::{Ns, Step};
 use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
-pub mod alias;
 pub mod check;
 pub mod config;
 #[cfg(test)]
@@ -117,9 +116,7 @@ impl Plugin for Bridge {
 
 fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Facts, Error> {
     let names = choose_names(host)?;
-    if at.ifname.as_str().contains('%') {
-        return Err(PlanError::Pattern { ifname: at.ifname.to_string() }.into());
-    }
+    naming::refuse_pattern("make veth pair", &at.ifname)?;
     if host.link(Ns::Container, &at.ifname)?.is_some() {
         let (ifname, host) = (at.ifname.to_string(), names.host.to_string());
         return Err(PlanError::InterfaceExists { ifname, host }.into());
@@ -163,16 +160,14 @@ fn warn_of_unfiltered(config: &Config, facts: &Facts) {
 }
 
 fn choose_names(host: &mut dyn Host) -> Result<Names, Error> {
-    let mac = |bytes: [u8; 8]| Mac::local([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]]);
-    let name = host.random()?;
     Ok(Names {
-        host: IfName::host_veth(u32::from_le_bytes([name[0], name[1], name[2], name[3]])),
-        host_mac: mac(host.random()?),
-        container_mac: mac(host.random()?),
-        bridge_mac: mac(host.random()?),
-        vlan_port: IfName::host_veth(u32::from_le_bytes([name[4], name[5], name[6], name[7]])),
-        vlan_mac: mac(host.random()?),
-        vlan_port_mac: mac(host.random()?),
+        host: naming::random_name(host)?,
+        host_mac: naming::random_mac(host)?,
+        container_mac: naming::random_mac(host)?,
+        bridge_mac: naming::random_mac(host)?,
+        vlan_port: naming::random_name(host)?,
+        vlan_mac: naming::random_mac(host)?,
+        vlan_port_mac: naming::random_mac(host)?,
     })
 }
 

@@ -5,10 +5,10 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_core::result::CniResult;
+use cni_interface::alias;
 use cni_plugin::link::{Address, Link};
 use cni_plugin::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
 
-use crate::alias;
 use crate::config::Config;
 use crate::masquerade::{self, Backend};
 use crate::spoof;

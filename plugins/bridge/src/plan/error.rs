@@ -16,12 +16,6 @@ pub enum PlanError {
         /// The name that the host's end would have had.
         host: String,
     },
-    /// The interface's name is a pattern to the kernel, which would choose a number for it.
-    #[error("failed to make veth pair: % in {ifname:?} has a meaning of its own in the name of a new interface")]
-    Pattern {
-        /// The name inside the container.
-        ifname: String,
-    },
     /// There is a link of the bridge's name that is no bridge.
     #[error("failed to create bridge {name:?}: {name:?} already exists but is not a bridge")]
     NotABridge {
@@ -73,7 +67,6 @@ impl Failure for PlanError {
     fn code(&self) -> Code {
         match self {
             Self::InterfaceExists { .. } | Self::NotABridge { .. } | Self::OtherAddress { .. } => Code::Conflict,
-            Self::Pattern { .. } => Code::InvalidEnvironment,
             Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::RouteNumber { .. } => {
                 Code::InvalidConfig
             }
@@ -87,7 +80,6 @@ impl Failure for PlanError {
                 format!("it has {found}; forceAddress: true replaces it, for every container on the bridge")
             }
             Self::InterfaceExists { .. }
-            | Self::Pattern { .. }
             | Self::NoAddress
             | Self::NoGateway { .. }
             | Self::RouteFamily { .. }

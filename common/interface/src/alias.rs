@@ -1,4 +1,4 @@
-//! The alias of the host's end of a veth (`IFLA_IFALIAS`), which says whose it is:
+//! The alias of a link on the host (`IFLA_IFALIAS`), which says whose it is:
 //! `cni:<network>:<container>:<interface>`. DEL and GC find a container's link by it when the namespace
 //! is lost.
 
@@ -7,10 +7,14 @@ use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 /// How long an alias may be: `IFALIASZ` of `linux/if.h`, less one.
 const ALIAS_LEN: usize = 255;
 
+/// The least that is left of an alias that is cut between two characters, of at most four bytes each.
+const CUT_LEN: usize = ALIAS_LEN - 3;
+
 /// The alias of an attachment's link.
 pub fn of(at: &Attachment) -> String {
     let mut text = format!("{}{}:{}", start(&at.network), at.container, at.ifname);
-    text.truncate(ALIAS_LEN);
+    let end = (0..=ALIAS_LEN).rfind(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    text.truncate(end);
     text
 }
 
@@ -19,12 +23,12 @@ pub fn start(network: &NetworkName) -> String {
     format!("cni:{network}:")
 }
 
-/// Whose a link with an alias is; `None` also where the alias was cut.
+/// Whose a link with an alias is; `None` also where the alias may have been cut.
 pub fn owner(alias: &str, network: &NetworkName) -> Option<Attachment> {
     let (container, ifname) = alias.strip_prefix(&start(network))?.rsplit_once(':')?;
     let (container, ifname) = (ContainerId::parse(container).ok()?, IfName::parse(ifname).ok()?);
     let at = Attachment { network: network.clone(), container, ifname };
-    (alias.len() < ALIAS_LEN).then_some(at)
+    (alias.len() < CUT_LEN).then_some(at)
 }
 
 #[cfg(test)]
@@ -46,5 +50,7 @@ mod tests {
         let long = Attachment { container: ContainerId::parse(&"x".repeat(300)).expect("container"), ..at() };
         let cut = of(&long);
         assert_eq!((cut.len(), owner(&cut, &network)), (255, None));
+        let split = of(&attachment(&"x".repeat(244), "é"));
+        assert_eq!((split.len(), owner(&split, &network)), (254, None));
     }
 }

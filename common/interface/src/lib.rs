@@ -1,0 +1,8 @@
+//! What plugins that make interfaces share. It decides and asks; nothing here changes the machine but by the
+//! steps of a plan.
+#![forbid(unsafe_code)]
+
+pub mod alias;
+#[cfg(test)]
+mod fixtures;
+pub mod naming;

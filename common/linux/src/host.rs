@@ -13,7 +13,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::{Command, Request};
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Tables;
+use cni_netfilter::iptables::Iptables;
 use cni_netfilter::nftables::Nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
@@ -23,7 +23,7 @@ use cni_plugin::vlan::BridgeVlan;
 
 use crate::claims::Claims;
 use crate::firewalld::SystemFirewalld;
-use crate::iptables::HostTables;
+use crate::iptables::AutoIptables;
 use crate::netlink::{NetlinkError, Socket, netns_cookie};
 use crate::netns::Netns;
 use crate::nftables::NetlinkNftables;
@@ -86,7 +86,7 @@ pub struct LinuxHost {
     netns: Netns,
     socket: Socket,
     container: Option<Container>,
-    tables: HostTables,
+    tables: AutoIptables,
     firewalld: SystemFirewalld,
     claims: Claims,
 }
@@ -102,7 +102,7 @@ impl LinuxHost {
             netns: Netns::own().map_err(HostError::OwnNetns)?,
             socket: Socket::open()?,
             container: None,
-            tables: HostTables::new(),
+            tables: AutoIptables::new(),
             firewalld: SystemFirewalld::new(),
             claims: Claims::new(identity()),
         })
@@ -151,7 +151,7 @@ impl LinuxHost {
     }
 
     /// The packet filter.
-    pub(crate) const fn tables_mut(&mut self) -> &mut HostTables {
+    pub(crate) const fn tables_mut(&mut self) -> &mut AutoIptables {
         &mut self.tables
     }
 
@@ -222,7 +222,7 @@ impl Host for LinuxHost {
         Ok(self.within(ns, || sysctl::read(key))?.map_err(failed)?)
     }
 
-    fn tables(&mut self) -> &mut dyn Tables {
+    fn tables(&mut self) -> &mut dyn Iptables {
         &mut self.tables
     }
 

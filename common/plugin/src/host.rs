@@ -13,7 +13,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Tables;
+use cni_netfilter::iptables::Iptables;
 use cni_netfilter::nftables::Nftables;
 
 /// A network namespace that cannot be worked in.
@@ -114,7 +114,7 @@ pub trait Host {
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
 
     /// The host's packet filter.
-    fn tables(&mut self) -> &mut dyn Tables;
+    fn tables(&mut self) -> &mut dyn Iptables;
 
     /// The host's nf_tables, in their own terms.
     fn nftables(&mut self) -> &mut dyn Nftables;

@@ -15,7 +15,7 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::result::Route;
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
-use cni_netfilter::iptables::{Ensure, Remove};
+use cni_netfilter::iptables::{IptablesRemoval, IptablesRuleset};
 use cni_netfilter::nftables;
 
 /// One of the two network namespaces that a plugin works in.
@@ -226,13 +226,13 @@ pub enum Step {
         need: Need,
     },
     /// Makes rules of the packet filter.
-    EnsureRules(Ensure),
+    EnsureRules(IptablesRuleset),
     /// Removes rules of the packet filter; absence is success.
-    RemoveRules(Remove),
+    RemoveRules(IptablesRemoval),
     /// Makes rules of nf_tables, in their own terms.
-    EnsureNftables(nftables::Ensure),
+    EnsureNftables(nftables::NftRuleset),
     /// Removes rules of nf_tables; absence is success.
-    RemoveNftables(nftables::Remove),
+    RemoveNftables(nftables::NftRemoval),
     /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
     /// kernel forgets them by itself, later.
     ForgetFlows(StaleFlows),

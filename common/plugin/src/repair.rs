@@ -25,7 +25,7 @@ impl Lack {
     ///
     /// # Errors
     /// When the packet filter cannot be read.
-    pub fn of_rules(want: iptables::Ensure, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+    pub fn of_rules(want: iptables::IptablesRuleset, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let missing = iptables::missing(host.tables(), &want)?;
         let told = |rule| format!("{} -t {} {rule}", want.family.iptables(), want.table);
         Ok(missing.map(told).map(|missing| Self::owned(missing, Step::EnsureRules(want))))
@@ -35,7 +35,7 @@ impl Lack {
     ///
     /// # Errors
     /// When nf_tables cannot be read.
-    pub fn of_nftables(want: nftables::Ensure, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+    pub fn of_nftables(want: nftables::NftRuleset, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let missing = match nftables::missing(host.nftables(), &want)? {
             Some(rule) => Some(native(rule)),
             None => nftables::missing_elements(host.nftables(), &want)?.map(|elements| element(&elements)),
@@ -51,7 +51,7 @@ impl Lack {
 }
 
 /// A rule of nf_tables with its chain.
-pub fn native(rule: &nftables::Rule) -> String {
+pub fn native(rule: &nftables::NftRule) -> String {
     format!("nft {} {rule}", rule.chain)
 }
 

@@ -10,7 +10,7 @@ use cni_core::names::{IfName, NetworkName};
 use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 use cni_interface::alias;
-use cni_netfilter::iptables::{FilterError, Table, stale};
+use cni_netfilter::iptables::{IptablesError, IptablesTable, stale};
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
@@ -49,15 +49,15 @@ fn remove_by_iptables(
     network: &NetworkName,
     valid: &ValidAttachments,
 ) -> Result<(), Error> {
-    let rules = match host.tables().list(family, Table::Nat, &masquerade::iptables::postrouting()) {
+    let rules = match host.tables().list(family, IptablesTable::Nat, &masquerade::iptables::postrouting()) {
         Ok(rules) => rules.unwrap_or_default(),
-        Err(error @ FilterError::NoProgram { .. }) => {
+        Err(error @ IptablesError::NoProgram { .. }) => {
             log::info!("GC goes on without {family}: {error}: {}", error.details());
             return Ok(());
         }
         Err(error) => return Err(error.into()),
     };
-    match stale(family, Table::Nat, rules, network, valid) {
+    match stale(family, IptablesTable::Nat, rules, network, valid) {
         Some(unwanted) => host.apply(&Step::RemoveRules(unwanted)).map(|_| ()),
         None => Ok(()),
     }

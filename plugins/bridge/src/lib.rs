@@ -13,7 +13,7 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_interface::{alias, naming};
-use cni_netfilter::iptables::{self, FilterError};
+use cni_netfilter::iptables::{self, IptablesError};
 use cni_netfilter::nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::journal::Journal;
@@ -249,7 +249,7 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
             continue;
         }
         match iptables::remove(host.tables(), &masquerade::iptables::remove(at, family, &own, &sandbox.others)) {
-            Err(FilterError::NoProgram { program, .. }) => {
+            Err(IptablesError::NoProgram { program, .. }) => {
                 let elsewhere = !in_use || is_by_nftables(at, host);
                 let level = if elsewhere { log::Level::Info } else { log::Level::Warn };
                 log::log!(level, "no {program}, so no {family} rules are removed");
@@ -276,7 +276,7 @@ fn both(first: Result<(), Error>, second: Result<(), Error>) -> Result<(), Error
 }
 
 /// Where nf_tables cannot be used, nothing of ours is in it.
-fn remove_nftables(unwanted: &nftables::Remove, host: &mut dyn Host) -> Result<(), Error> {
+fn remove_nftables(unwanted: &nftables::NftRemoval, host: &mut dyn Host) -> Result<(), Error> {
     match nftables::remove(host.nftables(), unwanted) {
         Err(error) if error.is_unavailable() => {
             log::info!("no rules of nf_tables to remove: {error}");

@@ -8,8 +8,8 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName, hash_hex};
 use cni_core::valid::ValidAttachments;
 use cni_netfilter::nftables::{
-    Chain, ChainId, Comment, Content, End, Ensure, Existing, Expression, Hook, Is, Kind, Listed, Name, Owned, Remove,
-    Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
+    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, Listed, NftChain, NftComment, NftName,
+    NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
 
 pub mod iptables;
@@ -37,8 +37,8 @@ pub fn checks() -> ChainId {
 }
 
 /// The rules that give packets to other networks the host's address.
-pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Ensure {
-    let comment = Comment::cut(&format!(
+pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> NftRuleset {
+    let comment = NftComment::cut(&format!(
         "{}, net: {}, if: {}, id: {}",
         instance(at),
         unquoted(at.network.as_str()),
@@ -48,32 +48,32 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Ensure {
     let rule = |cidr: &Cidr| {
         let own = Expression::Address(End::Source, Is::Equal, Cidr::host(cidr.address()));
         let outside = Expression::Address(End::Destination, Is::Other, cidr.network());
-        Rule::new(checks(), vec![own, outside, Expression::Masquerade]).with_comment(comment.clone())
+        NftRule::new(checks(), vec![own, outside, Expression::Masquerade]).with_comment(comment.clone())
     };
-    let mut rules: Vec<Rule> = addresses.iter().map(rule).collect();
+    let mut rules: Vec<NftRule> = addresses.iter().map(rule).collect();
     rules.dedup();
-    let open = Chain { comment: Some(Comment::cut(CHECKS_COMMENT)), ..Chain::regular(checks()) };
-    let postrouting = Chain::base(postrouting(), Kind::Nat, Hook::Postrouting, 100);
-    Ensure {
-        tables: vec![Table { id: table(), comment: Some(Comment::cut(TABLE_COMMENT)) }],
+    let open = NftChain { comment: Some(NftComment::cut(CHECKS_COMMENT)), ..NftChain::regular(checks()) };
+    let postrouting = NftChain::base(postrouting(), Kind::Nat, Hook::Postrouting, 100);
+    NftRuleset {
+        tables: vec![NftTable { id: table(), comment: Some(NftComment::cut(TABLE_COMMENT)) }],
         chains: vec![
             WantedChain { chain: open, content: Content::Open },
             WantedChain { chain: postrouting, content: Content::Fixed(entrance()) },
         ],
-        owned: vec![Owned { chain: checks(), tag: tag(at), rules, existing: Existing::Replace }],
-        ..Ensure::default()
+        owned: vec![Owned { chain: checks(), tag: tag(at), rules, existing: ExistingRules::Replace }],
+        ..NftRuleset::default()
     }
 }
 
 /// Removes the rules of an attachment, whatever its addresses are.
-pub fn remove(at: &Attachment) -> Remove {
+pub fn remove(at: &Attachment) -> NftRemoval {
     let rules = vec![Unwanted { chain: checks(), which: Which::Tagged(tag(at)) }];
-    Remove { rules, ..Remove::default() }
+    NftRemoval { rules, ..NftRemoval::default() }
 }
 
 /// Removes the rules whose comments name another attachment of the network than the valid ones; `None` when
 /// there is none.
-pub fn stale(rules: &[Listed], network: &NetworkName, valid: &ValidAttachments) -> Option<Remove> {
+pub fn stale(rules: &[Listed], network: &NetworkName, valid: &ValidAttachments) -> Option<NftRemoval> {
     let kept: Vec<String> = valid.of_network(network).map(|at| instance(&at)).collect();
     let start = format!("{}-", digits(network.as_str()));
     let mut unwanted: Vec<Unwanted> = Vec::new();
@@ -85,7 +85,7 @@ pub fn stale(rules: &[Listed], network: &NetworkName, valid: &ValidAttachments) 
             unwanted.push(Unwanted { chain: checks(), which });
         }
     }
-    (!unwanted.is_empty()).then_some(Remove { rules: unwanted, ..Remove::default() })
+    (!unwanted.is_empty()).then_some(NftRemoval { rules: unwanted, ..NftRemoval::default() })
 }
 
 fn postrouting() -> ChainId {
@@ -93,12 +93,12 @@ fn postrouting() -> ChainId {
 }
 
 /// What all packets pass that leave the host.
-fn entrance() -> Vec<Rule> {
+fn entrance() -> Vec<NftRule> {
     let multicast = |family: Family| {
         let destination = Expression::Address(End::Destination, Is::Equal, family.multicast());
-        Rule::new(postrouting(), vec![destination, Expression::Verdict(Verdict::Return)])
+        NftRule::new(postrouting(), vec![destination, Expression::Verdict(Verdict::Return)])
     };
-    let others = Rule::new(postrouting(), vec![Expression::Verdict(Verdict::Goto(Name::fixed(CHECKS)))]);
+    let others = NftRule::new(postrouting(), vec![Expression::Verdict(Verdict::Goto(NftName::fixed(CHECKS)))]);
     Family::ALL.into_iter().map(multicast).chain([others]).collect()
 }
 

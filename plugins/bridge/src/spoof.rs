@@ -6,15 +6,16 @@
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_netfilter::nftables::{
-    Base, Chain, ChainId, Comment, Content, Direction, Ensure, Existing, Expression, Hook, Is, Kind, Name, Owned,
-    Policy, Remove, Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which, WordError,
+    Base, ChainId, Content, Direction, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftComment, NftName,
+    NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
+    WantedChain, Which, WordError,
 };
 
 /// What of an attachment has a name in the kernel.
 struct Names {
     iface: ChainId,
     mac: ChainId,
-    comment: Comment,
+    comment: NftComment,
 }
 
 impl Names {
@@ -23,15 +24,15 @@ impl Names {
     fn of(at: &Attachment) -> Self {
         let plain = format!("{}-{}", at.container, at.ifname);
         Self::plain(&plain).unwrap_or_else(|_| {
-            let chain = |end| table().chain_named(Name::hashed(CHAIN, &plain, end));
-            let comment = Name::hashed(COMMENT, &plain, "");
-            Self { iface: chain(""), mac: chain(MAC), comment: Comment::cut(comment.as_str()) }
+            let chain = |end| table().chain_named(NftName::hashed(CHAIN, &plain, end));
+            let comment = NftName::hashed(COMMENT, &plain, "");
+            Self { iface: chain(""), mac: chain(MAC), comment: NftComment::cut(comment.as_str()) }
         })
     }
 
     fn plain(reference: &str) -> Result<Self, WordError> {
-        let chain = |end| Ok(table().chain_named(Name::parse(&format!("{CHAIN}{reference}{end}"))?));
-        let comment = Comment::parse(&format!("{COMMENT}{reference}"))?;
+        let chain = |end| Ok(table().chain_named(NftName::parse(&format!("{CHAIN}{reference}{end}"))?));
+        let comment = NftComment::parse(&format!("{COMMENT}{reference}"))?;
         Ok(Self { iface: chain("")?, mac: chain(MAC)?, comment })
     }
 }
@@ -49,9 +50,9 @@ fn prerouting() -> ChainId {
 }
 
 /// The check of the frames that come in by a veth.
-pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> Ensure {
+pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> NftRuleset {
     let Names { iface, mac, comment } = Names::of(at);
-    let rule = |chain: &ChainId, expressions| Rule::new(chain.clone(), expressions).with_comment(comment.clone());
+    let rule = |chain: &ChainId, expressions| NftRule::new(chain.clone(), expressions).with_comment(comment.clone());
     let jump = |to: &ChainId| Expression::Verdict(Verdict::Jump(to.name.clone()));
     let by_veth = Expression::Interface(Direction::In, Is::Equal, veth.clone());
     let from_own = Expression::EtherSource(own.clone());
@@ -60,11 +61,12 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> Ensure {
         rule(&mac, vec![Expression::Verdict(Verdict::Drop)]),
     ];
     let base = Base { kind: Kind::Filter, hook: Hook::Prerouting, priority: -300, policy: Some(Policy::Accept) };
-    let shared = Chain { base: Some(base), ..Chain::regular(prerouting()) };
-    let filled = |id: &ChainId, rules| WantedChain { chain: Chain::regular(id.clone()), content: Content::Own(rules) };
+    let shared = NftChain { base: Some(base), ..NftChain::regular(prerouting()) };
+    let filled =
+        |id: &ChainId, rules| WantedChain { chain: NftChain::regular(id.clone()), content: Content::Own(rules) };
     let entrance = rule(&prerouting(), vec![by_veth, jump(&iface)]);
-    Ensure {
-        tables: vec![Table { id: table(), comment: None }],
+    NftRuleset {
+        tables: vec![NftTable { id: table(), comment: None }],
         chains: vec![
             WantedChain { chain: shared, content: Content::Open },
             filled(&iface, vec![rule(&iface, vec![jump(&mac)])]),
@@ -74,18 +76,18 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> Ensure {
             chain: prerouting(),
             tag: Tag::Exactly(comment.clone()),
             rules: vec![entrance],
-            existing: Existing::Replace,
+            existing: ExistingRules::Replace,
         }],
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
 /// Removes the check of an attachment, of whatever veth it is.
-pub fn remove(at: &Attachment) -> Remove {
+pub fn remove(at: &Attachment) -> NftRemoval {
     let Names { iface, mac, comment } = Names::of(at);
     let which = Which::Tagged(Tag::Exactly(comment));
     let rules = vec![Unwanted { chain: prerouting(), which }];
-    Remove { rules, chains: vec![iface, mac], ..Remove::default() }
+    NftRemoval { rules, chains: vec![iface, mac], ..NftRemoval::default() }
 }
 
 #[cfg(test)]

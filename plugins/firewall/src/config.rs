@@ -5,7 +5,7 @@
 use cni_core::error::{Code, Failure};
 use cni_core::names::ChainName;
 use cni_netfilter::firewalld::{Zone, ZoneError};
-use cni_netfilter::nftables::Name;
+use cni_netfilter::nftables::NftName;
 use serde::Deserialize;
 
 use crate::nftables;
@@ -203,7 +203,7 @@ impl Config {
     ///
     /// # Errors
     /// When the name is one for iptables alone.
-    pub fn admin_chain_of_nftables(&self) -> Result<Name, ConfigError> {
+    pub fn admin_chain_of_nftables(&self) -> Result<NftName, ConfigError> {
         let name = self.admin_chain.as_str();
         if nftables::CHAINS.contains(&name) {
             return Err(ConfigError::AdminChainTaken { name: name.to_owned() });
@@ -211,7 +211,7 @@ impl Config {
         let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         let clean = name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
         let no_keyword = name.contains(|letter: char| letter.is_ascii_uppercase() || letter == '_');
-        let word = Name::parse(name).ok().filter(|_| starts && clean && no_keyword);
+        let word = NftName::parse(name).ok().filter(|_| starts && clean && no_keyword);
         word.ok_or_else(|| ConfigError::AdminChainWord { name: name.to_owned() })
     }
 }

@@ -9,7 +9,7 @@ use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::version::Version;
-use cni_netfilter::iptables::{Table, verify_available};
+use cni_netfilter::iptables::{IptablesTable, verify_available};
 use cni_netfilter::nftables::NftablesError;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
@@ -108,7 +108,7 @@ impl Plugin for Firewall {
         match keeper {
             Some(Keeper::Nftables) => nftables::verify_available(host).map_err(FirewallError::NftablesAbsent)?,
             Some(Keeper::Firewalld(_)) if config.policy == IngressPolicy::Open => {}
-            Some(Keeper::Iptables | Keeper::Firewalld(_)) => verify_available(host.tables(), Table::Filter)?,
+            Some(Keeper::Iptables | Keeper::Firewalld(_)) => verify_available(host.tables(), IptablesTable::Filter)?,
             None => {}
         }
         Ok(())

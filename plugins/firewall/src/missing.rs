@@ -6,7 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_netfilter::firewalld::Zone;
-use cni_netfilter::iptables::{Rule, missing};
+use cni_netfilter::iptables::{IptablesRule, missing};
 use cni_netfilter::nftables::{self as nf, Elements};
 use cni_plugin::host::Host;
 use cni_plugin::keeper::Keeper;
@@ -23,7 +23,7 @@ pub enum Missing {
         /// Of which table.
         family: Family,
         /// The rule.
-        rule: Rule,
+        rule: IptablesRule,
         /// Whether other containers have it as well.
         shared: bool,
     },
@@ -31,7 +31,7 @@ pub enum Missing {
     #[error("expected {} rule [{rule}] not found", rule.chain)]
     Native {
         /// The rule.
-        rule: nf::Rule,
+        rule: nf::NftRule,
     },
     /// Elements of a set.
     #[error("expected element [{elements}] not found")]
@@ -83,7 +83,7 @@ impl Missing {
 }
 
 /// The words of a rule, as the reference prints them: without its chain, and without quotes.
-fn words(rule: &Rule) -> String {
+fn words(rule: &IptablesRule) -> String {
     let specification = rule.specification().replace('"', "");
     specification.split_once(' ').map(|(_, words)| words.to_owned()).unwrap_or_default()
 }
@@ -121,7 +121,7 @@ pub fn observe_missing(
     Ok(None)
 }
 
-fn missing_natively(want: &nf::Ensure, host: &mut dyn Host) -> Result<Option<Missing>, Error> {
+fn missing_natively(want: &nf::NftRuleset, host: &mut dyn Host) -> Result<Option<Missing>, Error> {
     if let Some(rule) = nf::missing(host.nftables(), want)? {
         return Ok(Some(Missing::Native { rule: rule.clone() }));
     }

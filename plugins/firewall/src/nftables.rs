@@ -13,9 +13,9 @@ use std::net::IpAddr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::nftables::{
-    Chain, ChainId, Comment, Content, Direction, Element, ElementKey, Elements, End, Ensure, Expression, Hook, Is, Key,
-    KeyType, Kind, Name, NftablesError, Remove, Rule, Set, SetId, SetKind, Table, TableFamily, TableId, Verdict,
-    WantedChain,
+    ChainId, Content, Direction, Element, ElementKey, Elements, End, Expression, Hook, Is, Key, KeyType, Kind,
+    NftChain, NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, Set, SetId, SetKind,
+    TableFamily, TableId, Verdict, WantedChain,
 };
 use cni_plugin::host::Host;
 
@@ -46,7 +46,7 @@ fn containers(family: Family) -> SetId {
         Family::V4 => "containers_v4",
         Family::V6 => "containers_v6",
     };
-    SetId { table: table(), name: Name::fixed(name) }
+    SetId { table: table(), name: NftName::fixed(name) }
 }
 
 /// Verifies that there are nf_tables, in the kernel and for this process.
@@ -67,32 +67,32 @@ pub fn observe_held(address: IpAddr, host: &mut dyn Host) -> Result<bool, Nftabl
 }
 
 /// What some addresses need.
-pub fn ensure(admin: Name, barrier: Option<&Barrier>, addresses: &[IpAddr]) -> Ensure {
+pub fn ensure(admin: NftName, barrier: Option<&Barrier>, addresses: &[IpAddr]) -> NftRuleset {
     let admins = vec![rule(ADMINS, vec![Expression::Verdict(Verdict::Jump(admin.clone()))])];
-    let regular = |name| Chain::regular(table().chain(name));
+    let regular = |name| NftChain::regular(table().chain(name));
     let [stage_1, stage_2] = barrier.map(stages).unwrap_or_default();
     let chains = vec![
-        WantedChain { chain: Chain::regular(table().chain_named(admin)), content: Content::Open },
+        WantedChain { chain: NftChain::regular(table().chain_named(admin)), content: Content::Open },
         WantedChain { chain: regular(ADMINS), content: Content::AtLeast(admins) },
         WantedChain { chain: regular(STAGE_1), content: Content::AtLeast(stage_1) },
         WantedChain { chain: regular(STAGE_2), content: Content::AtLeast(stage_2) },
         WantedChain {
-            chain: Chain::base(table().chain(FORWARD), Kind::Filter, Hook::Forward, 0),
+            chain: NftChain::base(table().chain(FORWARD), Kind::Filter, Hook::Forward, 0),
             content: Content::Fixed(forward()),
         },
     ];
-    Ensure {
-        tables: vec![Table { id: table(), comment: Some(Comment::cut("CNI firewall plugin")) }],
+    NftRuleset {
+        tables: vec![NftTable { id: table(), comment: Some(NftComment::cut("CNI firewall plugin")) }],
         sets: Family::ALL.map(set).to_vec(),
         chains,
         elements: elements(addresses),
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
 /// Takes some addresses out.
-pub fn remove(addresses: &[IpAddr]) -> Remove {
-    Remove { elements: elements(addresses), ..Remove::default() }
+pub fn remove(addresses: &[IpAddr]) -> NftRemoval {
+    NftRemoval { elements: elements(addresses), ..NftRemoval::default() }
 }
 
 /// The addresses of each family in use, as elements of its set.
@@ -110,8 +110,8 @@ fn set(family: Family) -> Set {
 }
 
 /// The answers to containers, and what they send, of both families.
-fn forward() -> Vec<Rule> {
-    let jump = |to| rule(FORWARD, vec![Expression::Verdict(Verdict::Jump(Name::fixed(to)))]);
+fn forward() -> Vec<NftRule> {
+    let jump = |to| rule(FORWARD, vec![Expression::Verdict(Verdict::Jump(NftName::fixed(to)))]);
     let known = |end, family| Expression::InSet(Key::Address(end, family), containers(family).name);
     let accept = || Expression::Verdict(Verdict::Accept);
     let answers =
@@ -127,11 +127,11 @@ fn forward() -> Vec<Rule> {
 
 /// A packet from this bridge to elsewhere goes to the second stage, which stops it where the other side has
 /// a policy as well.
-fn stages(Barrier { policy, bridge }: &Barrier) -> [Vec<Rule>; 2] {
+fn stages(Barrier { policy, bridge }: &Barrier) -> [Vec<NftRule>; 2] {
     let by = |direction, is| Expression::Interface(direction, is, IfName::clone(bridge));
     let from = || by(Direction::In, Is::Equal);
     let drop = || Expression::Verdict(Verdict::Drop);
-    let onwards = Expression::Verdict(Verdict::Jump(Name::fixed(STAGE_2)));
+    let onwards = Expression::Verdict(Verdict::Jump(NftName::fixed(STAGE_2)));
     let mut first = vec![rule(STAGE_1, vec![from(), by(Direction::Out, Is::Other), onwards])];
     match policy {
         IngressPolicy::Isolated => first.push(rule(STAGE_1, vec![from(), by(Direction::Out, Is::Equal), drop()])),
@@ -140,6 +140,6 @@ fn stages(Barrier { policy, bridge }: &Barrier) -> [Vec<Rule>; 2] {
     [first, vec![rule(STAGE_2, vec![by(Direction::Out, Is::Equal), drop()])]]
 }
 
-fn rule(chain: &'static str, expressions: Vec<Expression>) -> Rule {
-    Rule::new(ChainId { table: table(), name: Name::fixed(chain) }, expressions)
+fn rule(chain: &'static str, expressions: Vec<Expression>) -> NftRule {
+    NftRule::new(ChainId { table: table(), name: NftName::fixed(chain) }, expressions)
 }

@@ -14,7 +14,9 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName, Comment, IfName};
 use cni_core::result::CniResult;
 use cni_netfilter::firewalld::Zone;
-use cni_netfilter::iptables::{Ensure, Match, Place, Remove, Rule, SharedRule, Table, Target};
+use cni_netfilter::iptables::{
+    IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, Place, SharedRule, Target,
+};
 use cni_netfilter::nftables as nf;
 use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::{Plan, Step};
@@ -130,9 +132,9 @@ impl Failure for PlanError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// In a table of iptables.
-    Iptables(Ensure),
+    Iptables(IptablesRuleset),
     /// In the plugin's own table of nf_tables.
-    Nftables(nf::Ensure),
+    Nftables(nf::NftRuleset),
 }
 
 impl From<Wanted> for Step {
@@ -232,7 +234,12 @@ fn removal(held: &[&Held]) -> Plan {
     let in_tables = kept_by(&Keeper::Iptables);
     if let Some(family) = in_tables.first().copied().map(Family::of) {
         let rules = in_tables.into_iter().flat_map(address_rules).collect();
-        plan.owned(Step::RemoveRules(Remove { family, table: Table::Filter, chains: Vec::new(), rules }));
+        plan.owned(Step::RemoveRules(IptablesRemoval {
+            family,
+            table: IptablesTable::Filter,
+            chains: Vec::new(),
+            rules,
+        }));
     }
     for Held { address, owner, keepers: _ } in held {
         plan.owned(Step::ReleaseAddress { address: *address, owner: owner.clone() });
@@ -252,7 +259,7 @@ fn by_family(addresses: &[IpAddr]) -> impl Iterator<Item = (Family, Vec<IpAddr>)
     Family::ALL.into_iter().map(move |family| (family, of(family))).filter(|(_, some): &(_, Vec<_>)| !some.is_empty())
 }
 
-fn ensure(config: &Config, barrier: Option<&Barrier>, family: Family, addresses: &[IpAddr]) -> Ensure {
+fn ensure(config: &Config, barrier: Option<&Barrier>, family: Family, addresses: &[IpAddr]) -> IptablesRuleset {
     let admin = &config.admin_chain;
     let mut shared_chains = vec![ChainName::fixed(FORWARD_CHAIN), admin.clone()];
     let mut shared = vec![
@@ -264,20 +271,27 @@ fn ensure(config: &Config, barrier: Option<&Barrier>, family: Family, addresses:
         shared.extend(barrier.rules());
     }
     let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
-    Ensure { family, table: Table::Filter, shared_chains, shared, chain: None, rules }
+    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chain: None, rules }
 }
 
-fn policy_alone(barrier: &Barrier, family: Family) -> Ensure {
+fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
     let shared_chains = STAGES.map(ChainName::fixed).to_vec();
-    Ensure { family, table: Table::Filter, shared_chains, shared: barrier.rules(), chain: None, rules: Vec::new() }
+    IptablesRuleset {
+        family,
+        table: IptablesTable::Filter,
+        shared_chains,
+        shared: barrier.rules(),
+        chain: None,
+        rules: Vec::new(),
+    }
 }
 
 /// The rules of one address without anything that it shares.
-pub fn address_alone(address: IpAddr) -> Ensure {
+pub fn address_alone(address: IpAddr) -> IptablesRuleset {
     let rules = address_rules(address).to_vec();
-    Ensure {
+    IptablesRuleset {
         family: Family::of(address),
-        table: Table::Filter,
+        table: IptablesTable::Filter,
         shared_chains: Vec::new(),
         shared: Vec::new(),
         chain: None,
@@ -286,7 +300,7 @@ pub fn address_alone(address: IpAddr) -> Ensure {
 }
 
 /// What an address gets and what it may send.
-fn address_rules(address: IpAddr) -> [Rule; 2] {
+fn address_rules(address: IpAddr) -> [IptablesRule; 2] {
     let cidr = Cidr::host(address);
     [
         rule(FORWARD_CHAIN, vec![Match::Destination(cidr), Match::RelatedEstablished], Target::Accept),
@@ -341,8 +355,8 @@ impl Barrier {
     }
 }
 
-fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> Rule {
-    Rule::new(ChainName::fixed(chain), matches, target)
+fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> IptablesRule {
+    IptablesRule::new(ChainName::fixed(chain), matches, target)
 }
 
 fn jump(chain: &'static str) -> Target {
@@ -353,11 +367,11 @@ fn comment(text: &str) -> Vec<Match> {
     vec![Match::Comment(Comment::new(text))]
 }
 
-fn first(rule: Rule) -> SharedRule {
+fn first(rule: IptablesRule) -> SharedRule {
     SharedRule { rule, place: Place::First }
 }
 
-fn last(rule: Rule) -> SharedRule {
+fn last(rule: IptablesRule) -> SharedRule {
     SharedRule { rule, place: Place::Last }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::request::{Call, Environment};
-use cni_netfilter::iptables::Table;
+use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::run::error_text;
 use machine::Machine;
 use proptest::prelude::*;
@@ -87,7 +87,7 @@ fn describe(error: &Error) -> (u32, String, String) {
 }
 
 fn dump(machine: &Machine, family: Family) -> String {
-    machine.filter.dump(family, Table::Filter)
+    machine.filter.dump(family, IptablesTable::Filter)
 }
 
 /// How many batches and listings, which are processes at worst, some work costs.
@@ -198,7 +198,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         let kept: Vec<&str> = rules.lines().filter(|have| *have != line).collect();
         assert_eq!(kept.len() + 1, rules.lines().count(), "{line}");
         let machine = &mut Machine::default();
-        machine.filter.load(Family::V4, Table::Filter, &kept.join("\n")).expect("loads");
+        machine.filter.load(Family::V4, IptablesTable::Filter, &kept.join("\n")).expect("loads");
         let before = dump(machine, Family::V4);
         let rule = line.trim_start_matches("-A ");
         let want = (100, message.to_owned(), format!("this fails: iptables -t filter -C {rule}"));
@@ -222,7 +222,7 @@ fn del_removes_every_copy_with_what_the_runtime_remembers() {
     let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
     caller.add(machine).expect("added");
     let copies = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT\n-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
-    machine.filter.load(Family::V4, Table::Filter, copies).expect("loads");
+    machine.filter.load(Family::V4, IptablesTable::Filter, copies).expect("loads");
     machine.claims.clear();
     machine.keepers.clear();
     caller.del(machine).expect("removed");

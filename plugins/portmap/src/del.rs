@@ -8,7 +8,7 @@ use cni_core::error::{Error, Failure, Failures};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
 use cni_netfilter::flows::{PortChange, StaleFlows};
-use cni_netfilter::iptables::{FilterError, Rule, Table, Target};
+use cni_netfilter::iptables::{IptablesError, IptablesRule, IptablesTable, Target};
 use cni_plugin::host::Host;
 use cni_plugin::plan::Step;
 
@@ -59,7 +59,7 @@ enum Tool {
 /// What a container is believed to have.
 struct Expected {
     /// The rules that lead to its chain.
-    entries: Vec<Rule>,
+    entries: Vec<IptablesRule>,
     /// Connections that the rules have led to it.
     flows: Option<StaleFlows>,
     /// Where its rules lead, if that is known.
@@ -72,13 +72,13 @@ fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expect
     let Expected { mut entries, flows, address } = expected;
     let mut flows: Vec<StaleFlows> = flows.into_iter().collect();
     if entries.is_empty() || tool == Tool::Optional {
-        match host.tables().list(family, Table::Nat, &at.dnat_chain()) {
+        match host.tables().list(family, IptablesTable::Nat, &at.dnat_chain()) {
             Ok(None) if entries.is_empty() => return Ok(()),
             Ok(None) => {}
             // The chain is named for the container, and this one is of another of its interfaces.
             Ok(Some(rules)) if address.is_some_and(|address| leads_elsewhere(&rules, address)) => return Ok(()),
             Ok(Some(rules)) => flows = flows::of_rules(&rules),
-            Err(error @ FilterError::NoProgram { .. }) if tool == Tool::Optional => {
+            Err(error @ IptablesError::NoProgram { .. }) if tool == Tool::Optional => {
                 log::warn!("DEL goes on without {family}: {error}: {}", error.details());
                 return Ok(());
             }
@@ -93,13 +93,13 @@ fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expect
 }
 
 /// Whether there are translations, and all of them to other addresses.
-fn leads_elsewhere(rules: &[Rule], address: IpAddr) -> bool {
-    let target = |rule: &Rule| if let Target::Dnat(to) = &rule.target { Some(to.ip()) } else { None };
+fn leads_elsewhere(rules: &[IptablesRule], address: IpAddr) -> bool {
+    let target = |rule: &IptablesRule| if let Target::Dnat(to) = &rule.target { Some(to.ip()) } else { None };
     let mut targets = rules.iter().filter_map(target);
     targets.next().is_some_and(|first| first != address && targets.all(|other| other != address))
 }
 
-fn observe_entries(host: &mut dyn Host, family: Family, at: &Attachment) -> Result<Vec<Rule>, FilterError> {
-    let rules = host.tables().list(family, Table::Nat, &ChainName::fixed(plan::DNAT))?.unwrap_or_default();
+fn observe_entries(host: &mut dyn Host, family: Family, at: &Attachment) -> Result<Vec<IptablesRule>, IptablesError> {
+    let rules = host.tables().list(family, IptablesTable::Nat, &ChainName::fixed(plan::DNAT))?.unwrap_or_default();
     Ok(rules.into_iter().filter(|rule| rule.jumps_to(&at.dnat_chain())).collect())
 }

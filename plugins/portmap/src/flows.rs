@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use cni_core::cidr::Cidr;
 use cni_netfilter::Proto;
 use cni_netfilter::flows::{PortChange, StaleFlows, UdpPort};
-use cni_netfilter::iptables::{Match, Rule, Target};
+use cni_netfilter::iptables::{IptablesRule, Match, Target};
 
 use crate::config::{Config, Listen};
 
@@ -22,7 +22,7 @@ pub fn of_mappings(change: PortChange, config: &Config, target: Cidr) -> Option<
 }
 
 /// The connections that are stale without the rules of a container's chain, for each address to which these lead.
-pub fn of_rules(rules: &[Rule]) -> Vec<StaleFlows> {
+pub fn of_rules(rules: &[IptablesRule]) -> Vec<StaleFlows> {
     of_ports(rules.iter().filter_map(udp_port).collect())
 }
 
@@ -35,7 +35,7 @@ pub fn of_ports(ports: Vec<UdpPort>) -> Vec<StaleFlows> {
     containers.into_iter().filter_map(|ip| StaleFlows::new(PortChange::Unmapped, ip, of(ip))).collect()
 }
 
-fn udp_port(rule: &Rule) -> Option<UdpPort> {
+fn udp_port(rule: &IptablesRule) -> Option<UdpPort> {
     let Target::Dnat(target) = rule.target else { return None };
     let port = rule
         .matches
@@ -53,7 +53,8 @@ mod tests {
     use super::*;
 
     fn texts(chain: &str) -> Vec<String> {
-        let rules: Vec<Rule> = chain.trim().lines().map(|line| Rule::parse(line).expect(line)).collect();
+        let rules: Vec<IptablesRule> =
+            chain.trim().lines().map(|line| IptablesRule::parse(line).expect(line)).collect();
         of_rules(&rules).iter().map(ToString::to_string).collect()
     }
 

@@ -8,7 +8,7 @@ use cni_core::names::{ChainName, NetworkName};
 use cni_core::valid::ValidAttachments;
 use cni_netfilter::Proto;
 use cni_netfilter::flows::StaleFlows;
-use cni_netfilter::iptables::{FilterError, Match, Remove, Table, stale};
+use cni_netfilter::iptables::{IptablesError, IptablesRemoval, IptablesTable, Match, stale};
 use cni_plugin::host::Host;
 use cni_plugin::plan::Step;
 
@@ -30,22 +30,22 @@ fn of_family(
     network: &NetworkName,
     valid: &ValidAttachments,
 ) -> Result<(), Error> {
-    let entries = match host.tables().list(family, Table::Nat, &ChainName::fixed(plan::DNAT)) {
+    let entries = match host.tables().list(family, IptablesTable::Nat, &ChainName::fixed(plan::DNAT)) {
         Ok(entries) => entries.unwrap_or_default(),
-        Err(error @ FilterError::NoProgram { .. }) => {
+        Err(error @ IptablesError::NoProgram { .. }) => {
             log::info!("GC goes on without {family}: {error}: {}", error.details());
             return Ok(());
         }
         Err(error) => return Err(error.into()),
     };
-    let Some(unwanted) = stale(family, Table::Nat, entries, network, valid) else { return Ok(()) };
+    let Some(unwanted) = stale(family, IptablesTable::Nat, entries, network, valid) else { return Ok(()) };
     let flows = observe_flows(host, &unwanted)?;
     host.apply(&Step::RemoveRules(unwanted))?;
     flows.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
 }
 
 /// Reads the chains to which UDP ports lead.
-fn observe_flows(host: &mut dyn Host, unwanted: &Remove) -> Result<Vec<StaleFlows>, FilterError> {
+fn observe_flows(host: &mut dyn Host, unwanted: &IptablesRemoval) -> Result<Vec<StaleFlows>, IptablesError> {
     let is_udp = |part: &Match| matches!(part, Match::Ports(Proto::Udp, _));
     let entries = unwanted.rules.iter().filter(|rule| rule.matches.iter().any(is_udp));
     let chains: BTreeSet<&ChainName> = entries

@@ -12,7 +12,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_netfilter::iptables::{Table, verify_available};
+use cni_netfilter::iptables::{IptablesTable, verify_available};
 use cni_netfilter::nftables::NftablesError;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
@@ -109,7 +109,7 @@ impl Plugin for Portmap {
 
     fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         match load(request, host)?.backend {
-            Backend::Iptables => Ok(verify_available(host.tables(), Table::Nat)?),
+            Backend::Iptables => Ok(verify_available(host.tables(), IptablesTable::Nat)?),
             Backend::Nftables => Ok(nftables::verify_available(host).map_err(PortmapError::NotAvailable)?),
         }
     }

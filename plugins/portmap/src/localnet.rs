@@ -9,8 +9,8 @@
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::nftables::{
-    Chain, ChainId, Comment, Content, Direction, End, Ensure, Expression, Hook, Is, Kind, Rule, Table, TableFamily,
-    TableId, Verdict, WantedChain,
+    ChainId, Content, Direction, End, Expression, Hook, Is, Kind, NftChain, NftComment, NftRule, NftRuleset, NftTable,
+    TableFamily, TableId, Verdict, WantedChain,
 };
 
 /// The family that has the switch for routing to and from loopback addresses; IPv6 never does it.
@@ -26,22 +26,22 @@ fn table() -> TableId {
 }
 
 /// The guard, which all containers share.
-pub fn guard() -> Ensure {
+pub fn guard() -> NftRuleset {
     let chain = table().chain("prerouting");
     let rules = [End::Destination, End::Source].map(|end| drop_foreign(&chain, end)).to_vec();
-    let prerouting = Chain::base(chain, Kind::Filter, Hook::Prerouting, PRIORITY);
-    Ensure {
-        tables: vec![Table { id: table(), comment: Some(Comment::cut(COMMENT)) }],
+    let prerouting = NftChain::base(chain, Kind::Filter, Hook::Prerouting, PRIORITY);
+    NftRuleset {
+        tables: vec![NftTable { id: table(), comment: Some(NftComment::cut(COMMENT)) }],
         chains: vec![WantedChain { chain: prerouting, content: Content::Fixed(rules) }],
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
-fn drop_foreign(chain: &ChainId, end: End) -> Rule {
+fn drop_foreign(chain: &ChainId, end: End) -> NftRule {
     let expressions = vec![
         Expression::Interface(Direction::In, Is::Other, IfName::lo()),
         Expression::Address(end, Is::Equal, FAMILY.loopback_network()),
         Expression::Verdict(Verdict::Drop),
     ];
-    Rule::new(chain.clone(), expressions)
+    NftRule::new(chain.clone(), expressions)
 }

@@ -6,7 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::Attachment;
-use cni_netfilter::iptables::{Ensure, FilterError, Rule, Tables, missing};
+use cni_netfilter::iptables::{Iptables, IptablesError, IptablesRule, IptablesRuleset, missing};
 use cni_netfilter::nftables as nf;
 use cni_plugin::host::Host;
 use cni_plugin::repair::native;
@@ -27,7 +27,7 @@ pub enum Missing {
         /// Of which table.
         family: Family,
         /// The rule.
-        rule: Rule,
+        rule: IptablesRule,
     },
     /// Of nf_tables.
     #[error("could not check {} dnat: rule [{rule}] not found in chain {}", family.word(), rule.chain)]
@@ -35,7 +35,7 @@ pub enum Missing {
         /// Of which table.
         family: Family,
         /// The rule.
-        rule: nf::Rule,
+        rule: nf::NftRule,
     },
 }
 
@@ -67,7 +67,7 @@ impl Missing {
 }
 
 /// The words of a rule, without its chain.
-fn words(rule: &Rule) -> String {
+fn words(rule: &IptablesRule) -> String {
     let specification = rule.specification();
     specification.split_once(' ').map(|(_, words)| words.to_owned()).unwrap_or_default()
 }
@@ -95,10 +95,10 @@ pub fn observe_missing(
 }
 
 /// Leaves out what a listing of the container's own chain shows, if that has many rules.
-fn without_listed(tables: &mut dyn Tables, mut want: Ensure) -> Result<Ensure, FilterError> {
+fn without_listed(tables: &mut dyn Iptables, mut want: IptablesRuleset) -> Result<IptablesRuleset, IptablesError> {
     if let Some(chain) = want.chain.as_mut().filter(|chain| chain.rules.len() > FEW) {
         let listed = tables.list(want.family, want.table, &chain.name)?.unwrap_or_default();
-        let listed: HashSet<Rule> = listed.into_iter().collect();
+        let listed: HashSet<IptablesRule> = listed.into_iter().collect();
         chain.rules.retain(|rule| !listed.contains(&rule.canonical()));
     }
     Ok(want)

@@ -24,8 +24,9 @@ use cni_core::valid::ValidAttachments;
 use cni_netfilter::Proto;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
-    Chain, ChainId, Comment, Content, End, Ensure, Existing, Expression, Hook, Is, Kind, Listed, Name, NftablesError,
-    Owned, Remove, Rule, Table, TableId, Tag, Unwanted, Verdict, WantedChain, Which, missing,
+    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, Listed, NftChain, NftComment, NftName,
+    NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, Owned, TableId, Tag, Unwanted, Verdict, WantedChain,
+    Which, missing,
 };
 use cni_plugin::host::Host;
 use cni_plugin::plan::Step;
@@ -58,12 +59,12 @@ fn masquerading(family: Family) -> ChainId {
     table(family).chain(MASQUERADING)
 }
 
-fn own(start: &'static str, at: &Attachment) -> Name {
-    Name::hashed_parts(start, &[at.network.as_str(), &format!("{}:{}", at.ifname, at.container)])
+fn own(start: &'static str, at: &Attachment) -> NftName {
+    NftName::hashed_parts(start, &[at.network.as_str(), &format!("{}:{}", at.ifname, at.container)])
 }
 
-fn comment(at: &Attachment) -> Comment {
-    Comment::cut(at.container.as_str())
+fn comment(at: &Attachment) -> NftComment {
+    NftComment::cut(at.container.as_str())
 }
 
 /// Verifies that there are nf_tables, in the kernel and for this process.
@@ -72,27 +73,27 @@ pub fn verify_available(host: &mut dyn Host) -> Result<(), NftablesError> {
 }
 
 /// ADD: everything that a container needs in the family of its address.
-pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
+pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
     let family = target.family();
     let (dnat, masquerade) = (own(OWN_DNAT, at), own(OWN_MASQUERADE, at));
     let mappings = mappings(config, family);
-    let enter = |chain, mut matches: Vec<Expression>, to: &Name| {
+    let enter = |chain, mut matches: Vec<Expression>, to: &NftName| {
         matches.push(Expression::Verdict(Verdict::Jump(to.clone())));
-        Rule::new(chain, matches).with_comment(comment(at))
+        NftRule::new(chain, matches).with_comment(comment(at))
     };
     let entrances = mappings.iter().map(|mapping| enter(hostports(family), matches(mapping), &dnat)).collect();
     let own_dnat = table(family).chain_named(dnat.clone());
     let conditions = words(config.conditions(family));
     let rule = |mapping| {
         let expressions = conditions.iter().cloned().chain(translation(mapping, target)).collect();
-        Rule::new(own_dnat.clone(), expressions)
+        NftRule::new(own_dnat.clone(), expressions)
     };
     let mut want = skeleton(config, family, &[]);
     want.chains.push(filled(&own_dnat, mappings.iter().map(rule).collect()));
     want.owned.push(owned(hostports(family), dnat.clone(), entrances));
     if let Some(how) = &config.masquerade {
         let own = table(family).chain_named(masquerade.clone());
-        want.chains.push(filled(&own, vec![Rule::new(own.clone(), vec![Expression::Masquerade])]));
+        want.chains.push(filled(&own, vec![NftRule::new(own.clone(), vec![Expression::Masquerade])]));
         let sources = sources(how.sources, target);
         let rules = sources.into_iter().map(|matches| enter(masquerading(family), matches, &masquerade)).collect();
         want.owned.push(owned(masquerading(family), masquerade.clone(), rules));
@@ -101,14 +102,14 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
 }
 
 /// ADD without masquerading: removes what an earlier ADD may have masqueraded.
-pub fn unmasquerade(at: &Attachment, family: Family) -> Remove {
+pub fn unmasquerade(at: &Attachment, family: Family) -> NftRemoval {
     let name = own(OWN_MASQUERADE, at);
     let rules = vec![tagged(masquerading(family), Tag::LeadsTo(name.clone()))];
-    Remove { rules, chains: vec![table(family).chain_named(name)], ..Remove::default() }
+    NftRemoval { rules, chains: vec![table(family).chain_named(name)], ..NftRemoval::default() }
 }
 
 /// DEL: removes what a container has in a family, made by this plugin or by the reference.
-fn remove(at: &Attachment, family: Family) -> Remove {
+fn remove(at: &Attachment, family: Family) -> NftRemoval {
     let [dnat, masquerade] = [OWN_DNAT, OWN_MASQUERADE].map(|start| own(start, at));
     let references = || Tag::LeadsNowhere(comment(at));
     let rules = vec![
@@ -119,33 +120,33 @@ fn remove(at: &Attachment, family: Family) -> Remove {
         tagged(masquerading(family), references()),
     ];
     let chains = [dnat, masquerade].map(|name| table(family).chain_named(name)).to_vec();
-    Remove { rules, chains, ..Remove::default() }
+    NftRemoval { rules, chains, ..NftRemoval::default() }
 }
 
 fn tagged(chain: ChainId, tag: Tag) -> Unwanted {
     Unwanted { chain, which: Which::Tagged(tag) }
 }
 
-fn owned(chain: ChainId, own: Name, rules: Vec<Rule>) -> Owned {
-    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: Existing::Replace }
+fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>) -> Owned {
+    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace }
 }
 
-fn filled(chain: &ChainId, rules: Vec<Rule>) -> WantedChain {
-    WantedChain { chain: Chain::regular(chain.clone()), content: Content::Own(rules) }
+fn filled(chain: &ChainId, rules: Vec<NftRule>) -> WantedChain {
+    WantedChain { chain: NftChain::regular(chain.clone()), content: Content::Own(rules) }
 }
 
 /// What all containers share, in the order of the reference. `conditions` are for all of them.
-fn skeleton(config: &Config, family: Family, conditions: &[String]) -> Ensure {
-    let regular = |name| Chain::regular(table(family).chain(name));
+fn skeleton(config: &Config, family: Family, conditions: &[String]) -> NftRuleset {
+    let regular = |name| NftChain::regular(table(family).chain(name));
     let open = |chain| WantedChain { chain, content: Content::Open };
-    let jump = |name| Expression::Verdict(Verdict::Jump(Name::fixed(name)));
+    let jump = |name| Expression::Verdict(Verdict::Jump(NftName::fixed(name)));
     let all = table(family).chain(ALL_HOSTPORTS);
-    let onwards = [OLD_HOSTPORTS, HOSTPORTS].map(|name| Rule::new(all.clone(), vec![jump(name)]));
+    let onwards = [OLD_HOSTPORTS, HOSTPORTS].map(|name| NftRule::new(all.clone(), vec![jump(name)]));
     let entrance = |name, hook| {
         let id = table(family).chain(name);
         let local = [Expression::LocalDestination, jump(ALL_HOSTPORTS)];
-        let rule = Rule::new(id.clone(), words(conditions).into_iter().chain(local).collect());
-        WantedChain { chain: Chain::base(id, Kind::Nat, hook, -100), content: Content::Fixed(vec![rule]) }
+        let rule = NftRule::new(id.clone(), words(conditions).into_iter().chain(local).collect());
+        WantedChain { chain: NftChain::base(id, Kind::Nat, hook, -100), content: Content::Fixed(vec![rule]) }
     };
     let mut chains = vec![
         open(regular(HOSTPORTS)),
@@ -155,10 +156,10 @@ fn skeleton(config: &Config, family: Family, conditions: &[String]) -> Ensure {
         entrance(OUTPUT, Hook::Output),
     ];
     if config.masquerade.is_some() {
-        chains.push(open(Chain::base(masquerading(family), Kind::Nat, Hook::Postrouting, 100)));
+        chains.push(open(NftChain::base(masquerading(family), Kind::Nat, Hook::Postrouting, 100)));
     }
-    let tables = vec![Table { id: table(family), comment: Some(Comment::cut("CNI portmap plugin")) }];
-    Ensure { tables, chains, ..Ensure::default() }
+    let tables = vec![NftTable { id: table(family), comment: Some(NftComment::cut("CNI portmap plugin")) }];
+    NftRuleset { tables, chains, ..NftRuleset::default() }
 }
 
 fn words(conditions: &[String]) -> Option<Expression> {
@@ -207,11 +208,11 @@ fn sources(sources: Sources, target: Cidr) -> Vec<Vec<Expression>> {
 }
 
 /// What the reference's ADD leaves for a container.
-fn references(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
+fn references(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
     let family = target.family();
-    let rule = |chain, expressions| Rule::new(chain, expressions).with_comment(comment(at));
+    let rule = |chain, expressions| NftRule::new(chain, expressions).with_comment(comment(at));
     let mut want = skeleton(config, family, config.conditions(family));
-    let of = |chain, rules| Owned { chain, tag: Tag::LeadsNowhere(comment(at)), rules, existing: Existing::Keep };
+    let of = |chain, rules| Owned { chain, tag: Tag::LeadsNowhere(comment(at)), rules, existing: ExistingRules::Keep };
     let mappings = mappings(config, family);
     let rules = mappings.iter().map(|mapping| rule(hostports(family), translation(mapping, target))).collect();
     want.owned.push(of(hostports(family), rules));
@@ -235,7 +236,7 @@ pub fn observe_missing(
     config: &Config,
     at: &Attachment,
     target: Cidr,
-) -> Result<Option<Rule>, NftablesError> {
+) -> Result<Option<NftRule>, NftablesError> {
     let want = ensure(config, at, target);
     let Some(rule) = missing(host.nftables(), &want)? else { return Ok(None) };
     let rule = rule.clone();
@@ -249,22 +250,22 @@ pub fn observe_superseded(
     config: &Config,
     at: &Attachment,
     family: Family,
-) -> Result<Option<Remove>, NftablesError> {
+) -> Result<Option<NftRemoval>, NftablesError> {
     let chain = hostports(family);
     let found = host.nftables().list(&chain)?.unwrap_or_default();
     let mappings = mappings(config, family);
     let supersedes = |parts: &[Expression]| mappings.iter().any(|mapping| parts.starts_with(&matches(mapping)));
     let references = Tag::LeadsNowhere(comment(at));
-    let rules: Vec<Rule> = found
+    let rules: Vec<NftRule> = found
         .into_iter()
         .filter(|rule| references.is_on(rule))
         .filter_map(|rule| rule.expressions)
         .filter(|parts| supersedes(parts))
-        .map(|parts| Rule::new(chain.clone(), parts).with_comment(comment(at)))
+        .map(|parts| NftRule::new(chain.clone(), parts).with_comment(comment(at)))
         .collect();
     let which = Which::Listed(rules);
     let rules = vec![Unwanted { chain, which: which.clone() }];
-    Ok((which != Which::Listed(Vec::new())).then(|| Remove { rules, ..Remove::default() }))
+    Ok((which != Which::Listed(Vec::new())).then(|| NftRemoval { rules, ..NftRemoval::default() }))
 }
 
 /// DEL in both families. `flows` are the connections that the mappings are known to have led to the container.
@@ -289,7 +290,7 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result
 /// network the reference's rules are of cannot be told.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
     each_family(host, "GC", |host, family| {
-        let mut unwanted = Remove::default();
+        let mut unwanted = NftRemoval::default();
         let mut ports = Vec::new();
         for (chain, start) in [(hostports(family), OWN_DNAT), (masquerading(family), OWN_MASQUERADE)] {
             let rules = host.nftables().list(&chain)?.unwrap_or_default();
@@ -301,7 +302,7 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
                 unwanted.chains.push(own);
             }
         }
-        if unwanted == Remove::default() {
+        if unwanted == NftRemoval::default() {
             return Ok(());
         }
         host.apply(&Step::RemoveNftables(unwanted))?;
@@ -311,9 +312,9 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
 }
 
 /// The chains of the network to which rules lead, but for those of valid attachments.
-fn stale(rules: &[Listed], start: &'static str, network: &NetworkName, valid: &ValidAttachments) -> BTreeSet<Name> {
-    let of_network = format!("{}-", Name::hashed_parts(start, &[network.as_str()]));
-    let keep: BTreeSet<Name> = valid.of_network(network).map(|at| own(start, &at)).collect();
+fn stale(rules: &[Listed], start: &'static str, network: &NetworkName, valid: &ValidAttachments) -> BTreeSet<NftName> {
+    let of_network = format!("{}-", NftName::hashed_parts(start, &[network.as_str()]));
+    let keep: BTreeSet<NftName> = valid.of_network(network).map(|at| own(start, &at)).collect();
     let names = rules.iter().flat_map(Listed::leads_to);
     names.filter(|name| name.as_str().starts_with(&of_network) && !keep.contains(name)).cloned().collect()
 }

@@ -14,8 +14,8 @@ use cni_core::result::CniResult;
 use cni_netfilter::Proto;
 use cni_netfilter::flows::PortChange;
 use cni_netfilter::iptables::{
-    Ensure, Existing, Jumps, Mark, Match, OwnedChain, OwnedChainRef, Place, PortSet, Remove, Rule, SharedRule, Table,
-    Target,
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
+    OwnedChainRef, Place, PortSet, SharedRule, Target,
 };
 use cni_plugin::plan::{Need, Ns, Plan, Step, Sysctl};
 
@@ -82,15 +82,15 @@ pub fn mapped(config: &Config, targets: &[Cidr]) -> impl Iterator<Item = Cidr> {
 
 /// DEL: removes the chains that a container may have, and what leads to them. `expected` are the rules that
 /// are believed to lead to them.
-pub fn del(family: Family, at: &Attachment, expected: Vec<Rule>) -> Step {
+pub fn del(family: Family, at: &Attachment, expected: Vec<IptablesRule>) -> Step {
     let chain = |name, parent| OwnedChainRef { name, parents: vec![ChainName::fixed(parent)], jumps: Jumps::All };
     let chains = vec![chain(at.dnat_chain(), DNAT), chain(at.snat_chain(), OLD_SNAT)];
-    Step::RemoveRules(Remove { family, table: Table::Nat, chains, rules: expected })
+    Step::RemoveRules(IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: expected })
 }
 
 /// The rules that lead to the container's chain, one for each protocol and each fifteen ports. As in the
 /// reference, ports that listen on the other family's address are among them.
-pub fn entries(config: &Config, at: &Attachment, family: Family) -> Vec<Rule> {
+pub fn entries(config: &Config, at: &Attachment, family: Family) -> Vec<IptablesRule> {
     if !is_mapped(config, family) {
         return Vec::new();
     }
@@ -106,13 +106,13 @@ pub fn entries(config: &Config, at: &Attachment, family: Family) -> Vec<Rule> {
     rules
 }
 
-fn entry(config: &Config, at: &Attachment, family: Family, ports: Match) -> Rule {
+fn entry(config: &Config, at: &Attachment, family: Family, ports: Match) -> IptablesRule {
     let mut matches = vec![Match::Comment(at.dnat_comment()), ports];
     let conditions = config.conditions(family);
     if !conditions.is_empty() {
         matches.push(Match::Raw(conditions.to_vec()));
     }
-    Rule::new(ChainName::fixed(DNAT), matches, Target::Jump(at.dnat_chain()))
+    IptablesRule::new(ChainName::fixed(DNAT), matches, Target::Jump(at.dnat_chain()))
 }
 
 fn is_mapped(config: &Config, family: Family) -> bool {
@@ -120,7 +120,7 @@ fn is_mapped(config: &Config, family: Family) -> bool {
 }
 
 /// The rules of iptables that a container needs in the family of its address.
-pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
+pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> IptablesRuleset {
     let family = target.family();
     let mut shared_chains = Vec::new();
     let mut shared = Vec::new();
@@ -130,18 +130,18 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> Ensure {
     }
     shared_chains.push(ChainName::fixed(DNAT));
     for chain in ["PREROUTING", "OUTPUT"] {
-        let to_host = Rule::new(ChainName::fixed(chain), vec![Match::LocalDestination], jump(DNAT));
+        let to_host = IptablesRule::new(ChainName::fixed(chain), vec![Match::LocalDestination], jump(DNAT));
         shared.push(SharedRule { rule: to_host, place: Place::Last });
     }
     let name = at.dnat_chain();
-    let chain = OwnedChain { rules: container_rules(config, &name, target), name, existing: Existing::Replace };
+    let chain = OwnedChain { rules: container_rules(config, &name, target), name, existing: ExistingChain::Replace };
     let rules = entries(config, at, family);
-    Ensure { family, table: Table::Nat, shared_chains, shared, chain: Some(chain), rules }
+    IptablesRuleset { family, table: IptablesTable::Nat, shared_chains, shared, chain: Some(chain), rules }
 }
 
 /// The jump goes before the masquerade rules of other plugins, which would take the packets first.
 fn masquerade_rules(mark: Mark) -> [SharedRule; 3] {
-    let rule = |chain, matches, target| Rule::new(ChainName::fixed(chain), matches, target);
+    let rule = |chain, matches, target| IptablesRule::new(ChainName::fixed(chain), matches, target);
     let comment = |text| vec![Match::Comment(Comment::new(text))];
     let set = rule(SETMARK, comment("CNI portfwd masquerade mark"), Target::SetMark(mark));
     let masquerade = rule(MASQ, vec![Match::Mark(mark)], Target::Masquerade);
@@ -158,8 +158,8 @@ fn jump(chain: &'static str) -> Target {
 }
 
 /// The rules of the container's chain, each once.
-fn container_rules(config: &Config, chain: &ChainName, target: Cidr) -> Vec<Rule> {
-    let mut rules: Vec<Rule> = Vec::new();
+fn container_rules(config: &Config, chain: &ChainName, target: Cidr) -> Vec<IptablesRule> {
+    let mut rules: Vec<IptablesRule> = Vec::new();
     for mapping in config.mappings.iter().filter(|mapping| mapping.applies_to(target.family())) {
         for rule in mapping_rules(config, chain, target, mapping) {
             if !rules.contains(&rule) {
@@ -172,14 +172,14 @@ fn container_rules(config: &Config, chain: &ChainName, target: Cidr) -> Vec<Rule
 
 /// A neighbour in the container's network must not answer to the host's clients by itself, so its packets
 /// are masqueraded like the container's own.
-fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Mapping) -> Vec<Rule> {
+fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Mapping) -> Vec<IptablesRule> {
     let listen = match mapping.listen {
         Listen::Address(address) => Some(Match::Destination(Cidr::host(address))),
         Listen::Anywhere | Listen::Family(_) => None,
     };
     let rule = |source: Option<Match>, action| {
         let port = Match::Port(mapping.proto, mapping.host_port);
-        Rule::new(chain.clone(), source.into_iter().chain(listen.clone()).chain([port]).collect(), action)
+        IptablesRule::new(chain.clone(), source.into_iter().chain(listen.clone()).chain([port]).collect(), action)
     };
     let mut rules = Vec::new();
     if let Some(masquerade) = &config.masquerade {

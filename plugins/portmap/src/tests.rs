@@ -73,7 +73,7 @@ fn describe(error: &Error) -> (u32, String, String) {
 }
 
 fn dump(machine: &Machine, family: Family) -> String {
-    machine.filter.fake.dump(family, Table::Nat)
+    machine.filter.fake.dump(family, IptablesTable::Nat)
 }
 
 /// How many batches and listings, which are processes at worst, some work costs.
@@ -205,7 +205,7 @@ fn many_ports_are_checked_by_one_listing_and_one_batch() {
     let rules = dump(machine, Family::V4);
     let kept: Vec<&str> = rules.lines().filter(|line| !line.contains("--dport 2999 -j DNAT")).collect();
     let machine = &mut Machine::default();
-    machine.filter.fake.load(Family::V4, Table::Nat, &kept.join("\n")).expect("loads");
+    machine.filter.fake.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
     let (code, message, _) = describe(&caller.check(machine).expect_err("missing"));
     assert_eq!(code, 100);
     assert!(message.contains("--dport 2999 -j DNAT"), "{message}");
@@ -220,7 +220,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
     for line in rules.lines().filter(|line| line.starts_with("-A")) {
         let kept: Vec<&str> = rules.lines().filter(|have| *have != line).collect();
         let machine = &mut Machine::default();
-        machine.filter.fake.load(Family::V4, Table::Nat, &kept.join("\n")).expect("loads");
+        machine.filter.fake.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
         let before = dump(machine, Family::V4);
         let rule = line.trim_start_matches("-A ");
         let (chain, words) = rule.split_once(' ').expect("chain");
@@ -279,7 +279,7 @@ fn del_removes_the_chains_of_old_releases() {
         [("null", prev_result, true), ("null", "null", true), (&told, prev_result, false), (&told, "null", false)]
     {
         let machine = &mut Machine::default();
-        machine.filter.fake.load(Family::V4, Table::Nat, &rules).expect("loads");
+        machine.filter.fake.load(Family::V4, IptablesTable::Nat, &rules).expect("loads");
         if with_new {
             Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
         }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, CommitError, FilterError, Refusal, Rule, Table, Tables};
+use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal};
 
-use super::RestoreTables;
+use super::RestoreIptables;
 use super::native::{Done, Judged};
 use super::program::find;
 use crate::nftables::NetlinkNftables;
@@ -23,17 +23,17 @@ const NFT_FLAVOUR: &str = "xtables-nft-multi";
 
 /// The packet filter of the network namespace that the calling thread is in when it is first used.
 #[derive(Debug)]
-pub struct HostTables {
-    programs: RestoreTables,
+pub struct AutoIptables {
+    programs: RestoreIptables,
     kernel: NetlinkNftables,
     /// Of each family that was asked for: whether the programs keep its tables in nf_tables.
     in_nftables: BTreeMap<Family, bool>,
 }
 
-impl HostTables {
+impl AutoIptables {
     /// Works with the programs that `PATH` leads to, and without them where they keep the tables in nf_tables.
     pub fn new() -> Self {
-        Self { programs: RestoreTables::new(), kernel: NetlinkNftables::new(), in_nftables: BTreeMap::new() }
+        Self { programs: RestoreIptables::new(), kernel: NetlinkNftables::new(), in_nftables: BTreeMap::new() }
     }
 
     /// Works with the programs that another list of directories leads to.
@@ -67,14 +67,19 @@ fn is_in_nftables(program: &str, path: &OsStr) -> bool {
     file.is_some_and(|file| file.file_name() == Some(OsStr::new(NFT_FLAVOUR)))
 }
 
-impl Default for HostTables {
+impl Default for AutoIptables {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Tables for HostTables {
-    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+impl Iptables for AutoIptables {
+    fn list(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         if self.is_in_nftables(family) {
             match self.kernel.list_compat(family, table, chain) {
                 Judged::Clear(rules) => return Ok(rules),
@@ -84,7 +89,7 @@ impl Tables for HostTables {
         self.programs.list(family, table, chain)
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
         if !self.is_in_nftables(batch.family) {
             return self.programs.commit(batch);
         }
@@ -93,10 +98,10 @@ impl Tables for HostTables {
             Judged::Clear(Done::Committed) => Ok(()),
             Judged::Clear(Done::Refused(line)) => {
                 let program = format!("table {family} {table} of nf_tables");
-                Err(CommitError::Refused(Refusal { program, text: format!("{line}: does not fit") }))
+                Err(BatchError::Refused(Refusal { program, text: format!("{line}: does not fit") }))
             }
             Judged::Clear(Done::Unsettled(cause)) => {
-                Err(CommitError::Failed(FilterError::Unanswered { family, table, source: Box::new(cause) }))
+                Err(BatchError::Failed(IptablesError::Unanswered { family, table, source: Box::new(cause) }))
             }
             Judged::Unclear(reason) => {
                 log::debug!("the {family} rules of table {table} are changed by iptables: {reason}");
@@ -109,7 +114,7 @@ impl Tables for HostTables {
         self.programs.is_installed(family)
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
         self.programs.lock()
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cni_netfilter::iptables::FilterError;
+use cni_netfilter::iptables::IptablesError;
 
 use super::holder::holder;
 use crate::claims::RUN_DIRECTORY;
@@ -22,10 +22,10 @@ const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Takes the lock of the network namespace that the thread is in; it is released when the file is closed.
-pub(super) fn acquire(patience: Duration) -> Result<File, FilterError> {
+pub(super) fn acquire(patience: Duration) -> Result<File, IptablesError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
-        move |source| FilterError::LockFile { path, source }
+        move |source| IptablesError::LockFile { path, source }
     };
     let netns = fs::metadata(OWN_NETNS).map_err(failed(Path::new(OWN_NETNS)))?;
     let path = PathBuf::from(RUN_DIRECTORY).join(format!("filter-{}.lock", netns.ino()));
@@ -37,7 +37,7 @@ pub(super) fn acquire(patience: Duration) -> Result<File, FilterError> {
             Err(TryLockError::WouldBlock) if started.elapsed() < patience => sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
                 let (lock, holder) = (path.display().to_string(), holder(&path));
-                return Err(FilterError::Locked { lock, holder, waited: patience });
+                return Err(IptablesError::Locked { lock, holder, waited: patience });
             }
             Err(TryLockError::Error(source)) => return Err(failed(&path)(source)),
         }

@@ -1,7 +1,7 @@
-//! The machine's packet filter, behind [`cni_netfilter::iptables::Tables`].
+//! The machine's packet filter, behind [`cni_netfilter::iptables::Iptables`].
 //!
-//! [`RestoreTables`] works through the programs of iptables, whichever flavour the host has, and
-//! [`HostTables`] without them where it can. They decide nothing: what to write and what to do when it does
+//! [`RestoreIptables`] works through the programs of iptables, whichever flavour the host has, and
+//! [`AutoIptables`] without them where it can. They decide nothing: what to write and what to do when it does
 //! not fit is the business of `cni_netfilter::iptables`.
 
 mod auto;
@@ -11,6 +11,6 @@ mod native;
 mod program;
 mod restore;
 
-pub use auto::HostTables;
+pub use auto::AutoIptables;
 pub(crate) use program::find;
-pub use restore::RestoreTables;
+pub use restore::RestoreIptables;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use cni_netfilter::iptables::FilterError;
+use cni_netfilter::iptables::IptablesError;
 use nix::unistd::{AccessFlags, access};
 
 use super::holder::holder;
@@ -38,26 +38,26 @@ pub(super) struct Ended {
 
 impl Program {
     /// Looks for a program in the directories of `path`, those with a relative name left out.
-    pub(super) fn locate(name: &str, path: &OsStr) -> Result<Self, FilterError> {
+    pub(super) fn locate(name: &str, path: &OsStr) -> Result<Self, IptablesError> {
         let absent = || {
             let path = path.to_string_lossy().into_owned();
-            FilterError::NoProgram { program: name.to_owned(), path }
+            IptablesError::NoProgram { program: name.to_owned(), path }
         };
         find(name, path).map(|path| Self { path }).ok_or_else(absent)
     }
 
     /// Runs the program, with patience for its lock. A lock that stays taken is an error here, any other
     /// end is for the caller to judge.
-    pub(super) fn run(&self, arguments: &[&str], input: &str, patience: Duration) -> Result<Ended, FilterError> {
+    pub(super) fn run(&self, arguments: &[&str], input: &str, patience: Duration) -> Result<Ended, IptablesError> {
         let seconds = patience.as_secs().max(1).to_string();
         let arguments = [&["-w", &seconds], arguments].concat();
         let command = format!("{} {}", self.path.display(), arguments.join(" "));
         let limit = patience.saturating_add(GRACE);
         match process::run(&self.path, &arguments, input.as_bytes(), &[], limit) {
             Ok(output) => ended(command, output, patience),
-            Err(ProcessError::Deadline { program, limit }) => Err(FilterError::Stuck { program, limit }),
+            Err(ProcessError::Deadline { program, limit }) => Err(IptablesError::Stuck { program, limit }),
             Err(error @ (ProcessError::Start { .. } | ProcessError::Lost { .. })) => {
-                Err(FilterError::Run { program: command, source: Box::new(error) })
+                Err(IptablesError::Run { program: command, source: Box::new(error) })
             }
         }
     }
@@ -65,9 +65,9 @@ impl Program {
 
 impl Ended {
     /// The end as a failure that is nobody's rule's fault.
-    pub(super) fn failure(self) -> FilterError {
+    pub(super) fn failure(self) -> IptablesError {
         let Self { command, status, stdout: _, stderr } = self;
-        FilterError::Failed { program: command, status: status.to_string(), text: stderr }
+        IptablesError::Failed { program: command, status: status.to_string(), text: stderr }
     }
 }
 
@@ -80,14 +80,14 @@ pub(crate) fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
         .find(|file| file.is_file() && access(file, AccessFlags::X_OK).is_ok())
 }
 
-fn ended(command: String, output: Output, waited: Duration) -> Result<Ended, FilterError> {
+fn ended(command: String, output: Output, waited: Duration) -> Result<Ended, IptablesError> {
     let Output { status, stdout, stderr } = output;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let ended = Ended { command, status, stdout: text(stdout), stderr: text(stderr) };
     if status.code() == Some(RESOURCE_PROBLEM) && ended.stderr.contains("holding the xtables lock") {
         let lock = env::var_os("XTABLES_LOCKFILE").map_or_else(|| PathBuf::from("/run/xtables.lock"), PathBuf::from);
         let holder = holder(&lock);
-        return Err(FilterError::Locked { lock: lock.display().to_string(), holder, waited });
+        return Err(IptablesError::Locked { lock: lock.display().to_string(), holder, waited });
     }
     Ok(ended)
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    fn end(code: i32, stderr: &str) -> Result<Ended, FilterError> {
+    fn end(code: i32, stderr: &str) -> Result<Ended, IptablesError> {
         let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: stderr.into() };
         ended("iptables -w 10".to_owned(), output, Duration::from_secs(10))
     }

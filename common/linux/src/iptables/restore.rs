@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, CommitError, FilterError, Op, Refusal, Rule, Table, Tables, Target};
+use cni_netfilter::iptables::{
+    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, Target,
+};
 
 use super::lock;
 use super::program::{Ended, Program};
@@ -20,19 +22,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The packet filter of the network namespace of the calling thread, by the programs of iptables.
 #[derive(Clone, Debug)]
-pub struct RestoreTables {
+pub struct RestoreIptables {
     path: OsString,
     patience: Duration,
 }
 
 /// What a look at a chain gave.
 enum Look {
-    Rules(Vec<Rule>),
+    Rules(Vec<IptablesRule>),
     Absent,
     Unreadable(Ended),
 }
 
-impl RestoreTables {
+impl RestoreIptables {
     /// Works with the programs that `PATH` leads to.
     pub fn new() -> Self {
         Self { path: env::var_os("PATH").unwrap_or_default(), patience: PATIENCE }
@@ -55,17 +57,17 @@ impl RestoreTables {
         &self.path
     }
 
-    fn restore(&self, batch: &Batch) -> Result<Ended, FilterError> {
+    fn restore(&self, batch: &Batch) -> Result<Ended, IptablesError> {
         let text = batch.text()?;
         let program = Program::locate(&format!("{}-restore", batch.family.iptables()), &self.path)?;
         program.run(&["--noflush"], &text, self.patience)
     }
 
-    fn look(&self, family: Family, table: Table, chain: &ChainName) -> Result<Look, FilterError> {
+    fn look(&self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<Look, IptablesError> {
         let arguments = ["-t", table.as_str(), "-S", chain.as_str()];
         let ended = Program::locate(family.iptables(), &self.path)?.run(&arguments, "", self.patience)?;
         match ended.status.code() {
-            Some(0) => Ok(Look::Rules(ended.stdout.lines().filter_map(Rule::parse).collect())),
+            Some(0) => Ok(Look::Rules(ended.stdout.lines().filter_map(IptablesRule::parse).collect())),
             Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(Look::Absent),
             Some(1) if self.is_absent(family, table, chain)? => Ok(Look::Absent),
             Some(_) | None => Ok(Look::Unreadable(ended)),
@@ -75,22 +77,27 @@ impl RestoreTables {
     /// Whether a chain of which `iptables -S` says that it is "incompatible" is not there at all: the
     /// words of iptables-nft 1.8.9 are the same. The batch is refused in either case, at the second line
     /// when there is a chain and at the third when there is none, so it changes nothing.
-    fn is_absent(&self, family: Family, table: Table, chain: &ChainName) -> Result<bool, FilterError> {
-        let never = Rule::new(chain.clone(), Vec::new(), Target::Return);
-        let ops = vec![Op::CreateChain(chain.clone()), Op::Require(never)];
+    fn is_absent(&self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<bool, IptablesError> {
+        let never = IptablesRule::new(chain.clone(), Vec::new(), Target::Return);
+        let ops = vec![BatchLine::CreateChain(chain.clone()), BatchLine::Require(never)];
         let ended = self.restore(&Batch { family, table, ops })?;
         Ok(ended.stderr.contains("line 3 failed"))
     }
 }
 
-impl Default for RestoreTables {
+impl Default for RestoreIptables {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Tables for RestoreTables {
-    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+impl Iptables for RestoreIptables {
+    fn list(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         match self.look(family, table, chain)? {
             Look::Rules(rules) => Ok(Some(rules)),
             Look::Absent => Ok(None),
@@ -103,12 +110,12 @@ impl Tables for RestoreTables {
         }
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
-        let ended = self.restore(batch).map_err(CommitError::Failed)?;
+    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
+        let ended = self.restore(batch).map_err(BatchError::Failed)?;
         match ended.status.code() {
             Some(0) => Ok(()),
-            Some(_) => Err(CommitError::Refused(Refusal { program: ended.command, text: ended.stderr })),
-            None => Err(CommitError::Failed(ended.failure())),
+            Some(_) => Err(BatchError::Refused(Refusal { program: ended.command, text: ended.stderr })),
+            None => Err(BatchError::Failed(ended.failure())),
         }
     }
 
@@ -116,7 +123,7 @@ impl Tables for RestoreTables {
         Program::locate(&format!("{}-restore", family.iptables()), &self.path).is_ok()
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
         Ok(Box::new(lock::acquire(self.patience)?))
     }
 }

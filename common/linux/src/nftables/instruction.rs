@@ -4,7 +4,7 @@
 //! first register, as with `nft`. Numbers of the protocol are big endian; data is as in a packet, or in
 //! the byte order of the host for what no packet holds.
 
-use cni_netfilter::nftables::{Is, Name, Verdict};
+use cni_netfilter::nftables::{Is, NftName, Verdict};
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 
 use crate::netlink::attribute::{Attribute, attributes, field};
@@ -63,9 +63,9 @@ pub(crate) enum Instruction {
     /// Goes on if what was loaded is, or is not, this.
     Compare(Is, Vec<u8>),
     /// Goes on if a set holds what was loaded.
-    InSet(Name),
+    InSet(NftName),
     /// Does what a map holds for what was loaded.
-    VerdictMap(Name),
+    VerdictMap(NftName),
     /// Loads a constant into a register.
     Load { register: u32, data: Vec<u8> },
     /// Ends the rule.
@@ -232,8 +232,8 @@ impl<'a> Parts<'a> {
         self.be32(kind).is_none_or(|value| value == 0)
     }
 
-    fn text(self, kind: u16) -> Option<Name> {
-        Name::parse(&self.find(kind)?.text()).ok()
+    fn text(self, kind: u16) -> Option<NftName> {
+        NftName::parse(&self.find(kind)?.text()).ok()
     }
 
     fn value(self, kind: u16) -> Option<Vec<u8>> {
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let name = || Name::fixed("c");
+        let name = || NftName::fixed("c");
         let mut all = vec![
             Instruction::Payload { header: Header::Network, offset: 12, length: 4 },
             Instruction::DestinationType,

@@ -2,7 +2,9 @@
 //!
 //! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
 
-use cni_netfilter::nftables::{Base, Chain, ChainId, Comment, Generation, Hook, Op, Policy, Rule, Table, TableFamily};
+use cni_netfilter::nftables::{
+    Base, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableFamily,
+};
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
     ChainAttribute, ChainMessage, ExpressionAttribute, Expressions, GenMessage, ListAttribute, NfTablesMessage,
@@ -58,20 +60,20 @@ pub(crate) fn get_rules(chain: &ChainId) -> NetfilterMessage {
 }
 
 /// The messages of a change; `None` for one with words that only `nft` understands.
-pub(crate) fn change(op: &Op) -> Option<Vec<Request>> {
+pub(crate) fn change(op: &NftChange) -> Option<Vec<Request>> {
     match op {
-        Op::AddTable(table) => Some(vec![add_table(table)]),
-        Op::AddChain(chain) => Some(vec![add_chain(chain)]),
-        Op::AddSet(set) => Some(vec![set::add(set)]),
-        Op::AddElements(elements) => Some(set::add_elements(elements)),
-        Op::DeleteElements(elements) => Some(set::delete_elements(elements)),
-        Op::FlushChain(chain) => Some(vec![delete_rules(chain, stands_in(chain))]),
-        Op::DeleteChain(chain) => {
+        NftChange::AddTable(table) => Some(vec![add_table(table)]),
+        NftChange::AddChain(chain) => Some(vec![add_chain(chain)]),
+        NftChange::AddSet(set) => Some(vec![set::add(set)]),
+        NftChange::AddElements(elements) => Some(set::add_elements(elements)),
+        NftChange::DeleteElements(elements) => Some(set::delete_elements(elements)),
+        NftChange::FlushChain(chain) => Some(vec![delete_rules(chain, stands_in(chain))]),
+        NftChange::DeleteChain(chain) => {
             let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: names(chain) });
             Some(vec![(message(chain.table.family, inner), 0)])
         }
-        Op::AddRule(rule) => add_rule(rule).map(|request| vec![request]),
-        Op::DeleteRule(chain, handle) => {
+        NftChange::AddRule(rule) => add_rule(rule).map(|request| vec![request]),
+        NftChange::DeleteRule(chain, handle) => {
             let mut attributes = stands_in(chain);
             attributes.push(RuleAttribute::Handle(*handle));
             Some(vec![delete_rules(chain, attributes)])
@@ -106,19 +108,19 @@ fn delete_rules(chain: &ChainId, attributes: Vec<RuleAttribute>) -> Request {
 }
 
 /// What `nft` shows as a comment: type, length, text and an end mark. A comment has at most 128 bytes.
-fn user_data(comment: &Comment) -> Vec<u8> {
+fn user_data(comment: &NftComment) -> Vec<u8> {
     let text = comment.as_str().as_bytes();
     let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
     [&[COMMENT, length], text, &[0]].concat()
 }
 
-fn add_table(Table { id, comment }: &Table) -> Request {
+fn add_table(NftTable { id, comment }: &NftTable) -> Request {
     let mut attributes = vec![TableAttribute::Name(id.name.to_string()), TableAttribute::Flags(TableFlags::empty())];
     attributes.extend(comment.as_ref().map(user_data).map(TableAttribute::UserData));
     (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
 }
 
-fn add_chain(Chain { id, base, comment }: &Chain) -> Request {
+fn add_chain(NftChain { id, base, comment }: &NftChain) -> Request {
     let mut attributes = names(id);
     if let Some(Base { kind, hook, priority, policy }) = base {
         attributes.push(ChainAttribute::Type(kind.to_string()));
@@ -150,7 +152,7 @@ const fn policy_number(policy: Policy) -> u32 {
     }
 }
 
-fn add_rule(rule: &Rule) -> Option<Request> {
+fn add_rule(rule: &NftRule) -> Option<Request> {
     let family = rule.chain.table.family;
     let instructions = compile(family, &rule.expressions)?;
     let mut attributes = stands_in(&rule.chain);

@@ -16,7 +16,7 @@ use std::env;
 use std::ffi::OsString;
 
 use cni_netfilter::nftables::{
-    ChainId, CommitError, Element, Elements, Generation, Listed, Nftables, NftablesError, Op, Transaction,
+    ChainId, Element, Elements, Generation, Listed, NftChange, Nftables, NftablesError, Transaction, TransactionError,
 };
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
@@ -97,10 +97,10 @@ impl Nftables for NetlinkNftables {
         self.socket().map_err(failed)?.ask(message::get_generation(), listing::read_generation).map_err(failed)
     }
 
-    fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
         let Some(requests) = requests else { return script::run(transaction, &self.path) };
-        let (mut changes, mut origins): (Vec<message::Request>, Vec<&Op>) = Default::default();
+        let (mut changes, mut origins): (Vec<message::Request>, Vec<&NftChange>) = Default::default();
         for (op, requests) in transaction.ops.iter().zip(requests) {
             origins.extend(requests.iter().map(|_| op));
             changes.extend(requests);
@@ -108,7 +108,7 @@ impl Nftables for NetlinkNftables {
         if changes.is_empty() {
             return Ok(());
         }
-        let socket = self.socket().map_err(|cause| CommitError::Failed(unusable(COMMIT.to_owned(), cause)))?;
+        let socket = self.socket().map_err(|cause| TransactionError::Failed(unusable(COMMIT.to_owned(), cause)))?;
         socket.batch(message::batch_ends(transaction.since), changes).map_err(|refused| refusal(refused, &origins))
     }
 }
@@ -117,14 +117,14 @@ impl Nftables for NetlinkNftables {
 const COMMIT: &str = "commit to nf_tables";
 
 /// Names the change that was refused. What someone else's change may have caused is worth another look.
-fn refusal(Refused { change, cause }: Refused, origins: &[&Op]) -> CommitError {
+fn refusal(Refused { change, cause }: Refused, origins: &[&NftChange]) -> TransactionError {
     let op = change.and_then(|index| origins.get(index));
     let operation = op.map_or_else(|| COMMIT.to_owned(), |op| op.command());
     match cause.errno() {
         Some(
             libc::ENOENT | libc::EEXIST | libc::EBUSY | libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ERESTART,
-        ) => CommitError::Refused(NftablesError::Kernel { operation, source: Box::new(cause) }),
-        Some(_) | None => CommitError::Failed(unusable(operation, cause)),
+        ) => TransactionError::Refused(NftablesError::Kernel { operation, source: Box::new(cause) }),
+        Some(_) | None => TransactionError::Failed(unusable(operation, cause)),
     }
 }
 
@@ -153,18 +153,18 @@ mod tests {
     use super::*;
     use crate::netlink::Errno;
     use cni_core::error::Failure;
-    use cni_netfilter::nftables::{Chain, TableFamily, TableId};
+    use cni_netfilter::nftables::{NftChain, TableFamily, TableId};
 
-    fn refused(number: i32) -> CommitError {
-        let op = Op::AddChain(Chain::regular(TableId::fixed(TableFamily::Bridge, "nat").chain("x")));
+    fn refused(number: i32) -> TransactionError {
+        let op = NftChange::AddChain(NftChain::regular(TableId::fixed(TableFamily::Bridge, "nat").chain("x")));
         refusal(Refused { change: Some(0), cause: Errno::new(number).into() }, &[&op])
     }
 
     #[test]
     fn a_kernel_that_cannot_is_told_from_one_that_may_not_and_one_that_may_later() {
         let failed = |number| match refused(number) {
-            CommitError::Failed(error) => (error.to_string(), error.details(), error.is_unavailable()),
-            CommitError::Refused(error) => panic!("to be tried again: {error}"),
+            TransactionError::Failed(error) => (error.to_string(), error.details(), error.is_unavailable()),
+            TransactionError::Refused(error) => panic!("to be tried again: {error}"),
         };
         let told = |message: &str, details: &str, unavailable| (message.to_owned(), details.to_owned(), unavailable);
         let add = "failed to add chain bridge nat x";
@@ -175,7 +175,7 @@ mod tests {
         }
         assert_eq!(failed(libc::EPERM), told(&format!("{add}: not permitted"), "operation not permitted", true));
         assert_eq!(failed(libc::ERANGE), told(add, "numerical result out of range", false));
-        let CommitError::Refused(error) = refused(libc::ENOENT) else { panic!("not to be tried again") };
+        let TransactionError::Refused(error) = refused(libc::ENOENT) else { panic!("not to be tried again") };
         assert_eq!((error.to_string(), error.details()), (add.to_owned(), "no such thing".to_owned()));
     }
 

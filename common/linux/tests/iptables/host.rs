@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_linux::iptables::{HostTables, RestoreTables};
-use cni_netfilter::iptables::{Batch, CommitError, FilterError, Rule, Table, Tables};
+use cni_linux::iptables::{AutoIptables, RestoreIptables};
+use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use tempfile::TempDir;
@@ -31,16 +31,16 @@ pub enum Flavour {
 
 /// The tables of a host, by what its flavour takes.
 pub enum HostsTables {
-    Programs(RestoreTables),
-    Native(HostTables),
+    Programs(RestoreIptables),
+    Native(AutoIptables),
 }
 
 impl HostsTables {
     /// The tables of the network namespace of the calling thread.
     pub fn new(flavour: Flavour, path: OsString) -> Self {
         match flavour {
-            Flavour::Nft | Flavour::Legacy => Self::Programs(RestoreTables::new().with_path(path)),
-            Flavour::Native => Self::Native(HostTables::new().with_path(path)),
+            Flavour::Nft | Flavour::Legacy => Self::Programs(RestoreIptables::new().with_path(path)),
+            Flavour::Native => Self::Native(AutoIptables::new().with_path(path)),
         }
     }
 
@@ -51,7 +51,7 @@ impl HostsTables {
         }
     }
 
-    fn inner(&mut self) -> &mut dyn Tables {
+    fn inner(&mut self) -> &mut dyn Iptables {
         match self {
             Self::Programs(tables) => tables,
             Self::Native(tables) => tables,
@@ -59,12 +59,17 @@ impl HostsTables {
     }
 }
 
-impl Tables for HostsTables {
-    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+impl Iptables for HostsTables {
+    fn list(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         self.inner().list(family, table, chain)
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
         self.inner().commit(batch)
     }
 
@@ -72,7 +77,7 @@ impl Tables for HostsTables {
         self.inner().is_installed(family)
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
         self.inner().lock()
     }
 }

@@ -13,21 +13,22 @@ use cni_core::family::Family;
 use cni_core::names::{Comment, IfName};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
-    Batch, Jumps, Mark, Match, Op, OwnedChainRef, PortSet, Remove, Rule, Table, Tables, Target, ensure, missing, remove,
+    Batch, BatchLine, Iptables, IptablesRemoval, IptablesRule, IptablesTable, Jumps, Mark, Match, OwnedChainRef,
+    PortSet, Target, ensure, missing, remove,
 };
 
 use host::{Flavour, Host, HostsTables, everywhere, on, run};
 use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, refuse, unmap};
 
 /// One rule of every kind, and of every combination that the plugins write.
-fn all_kinds(family: Family) -> Vec<Rule> {
+fn all_kinds(family: Family) -> Vec<IptablesRule> {
     let here = address(family, 5);
     let name = |text| IfName::parse(text).expect("a name");
     let comment = |text: &str| Match::Comment(Comment::new(text));
     let raw = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let full = PortSet::new((9000..9015).collect()).expect("ports");
     let to = Target::Jump(chain("CNI-OTHER"));
-    let rule = |matches, target| Rule::new(chain("CNI-TEST"), matches, target);
+    let rule = |matches, target| IptablesRule::new(chain("CNI-TEST"), matches, target);
     let mut rules = vec![
         rule(vec![], Target::Accept),
         rule(vec![Match::Source(here), Match::Destination(here)], Target::Return),
@@ -59,16 +60,18 @@ fn all_kinds(family: Family) -> Vec<Rule> {
 fn the_text_of_every_kind_of_rule_is_what_iptables_prints() {
     everywhere(|host| {
         let rules = all_kinds(host.family);
-        let mut ops = vec![Op::CreateChain(chain("CNI-OTHER")), Op::CreateChain(chain("CNI-TEST"))];
-        ops.extend(rules.iter().cloned().map(Op::Append));
-        host.tables().commit(&Batch { family: host.family, table: Table::Nat, ops }).expect("committed");
+        let mut ops = vec![BatchLine::CreateChain(chain("CNI-OTHER")), BatchLine::CreateChain(chain("CNI-TEST"))];
+        ops.extend(rules.iter().cloned().map(BatchLine::Append));
+        host.tables().commit(&Batch { family: host.family, table: IptablesTable::Nat, ops }).expect("committed");
         let printed = host.iptables("-t nat -S CNI-TEST");
         let lines: Vec<&str> = printed.lines().skip(1).collect();
-        assert_eq!(lines, rules.iter().map(Rule::to_string).collect::<Vec<_>>());
-        let listed = host.tables().list(host.family, Table::Nat, &chain("CNI-TEST")).expect("listed");
-        assert_eq!(listed, Some(rules.iter().map(Rule::canonical).collect()));
-        let conditions = rules.into_iter().map(Op::Require).collect();
-        host.tables().commit(&Batch { family: host.family, table: Table::Nat, ops: conditions }).expect("all there");
+        assert_eq!(lines, rules.iter().map(IptablesRule::to_string).collect::<Vec<_>>());
+        let listed = host.tables().list(host.family, IptablesTable::Nat, &chain("CNI-TEST")).expect("listed");
+        assert_eq!(listed, Some(rules.iter().map(IptablesRule::canonical).collect()));
+        let conditions = rules.into_iter().map(BatchLine::Require).collect();
+        host.tables()
+            .commit(&Batch { family: host.family, table: IptablesTable::Nat, ops: conditions })
+            .expect("all there");
     });
 }
 
@@ -175,9 +178,9 @@ fn addresses_of_one_container_share_a_chain_that_goes_with_the_last() {
         assert_eq!(missing(&mut tables, &masquerade(family, 1)).expect("looked"), None);
         remove(&mut tables, &undo).expect("undone");
         assert_eq!(host.iptables("-t nat -S CNI-a19237f207ed3fa9670f34ba").lines().count(), 3);
-        let gone = |stays: u16, jumps: &dyn Fn(std::net::IpAddr) -> Jumps| Remove {
+        let gone = |stays: u16, jumps: &dyn Fn(std::net::IpAddr) -> Jumps| IptablesRemoval {
             family,
-            table: Table::Nat,
+            table: IptablesTable::Nat,
             chains: vec![OwnedChainRef {
                 name: chain("CNI-a19237f207ed3fa9670f34ba"),
                 parents: vec![chain("POSTROUTING")],
@@ -237,16 +240,19 @@ fn a_look_names_what_is_missing_and_writes_nothing() {
             let specification = rule.specification();
             delete(&mut tables, host, rule);
             let before = host.dump("nat");
-            assert_eq!(missing(&mut tables, &want).expect("looked").map(Rule::specification), Some(specification));
+            assert_eq!(
+                missing(&mut tables, &want).expect("looked").map(IptablesRule::specification),
+                Some(specification)
+            );
             assert_eq!(host.dump("nat"), before);
             ensure(&mut tables, &want).expect("mended");
         }
     });
 }
 
-fn delete(tables: &mut HostsTables, host: &Host, rule: &Rule) {
-    let ops = vec![Op::Delete(rule.clone())];
-    tables.commit(&Batch { family: host.family, table: Table::Nat, ops }).expect("deleted");
+fn delete(tables: &mut HostsTables, host: &Host, rule: &IptablesRule) {
+    let ops = vec![BatchLine::Delete(rule.clone())];
+    tables.commit(&Batch { family: host.family, table: IptablesTable::Nat, ops }).expect("deleted");
 }
 
 #[test]
@@ -373,7 +379,7 @@ fn a_held_lock_of_legacy_iptables_is_an_error_in_time() {
         held.lock().expect("held");
         let started = Instant::now();
         let change = ensure(&mut tables, &portmap(family, 2)).expect_err("locked");
-        let look = tables.list(family, Table::Nat, &chain("OUTPUT")).expect_err("locked");
+        let look = tables.list(family, IptablesTable::Nat, &chain("OUTPUT")).expect_err("locked");
         assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
         drop(held);
         for error in [change, look] {
@@ -417,7 +423,7 @@ fn a_missing_program_is_named() {
         let error = ensure(&mut tables, &portmap(host.family, 1)).expect_err("absent");
         assert!(error.to_string().starts_with(&format!("failed to locate {program}-restore: ")), "{error}");
         assert_eq!((error.details().as_str(), error.code()), ("PATH=/nowhere", Code::Program));
-        let error = tables.list(host.family, Table::Nat, &chain("OUTPUT")).expect_err("absent");
+        let error = tables.list(host.family, IptablesTable::Nat, &chain("OUTPUT")).expect_err("absent");
         assert!(error.to_string().starts_with(&format!("failed to locate {program}: ")), "{error}");
     });
 }
@@ -425,7 +431,7 @@ fn a_missing_program_is_named() {
 #[test]
 fn an_absent_chain_is_none() {
     everywhere(|host| {
-        let listed = host.tables().list(host.family, Table::Nat, &chain("CNI-HOSTPORT-DNAT"));
+        let listed = host.tables().list(host.family, IptablesTable::Nat, &chain("CNI-HOSTPORT-DNAT"));
         assert_eq!(listed.expect("listed"), None);
         assert_untouched(host);
     });
@@ -441,7 +447,8 @@ fn a_chain_that_only_nft_can_read_is_not_absent() {
         run(&format!("nft add table {family} nat"));
         run(&format!("nft add chain {family} nat CNI-HOSTPORT-DNAT"));
         run(&format!("nft add rule {family} nat CNI-HOSTPORT-DNAT ct state new counter"));
-        let error = host.tables().list(host.family, Table::Nat, &chain("CNI-HOSTPORT-DNAT")).expect_err("unreadable");
+        let error =
+            host.tables().list(host.family, IptablesTable::Nat, &chain("CNI-HOSTPORT-DNAT")).expect_err("unreadable");
         assert!(error.details().contains("incompatible"), "{}", error.details());
     });
 }

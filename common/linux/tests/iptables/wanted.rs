@@ -7,8 +7,8 @@ use cni_core::family::Family;
 use cni_core::names::{ChainName, Comment};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
-    Ensure, Existing, Jumps, Mark, Match, OwnedChain, OwnedChainRef, Place, PortSet, Remove, Rule, SharedRule, Table,
-    Target,
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
+    OwnedChainRef, Place, PortSet, SharedRule, Target,
 };
 
 pub fn chain(name: &str) -> ChainName {
@@ -37,25 +37,27 @@ fn whose(n: u16) -> Match {
 }
 
 /// The rules of portmap: a skeleton, a chain of the container, and an entry rule.
-pub fn portmap(family: Family, n: u16) -> Ensure {
+pub fn portmap(family: Family, n: u16) -> IptablesRuleset {
     let setmark = chain("CNI-HOSTPORT-SETMARK");
     let masq = chain("CNI-HOSTPORT-MASQ");
     let dnat = chain("CNI-HOSTPORT-DNAT");
-    let jump = |from: &str, to: &ChainName, what: Match| Rule::new(chain(from), vec![what], Target::Jump(to.clone()));
+    let jump =
+        |from: &str, to: &ChainName, what: Match| IptablesRule::new(chain(from), vec![what], Target::Jump(to.clone()));
     let shared = |place, rule| SharedRule { rule, place };
-    let set = Rule::new(setmark.clone(), vec![commented("CNI portfwd masquerade mark")], Target::SetMark(mark()));
-    Ensure {
+    let set =
+        IptablesRule::new(setmark.clone(), vec![commented("CNI portfwd masquerade mark")], Target::SetMark(mark()));
+    IptablesRuleset {
         family,
-        table: Table::Nat,
+        table: IptablesTable::Nat,
         shared_chains: vec![setmark, masq.clone(), dnat.clone()],
         shared: vec![
             shared(Place::Last, set),
-            shared(Place::Last, Rule::new(masq.clone(), vec![Match::Mark(mark())], Target::Masquerade)),
+            shared(Place::Last, IptablesRule::new(masq.clone(), vec![Match::Mark(mark())], Target::Masquerade)),
             shared(Place::First, jump("POSTROUTING", &masq, commented("CNI portfwd requiring masquerade"))),
             shared(Place::Last, jump("PREROUTING", &dnat, Match::LocalDestination)),
             shared(Place::Last, jump("OUTPUT", &dnat, Match::LocalDestination)),
         ],
-        chain: Some(OwnedChain { name: dnat_chain(n), rules: mapping(family, n), existing: Existing::Replace }),
+        chain: Some(OwnedChain { name: dnat_chain(n), rules: mapping(family, n), existing: ExistingChain::Replace }),
         rules: entries(n),
     }
 }
@@ -64,59 +66,63 @@ pub fn dnat_chain(n: u16) -> ChainName {
     chain(&format!("CNI-DN-{n:021x}"))
 }
 
-fn mapping(family: Family, n: u16) -> Vec<Rule> {
+fn mapping(family: Family, n: u16) -> Vec<IptablesRule> {
     let to = address(family, n);
     let port = Match::Port(Proto::Tcp, 20_000 + n);
     let own = dnat_chain(n);
     vec![
-        Rule::new(own.clone(), vec![Match::Source(to), port.clone()], Target::Jump(chain("CNI-HOSTPORT-SETMARK"))),
-        Rule::new(own, vec![port], Target::Dnat(SocketAddr::new(to.address(), 80))),
+        IptablesRule::new(
+            own.clone(),
+            vec![Match::Source(to), port.clone()],
+            Target::Jump(chain("CNI-HOSTPORT-SETMARK")),
+        ),
+        IptablesRule::new(own, vec![port], Target::Dnat(SocketAddr::new(to.address(), 80))),
     ]
 }
 
-pub fn entries(n: u16) -> Vec<Rule> {
+pub fn entries(n: u16) -> Vec<IptablesRule> {
     let ports = PortSet::new(vec![20_000 + n]).expect("a port");
     let matches = vec![whose(n), Match::Ports(Proto::Tcp, ports)];
-    vec![Rule::new(chain("CNI-HOSTPORT-DNAT"), matches, Target::Jump(dnat_chain(n)))]
+    vec![IptablesRule::new(chain("CNI-HOSTPORT-DNAT"), matches, Target::Jump(dnat_chain(n)))]
 }
 
-pub fn unmap(family: Family, n: u16) -> Remove {
+pub fn unmap(family: Family, n: u16) -> IptablesRemoval {
     let parents = vec![chain("CNI-HOSTPORT-DNAT")];
     let chains = vec![OwnedChainRef { name: dnat_chain(n), parents, jumps: Jumps::All }];
-    Remove { family, table: Table::Nat, chains, rules: entries(n) }
+    IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: entries(n) }
 }
 
 /// The rules of bridge with `ipMasq`: no skeleton, a chain that all addresses of a container share.
-pub fn masquerade(family: Family, n: u16) -> Ensure {
+pub fn masquerade(family: Family, n: u16) -> IptablesRuleset {
     let own = chain("CNI-a19237f207ed3fa9670f34ba");
     let to = address(family, n);
     let comment = || commented("name: \"net1\" id: \"id1\"");
     let rules = vec![
-        Rule::new(own.clone(), vec![Match::Destination(Cidr::host(to.address())), comment()], Target::Accept),
-        Rule::new(own.clone(), vec![Match::NotDestination(family.multicast()), comment()], Target::Masquerade),
+        IptablesRule::new(own.clone(), vec![Match::Destination(Cidr::host(to.address())), comment()], Target::Accept),
+        IptablesRule::new(own.clone(), vec![Match::NotDestination(family.multicast()), comment()], Target::Masquerade),
     ];
     let matches = vec![Match::Source(Cidr::host(to.address())), comment()];
-    Ensure {
+    IptablesRuleset {
         family,
-        table: Table::Nat,
+        table: IptablesTable::Nat,
         shared_chains: Vec::new(),
         shared: Vec::new(),
-        rules: vec![Rule::new(chain("POSTROUTING"), matches, Target::Jump(own.clone()))],
-        chain: Some(OwnedChain { name: own, rules, existing: Existing::Merge }),
+        rules: vec![IptablesRule::new(chain("POSTROUTING"), matches, Target::Jump(own.clone()))],
+        chain: Some(OwnedChain { name: own, rules, existing: ExistingChain::Merge }),
     }
 }
 
 /// The rules of firewall: a skeleton, and rules without a chain of their own.
-pub fn accept(family: Family, n: u16) -> Ensure {
+pub fn accept(family: Family, n: u16) -> IptablesRuleset {
     let (forward, admin) = (chain("CNI-FORWARD"), chain("NOMAD-ADMIN"));
     let host = Cidr::host(address(family, n).address());
     let first = |from: ChainName, text, to: &ChainName| SharedRule {
-        rule: Rule::new(from, vec![commented(text)], Target::Jump(to.clone())),
+        rule: IptablesRule::new(from, vec![commented(text)], Target::Jump(to.clone())),
         place: Place::First,
     };
-    Ensure {
+    IptablesRuleset {
         family,
-        table: Table::Filter,
+        table: IptablesTable::Filter,
         shared_chains: vec![forward.clone(), admin.clone()],
         shared: vec![
             first(chain("FORWARD"), "CNI firewall plugin rules", &forward),
@@ -124,13 +130,17 @@ pub fn accept(family: Family, n: u16) -> Ensure {
         ],
         chain: None,
         rules: vec![
-            Rule::new(forward.clone(), vec![Match::Destination(host), Match::RelatedEstablished], Target::Accept),
-            Rule::new(forward, vec![Match::Source(host)], Target::Accept),
+            IptablesRule::new(
+                forward.clone(),
+                vec![Match::Destination(host), Match::RelatedEstablished],
+                Target::Accept,
+            ),
+            IptablesRule::new(forward, vec![Match::Source(host)], Target::Accept),
         ],
     }
 }
 
 /// What takes the own rules of [`accept`] away.
-pub fn refuse(family: Family, n: u16) -> Remove {
-    Remove { family, table: Table::Filter, chains: Vec::new(), rules: accept(family, n).rules }
+pub fn refuse(family: Family, n: u16) -> IptablesRemoval {
+    IptablesRemoval { family, table: IptablesTable::Filter, chains: Vec::new(), rules: accept(family, n).rules }
 }

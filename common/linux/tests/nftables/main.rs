@@ -12,9 +12,9 @@ use cni_linux::nftables::NetlinkNftables;
 use cni_netfilter::Proto;
 use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{
-    Chain, Comment, CommitError, Content, Direction, Element, ElementKey, Elements, End, Ensure, Expression, Is, Key,
-    KeyType, Name, Nftables, Op, Remove, Rule, Set, SetId, SetKind, Table, TableFamily, TableId, Transaction, Verdict,
-    ensure, missing, remove,
+    Content, Direction, Element, ElementKey, Elements, End, Expression, Is, Key, KeyType, NftChain, NftChange,
+    NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Nftables, Set, SetId, SetKind, TableFamily,
+    TableId, Transaction, TransactionError, Verdict, ensure, missing, remove,
 };
 
 use host::{alone, handles, instructions, nft, nftables, ruleset};
@@ -39,13 +39,13 @@ fn bodies(table: TableFamily) -> Vec<Vec<Expression>> {
         vec![accept()],
         vec![Expression::Verdict(Verdict::Drop)],
         vec![Expression::Verdict(Verdict::Return)],
-        vec![Expression::Verdict(Verdict::Jump(Name::fixed("other")))],
-        vec![Expression::Verdict(Verdict::Goto(Name::fixed("other")))],
+        vec![Expression::Verdict(Verdict::Jump(NftName::fixed("other")))],
+        vec![Expression::Verdict(Verdict::Goto(NftName::fixed("other")))],
         vec![Expression::Interface(Direction::In, Is::Equal, name("eth0.100")), accept()],
         vec![Expression::Interface(Direction::Out, Is::Other, name("abcdefghijklmno")), accept()],
         vec![Expression::Interface(Direction::In, Is::Other, name("eth*")), accept()],
         vec![Expression::EtherSource("02:00:00:00:00:01".parse().expect("MAC")), accept()],
-        vec![Expression::InSet(Key::Port(Proto::Tcp), Name::fixed("ports")), accept()],
+        vec![Expression::InSet(Key::Port(Proto::Tcp), NftName::fixed("ports")), accept()],
     ];
     bodies.extend(Proto::ALL.map(|proto| vec![Expression::Port(proto, 8080), accept()]));
     for family in families {
@@ -66,8 +66,8 @@ fn address_bodies(family: Family) -> Vec<Vec<Expression>> {
         Family::V4 => (cidr("10.1.2.200/32"), &[32, 24, 20, 8, 4, 1, 0]),
         Family::V6 => (cidr("2001:db8:1:2:3:4:5:ff/128"), &[128, 64, 61, 48, 8, 7, 0]),
     };
-    let set = Expression::InSet(Key::Address(End::Source, family), Name::fixed(set_name(family)));
-    let map = Expression::VerdictMap(Key::Address(End::Destination, family), Name::fixed(map_name(family)));
+    let set = Expression::InSet(Key::Address(End::Source, family), NftName::fixed(set_name(family)));
+    let map = Expression::VerdictMap(Key::Address(End::Destination, family), NftName::fixed(map_name(family)));
     let mut bodies = vec![
         vec![set, accept()],
         vec![map],
@@ -116,30 +116,33 @@ const fn map_name(family: Family) -> &'static str {
 fn everything(family: TableFamily) -> Transaction {
     let chain = chain_of(family);
     let other = chain.table.chain("other");
-    let set = |name, key, kind| Set { id: SetId { table: chain.table.clone(), name: Name::fixed(name) }, key, kind };
+    let set = |name, key, kind| Set { id: SetId { table: chain.table.clone(), name: NftName::fixed(name) }, key, kind };
     let element = |key, verdict| Element { key, verdict };
     let mut ops = vec![
-        Op::AddTable(Table { id: chain.table.clone(), comment: Some(Comment::cut("a table's")) }),
-        Op::AddChain(Chain::regular(other)),
-        Op::AddChain(Chain { comment: Some(Comment::cut("a chain's")), ..Chain::regular(chain.clone()) }),
+        NftChange::AddTable(NftTable { id: chain.table.clone(), comment: Some(NftComment::cut("a table's")) }),
+        NftChange::AddChain(NftChain::regular(other)),
+        NftChange::AddChain(NftChain {
+            comment: Some(NftComment::cut("a chain's")),
+            ..NftChain::regular(chain.clone())
+        }),
     ];
     let mut filled = |set: Set, elements: Vec<Element>| {
-        ops.push(Op::AddSet(set.clone()));
-        ops.push(Op::AddElements(Elements { set: set.id, elements }));
+        ops.push(NftChange::AddSet(set.clone()));
+        ops.push(NftChange::AddElements(Elements { set: set.id, elements }));
     };
     filled(set("ports", KeyType::Port, SetKind::Set), vec![element(ElementKey::Port(80), None)]);
     for family in Family::ALL {
         let (key, host) = (KeyType::Address(family), ElementKey::Address(family.loopback()));
         let far = ElementKey::Address(family.multicast().address());
         filled(set(set_name(family), key, SetKind::Set), vec![element(host, None), element(far, None)]);
-        let verdicts = [Verdict::Accept, Verdict::Goto(Name::fixed("other"))].map(Some);
+        let verdicts = [Verdict::Accept, Verdict::Goto(NftName::fixed("other"))].map(Some);
         let elements = [host, far].into_iter().zip(verdicts).map(|(key, verdict)| element(key, verdict));
         filled(set(map_name(family), key, SetKind::VerdictMap), elements.collect());
     }
-    ops.extend(bodies(family).into_iter().map(|body| Op::AddRule(Rule::new(chain.clone(), body))));
-    let comment = Comment::cut(&"ü".repeat(64));
-    let commented = Rule::new(chain, vec![Expression::Verdict(Verdict::Accept)]).with_comment(comment);
-    ops.push(Op::AddRule(commented));
+    ops.extend(bodies(family).into_iter().map(|body| NftChange::AddRule(NftRule::new(chain.clone(), body))));
+    let comment = NftComment::cut(&"ü".repeat(64));
+    let commented = NftRule::new(chain, vec![Expression::Verdict(Verdict::Accept)]).with_comment(comment);
+    ops.push(NftChange::AddRule(commented));
     Transaction::from(ops)
 }
 
@@ -165,10 +168,10 @@ fn a_rule_is_listed_as_its_text_and_read_back_as_what_it_was() {
     for family in FAMILIES {
         alone(|| {
             let transaction = everything(family);
-            let rules: Vec<&Rule> = transaction
+            let rules: Vec<&NftRule> = transaction
                 .ops
                 .iter()
-                .filter_map(|op| if let Op::AddRule(rule) = op { Some(rule) } else { None })
+                .filter_map(|op| if let NftChange::AddRule(rule) = op { Some(rule) } else { None })
                 .collect();
             let mut nftables = nftables();
             nftables.commit(&transaction).expect("committed");
@@ -210,7 +213,7 @@ add rule ip t c ip saddr 10.0.0.1 accept comment \"mine\"
 }
 
 /// What a change leaves, by netlink here and by the reference's scripts there.
-fn same(want: &Ensure, scripts: &[(&[&str], String)]) {
+fn same(want: &NftRuleset, scripts: &[(&[&str], String)]) {
     let ours = alone(|| {
         ensure(&mut nftables(), want).expect("ensured").expect("something to undo");
         assert_eq!(missing(&mut nftables(), want).expect("looked"), None);
@@ -292,14 +295,14 @@ impl Both {
         Self { fake: FakeNftables::new(), kernel: nftables() }
     }
 
-    fn ensure(&mut self, want: &Ensure) -> Option<Remove> {
+    fn ensure(&mut self, want: &NftRuleset) -> Option<NftRemoval> {
         let undo = ensure(&mut self.kernel, want).expect("ensured");
         assert_eq!(ensure(&mut self.fake, want).expect("ensured"), undo);
         assert_eq!(ruleset(), self.fake.dump());
         undo
     }
 
-    fn remove(&mut self, unwanted: &Remove) {
+    fn remove(&mut self, unwanted: &NftRemoval) {
         remove(&mut self.kernel, unwanted).expect("removed");
         remove(&mut self.fake, unwanted).expect("removed");
         assert_eq!(ruleset(), self.fake.dump());
@@ -377,23 +380,23 @@ fn many_at_once_lose_nothing_and_leave_nothing() {
 fn thousands_of_changes_are_one_transaction() {
     alone(|| {
         let chain = chain_of(TableFamily::Ip);
-        let set = SetId { table: chain.table.clone(), name: Name::fixed("s") };
+        let set = SetId { table: chain.table.clone(), name: NftName::fixed("s") };
         let elements = |ports: std::ops::Range<u16>| {
             let element = |port| Element { key: ElementKey::Port(port), verdict: None };
             Elements { set: set.clone(), elements: ports.map(element).collect() }
         };
         let mut ops = vec![
-            Op::AddTable(Table { id: chain.table.clone(), comment: None }),
-            Op::AddChain(Chain::regular(chain.clone())),
-            Op::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::Set }),
-            Op::AddElements(elements(0..5000)),
+            NftChange::AddTable(NftTable { id: chain.table.clone(), comment: None }),
+            NftChange::AddChain(NftChain::regular(chain.clone())),
+            NftChange::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::Set }),
+            NftChange::AddElements(elements(0..5000)),
         ];
-        let rule = |port| Rule::new(chain.clone(), vec![Expression::Port(Proto::Tcp, port)]);
-        ops.extend((0..5000).map(rule).map(Op::AddRule));
+        let rule = |port| NftRule::new(chain.clone(), vec![Expression::Port(Proto::Tcp, port)]);
+        ops.extend((0..5000).map(rule).map(NftChange::AddRule));
         let mut nftables = nftables();
         nftables.commit(&Transaction::from(ops)).expect("committed");
         assert_eq!(nftables.list(&chain).expect("listed").expect("there").len(), 5000);
-        nftables.commit(&Transaction::from(vec![Op::DeleteElements(elements(1..5000))])).expect("committed");
+        nftables.commit(&Transaction::from(vec![NftChange::DeleteElements(elements(1..5000))])).expect("committed");
         assert!(ruleset().contains("elements = { 0 }"), "{}", nft(&["list", "set", "ip", "t", "s"], ""));
     });
 }
@@ -402,11 +405,11 @@ fn thousands_of_changes_are_one_transaction() {
 fn a_refusal_names_the_change_and_the_kernels_word() {
     alone(|| {
         let chain = chain_of(TableFamily::Bridge);
-        let table = Op::AddTable(Table { id: chain.table.clone(), comment: None });
-        let add = Op::AddChain(Chain::regular(chain.clone()));
-        let delete = Op::DeleteRule(chain.clone(), 77);
+        let table = NftChange::AddTable(NftTable { id: chain.table.clone(), comment: None });
+        let add = NftChange::AddChain(NftChain::regular(chain.clone()));
+        let delete = NftChange::DeleteRule(chain.clone(), 77);
         let refused = nftables().commit(&Transaction::from(vec![table, add, delete]));
-        let Err(CommitError::Refused(error)) = refused else { panic!("not refused: {refused:?}") };
+        let Err(TransactionError::Refused(error)) = refused else { panic!("not refused: {refused:?}") };
         assert_eq!(error.to_string(), "failed to delete rule bridge t c handle 77");
         assert_eq!((error.details(), error.code()), ("no such thing".to_owned(), Code::Kernel));
         assert_eq!(ruleset(), "");

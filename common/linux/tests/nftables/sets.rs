@@ -3,9 +3,10 @@
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::nftables::{
-    Chain, CommitError, Content, Direction, Element, ElementKey, Elements, End, Ensure, Expression, Generation, Hook,
-    Is, Key, KeyType, Kind, Name, Nftables, Op, Remove, Rule, Set, SetId, SetKind, Table, TableFamily, TableId,
-    Transaction, Verdict, WantedChain, ensure, missing, missing_elements, remove,
+    Content, Direction, Element, ElementKey, Elements, End, Expression, Generation, Hook, Is, Key, KeyType, Kind,
+    NftChain, NftChange, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Nftables, Set, SetId, SetKind,
+    TableFamily, TableId, Transaction, TransactionError, Verdict, WantedChain, ensure, missing, missing_elements,
+    remove,
 };
 
 use super::host::{alone, nft, nftables, ruleset};
@@ -19,7 +20,7 @@ fn set(family: Family) -> SetId {
         Family::V4 => "hosts_v4",
         Family::V6 => "hosts_v6",
     };
-    SetId { table: table(), name: Name::fixed(name) }
+    SetId { table: table(), name: NftName::fixed(name) }
 }
 
 fn hosts(family: Family, last: &[u8]) -> Elements {
@@ -32,32 +33,32 @@ fn hosts(family: Family, last: &[u8]) -> Elements {
 }
 
 /// A base chain that asks a set of each family, a rule for a link among those for other links, and elements.
-fn want(link: u8, last: &[u8]) -> Ensure {
+fn want(link: u8, last: &[u8]) -> NftRuleset {
     let asks = |family| {
         let known = Expression::InSet(Key::Address(End::Source, family), set(family).name);
-        Rule::new(table().chain("asks"), vec![known, Expression::Verdict(Verdict::Accept)])
+        NftRule::new(table().chain("asks"), vec![known, Expression::Verdict(Verdict::Accept)])
     };
     let name = IfName::parse(&format!("br{link}")).expect("a name");
     let by_link = Expression::Interface(Direction::In, Is::Equal, name);
-    let among = vec![Rule::new(table().chain("links"), vec![by_link, Expression::Verdict(Verdict::Return)])];
+    let among = vec![NftRule::new(table().chain("links"), vec![by_link, Expression::Verdict(Verdict::Return)])];
     let sets = Family::ALL.map(|family| Set { id: set(family), key: KeyType::Address(family), kind: SetKind::Set });
-    Ensure {
-        tables: vec![Table { id: table(), comment: None }],
+    NftRuleset {
+        tables: vec![NftTable { id: table(), comment: None }],
         sets: sets.to_vec(),
         chains: vec![
-            WantedChain { chain: Chain::regular(table().chain("links")), content: Content::AtLeast(among) },
+            WantedChain { chain: NftChain::regular(table().chain("links")), content: Content::AtLeast(among) },
             WantedChain {
-                chain: Chain::base(table().chain("asks"), Kind::Filter, Hook::Forward, 0),
+                chain: NftChain::base(table().chain("asks"), Kind::Filter, Hook::Forward, 0),
                 content: Content::Fixed(Family::ALL.map(asks).to_vec()),
             },
         ],
         elements: Family::ALL.map(|family| hosts(family, last)).to_vec(),
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
-fn unwanted(last: &[u8]) -> Remove {
-    Remove { elements: Family::ALL.map(|family| hosts(family, last)).to_vec(), ..Remove::default() }
+fn unwanted(last: &[u8]) -> NftRemoval {
+    NftRemoval { elements: Family::ALL.map(|family| hosts(family, last)).to_vec(), ..NftRemoval::default() }
 }
 
 #[test]
@@ -107,10 +108,11 @@ fn a_transaction_that_is_bound_to_a_state_is_refused_after_any_change() {
     alone(|| {
         let mut nftables = nftables();
         let since = Some(nftables.generation().expect("told"));
-        let add = |name| vec![Op::AddTable(Table { id: TableId::fixed(TableFamily::Ip, name), comment: None })];
+        let add =
+            |name| vec![NftChange::AddTable(NftTable { id: TableId::fixed(TableFamily::Ip, name), comment: None })];
         nftables.commit(&Transaction { ops: add("first"), since }).expect("nothing has changed");
         let refused = nftables.commit(&Transaction { ops: add("second"), since });
-        assert!(matches!(refused, Err(CommitError::Refused(_))), "{refused:?}");
+        assert!(matches!(refused, Err(TransactionError::Refused(_))), "{refused:?}");
         let Some(Generation(before)) = since else { panic!("told") };
         assert_ne!(nftables.generation().expect("told"), Generation(before));
         assert_eq!(ruleset(), "table ip first {\n}\n");

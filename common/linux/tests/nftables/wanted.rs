@@ -5,20 +5,21 @@ use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::Proto;
 use cni_netfilter::nftables::{
-    Base, Chain, ChainId, Comment, Content, Direction, End, Ensure, Existing, Expression, Hook, Is, Kind, Name, Owned,
-    Policy, Remove, Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
+    Base, ChainId, Content, Direction, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftComment, NftName,
+    NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
+    WantedChain, Which,
 };
 
 pub fn cidr(text: &str) -> Cidr {
     text.parse().expect("CIDR")
 }
 
-fn wanted(chain: Chain, content: Content) -> WantedChain {
+fn wanted(chain: NftChain, content: Content) -> WantedChain {
     WantedChain { chain, content }
 }
 
-fn jump(chain: &ChainId, to: &'static str) -> Rule {
-    Rule::new(chain.clone(), vec![Expression::Verdict(Verdict::Jump(Name::fixed(to)))])
+fn jump(chain: &ChainId, to: &'static str) -> NftRule {
+    NftRule::new(chain.clone(), vec![Expression::Verdict(Verdict::Jump(NftName::fixed(to)))])
 }
 
 fn masquerade_table() -> TableId {
@@ -26,39 +27,42 @@ fn masquerade_table() -> TableId {
 }
 
 /// The masquerade of one container with an address of each family.
-pub fn masquerade(container: u8) -> Ensure {
+pub fn masquerade(container: u8) -> NftRuleset {
     let table = masquerade_table();
     let (checks, postrouting) = (table.chain("masq_checks"), table.chain("postrouting"));
     let comment = "Masquerade traffic from certain IPs to any (non-multicast) IP outside their subnet";
     let multicast = |family: Family| {
         let address = Expression::Address(End::Destination, Is::Equal, family.multicast());
-        Rule::new(postrouting.clone(), vec![address, Expression::Verdict(Verdict::Return)])
+        NftRule::new(postrouting.clone(), vec![address, Expression::Verdict(Verdict::Return)])
     };
-    let goto = Expression::Verdict(Verdict::Goto(Name::fixed("masq_checks")));
-    let skeleton = vec![multicast(Family::V4), multicast(Family::V6), Rule::new(postrouting.clone(), vec![goto])];
+    let goto = Expression::Verdict(Verdict::Goto(NftName::fixed("masq_checks")));
+    let skeleton = vec![multicast(Family::V4), multicast(Family::V6), NftRule::new(postrouting.clone(), vec![goto])];
     let rule = |cidr: Cidr| {
         let source = Expression::Address(End::Source, Is::Equal, Cidr::host(cidr.address()));
         let outside = Expression::Address(End::Destination, Is::Other, cidr);
-        let rule = Rule::new(checks.clone(), vec![source, outside, Expression::Masquerade]);
-        rule.with_comment(Comment::cut(&masquerade_comment(container)))
+        let rule = NftRule::new(checks.clone(), vec![source, outside, Expression::Masquerade]);
+        rule.with_comment(NftComment::cut(&masquerade_comment(container)))
     };
     let addresses = [cidr(&format!("10.1.2.{container}/24")), cidr(&format!("2001:db8:1::{container:x}/64"))];
-    Ensure {
-        tables: vec![Table {
+    NftRuleset {
+        tables: vec![NftTable {
             id: table,
-            comment: Some(Comment::cut("Masquerading for plugins from github.com/containernetworking/plugins")),
+            comment: Some(NftComment::cut("Masquerading for plugins from github.com/containernetworking/plugins")),
         }],
         chains: vec![
-            wanted(Chain { comment: Some(Comment::cut(comment)), ..Chain::regular(checks.clone()) }, Content::Open),
-            wanted(Chain::base(postrouting, Kind::Nat, Hook::Postrouting, 100), Content::Fixed(skeleton)),
+            wanted(
+                NftChain { comment: Some(NftComment::cut(comment)), ..NftChain::regular(checks.clone()) },
+                Content::Open,
+            ),
+            wanted(NftChain::base(postrouting, Kind::Nat, Hook::Postrouting, 100), Content::Fixed(skeleton)),
         ],
         owned: vec![Owned {
             chain: checks.clone(),
             tag: Tag::Begins(format!("net-{container:03},")),
             rules: addresses.into_iter().map(rule).collect(),
-            existing: Existing::Replace,
+            existing: ExistingRules::Replace,
         }],
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
@@ -66,10 +70,10 @@ fn masquerade_comment(container: u8) -> String {
     format!("net-{container:03}, net: net1, if: eth0, id: id{container}")
 }
 
-pub fn remove_masquerade(container: u8) -> Remove {
+pub fn remove_masquerade(container: u8) -> NftRemoval {
     let which = Which::Tagged(Tag::Begins(format!("net-{container:03},")));
     let rules = vec![Unwanted { chain: masquerade_table().chain("masq_checks"), which }];
-    Remove { rules, ..Remove::default() }
+    NftRemoval { rules, ..NftRemoval::default() }
 }
 
 /// The reference's script for the same.
@@ -90,16 +94,16 @@ add rule {table} masq_checks ip6 saddr == 2001:db8:1::{container:x} ip6 daddr !=
 }
 
 /// The port mappings of one container, with a user's own words as conditions.
-pub fn portmap(family: Family, conditions: &[&str]) -> Ensure {
+pub fn portmap(family: Family, conditions: &[&str]) -> NftRuleset {
     let (address, host_ip): (Cidr, Cidr) = match family {
         Family::V4 => (cidr("10.88.0.5/32"), cidr("10.88.0.1/32")),
         Family::V6 => (cidr("fd00:88::5/128"), cidr("fd00:88::1/128")),
     };
-    let table = TableId { family: family.into(), name: Name::fixed("cni_hostport") };
+    let table = TableId { family: family.into(), name: NftName::fixed("cni_hostport") };
     let chain = |name| table.chain(name);
     let (hostports, masquerading) = (chain("hostports"), chain("masquerading"));
     let to_us = |name| {
-        let mut rule = Rule::new(chain(name), vec![Expression::LocalDestination]);
+        let mut rule = NftRule::new(chain(name), vec![Expression::LocalDestination]);
         rule.expressions.extend(jump(&chain(name), "hostports_all").expressions);
         if !conditions.is_empty() {
             let words = conditions.iter().map(|&word| word.to_owned()).collect();
@@ -107,41 +111,41 @@ pub fn portmap(family: Family, conditions: &[&str]) -> Ensure {
         }
         Content::Fixed(vec![rule])
     };
-    let comment = || Comment::cut("ctr1");
+    let comment = || NftComment::cut("ctr1");
     let dnat = |proto, port, to| [Expression::Port(proto, port), Expression::Dnat(address.address(), Some(to))];
     let on_host_ip = Expression::Address(End::Destination, Is::Equal, host_ip);
     let mappings = vec![
-        Rule::new(hostports.clone(), [&[on_host_ip][..], &dnat(Proto::Tcp, 8080, 80)].concat()),
-        Rule::new(hostports.clone(), dnat(Proto::Udp, 8081, 81).to_vec()),
-        Rule::new(hostports.clone(), dnat(Proto::Sctp, 8082, 82).to_vec()),
+        NftRule::new(hostports.clone(), [&[on_host_ip][..], &dnat(Proto::Tcp, 8080, 80)].concat()),
+        NftRule::new(hostports.clone(), dnat(Proto::Udp, 8081, 81).to_vec()),
+        NftRule::new(hostports.clone(), dnat(Proto::Sctp, 8082, 82).to_vec()),
     ];
     let hairpin = |source| {
         let source = Expression::Address(End::Source, Is::Equal, source);
         let own = Expression::Address(End::Destination, Is::Equal, address);
-        Rule::new(masquerading.clone(), vec![source, own, Expression::Masquerade])
+        NftRule::new(masquerading.clone(), vec![source, own, Expression::Masquerade])
     };
-    let owned = |chain: &ChainId, rules: Vec<Rule>| Owned {
+    let owned = |chain: &ChainId, rules: Vec<NftRule>| Owned {
         chain: chain.clone(),
         tag: Tag::Exactly(comment()),
         rules: rules.into_iter().map(|rule| rule.with_comment(comment())).collect(),
-        existing: Existing::Keep,
+        existing: ExistingRules::Keep,
     };
     let all = vec![jump(&chain("hostports_all"), "hostip_hostports"), jump(&chain("hostports_all"), "hostports")];
-    Ensure {
-        tables: vec![Table { id: table.clone(), comment: Some(Comment::cut("CNI portmap plugin")) }],
+    NftRuleset {
+        tables: vec![NftTable { id: table.clone(), comment: Some(NftComment::cut("CNI portmap plugin")) }],
         chains: vec![
-            wanted(Chain::regular(hostports.clone()), Content::Open),
-            wanted(Chain::regular(chain("hostip_hostports")), Content::Open),
-            wanted(Chain::regular(chain("hostports_all")), Content::Fixed(all)),
-            wanted(Chain::base(chain("prerouting"), Kind::Nat, Hook::Prerouting, -100), to_us("prerouting")),
-            wanted(Chain::base(chain("output"), Kind::Nat, Hook::Output, -100), to_us("output")),
-            wanted(Chain::base(masquerading.clone(), Kind::Nat, Hook::Postrouting, 100), Content::Open),
+            wanted(NftChain::regular(hostports.clone()), Content::Open),
+            wanted(NftChain::regular(chain("hostip_hostports")), Content::Open),
+            wanted(NftChain::regular(chain("hostports_all")), Content::Fixed(all)),
+            wanted(NftChain::base(chain("prerouting"), Kind::Nat, Hook::Prerouting, -100), to_us("prerouting")),
+            wanted(NftChain::base(chain("output"), Kind::Nat, Hook::Output, -100), to_us("output")),
+            wanted(NftChain::base(masquerading.clone(), Kind::Nat, Hook::Postrouting, 100), Content::Open),
         ],
         owned: vec![
             owned(&hostports, mappings),
             owned(&masquerading, vec![hairpin(address), hairpin(Cidr::host(family.loopback()))]),
         ],
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
@@ -180,15 +184,15 @@ fn bridge_table() -> TableId {
 }
 
 /// The MAC spoof check of one container.
-pub fn spoof(container: u8) -> Ensure {
+pub fn spoof(container: u8) -> NftRuleset {
     let table = bridge_table();
     let named = |suffix: &str| {
         let name = format!("cni-br-iface-id{container}-eth0{suffix}");
-        table.chain_named(Name::parse(&name).expect("a name"))
+        table.chain_named(NftName::parse(&name).expect("a name"))
     };
     let (prerouting, iface, mac) = (table.chain("PREROUTING"), named(""), named("-mac"));
-    let comment = || Comment::cut(&format!("macspoofchk-id{container}-eth0"));
-    let rule = |chain: &ChainId, expressions| Rule::new(chain.clone(), expressions).with_comment(comment());
+    let comment = || NftComment::cut(&format!("macspoofchk-id{container}-eth0"));
+    let rule = |chain: &ChainId, expressions| NftRule::new(chain.clone(), expressions).with_comment(comment());
     let veth = IfName::parse(&format!("veth{container:08x}")).expect("a name");
     let by_veth = Expression::Interface(Direction::In, Is::Equal, veth);
     let to = |chain: &ChainId| Expression::Verdict(Verdict::Jump(chain.name.clone()));
@@ -198,34 +202,34 @@ pub fn spoof(container: u8) -> Ensure {
         rule(&mac, vec![Expression::Verdict(Verdict::Drop)]),
     ];
     let base = Base { kind: Kind::Filter, hook: Hook::Prerouting, priority: -300, policy: Some(Policy::Accept) };
-    Ensure {
-        tables: vec![Table { id: table, comment: None }],
+    NftRuleset {
+        tables: vec![NftTable { id: table, comment: None }],
         chains: vec![
-            wanted(Chain { id: prerouting.clone(), base: Some(base), comment: None }, Content::Open),
-            wanted(Chain::regular(iface.clone()), Content::Own(vec![rule(&iface, vec![to(&mac)])])),
-            wanted(Chain::regular(mac), Content::Own(check)),
+            wanted(NftChain { id: prerouting.clone(), base: Some(base), comment: None }, Content::Open),
+            wanted(NftChain::regular(iface.clone()), Content::Own(vec![rule(&iface, vec![to(&mac)])])),
+            wanted(NftChain::regular(mac), Content::Own(check)),
         ],
         owned: vec![Owned {
             chain: prerouting.clone(),
             tag: Tag::Exactly(comment()),
             rules: vec![rule(&prerouting, vec![by_veth, to(&iface)])],
-            existing: Existing::Replace,
+            existing: ExistingRules::Replace,
         }],
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
-pub fn remove_spoof(container: u8) -> Remove {
+pub fn remove_spoof(container: u8) -> NftRemoval {
     let table = bridge_table();
-    let tag = Tag::Exactly(Comment::cut(&format!("macspoofchk-id{container}-eth0")));
+    let tag = Tag::Exactly(NftComment::cut(&format!("macspoofchk-id{container}-eth0")));
     let named = |suffix: &str| {
         let name = format!("cni-br-iface-id{container}-eth0{suffix}");
-        table.chain_named(Name::parse(&name).expect("a name"))
+        table.chain_named(NftName::parse(&name).expect("a name"))
     };
-    Remove {
+    NftRemoval {
         rules: vec![Unwanted { chain: table.chain("PREROUTING"), which: Which::Tagged(tag) }],
         chains: vec![named(""), named("-mac")],
-        ..Remove::default()
+        ..NftRemoval::default()
     }
 }
 

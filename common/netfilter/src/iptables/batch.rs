@@ -1,15 +1,15 @@
 //! Changes to one table that take effect together or not at all, and their text for `iptables-restore`.
 
-use super::rule::{Rule, Table};
-use super::tables::FilterError;
+use super::rule::{IptablesRule, IptablesTable};
+use super::tables::IptablesError;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
 /// One line of a batch. The semantics are those of `iptables-restore --noflush`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum BatchLine {
     /// `-C`: the rule must be there. Alone it changes nothing, in a batch it is a condition for the rest.
-    Require(Rule),
+    Require(IptablesRule),
     /// `-N`: makes a chain, which must not be there.
     CreateChain(ChainName),
     /// `:CHAIN`: empties a chain, or makes it.
@@ -17,14 +17,14 @@ pub enum Op {
     /// `-X`: removes a chain, which must be there, be empty, and have no jump leading to it.
     DeleteChain(ChainName),
     /// `-I`: adds a rule in front of all others.
-    Insert(Rule),
+    Insert(IptablesRule),
     /// `-A`: adds a rule after all others.
-    Append(Rule),
+    Append(IptablesRule),
     /// `-D`: removes the first copy of a rule, which must be there.
-    Delete(Rule),
+    Delete(IptablesRule),
 }
 
-impl Op {
+impl BatchLine {
     fn text(&self) -> String {
         match self {
             Self::Require(rule) => format!("-C {}", rule.specification()),
@@ -44,22 +44,22 @@ pub struct Batch {
     /// The family.
     pub family: Family,
     /// The table.
-    pub table: Table,
+    pub table: IptablesTable,
     /// The changes.
-    pub ops: Vec<Op>,
+    pub ops: Vec<BatchLine>,
 }
 
 impl Batch {
     /// What `iptables-restore --noflush` reads.
     ///
     /// # Errors
-    /// [`FilterError::Unprintable`] for a rule whose words would not stay on their line.
-    pub fn text(&self) -> Result<String, FilterError> {
+    /// [`IptablesError::Unprintable`] for a rule whose words would not stay on their line.
+    pub fn text(&self) -> Result<String, IptablesError> {
         let mut text = format!("*{}\n", self.table);
         for op in &self.ops {
             let line = op.text();
             if line.contains(['\n', '\r', '\0']) {
-                return Err(FilterError::Unprintable { line });
+                return Err(IptablesError::Unprintable { line });
             }
             text.push_str(&line);
             text.push('\n');
@@ -77,10 +77,14 @@ mod tests {
     #[test]
     fn a_batch_is_one_transaction() {
         let chain = ChainName::fixed("CNI-X");
-        let rule = Rule::new(chain.clone(), Vec::new(), Target::Return);
-        let ops =
-            vec![Op::Require(rule.clone()), Op::EmptyChain(chain.clone()), Op::Append(rule), Op::DeleteChain(chain)];
-        let batch = Batch { family: Family::V4, table: Table::Nat, ops };
+        let rule = IptablesRule::new(chain.clone(), Vec::new(), Target::Return);
+        let ops = vec![
+            BatchLine::Require(rule.clone()),
+            BatchLine::EmptyChain(chain.clone()),
+            BatchLine::Append(rule),
+            BatchLine::DeleteChain(chain),
+        ];
+        let batch = Batch { family: Family::V4, table: IptablesTable::Nat, ops };
         let text = batch.text().expect("text");
         assert_eq!(text, "*nat\n-C CNI-X -j RETURN\n:CNI-X - [0:0]\n-A CNI-X -j RETURN\n-X CNI-X\nCOMMIT\n");
     }
@@ -88,8 +92,8 @@ mod tests {
     #[test]
     fn words_cannot_smuggle_a_line_into_a_batch() {
         let words = vec!["-s".to_owned(), "10.0.0.1\n-F FORWARD".to_owned()];
-        let rule = Rule::new(ChainName::fixed("CNI-X"), vec![Match::Raw(words)], Target::Accept);
-        let batch = Batch { family: Family::V4, table: Table::Nat, ops: vec![Op::Append(rule)] };
+        let rule = IptablesRule::new(ChainName::fixed("CNI-X"), vec![Match::Raw(words)], Target::Accept);
+        let batch = Batch { family: Family::V4, table: IptablesTable::Nat, ops: vec![BatchLine::Append(rule)] };
         let error = batch.text().expect_err("refused");
         assert_eq!(
             error.to_string(),

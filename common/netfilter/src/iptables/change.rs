@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::rule::{Rule, Table};
+use super::rule::{IptablesRule, IptablesTable};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -20,14 +20,14 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRule {
     /// The rule.
-    pub rule: Rule,
+    pub rule: IptablesRule,
     /// Where it goes.
     pub place: Place,
 }
 
 /// What happens to the rules of an owned chain that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingChain {
     /// They go, and with them all rules that jump to the chain from where our own rules stand.
     Replace,
     /// They stay; missing ones are added before the last of ours, which stays behind all others.
@@ -40,18 +40,18 @@ pub struct OwnedChain {
     /// Its name.
     pub name: ChainName,
     /// Its rules in order.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<IptablesRule>,
     /// What to do when it exists.
-    pub existing: Existing,
+    pub existing: ExistingChain,
 }
 
 /// Rules that are to be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ensure {
+pub struct IptablesRuleset {
     /// The family.
     pub family: Family,
     /// The table.
-    pub table: Table,
+    pub table: IptablesTable,
     /// Chains of the skeleton: made when missing, never emptied, never removed.
     pub shared_chains: Vec<ChainName>,
     /// Rules of the skeleton, in the order in which missing ones are put in their places.
@@ -59,7 +59,7 @@ pub struct Ensure {
     /// The container's own chain.
     pub chain: Option<OwnedChain>,
     /// The container's own rules in chains that it shares, appended in order.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<IptablesRule>,
 }
 
 /// Which rules that lead to an owned chain go with it, beside those that are listed.
@@ -86,18 +86,18 @@ pub struct OwnedChainRef {
 
 /// Rules that are to be gone. Absence is success.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remove {
+pub struct IptablesRemoval {
     /// The family.
     pub family: Family,
     /// The table.
-    pub table: Table,
+    pub table: IptablesTable,
     /// Chains that go, with their rules and the rules that lead to them.
     pub chains: Vec<OwnedChainRef>,
     /// Rules that go, every copy of them: those that are expected to stand in chains which stay.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<IptablesRule>,
 }
 
-impl Ensure {
+impl IptablesRuleset {
     /// The chains that are read when the skeleton has to be looked at.
     pub(super) fn chains(&self) -> impl Iterator<Item = &ChainName> {
         let shared = self.shared.iter().map(|shared| &shared.rule.chain);
@@ -106,13 +106,13 @@ impl Ensure {
     }
 
     /// Every rule that is wanted, in the order in which a packet's way is laid out.
-    pub(super) fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+    pub(super) fn all_rules(&self) -> impl Iterator<Item = &IptablesRule> {
         let shared = self.shared.iter().map(|shared| &shared.rule);
         shared.chain(self.chain.iter().flat_map(|chain| &chain.rules)).chain(&self.rules)
     }
 }
 
-impl fmt::Display for Existing {
+impl fmt::Display for ExistingChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Replace => "replace",
@@ -143,7 +143,7 @@ impl fmt::Display for Jumps {
     }
 }
 
-impl fmt::Display for Ensure {
+impl fmt::Display for IptablesRuleset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { family, table, shared_chains, shared, chain, rules } = self;
         write!(f, "ensure {family} {table}")?;
@@ -157,7 +157,7 @@ impl fmt::Display for Ensure {
     }
 }
 
-impl fmt::Display for Remove {
+impl fmt::Display for IptablesRemoval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { family, table, chains, rules } = self;
         write!(f, "remove {family} {table}")?;

@@ -6,83 +6,85 @@
 //! who know nothing of the lock may still come in between; then what is there is read again.
 
 use super::ATTEMPTS;
-use super::batch::{Batch, Op};
-use super::change::{Ensure, Existing, Jumps, OwnedChain, OwnedChainRef, Place, Remove, SharedRule};
+use super::batch::{Batch, BatchLine};
+use super::change::{
+    ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
+};
 use super::remove::remove;
-use super::rule::Rule;
-use super::seen::Seen;
-use super::tables::{CommitError, FilterError, Tables};
+use super::rule::IptablesRule;
+use super::seen::SeenChains;
+use super::tables::{BatchError, Iptables, IptablesError};
 
 /// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
 /// never anything shared, nor a rule that was there before. A chain that was replaced counts as added.
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn ensure(tables: &mut dyn Tables, want: &Ensure) -> Result<Option<Remove>, FilterError> {
+pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesRemoval>, IptablesError> {
     if let Some(draft) = Draft::optimistic(tables, want)? {
         if draft.ops.is_empty() {
             return Ok(None);
         }
         match tables.commit(&draft.batch()) {
             Ok(()) => return Ok(draft.undo()),
-            Err(CommitError::Failed(error)) => return Err(taken_back(tables, draft, error)),
-            Err(CommitError::Refused(_)) => {}
+            Err(BatchError::Failed(error)) => return Err(taken_back(tables, draft, error)),
+            Err(BatchError::Refused(_)) => {}
         }
     }
     repair(tables, want)
 }
 
-fn repair(tables: &mut dyn Tables, want: &Ensure) -> Result<Option<Remove>, FilterError> {
+fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesRemoval>, IptablesError> {
     let _lock = tables.lock()?;
     let mut attempt = 1;
     loop {
-        let seen = Seen::observe(tables, want.family, want.table, want.chains())?;
+        let seen = SeenChains::observe(tables, want.family, want.table, want.chains())?;
         let draft = Draft::repaired(want, &seen);
         if draft.ops.is_empty() {
             return Ok(None);
         }
         match tables.commit(&draft.batch()) {
             Ok(()) => return Ok(draft.undo()),
-            Err(CommitError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(CommitError::Refused(refusal)) => {
-                return Err(FilterError::Refused { family: want.family, table: want.table, refusal });
+            Err(BatchError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(BatchError::Refused(refusal)) => {
+                return Err(IptablesError::Refused { family: want.family, table: want.table, refusal });
             }
-            Err(CommitError::Failed(error)) => return Err(taken_back(tables, draft, error)),
+            Err(BatchError::Failed(error)) => return Err(taken_back(tables, draft, error)),
         }
     }
 }
 
 /// Whoever was given a batch may have carried it out, if it is not known how that ended.
-fn taken_back(tables: &mut dyn Tables, draft: Draft<'_>, error: FilterError) -> FilterError {
+fn taken_back(tables: &mut dyn Iptables, draft: Draft<'_>, error: IptablesError) -> IptablesError {
     let perhaps_done =
-        matches!(error, FilterError::Run { .. } | FilterError::Stuck { .. } | FilterError::Unanswered { .. });
+        matches!(error, IptablesError::Run { .. } | IptablesError::Stuck { .. } | IptablesError::Unanswered { .. });
     let undo = if perhaps_done { draft.undo() } else { None };
     match undo.map(|undo| remove(tables, &undo)) {
-        Some(Err(failed)) => FilterError::Unsettled { error: Box::new(error), undo: Box::new(failed) },
+        Some(Err(failed)) => IptablesError::Unsettled { error: Box::new(error), undo: Box::new(failed) },
         Some(Ok(())) | None => error,
     }
 }
 
 /// A batch in the making, and what of it is ours.
 struct Draft<'a> {
-    want: &'a Ensure,
-    ops: Vec<Op>,
+    want: &'a IptablesRuleset,
+    ops: Vec<BatchLine>,
     created: Option<&'a OwnedChain>,
-    added: Vec<Rule>,
+    added: Vec<IptablesRule>,
 }
 
 impl<'a> Draft<'a> {
-    const fn new(want: &'a Ensure) -> Self {
+    const fn new(want: &'a IptablesRuleset) -> Self {
         Self { want, ops: Vec::new(), created: None, added: Vec::new() }
     }
 
     /// The batch that fits a host in its usual state; `None` when no batch could prove that it fits.
-    fn optimistic(tables: &mut dyn Tables, want: &'a Ensure) -> Result<Option<Self>, FilterError> {
+    fn optimistic(tables: &mut dyn Iptables, want: &'a IptablesRuleset) -> Result<Option<Self>, IptablesError> {
         if !skeleton_is_provable(want) {
             return Ok(None);
         }
         let mut draft = Self::new(want);
-        draft.ops.extend(want.shared.iter().map(|shared| Op::Require(shared.rule.clone())));
+        draft.ops.extend(want.shared.iter().map(|shared| BatchLine::Require(shared.rule.clone())));
         if let Some(chain) = &want.chain {
             if !want.rules.iter().all(|rule| rule.jumps_to(&chain.name)) {
                 return Ok(None);
@@ -91,19 +93,21 @@ impl<'a> Draft<'a> {
             want.rules.iter().for_each(|rule| draft.append(rule));
             return Ok(Some(draft));
         }
-        let seen = Seen::observe(tables, want.family, want.table, want.rules.iter().map(|rule| &rule.chain))?;
+        let seen = SeenChains::observe(tables, want.family, want.table, want.rules.iter().map(|rule| &rule.chain))?;
         want.rules.iter().for_each(|rule| draft.append_missing(rule, &seen));
         Ok(Some(draft))
     }
 
     /// The batch that fits what was seen.
-    fn repaired(want: &'a Ensure, seen: &Seen) -> Self {
+    fn repaired(want: &'a IptablesRuleset, seen: &SeenChains) -> Self {
         let mut draft = Self::new(want);
-        draft.ops.extend(want.shared_chains.iter().filter(|chain| !seen.exists(chain)).cloned().map(Op::CreateChain));
+        draft
+            .ops
+            .extend(want.shared_chains.iter().filter(|chain| !seen.exists(chain)).cloned().map(BatchLine::CreateChain));
         want.shared.iter().for_each(|shared| draft.mend(shared, seen));
         match &want.chain {
             Some(chain) if !seen.exists(&chain.name) => draft.create(chain),
-            Some(chain) if chain.existing == Existing::Replace => draft.replace(chain, seen),
+            Some(chain) if chain.existing == ExistingChain::Replace => draft.replace(chain, seen),
             Some(chain) => draft.merge(chain, seen),
             None => {}
         }
@@ -117,49 +121,50 @@ impl<'a> Draft<'a> {
     }
 
     /// Puts a shared rule in its place, or takes away the surplus copies.
-    fn mend(&mut self, SharedRule { rule, place }: &SharedRule, seen: &Seen) {
+    fn mend(&mut self, SharedRule { rule, place }: &SharedRule, seen: &SeenChains) {
         match (seen.copies(rule), place) {
-            (0, Place::First) => self.ops.push(Op::Insert(rule.clone())),
-            (0, Place::Last) => self.ops.push(Op::Append(rule.clone())),
+            (0, Place::First) => self.ops.push(BatchLine::Insert(rule.clone())),
+            (0, Place::Last) => self.ops.push(BatchLine::Append(rule.clone())),
             (1, Place::First | Place::Last) => {}
             (copies, Place::First) if seen.is_first(rule) => {
                 self.delete(rule, copies);
-                self.ops.push(Op::Insert(rule.clone()));
+                self.ops.push(BatchLine::Insert(rule.clone()));
             }
             // Deletion takes the first copy, so the last one stays: never before a rule that was before it.
             (copies, Place::First | Place::Last) => self.delete(rule, copies - 1),
         }
     }
 
-    fn delete(&mut self, rule: &Rule, copies: usize) {
-        self.ops.extend(std::iter::repeat_n(Op::Delete(rule.clone()), copies));
+    fn delete(&mut self, rule: &IptablesRule, copies: usize) {
+        self.ops.extend(std::iter::repeat_n(BatchLine::Delete(rule.clone()), copies));
     }
 
     fn create(&mut self, chain: &'a OwnedChain) {
-        self.ops.push(Op::CreateChain(chain.name.clone()));
+        self.ops.push(BatchLine::CreateChain(chain.name.clone()));
         self.fill(chain);
     }
 
-    fn replace(&mut self, chain: &'a OwnedChain, seen: &Seen) {
-        let ours =
-            |rule: &&Rule| rule.jumps_to(&chain.name) && self.want.rules.iter().any(|one| one.chain == rule.chain);
-        let stale: Vec<Op> = seen.all_rules().filter(ours).cloned().map(Op::Delete).collect();
+    fn replace(&mut self, chain: &'a OwnedChain, seen: &SeenChains) {
+        let ours = |rule: &&IptablesRule| {
+            rule.jumps_to(&chain.name) && self.want.rules.iter().any(|one| one.chain == rule.chain)
+        };
+        let stale: Vec<BatchLine> = seen.all_rules().filter(ours).cloned().map(BatchLine::Delete).collect();
         self.ops.extend(stale);
-        self.ops.push(Op::EmptyChain(chain.name.clone()));
+        self.ops.push(BatchLine::EmptyChain(chain.name.clone()));
         self.fill(chain);
     }
 
     fn fill(&mut self, chain: &'a OwnedChain) {
-        self.ops.extend(chain.rules.iter().cloned().map(Op::Append));
+        self.ops.extend(chain.rules.iter().cloned().map(BatchLine::Append));
         self.created = Some(chain);
     }
 
     /// Adds the missing rules to a chain, and moves its last one behind them.
-    fn merge(&mut self, chain: &OwnedChain, seen: &Seen) {
+    fn merge(&mut self, chain: &OwnedChain, seen: &SeenChains) {
         let Some((last, others)) = chain.rules.split_last() else {
             return;
         };
-        let missing: Vec<&Rule> = others.iter().filter(|rule| seen.copies(rule) == 0).collect();
+        let missing: Vec<&IptablesRule> = others.iter().filter(|rule| seen.copies(rule) == 0).collect();
         let closing = seen.rules(&chain.name).last() == Some(&last.canonical());
         let copies = seen.copies(last);
         if missing.is_empty() && closing && copies == 1 {
@@ -170,16 +175,16 @@ impl<'a> Draft<'a> {
         if copies == 0 {
             self.append(last);
         } else {
-            self.ops.push(Op::Append(last.clone()));
+            self.ops.push(BatchLine::Append(last.clone()));
         }
     }
 
-    fn append(&mut self, rule: &Rule) {
-        self.ops.push(Op::Append(rule.clone()));
+    fn append(&mut self, rule: &IptablesRule) {
+        self.ops.push(BatchLine::Append(rule.clone()));
         self.added.push(rule.clone());
     }
 
-    fn append_missing(&mut self, rule: &Rule, seen: &Seen) {
+    fn append_missing(&mut self, rule: &IptablesRule, seen: &SeenChains) {
         match seen.copies(rule) {
             0 => self.append(rule),
             copies => self.delete(rule, copies - 1),
@@ -190,7 +195,7 @@ impl<'a> Draft<'a> {
         Batch { family: self.want.family, table: self.want.table, ops: self.ops.clone() }
     }
 
-    fn undo(self) -> Option<Remove> {
+    fn undo(self) -> Option<IptablesRemoval> {
         let Self { want, ops: _, created, added } = self;
         if created.is_none() && added.is_empty() {
             return None;
@@ -200,12 +205,12 @@ impl<'a> Draft<'a> {
             parents.dedup();
             OwnedChainRef { name: chain.name.clone(), parents, jumps: Jumps::Listed }
         });
-        Some(Remove { family: want.family, table: want.table, chains: chains.collect(), rules: added })
+        Some(IptablesRemoval { family: want.family, table: want.table, chains: chains.collect(), rules: added })
     }
 }
 
 /// Whether requiring the shared rules proves that the shared chains exist: each holds one or is led to.
-fn skeleton_is_provable(want: &Ensure) -> bool {
+fn skeleton_is_provable(want: &IptablesRuleset) -> bool {
     want.shared_chains.iter().all(|chain| {
         want.shared.iter().any(|SharedRule { rule, place: _ }| rule.chain == *chain || rule.jumps_to(chain))
     })

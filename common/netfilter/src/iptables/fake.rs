@@ -7,18 +7,18 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
-use super::batch::{Batch, Op};
-use super::rule::{Rule, Table, Target};
-use super::tables::{CommitError, FilterError, Refusal, Tables};
+use super::batch::{Batch, BatchLine};
+use super::rule::{IptablesRule, IptablesTable, Target};
+use super::tables::{BatchError, Iptables, IptablesError, Refusal};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
-type Chains = BTreeMap<ChainName, Vec<Rule>>;
+type Chains = BTreeMap<ChainName, Vec<IptablesRule>>;
 
 /// A packet filter in memory.
 #[derive(Debug, Default)]
-pub struct FakeTables {
-    tables: BTreeMap<(Family, Table), Chains>,
+pub struct FakeIptables {
+    tables: BTreeMap<(Family, IptablesTable), Chains>,
     failing: Option<usize>,
     interference: Vec<(usize, Batch)>,
     commits: usize,
@@ -27,18 +27,18 @@ pub struct FakeTables {
 }
 
 /// The chains that every table has.
-const fn built_in(table: Table) -> &'static [&'static str] {
+const fn built_in(table: IptablesTable) -> &'static [&'static str] {
     match table {
-        Table::Nat => &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
-        Table::Filter => &["INPUT", "FORWARD", "OUTPUT"],
+        IptablesTable::Nat => &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+        IptablesTable::Filter => &["INPUT", "FORWARD", "OUTPUT"],
     }
 }
 
-fn fresh(table: Table) -> Chains {
+fn fresh(table: IptablesTable) -> Chains {
     built_in(table).iter().map(|name| (ChainName::fixed(name), Vec::new())).collect()
 }
 
-impl FakeTables {
+impl FakeIptables {
     /// A machine without rules.
     pub fn new() -> Self {
         Self::default()
@@ -48,11 +48,11 @@ impl FakeTables {
     ///
     /// # Errors
     /// The line that does not fit.
-    pub fn load(&mut self, family: Family, table: Table, text: &str) -> Result<(), String> {
+    pub fn load(&mut self, family: Family, table: IptablesTable, text: &str) -> Result<(), String> {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let op = match line.strip_prefix("-N ") {
-                Some(name) => ChainName::parse(name).ok().map(Op::CreateChain),
-                None => Rule::parse(line).map(Op::Append),
+                Some(name) => ChainName::parse(name).ok().map(BatchLine::CreateChain),
+                None => IptablesRule::parse(line).map(BatchLine::Append),
             };
             let op = op.ok_or_else(|| line.to_owned())?;
             self.apply(&Batch { family, table, ops: vec![op] })?;
@@ -61,13 +61,13 @@ impl FakeTables {
     }
 
     /// The table as `iptables -S` prints it, without policies.
-    pub fn dump(&self, family: Family, table: Table) -> String {
+    pub fn dump(&self, family: Family, table: IptablesTable) -> String {
         let Some(chains) = self.tables.get(&(family, table)) else {
             return String::new();
         };
         let user = chains.keys().filter(|name| !built_in(table).contains(&name.as_str()));
         let created = user.map(|name| format!("-N {name}"));
-        created.chain(chains.values().flatten().map(Rule::to_string)).collect::<Vec<_>>().join("\n")
+        created.chain(chains.values().flatten().map(IptablesRule::to_string)).collect::<Vec<_>>().join("\n")
     }
 
     /// Lets the batch of this number, counted from 1 over the fake's life, fail for an outside reason.
@@ -104,27 +104,29 @@ impl FakeTables {
     }
 }
 
-fn carry_out(chains: &mut Chains, op: &Op) -> Result<(), String> {
+fn carry_out(chains: &mut Chains, op: &BatchLine) -> Result<(), String> {
     let refuse = |reason: &str| Err(format!("{op:?}: {reason}"));
     match op {
-        Op::Require(rule) if !contains(chains, rule) => refuse("no such rule"),
-        Op::CreateChain(name) if chains.contains_key(name) => refuse("the chain exists"),
-        Op::DeleteChain(name) if chains.get(name).is_none_or(|rules| !rules.is_empty()) => refuse("no empty chain"),
-        Op::DeleteChain(name) if chains.values().flatten().any(|rule| rule.jumps_to(name)) => refuse("in use"),
-        Op::Insert(rule) | Op::Append(rule) if !fits(chains, rule) => refuse("no such chain"),
-        Op::Delete(rule) if !contains(chains, rule) => refuse("no such rule"),
-        Op::Require(_) => Ok(()),
-        Op::CreateChain(name) | Op::EmptyChain(name) => {
+        BatchLine::Require(rule) if !contains(chains, rule) => refuse("no such rule"),
+        BatchLine::CreateChain(name) if chains.contains_key(name) => refuse("the chain exists"),
+        BatchLine::DeleteChain(name) if chains.get(name).is_none_or(|rules| !rules.is_empty()) => {
+            refuse("no empty chain")
+        }
+        BatchLine::DeleteChain(name) if chains.values().flatten().any(|rule| rule.jumps_to(name)) => refuse("in use"),
+        BatchLine::Insert(rule) | BatchLine::Append(rule) if !fits(chains, rule) => refuse("no such chain"),
+        BatchLine::Delete(rule) if !contains(chains, rule) => refuse("no such rule"),
+        BatchLine::Require(_) => Ok(()),
+        BatchLine::CreateChain(name) | BatchLine::EmptyChain(name) => {
             chains.insert(name.clone(), Vec::new());
             Ok(())
         }
-        Op::DeleteChain(name) => {
+        BatchLine::DeleteChain(name) => {
             chains.remove(name);
             Ok(())
         }
-        Op::Insert(rule) => with(chains, rule, |rules, rule| rules.insert(0, rule)),
-        Op::Append(rule) => with(chains, rule, Vec::push),
-        Op::Delete(rule) => with(chains, rule, |rules, rule| {
+        BatchLine::Insert(rule) => with(chains, rule, |rules, rule| rules.insert(0, rule)),
+        BatchLine::Append(rule) => with(chains, rule, Vec::push),
+        BatchLine::Delete(rule) => with(chains, rule, |rules, rule| {
             if let Some(at) = rules.iter().position(|have| *have == rule) {
                 rules.remove(at);
             }
@@ -132,36 +134,45 @@ fn carry_out(chains: &mut Chains, op: &Op) -> Result<(), String> {
     }
 }
 
-fn contains(chains: &Chains, rule: &Rule) -> bool {
+fn contains(chains: &Chains, rule: &IptablesRule) -> bool {
     chains.get(&rule.chain).is_some_and(|rules| rules.contains(&rule.canonical()))
 }
 
-fn fits(chains: &Chains, rule: &Rule) -> bool {
+fn fits(chains: &Chains, rule: &IptablesRule) -> bool {
     let target_exists = if let Target::Jump(to) = &rule.target { chains.contains_key(to) } else { true };
     chains.contains_key(&rule.chain) && target_exists
 }
 
-fn with(chains: &mut Chains, rule: &Rule, change: impl FnOnce(&mut Vec<Rule>, Rule)) -> Result<(), String> {
+fn with(
+    chains: &mut Chains,
+    rule: &IptablesRule,
+    change: impl FnOnce(&mut Vec<IptablesRule>, IptablesRule),
+) -> Result<(), String> {
     change(chains.entry(rule.chain.clone()).or_default(), rule.canonical());
     Ok(())
 }
 
-impl Tables for FakeTables {
-    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+impl Iptables for FakeIptables {
+    fn list(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         self.lists += 1;
         let chains = self.tables.entry((family, table)).or_insert_with(|| fresh(table));
         Ok(chains.get(chain).cloned())
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
-        batch.text().map_err(CommitError::Failed)?;
+    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
+        batch.text().map_err(BatchError::Failed)?;
         self.commits += 1;
         let program = "fake".to_owned();
         if self.failing == Some(self.commits) {
             let (status, text) = ("as it was told to".to_owned(), String::new());
-            return Err(CommitError::Failed(FilterError::Failed { program, status, text }));
+            return Err(BatchError::Failed(IptablesError::Failed { program, status, text }));
         }
-        let refused = |text| CommitError::Refused(Refusal { program: "fake".to_owned(), text });
+        let refused = |text| BatchError::Refused(Refusal { program: "fake".to_owned(), text });
         let (due, later) = self.interference.drain(..).partition(|(number, _)| *number == self.commits);
         self.interference = later;
         due.iter().try_for_each(|(_, other): &(usize, Batch)| self.apply(other)).map_err(refused)?;
@@ -172,7 +183,7 @@ impl Tables for FakeTables {
         true
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
         self.locks += 1;
         Ok(Box::new(()))
     }
@@ -182,33 +193,33 @@ impl Tables for FakeTables {
 mod tests {
     use super::*;
 
-    fn batch(lines: &[Op]) -> Batch {
-        Batch { family: Family::V4, table: Table::Nat, ops: lines.to_vec() }
+    fn batch(lines: &[BatchLine]) -> Batch {
+        Batch { family: Family::V4, table: IptablesTable::Nat, ops: lines.to_vec() }
     }
 
     #[test]
     fn a_batch_that_is_refused_changes_nothing() {
-        let mut fake = FakeTables::new();
+        let mut fake = FakeIptables::new();
         let (a, b) = (ChainName::fixed("A"), ChainName::fixed("B"));
-        let to_b = Rule::new(a.clone(), Vec::new(), Target::Jump(b));
-        let refused = fake.commit(&batch(&[Op::CreateChain(a), Op::Append(to_b)]));
-        let Err(CommitError::Refused(refusal)) = refused else {
+        let to_b = IptablesRule::new(a.clone(), Vec::new(), Target::Jump(b));
+        let refused = fake.commit(&batch(&[BatchLine::CreateChain(a), BatchLine::Append(to_b)]));
+        let Err(BatchError::Refused(refusal)) = refused else {
             panic!("not refused: {refused:?}");
         };
         assert!(refusal.text.ends_with("no such chain"), "{}", refusal.text);
-        assert_eq!(fake.dump(Family::V4, Table::Nat), "");
+        assert_eq!(fake.dump(Family::V4, IptablesTable::Nat), "");
     }
 
     #[test]
     fn a_chain_in_use_stays() {
-        let mut fake = FakeTables::new();
-        fake.load(Family::V4, Table::Nat, "-N A\n-A OUTPUT -j A").expect("loads");
+        let mut fake = FakeIptables::new();
+        fake.load(Family::V4, IptablesTable::Nat, "-N A\n-A OUTPUT -j A").expect("loads");
         let a = ChainName::fixed("A");
-        let refused = fake.commit(&batch(&[Op::EmptyChain(a.clone()), Op::DeleteChain(a)]));
+        let refused = fake.commit(&batch(&[BatchLine::EmptyChain(a.clone()), BatchLine::DeleteChain(a)]));
         assert!(
-            matches!(&refused, Err(CommitError::Refused(refusal)) if refusal.text.ends_with("in use")),
+            matches!(&refused, Err(BatchError::Refused(refusal)) if refusal.text.ends_with("in use")),
             "{refused:?}"
         );
-        assert_eq!(fake.load(Family::V4, Table::Nat, "-P INPUT DROP"), Err("-P INPUT DROP".to_owned()));
+        assert_eq!(fake.load(Family::V4, IptablesTable::Nat, "-P INPUT DROP"), Err("-P INPUT DROP".to_owned()));
     }
 }

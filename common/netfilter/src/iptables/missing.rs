@@ -1,10 +1,10 @@
 //! Looks whether rules are there, and changes nothing.
 
-use super::batch::{Batch, Op};
-use super::change::Ensure;
-use super::rule::Rule;
-use super::seen::Seen;
-use super::tables::{CommitError, FilterError, Tables};
+use super::batch::{Batch, BatchLine};
+use super::change::IptablesRuleset;
+use super::rule::IptablesRule;
+use super::seen::SeenChains;
+use super::tables::{BatchError, Iptables, IptablesError};
 
 /// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
 /// else stands there, and how many copies there are, does not matter.
@@ -14,12 +14,15 @@ use super::tables::{CommitError, FilterError, Tables};
 ///
 /// # Errors
 /// When the packet filter cannot be read.
-pub fn missing<'a>(tables: &mut dyn Tables, want: &'a Ensure) -> Result<Option<&'a Rule>, FilterError> {
-    let rules: Vec<&Rule> = want.all_rules().collect();
+pub fn missing<'a>(
+    tables: &mut dyn Iptables,
+    want: &'a IptablesRuleset,
+) -> Result<Option<&'a IptablesRule>, IptablesError> {
+    let rules: Vec<&IptablesRule> = want.all_rules().collect();
     if rules.is_empty() || holds(tables, want, &rules)? {
         return Ok(None);
     }
-    let seen = Seen::observe(tables, want.family, want.table, rules.iter().map(|rule| &rule.chain))?;
+    let seen = SeenChains::observe(tables, want.family, want.table, rules.iter().map(|rule| &rule.chain))?;
     for rule in rules {
         // A user's own words may read differently in a listing, so only the condition can tell.
         if seen.copies(rule) == 0 && !holds(tables, want, &[rule])? {
@@ -29,12 +32,12 @@ pub fn missing<'a>(tables: &mut dyn Tables, want: &'a Ensure) -> Result<Option<&
     Ok(None)
 }
 
-fn holds(tables: &mut dyn Tables, want: &Ensure, rules: &[&Rule]) -> Result<bool, FilterError> {
-    let ops = rules.iter().map(|&rule| Op::Require(rule.clone())).collect();
+fn holds(tables: &mut dyn Iptables, want: &IptablesRuleset, rules: &[&IptablesRule]) -> Result<bool, IptablesError> {
+    let ops = rules.iter().map(|&rule| BatchLine::Require(rule.clone())).collect();
     match tables.commit(&Batch { family: want.family, table: want.table, ops }) {
         Ok(()) => Ok(true),
-        Err(CommitError::Refused(_)) => Ok(false),
-        Err(CommitError::Failed(error)) => Err(error),
+        Err(BatchError::Refused(_)) => Ok(false),
+        Err(BatchError::Failed(error)) => Err(error),
     }
 }
 

@@ -1,10 +1,10 @@
 //! The packet filter: a rule as a value, its text, and the changes that plugins want, carried out over
-//! the small trait [`Tables`].
+//! the small trait [`Iptables`].
 //!
-//! [`Rule`] is what `iptables -S` prints, typed. [`Ensure`] and [`Remove`] say what a plugin wants of one
-//! family and table; [`ensure`], [`remove`] and [`missing`] bring it about, with one batch in the common
-//! case. What a batch does to a machine is the business of an applier behind [`Tables`]; [`fake`] is one
-//! in memory, with the semantics of the real thing, for tests.
+//! [`IptablesRule`] is what `iptables -S` prints, typed. [`IptablesRuleset`] and [`IptablesRemoval`] say what
+//! a plugin wants of one family and table; [`ensure`], [`remove`] and [`missing`] bring it about, with one batch
+//! in the common case. What a batch does to a machine is the business of an applier behind [`Iptables`];
+//! [`fake`] is one in memory, with the semantics of the real thing, for tests.
 
 mod batch;
 mod change;
@@ -20,15 +20,17 @@ mod stale;
 mod status;
 mod tables;
 
-pub use batch::{Batch, Op};
-pub use change::{Ensure, Existing, Jumps, OwnedChain, OwnedChainRef, Place, Remove, SharedRule};
+pub use batch::{Batch, BatchLine};
+pub use change::{
+    ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
+};
 pub use ensure::ensure;
 pub use missing::missing;
 pub use remove::remove;
-pub use rule::{Mark, Match, PortSet, Rule, Table, Target};
+pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortSet, Target};
 pub use stale::stale;
 pub use status::{NotAvailable, verify_available};
-pub use tables::{CommitError, FilterError, Refusal, Tables};
+pub use tables::{BatchError, Iptables, IptablesError, Refusal};
 
 /// How often a change is tried on what was seen, when others keep changing the same chains in between.
 const ATTEMPTS: usize = 5;

@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 
 use crate::Proto;
 
-use super::rule::{Mark, Match, PortSet, Rule, Target};
+use super::rule::{IptablesRule, Mark, Match, PortSet, Target};
 use cni_core::cidr::Cidr;
 use cni_core::names::{ChainName, Comment, IfName};
 
-impl Rule {
+impl IptablesRule {
     /// Reads a line; `None` when it is not `-A` and the name of a chain.
     pub fn parse(line: &str) -> Option<Self> {
         let words = split(line);

@@ -5,56 +5,56 @@
 //! read, and what is ours in them goes, whatever it looks like.
 
 use super::ATTEMPTS;
-use super::batch::{Batch, Op};
-use super::change::{Jumps, OwnedChainRef, Remove};
-use super::rule::Rule;
-use super::seen::Seen;
-use super::tables::{CommitError, FilterError, Refusal, Tables};
+use super::batch::{Batch, BatchLine};
+use super::change::{IptablesRemoval, Jumps, OwnedChainRef};
+use super::rule::IptablesRule;
+use super::seen::SeenChains;
+use super::tables::{BatchError, Iptables, IptablesError, Refusal};
 use cni_core::names::ChainName;
 
 /// Makes rules be gone. Absence is success; what belongs to others stays.
 ///
 /// # Errors
-/// [`FilterError::InUse`] when foreign rules lead to an owned chain, which is then empty and otherwise
+/// [`IptablesError::InUse`] when foreign rules lead to an owned chain, which is then empty and otherwise
 /// unreachable. With any other error nothing was changed.
-pub fn remove(tables: &mut dyn Tables, unwanted: &Remove) -> Result<(), FilterError> {
+pub fn remove(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), IptablesError> {
     if is_provable(unwanted) {
         match tables.commit(&batch(unwanted, expected(unwanted))) {
             Ok(()) => return Ok(()),
-            Err(CommitError::Failed(error)) => return Err(error),
-            Err(CommitError::Refused(_)) => {}
+            Err(BatchError::Failed(error)) => return Err(error),
+            Err(BatchError::Refused(_)) => {}
         }
     }
     sweep(tables, unwanted)
 }
 
 /// Whether a batch that succeeds leaves nothing behind, and one for something absent does not succeed.
-fn is_provable(unwanted: &Remove) -> bool {
+fn is_provable(unwanted: &IptablesRemoval) -> bool {
     let alone = |jumps: &Jumps| match jumps {
         Jumps::All | Jumps::Listed => true,
         Jumps::AllBut(sources) => sources.is_empty(),
     };
-    let Remove { chains, rules, .. } = unwanted;
+    let IptablesRemoval { chains, rules, .. } = unwanted;
     !rules.is_empty()
         && chains.iter().all(|chain| alone(&chain.jumps))
         && rules.iter().all(|rule| chains.iter().any(|chain| rule.jumps_to(&chain.name)))
 }
 
-fn batch(unwanted: &Remove, ops: Vec<Op>) -> Batch {
+fn batch(unwanted: &IptablesRemoval, ops: Vec<BatchLine>) -> Batch {
     Batch { family: unwanted.family, table: unwanted.table, ops }
 }
 
-fn expected(unwanted: &Remove) -> Vec<Op> {
-    let rules = unwanted.rules.iter().cloned().map(Op::Delete);
+fn expected(unwanted: &IptablesRemoval) -> Vec<BatchLine> {
+    let rules = unwanted.rules.iter().cloned().map(BatchLine::Delete);
     rules.chain(unwanted.chains.iter().flat_map(|chain| discard(&chain.name))).collect()
 }
 
 /// Empties a chain and removes it.
-fn discard(chain: &ChainName) -> [Op; 2] {
-    [Op::EmptyChain(chain.clone()), Op::DeleteChain(chain.clone())]
+fn discard(chain: &ChainName) -> [BatchLine; 2] {
+    [BatchLine::EmptyChain(chain.clone()), BatchLine::DeleteChain(chain.clone())]
 }
 
-fn sweep(tables: &mut dyn Tables, unwanted: &Remove) -> Result<(), FilterError> {
+fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), IptablesError> {
     let mut attempt = 1;
     loop {
         let seen = observe(tables, unwanted)?;
@@ -64,27 +64,27 @@ fn sweep(tables: &mut dyn Tables, unwanted: &Remove) -> Result<(), FilterError> 
         }
         match tables.commit(&batch(unwanted, ops.clone())) {
             Ok(()) => return Ok(()),
-            Err(CommitError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(CommitError::Refused(refusal)) => return Err(unlink(tables, unwanted, ops, refusal)),
-            Err(CommitError::Failed(error)) => return Err(error),
+            Err(BatchError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(BatchError::Refused(refusal)) => return Err(unlink(tables, unwanted, ops, refusal)),
+            Err(BatchError::Failed(error)) => return Err(error),
         }
     }
 }
 
-fn observe(tables: &mut dyn Tables, unwanted: &Remove) -> Result<Seen, FilterError> {
-    let Remove { family, table, chains, rules } = unwanted;
+fn observe(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<SeenChains, IptablesError> {
+    let IptablesRemoval { family, table, chains, rules } = unwanted;
     let related = chains.iter().flat_map(|chain| chain.parents.iter().chain([&chain.name]));
-    Seen::observe(tables, *family, *table, related.chain(rules.iter().map(|rule| &rule.chain)))
+    SeenChains::observe(tables, *family, *table, related.chain(rules.iter().map(|rule| &rule.chain)))
 }
 
 /// What takes away all that is there of what is unwanted.
-fn present(unwanted: &Remove, seen: &Seen) -> Vec<Op> {
-    let listed: Vec<Rule> = unwanted.rules.iter().map(Rule::canonical).collect();
-    let goes = |rule: &Rule| {
+fn present(unwanted: &IptablesRemoval, seen: &SeenChains) -> Vec<BatchLine> {
+    let listed: Vec<IptablesRule> = unwanted.rules.iter().map(IptablesRule::canonical).collect();
+    let goes = |rule: &IptablesRule| {
         listed.contains(rule)
             || unwanted.chains.iter().any(|chain| leads_to(rule, chain) && !is_kept(rule, &chain.jumps))
     };
-    let mut ops: Vec<Op> = seen.all_rules().filter(|rule| goes(rule)).cloned().map(Op::Delete).collect();
+    let mut ops: Vec<BatchLine> = seen.all_rules().filter(|rule| goes(rule)).cloned().map(BatchLine::Delete).collect();
     for chain in &unwanted.chains {
         let in_use = seen.all_rules().any(|rule| leads_to(rule, chain) && !goes(rule));
         if seen.exists(&chain.name) && !in_use {
@@ -94,11 +94,11 @@ fn present(unwanted: &Remove, seen: &Seen) -> Vec<Op> {
     ops
 }
 
-fn leads_to(rule: &Rule, chain: &OwnedChainRef) -> bool {
+fn leads_to(rule: &IptablesRule, chain: &OwnedChainRef) -> bool {
     rule.jumps_to(&chain.name) && chain.parents.contains(&rule.chain)
 }
 
-fn is_kept(rule: &Rule, jumps: &Jumps) -> bool {
+fn is_kept(rule: &IptablesRule, jumps: &Jumps) -> bool {
     match jumps {
         Jumps::All => false,
         Jumps::AllBut(sources) => rule.source().is_some_and(|cidr| sources.contains(&cidr.address())),
@@ -107,14 +107,20 @@ fn is_kept(rule: &Rule, jumps: &Jumps) -> bool {
 }
 
 /// Where a chain cannot go, at least its rules and those that lead to it do, so that it catches no packet.
-fn unlink(tables: &mut dyn Tables, unwanted: &Remove, mut ops: Vec<Op>, refusal: Refusal) -> FilterError {
+fn unlink(
+    tables: &mut dyn Iptables,
+    unwanted: &IptablesRemoval,
+    mut ops: Vec<BatchLine>,
+    refusal: Refusal,
+) -> IptablesError {
     let (family, table) = (unwanted.family, unwanted.table);
-    let deleted = ops.iter().find_map(|op| if let Op::DeleteChain(chain) = op { Some(chain.clone()) } else { None });
-    ops.retain(|op| !matches!(op, Op::DeleteChain(_)));
+    let deleted =
+        ops.iter().find_map(|op| if let BatchLine::DeleteChain(chain) = op { Some(chain.clone()) } else { None });
+    ops.retain(|op| !matches!(op, BatchLine::DeleteChain(_)));
     match (tables.commit(&batch(unwanted, ops)), deleted) {
-        (Ok(()), Some(chain)) => FilterError::InUse { family, table, chain, refusal },
-        (Ok(()) | Err(CommitError::Refused(_)), _) => FilterError::Refused { family, table, refusal },
-        (Err(CommitError::Failed(error)), _) => error,
+        (Ok(()), Some(chain)) => IptablesError::InUse { family, table, chain, refusal },
+        (Ok(()) | Err(BatchError::Refused(_)), _) => IptablesError::Refused { family, table, refusal },
+        (Err(BatchError::Failed(error)), _) => error,
     }
 }
 

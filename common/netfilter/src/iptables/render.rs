@@ -7,16 +7,16 @@ use std::fmt;
 
 use crate::Proto;
 
-use super::rule::{Match, Rule, Target};
+use super::rule::{IptablesRule, Match, Target};
 use cni_core::cidr::Cidr;
 
-impl fmt::Display for Rule {
+impl fmt::Display for IptablesRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "-A {}", self.specification())
     }
 }
 
-impl Rule {
+impl IptablesRule {
     /// What follows `-A`, `-I`, `-D` or `-C`: the chain and the words of the rule.
     pub fn specification(&self) -> String {
         let Self { chain, matches, target } = self;

@@ -12,14 +12,14 @@ use cni_core::names::{ChainName, Comment, IfName};
 
 /// A table of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
+pub enum IptablesTable {
     /// Address translation.
     Nat,
     /// Admission.
     Filter,
 }
 
-impl Table {
+impl IptablesTable {
     /// The name of the table.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for IptablesTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -145,7 +145,7 @@ pub enum Target {
 /// The order of the matches counts, but for addresses, interfaces and the protocol: these stand first in
 /// a rule's text, whatever their place here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rule {
+pub struct IptablesRule {
     /// The chain that the rule stands in.
     pub chain: ChainName,
     /// What must hold, all of it.
@@ -154,7 +154,7 @@ pub struct Rule {
     pub target: Target,
 }
 
-impl Rule {
+impl IptablesRule {
     /// Joins the parts of a rule.
     pub const fn new(chain: ChainName, matches: Vec<Match>, target: Target) -> Self {
         Self { chain, matches, target }

@@ -1,7 +1,7 @@
 //! Finds the rules of containers that are no more.
 
-use super::change::{Jumps, OwnedChainRef, Remove};
-use super::rule::{Match, Rule, Table, Target};
+use super::change::{IptablesRemoval, Jumps, OwnedChainRef};
+use super::rule::{IptablesRule, IptablesTable, Match, Target};
 use cni_core::family::Family;
 use cni_core::names::{ChainName, Comment, NetworkName};
 use cni_core::valid::ValidAttachments;
@@ -15,11 +15,11 @@ const OWNED: &str = "CNI-";
 /// The rules are those of one chain. A container's chain stays as long as a rule of another's leads to it.
 pub fn stale(
     family: Family,
-    table: Table,
-    rules: Vec<Rule>,
+    table: IptablesTable,
+    rules: Vec<IptablesRule>,
     network: &NetworkName,
     valid: &ValidAttachments,
-) -> Option<Remove> {
+) -> Option<IptablesRemoval> {
     let kept: Vec<Comment> = valid.of_network(network).flat_map(|at| [at.comment(), at.dnat_comment()]).collect();
     let is_stale = |comment: &Comment| comment.is_of(network) && !kept.contains(comment);
     let mut chains: Vec<OwnedChainRef> = Vec::new();
@@ -33,10 +33,10 @@ pub fn stale(
         }
         stale.push(rule);
     }
-    (!stale.is_empty()).then_some(Remove { family, table, chains, rules: stale })
+    (!stale.is_empty()).then_some(IptablesRemoval { family, table, chains, rules: stale })
 }
 
-fn owned_chain(rule: &Rule) -> Option<&ChainName> {
+fn owned_chain(rule: &IptablesRule) -> Option<&ChainName> {
     if let Target::Jump(chain) = &rule.target {
         Some(chain).filter(|chain| chain.as_str().starts_with(OWNED))
     } else {
@@ -44,15 +44,15 @@ fn owned_chain(rule: &Rule) -> Option<&ChainName> {
     }
 }
 
-fn comment(rule: &Rule) -> Option<&Comment> {
+fn comment(rule: &IptablesRule) -> Option<&Comment> {
     rule.matches.iter().find_map(|part| if let Match::Comment(comment) = part { Some(comment) } else { None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iptables::fake::FakeTables;
-    use crate::iptables::{Tables, remove, verify_available};
+    use crate::iptables::fake::FakeIptables;
+    use crate::iptables::{Iptables, remove, verify_available};
     use cni_core::json::Json;
 
     const POSTROUTING: &str = r#"
@@ -80,20 +80,21 @@ mod tests {
         ValidAttachments::parse(&Json::parse(config.as_bytes()).expect("JSON")).expect("valid")
     }
 
-    fn found(fake: &mut FakeTables, network: &str, ids: &[&str]) -> Option<Remove> {
-        let rules = fake.list(Family::V4, Table::Nat, &ChainName::fixed("POSTROUTING")).expect("read").expect("there");
-        stale(Family::V4, Table::Nat, rules, &NetworkName::parse(network).expect("network"), &valid(ids))
+    fn found(fake: &mut FakeIptables, network: &str, ids: &[&str]) -> Option<IptablesRemoval> {
+        let rules =
+            fake.list(Family::V4, IptablesTable::Nat, &ChainName::fixed("POSTROUTING")).expect("read").expect("there");
+        stale(Family::V4, IptablesTable::Nat, rules, &NetworkName::parse(network).expect("network"), &valid(ids))
     }
 
     #[test]
     fn only_what_is_of_the_network_and_not_valid_goes() {
-        let mut fake = FakeTables::new();
-        fake.load(Family::V4, Table::Nat, POSTROUTING).expect("loads");
+        let mut fake = FakeIptables::new();
+        fake.load(Family::V4, IptablesTable::Nat, POSTROUTING).expect("loads");
         assert_eq!(found(&mut fake, "n1", &["kept", "lost", "lost-too"]), None);
         assert_eq!(found(&mut fake, "n3", &[]), None);
         let one = found(&mut fake, "n1", &["kept", "lost-too"]).expect("stale rules");
         remove(&mut fake, &one).expect("removed");
-        let left = fake.dump(Family::V4, Table::Nat);
+        let left = fake.dump(Family::V4, IptablesTable::Nat);
         let gone: Vec<&str> = POSTROUTING.lines().filter(|line| !line.is_empty() && !left.contains(line)).collect();
         let want = [1, 7, 8, 14].map(|line| POSTROUTING.trim().lines().nth(line).expect("a line"));
         assert_eq!(gone, want);
@@ -102,19 +103,19 @@ mod tests {
 
     #[test]
     fn an_empty_list_leaves_nothing_but_a_chain_that_others_lead_to() {
-        let mut fake = FakeTables::new();
-        fake.load(Family::V4, Table::Nat, POSTROUTING).expect("loads");
+        let mut fake = FakeIptables::new();
+        fake.load(Family::V4, IptablesTable::Nat, POSTROUTING).expect("loads");
         let all = found(&mut fake, "n1", &[]).expect("stale rules");
         remove(&mut fake, &all).expect("removed");
-        let left = fake.dump(Family::V4, Table::Nat);
+        let left = fake.dump(Family::V4, IptablesTable::Nat);
         assert!(!left.contains("lost-too") && left.contains("-A POSTROUTING -s 10.3.0.0/16 -j CNI-dddd"), "{left}");
         assert!(!left.contains("CNI-bbbb") && left.contains("CNI-cccc") && left.contains("-N CNI-aaaa"), "{left}");
     }
 
     #[test]
     fn a_table_that_can_be_read_is_available() {
-        let mut fake = FakeTables::new();
-        verify_available(&mut fake, Table::Nat).expect("available");
+        let mut fake = FakeIptables::new();
+        verify_available(&mut fake, IptablesTable::Nat).expect("available");
         assert_eq!((fake.lists(), fake.commits()), (1, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! Whether the packet filter can be used at all: what STATUS asks.
 
-use super::rule::Table;
-use super::tables::{FilterError, Tables};
+use super::rule::IptablesTable;
+use super::tables::{Iptables, IptablesError};
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
@@ -10,9 +10,9 @@ use cni_core::names::ChainName;
 #[derive(Debug, thiserror::Error)]
 #[error("table {table} of iptables is not available")]
 pub struct NotAvailable {
-    table: Table,
+    table: IptablesTable,
     #[source]
-    source: FilterError,
+    source: IptablesError,
 }
 
 impl Failure for NotAvailable {
@@ -31,7 +31,7 @@ impl Failure for NotAvailable {
 ///
 /// # Errors
 /// [`NotAvailable`] tells what is missing.
-pub fn verify_available(tables: &mut dyn Tables, table: Table) -> Result<(), NotAvailable> {
+pub fn verify_available(tables: &mut dyn Iptables, table: IptablesTable) -> Result<(), NotAvailable> {
     match tables.list(Family::V4, table, &ChainName::fixed("OUTPUT")) {
         Ok(_) => Ok(()),
         Err(source) => Err(NotAvailable { table, source }),

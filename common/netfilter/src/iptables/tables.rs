@@ -4,25 +4,30 @@ use std::any::Any;
 use std::time::Duration;
 
 use super::batch::Batch;
-use super::rule::{Rule, Table};
+use super::rule::{IptablesRule, IptablesTable};
 use crate::without_swallowed_phrases;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
 /// The packet filter of the network namespace that the plugin runs in.
-pub trait Tables {
+pub trait Iptables {
     /// The rules of a chain in order; `None` when there is no such chain.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never taken for absence.
-    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError>;
+    fn list(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError>;
 
     /// Carries out a batch, all of it or nothing.
     ///
     /// # Errors
-    /// [`CommitError::Refused`] when one of its lines does not fit what is there.
-    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError>;
+    /// [`BatchError::Refused`] when one of its lines does not fit what is there.
+    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError>;
 
     /// Whether there is a program for the family; none is run to find out.
     fn is_installed(&mut self, family: Family) -> bool;
@@ -30,8 +35,8 @@ pub trait Tables {
     /// Keeps other plugins from changing what containers share, until the value is dropped.
     ///
     /// # Errors
-    /// [`FilterError::Locked`] when another holds the lock for too long.
-    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError>;
+    /// [`IptablesError::Locked`] when another holds the lock for too long.
+    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError>;
 }
 
 /// What was said to a batch that was not carried out.
@@ -45,16 +50,16 @@ pub struct Refusal {
 
 /// Why a batch was not carried out.
 #[derive(Debug)]
-pub enum CommitError {
+pub enum BatchError {
     /// It does not fit what is there, or is wrong in itself.
     Refused(Refusal),
     /// It could not be judged.
-    Failed(FilterError),
+    Failed(IptablesError),
 }
 
 /// The packet filter could not be read or changed.
 #[derive(Debug, thiserror::Error)]
-pub enum FilterError {
+pub enum IptablesError {
     /// The program that changes the packet filter is not installed.
     #[error("failed to locate {program}: no such program in the directories of PATH")]
     NoProgram {
@@ -78,7 +83,7 @@ pub enum FilterError {
         /// The family.
         family: Family,
         /// The table.
-        table: Table,
+        table: IptablesTable,
         /// What became of the answer.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -126,7 +131,7 @@ pub enum FilterError {
         /// The family.
         family: Family,
         /// The table.
-        table: Table,
+        table: IptablesTable,
         /// What was said last.
         refusal: Refusal,
     },
@@ -136,7 +141,7 @@ pub enum FilterError {
         /// The family.
         family: Family,
         /// The table.
-        table: Table,
+        table: IptablesTable,
         /// The chain.
         chain: ChainName,
         /// What was said last.
@@ -146,9 +151,9 @@ pub enum FilterError {
     #[error("{error}")]
     Unsettled {
         /// What happened to the batch.
-        error: Box<FilterError>,
+        error: Box<IptablesError>,
         /// What happened to the batch that was to take it back.
-        undo: Box<FilterError>,
+        undo: Box<IptablesError>,
     },
     /// Words of a rule hold a character that would end its line.
     #[error("a rule of the packet filter holds a line break: {line:?}")]
@@ -158,7 +163,7 @@ pub enum FilterError {
     },
 }
 
-impl Failure for FilterError {
+impl Failure for IptablesError {
     fn code(&self) -> Code {
         match self {
             Self::NoProgram { .. } | Self::Run { .. } | Self::Failed { .. } => Code::Program,
@@ -197,9 +202,9 @@ mod tests {
     #[test]
     fn no_error_has_the_words_that_a_runtime_swallows() {
         let text = "host/network `x' not found\nCouldn't load target `X':No such file or directory\n".to_owned();
-        let error = FilterError::Refused {
+        let error = IptablesError::Refused {
             family: Family::V4,
-            table: Table::Nat,
+            table: IptablesTable::Nat,
             refusal: Refusal { program: "iptables-restore".to_owned(), text },
         };
         assert_eq!(error.to_string(), "the v4 rules of table nat were refused");
@@ -212,7 +217,7 @@ mod tests {
     #[test]
     fn a_lost_answer_is_the_kernels_and_names_the_table() {
         let source = Box::new(std::io::Error::from_raw_os_error(11));
-        let error = FilterError::Unanswered { family: Family::V6, table: Table::Nat, source };
+        let error = IptablesError::Unanswered { family: Family::V6, table: IptablesTable::Nat, source };
         assert_eq!(error.to_string(), "failed to learn whether the v6 rules of table nat were changed");
         assert_eq!(
             (error.code(), error.details().as_str()),
@@ -222,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_held_lock_is_a_reason_to_try_again() {
-        let error = FilterError::Locked {
+        let error = IptablesError::Locked {
             lock: "/run/xtables.lock".to_owned(),
             holder: "process 7 (x)".to_owned(),
             waited: Duration::from_secs(10),

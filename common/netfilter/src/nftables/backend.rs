@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::name::Name;
+use super::name::NftName;
 use super::object::{ChainId, TableFamily};
 use super::render;
-use super::rule::{Expression, Rule};
+use super::rule::{Expression, NftRule};
 use super::set::{Element, Elements};
 use super::transaction::{Generation, Transaction};
 use crate::without_swallowed_phrases;
@@ -34,9 +34,9 @@ pub trait Nftables {
     /// Carries out a transaction, all of it or nothing.
     ///
     /// # Errors
-    /// [`CommitError::Refused`] when one of its changes does not fit what is there, or when there has been
+    /// [`TransactionError::Refused`] when one of its changes does not fit what is there, or when there has been
     /// a change since the state that it is bound to.
-    fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError>;
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError>;
 }
 
 /// A rule as it was found.
@@ -52,14 +52,14 @@ pub struct Listed {
 
 impl Listed {
     /// The chains that packets enter by this rule.
-    pub fn leads_to(&self) -> impl Iterator<Item = &Name> {
+    pub fn leads_to(&self) -> impl Iterator<Item = &NftName> {
         self.expressions.iter().flatten().filter_map(Expression::leads_to)
     }
 
     /// Whether this is a rule, as it reads in a listing.
-    pub fn is(&self, rule: &Rule) -> bool {
+    pub fn is(&self, rule: &NftRule) -> bool {
         let family = rule.chain.table.family;
-        self.comment.as_deref() == rule.comment.as_ref().map(super::Comment::as_str)
+        self.comment.as_deref() == rule.comment.as_ref().map(super::NftComment::as_str)
             && self.expressions.as_ref().is_some_and(|found| same(family, found, &rule.expressions))
     }
 }
@@ -70,7 +70,7 @@ fn same(family: TableFamily, found: &[Expression], wanted: &[Expression]) -> boo
 
 /// Why a transaction was not carried out.
 #[derive(Debug)]
-pub enum CommitError {
+pub enum TransactionError {
     /// It does not fit what is there: someone may have changed that just now.
     Refused(NftablesError),
     /// It could not be judged, or never fits.
@@ -78,7 +78,7 @@ pub enum CommitError {
 }
 
 /// What lies below a failure of nf_tables.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The nf_tables could not be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ pub enum NftablesError {
         operation: String,
         /// The kernel's word.
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     /// The process may not use nf_tables.
     #[error("failed to {operation}: not permitted")]
@@ -99,7 +99,7 @@ pub enum NftablesError {
         operation: String,
         /// The kernel's word.
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     /// The kernel refused.
     #[error("failed to {operation}")]
@@ -108,7 +108,7 @@ pub enum NftablesError {
         operation: String,
         /// The kernel's word.
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     /// A user's own words are part of a rule, and the program that understands them is not installed.
     #[error(
@@ -129,7 +129,7 @@ pub enum NftablesError {
         program: String,
         /// What went wrong.
         #[source]
-        source: Cause,
+        source: BoxError,
     },
     /// A program refused.
     #[error("{program} failed, {status}")]
@@ -177,7 +177,7 @@ impl Failure for NftablesError {
             Self::Unsupported { source, .. }
             | Self::NotPermitted { source, .. }
             | Self::Kernel { source, .. }
-            | Self::Run { source, .. } => without_swallowed_phrases(&Chain(source.as_ref()).to_string()),
+            | Self::Run { source, .. } => without_swallowed_phrases(&ErrorChain(source.as_ref()).to_string()),
             Self::NoProgram { path, .. } => format!("PATH={path}"),
             Self::Program { text, .. } => without_swallowed_phrases(text),
             Self::Unprintable { .. } => String::new(),
@@ -186,12 +186,12 @@ impl Failure for NftablesError {
 }
 
 /// An error and its causes on one line.
-struct Chain<'a>(&'a (dyn std::error::Error + 'static));
+struct ErrorChain<'a>(&'a (dyn std::error::Error + 'static));
 
-impl fmt::Display for Chain<'_> {
+impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
-        self.0.source().map_or(Ok(()), |source| write!(f, ": {}", Chain(source)))
+        self.0.source().map_or(Ok(()), |source| write!(f, ": {}", ErrorChain(source)))
     }
 }
 

@@ -3,23 +3,23 @@
 use std::fmt;
 
 use super::backend::Listed;
-use super::name::{Comment, Name};
-use super::object::{Chain, ChainId, Table};
-use super::rule::Rule;
+use super::name::{NftComment, NftName};
+use super::object::{ChainId, NftChain, NftTable};
+use super::rule::NftRule;
 use super::set::{Elements, Set};
-use super::transaction::Op;
+use super::transaction::NftChange;
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// The comment is this.
-    Exactly(Comment),
+    Exactly(NftComment),
     /// The comment begins with this.
     Begins(String),
     /// The rule jumps to this chain, which is the attachment's alone.
-    LeadsTo(Name),
+    LeadsTo(NftName),
     /// The comment is this, and the rule does by itself what it is for: it jumps to no chain.
-    LeadsNowhere(Comment),
+    LeadsNowhere(NftComment),
 }
 
 /// What a chain is to hold, and whose it is.
@@ -29,25 +29,25 @@ pub enum Content {
     Open,
     /// Part of the skeleton. It holds just these rules: where it holds anything else it is emptied and
     /// filled in one transaction, so that no packet ever meets it half full.
-    Fixed(Vec<Rule>),
+    Fixed(Vec<NftRule>),
     /// Part of the skeleton. It holds these rules among others, which nobody takes back.
-    AtLeast(Vec<Rule>),
+    AtLeast(Vec<NftRule>),
     /// The attachment's alone. It holds just these rules, likewise.
-    Own(Vec<Rule>),
+    Own(Vec<NftRule>),
 }
 
 /// A chain that is to be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedChain {
     /// The chain.
-    pub chain: Chain,
+    pub chain: NftChain,
     /// What it is to hold.
     pub content: Content,
 }
 
 /// What happens to rules with the attachment's tag that are there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingRules {
     /// They are what is left of an older attempt, and go unless they are just what is wanted.
     Replace,
     /// They may belong to another interface of the container, and stay; only what is missing is added.
@@ -62,16 +62,16 @@ pub struct Owned {
     /// How the attachment's rules are known; all of `rules` have it.
     pub tag: Tag,
     /// The rules in order, which all stand in `chain`.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<NftRule>,
     /// What to do with others that have the tag.
-    pub existing: Existing,
+    pub existing: ExistingRules,
 }
 
 /// Rules that are to be there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ensure {
+pub struct NftRuleset {
     /// Tables: made when missing, never removed.
-    pub tables: Vec<Table>,
+    pub tables: Vec<NftTable>,
     /// Sets and maps that rules of these chains name: made when missing, never removed.
     pub sets: Vec<Set>,
     /// Chains, in the order in which missing ones are made. Those of the skeleton are never removed.
@@ -88,7 +88,7 @@ pub enum Which {
     /// All with this tag.
     Tagged(Tag),
     /// Every copy of these.
-    Listed(Vec<Rule>),
+    Listed(Vec<NftRule>),
 }
 
 /// Rules that are to be gone from a chain that stays.
@@ -102,7 +102,7 @@ pub struct Unwanted {
 
 /// Rules and chains that are to be gone. Absence is success, that of the chain and the table included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remove {
+pub struct NftRemoval {
     /// Elements.
     pub elements: Vec<Elements>,
     /// Rules.
@@ -136,7 +136,7 @@ impl Which {
 
 impl Content {
     /// The rules that the chain is to hold.
-    pub(super) fn rules(&self) -> Option<&[Rule]> {
+    pub(super) fn rules(&self) -> Option<&[NftRule]> {
         match self {
             Self::Open => None,
             Self::Fixed(rules) | Self::AtLeast(rules) | Self::Own(rules) => Some(rules),
@@ -144,16 +144,16 @@ impl Content {
     }
 }
 
-impl Ensure {
+impl NftRuleset {
     /// Whether some rules may have to be added beside others that stay.
     pub(super) fn adds_to_others(&self) -> bool {
         let at_least = |wanted: &WantedChain| matches!(&wanted.content, Content::AtLeast(rules) if !rules.is_empty());
-        let kept = |owned: &Owned| owned.existing == Existing::Keep && !owned.rules.is_empty();
+        let kept = |owned: &Owned| owned.existing == ExistingRules::Keep && !owned.rules.is_empty();
         self.chains.iter().any(at_least) || self.owned.iter().any(kept)
     }
 
     /// Every rule that is wanted.
-    pub(super) fn all_rules(&self) -> impl Iterator<Item = &Rule> {
+    pub(super) fn all_rules(&self) -> impl Iterator<Item = &NftRule> {
         let whole = self.chains.iter().filter_map(|wanted| wanted.content.rules()).flatten();
         whole.chain(self.owned.iter().flat_map(|owned| &owned.rules))
     }
@@ -170,30 +170,30 @@ impl fmt::Display for Tag {
     }
 }
 
-impl fmt::Display for Ensure {
+impl fmt::Display for NftRuleset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tables, sets, chains, owned, elements } = self;
         f.write_str("ensure nftables")?;
-        let command = |f: &mut fmt::Formatter<'_>, op: Op| write!(f, "\n  {}", op.command());
-        tables.iter().try_for_each(|table| command(f, Op::AddTable(table.clone())))?;
-        sets.iter().try_for_each(|set| command(f, Op::AddSet(set.clone())))?;
+        let command = |f: &mut fmt::Formatter<'_>, op: NftChange| write!(f, "\n  {}", op.command());
+        tables.iter().try_for_each(|table| command(f, NftChange::AddTable(table.clone())))?;
+        sets.iter().try_for_each(|set| command(f, NftChange::AddSet(set.clone())))?;
         for WantedChain { chain, content } in chains {
-            command(f, Op::AddChain(chain.clone()))?;
+            command(f, NftChange::AddChain(chain.clone()))?;
             let rules = content.rules().unwrap_or_default();
-            rules.iter().try_for_each(|rule| command(f, Op::AddRule(rule.clone())))?;
+            rules.iter().try_for_each(|rule| command(f, NftChange::AddRule(rule.clone())))?;
         }
         for Owned { chain, tag, rules, existing } in owned {
             match existing {
-                Existing::Replace => write!(f, "\n  replace in {chain}: {tag}")?,
-                Existing::Keep => write!(f, "\n  keep in {chain}: {tag}")?,
+                ExistingRules::Replace => write!(f, "\n  replace in {chain}: {tag}")?,
+                ExistingRules::Keep => write!(f, "\n  keep in {chain}: {tag}")?,
             }
-            rules.iter().try_for_each(|rule| command(f, Op::AddRule(rule.clone())))?;
+            rules.iter().try_for_each(|rule| command(f, NftChange::AddRule(rule.clone())))?;
         }
-        elements.iter().try_for_each(|elements| command(f, Op::AddElements(elements.clone())))
+        elements.iter().try_for_each(|elements| command(f, NftChange::AddElements(elements.clone())))
     }
 }
 
-impl fmt::Display for Remove {
+impl fmt::Display for NftRemoval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { elements, rules, chains } = self;
         f.write_str("remove nftables")?;

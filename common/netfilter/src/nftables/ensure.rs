@@ -7,34 +7,34 @@
 //! read: the kernel refuses it when anything has changed since.
 
 use super::ATTEMPTS;
-use super::backend::{CommitError, Listed, Nftables, NftablesError};
-use super::change::{Content, Ensure, Existing, Owned, Remove, Tag, Unwanted, WantedChain, Which};
+use super::backend::{Listed, Nftables, NftablesError, TransactionError};
+use super::change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
 use super::object::ChainId;
-use super::rule::{Expression, Rule};
-use super::seen::Seen;
+use super::rule::{Expression, NftRule};
+use super::seen::SeenObjects;
 use super::set::{Elements, SetId};
-use super::transaction::{Op, Transaction};
+use super::transaction::{NftChange, Transaction};
 
 /// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
 /// never anything shared, nor a rule that was there before. A chain that was filled anew counts as added.
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn ensure(nftables: &mut dyn Nftables, want: &Ensure) -> Result<Option<Remove>, NftablesError> {
+pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<NftRemoval>, NftablesError> {
     let mut attempt = 1;
     loop {
         let generation = if want.adds_to_others() { Some(nftables.generation()?) } else { None };
         let chains = want.chains.iter().map(|wanted| &wanted.chain.id);
-        let seen = Seen::observe(nftables, chains, &want.elements)?;
+        let seen = SeenObjects::observe(nftables, chains, &want.elements)?;
         let Draft { mut transaction, undo, adds_to_others } = Draft::new(want, &seen);
         transaction.since = generation.filter(|_| adds_to_others);
         if transaction.ops.is_empty() {
             return Ok(None);
         }
         match nftables.commit(&transaction) {
-            Ok(()) => return Ok(Some(undo).filter(|undo| *undo != Remove::default())),
-            Err(CommitError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(CommitError::Refused(error) | CommitError::Failed(error)) => return Err(error),
+            Ok(()) => return Ok(Some(undo).filter(|undo| *undo != NftRemoval::default())),
+            Err(TransactionError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(TransactionError::Refused(error) | TransactionError::Failed(error)) => return Err(error),
         }
     }
 }
@@ -43,38 +43,38 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &Ensure) -> Result<Option<Remov
 #[derive(Default)]
 struct Draft {
     transaction: Transaction,
-    undo: Remove,
+    undo: NftRemoval,
     /// Whether rules are added beside rules that stay.
     adds_to_others: bool,
 }
 
 impl Draft {
-    fn new(want: &Ensure, seen: &Seen) -> Self {
+    fn new(want: &NftRuleset, seen: &SeenObjects) -> Self {
         let mut draft = Self::default();
         let tables = want.tables.iter().filter(|table| !seen.has_table(&table.id));
-        draft.extend(tables.cloned().map(Op::AddTable));
+        draft.extend(tables.cloned().map(NftChange::AddTable));
         let sets = want.sets.iter().filter(|set| !seen.has_set(&set.id) && !is_named(&set.id, want, seen));
-        draft.extend(sets.cloned().map(Op::AddSet));
+        draft.extend(sets.cloned().map(NftChange::AddSet));
         let chains = want.chains.iter().map(|wanted| &wanted.chain).filter(|chain| !seen.exists(&chain.id));
-        draft.extend(chains.cloned().map(Op::AddChain));
+        draft.extend(chains.cloned().map(NftChange::AddChain));
         want.chains.iter().for_each(|wanted| draft.fill(wanted, seen));
         want.owned.iter().for_each(|owned| draft.own(owned, seen));
         want.elements.iter().for_each(|elements| draft.put(elements, seen));
         draft
     }
 
-    fn extend(&mut self, ops: impl IntoIterator<Item = Op>) {
+    fn extend(&mut self, ops: impl IntoIterator<Item = NftChange>) {
         self.transaction.ops.extend(ops);
     }
 
     /// Fills a chain, unless it holds just what it should.
-    fn fill(&mut self, WantedChain { chain, content }: &WantedChain, seen: &Seen) {
+    fn fill(&mut self, WantedChain { chain, content }: &WantedChain, seen: &SeenObjects) {
         match content {
             Content::Open => {}
             Content::AtLeast(rules) => {
-                let lacking: Vec<Rule> = lacking(rules, seen.rules(&chain.id)).collect();
+                let lacking: Vec<NftRule> = lacking(rules, seen.rules(&chain.id)).collect();
                 self.adds_to_others |= !lacking.is_empty();
-                self.extend(lacking.into_iter().map(Op::AddRule));
+                self.extend(lacking.into_iter().map(NftChange::AddRule));
             }
             Content::Fixed(rules) => {
                 self.refill(&chain.id, rules, seen);
@@ -88,44 +88,44 @@ impl Draft {
     }
 
     /// Whether a chain had to be filled anew.
-    fn refill(&mut self, chain: &ChainId, rules: &[Rule], seen: &Seen) -> bool {
+    fn refill(&mut self, chain: &ChainId, rules: &[NftRule], seen: &SeenObjects) -> bool {
         let lacks = !seen.exists(chain) || !are(seen.rules(chain).iter(), rules);
         if lacks {
-            self.extend([Op::FlushChain(chain.clone())]);
-            self.extend(rules.iter().cloned().map(Op::AddRule));
+            self.extend([NftChange::FlushChain(chain.clone())]);
+            self.extend(rules.iter().cloned().map(NftChange::AddRule));
         }
         lacks
     }
 
     /// Puts the attachment's elements into a set.
-    fn put(&mut self, elements: &Elements, seen: &Seen) {
+    fn put(&mut self, elements: &Elements, seen: &SeenObjects) {
         let (_, absent) = seen.divide(elements);
         if !absent.elements.is_empty() {
-            self.extend([Op::AddElements(absent.clone())]);
+            self.extend([NftChange::AddElements(absent.clone())]);
             self.undo.elements.push(absent);
         }
     }
 
     /// Adds the attachment's rules to a chain that it shares.
-    fn own(&mut self, owned: &Owned, seen: &Seen) {
+    fn own(&mut self, owned: &Owned, seen: &SeenObjects) {
         let Owned { chain, tag, rules, existing } = owned;
         let found = seen.rules(chain);
         match existing {
-            Existing::Keep => {
-                let lacking: Vec<Rule> = lacking(rules, found).collect();
+            ExistingRules::Keep => {
+                let lacking: Vec<NftRule> = lacking(rules, found).collect();
                 self.adds_to_others |= !lacking.is_empty();
                 self.add(chain, lacking);
             }
-            Existing::Replace => {
+            ExistingRules::Replace => {
                 let stale: Vec<&Listed> = found.iter().filter(|rule| tag.is_on(rule)).collect();
                 if are(stale.iter().copied(), rules) {
                     self.follow(owned);
                     return;
                 }
-                self.extend(stale.iter().map(|rule| Op::DeleteRule(chain.clone(), rule.handle)));
+                self.extend(stale.iter().map(|rule| NftChange::DeleteRule(chain.clone(), rule.handle)));
                 match tag {
                     Tag::LeadsTo(_) => {
-                        self.extend(rules.iter().cloned().map(Op::AddRule));
+                        self.extend(rules.iter().cloned().map(NftChange::AddRule));
                         self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
                     }
                     Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => self.add(chain, rules.clone()),
@@ -142,29 +142,29 @@ impl Draft {
         }
     }
 
-    fn add(&mut self, chain: &ChainId, rules: Vec<Rule>) {
+    fn add(&mut self, chain: &ChainId, rules: Vec<NftRule>) {
         if rules.is_empty() {
             return;
         }
-        self.extend(rules.iter().cloned().map(Op::AddRule));
+        self.extend(rules.iter().cloned().map(NftChange::AddRule));
         self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules) });
     }
 }
 
 /// Those of some rules that are not among others.
-fn lacking<'a>(rules: &'a [Rule], found: &'a [Listed]) -> impl Iterator<Item = Rule> + 'a {
+fn lacking<'a>(rules: &'a [NftRule], found: &'a [Listed]) -> impl Iterator<Item = NftRule> + 'a {
     rules.iter().filter(|rule| !found.iter().any(|found| found.is(rule))).cloned()
 }
 
 /// Whether a rule that is there proves that a set is: the kernel keeps a set that a rule names.
-fn is_named(set: &SetId, want: &Ensure, seen: &Seen) -> bool {
+fn is_named(set: &SetId, want: &NftRuleset, seen: &SeenObjects) -> bool {
     let chains = want.chains.iter().map(|wanted| &wanted.chain.id).filter(|chain| chain.table == set.table);
     let parts = chains.flat_map(|chain| seen.rules(chain)).filter_map(|rule| rule.expressions.as_deref()).flatten();
     parts.filter_map(Expression::looks_in).any(|name| *name == set.name)
 }
 
 /// Whether rules that were found are just those that are wanted, in order.
-fn are<'a>(found: impl ExactSizeIterator<Item = &'a Listed>, wanted: &[Rule]) -> bool {
+fn are<'a>(found: impl ExactSizeIterator<Item = &'a Listed>, wanted: &[NftRule]) -> bool {
     found.len() == wanted.len() && found.zip(wanted).all(|(found, wanted)| found.is(wanted))
 }
 

@@ -8,24 +8,24 @@ mod sets;
 
 use sets::FakeSets;
 
-use super::backend::{CommitError, Listed, Nftables, NftablesError};
+use super::backend::{Listed, Nftables, NftablesError, TransactionError};
 use super::listing;
-use super::object::{Chain, ChainId, Table, TableId};
-use super::rule::{Expression, Rule};
+use super::object::{ChainId, NftChain, NftTable, TableId};
+use super::rule::{Expression, NftRule};
 use super::set::{Element, Elements};
-use super::transaction::{Generation, Op, Transaction};
+use super::transaction::{Generation, NftChange, Transaction};
 
 /// A chain with its rules and their handles.
 #[derive(Clone, Debug)]
 pub(super) struct FakeChain {
-    pub(super) chain: Chain,
-    pub(super) rules: Vec<(u64, Rule)>,
+    pub(super) chain: NftChain,
+    pub(super) rules: Vec<(u64, NftRule)>,
 }
 
 /// A table with its chains.
 #[derive(Clone, Debug)]
 pub(super) struct FakeTable {
-    pub(super) table: Table,
+    pub(super) table: NftTable,
     pub(super) chains: Vec<FakeChain>,
     pub(super) sets: FakeSets,
 }
@@ -95,35 +95,35 @@ impl FakeNftables {
         done
     }
 
-    fn carry_out(&mut self, op: &Op) -> Result<(), String> {
+    fn carry_out(&mut self, op: &NftChange) -> Result<(), String> {
         let command = op.command();
         let refuse = |reason: &str| Err(format!("{command}: {reason}"));
         match op {
-            Op::AddTable(table) => {
+            NftChange::AddTable(table) => {
                 if self.table(&table.id).is_none() {
                     self.tables.push(FakeTable { table: table.clone(), chains: Vec::new(), sets: FakeSets::default() });
                 }
             }
-            Op::AddChain(chain) => return self.add_chain(chain, &command),
-            Op::AddSet(set) => match self.table(&set.id.table) {
+            NftChange::AddChain(chain) => return self.add_chain(chain, &command),
+            NftChange::AddSet(set) => match self.table(&set.id.table) {
                 Some(table) => table.sets.add(set),
                 None => return refuse("no such table"),
             },
-            Op::AddElements(elements) => match self.table(&elements.set.table) {
+            NftChange::AddElements(elements) => match self.table(&elements.set.table) {
                 Some(table) => return table.sets.put(elements).or_else(refuse),
                 None => return refuse("no such table"),
             },
-            Op::DeleteElements(elements) => match self.table(&elements.set.table) {
+            NftChange::DeleteElements(elements) => match self.table(&elements.set.table) {
                 Some(table) => return table.sets.take(elements).or_else(refuse),
                 None => return refuse("no such table"),
             },
-            Op::FlushChain(id) => match self.chain(id) {
+            NftChange::FlushChain(id) => match self.chain(id) {
                 Some(chain) => chain.rules.clear(),
                 None => return refuse("no such chain"),
             },
-            Op::DeleteChain(id) => return self.delete_chain(id, &command),
-            Op::AddRule(rule) => return self.add_rule(rule, &command),
-            Op::DeleteRule(id, handle) => {
+            NftChange::DeleteChain(id) => return self.delete_chain(id, &command),
+            NftChange::AddRule(rule) => return self.add_rule(rule, &command),
+            NftChange::DeleteRule(id, handle) => {
                 let rules = self.chain(id).map(|chain| &mut chain.rules);
                 let at = rules.as_ref().and_then(|rules| rules.iter().position(|(number, _)| number == handle));
                 match (rules, at) {
@@ -143,7 +143,7 @@ impl FakeNftables {
         self.table(&id.table)?.chains.iter_mut().find(|chain| chain.chain.id == *id)
     }
 
-    fn add_chain(&mut self, chain: &Chain, command: &str) -> Result<(), String> {
+    fn add_chain(&mut self, chain: &NftChain, command: &str) -> Result<(), String> {
         let Some(table) = self.table(&chain.id.table) else { return Err(format!("{command}: no such table")) };
         if !table.chains.iter().any(|have| have.chain.id == chain.id) {
             table.chains.push(FakeChain { chain: chain.clone(), rules: Vec::new() });
@@ -162,7 +162,7 @@ impl FakeNftables {
         if table.chains.len() < before { Ok(()) } else { Err(format!("{command}: no such chain")) }
     }
 
-    fn add_rule(&mut self, rule: &Rule, command: &str) -> Result<(), String> {
+    fn add_rule(&mut self, rule: &NftRule, command: &str) -> Result<(), String> {
         let targets = rule
             .expressions
             .iter()
@@ -186,11 +186,11 @@ impl FakeNftables {
     }
 }
 
-fn leads_to(rule: &Rule, chain: &ChainId) -> bool {
+fn leads_to(rule: &NftRule, chain: &ChainId) -> bool {
     rule.expressions.iter().filter_map(Expression::leads_to).any(|name| *name == chain.name)
 }
 
-fn listed((handle, rule): &(u64, Rule)) -> Listed {
+fn listed((handle, rule): &(u64, NftRule)) -> Listed {
     Listed {
         handle: *handle,
         comment: rule.comment.as_ref().map(ToString::to_string),
@@ -223,20 +223,20 @@ impl Nftables for FakeNftables {
         if self.absent { Err(unsupported("read the generation".to_owned())) } else { Ok(Generation(self.generation)) }
     }
 
-    fn commit(&mut self, transaction: &Transaction) -> Result<(), CommitError> {
-        transaction.script().map_err(CommitError::Failed)?;
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        transaction.script().map_err(TransactionError::Failed)?;
         self.commits += 1;
         self.scripts += usize::from(transaction.has_words());
         let operation = "commit".to_owned();
         if self.absent {
-            return Err(CommitError::Failed(unsupported(operation)));
+            return Err(TransactionError::Failed(unsupported(operation)));
         }
         if self.failing == Some(self.commits) {
             let source = "as it was told to".into();
-            return Err(CommitError::Failed(NftablesError::Kernel { operation, source }));
+            return Err(TransactionError::Failed(NftablesError::Kernel { operation, source }));
         }
         let refused = |text: String| {
-            CommitError::Refused(NftablesError::Kernel { operation: "commit".to_owned(), source: text.into() })
+            TransactionError::Refused(NftablesError::Kernel { operation: "commit".to_owned(), source: text.into() })
         };
         let (due, later) = self.interference.drain(..).partition(|(number, _)| *number == self.commits);
         self.interference = later;

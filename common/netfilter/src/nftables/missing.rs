@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::backend::{Listed, Nftables, NftablesError};
-use super::change::Ensure;
+use super::change::NftRuleset;
 use super::object::ChainId;
 use super::render;
-use super::rule::Rule;
-use super::seen::Seen;
+use super::rule::NftRule;
+use super::seen::SeenObjects;
 use super::set::Elements;
 
 /// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
@@ -17,12 +17,12 @@ use super::set::Elements;
 ///
 /// # Errors
 /// When nf_tables cannot be read.
-pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a Ensure) -> Result<Option<&'a Rule>, NftablesError> {
-    let seen = Seen::observe(nftables, want.all_rules().map(|rule| &rule.chain), &[])?;
+pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<Option<&'a NftRule>, NftablesError> {
+    let seen = SeenObjects::observe(nftables, want.all_rules().map(|rule| &rule.chain), &[])?;
     let chains: BTreeSet<&ChainId> = want.all_rules().map(|rule| &rule.chain).collect();
     let found: BTreeMap<&ChainId, Found> =
         chains.into_iter().map(|chain| (chain, Found::of(chain, seen.rules(chain)))).collect();
-    let is_there = |rule: &Rule| found.get(&rule.chain).is_some_and(|found| found.has(rule));
+    let is_there = |rule: &NftRule| found.get(&rule.chain).is_some_and(|found| found.has(rule));
     Ok(want.all_rules().find(|rule| !is_there(rule)))
 }
 
@@ -30,8 +30,8 @@ pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a Ensure) -> Result<Opti
 ///
 /// # Errors
 /// When nf_tables cannot be read.
-pub fn missing_elements(nftables: &mut dyn Nftables, want: &Ensure) -> Result<Option<Elements>, NftablesError> {
-    let seen = Seen::observe(nftables, [], &want.elements)?;
+pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<Elements>, NftablesError> {
+    let seen = SeenObjects::observe(nftables, [], &want.elements)?;
     let mut absent = want.elements.iter().map(|elements| seen.divide(elements).1);
     Ok(absent.find(|absent| !absent.elements.is_empty()))
 }
@@ -52,7 +52,7 @@ impl Found {
         Self { texts: rules.iter().filter_map(text).collect(), has_unreadable }
     }
 
-    fn has(&self, rule: &Rule) -> bool {
+    fn has(&self, rule: &NftRule) -> bool {
         let comment = rule.comment.as_ref().map(ToString::to_string);
         let text = render::text(rule.chain.table.family, &rule.expressions);
         self.texts.contains(&(comment, text)) || (rule.has_words() && self.has_unreadable)

@@ -1,8 +1,8 @@
 //! nf_tables in its own terms: tables, chains and rules as values, their text, and the changes that
 //! plugins want, carried out over the small trait [`Nftables`].
 //!
-//! [`Rule`] is what `nft list ruleset` prints, typed. [`Ensure`] and [`Remove`] say what a plugin wants;
-//! [`ensure`], [`remove`] and [`missing`] bring it about, each with one transaction. The rules of an
+//! [`NftRule`] is what `nft list ruleset` prints, typed. [`NftRuleset`] and [`NftRemoval`] say what a plugin
+//! wants; [`ensure`], [`remove`] and [`missing`] bring it about, each with one transaction. The rules of an
 //! attachment are known by their comment, as those of the reference plugins are. What a transaction does
 //! to a machine is the business of whoever is behind [`Nftables`]; [`fake`] is one in memory, for tests.
 
@@ -21,16 +21,16 @@ mod seen;
 mod set;
 mod transaction;
 
-pub use backend::{Cause, CommitError, Listed, Nftables, NftablesError};
-pub use change::{Content, Ensure, Existing, Owned, Remove, Tag, Unwanted, WantedChain, Which};
+pub use backend::{BoxError, Listed, Nftables, NftablesError, TransactionError};
+pub use change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
 pub use ensure::ensure;
 pub use missing::{missing, missing_elements};
-pub use name::{Comment, Name, WordError};
-pub use object::{Base, Chain, ChainId, Hook, Kind, Policy, Table, TableFamily, TableId};
+pub use name::{NftComment, NftName, WordError};
+pub use object::{Base, ChainId, Hook, Kind, NftChain, NftTable, Policy, TableFamily, TableId};
 pub use remove::remove;
-pub use rule::{Direction, End, Expression, Is, Key, Rule, Verdict};
+pub use rule::{Direction, End, Expression, Is, Key, NftRule, Verdict};
 pub use set::{Element, ElementKey, Elements, KeyType, Set, SetId, SetKind};
-pub use transaction::{Generation, Op, Transaction};
+pub use transaction::{Generation, NftChange, Transaction};
 
 /// How often a change is tried on what was seen, when others keep changing the same chains in between.
 const ATTEMPTS: usize = 20;

@@ -46,9 +46,9 @@ impl Failure for WordError {
 
 /// The name of a table, a chain or a set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name(String);
+pub struct NftName(String);
 
-impl Name {
+impl NftName {
     /// Accepts a name that fits.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for NftName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -98,9 +98,9 @@ impl fmt::Display for Name {
 
 /// The comment of a table, a chain or a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Comment(String);
+pub struct NftComment(String);
 
-impl Comment {
+impl NftComment {
     /// Accepts a comment that fits.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Comment {
     }
 }
 
-impl fmt::Display for Comment {
+impl fmt::Display for NftComment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -140,15 +140,15 @@ mod tests {
     #[test]
     fn a_name_is_as_long_as_the_kernel_takes_and_stays_one_word() {
         for good in ["a", "cni-br-iface-id1-eth0.100-mac", "_x", &"n".repeat(255)] {
-            assert_eq!(Name::parse(good).map(|name| name.to_string()), Ok(good.to_owned()));
+            assert_eq!(NftName::parse(good).map(|name| name.to_string()), Ok(good.to_owned()));
         }
         for bad in ["", "a b", "a;b", "a\nb", "{", "a\"", "a#b", &"n".repeat(256)] {
-            assert_eq!(Name::parse(bad), Err(WordError::Name { name: bad.to_owned() }));
+            assert_eq!(NftName::parse(bad), Err(WordError::Name { name: bad.to_owned() }));
         }
-        let hashed = Name::hashed("cni-br-iface-", &"n".repeat(300), "-mac");
-        assert_eq!(Name::parse(hashed.as_str()).map(|name| name.as_str().len()), Ok(13 + 64 + 4));
+        let hashed = NftName::hashed("cni-br-iface-", &"n".repeat(300), "-mac");
+        assert_eq!(NftName::parse(hashed.as_str()).map(|name| name.as_str().len()), Ok(13 + 64 + 4));
         assert_eq!(
-            Name::hashed_parts("dnat", &["net1", "eth0:id1"]).as_str(),
+            NftName::hashed_parts("dnat", &["net1", "eth0:id1"]).as_str(),
             "dnat-8e48f37d5de60467-d509459a5455817c"
         );
     }
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn a_comment_is_cut_between_characters() {
         let long = format!("{}ü", "x".repeat(127));
-        assert_eq!(Comment::cut(&long).as_str(), "x".repeat(127));
-        assert_eq!(Comment::cut("a \"b\"\n c").as_str(), "a b c");
-        assert_eq!(Comment::parse(&long), Err(WordError::Comment { text: long }));
-        assert_eq!(Comment::parse(&"x".repeat(128)).map(|comment| comment.as_str().len()), Ok(128));
+        assert_eq!(NftComment::cut(&long).as_str(), "x".repeat(127));
+        assert_eq!(NftComment::cut("a \"b\"\n c").as_str(), "a b c");
+        assert_eq!(NftComment::parse(&long), Err(WordError::Comment { text: long }));
+        assert_eq!(NftComment::parse(&"x".repeat(128)).map(|comment| comment.as_str().len()), Ok(128));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::name::{Comment, Name};
+use super::name::{NftComment, NftName};
 use cni_core::family::Family;
 
 /// What packets a table sees.
@@ -51,22 +51,22 @@ pub struct TableId {
     /// What packets it sees.
     pub family: TableFamily,
     /// Its name.
-    pub name: Name,
+    pub name: NftName,
 }
 
 impl TableId {
     /// A table whose name is part of the program.
     pub fn fixed(family: TableFamily, name: &'static str) -> Self {
-        Self { family, name: Name::fixed(name) }
+        Self { family, name: NftName::fixed(name) }
     }
 
     /// A chain of this table whose name is part of the program.
     pub fn chain(&self, name: &'static str) -> ChainId {
-        self.chain_named(Name::fixed(name))
+        self.chain_named(NftName::fixed(name))
     }
 
     /// A chain of this table.
-    pub fn chain_named(&self, name: Name) -> ChainId {
+    pub fn chain_named(&self, name: NftName) -> ChainId {
         ChainId { table: self.clone(), name }
     }
 }
@@ -83,7 +83,7 @@ pub struct ChainId {
     /// Its table.
     pub table: TableId,
     /// Its name.
-    pub name: Name,
+    pub name: NftName,
 }
 
 impl fmt::Display for ChainId {
@@ -94,11 +94,11 @@ impl fmt::Display for ChainId {
 
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct NftTable {
     /// Which.
     pub id: TableId,
     /// What an administrator should know of it.
-    pub comment: Option<Comment>,
+    pub comment: Option<NftComment>,
 }
 
 /// What a base chain is for.
@@ -149,16 +149,16 @@ pub struct Base {
 
 /// A chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct NftChain {
     /// Which.
     pub id: ChainId,
     /// How packets come to it, if not by a jump.
     pub base: Option<Base>,
     /// What an administrator should know of it.
-    pub comment: Option<Comment>,
+    pub comment: Option<NftComment>,
 }
 
-impl Chain {
+impl NftChain {
     /// A chain that rules jump to.
     pub const fn regular(id: ChainId) -> Self {
         Self { id, base: None, comment: None }

@@ -1,41 +1,42 @@
 //! Makes rules be gone: looks for them, and deletes in one transaction what was found.
 
 use super::ATTEMPTS;
-use super::backend::{CommitError, Nftables, NftablesError};
-use super::change::Remove;
-use super::seen::Seen;
-use super::transaction::{Op, Transaction};
+use super::backend::{Nftables, NftablesError, TransactionError};
+use super::change::NftRemoval;
+use super::seen::SeenObjects;
+use super::transaction::{NftChange, Transaction};
 
 /// Makes rules be gone. Absence is success; what belongs to others stays.
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn remove(nftables: &mut dyn Nftables, unwanted: &Remove) -> Result<(), NftablesError> {
+pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), NftablesError> {
     let mut attempt = 1;
     loop {
         let chains = unwanted.rules.iter().map(|rules| &rules.chain).chain(&unwanted.chains);
-        let transaction = deletion(unwanted, &Seen::observe(nftables, chains, &unwanted.elements)?);
+        let transaction = deletion(unwanted, &SeenObjects::observe(nftables, chains, &unwanted.elements)?);
         if transaction.ops.is_empty() {
             return Ok(());
         }
         match nftables.commit(&transaction) {
             Ok(()) => return Ok(()),
-            Err(CommitError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
-            Err(CommitError::Refused(error) | CommitError::Failed(error)) => return Err(error),
+            Err(TransactionError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(TransactionError::Refused(error) | TransactionError::Failed(error)) => return Err(error),
         }
     }
 }
 
 /// Rules that may lead to a chain go before the chain.
-fn deletion(unwanted: &Remove, seen: &Seen) -> Transaction {
+fn deletion(unwanted: &NftRemoval, seen: &SeenObjects) -> Transaction {
     let held = unwanted.elements.iter().map(|elements| seen.divide(elements).0);
-    let mut ops: Vec<Op> = held.filter(|held| !held.elements.is_empty()).map(Op::DeleteElements).collect();
+    let mut ops: Vec<NftChange> =
+        held.filter(|held| !held.elements.is_empty()).map(NftChange::DeleteElements).collect();
     for rules in &unwanted.rules {
         let found = seen.rules(&rules.chain).iter().filter(|rule| rules.which.means(rule));
-        ops.extend(found.map(|rule| Op::DeleteRule(rules.chain.clone(), rule.handle)));
+        ops.extend(found.map(|rule| NftChange::DeleteRule(rules.chain.clone(), rule.handle)));
     }
     let chains = unwanted.chains.iter().filter(|chain| seen.exists(chain));
-    ops.extend(chains.cloned().map(Op::DeleteChain));
+    ops.extend(chains.cloned().map(NftChange::DeleteChain));
     Transaction::from(ops)
 }
 

@@ -4,12 +4,12 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::object::TableFamily;
-use super::rule::{Direction, End, Expression, Is, Key, Rule, Verdict};
+use super::rule::{Direction, End, Expression, Is, Key, NftRule, Verdict};
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 
-impl fmt::Display for Rule {
+impl fmt::Display for NftRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { chain, expressions, comment } = self;
         f.write_str(&text(chain.table.family, expressions))?;

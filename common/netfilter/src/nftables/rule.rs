@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use super::name::{Comment, Name};
+use super::name::{NftComment, NftName};
 use super::object::ChainId;
 use crate::Proto;
 use cni_core::cidr::Cidr;
@@ -59,9 +59,9 @@ pub enum Verdict {
     /// The chain ends here.
     Return,
     /// It goes through another chain, and comes back.
-    Jump(Name),
+    Jump(NftName),
     /// It goes through another chain, and does not come back.
-    Goto(Name),
+    Goto(NftName),
 }
 
 /// A part of a rule: something that must hold, or something that is done.
@@ -82,9 +82,9 @@ pub enum Expression {
     /// The destination of the packet's connection has been translated.
     DestinationTranslated,
     /// The set of this name holds something of the packet.
-    InSet(Key, Name),
+    InSet(Key, NftName),
     /// The verdict that the map of this name holds for something of the packet.
-    VerdictMap(Key, Name),
+    VerdictMap(Key, NftName),
     /// The packet goes on so.
     Verdict(Verdict),
     /// The packet gets the address of the link by which it leaves.
@@ -98,9 +98,9 @@ pub enum Expression {
 /// What of its table an expression names, which has to be there as long as the rule is.
 enum Named<'a> {
     /// A chain that packets enter by it.
-    Chain(&'a Name),
+    Chain(&'a NftName),
     /// A set or map that it looks in.
-    Set(&'a Name),
+    Set(&'a NftName),
 }
 
 impl Expression {
@@ -123,28 +123,28 @@ impl Expression {
     }
 
     /// The chain that packets enter by it.
-    pub(super) const fn leads_to(&self) -> Option<&Name> {
+    pub(super) const fn leads_to(&self) -> Option<&NftName> {
         if let Some(Named::Chain(name)) = self.named() { Some(name) } else { None }
     }
 
     /// The set or map that it looks in.
-    pub(super) const fn looks_in(&self) -> Option<&Name> {
+    pub(super) const fn looks_in(&self) -> Option<&NftName> {
         if let Some(Named::Set(name)) = self.named() { Some(name) } else { None }
     }
 }
 
 /// One rule of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct NftRule {
     /// The chain that the rule stands in.
     pub chain: ChainId,
     /// Its parts in order.
     pub expressions: Vec<Expression>,
     /// Whose it is.
-    pub comment: Option<Comment>,
+    pub comment: Option<NftComment>,
 }
 
-impl Rule {
+impl NftRule {
     /// Joins the parts of a rule of nobody in particular.
     pub const fn new(chain: ChainId, expressions: Vec<Expression>) -> Self {
         Self { chain, expressions, comment: None }
@@ -152,7 +152,7 @@ impl Rule {
 
     /// The same rule, somebody's.
     #[must_use]
-    pub fn with_comment(self, comment: Comment) -> Self {
+    pub fn with_comment(self, comment: NftComment) -> Self {
         Self { comment: Some(comment), ..self }
     }
 

@@ -8,14 +8,14 @@ use super::set::{Element, Elements, SetId};
 
 /// The chains, and the elements of sets, that were asked for.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SeenObjects {
     /// `None` for a chain that is not there.
     chains: BTreeMap<ChainId, Option<Vec<Listed>>>,
     /// `None` for a set that is not there.
     sets: Vec<(SetId, Option<Vec<Element>>)>,
 }
 
-impl Seen {
+impl SeenObjects {
     /// Reads chains, each once, and looks for elements.
     pub(super) fn observe<'a>(
         nftables: &mut dyn Nftables,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::name::Name;
+use super::name::NftName;
 use super::object::TableId;
 use super::rule::Verdict;
 use cni_core::family::Family;
@@ -32,7 +32,7 @@ pub struct SetId {
     /// Its table.
     pub table: TableId,
     /// Its name.
-    pub name: Name,
+    pub name: NftName,
 }
 
 /// A set or a map.

@@ -3,17 +3,17 @@
 use std::fmt::Write as _;
 
 use super::backend::NftablesError;
-use super::object::{Base, Chain, ChainId, Table};
-use super::rule::Rule;
+use super::object::{Base, ChainId, NftChain, NftTable};
+use super::rule::NftRule;
 use super::set::{Elements, Set};
 
 /// One change. Those that add a table, a chain or a set accept one that is there already.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum NftChange {
     /// Makes a table.
-    AddTable(Table),
+    AddTable(NftTable),
     /// Makes a chain, or sets the policy of one that is there.
-    AddChain(Chain),
+    AddChain(NftChain),
     /// Makes a set or a map, without elements.
     AddSet(Set),
     /// Puts elements into a set or a map; those that it holds already stay.
@@ -25,7 +25,7 @@ pub enum Op {
     /// Removes a chain and its rules. It must be there, and nothing may lead to it.
     DeleteChain(ChainId),
     /// Adds a rule after all others of its chain, which must be there.
-    AddRule(Rule),
+    AddRule(NftRule),
     /// Removes a rule, which must be there.
     DeleteRule(ChainId, u64),
 }
@@ -34,7 +34,7 @@ pub enum Op {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// The changes.
-    pub ops: Vec<Op>,
+    pub ops: Vec<NftChange>,
     /// What must still hold: nothing has changed since then. `nft` does not know of it, so it does not
     /// bind a transaction with words.
     pub since: Option<Generation>,
@@ -44,8 +44,8 @@ pub struct Transaction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(pub u32);
 
-impl From<Vec<Op>> for Transaction {
-    fn from(ops: Vec<Op>) -> Self {
+impl From<Vec<NftChange>> for Transaction {
+    fn from(ops: Vec<NftChange>) -> Self {
         Self { ops, since: None }
     }
 }
@@ -53,7 +53,7 @@ impl From<Vec<Op>> for Transaction {
 impl Transaction {
     /// Whether a user's own words are part of it, which only `nft` understands.
     pub fn has_words(&self) -> bool {
-        self.ops.iter().any(|op| matches!(op, Op::AddRule(rule) if rule.has_words()))
+        self.ops.iter().any(|op| matches!(op, NftChange::AddRule(rule) if rule.has_words()))
     }
 
     /// What `nft -f` reads.
@@ -65,9 +65,13 @@ impl Transaction {
         for op in &self.ops {
             let line = op.command();
             let unprintable = match op {
-                Op::AddRule(_) => line.contains(['\n', '\r', '\0', ';', '#']),
-                Op::AddTable(_) | Op::AddChain(_) | Op::AddSet(_) | Op::AddElements(_) | Op::DeleteElements(_) => false,
-                Op::FlushChain(_) | Op::DeleteChain(_) | Op::DeleteRule(..) => false,
+                NftChange::AddRule(_) => line.contains(['\n', '\r', '\0', ';', '#']),
+                NftChange::AddTable(_)
+                | NftChange::AddChain(_)
+                | NftChange::AddSet(_)
+                | NftChange::AddElements(_)
+                | NftChange::DeleteElements(_) => false,
+                NftChange::FlushChain(_) | NftChange::DeleteChain(_) | NftChange::DeleteRule(..) => false,
             };
             if unprintable {
                 return Err(NftablesError::Unprintable { line });
@@ -79,12 +83,12 @@ impl Transaction {
     }
 }
 
-impl Op {
+impl NftChange {
     /// The change as a command of `nft`, on one line.
     pub fn command(&self) -> String {
         match self {
-            Self::AddTable(Table { id, comment: None }) => format!("add table {id}"),
-            Self::AddTable(Table { id, comment: Some(comment) }) => {
+            Self::AddTable(NftTable { id, comment: None }) => format!("add table {id}"),
+            Self::AddTable(NftTable { id, comment: Some(comment) }) => {
                 format!("add table {id} {{ comment \"{comment}\" ; }}")
             }
             Self::AddChain(chain) => add_chain(chain),
@@ -99,8 +103,8 @@ impl Op {
     }
 }
 
-fn add_chain(chain: &Chain) -> String {
-    let Chain { id, base, comment } = chain;
+fn add_chain(chain: &NftChain) -> String {
+    let NftChain { id, base, comment } = chain;
     let mut block = String::new();
     if let Some(Base { kind, hook, priority, policy }) = base {
         // Writing to a string cannot fail.

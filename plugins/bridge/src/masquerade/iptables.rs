@@ -6,7 +6,10 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
-use cni_netfilter::iptables::{Ensure, Existing, Jumps, Match, OwnedChain, OwnedChainRef, Remove, Rule, Table, Target};
+use cni_netfilter::iptables::{
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Match, OwnedChain,
+    OwnedChainRef, Target,
+};
 
 /// The chain in which the jumps to the containers' masquerade stand.
 pub fn postrouting() -> ChainName {
@@ -14,22 +17,22 @@ pub fn postrouting() -> ChainName {
 }
 
 /// The rules that give packets to other networks the host's address, one change for each family in use.
-pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<Ensure> {
+pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<IptablesRuleset> {
     let comment = || Match::Comment(at.comment());
     let chain = at.masquerade_chain();
-    let in_chain = |matched, target| Rule { chain: chain.clone(), matches: vec![matched, comment()], target };
+    let in_chain = |matched, target| IptablesRule { chain: chain.clone(), matches: vec![matched, comment()], target };
     let of_family = |family| {
         let own: Vec<Cidr> = addresses.iter().copied().filter(|cidr| cidr.family() == family).collect();
-        let mut rules: Vec<Rule> =
+        let mut rules: Vec<IptablesRule> =
             own.iter().map(|cidr| in_chain(Match::Destination(cidr.network()), Target::Accept)).collect();
         rules.dedup();
         rules.push(in_chain(Match::NotDestination(family.multicast()), Target::Masquerade));
-        Some(Ensure {
+        Some(IptablesRuleset {
             family,
-            table: Table::Nat,
+            table: IptablesTable::Nat,
             shared_chains: Vec::new(),
             shared: Vec::new(),
-            chain: Some(OwnedChain { name: chain.clone(), rules, existing: Existing::Merge }),
+            chain: Some(OwnedChain { name: chain.clone(), rules, existing: ExistingChain::Merge }),
             rules: own.iter().map(|cidr| jump(at, cidr.address())).collect(),
         })
         .filter(|_| !own.is_empty())
@@ -37,8 +40,8 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<Ensure> {
     Family::ALL.into_iter().filter_map(of_family).collect()
 }
 
-fn jump(at: &Attachment, address: IpAddr) -> Rule {
-    Rule {
+fn jump(at: &Attachment, address: IpAddr) -> IptablesRule {
+    IptablesRule {
         chain: postrouting(),
         matches: vec![Match::Source(Cidr::host(address)), Match::Comment(at.comment())],
         target: Target::Jump(at.masquerade_chain()),
@@ -47,13 +50,13 @@ fn jump(at: &Attachment, address: IpAddr) -> Rule {
 
 /// Removes the masquerade of one family: the chain of (network, container) with every jump to it, but for
 /// those of addresses that another interface of the container still has.
-pub fn remove(at: &Attachment, family: Family, own: &[IpAddr], kept: &[IpAddr]) -> Remove {
+pub fn remove(at: &Attachment, family: Family, own: &[IpAddr], kept: &[IpAddr]) -> IptablesRemoval {
     let of_family = |addresses: &[IpAddr]| -> Vec<IpAddr> {
         addresses.iter().copied().filter(|address| Family::of(*address) == family).collect()
     };
-    Remove {
+    IptablesRemoval {
         family,
-        table: Table::Nat,
+        table: IptablesTable::Nat,
         chains: vec![OwnedChainRef {
             name: at.masquerade_chain(),
             parents: vec![postrouting()],

@@ -158,11 +158,11 @@ fn a_single_rule_of_the_mac_spoof_check_is_missed() {
         nftables::Content::Own(rules) => rules.clone(),
         nftables::Content::Open | nftables::Content::Fixed(_) | nftables::Content::AtLeast(_) => Vec::new(),
     });
-    let rules: Vec<nftables::Rule> = rules.chain(want.owned.into_iter().flat_map(|owned| owned.rules)).collect();
+    let rules: Vec<nftables::NftRule> = rules.chain(want.owned.into_iter().flat_map(|owned| owned.rules)).collect();
     assert!(rules.iter().any(|rule| matches!(rule.expressions[0], Expression::EtherSource(_))) && rules.len() == 4);
     for rule in rules {
         let gone = nftables::Unwanted { chain: rule.chain.clone(), which: nftables::Which::Listed(vec![rule.clone()]) };
-        let gone = nftables::Remove { rules: vec![gone], ..nftables::Remove::default() };
+        let gone = nftables::NftRemoval { rules: vec![gone], ..nftables::NftRemoval::default() };
         nftables::remove(&mut machine.nftables, &gone).expect("removed");
         assert_eq!(missing(keys, machine), [format!("nft {} {rule}", rule.chain)]);
         repair(keys, machine);

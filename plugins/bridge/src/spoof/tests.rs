@@ -1,13 +1,13 @@
 use super::*;
 use crate::fixtures::attachment;
 use cni_netfilter::nftables::fake::FakeNftables;
-use cni_netfilter::nftables::{Nftables, Op, Transaction, ensure as bring_about, remove as take_away};
+use cni_netfilter::nftables::{NftChange, Nftables, Transaction, ensure as bring_about, remove as take_away};
 
 fn at(container: &str) -> Attachment {
     attachment(container, "eth0")
 }
 
-fn want(container: &str) -> Ensure {
+fn want(container: &str) -> NftRuleset {
     ensure(&at(container), &IfName::host_veth(0x1234_abcd), &"02:00:00:00:00:01".parse().expect("MAC"))
 }
 
@@ -51,7 +51,7 @@ fn what_the_reference_piled_up_is_replaced_and_removed() {
     let mut old = want("id1");
     old.owned[0].rules = ensure(&at("id1"), &IfName::host_veth(7), &Mac::local([7; 6])).owned.remove(0).rules;
     bring_about(&mut fake, &old).expect("made");
-    let again: Vec<Op> = old.owned[0].rules.iter().cloned().map(Op::AddRule).collect();
+    let again: Vec<NftChange> = old.owned[0].rules.iter().cloned().map(NftChange::AddRule).collect();
     fake.commit(&Transaction::from(again)).expect("piled up");
     assert_eq!(fake.dump().matches("veth00000007").count(), 2);
     bring_about(&mut fake, &want("id1")).expect("made");

@@ -8,7 +8,7 @@ use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_linux::host::LinuxHost;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Tables;
+use cni_netfilter::iptables::Iptables;
 use cni_netfilter::nftables::Nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
@@ -90,7 +90,7 @@ impl Host for RefusingHost {
         self.host.sysctl(ns, key)
     }
 
-    fn tables(&mut self) -> &mut dyn Tables {
+    fn tables(&mut self) -> &mut dyn Iptables {
         self.host.tables()
     }
 

@@ -49,7 +49,7 @@ const NOMAD_V6: &str = r#":CNI-FORWARD -
 #[test]
 fn dual_stack_with_an_admin_chain_of_nomad() {
     let machine = &mut Machine::default();
-    machine.filter.load(Family::V4, Table::Filter, "-N NOMAD-ADMIN").expect("loads");
+    machine.filter.load(Family::V4, IptablesTable::Filter, "-N NOMAD-ADMIN").expect("loads");
     let keys = r#""backend":"iptables","iptablesAdminChainName":"NOMAD-ADMIN""#;
     Caller::new("ctr1", keys, &["10.88.0.5/24", "fd00:88::5/64"]).add(machine).expect("added");
     assert_dump(machine, Family::V4, NOMAD_V4);

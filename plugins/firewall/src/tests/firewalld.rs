@@ -2,7 +2,7 @@
 
 use super::*;
 use cni_netfilter::firewalld::Zone;
-use cni_netfilter::iptables::fake::FakeTables;
+use cni_netfilter::iptables::fake::FakeIptables;
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
@@ -202,7 +202,7 @@ fn a_policy_is_made_and_checked_beside_firewalld() {
     let rules = dump(machine, Family::V4);
     assert!(rules.contains("CNI-ISOLATION-STAGE-2") && !rules.contains("CNI-FORWARD"), "{rules}");
     caller.check(machine).expect("there");
-    machine.filter = FakeTables::new();
+    machine.filter = FakeIptables::new();
     let error = caller.check(machine).expect_err("missing");
     assert!(error.to_string().contains("CNI-ISOLATION-STAGE-1] not found"), "{error}");
 }

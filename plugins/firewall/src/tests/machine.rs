@@ -8,8 +8,8 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::{Firewalld, Zone};
-use cni_netfilter::iptables::fake::FakeTables;
-use cni_netfilter::iptables::{Tables, ensure, remove};
+use cni_netfilter::iptables::fake::FakeIptables;
+use cni_netfilter::iptables::{Iptables, ensure, remove};
 use cni_netfilter::nftables::{self, Nftables, fake::FakeNftables};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
@@ -19,7 +19,7 @@ use cni_plugin::vlan::BridgeVlan;
 
 #[derive(Default)]
 pub struct Machine {
-    pub filter: FakeTables,
+    pub filter: FakeIptables,
     pub nftables: FakeNftables,
     pub firewalld: FakeFirewalld,
     pub claims: BTreeMap<IpAddr, Attachment>,
@@ -106,7 +106,7 @@ impl Machine {
 }
 
 impl Host for Machine {
-    fn tables(&mut self) -> &mut dyn Tables {
+    fn tables(&mut self) -> &mut dyn Iptables {
         &mut self.filter
     }
 

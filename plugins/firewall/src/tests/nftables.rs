@@ -2,7 +2,7 @@
 
 use super::*;
 use cni_netfilter::nftables::fake::FakeNftables;
-use cni_netfilter::nftables::{Op, Transaction};
+use cni_netfilter::nftables::{NftChange, Transaction};
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
@@ -115,7 +115,7 @@ fn a_forward_chain_that_was_changed_is_mended() {
     let caller = Caller::new("ctr1", &with_policy("isolated"), BOTH);
     caller.add(machine).expect("added");
     let forward = caller.forward();
-    machine.nftables_commit(vec![Op::FlushChain(forward)]);
+    machine.nftables_commit(vec![NftChange::FlushChain(forward)]);
     assert_ne!(machine.nftables.dump(), FULL);
     caller.add(machine).expect("mended");
     assert_eq!(machine.nftables.dump(), FULL);
@@ -130,12 +130,12 @@ fn check_names_what_is_missing_and_writes_nothing() {
     let machine = &mut Machine::default();
     caller.add(machine).expect("added");
     let set = super::super::nftables::remove(&[IpAddr::from([10, 88, 0, 5])]).elements.remove(0);
-    machine.nftables_commit(vec![Op::DeleteElements(set)]);
+    machine.nftables_commit(vec![NftChange::DeleteElements(set)]);
     let element = "inet cni_firewall containers_v4 { 10.88.0.5 }";
     let want =
         (100, format!("expected element [{element}] not found"), format!("this fails: nft get element {element}"));
     assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
-    machine.nftables_commit(vec![Op::FlushChain(caller.forward())]);
+    machine.nftables_commit(vec![NftChange::FlushChain(caller.forward())]);
     let chain = "inet cni_firewall forward";
     let want = (
         100,
@@ -221,7 +221,7 @@ fn status_asks_the_kernel_for_nf_tables() {
 
 impl Machine {
     /// Somebody else's change.
-    fn nftables_commit(&mut self, ops: Vec<Op>) {
+    fn nftables_commit(&mut self, ops: Vec<NftChange>) {
         cni_netfilter::nftables::Nftables::commit(&mut self.nftables, &Transaction::from(ops)).expect("fits");
     }
 }

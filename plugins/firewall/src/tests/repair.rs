@@ -1,7 +1,7 @@
 //! What others flush comes back, with whoever keeps it, and nothing is looked at with effect.
 
 use super::*;
-use cni_netfilter::iptables::fake::FakeTables;
+use cni_netfilter::iptables::fake::FakeIptables;
 use cni_netfilter::nftables as nf;
 use cni_netfilter::nftables::fake::FakeNftables;
 
@@ -33,7 +33,7 @@ fn state(machine: &Machine) -> String {
 
 /// What a flush of everything, and a reload of firewalld, leave.
 fn flush(machine: &mut Machine) {
-    machine.filter = FakeTables::new();
+    machine.filter = FakeIptables::new();
     machine.nftables = FakeNftables::new();
     machine.firewalld.sources.clear();
 }

@@ -8,7 +8,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Tables;
+use cni_netfilter::iptables::Iptables;
 use cni_netfilter::nftables::Nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
@@ -84,7 +84,7 @@ impl Host for FakeHost {
         unreachable!("host-local asks for no kernel parameter")
     }
 
-    fn tables(&mut self) -> &mut dyn Tables {
+    fn tables(&mut self) -> &mut dyn Iptables {
         unreachable!("host-local has no rules")
     }
 

@@ -9,8 +9,10 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::fake::FakeTables;
-use cni_netfilter::iptables::{Batch, CommitError, FilterError, Rule, Table, Tables, ensure, remove};
+use cni_netfilter::iptables::fake::FakeIptables;
+use cni_netfilter::iptables::{
+    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, ensure, remove,
+};
 use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{self, Nftables};
 use cni_plugin::host::{Host, NetnsError};
@@ -39,28 +41,33 @@ pub struct Machine {
 /// A packet filter of which the program of a family may not be installed.
 #[derive(Default)]
 pub struct Programs {
-    pub fake: FakeTables,
+    pub fake: FakeIptables,
     pub lacking: Vec<Family>,
 }
 
 impl Programs {
-    fn locate(&self, family: Family) -> Result<(), FilterError> {
+    fn locate(&self, family: Family) -> Result<(), IptablesError> {
         if self.lacking.contains(&family) {
             let program = format!("{}-restore", family.iptables());
-            return Err(FilterError::NoProgram { program, path: "/bin".to_owned() });
+            return Err(IptablesError::NoProgram { program, path: "/bin".to_owned() });
         }
         Ok(())
     }
 }
 
-impl Tables for Programs {
-    fn list(&mut self, family: Family, table: Table, chain: &ChainName) -> Result<Option<Vec<Rule>>, FilterError> {
+impl Iptables for Programs {
+    fn list(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         self.locate(family)?;
         self.fake.list(family, table, chain)
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
-        self.locate(batch.family).map_err(CommitError::Failed)?;
+    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
+        self.locate(batch.family).map_err(BatchError::Failed)?;
         self.fake.commit(batch)
     }
 
@@ -68,7 +75,7 @@ impl Tables for Programs {
         self.locate(family).is_ok()
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, FilterError> {
+    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
         self.fake.lock()
     }
 }
@@ -84,7 +91,7 @@ impl Failure for Broken {
 }
 
 impl Host for Machine {
-    fn tables(&mut self) -> &mut dyn Tables {
+    fn tables(&mut self) -> &mut dyn Iptables {
         &mut self.filter
     }
 

@@ -1,7 +1,7 @@
 //! `backend: "nftables"` on a machine in memory.
 
 use super::*;
-use cni_netfilter::nftables::{Comment, Nftables, Op, Rule, TableFamily, TableId, Transaction};
+use cni_netfilter::nftables::{NftChange, NftComment, NftRule, Nftables, TableFamily, TableId, Transaction};
 
 const NFT: &str = r#""backend":"nftables""#;
 const UDP_53: &str = r#"{"hostPort":53,"containerPort":5353,"protocol":"udp"}"#;
@@ -35,8 +35,8 @@ fn reference_rule(machine: &mut Machine, chain: &'static str, container: &str, w
         }
         _ => panic!("no rule of the reference: {words}"),
     };
-    let rule = Rule::new(chain, expressions).with_comment(Comment::cut(container));
-    machine.kernel.commit(&Transaction::from(vec![Op::AddRule(rule)])).expect("added");
+    let rule = NftRule::new(chain, expressions).with_comment(NftComment::cut(container));
+    machine.kernel.commit(&Transaction::from(vec![NftChange::AddRule(rule)])).expect("added");
 }
 
 #[test]

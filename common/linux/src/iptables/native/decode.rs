@@ -6,7 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
 use cni_netfilter::Proto;
-use cni_netfilter::iptables::{Mark, Match, Rule, Target};
+use cni_netfilter::iptables::{IptablesRule, Mark, Match, Target};
 use cni_netfilter::nftables::{End, Is, Verdict};
 
 use super::extension::protocol;
@@ -19,8 +19,8 @@ const PROTOCOL_OFFSET: u32 = 9;
 /// The same in an IPv6 header.
 const NEXT_HEADER_OFFSET: u32 = 6;
 
-/// The rule of some expressions, as [`Rule::canonical`] has it; `None` for one that `iptables` has to read.
-pub(super) fn decode(family: Family, chain: &ChainName, parts: &[Part]) -> Option<Rule> {
+/// The rule of some expressions, as [`IptablesRule::canonical`] has it; `None` for one that `iptables` has to read.
+pub(super) fn decode(family: Family, chain: &ChainName, parts: &[Part]) -> Option<IptablesRule> {
     let mut reader = Reader { family, proto: None, header: [const { None }; 4], matches: Vec::new() };
     let mut rest = parts;
     loop {
@@ -43,11 +43,11 @@ struct Reader {
 }
 
 impl Reader {
-    fn finish(self, chain: &ChainName, target: Target) -> Option<Rule> {
+    fn finish(self, chain: &ChainName, target: Target) -> Option<IptablesRule> {
         let implied = self.matches.iter().any(|one| matches!(one, Match::Port(..) | Match::Ports(..)));
         let alone = self.proto.filter(|_| !implied).map(|proto| Match::Raw(vec!["-p".to_owned(), proto.to_string()]));
         let matches = self.header.into_iter().flatten().chain(alone).chain(self.matches).collect();
-        Some(Rule::new(chain.clone(), matches, target))
+        Some(IptablesRule::new(chain.clone(), matches, target))
     }
 
     fn step<'a>(&mut self, parts: &'a [Part]) -> Option<&'a [Part]> {

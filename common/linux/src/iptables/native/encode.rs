@@ -7,8 +7,8 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
 use cni_netfilter::Proto;
-use cni_netfilter::iptables::{Match, Rule, Target};
-use cni_netfilter::nftables::{End, Is, Name, Verdict};
+use cni_netfilter::iptables::{IptablesRule, Match, Target};
+use cni_netfilter::nftables::{End, Is, NftName, Verdict};
 
 use super::extension::Extension;
 use super::part::Part;
@@ -26,7 +26,7 @@ enum Place<'a> {
 }
 
 /// The expressions of a rule; `None` for one that is left to iptables.
-pub(super) fn encode(family: Family, rule: &Rule) -> Option<Vec<Part>> {
+pub(super) fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
     let places: Vec<Place<'_>> = rule.matches.iter().map(|part| place(family, part)).collect::<Option<_>>()?;
     let mut parts = Vec::new();
     for one in &places {
@@ -81,11 +81,11 @@ fn place(family: Family, part: &Match) -> Option<Place<'_>> {
 }
 
 /// The number of the transport protocol that a rule is for; zero for any.
-pub(super) fn protocol_number(rule: &Rule) -> u32 {
+pub(super) fn protocol_number(rule: &IptablesRule) -> u32 {
     protocol(rule).map_or(0, |proto| u32::from(transport_number(proto)))
 }
 
-fn protocol(rule: &Rule) -> Option<Proto> {
+fn protocol(rule: &IptablesRule) -> Option<Proto> {
     rule.matches
         .iter()
         .find_map(|one| if let Match::Port(proto, _) | Match::Ports(proto, _) = one { Some(*proto) } else { None })
@@ -101,7 +101,7 @@ fn link_name(name: &IfName) -> Vec<u8> {
 
 /// The verdict that a target is: `Some(None)` when it is an extension, `None` when it is left to iptables.
 fn verdict(target: &Target) -> Option<Option<Verdict>> {
-    let name = |chain: &ChainName| Name::parse(chain.as_str()).ok();
+    let name = |chain: &ChainName| NftName::parse(chain.as_str()).ok();
     match target {
         Target::Accept => Some(Some(Verdict::Accept)),
         Target::Drop => Some(Some(Verdict::Drop)),

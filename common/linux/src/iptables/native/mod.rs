@@ -16,8 +16,8 @@ use std::collections::btree_map::Entry;
 use cni_core::error::Failure;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Batch, Op, Rule, Table};
-use cni_netfilter::nftables::{ChainId, Name, Nftables, TableFamily, TableId};
+use cni_netfilter::iptables::{Batch, BatchLine, IptablesRule, IptablesTable};
+use cni_netfilter::nftables::{ChainId, NftName, Nftables, TableFamily, TableId};
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_netfilter::nftables::{
     ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute, RuleMessage,
@@ -51,7 +51,7 @@ pub enum Done {
 }
 
 /// A rule and its number in the table.
-type Numbered = (u64, Rule);
+type Numbered = (u64, IptablesRule);
 
 /// How often a batch is tried, when others keep changing tables in between.
 const ATTEMPTS: usize = 5;
@@ -61,7 +61,12 @@ const COMPAT: u16 = 5;
 
 impl NetlinkNftables {
     /// The rules of a chain of iptables in order.
-    pub fn list_compat(&mut self, family: Family, table: Table, chain: &ChainName) -> Judged<Option<Vec<Rule>>> {
+    pub fn list_compat(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Judged<Option<Vec<IptablesRule>>> {
         let found = chain_id(family, table, chain).and_then(|id| self.numbered(family, &id, chain));
         match found {
             Ok(Some(rules)) => Judged::Clear(Some(rules.into_iter().map(|(_, rule)| rule).collect())),
@@ -128,7 +133,7 @@ fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<Number
 /// The messages of a batch in the making, and what was read for them.
 struct Draft<'a> {
     family: Family,
-    table: Table,
+    table: IptablesTable,
     kernel: &'a mut NetlinkNftables,
     seen: BTreeMap<ChainName, Option<Vec<Numbered>>>,
     requests: Vec<Request>,
@@ -150,28 +155,30 @@ impl<'a> Draft<'a> {
         Ok(draft)
     }
 
-    fn take(&mut self, op: &Op) -> Result<(), Not> {
+    fn take(&mut self, op: &BatchLine) -> Result<(), Not> {
         match op {
             // A condition on what the batch itself changes is for the programs.
-            Op::Require(_) if !self.requests.is_empty() => Err(Not::Clear("a condition follows a change".to_owned())),
-            Op::Require(rule) => {
+            BatchLine::Require(_) if !self.requests.is_empty() => {
+                Err(Not::Clear("a condition follows a change".to_owned()))
+            }
+            BatchLine::Require(rule) => {
                 let wanted = rule.canonical();
                 let holds = self.rules(&rule.chain)?.iter().flatten().any(|(_, have)| *have == wanted);
                 if holds { Ok(()) } else { Err(Not::Fitting(format!("-C {}", rule.specification()))) }
             }
-            Op::CreateChain(chain) => self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL),
-            Op::EmptyChain(chain) => {
+            BatchLine::CreateChain(chain) => self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL),
+            BatchLine::EmptyChain(chain) => {
                 self.chain_message(chain, NLM_F_CREATE)?;
                 self.delete(chain, None)
             }
-            Op::DeleteChain(chain) => {
+            BatchLine::DeleteChain(chain) => {
                 let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: message::names(&self.id(chain)?) });
                 self.push(inner, 0);
                 Ok(())
             }
-            Op::Insert(rule) => self.add(rule, NLM_F_CREATE),
-            Op::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND),
-            Op::Delete(rule) => {
+            BatchLine::Insert(rule) => self.add(rule, NLM_F_CREATE),
+            BatchLine::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND),
+            BatchLine::Delete(rule) => {
                 let wanted = rule.canonical();
                 let found = self.rules(&rule.chain)?.as_mut().and_then(|rules| {
                     let at = rules.iter().position(|(_, have)| *have == wanted)?;
@@ -217,7 +224,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    fn add(&mut self, rule: &Rule, flags: u16) -> Result<(), Not> {
+    fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), Not> {
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
         let unknown = || Not::Clear(format!("rule {rule} is of an unknown kind"));
@@ -240,8 +247,8 @@ fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
 ///
 /// # Errors
 /// For a name that nothing here could hold.
-fn chain_id(family: Family, table: Table, chain: &ChainName) -> Result<ChainId, String> {
-    let name = |text| Name::parse(text).map_err(|error| error.to_string());
+fn chain_id(family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainId, String> {
+    let name = |text| NftName::parse(text).map_err(|error| error.to_string());
     Ok(TableId { family: family.into(), name: name(table.as_str())? }.chain_named(name(chain.as_str())?))
 }
 

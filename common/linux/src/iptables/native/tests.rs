@@ -16,7 +16,7 @@ fn emitted(part: &Part) -> (&'static str, Vec<u8>) {
 }
 
 /// What is read of a rule that was written.
-fn read_back(family: Family, rule: &Rule) -> Option<Rule> {
+fn read_back(family: Family, rule: &IptablesRule) -> Option<IptablesRule> {
     let parts = encode::encode(family, rule)?;
     let read: Option<Vec<Part>> = parts.iter().map(emitted).map(|(name, bytes)| Part::decode(name, &bytes)).collect();
     decode::decode(family, &rule.chain, &read?)
@@ -78,10 +78,11 @@ fn target(family: Family) -> impl Strategy<Value = Target> {
     ]
 }
 
-fn rule() -> impl Strategy<Value = (Family, Rule)> {
+fn rule() -> impl Strategy<Value = (Family, IptablesRule)> {
     prop_oneof![Just(Family::V4), Just(Family::V6)].prop_flat_map(|family| {
-        (matches(family), target(family))
-            .prop_map(move |(matches, target)| (family, Rule::new(ChainName::fixed("CNI-TEST"), matches, target)))
+        (matches(family), target(family)).prop_map(move |(matches, target)| {
+            (family, IptablesRule::new(ChainName::fixed("CNI-TEST"), matches, target))
+        })
     })
 }
 
@@ -132,7 +133,7 @@ fn the_forms_of_other_releases_are_read() {
     let compare = |bytes: &[u8]| plain(Instruction::Compare(Is::Equal, bytes.to_vec()));
     let payload = |header, offset, length| plain(Instruction::Payload { header, offset, length });
     let accept = plain(Instruction::Verdict(Verdict::Accept));
-    let want = Rule::parse("-A C -p udp -m udp --dport 53 -j ACCEPT").expect("a rule");
+    let want = IptablesRule::parse("-A C -p udp -m udp --dport 53 -j ACCEPT").expect("a rule");
     for protocol in [plain(Instruction::Meta(Meta::Transport)), payload(Header::Network, 9, 1)] {
         let port = payload(Header::Transport, 2, 2);
         let parts = [protocol, compare(&[17]), port, compare(&[0, 53]), Part::Counter, accept.clone()];
@@ -140,7 +141,7 @@ fn the_forms_of_other_releases_are_read() {
     }
     let mask = plain(Instruction::Mask(0x2000_u32.to_ne_bytes().to_vec()));
     let parts = [Part::PacketMark, mask, compare(&0x2000_u32.to_ne_bytes()), Part::Counter, accept];
-    let want = Rule::parse("-A C -m mark --mark 0x2000/0x2000 -j ACCEPT").expect("a rule");
+    let want = IptablesRule::parse("-A C -m mark --mark 0x2000/0x2000 -j ACCEPT").expect("a rule");
     assert_eq!(decode::decode(Family::V4, &ChainName::fixed("C"), &parts), Some(want));
 }
 
@@ -155,6 +156,6 @@ fn what_no_rule_of_the_family_can_hold_is_left_to_iptables() {
         (Family::V4, "-A C -p udp -j ACCEPT"),
         (Family::V4, "-A C -m length --length 10:20 -j ACCEPT"),
     ] {
-        assert_eq!(encode::encode(family, &Rule::parse(line).expect("a rule").canonical()), None, "{line}");
+        assert_eq!(encode::encode(family, &IptablesRule::parse(line).expect("a rule").canonical()), None, "{line}");
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::nftables::compile::compile;
-use cni_netfilter::nftables::{Name, Verdict};
+use cni_netfilter::nftables::{NftName, Verdict};
 use proptest::prelude::*;
 
 const TABLES: [TableFamily; 4] = [TableFamily::Ip, TableFamily::Ip6, TableFamily::Inet, TableFamily::Bridge];
@@ -29,8 +29,8 @@ fn is() -> impl Strategy<Value = Is> {
     prop_oneof![Just(Is::Equal), Just(Is::Other)]
 }
 
-fn name() -> impl Strategy<Value = Name> {
-    "[a-z_][a-zA-Z0-9_.-]{0,40}".prop_map(|name| Name::parse(&name).expect("a name"))
+fn name() -> impl Strategy<Value = NftName> {
+    "[a-z_][a-zA-Z0-9_.-]{0,40}".prop_map(|name| NftName::parse(&name).expect("a name"))
 }
 
 /// A rule as a packet filter would have it: of one address family, with one transport protocol.

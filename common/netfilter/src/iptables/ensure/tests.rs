@@ -1,14 +1,14 @@
 //! `ensure` on a table in memory: what is left of every state that a host may be in.
 
 use super::*;
-use crate::iptables::fake::FakeTables;
+use crate::iptables::fake::FakeIptables;
 use crate::iptables::remove;
-use crate::iptables::rule::Table;
+use crate::iptables::rule::IptablesTable;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
-fn rule(line: &str) -> Rule {
-    Rule::parse(line).expect(line)
+fn rule(line: &str) -> IptablesRule {
+    IptablesRule::parse(line).expect(line)
 }
 
 fn chain(name: &str) -> ChainName {
@@ -20,14 +20,14 @@ fn shared(place: Place, line: &str) -> SharedRule {
 }
 
 /// What portmap wants for one container: a skeleton of four rules, a chain, an entry rule.
-fn portmap(own: &str, port: u16, existing: Existing) -> Ensure {
+fn portmap(own: &str, port: u16, existing: ExistingChain) -> IptablesRuleset {
     let rules = vec![
         rule(&format!("-A {own} -s 10.88.0.0/24 -p tcp -m tcp --dport {port} -j CNI-HOSTPORT-SETMARK")),
         rule(&format!("-A {own} -p tcp -m tcp --dport {port} -j DNAT --to-destination 10.88.0.5:80")),
     ];
-    Ensure {
+    IptablesRuleset {
         family: Family::V4,
-        table: Table::Nat,
+        table: IptablesTable::Nat,
         shared_chains: vec![chain("CNI-HOSTPORT-DNAT"), chain("CNI-HOSTPORT-SETMARK")],
         shared: vec![
             shared(Place::Last, "-A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000"),
@@ -57,24 +57,24 @@ const ONE: &str = "\
 -A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE
 -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT";
 
-fn nat(text: &str) -> FakeTables {
-    let mut fake = FakeTables::new();
-    fake.load(Family::V4, Table::Nat, text).expect("loads");
+fn nat(text: &str) -> FakeIptables {
+    let mut fake = FakeIptables::new();
+    fake.load(Family::V4, IptablesTable::Nat, text).expect("loads");
     fake
 }
 
-fn dump(fake: &FakeTables) -> String {
-    fake.dump(Family::V4, Table::Nat)
+fn dump(fake: &FakeIptables) -> String {
+    fake.dump(Family::V4, IptablesTable::Nat)
 }
 
-fn run(fake: &mut FakeTables, want: &Ensure) -> Option<Remove> {
+fn run(fake: &mut FakeIptables, want: &IptablesRuleset) -> Option<IptablesRemoval> {
     ensure(fake, want).expect("ensured")
 }
 
 #[test]
 fn an_empty_host_gets_everything_at_once() {
-    let mut fake = FakeTables::new();
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    let mut fake = FakeIptables::new();
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     assert_eq!(dump(&fake), ONE);
     assert_eq!((fake.commits(), fake.locks()), (2, 1));
 }
@@ -82,7 +82,7 @@ fn an_empty_host_gets_everything_at_once() {
 #[test]
 fn the_usual_state_takes_one_batch_and_no_look() {
     let mut fake = nat(SKELETON);
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     assert_eq!(dump(&fake), ONE);
     assert_eq!((fake.commits(), fake.lists(), fake.locks()), (1, 0, 0));
 }
@@ -90,12 +90,12 @@ fn the_usual_state_takes_one_batch_and_no_look() {
 #[test]
 fn a_replaced_chain_leaves_nothing_of_the_old_one() {
     let mut fake = nat(SKELETON);
-    run(&mut fake, &portmap("CNI-DN-1", 1, Existing::Replace));
-    run(&mut fake, &portmap("CNI-DN-2", 2, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 1, ExistingChain::Replace));
+    run(&mut fake, &portmap("CNI-DN-2", 2, ExistingChain::Replace));
     let others = dump(&fake);
     assert!(others.contains("--dports 1 -j CNI-DN-1"));
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     let text = dump(&fake);
     assert!(!text.contains("--dports 1 ") && !text.contains("--dport 1 "), "{text}");
     assert_eq!(text.matches("-j CNI-DN-1").count(), 1, "{text}");
@@ -107,14 +107,14 @@ fn a_replaced_chain_leaves_nothing_of_the_old_one() {
 #[test]
 fn foreign_rules_that_lead_to_a_replaced_chain_stay() {
     let mut fake = nat(&format!("{SKELETON}\n-N CNI-DN-1\n-A OUTPUT -s 1.2.3.4/32 -j CNI-DN-1"));
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     assert!(dump(&fake).contains("-A OUTPUT -s 1.2.3.4/32 -j CNI-DN-1"));
 }
 
 #[test]
 fn missing_parts_of_the_skeleton_are_put_in_their_places() {
     let mut fake = nat("-A POSTROUTING -j ACCEPT\n-A PREROUTING -j ACCEPT\n-N CNI-HOSTPORT-DNAT");
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     let text = dump(&fake);
     let post = "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE\n-A POSTROUTING -j ACCEPT";
     let pre = "-A PREROUTING -j ACCEPT\n-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT";
@@ -123,9 +123,9 @@ fn missing_parts_of_the_skeleton_are_put_in_their_places() {
 
 #[test]
 fn several_missing_first_rules_end_in_the_reverse_of_their_order() {
-    let mut want = portmap("CNI-DN-1", 8080, Existing::Replace);
+    let mut want = portmap("CNI-DN-1", 8080, ExistingChain::Replace);
     want.shared.push(shared(Place::First, "-A POSTROUTING -s 1.1.1.1/32 -j RETURN"));
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     run(&mut fake, &want);
     let text = dump(&fake);
     let order = "-A POSTROUTING -s 1.1.1.1/32 -j RETURN\n-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE";
@@ -139,7 +139,7 @@ fn surplus_copies_of_shared_rules_go() {
     let mut fake = nat(&format!(
         "{masquerade}\n-A POSTROUTING -j ACCEPT\n{masquerade}\n-N CNI-HOSTPORT-DNAT\n{dnat}\n{dnat}\n{dnat}"
     ));
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     let text = dump(&fake);
     assert!(text.contains(&format!("{masquerade}\n-A POSTROUTING -j ACCEPT")), "{text}");
     assert_eq!((text.matches(masquerade).count(), text.matches(dnat).count()), (1, 1), "{text}");
@@ -149,7 +149,7 @@ fn surplus_copies_of_shared_rules_go() {
 fn surplus_copies_below_a_foreign_rule_do_not_rise_above_it() {
     let masquerade = "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE";
     let mut fake = nat(&format!("-A POSTROUTING -j ACCEPT\n{masquerade}\n{masquerade}"));
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     let text = dump(&fake);
     assert!(text.contains(&format!("-A POSTROUTING -j ACCEPT\n{masquerade}\n")), "{text}");
     assert_eq!(text.matches(masquerade).count(), 1, "{text}");
@@ -157,34 +157,34 @@ fn surplus_copies_below_a_foreign_rule_do_not_rise_above_it() {
 
 #[test]
 fn undo_takes_back_what_was_added_and_nothing_shared() {
-    let mut fake = FakeTables::new();
-    let undo = run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace)).expect("something to undo");
+    let mut fake = FakeIptables::new();
+    let undo = run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace)).expect("something to undo");
     remove(&mut fake, &undo).expect("undone");
     assert_eq!(dump(&fake), SKELETON);
 }
 
-fn masquerade(addresses: &[&str]) -> Ensure {
+fn masquerade(addresses: &[&str]) -> IptablesRuleset {
     let own = "CNI-a19237f207ed3fa9670f34ba";
     let comment = r#"-m comment --comment "name: \"net1\" id: \"id1\"""#;
-    let mut rules: Vec<Rule> =
+    let mut rules: Vec<IptablesRule> =
         addresses.iter().map(|ip| rule(&format!("-A {own} -d {ip}.0/24 {comment} -j ACCEPT"))).collect();
     rules.push(rule(&format!("-A {own} ! -d 224.0.0.0/4 {comment} -j MASQUERADE")));
-    Ensure {
+    IptablesRuleset {
         family: Family::V4,
-        table: Table::Nat,
+        table: IptablesTable::Nat,
         shared_chains: Vec::new(),
         shared: Vec::new(),
-        chain: Some(OwnedChain { name: chain(own), rules, existing: Existing::Merge }),
+        chain: Some(OwnedChain { name: chain(own), rules, existing: ExistingChain::Merge }),
         rules: addresses.iter().map(|ip| rule(&format!("-A POSTROUTING -s {ip}.2/32 {comment} -j {own}"))).collect(),
     }
 }
 
 #[test]
 fn a_second_interface_joins_the_chain_in_front_of_its_last_rule() {
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     run(&mut fake, &masquerade(&["10.1.2", "10.1.3"]));
     let whole = dump(&fake);
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     run(&mut fake, &masquerade(&["10.1.2"]));
     let first = dump(&fake);
     let undo = run(&mut fake, &masquerade(&["10.1.3"])).expect("something to undo");
@@ -195,7 +195,7 @@ fn a_second_interface_joins_the_chain_in_front_of_its_last_rule() {
 
 #[test]
 fn a_merge_with_nothing_missing_changes_nothing() {
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     run(&mut fake, &masquerade(&["10.1.2"]));
     let before = dump(&fake);
     assert_eq!(run(&mut fake, &masquerade(&["10.1.2"])), None);
@@ -204,12 +204,12 @@ fn a_merge_with_nothing_missing_changes_nothing() {
 
 #[test]
 fn a_merge_puts_a_last_rule_that_is_not_last_behind_the_others() {
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     run(&mut fake, &masquerade(&["10.1.2"]));
     let own = "CNI-a19237f207ed3fa9670f34ba";
     fake.load(
         Family::V4,
-        Table::Nat,
+        IptablesTable::Nat,
         &format!(r#"-A {own} -d 10.1.3.0/24 -m comment --comment "name: \"net1\" id: \"id1\"" -j ACCEPT"#),
     )
     .expect("loads");
@@ -220,10 +220,10 @@ fn a_merge_puts_a_last_rule_that_is_not_last_behind_the_others() {
     assert!(tail[2].ends_with("-j MASQUERADE"), "{text}");
 }
 
-fn accepts(ip: &str) -> Ensure {
-    Ensure {
+fn accepts(ip: &str) -> IptablesRuleset {
+    IptablesRuleset {
         family: Family::V4,
-        table: Table::Filter,
+        table: IptablesTable::Filter,
         shared_chains: vec![chain("CNI-FORWARD"), chain("CNI-ADMIN")],
         shared: vec![
             shared(Place::First, r#"-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#),
@@ -249,50 +249,50 @@ const FILTER: &str = r#"-N CNI-ADMIN
 
 #[test]
 fn rules_without_a_chain_of_their_own_are_added_once() {
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     assert!(run(&mut fake, &accepts("10.88.0.5")).is_some());
-    assert_eq!(fake.dump(Family::V4, Table::Filter), FILTER);
+    assert_eq!(fake.dump(Family::V4, IptablesTable::Filter), FILTER);
     let (lists, commits) = (fake.lists(), fake.commits());
     assert_eq!(run(&mut fake, &accepts("10.88.0.5")), None);
     assert_eq!((fake.lists() - lists, fake.commits() - commits), (1, 1));
-    assert_eq!(fake.dump(Family::V4, Table::Filter), FILTER);
+    assert_eq!(fake.dump(Family::V4, IptablesTable::Filter), FILTER);
 }
 
 #[test]
 fn of_rules_without_a_chain_one_copy_stays_and_undo_takes_only_what_was_missing() {
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     run(&mut fake, &accepts("10.88.0.6"));
     let copy = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
-    fake.load(Family::V4, Table::Filter, &format!("{copy}\n{copy}")).expect("loads");
+    fake.load(Family::V4, IptablesTable::Filter, &format!("{copy}\n{copy}")).expect("loads");
     let undo = run(&mut fake, &accepts("10.88.0.5")).expect("something to undo");
-    let text = fake.dump(Family::V4, Table::Filter);
+    let text = fake.dump(Family::V4, IptablesTable::Filter);
     assert_eq!(text.matches(copy).count(), 1, "{text}");
     remove(&mut fake, &undo).expect("undone");
-    let text = fake.dump(Family::V4, Table::Filter);
+    let text = fake.dump(Family::V4, IptablesTable::Filter);
     assert!(text.contains(copy) && !text.contains("-d 10.88.0.5/32"), "{text}");
 }
 
-fn meanwhile(fake: &mut FakeTables, number: usize, lines: &[Op]) {
-    fake.before_commit(number, Batch { family: Family::V4, table: Table::Nat, ops: lines.to_vec() });
+fn meanwhile(fake: &mut FakeIptables, number: usize, lines: &[BatchLine]) {
+    fake.before_commit(number, Batch { family: Family::V4, table: IptablesTable::Nat, ops: lines.to_vec() });
 }
 
 #[test]
 fn someone_who_makes_the_same_chain_in_between_is_no_failure() {
-    let mut fake = FakeTables::new();
-    meanwhile(&mut fake, 2, &[Op::CreateChain(chain("CNI-HOSTPORT-DNAT"))]);
-    meanwhile(&mut fake, 3, &[Op::CreateChain(chain("CNI-HOSTPORT-SETMARK"))]);
-    run(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace));
+    let mut fake = FakeIptables::new();
+    meanwhile(&mut fake, 2, &[BatchLine::CreateChain(chain("CNI-HOSTPORT-DNAT"))]);
+    meanwhile(&mut fake, 3, &[BatchLine::CreateChain(chain("CNI-HOSTPORT-SETMARK"))]);
+    run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace));
     assert_eq!(dump(&fake), ONE);
     assert_eq!(fake.commits(), 4);
 }
 
 #[test]
 fn rules_that_never_fit_are_refused_after_some_tries() {
-    let mut fake = FakeTables::new();
-    let mut want = portmap("CNI-DN-1", 8080, Existing::Replace);
+    let mut fake = FakeIptables::new();
+    let mut want = portmap("CNI-DN-1", 8080, ExistingChain::Replace);
     want.rules.push(rule("-A CNI-NOWHERE -j CNI-DN-1"));
     let error = ensure(&mut fake, &want).expect_err("refused");
-    assert!(matches!(error, FilterError::Refused { family: Family::V4, table: Table::Nat, .. }), "{error:?}");
+    assert!(matches!(error, IptablesError::Refused { family: Family::V4, table: IptablesTable::Nat, .. }), "{error:?}");
     assert_eq!(dump(&fake), "");
     assert_eq!(fake.commits(), 1 + ATTEMPTS);
 }
@@ -300,9 +300,9 @@ fn rules_that_never_fit_are_refused_after_some_tries() {
 #[test]
 fn a_failure_from_outside_is_no_refusal() {
     for number in [1, 2] {
-        let mut fake = FakeTables::new();
+        let mut fake = FakeIptables::new();
         fake.fail_commit(number);
-        let error = ensure(&mut fake, &portmap("CNI-DN-1", 8080, Existing::Replace)).expect_err("failed");
+        let error = ensure(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace)).expect_err("failed");
         assert_eq!(error.to_string(), "fake failed, as it was told to");
         assert_eq!((fake.commits(), dump(&fake)), (number, String::new()));
     }
@@ -310,7 +310,7 @@ fn a_failure_from_outside_is_no_refusal() {
 
 #[test]
 fn a_skeleton_that_no_rule_proves_is_looked_at() {
-    let mut want = portmap("CNI-DN-1", 8080, Existing::Replace);
+    let mut want = portmap("CNI-DN-1", 8080, ExistingChain::Replace);
     want.shared_chains.push(chain("CNI-ALONE"));
     let mut fake = nat(SKELETON);
     run(&mut fake, &want);
@@ -320,7 +320,7 @@ fn a_skeleton_that_no_rule_proves_is_looked_at() {
 #[test]
 fn a_plan_reads_like_a_listing() {
     assert_eq!(
-        portmap("CNI-DN-1", 8080, Existing::Replace).to_string(),
+        portmap("CNI-DN-1", 8080, ExistingChain::Replace).to_string(),
         "ensure v4 nat
   shared chain CNI-HOSTPORT-DNAT
   shared chain CNI-HOSTPORT-SETMARK

@@ -1,9 +1,9 @@
 //! `missing` on a table in memory: names the rule, writes nothing.
 
 use super::*;
-use crate::iptables::change::{Existing, OwnedChain, Place, SharedRule};
-use crate::iptables::fake::FakeTables;
-use crate::iptables::rule::{Match, Table, Target};
+use crate::iptables::change::{ExistingChain, OwnedChain, Place, SharedRule};
+use crate::iptables::fake::FakeIptables;
+use crate::iptables::rule::{IptablesTable, Match, Target};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -14,38 +14,38 @@ const HOST: &str = "\
 -A OUTPUT -j RETURN
 -A POSTROUTING -s 10.1.0.2/32 -j CNI-1";
 
-fn want() -> Ensure {
-    let rule = |line: &str| Rule::parse(line).expect("a rule");
+fn want() -> IptablesRuleset {
+    let rule = |line: &str| IptablesRule::parse(line).expect("a rule");
     let words = ["!", "--source", "10.3.0.0/16"].map(str::to_owned).to_vec();
     let own = ChainName::fixed("CNI-1");
     let rules = vec![
         rule("-A CNI-1 -d 10.1.0.0/24 -j ACCEPT"),
-        Rule::new(own.clone(), vec![Match::Raw(words)], Target::Masquerade),
+        IptablesRule::new(own.clone(), vec![Match::Raw(words)], Target::Masquerade),
     ];
-    Ensure {
+    IptablesRuleset {
         family: Family::V4,
-        table: Table::Nat,
+        table: IptablesTable::Nat,
         shared_chains: Vec::new(),
         shared: vec![SharedRule { rule: rule("-A OUTPUT -j RETURN"), place: Place::First }],
-        chain: Some(OwnedChain { name: own, rules, existing: Existing::Merge }),
+        chain: Some(OwnedChain { name: own, rules, existing: ExistingChain::Merge }),
         rules: vec![rule("-A POSTROUTING -s 10.1.0.2/32 -j CNI-1")],
     }
 }
 
-fn typed() -> Ensure {
+fn typed() -> IptablesRuleset {
     let mut want = want();
     if let Some(chain) = &mut want.chain {
-        chain.rules[1] = Rule::parse("-A CNI-1 ! -s 10.3.0.0/16 -j MASQUERADE").expect("a rule");
+        chain.rules[1] = IptablesRule::parse("-A CNI-1 ! -s 10.3.0.0/16 -j MASQUERADE").expect("a rule");
     }
     want
 }
 
-fn look(text: &str, want: &Ensure) -> (Option<String>, usize, usize) {
-    let mut fake = FakeTables::new();
-    fake.load(Family::V4, Table::Nat, text).expect("loads");
-    let before = fake.dump(Family::V4, Table::Nat);
-    let found = missing(&mut fake, want).expect("looked").map(Rule::to_string);
-    assert_eq!(fake.dump(Family::V4, Table::Nat), before);
+fn look(text: &str, want: &IptablesRuleset) -> (Option<String>, usize, usize) {
+    let mut fake = FakeIptables::new();
+    fake.load(Family::V4, IptablesTable::Nat, text).expect("loads");
+    let before = fake.dump(Family::V4, IptablesTable::Nat);
+    let found = missing(&mut fake, want).expect("looked").map(IptablesRule::to_string);
+    assert_eq!(fake.dump(Family::V4, IptablesTable::Nat), before);
     (found, fake.commits(), fake.lists())
 }
 
@@ -76,7 +76,7 @@ fn a_users_words_that_nothing_fits_are_missing_as_they_are() {
 
 #[test]
 fn a_failure_is_no_absence() {
-    let mut fake = FakeTables::new();
+    let mut fake = FakeIptables::new();
     fake.fail_commit(1);
     let error = missing(&mut fake, &typed()).expect_err("failed");
     assert_eq!(error.to_string(), "fake failed, as it was told to");

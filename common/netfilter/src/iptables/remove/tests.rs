@@ -1,8 +1,8 @@
 //! `remove` on a table in memory: what is ours goes, what is not stays.
 
 use super::*;
-use crate::iptables::fake::FakeTables;
-use crate::iptables::rule::Table;
+use crate::iptables::fake::FakeIptables;
+use crate::iptables::rule::IptablesTable;
 use cni_core::family::Family;
 
 const HOST: &str = "\
@@ -20,24 +20,24 @@ const OTHER: &str = "\
 -A CNI-2 ! -d 224.0.0.0/4 -j MASQUERADE
 -A POSTROUTING -s 10.1.0.3/32 -j CNI-2";
 
-fn unwanted(jumps: Jumps, rules: &[&str]) -> Remove {
+fn unwanted(jumps: Jumps, rules: &[&str]) -> IptablesRemoval {
     let parents = vec![ChainName::fixed("POSTROUTING")];
-    Remove {
+    IptablesRemoval {
         family: Family::V4,
-        table: Table::Nat,
+        table: IptablesTable::Nat,
         chains: vec![OwnedChainRef { name: ChainName::fixed("CNI-1"), parents, jumps }],
-        rules: rules.iter().map(|line| Rule::parse(line).expect("a rule")).collect(),
+        rules: rules.iter().map(|line| IptablesRule::parse(line).expect("a rule")).collect(),
     }
 }
 
-fn host(text: &str) -> FakeTables {
-    let mut fake = FakeTables::new();
-    fake.load(Family::V4, Table::Nat, text).expect("loads");
+fn host(text: &str) -> FakeIptables {
+    let mut fake = FakeIptables::new();
+    fake.load(Family::V4, IptablesTable::Nat, text).expect("loads");
     fake
 }
 
-fn dump(fake: &FakeTables) -> String {
-    fake.dump(Family::V4, Table::Nat)
+fn dump(fake: &FakeIptables) -> String {
+    fake.dump(Family::V4, IptablesTable::Nat)
 }
 
 const FIRST: &str = "-A POSTROUTING -s 10.1.0.2/32 -j CNI-1";
@@ -100,13 +100,13 @@ fn only_listed_rules_go_when_so_asked() {
 fn rules_without_a_chain_go_with_all_their_copies_and_no_other() {
     let accept = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
     let other = "-N CNI-FORWARD\n-A CNI-FORWARD -s 10.88.0.50/32 -j ACCEPT";
-    let mut fake = FakeTables::new();
-    fake.load(Family::V4, Table::Filter, &format!("{other}\n{accept}\n{accept}")).expect("loads");
-    let rules = vec![Rule::parse(accept).expect("a rule")];
-    let unwanted = Remove { family: Family::V4, table: Table::Filter, chains: Vec::new(), rules };
+    let mut fake = FakeIptables::new();
+    fake.load(Family::V4, IptablesTable::Filter, &format!("{other}\n{accept}\n{accept}")).expect("loads");
+    let rules = vec![IptablesRule::parse(accept).expect("a rule")];
+    let unwanted = IptablesRemoval { family: Family::V4, table: IptablesTable::Filter, chains: Vec::new(), rules };
     remove(&mut fake, &unwanted).expect("removed");
     remove(&mut fake, &unwanted).expect("removed");
-    assert_eq!(fake.dump(Family::V4, Table::Filter), other);
+    assert_eq!(fake.dump(Family::V4, IptablesTable::Filter), other);
     assert_eq!((fake.lists(), fake.commits()), (2, 1));
 }
 
@@ -126,9 +126,9 @@ fn a_chain_that_foreign_rules_use_is_at_least_emptied_and_said_so() {
 #[test]
 fn a_rule_that_appears_in_between_is_seen_on_the_next_look() {
     let mut fake = host(HOST);
-    let late = Rule::parse("-A POSTROUTING -s 10.5.5.5/32 -j CNI-1").expect("a rule");
-    let ops = vec![Op::Append(late)];
-    fake.before_commit(2, Batch { family: Family::V4, table: Table::Nat, ops });
+    let late = IptablesRule::parse("-A POSTROUTING -s 10.5.5.5/32 -j CNI-1").expect("a rule");
+    let ops = vec![BatchLine::Append(late)];
+    fake.before_commit(2, Batch { family: Family::V4, table: IptablesTable::Nat, ops });
     remove(&mut fake, &unwanted(Jumps::All, &[FIRST])).expect("removed");
     assert_eq!((dump(&fake).as_str(), fake.commits()), (OTHER, 3));
 }

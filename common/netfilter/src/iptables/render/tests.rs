@@ -73,14 +73,14 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.is_empty())
 }
 
-fn is_typed(rule: &Rule) -> bool {
+fn is_typed(rule: &IptablesRule) -> bool {
     !matches!(rule.target, Target::Raw(_)) && !rule.matches.iter().any(|part| matches!(part, Match::Raw(_)))
 }
 
 #[test]
 fn what_the_plugins_write_is_read_with_types_and_written_the_same() {
     for line in lines(DUMPS) {
-        let rule = Rule::parse(line).expect(line);
+        let rule = IptablesRule::parse(line).expect(line);
         assert_eq!(rule.to_string(), line);
         assert!(is_typed(&rule), "{rule:?}");
     }
@@ -89,7 +89,7 @@ fn what_the_plugins_write_is_read_with_types_and_written_the_same() {
 #[test]
 fn what_others_write_is_read_without_loss() {
     for line in lines(FOREIGN) {
-        assert_eq!(Rule::parse(line).expect(line).to_string(), line);
+        assert_eq!(IptablesRule::parse(line).expect(line).to_string(), line);
     }
 }
 
@@ -104,7 +104,7 @@ fn a_rule_is_rendered_in_the_order_of_iptables() {
         Match::Destination(cidr("10.88.0.1/32")),
         Match::Source(cidr("10.88.0.5/24")),
     ];
-    let rule = Rule::new(chain, matches, Target::Jump(ChainName::fixed("CNI-HOSTPORT-SETMARK")));
+    let rule = IptablesRule::new(chain, matches, Target::Jump(ChainName::fixed("CNI-HOSTPORT-SETMARK")));
     let text = r#"-A CNI-DN-c189d8b6a7b4d184c9f70 -s 10.88.0.0/24 -d 10.88.0.1/32 ! -o br0 -p tcp -m tcp --dport 8080 -m comment --comment "a \"b\"" -j CNI-HOSTPORT-SETMARK"#;
     assert_eq!(rule.to_string(), text);
     assert_eq!(rule.canonical().to_string(), text);
@@ -115,7 +115,10 @@ fn a_rule_is_rendered_in_the_order_of_iptables() {
 fn every_source_is_no_source() {
     for all in ["0.0.0.0/0", "::/0"] {
         let source = Match::Source(all.parse().expect("network"));
-        assert_eq!(Rule::new(ChainName::fixed("C"), vec![source], Target::Accept).to_string(), "-A C -j ACCEPT");
+        assert_eq!(
+            IptablesRule::new(ChainName::fixed("C"), vec![source], Target::Accept).to_string(),
+            "-A C -j ACCEPT"
+        );
     }
 }
 
@@ -124,7 +127,7 @@ fn a_users_words_get_types_once_they_are_read_back() {
     let words = ["!", "-d", "192.0.2.0/24"].map(str::to_owned).to_vec();
     let ports = PortSet::new(vec![8080]).expect("ports");
     let matches = vec![Match::Ports(Proto::Tcp, ports), Match::Raw(words)];
-    let rule = Rule::new(ChainName::fixed("C"), matches, Target::Accept);
+    let rule = IptablesRule::new(ChainName::fixed("C"), matches, Target::Accept);
     assert_eq!(rule.to_string(), "-A C -p tcp -m multiport --dports 8080 ! -d 192.0.2.0/24 -j ACCEPT");
     assert_eq!(rule.canonical().to_string(), "-A C ! -d 192.0.2.0/24 -p tcp -m multiport --dports 8080 -j ACCEPT");
 }
@@ -134,7 +137,7 @@ fn words_that_part_others_do_so_until_they_have_moved_away() {
     let words = ["--dports", "1", "!", "-s", "10.0.0.1/32"].map(str::to_owned).to_vec();
     let ports = PortSet::new(vec![8080]).expect("ports");
     let matches = vec![Match::Ports(Proto::Tcp, ports), Match::Raw(words)];
-    let canonical = Rule::new(ChainName::fixed("C"), matches, Target::Accept).canonical();
+    let canonical = IptablesRule::new(ChainName::fixed("C"), matches, Target::Accept).canonical();
     assert_eq!(canonical.to_string(), "-A C ! -s 10.0.0.1/32 -p tcp -m multiport --dports 8080 --dports 1 -j ACCEPT");
     assert_eq!(canonical.canonical(), canonical);
 }
@@ -142,7 +145,7 @@ fn words_that_part_others_do_so_until_they_have_moved_away() {
 #[test]
 fn lines_that_are_no_rule_are_none() {
     for line in ["", "-P INPUT ACCEPT", "-N C", "-A", "-A -j", "# Warning: iptables-legacy tables present", "COMMIT"] {
-        assert_eq!(Rule::parse(line), None, "{line}");
+        assert_eq!(IptablesRule::parse(line), None, "{line}");
     }
 }
 
@@ -259,13 +262,13 @@ proptest! {
     #[test]
     fn a_rule_survives_its_text((chain, mut matches, more, target) in (chain(), headers(), extensions(), any_target())) {
         matches.extend(more);
-        let rule = Rule::new(chain, matches, target);
-        prop_assert_eq!(Rule::parse(&rule.to_string()), Some(rule));
+        let rule = IptablesRule::new(chain, matches, target);
+        prop_assert_eq!(IptablesRule::parse(&rule.to_string()), Some(rule));
     }
 
     #[test]
     fn any_text_can_be_read(text in "\\PC*") {
-        let rule = Rule::parse(&format!("-A C {text}"));
+        let rule = IptablesRule::parse(&format!("-A C {text}"));
         prop_assert_eq!(rule.map(|rule| rule.chain), Some(ChainName::fixed("C")));
     }
 
@@ -273,7 +276,7 @@ proptest! {
     fn any_options_can_be_read_and_written(
         words in proptest::collection::vec(word(), 0..20)
     ) {
-        let rule = Rule::parse(&format!("-A C {}", words.join(" "))).expect("a rule");
+        let rule = IptablesRule::parse(&format!("-A C {}", words.join(" "))).expect("a rule");
         prop_assert!(rule.to_string().starts_with("-A C"));
     }
 
@@ -289,8 +292,8 @@ proptest! {
         for words in words {
             matches.insert(at.index(matches.len() + 1), Match::Raw(words.into_iter().map(str::to_owned).collect()));
         }
-        let canonical = Rule::new(ChainName::fixed("C"), matches, target).canonical();
-        prop_assert_eq!(Rule::parse(&canonical.to_string()), Some(canonical.clone()));
+        let canonical = IptablesRule::new(ChainName::fixed("C"), matches, target).canonical();
+        prop_assert_eq!(IptablesRule::parse(&canonical.to_string()), Some(canonical.clone()));
         prop_assert_eq!(canonical.canonical(), canonical);
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::nftables::fake::FakeNftables;
 use crate::nftables::{
-    Chain, Comment, Element, ElementKey, Expression, Hook, KeyType, Kind, Name, Set, SetKind, Table, TableFamily,
-    TableId, Tag, Verdict, missing, missing_elements, remove,
+    Element, ElementKey, Expression, Hook, KeyType, Kind, NftChain, NftComment, NftName, NftTable, Set, SetKind,
+    TableFamily, TableId, Tag, Verdict, missing, missing_elements, remove,
 };
 use proptest::prelude::*;
 
@@ -10,30 +10,30 @@ fn table() -> TableId {
     TableId::fixed(TableFamily::Inet, "t")
 }
 
-fn jump(from: &'static str, to: &'static str) -> Rule {
-    Rule::new(table().chain(from), vec![Expression::Verdict(Verdict::Jump(Name::fixed(to)))])
+fn jump(from: &'static str, to: &'static str) -> NftRule {
+    NftRule::new(table().chain(from), vec![Expression::Verdict(Verdict::Jump(NftName::fixed(to)))])
 }
 
-fn accept(chain: &'static str, last: u8, comment: &str) -> Rule {
+fn accept(chain: &'static str, last: u8, comment: &str) -> NftRule {
     let address = cni_core::cidr::Cidr::host([10, 0, 0, last].into());
     let source = Expression::Address(super::super::End::Source, super::super::Is::Equal, address);
-    Rule::new(table().chain(chain), vec![source, Expression::Verdict(Verdict::Accept)])
-        .with_comment(Comment::cut(comment))
+    NftRule::new(table().chain(chain), vec![source, Expression::Verdict(Verdict::Accept)])
+        .with_comment(NftComment::cut(comment))
 }
 
-fn wanted(chain: Chain, content: Content) -> WantedChain {
+fn wanted(chain: NftChain, content: Content) -> WantedChain {
     WantedChain { chain, content }
 }
 
 /// A skeleton of a base chain that leads to an open one, an own chain, and rules in the open one.
-fn want(id: &str, hosts: &[u8], existing: Existing) -> Ensure {
-    let own = Chain::regular(table().chain_named(Name::parse(&format!("own-{id}")).expect("a name")));
-    let base = Chain::base(table().chain("base"), Kind::Filter, Hook::Forward, 0);
-    let closing = Rule::new(own.id.clone(), vec![Expression::Verdict(Verdict::Drop)]);
-    Ensure {
-        tables: vec![Table { id: table(), comment: Some(Comment::cut("test")) }],
+fn want(id: &str, hosts: &[u8], existing: ExistingRules) -> NftRuleset {
+    let own = NftChain::regular(table().chain_named(NftName::parse(&format!("own-{id}")).expect("a name")));
+    let base = NftChain::base(table().chain("base"), Kind::Filter, Hook::Forward, 0);
+    let closing = NftRule::new(own.id.clone(), vec![Expression::Verdict(Verdict::Drop)]);
+    NftRuleset {
+        tables: vec![NftTable { id: table(), comment: Some(NftComment::cut("test")) }],
         chains: vec![
-            wanted(Chain::regular(table().chain("open")), Content::Open),
+            wanted(NftChain::regular(table().chain("open")), Content::Open),
             wanted(base, Content::Fixed(vec![jump("base", "open")])),
             wanted(own, Content::Own(vec![closing])),
         ],
@@ -43,23 +43,23 @@ fn want(id: &str, hosts: &[u8], existing: Existing) -> Ensure {
             rules: hosts.iter().map(|host| accept("open", *host, &format!("{id}, x"))).collect(),
             existing,
         }],
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
-fn unwanted(id: &str) -> Remove {
+fn unwanted(id: &str) -> NftRemoval {
     let which = Which::Tagged(Tag::Begins(format!("{id}, ")));
-    Remove {
+    NftRemoval {
         rules: vec![Unwanted { chain: table().chain("open"), which }],
-        chains: vec![table().chain_named(Name::parse(&format!("own-{id}")).expect("a name"))],
-        ..Remove::default()
+        chains: vec![table().chain_named(NftName::parse(&format!("own-{id}")).expect("a name"))],
+        ..NftRemoval::default()
     }
 }
 
 #[test]
 fn an_empty_host_gets_everything_in_one_transaction() {
     let mut fake = FakeNftables::new();
-    let undo = ensure(&mut fake, &want("a", &[1, 2], Existing::Replace)).expect("ensured").expect("something");
+    let undo = ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Replace)).expect("ensured").expect("something");
     let full = "table inet t {
 \tcomment \"test\"
 \tchain open {
@@ -87,7 +87,7 @@ fn an_empty_host_gets_everything_in_one_transaction() {
 #[test]
 fn what_is_there_is_not_written_again_and_not_taken_back() {
     let mut fake = FakeNftables::new();
-    for existing in [Existing::Replace, Existing::Keep] {
+    for existing in [ExistingRules::Replace, ExistingRules::Keep] {
         let want = want("a", &[1, 2], existing);
         ensure(&mut fake, &want).expect("ensured");
         let (dump, commits) = (fake.dump(), fake.commits());
@@ -99,9 +99,9 @@ fn what_is_there_is_not_written_again_and_not_taken_back() {
 #[test]
 fn stale_rules_with_the_tag_go_in_the_same_transaction() {
     let mut fake = FakeNftables::new();
-    ensure(&mut fake, &want("a", &[1, 2], Existing::Replace)).expect("ensured");
-    ensure(&mut fake, &want("b", &[7], Existing::Replace)).expect("ensured");
-    let undo = ensure(&mut fake, &want("a", &[2, 3], Existing::Replace)).expect("ensured").expect("something");
+    ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Replace)).expect("ensured");
+    ensure(&mut fake, &want("b", &[7], ExistingRules::Replace)).expect("ensured");
+    let undo = ensure(&mut fake, &want("a", &[2, 3], ExistingRules::Replace)).expect("ensured").expect("something");
     assert_eq!(fake.commits(), 3);
     let open = "\tchain open {
 \t\tip saddr 10.0.0.7 accept comment \"b, x\"
@@ -116,9 +116,9 @@ fn stale_rules_with_the_tag_go_in_the_same_transaction() {
 #[test]
 fn rules_of_another_interface_are_kept_and_not_taken_back() {
     let mut fake = FakeNftables::new();
-    ensure(&mut fake, &want("a", &[1, 2], Existing::Keep)).expect("ensured");
+    ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Keep)).expect("ensured");
     let before = fake.dump();
-    let undo = ensure(&mut fake, &want("a", &[2, 3], Existing::Keep)).expect("ensured").expect("something");
+    let undo = ensure(&mut fake, &want("a", &[2, 3], ExistingRules::Keep)).expect("ensured").expect("something");
     assert!(fake.dump().contains("10.0.0.1 accept") && fake.dump().contains("10.0.0.3 accept"), "{}", fake.dump());
     remove(&mut fake, &undo).expect("undone");
     assert_eq!(fake.dump(), before);
@@ -127,10 +127,10 @@ fn rules_of_another_interface_are_kept_and_not_taken_back() {
 #[test]
 fn a_skeleton_that_was_changed_is_filled_anew_and_counts_as_nobodys() {
     let mut fake = FakeNftables::new();
-    let want = want("a", &[1], Existing::Replace);
+    let want = want("a", &[1], ExistingRules::Replace);
     ensure(&mut fake, &want).expect("ensured");
     let right = fake.dump();
-    let twice = Transaction::from(vec![Op::AddRule(jump("base", "open"))]);
+    let twice = Transaction::from(vec![NftChange::AddRule(jump("base", "open"))]);
     fake.commit(&twice).expect("someone else");
     assert_eq!(ensure(&mut fake, &want).expect("ensured"), None);
     assert_eq!(fake.dump(), right);
@@ -140,10 +140,13 @@ fn a_skeleton_that_was_changed_is_filled_anew_and_counts_as_nobodys() {
 fn two_first_attachments_at_once_make_one_skeleton() {
     let mut fake = FakeNftables::new();
     let mut other = FakeNftables::new();
-    ensure(&mut other, &want("b", &[7], Existing::Replace)).expect("ensured");
-    let draft = Draft::new(&want("b", &[7], Existing::Replace), &Seen::observe(&mut fake, &[], &[]).expect("nothing"));
+    ensure(&mut other, &want("b", &[7], ExistingRules::Replace)).expect("ensured");
+    let draft = Draft::new(
+        &want("b", &[7], ExistingRules::Replace),
+        &SeenObjects::observe(&mut fake, &[], &[]).expect("nothing"),
+    );
     fake.before_commit(1, draft.transaction);
-    ensure(&mut fake, &want("a", &[1], Existing::Replace)).expect("ensured");
+    ensure(&mut fake, &want("a", &[1], ExistingRules::Replace)).expect("ensured");
     assert_eq!(fake.dump().matches("jump open").count(), 1, "{}", fake.dump());
     assert!(fake.dump().contains("b, x") && fake.dump().contains("a, x"), "{}", fake.dump());
 }
@@ -151,10 +154,10 @@ fn two_first_attachments_at_once_make_one_skeleton() {
 #[test]
 fn a_stale_rule_that_someone_else_deletes_first_is_no_failure() {
     let mut fake = FakeNftables::new();
-    ensure(&mut fake, &want("a", &[1], Existing::Replace)).expect("ensured");
+    ensure(&mut fake, &want("a", &[1], ExistingRules::Replace)).expect("ensured");
     let handle = fake.list(&table().chain("open")).expect("listed").expect("there")[0].handle;
-    fake.before_commit(2, Transaction::from(vec![Op::DeleteRule(table().chain("open"), handle)]));
-    ensure(&mut fake, &want("a", &[2], Existing::Replace)).expect("ensured");
+    fake.before_commit(2, Transaction::from(vec![NftChange::DeleteRule(table().chain("open"), handle)]));
+    ensure(&mut fake, &want("a", &[2], ExistingRules::Replace)).expect("ensured");
     assert_eq!(fake.commits(), 3);
     assert!(fake.dump().contains("10.0.0.2 accept") && !fake.dump().contains("10.0.0.1"), "{}", fake.dump());
 }
@@ -163,24 +166,24 @@ fn a_stale_rule_that_someone_else_deletes_first_is_no_failure() {
 fn a_failure_is_told_and_nothing_is_changed() {
     let mut fake = FakeNftables::new();
     fake.fail_commit(1);
-    let error = ensure(&mut fake, &want("a", &[1], Existing::Replace)).expect_err("failed");
+    let error = ensure(&mut fake, &want("a", &[1], ExistingRules::Replace)).expect_err("failed");
     assert_eq!(error.to_string(), "failed to commit");
     assert_eq!(fake.dump(), "");
-    let error = ensure(&mut FakeNftables::unsupported(), &want("a", &[1], Existing::Replace)).expect_err("failed");
+    let error = ensure(&mut FakeNftables::unsupported(), &want("a", &[1], ExistingRules::Replace)).expect_err("failed");
     assert_eq!(error.to_string(), "failed to list chain inet t open: nf_tables is not supported by this kernel");
 }
 
 #[test]
 fn a_missing_rule_is_named() {
     let mut fake = FakeNftables::new();
-    let want = want("a", &[1, 2], Existing::Replace);
+    let want = want("a", &[1, 2], ExistingRules::Replace);
     assert_eq!(missing(&mut fake, &want).expect("looked").map(ToString::to_string), Some("jump open".to_owned()));
     ensure(&mut fake, &want).expect("ensured");
     let commits = fake.commits();
     assert_eq!(missing(&mut fake, &want).expect("looked"), None);
     assert_eq!(fake.commits(), commits);
     let handle = fake.list(&table().chain("open")).expect("listed").expect("there")[1].handle;
-    fake.commit(&Transaction::from(vec![Op::DeleteRule(table().chain("open"), handle)])).expect("deleted");
+    fake.commit(&Transaction::from(vec![NftChange::DeleteRule(table().chain("open"), handle)])).expect("deleted");
     let named = missing(&mut fake, &want).expect("looked").map(ToString::to_string);
     assert_eq!(named.as_deref(), Some("ip saddr 10.0.0.2 accept comment \"a, x\""));
 }
@@ -188,9 +191,9 @@ fn a_missing_rule_is_named() {
 #[test]
 fn a_rule_with_a_users_words_is_there_when_one_is_that_cannot_be_read() {
     let mut fake = FakeNftables::new();
-    let mut want = want("a", &[1], Existing::Replace);
+    let mut want = want("a", &[1], ExistingRules::Replace);
     let words = Expression::Raw(vec!["meta".to_owned(), "mark".to_owned(), "7".to_owned()]);
-    let rule = Rule::new(table().chain("base"), vec![words, Expression::Verdict(Verdict::Accept)]);
+    let rule = NftRule::new(table().chain("base"), vec![words, Expression::Verdict(Verdict::Accept)]);
     want.chains[1].content = Content::Fixed(vec![rule.clone()]);
     assert_eq!(missing(&mut fake, &want).expect("looked"), Some(&rule));
     ensure(&mut fake, &want).expect("ensured");
@@ -204,9 +207,9 @@ proptest! {
     fn the_undo_leaves_what_was_there_before(hosts in proptest::collection::vec(1u8..6, 0..4), keep in any::<bool>(), again in proptest::collection::vec(1u8..6, 1..4)) {
         let mut fake = FakeNftables::new();
         let dedup = |mut hosts: Vec<u8>| { hosts.sort_unstable(); hosts.dedup(); hosts };
-        let existing = if keep { Existing::Keep } else { Existing::Replace };
+        let existing = if keep { ExistingRules::Keep } else { ExistingRules::Replace };
         ensure(&mut fake, &want("other", &[9], existing)).expect("ensured");
-        ensure(&mut fake, &want("a", &dedup(hosts), Existing::Keep)).expect("ensured");
+        ensure(&mut fake, &want("a", &dedup(hosts), ExistingRules::Keep)).expect("ensured");
         let before = fake.dump();
         let again = if keep { dedup(again) } else { Vec::new() };
         if let Some(undo) = ensure(&mut fake, &want("a", &again, existing)).expect("ensured") {
@@ -222,7 +225,7 @@ proptest! {
 }
 
 fn set() -> Set {
-    Set { id: SetId { table: table(), name: Name::fixed("s") }, key: KeyType::Port, kind: SetKind::Set }
+    Set { id: SetId { table: table(), name: NftName::fixed("s") }, key: KeyType::Port, kind: SetKind::Set }
 }
 
 fn ports(ports: &[u16]) -> Vec<Elements> {
@@ -231,8 +234,8 @@ fn ports(ports: &[u16]) -> Vec<Elements> {
 }
 
 /// A chain that asks a set, rules among others, and elements.
-fn want_elements(among: &[u8], elements: &[u16]) -> Ensure {
-    let asks = Rule::new(
+fn want_elements(among: &[u8], elements: &[u16]) -> NftRuleset {
+    let asks = NftRule::new(
         table().chain("asks"),
         vec![
             Expression::InSet(super::super::Key::Port(crate::Proto::Tcp), set().id.name),
@@ -240,15 +243,15 @@ fn want_elements(among: &[u8], elements: &[u16]) -> Ensure {
         ],
     );
     let among = among.iter().map(|host| accept("open", *host, "x")).collect();
-    Ensure {
-        tables: vec![Table { id: table(), comment: None }],
+    NftRuleset {
+        tables: vec![NftTable { id: table(), comment: None }],
         sets: vec![set()],
         chains: vec![
-            wanted(Chain::regular(table().chain("open")), Content::AtLeast(among)),
-            wanted(Chain::regular(table().chain("asks")), Content::Fixed(vec![asks])),
+            wanted(NftChain::regular(table().chain("open")), Content::AtLeast(among)),
+            wanted(NftChain::regular(table().chain("asks")), Content::Fixed(vec![asks])),
         ],
         elements: ports(elements),
-        ..Ensure::default()
+        ..NftRuleset::default()
     }
 }
 
@@ -258,7 +261,7 @@ fn only_elements_that_were_absent_are_taken_back() {
     ensure(fake, &want_elements(&[1], &[80])).expect("made");
     let before = fake.dump();
     let undo = ensure(fake, &want_elements(&[1], &[80, 81])).expect("made").expect("something was added");
-    assert_eq!(undo, Remove { elements: ports(&[81]), ..Remove::default() });
+    assert_eq!(undo, NftRemoval { elements: ports(&[81]), ..NftRemoval::default() });
     assert!(fake.dump().contains("elements = { 80,\n\t\t\t     81 }"), "{}", fake.dump());
     remove(fake, &undo).expect("taken back");
     assert_eq!(fake.dump(), before);
@@ -270,12 +273,12 @@ fn only_elements_that_were_absent_are_taken_back() {
 fn a_set_is_not_made_again_where_a_rule_names_it() {
     let fake = &mut FakeNftables::new();
     ensure(fake, &want_elements(&[], &[])).expect("made");
-    let seen = |fake: &mut FakeNftables, want: &Ensure| {
-        Seen::observe(fake, want.chains.iter().map(|wanted| &wanted.chain.id), &want.elements).expect("seen")
+    let seen = |fake: &mut FakeNftables, want: &NftRuleset| {
+        SeenObjects::observe(fake, want.chains.iter().map(|wanted| &wanted.chain.id), &want.elements).expect("seen")
     };
     let want = want_elements(&[1], &[]);
     let ops = Draft::new(&want, &seen(fake, &want)).transaction.ops;
-    assert_eq!(ops, [Op::AddRule(accept("open", 1, "x"))]);
+    assert_eq!(ops, [NftChange::AddRule(accept("open", 1, "x"))]);
 }
 
 #[test]
@@ -292,7 +295,7 @@ fn rules_among_others_stay_with_those_and_are_nobodys() {
 fn a_rule_among_others_is_added_once_however_many_add_it_at_the_same_time() {
     let fake = &mut FakeNftables::new();
     ensure(fake, &want_elements(&[1], &[])).expect("made");
-    fake.before_commit(2, Transaction::from(vec![Op::AddRule(accept("open", 2, "x"))]));
+    fake.before_commit(2, Transaction::from(vec![NftChange::AddRule(accept("open", 2, "x"))]));
     ensure(fake, &want_elements(&[2], &[])).expect("made by another");
     assert_eq!(fake.dump().matches("10.0.0.2 ").count(), 1, "{}", fake.dump());
 }

@@ -1,6 +1,6 @@
 //! The sets and maps of a table in memory.
 
-use super::super::name::Name;
+use super::super::name::NftName;
 use super::super::set::{Element, Elements, Set};
 
 /// Sets and maps with their elements.
@@ -52,7 +52,7 @@ impl FakeSets {
     }
 
     /// Whether there is a set of this name.
-    pub(super) fn has(&self, name: &Name) -> bool {
+    pub(super) fn has(&self, name: &NftName) -> bool {
         self.0.iter().any(|(set, _)| set.id.name == *name)
     }
 
@@ -73,7 +73,7 @@ mod tests {
     use crate::nftables::{ElementKey, KeyType, SetId, SetKind, TableFamily, TableId, Verdict};
 
     fn elements(ports: &[u16], verdict: &Verdict) -> Elements {
-        let set = SetId { table: TableId::fixed(TableFamily::Ip, "t"), name: Name::fixed("m") };
+        let set = SetId { table: TableId::fixed(TableFamily::Ip, "t"), name: NftName::fixed("m") };
         let element = |port: &u16| Element { key: ElementKey::Port(*port), verdict: Some(verdict.clone()) };
         Elements { set, elements: ports.iter().map(element).collect() }
     }

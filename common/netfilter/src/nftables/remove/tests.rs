@@ -1,41 +1,44 @@
 use super::*;
 use crate::nftables::fake::FakeNftables;
 use crate::nftables::{
-    Chain, ChainId, Comment, Expression, Name, Rule, Table, TableFamily, TableId, Tag, Unwanted, Verdict, Which,
+    ChainId, Expression, NftChain, NftComment, NftName, NftRule, NftTable, TableFamily, TableId, Tag, Unwanted,
+    Verdict, Which,
 };
 
 fn table() -> TableId {
     TableId::fixed(TableFamily::Bridge, "nat")
 }
 
-fn rule(chain: &ChainId, verdict: Verdict, id: &str) -> Op {
-    let rule = Rule::new(chain.clone(), vec![Expression::Verdict(verdict)]);
-    Op::AddRule(rule.with_comment(Comment::cut(id)))
+fn rule(chain: &ChainId, verdict: Verdict, id: &str) -> NftChange {
+    let rule = NftRule::new(chain.clone(), vec![Expression::Verdict(verdict)]);
+    NftChange::AddRule(rule.with_comment(NftComment::cut(id)))
 }
 
 /// Two containers: each with a chain that leads to another of its own, and a jump from the shared one.
 fn host() -> FakeNftables {
     let mut fake = FakeNftables::new();
     let shared = table().chain("PREROUTING");
-    let mut ops =
-        vec![Op::AddTable(Table { id: table(), comment: None }), Op::AddChain(Chain::regular(shared.clone()))];
+    let mut ops = vec![
+        NftChange::AddTable(NftTable { id: table(), comment: None }),
+        NftChange::AddChain(NftChain::regular(shared.clone())),
+    ];
     for (id, first, second) in [("a", "a1", "a2"), ("b", "b1", "b2")] {
         let chains = [table().chain(first), table().chain(second)];
-        ops.extend(chains.iter().cloned().map(|id| Op::AddChain(Chain::regular(id))));
-        ops.push(rule(&shared, Verdict::Jump(Name::fixed(first)), id));
-        ops.push(rule(&chains[0], Verdict::Jump(Name::fixed(second)), id));
+        ops.extend(chains.iter().cloned().map(|id| NftChange::AddChain(NftChain::regular(id))));
+        ops.push(rule(&shared, Verdict::Jump(NftName::fixed(first)), id));
+        ops.push(rule(&chains[0], Verdict::Jump(NftName::fixed(second)), id));
         ops.push(rule(&chains[1], Verdict::Drop, id));
     }
     fake.commit(&Transaction::from(ops)).expect("a host");
     fake
 }
 
-fn unwanted() -> Remove {
-    let which = Which::Tagged(Tag::Exactly(Comment::cut("a")));
-    Remove {
+fn unwanted() -> NftRemoval {
+    let which = Which::Tagged(Tag::Exactly(NftComment::cut("a")));
+    NftRemoval {
         rules: vec![Unwanted { chain: table().chain("PREROUTING"), which }],
         chains: vec![table().chain("a1"), table().chain("a2")],
-        ..Remove::default()
+        ..NftRemoval::default()
     }
 }
 
@@ -75,8 +78,11 @@ fn absence_is_success_and_takes_no_transaction() {
 #[test]
 fn two_removals_at_once_both_succeed() {
     let mut fake = host();
-    let seen =
-        Seen::observe(&mut fake, [&table().chain("PREROUTING"), &table().chain("a1"), &table().chain("a2")], &[]);
+    let seen = SeenObjects::observe(
+        &mut fake,
+        [&table().chain("PREROUTING"), &table().chain("a1"), &table().chain("a2")],
+        &[],
+    );
     fake.before_commit(2, deletion(&unwanted(), &seen.expect("seen")));
     remove(&mut fake, &unwanted()).expect("removed");
     assert!(!fake.dump().contains("a1") && fake.dump().contains("jump b1"), "{}", fake.dump());
@@ -85,7 +91,7 @@ fn two_removals_at_once_both_succeed() {
 #[test]
 fn a_chain_that_a_foreign_rule_leads_to_is_told() {
     let mut fake = host();
-    let foreign = rule(&table().chain("b2"), Verdict::Goto(Name::fixed("a2")), "mine");
+    let foreign = rule(&table().chain("b2"), Verdict::Goto(NftName::fixed("a2")), "mine");
     fake.commit(&Transaction::from(vec![foreign])).expect("someone else");
     let before = fake.dump();
     let error = remove(&mut fake, &unwanted()).expect_err("in use");

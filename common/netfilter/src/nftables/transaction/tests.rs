@@ -1,7 +1,7 @@
 use super::*;
 use crate::Proto;
 use crate::nftables::{
-    Comment, Direction, Element, ElementKey, End, Expression, Hook, Is, Key, KeyType, Kind, Name, Policy, SetId,
+    Direction, Element, ElementKey, End, Expression, Hook, Is, Key, KeyType, Kind, NftComment, NftName, Policy, SetId,
     SetKind, TableFamily, TableId, Verdict,
 };
 use cni_core::family::Family;
@@ -10,8 +10,8 @@ fn table() -> TableId {
     TableId::fixed(TableFamily::Inet, "t")
 }
 
-fn add(expressions: Vec<Expression>) -> Op {
-    Op::AddRule(Rule::new(table().chain("c"), expressions))
+fn add(expressions: Vec<Expression>) -> NftChange {
+    NftChange::AddRule(NftRule::new(table().chain("c"), expressions))
 }
 
 fn words(words: &[&str]) -> Expression {
@@ -22,31 +22,31 @@ fn words(words: &[&str]) -> Expression {
 fn a_transaction_is_a_script_of_nft() {
     let base = |policy| {
         let base = Base { kind: Kind::Nat, hook: Hook::Postrouting, priority: 100, policy };
-        Op::AddChain(Chain { id: table().chain("p"), base: Some(base), comment: None })
+        NftChange::AddChain(NftChain { id: table().chain("p"), base: Some(base), comment: None })
     };
-    let comment = Some(Comment::cut("a b"));
-    let set = SetId { table: table(), name: Name::fixed("s") };
+    let comment = Some(NftComment::cut("a b"));
+    let set = SetId { table: table(), name: NftName::fixed("s") };
     let elements = |verdict| Elements {
         set: set.clone(),
         elements: vec![Element { key: ElementKey::Address([10, 0, 0, 1].into()), verdict }],
     };
     let key = KeyType::Address(Family::V4);
     let transaction = Transaction::from(vec![
-        Op::AddTable(Table { id: table(), comment: None }),
-        Op::AddTable(Table { id: table(), comment: comment.clone() }),
-        Op::AddChain(Chain::regular(table().chain("c"))),
-        Op::AddChain(Chain { comment: comment.clone(), ..Chain::regular(table().chain("c")) }),
+        NftChange::AddTable(NftTable { id: table(), comment: None }),
+        NftChange::AddTable(NftTable { id: table(), comment: comment.clone() }),
+        NftChange::AddChain(NftChain::regular(table().chain("c"))),
+        NftChange::AddChain(NftChain { comment: comment.clone(), ..NftChain::regular(table().chain("c")) }),
         base(None),
         base(Some(Policy::Drop)),
-        Op::AddSet(Set { id: set.clone(), key, kind: SetKind::Set }),
-        Op::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::VerdictMap }),
-        Op::AddElements(elements(None)),
-        Op::DeleteElements(elements(Some(Verdict::Goto(Name::fixed("c"))))),
-        Op::FlushChain(table().chain("c")),
+        NftChange::AddSet(Set { id: set.clone(), key, kind: SetKind::Set }),
+        NftChange::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::VerdictMap }),
+        NftChange::AddElements(elements(None)),
+        NftChange::DeleteElements(elements(Some(Verdict::Goto(NftName::fixed("c"))))),
+        NftChange::FlushChain(table().chain("c")),
         add(vec![words(&["ip", "saddr", "!=", "192.0.2.0/24"]), Expression::LocalDestination]),
-        Op::AddRule(Rule { comment, ..Rule::new(table().chain("c"), vec![Expression::Masquerade]) }),
-        Op::DeleteRule(table().chain("c"), 17),
-        Op::DeleteChain(table().chain("c")),
+        NftChange::AddRule(NftRule { comment, ..NftRule::new(table().chain("c"), vec![Expression::Masquerade]) }),
+        NftChange::DeleteRule(table().chain("c"), 17),
+        NftChange::DeleteChain(table().chain("c")),
     ]);
     let want = r#"add table inet t
 add table inet t { comment "a b" ; }
@@ -96,14 +96,18 @@ fn a_rule_reads_as_nft_lists_it() {
         (TableFamily::Bridge, Expression::EtherSource(mac.clone()), "ether saddr 02:00:00:00:00:01"),
         (TableFamily::Inet, Expression::EstablishedRelated, "ct state established,related"),
         (TableFamily::Ip, Expression::DestinationTranslated, "ct status dnat"),
-        (TableFamily::Inet, Expression::InSet(Key::Address(End::Source, Family::V6), Name::fixed("s")), "ip6 saddr @s"),
-        (TableFamily::Inet, Expression::VerdictMap(Key::Port(Proto::Tcp), Name::fixed("m")), "tcp dport vmap @m"),
-        (TableFamily::Inet, Expression::Verdict(Verdict::Jump(Name::fixed("c"))), "jump c"),
+        (
+            TableFamily::Inet,
+            Expression::InSet(Key::Address(End::Source, Family::V6), NftName::fixed("s")),
+            "ip6 saddr @s",
+        ),
+        (TableFamily::Inet, Expression::VerdictMap(Key::Port(Proto::Tcp), NftName::fixed("m")), "tcp dport vmap @m"),
+        (TableFamily::Inet, Expression::Verdict(Verdict::Jump(NftName::fixed("c"))), "jump c"),
         (TableFamily::Ip, Expression::Dnat([10, 0, 0, 1].into(), Some(80)), "dnat to 10.0.0.1:80"),
         (TableFamily::Inet, Expression::Dnat([10, 0, 0, 1].into(), None), "dnat ip to 10.0.0.1"),
         (TableFamily::Ip6, Expression::Dnat(v4("fd00::5/128").address(), Some(82)), "dnat to [fd00::5]:82"),
     ] {
         let chain = TableId::fixed(family, "t").chain("c");
-        assert_eq!(Rule::new(chain, vec![expression]).to_string(), want);
+        assert_eq!(NftRule::new(chain, vec![expression]).to_string(), want);
     }
 }

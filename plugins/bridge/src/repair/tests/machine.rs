@@ -7,8 +7,8 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::fake::FakeTables;
-use cni_netfilter::iptables::{Table, Tables, ensure};
+use cni_netfilter::iptables::fake::FakeIptables;
+use cni_netfilter::iptables::{Iptables, IptablesTable, ensure};
 use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{self, Nftables};
 use cni_plugin::host::{Host, NetnsError};
@@ -18,7 +18,7 @@ use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::vlan::BridgeVlan;
 
 pub struct Machine {
-    pub filter: FakeTables,
+    pub filter: FakeIptables,
     pub nftables: FakeNftables,
     pub bridge: Link,
     /// The host's end of the veth.
@@ -32,7 +32,7 @@ impl Default for Machine {
         let bridge = Link { kind: Some("bridge".to_owned()), ..link(3, "cni0") };
         let port = Link { master: Some(3), peer: Some(2), ..link(9, "veth1") };
         let container = Link { peer: Some(9), ..link(2, "eth0") };
-        Self { filter: FakeTables::new(), nftables: FakeNftables::new(), bridge, port, container }
+        Self { filter: FakeIptables::new(), nftables: FakeNftables::new(), bridge, port, container }
     }
 }
 
@@ -56,17 +56,17 @@ fn link(index: u32, name: &str) -> Link {
 impl Machine {
     /// All rules of both kinds.
     pub fn rules(&self) -> String {
-        Family::ALL.map(|family| self.filter.dump(family, Table::Nat)).concat() + &self.nftables.dump()
+        Family::ALL.map(|family| self.filter.dump(family, IptablesTable::Nat)).concat() + &self.nftables.dump()
     }
 
     pub fn flush(&mut self) {
-        self.filter = FakeTables::new();
+        self.filter = FakeIptables::new();
         self.nftables = FakeNftables::new();
     }
 }
 
 impl Host for Machine {
-    fn tables(&mut self) -> &mut dyn Tables {
+    fn tables(&mut self) -> &mut dyn Iptables {
         &mut self.filter
     }
 

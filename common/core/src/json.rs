@@ -88,6 +88,11 @@ impl Json {
             .map(|(_, value)| value)
     }
 
+    /// Whether a key is given at all, be it with `null`.
+    pub fn has_key(&self, key: &str) -> bool {
+        matches!(self, Self::Object(entries) if entries.iter().any(|(name, _)| name.eq_ignore_ascii_case(key)))
+    }
+
     fn unexpected(&self) -> de::Unexpected<'_> {
         match self {
             Self::Null => de::Unexpected::Unit,

@@ -266,11 +266,11 @@ impl Request {
         self.config.get("prevResult").map(|json| CniResult::parse_prev(json, self.version)).transpose()
     }
 
-    /// The attachments that GC must leave alone.
+    /// The attachments that GC must leave alone; `None` when the runtime does not list them.
     ///
     /// # Errors
-    /// As [`ValidAttachments::parse`], also when there is no list.
-    pub fn valid_attachments(&self) -> Result<ValidAttachments, ValidError> {
+    /// As [`ValidAttachments::parse`].
+    pub fn valid_attachments(&self) -> Result<Option<ValidAttachments>, ValidError> {
         ValidAttachments::parse(&self.config)
     }
 }

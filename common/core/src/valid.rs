@@ -1,7 +1,8 @@
 //! The attachments that GC must leave alone: `cni.dev/valid-attachments`.
 //!
-//! Anything but a list in which every entry is understood is refused, since what is not in the list loses
-//! what it has. An empty list is a list: nothing is valid.
+//! What is not in the list loses what it has, so a list with an entry that is not understood is refused. An
+//! empty list, or `null`, which runtimes written in Go send for one, says that nothing is valid. `cnitool gc`
+//! sends no list at all: then nothing is known to be invalid, and nothing is removed.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +18,6 @@ const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 /// A list that cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidError {
-    /// There is no list.
-    #[error("{} is missing: nothing is removed", KEYS[0])]
-    Missing,
     /// It is no list of attachments.
     #[error("{key} is no list of attachments: nothing is removed")]
     Shape {
@@ -49,14 +47,13 @@ pub enum ValidError {
 impl Failure for ValidError {
     fn code(&self) -> Code {
         match self {
-            Self::Missing | Self::Entry { .. } => Code::InvalidConfig,
+            Self::Entry { .. } => Code::InvalidConfig,
             Self::Shape { .. } => Code::Decoding,
         }
     }
 
     fn details(&self) -> String {
         match self {
-            Self::Missing => "the runtime has to list the attachments that stay, [] if none does".to_owned(),
             Self::Shape { source, .. } => source.to_string(),
             Self::Entry { field, value, source, .. } => format!("{field} {value:?}: {source}"),
         }
@@ -76,13 +73,14 @@ struct Entry {
 }
 
 impl ValidAttachments {
-    /// Reads the list from a configuration.
+    /// Reads the list from a configuration; `None` when the runtime sends none.
     ///
     /// # Errors
     /// [`ValidError`] unless all of it is understood.
-    pub fn parse(config: &Json) -> Result<Self, ValidError> {
-        let found = KEYS.into_iter().find_map(|key| Some((key, config.get(key)?)));
-        let (key, list) = found.ok_or(ValidError::Missing)?;
+    pub fn parse(config: &Json) -> Result<Option<Self>, ValidError> {
+        let Some((key, list)) = KEYS.into_iter().find_map(|key| Some((key, config.get(key)?))) else {
+            return Ok(KEYS.into_iter().any(|key| config.has_key(key)).then(Self::default));
+        };
         let entries: Vec<Entry> = list.decode().map_err(|source| ValidError::Shape { key, source })?;
         let parse = |(index, entry): (usize, Entry)| {
             let failed = |field, value: &str| {
@@ -95,7 +93,8 @@ impl ValidAttachments {
                 IfName::parse(&ifname).map_err(failed("ifname", &ifname))?,
             ))
         };
-        entries.into_iter().enumerate().map(parse).collect::<Result<_, _>>().map(Self)
+        let attachments: Result<_, _> = entries.into_iter().enumerate().map(parse).collect();
+        attachments.map(Self).map(Some)
     }
 
     /// Whether the list has a container, with this interface or, if none is given, with any.
@@ -121,7 +120,7 @@ impl ValidAttachments {
 mod tests {
     use super::*;
 
-    fn parse(config: &str) -> Result<ValidAttachments, (u32, String, String)> {
+    fn parse(config: &str) -> Result<Option<ValidAttachments>, (u32, String, String)> {
         let config = Json::parse(config.as_bytes()).expect("JSON");
         ValidAttachments::parse(&config).map_err(|error| (error.code().number(), error.to_string(), error.details()))
     }
@@ -131,17 +130,30 @@ mod tests {
         let entry = |id: &str| format!(r#"[{{"containerID":"{id}","ifname":"eth0"}}]"#);
         let old = format!(r#""cni.dev/attachments":{}"#, entry("old"));
         let new = format!(r#""cni.dev/valid-attachments":{}"#, entry("new"));
-        let valid = parse(&format!("{{{old}}}")).expect("valid");
+        let valid = parse(&format!("{{{old}}}")).expect("valid").expect("a list");
         assert!(valid.contains("old", Some("eth0")) && valid.contains("old", None));
         assert!(!valid.contains("old", Some("eth1")) && !valid.contains("new", None));
-        let valid = parse(&format!("{{{old},{new}}}")).expect("valid");
+        let valid = parse(&format!("{{{old},{new}}}")).expect("valid").expect("a list");
         assert!(valid.contains("new", Some("eth0")) && !valid.contains("old", None));
-        assert_eq!(parse(r#"{"cni.dev/valid-attachments":[]}"#), Ok(ValidAttachments::default()));
+        let null_before_old = format!(r#"{{"cni.dev/valid-attachments":null,{old}}}"#);
+        let valid = parse(&null_before_old).expect("valid").expect("a list");
+        assert!(valid.contains("old", Some("eth0")));
+    }
+
+    #[test]
+    fn null_is_an_empty_list_and_no_key_is_no_list() {
+        for key in KEYS {
+            for list in ["[]", "null"] {
+                assert_eq!(parse(&format!(r#"{{"{key}":{list}}}"#)), Ok(Some(ValidAttachments::default())), "{key}");
+            }
+        }
+        assert_eq!(parse(r#"{"name":"n1"}"#), Ok(None));
     }
 
     #[test]
     fn attachments_belong_to_the_network_of_the_request() {
-        let valid = parse(r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"}]}"#).expect("valid");
+        let valid =
+            parse(r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"}]}"#).expect("valid").expect("a list");
         let network = NetworkName::parse("n1").expect("network");
         let comments: Vec<_> = valid.of_network(&network).map(|at| at.comment().to_string()).collect();
         assert_eq!(comments, [r#"name: "n1" id: "c1""#]);
@@ -149,12 +161,8 @@ mod tests {
 
     #[test]
     fn a_list_that_is_not_understood_is_refused() {
-        let missing = "cni.dev/valid-attachments is missing: nothing is removed";
-        let absent = "the runtime has to list the attachments that stay, [] if none does";
         let too_long = r#"ifname "eth0eth0eth0eth0": interface name is too long"#;
         for (config, code, text, details) in [
-            ("{}", 7, missing, absent),
-            (r#"{"cni.dev/valid-attachments":null}"#, 7, missing, absent),
             (
                 r#"{"cni.dev/valid-attachments":{}}"#,
                 6,

@@ -10,6 +10,7 @@ use crate::repair::Lack;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::{Call, Command, Environment, Request};
 use cni_core::result::{CniResult, to_text};
+use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
 
 /// The release of the reference plugins whose features we have. Nomad and nerdctl compare it with theirs.
@@ -51,11 +52,12 @@ pub trait Plugin: Sync {
         Ok(())
     }
 
-    /// Removes what belongs to no valid attachment.
+    /// Removes what belongs to no valid attachment of the request's network. It is not called where the runtime
+    /// does not list the valid ones.
     ///
     /// # Errors
     /// What could not be removed.
-    fn gc(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
+    fn gc(&self, _request: &Request, _valid: &ValidAttachments, _host: &mut dyn Host) -> Result<(), Error> {
         Ok(())
     }
 
@@ -174,7 +176,10 @@ fn answer(
         }
         Command::Check => plugin.check(&request, host.as_mut()),
         Command::Status => plugin.status(&request, host.as_mut()),
-        Command::Gc => plugin.gc(&request, host.as_mut()),
+        Command::Gc => match request.valid_attachments()? {
+            Some(valid) => plugin.gc(&request, &valid, host.as_mut()),
+            None => Ok(()),
+        },
     }
 }
 

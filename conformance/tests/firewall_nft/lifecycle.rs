@@ -184,7 +184,7 @@ fn gc_without_a_list_takes_nothing() {
     let neighbour = inhabited(&sandbox);
     let before = State::of_host(&sandbox);
     let gc = neighbour.clone().with("cniVersion", json!("1.1.0"));
-    gc.call(Verb::Gc).run().expect_error(7, "cni.dev/valid-attachments is missing");
+    gc.call(Verb::Gc).run().expect_success();
     assert_same(&before, &State::of_host(&sandbox));
 }
 

@@ -21,19 +21,18 @@ use crate::{masquerade, remove_nftables, spoof};
 /// Removes what is stale. A part that fails does not keep the others.
 ///
 /// # Errors
-/// The first failure. Nothing is removed without a list of what is valid.
-pub fn gc(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let valid = request.valid_attachments()?;
+/// The first failure.
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let leftovers = Leftovers::load(request)?;
     let network = &request.network;
     let mut failures = Failures::default();
     if leftovers.masquerade {
         for family in Family::ALL {
-            failures.keep(remove_by_iptables(host, family, network, &valid));
+            failures.keep(remove_by_iptables(host, family, network, valid));
         }
-        failures.keep(remove_by_nftables(host, network, &valid));
+        failures.keep(remove_by_nftables(host, network, valid));
     }
-    for link in failures.keep(stale_links(host, network, &valid)).unwrap_or_default() {
+    for link in failures.keep(stale_links(host, network, valid)).unwrap_or_default() {
         failures.keep(remove_link(host, &link, network, &leftovers));
     }
     if let Some(ipam) = &leftovers.ipam {

@@ -12,6 +12,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
+use cni_core::valid::ValidAttachments;
 use cni_interface::{alias, naming};
 use cni_netfilter::iptables::{self, IptablesError};
 use cni_netfilter::nftables;
@@ -105,8 +106,8 @@ impl Plugin for Bridge {
         }
     }
 
-    fn gc(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        gc::gc(request, host)
+    fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+        gc::gc(request, valid, host)
     }
 
     fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {

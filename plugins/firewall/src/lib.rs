@@ -8,6 +8,7 @@
 use cni_core::error::{Code, Error, Failure, Failures};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
 use cni_netfilter::iptables::{IptablesTable, verify_available};
 use cni_netfilter::nftables::NftablesError;
@@ -115,8 +116,7 @@ impl Plugin for Firewall {
     }
 
     /// The rules name no container, so what was claimed tells whose they are.
-    fn gc(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        let valid = request.valid_attachments()?;
+    fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
         let mut claims = host.addresses_owned_in(&request.network)?;
         claims.retain(|(_, owner)| !valid.contains(owner.container.as_str(), Some(owner.ifname.as_str())));
         let held = keepers::observe_claimed(claims, host)?;

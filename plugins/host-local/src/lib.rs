@@ -8,6 +8,7 @@ use std::path::Path;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Dns};
+use cni_core::valid::ValidAttachments;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::run::Plugin;
@@ -74,8 +75,8 @@ impl Plugin for HostLocal {
         status::status(&Config::parse(request)?)
     }
 
-    fn gc(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        release::gc(&config::directory(request)?, &request.valid_attachments()?)
+    fn gc(&self, request: &Request, valid: &ValidAttachments, _host: &mut dyn Host) -> Result<(), Error> {
+        release::gc(&config::directory(request)?, valid)
     }
 }
 

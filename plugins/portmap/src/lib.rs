@@ -12,6 +12,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_core::valid::ValidAttachments;
 use cni_netfilter::iptables::{IptablesTable, verify_available};
 use cni_netfilter::nftables::NftablesError;
 use cni_plugin::host::Host;
@@ -114,11 +115,10 @@ impl Plugin for Portmap {
         }
     }
 
-    fn gc(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        let valid = request.valid_attachments()?;
+    fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
         let mut failures = Failures::default();
-        failures.keep(gc::gc(host, &request.network, &valid));
-        failures.keep(nftables::gc(host, &request.network, &valid));
+        failures.keep(gc::gc(host, &request.network, valid));
+        failures.keep(nftables::gc(host, &request.network, valid));
         failures.into_result()
     }
 

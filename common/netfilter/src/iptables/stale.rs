@@ -77,7 +77,7 @@ mod tests {
         let entries: Vec<String> =
             ids.iter().map(|id| format!(r#"{{"containerID":"{id}","ifname":"eth0"}}"#)).collect();
         let config = format!(r#"{{"cni.dev/valid-attachments":[{}]}}"#, entries.join(","));
-        ValidAttachments::parse(&Json::parse(config.as_bytes()).expect("JSON")).expect("valid")
+        ValidAttachments::parse(&Json::parse(config.as_bytes()).expect("JSON")).expect("valid").expect("a list")
     }
 
     fn found(fake: &mut FakeIptables, network: &str, ids: &[&str]) -> Option<IptablesRemoval> {

@@ -72,7 +72,7 @@ fn rules_of_attachments_that_are_not_valid_are_found_by_their_comment() {
         bring_about(&mut fake, &ensure(&attachment(id, ifname), &addresses(texts))).expect("made");
     }
     let config = br#"{"cni.dev/valid-attachments":[{"containerID":"id1","ifname":"eth0"}]}"#;
-    let valid = ValidAttachments::parse(&Json::parse(config).expect("JSON")).expect("valid");
+    let valid = ValidAttachments::parse(&Json::parse(config).expect("JSON")).expect("valid").expect("a list");
     let stale = |fake: &mut FakeNftables, valid: &ValidAttachments| {
         let rules = fake.list(&checks()).expect("read").expect("there");
         super::stale(&rules, &attachment("id1", "eth0").network, valid)

@@ -15,11 +15,9 @@ use std::path::{Path, PathBuf};
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};
+use cni_files::RUN_DIRECTORY;
 use cni_plugin::keeper::Keeper;
 use nix::unistd::gettid;
-
-/// Where the plugins keep what must not outlive a boot.
-pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
 
 /// How the name of a record in the making begins; it ends with the number of the thread.
 const DRAFT: &str = "draft-";

@@ -1,11 +1,13 @@
 //! Running a delegated plugin: SPEC section 4, with the look-up and the messages of the reference.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
 use cni_core::json::Json;
 use cni_core::request::{Command, Request};
+use cni_files::find_files;
 
 use crate::process::{self, Output, ProcessError};
 
@@ -117,13 +119,8 @@ fn find(plugin: &str, path: &str) -> Result<PathBuf, DelegateError> {
     if path.is_empty() {
         return Err(DelegateError::NoPath);
     }
-    let candidates = path
-        .split(':')
-        .filter(|directory| !directory.is_empty())
-        .map(|directory| PathBuf::from(directory).join(plugin));
-    candidates
-        .into_iter()
-        .find(|candidate| candidate.is_file())
+    find_files(OsStr::new(plugin), OsStr::new(path))
+        .next()
         .ok_or_else(|| DelegateError::Absent { plugin: plugin.to_owned(), path: path.to_owned() })
 }
 

@@ -163,8 +163,8 @@ impl LinuxHost {
 
 /// The boot and the namespace that the calling thread is in: the kernel never gives a cookie twice in a boot.
 fn identity() -> Option<String> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    netns_cookie().map(|cookie| format!("{}:{cookie}", boot.trim()))
+    let boot = cni_files::boot_id().ok()?;
+    netns_cookie().map(|cookie| format!("{boot}:{cookie}"))
 }
 
 impl Host for LinuxHost {

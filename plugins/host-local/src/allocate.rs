@@ -138,7 +138,7 @@ impl<'a> Allocation<'a> {
             Ok(ips) => Ok((ips, self.done)),
             Err(error) => match self.store.undo(&self.done) {
                 Ok(()) => Err(error),
-                Err(failed) => Err(error.with_note(format!("and while undoing: {failed}: {}", failed.cause()))),
+                Err(failed) => Err(error.with_note(format!("and while undoing: {failed}: {}", failed.details()))),
             },
         }
     }

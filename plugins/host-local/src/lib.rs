@@ -34,7 +34,7 @@ mod fake_request;
 use allocate::Allocation;
 use config::Config;
 use presence::Presence;
-use store::{Machine, Store};
+use store::{Machine, Store, StoreError};
 
 /// The plugin.
 pub struct HostLocal;
@@ -99,7 +99,7 @@ impl Failure for ResolvConfError {
 }
 
 fn read_dns(path: &Path) -> Result<Dns, Error> {
-    let content = store::read(path)?;
+    let content = cni_files::read(path).map_err(StoreError::from)?;
     let failed = |problem| ResolvConfError { path: path.display().to_string(), problem };
     Ok(resolv_conf::parse(&content).map_err(failed)?)
 }

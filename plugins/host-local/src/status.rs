@@ -44,7 +44,7 @@ impl Failure for StatusError {
 
     fn details(&self) -> String {
         match self {
-            Self::Directory { source, .. } => format!("{source}: {}", source.cause()),
+            Self::Directory { source, .. } => format!("{source}: {}", source.details()),
             Self::Full { capacity, directory, .. } => {
                 format!("all {capacity} addresses are leased; see {}", directory.display())
             }

@@ -15,10 +15,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use cni_core::cidr::parse_ip;
+use cni_core::error::Failure;
 use cni_core::names::Attachment;
+use cni_files::{Draft, Lock, overwrite, read_if_present, remove};
 
 mod error;
-mod files;
 mod index;
 mod lease;
 mod lock;
@@ -27,17 +28,19 @@ mod shard;
 mod stamp;
 
 pub use error::StoreError;
-pub use files::read;
 pub use lease::{Home, Lease, Owner};
 pub use machine::Machine;
 
 use index::Index;
 use lease::FileId;
-use lock::{LOCK_WAIT, Lock};
+use lock::LOCK_WAIT;
 
 /// What lies beside the leases and is ours alone. No address has this name, and whoever reads all files
 /// below finds nothing that looks like a lease.
 const OWN_DIRECTORY: &str = ".cni-plugins-rs";
+
+/// The mode of all files but the lock.
+const FILE_MODE: u32 = 0o600;
 
 /// A lease that is complete but has no name yet. A crash may leave it; the next ADD removes it.
 const DRAFT: &str = "lease.draft";
@@ -82,7 +85,7 @@ pub struct Store {
     access: Access,
     machine: Machine,
     index: Index,
-    draft: Option<(Owner, FileId)>,
+    draft: Option<(Owner, Draft)>,
     _lock: Option<Lock>,
 }
 
@@ -93,7 +96,7 @@ impl Store {
     /// [`StoreError`] names the file, or the lock and its holder.
     pub fn create(path: &Path, machine: Machine) -> Result<Self, StoreError> {
         DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(StoreError::io("mkdir", path))?;
-        let lock = Lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
+        let lock = lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
         Self::open(path, machine, Access::Write, Some(lock))
     }
 
@@ -102,10 +105,10 @@ impl Store {
     /// # Errors
     /// As [`Store::create`].
     pub fn existing(path: &Path, machine: Machine) -> Result<Option<Self>, StoreError> {
-        if files::is_missing(path)? {
+        if is_missing(path)? {
             return Ok(None);
         }
-        let lock = Lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
+        let lock = lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
         Self::open(path, machine, Access::Write, Some(lock)).map(Some)
     }
 
@@ -131,10 +134,10 @@ impl Store {
     /// # Errors
     /// As [`Store::create`].
     pub fn reading(path: &Path, machine: Machine) -> Result<Option<Self>, StoreError> {
-        if files::is_missing(path)? {
+        if is_missing(path)? {
             return Ok(None);
         }
-        let lock = Lock::shared(&path.join("lock"), LOCK_WAIT)?;
+        let lock = lock::shared(&path.join("lock"), LOCK_WAIT)?;
         Self::open(path, machine, Access::Read, lock).map(Some)
     }
 
@@ -241,13 +244,14 @@ impl Store {
     /// # Errors
     /// [`StoreError`] names the file.
     pub fn lease(&mut self, address: IpAddr, owner: &Owner, home: &Home) -> Result<Option<Lease>, StoreError> {
-        let file = self.ensure_draft(owner)?;
-        let draft = self.own_file(DRAFT);
         let name = address.to_string();
-        match fs::hard_link(&draft, self.path.join(&name)) {
+        let path = self.path.join(&name);
+        let draft = self.ensure_draft(owner)?;
+        let file = FileId::of(&draft.file().metadata().map_err(StoreError::io("stat", &path))?);
+        match draft.link(&path) {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
-            Err(source) => return Err(StoreError::io("link", &self.path.join(&name))(source)),
+            Err(error) if error.source.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(error.into()),
         }
         let lease = Lease { address, name, owner: owner.clone(), file, home: home.clone() };
         self.index.touch();
@@ -260,24 +264,24 @@ impl Store {
     ///
     /// It is not synchronized to the disk, which would be most of the time of an ADD: what a loss of power
     /// can take is the content, a lease without content has no owner, and no container outlives that.
-    fn ensure_draft(&mut self, owner: &Owner) -> Result<FileId, StoreError> {
-        if let Some((_, file)) = self.draft.as_ref().filter(|(drafted, _)| drafted == owner) {
-            return Ok(*file);
-        }
-        self.index.ensure_directory()?;
-        let path = self.own_file(DRAFT);
-        let file = files::write_new(&path, owner.text().as_bytes())?;
-        let id = FileId::of(&file.metadata().map_err(StoreError::io("stat", &path))?);
-        self.draft = Some((owner.clone(), id));
-        Ok(id)
+    fn ensure_draft(&mut self, owner: &Owner) -> Result<&Draft, StoreError> {
+        let draft = match self.draft.take().filter(|(drafted, _)| drafted == owner) {
+            Some((_, draft)) => draft,
+            None => {
+                self.index.ensure_directory()?;
+                Draft::create_at(&self.own_file(DRAFT), owner.text().as_bytes(), FILE_MODE)?
+            }
+        };
+        let (_, draft) = self.draft.insert((owner.clone(), draft));
+        Ok(draft)
     }
 
     /// The draft is of no use any more; the next ADD removes what stays.
     fn remove_draft(&mut self) {
-        if self.draft.take().is_some()
-            && let Err(error) = files::remove(&self.own_file(DRAFT))
+        if let Some((_, draft)) = self.draft.take()
+            && let Err(error) = draft.discard()
         {
-            log::warn!("{error}: {}", error.cause());
+            log::warn!("{error}: {}", error.source);
         }
     }
 
@@ -287,8 +291,7 @@ impl Store {
     /// [`StoreError`] names the file.
     pub fn probe(&mut self) -> Result<(), StoreError> {
         self.ensure_draft(&Owner { container: "probe".to_owned(), ifname: None })?;
-        self.draft = None;
-        files::remove(&self.own_file(DRAFT))
+        self.draft.take().map_or(Ok(()), |(_, draft)| Ok(draft.discard()?))
     }
 
     /// Hands a lease to the container again, in the namespace where it is now.
@@ -302,7 +305,7 @@ impl Store {
     /// [`StoreError`] names the file.
     pub fn release(&mut self, lease: &Lease) -> Result<(), StoreError> {
         self.index.touch();
-        files::remove(&self.path.join(&lease.name))?;
+        remove(&self.path.join(&lease.name))?;
         self.index.remove(lease);
         Ok(())
     }
@@ -313,7 +316,7 @@ impl Store {
     /// [`StoreError`] names the file.
     pub fn remove_unowned(&mut self, name: &str) -> Result<(), StoreError> {
         self.index.touch();
-        files::remove(&self.path.join(name))
+        Ok(remove(&self.path.join(name))?)
     }
 
     /// Takes back what an ADD did, and nothing else: another's lease of the same address stays.
@@ -336,10 +339,10 @@ impl Store {
     /// The address of a range set that was given last, if that is known.
     pub fn last_reserved(&self, set: usize) -> Option<IpAddr> {
         let path = self.cursor(set);
-        match files::read_if_there(&path) {
+        match read_if_present(&path) {
             Ok(text) => text.and_then(|text| parse_ip(std::str::from_utf8(&text).ok()?)),
             Err(error) => {
-                log::warn!("Error retrieving last reserved ip: {error}: {}", error.cause());
+                log::warn!("Error retrieving last reserved ip: {error}: {}", error.source);
                 None
             }
         }
@@ -351,7 +354,7 @@ impl Store {
     /// [`StoreError`] names the file.
     pub fn set_last_reserved(&mut self, set: usize, address: IpAddr) -> Result<(), StoreError> {
         self.index.touch();
-        files::write_over(&self.cursor(set), address.to_string().as_bytes())
+        Ok(overwrite(&self.cursor(set), address.to_string().as_bytes(), FILE_MODE)?)
     }
 
     fn cursor(&self, set: usize) -> PathBuf {
@@ -370,13 +373,18 @@ impl Drop for Store {
             return;
         }
         // Under the lock a draft is ours, or of a process that was killed.
-        if let Err(error) = files::remove(&self.own_file(DRAFT)) {
-            log::warn!("{error}: {}", error.cause());
+        if let Err(error) = remove(&self.own_file(DRAFT)) {
+            log::warn!("{error}: {}", error.source);
         }
         if let Err(error) = self.index.save(&self.handle, &self.machine) {
-            log::warn!("the index of the leases is not up to date: {error}: {}", error.cause());
+            log::warn!("the index of the leases is not up to date: {error}: {}", error.details());
         }
     }
+}
+
+/// Whether there is nothing at a path.
+fn is_missing(path: &Path) -> Result<bool, StoreError> {
+    path.try_exists().map(|exists| !exists).map_err(StoreError::io("stat", path))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_files::find_program;
 use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal};
 
 use super::RestoreIptables;
 use super::native::{Done, Judged};
-use super::program::find;
 use crate::nftables::NetlinkNftables;
 
 /// What the programs of iptables that keep their tables in nf_tables are links to.
@@ -63,7 +63,7 @@ impl AutoIptables {
 
 /// Whether a program that `path` leads to is one of those. A script in its place may be there for a reason.
 fn is_in_nftables(program: &str, path: &OsStr) -> bool {
-    let file = find(program, path).and_then(|file| fs::canonicalize(file).ok());
+    let file = find_program(program, path).and_then(|file| fs::canonicalize(file).ok());
     file.is_some_and(|file| file.file_name() == Some(OsStr::new(NFT_FLAVOUR)))
 }
 

@@ -5,12 +5,10 @@
 //! not fit is the business of `cni_netfilter::iptables`.
 
 mod auto;
-mod holder;
 mod lock;
 mod native;
 mod program;
 mod restore;
 
 pub use auto::AutoIptables;
-pub(crate) use program::find;
 pub use restore::RestoreIptables;

@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use cni_files::find_program;
 use cni_netfilter::nftables::{NftChange, NftablesError, Transaction, TransactionError};
 
-use crate::iptables::find;
 use crate::process;
 
 /// The program.
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Runs a transaction as a script.
 pub(super) fn run(transaction: &Transaction, path: &OsStr) -> Result<(), TransactionError> {
     let script = transaction.script().map_err(TransactionError::Failed)?;
-    let program = find(NFT, path).ok_or_else(|| TransactionError::Failed(absent(transaction, path)))?;
+    let program = find_program(NFT, path).ok_or_else(|| TransactionError::Failed(absent(transaction, path)))?;
     let command = || format!("{} -f -", program.display());
     let ended = process::run(&program, &["-f", "-"], script.as_bytes(), &[], LIMIT).map_err(|source| {
         TransactionError::Failed(NftablesError::Run { program: command(), source: Box::new(source) })

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
-
-use super::lock::Holder;
+use cni_files::{FileError, Holders, LockError};
 
 /// A file that cannot be worked with, or a lock that is not to be had.
 #[derive(Debug, thiserror::Error)]
@@ -23,14 +22,14 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another process has held the lock all the time.
-    #[error("could not get the lock {} within {} s", path.display(), waited.as_secs())]
+    #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
     Locked {
         /// The lock.
         path: PathBuf,
         /// How long it was waited for.
         waited: Duration,
-        /// Who has it, if that shows.
-        holder: Option<Holder>,
+        /// Who has it.
+        holders: Holders,
     },
 }
 
@@ -39,13 +38,20 @@ impl StoreError {
     pub fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { verb, path: path.to_owned(), source }
     }
+}
 
-    /// The cause in one line.
-    pub fn cause(&self) -> String {
-        match self {
-            Self::Io { source, .. } => source.to_string(),
-            Self::Locked { holder: Some(holder), .. } => format!("{holder} holds it"),
-            Self::Locked { holder: None, .. } => "its holder does not show in /proc/locks".to_owned(),
+impl From<FileError> for StoreError {
+    fn from(error: FileError) -> Self {
+        let FileError { verb, path, source } = error;
+        Self::Io { verb, path, source }
+    }
+}
+
+impl From<LockError> for StoreError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::File(error) => error.into(),
+            LockError::Held { path, waited, holders } => Self::Locked { path, waited, holders },
         }
     }
 }
@@ -56,9 +62,5 @@ impl Failure for StoreError {
             Self::Io { .. } => Code::Io,
             Self::Locked { .. } => Code::TryAgain,
         }
-    }
-
-    fn details(&self) -> String {
-        self.cause()
     }
 }

@@ -10,8 +10,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+use cni_files::{Draft, FileError, overwrite, read_if_present, remove};
+
+use super::FILE_MODE;
 use super::error::StoreError;
-use super::files;
 use super::lease::Lease;
 use super::machine::Machine;
 use super::shard::{Shard, number_of};
@@ -33,7 +35,7 @@ impl Index {
     /// Opens the index of the leases in `leases`, and finds out whether it is complete.
     pub fn open(directory: PathBuf, leases: &File, machine: &Machine) -> Self {
         let now = Stamp::of(leases, machine).inspect_err(|error| log::warn!("stat of the leases' directory: {error}"));
-        let then = files::read_if_there(&directory.join("stamp")).inspect_err(warn).ok().flatten();
+        let then = read_if_present(&directory.join("stamp")).inspect_err(warn).ok().flatten();
         let complete = match (now, then) {
             (Ok(Some(now)), Some(then)) => now.text().as_bytes() == then,
             _ => false,
@@ -60,7 +62,7 @@ impl Index {
     /// A shard; `None` when its file makes no sense.
     fn load(&mut self, number: u8) -> Option<&mut Shard> {
         if !self.shards.contains_key(&number) {
-            let content = files::read_if_there(&self.file(number)).inspect_err(warn).ok()?;
+            let content = read_if_present(&self.file(number)).inspect_err(warn).ok()?;
             let shard = content.map_or_else(|| Some(Shard::new()), Shard::parse)?;
             self.shards.insert(number, shard);
         }
@@ -137,17 +139,18 @@ impl Index {
             return Ok(());
         }
         self.ensure_directory()?;
+        let draft = self.directory.join("index.draft");
         while let Some(number) = self.unsaved.pop_first() {
             let path = self.file(number);
             match self.shards.get(&number).filter(|shard| !shard.is_empty()) {
-                Some(shard) => files::replace(&self.directory.join("index.draft"), &path, shard.text().as_bytes())?,
-                None => files::remove(&path)?,
+                Some(shard) => Draft::create_at(&draft, shard.text().as_bytes(), FILE_MODE)?.replace(&path)?,
+                None => remove(&path)?,
             }
         }
         if self.touched && self.complete {
             let failed = StoreError::io("stamp", &self.directory);
             if let Some(stamp) = Stamp::put(leases, machine).map_err(failed)? {
-                files::write_over(&self.directory.join("stamp"), stamp.text().as_bytes())?;
+                overwrite(&self.directory.join("stamp"), stamp.text().as_bytes(), FILE_MODE)?;
             }
         }
         Ok(())
@@ -155,6 +158,6 @@ impl Index {
 }
 
 /// What cannot be read of the index is read from the leases themselves.
-fn warn(error: &StoreError) {
-    log::warn!("the index of the leases is not used: {error}: {}", error.cause());
+fn warn(error: &FileError) {
+    log::warn!("the index of the leases is not used: {error}: {}", error.source);
 }

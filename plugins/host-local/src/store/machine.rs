@@ -1,6 +1,6 @@
 //! Which machine this is, and since when it runs: what tells a lease of today from one of before a reboot.
 
-use std::fs;
+use cni_files::{FileError, boot_id, machine_id};
 
 /// The identity of a machine and of its boot, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Machine {
 impl Machine {
     /// The machine that this process runs on.
     pub fn this() -> Self {
-        Self { id: read_word("/etc/machine-id"), boot: read_word("/proc/sys/kernel/random/boot_id") }
+        Self { id: known(machine_id()), boot: known(boot_id()) }
     }
 
     /// Whether it is certain that this machine was restarted since `before`. A directory on a network file
@@ -29,12 +29,8 @@ impl Machine {
     }
 }
 
-/// The word in a file; `None` when there is not exactly one that an id can be.
-fn read_word(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).inspect_err(|error| log::debug!("{path}: {error}")).ok()?;
-    let word = text.trim();
-    let plausible = word.len() >= 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    plausible.then(|| word.to_owned())
+fn known(id: Result<String, FileError>) -> Option<String> {
+    id.inspect_err(|error| log::debug!("{error}: {}", error.source)).ok()
 }
 
 #[cfg(test)]
@@ -63,7 +59,5 @@ mod tests {
     #[test]
     fn the_kernel_tells_the_boot() {
         assert!(Machine::this().boot.is_some_and(|boot| boot.len() == 36));
-        assert_eq!(read_word("/proc/sys/kernel/ostype"), None, "a word that is no id");
-        assert_eq!(read_word("/proc/no such file"), None);
     }
 }

@@ -435,7 +435,7 @@ proptest! {
                         fs::remove_file(fixture.path.join(ip(address).to_string())).expect("remove");
                     }
                 }
-                Act::LoseStamp => files::remove(&fixture.own("stamp")).expect("remove"),
+                Act::LoseStamp => remove(&fixture.own("stamp")).expect("remove"),
                 Act::Reboot => boot += 1,
             }
             let machine = Machine { boot: Some(format!("b{boot}")), ..machine };

@@ -1,0 +1,230 @@
+//! Directories that nobody but their owner may look into.
+//!
+//! Who can open a file can hold its lock, and who can make files can put links in the way of those that
+//! root is about to write. So what a plugin writes down for other plugins lies in directories of mode 0700.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::libc::O_NOFOLLOW;
+use nix::unistd::geteuid;
+
+use crate::draft::{Draft, set_mode};
+use crate::error::FileError;
+
+/// Where the plugins keep what must not outlive a boot.
+pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
+
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// The mode of the directories around, which belong to others too.
+const OUTER_MODE: u32 = 0o755;
+
+/// How often work is done again in a directory that comes and goes.
+const REPEATS: u32 = 10;
+
+/// A directory of one owner. It need not exist before something is written into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrivateDirectory {
+    /// The outermost directory that is private.
+    root: PathBuf,
+    path: PathBuf,
+}
+
+impl PrivateDirectory {
+    /// A directory that is private, in one that need not be.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { root: path.clone(), path }
+    }
+
+    /// A directory in this one.
+    #[must_use]
+    pub fn below(&self, name: &str) -> Self {
+        Self { root: self.root.clone(), path: self.path.join(name) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the directory where it is missing, and takes away what an earlier release let others do there.
+    ///
+    /// # Errors
+    /// [`FileError`] names the directory, also when it is somebody else's or a link.
+    pub fn ensure(&self) -> Result<(), FileError> {
+        if let Some(outer) = self.root.parent() {
+            let made = DirBuilder::new().recursive(true).mode(OUTER_MODE).create(outer);
+            made.map_err(FileError::of("create", outer))?;
+        }
+        let mut private: Vec<&Path> =
+            self.path.ancestors().take_while(|ancestor| ancestor.starts_with(&self.root)).collect();
+        private.reverse();
+        private.into_iter().try_for_each(ensure_private)
+    }
+
+    /// Does work in the directory, which is made first. Whoever removes the last file of a directory removes
+    /// the directory ([`PrivateDirectory::remove_if_empty`]), such as one that another is about to use; then
+    /// the work is done again.
+    ///
+    /// # Errors
+    /// [`FileError`] of the work, or of making the directory.
+    pub fn with<T>(&self, work: impl Fn() -> Result<T, FileError>) -> Result<T, FileError> {
+        let attempt = || self.ensure().and_then(|()| work());
+        let gone = |error: &FileError| matches!(error.source.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
+        let mut done = attempt();
+        for _ in 0..REPEATS {
+            if !done.as_ref().is_err_and(gone) {
+                break;
+            }
+            done = attempt();
+        }
+        done
+    }
+
+    /// Opens a file of the directory for reading and writing, and makes it where it is missing, for its owner alone.
+    ///
+    /// # Errors
+    /// [`FileError`] names the file.
+    pub fn open_file(&self, name: &str) -> Result<File, FileError> {
+        let path = self.path.join(name);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(O_NOFOLLOW);
+        let open = || options.open(&path).and_then(|file| set_mode(&file, FILE_MODE).map(|()| file));
+        self.with(|| open().map_err(FileError::of("open", &path)))
+    }
+
+    /// Puts a file for its owner alone into the directory, in place of one of this name, complete or not at all.
+    /// It is drafted in `drafts`, a directory of the same file system.
+    ///
+    /// # Errors
+    /// [`FileError`] names the file. Then the file is as it was.
+    pub fn replace_file(&self, drafts: &Self, name: &str, content: &[u8]) -> Result<(), FileError> {
+        let path = self.path.join(name);
+        drafts.with(|| self.with(|| Draft::create(&drafts.path, content, FILE_MODE)?.replace(&path)))
+    }
+
+    /// Removes the directory when nothing is in it, and says whether it is gone.
+    pub fn remove_if_empty(&self) -> bool {
+        match fs::remove_dir(&self.path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            Err(error) => {
+                log::trace!("{} stays: {error}", self.path.display());
+                false
+            }
+        }
+    }
+}
+
+fn ensure_private(path: &Path) -> Result<(), FileError> {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(source) => return Err(FileError::of("create", path)(source)),
+    }
+    let metadata = fs::symlink_metadata(path).map_err(FileError::of("stat", path))?;
+    verify_owner(&metadata).map_err(FileError::of("use", path))?;
+    if metadata.mode() & 0o7777 == DIRECTORY_MODE {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE)).map_err(FileError::of("change the mode of", path))
+}
+
+/// A directory of root may be used by everyone who can; one of another user's by nobody but that user.
+fn verify_owner(metadata: &Metadata) -> io::Result<()> {
+    let owner = metadata.uid();
+    if !metadata.is_dir() {
+        return Err(io::Error::other("it is no directory"));
+    }
+    if owner == 0 || owner == geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("it belongs to user {owner}, who could change what stands in it; remove it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::libc::ELOOP;
+    use std::os::unix::fs::{chown, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().expect("there").mode() & 0o7777
+    }
+
+    #[test]
+    fn the_directories_and_files_are_for_their_owner_alone() {
+        let root = tempfile::tempdir().expect("directory");
+        let outer = PrivateDirectory::new(root.path().join("run/private"));
+        let inner = outer.below("inner");
+        inner.open_file("lock").expect("opened");
+        inner.replace_file(&outer, "record", b"text").expect("written");
+        assert_eq!([outer.path(), inner.path()].map(mode), [0o700; 2]);
+        assert_eq!(["lock", "record"].map(|name| mode(&inner.path().join(name))), [0o600; 2]);
+        assert_eq!(fs::read(inner.path().join("record")).expect("read"), b"text");
+        assert_eq!(fs::read_dir(outer.path()).expect("list").count(), 1, "no draft stays");
+    }
+
+    #[test]
+    fn what_an_earlier_release_left_open_is_closed() {
+        let root = tempfile::tempdir().expect("directory");
+        let directory = PrivateDirectory::new(root.path().join("private"));
+        let lock = directory.path().join("lock");
+        directory.open_file("lock").expect("opened");
+        for (path, mode) in [(directory.path(), 0o777), (&lock, 0o644)] {
+            fs::set_permissions(path, Permissions::from_mode(mode)).expect("mode");
+        }
+        directory.open_file("lock").expect("opened");
+        assert_eq!((mode(directory.path()), mode(&lock)), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_refused() {
+        let root = tempfile::tempdir().expect("directory");
+        let directory = PrivateDirectory::new(root.path().join("private"));
+        directory.ensure().expect("made");
+        chown(directory.path(), Some(65534), None).expect("only root can run this test");
+        let error = directory.open_file("lock").expect_err("refused");
+        assert_eq!(error.to_string(), format!("failed to use {}", directory.path().display()));
+        assert_eq!(error.source.to_string(), "it belongs to user 65534, who could change what stands in it; remove it");
+    }
+
+    #[test]
+    fn a_link_is_refused_as_directory_and_as_file() {
+        let root = tempfile::tempdir().expect("directory");
+        let real = PrivateDirectory::new(root.path().join("real"));
+        real.ensure().expect("made");
+        symlink(real.path(), root.path().join("link")).expect("linked");
+        let error = PrivateDirectory::new(root.path().join("link")).ensure().expect_err("refused");
+        assert_eq!(error.source.to_string(), "it is no directory");
+        symlink(root.path().join("victim"), real.path().join("lock")).expect("linked");
+        let error = real.open_file("lock").expect_err("refused");
+        assert_eq!(error.source.raw_os_error(), Some(ELOOP));
+        assert!(!root.path().join("victim").exists());
+    }
+
+    #[test]
+    fn those_who_come_and_go_at_once_do_not_keep_each_other_from_it() {
+        let root = tempfile::tempdir().expect("directory");
+        let outer = PrivateDirectory::new(root.path().join("private"));
+        std::thread::scope(|scope| {
+            for number in 1..=4 {
+                let (outer, inner) = (outer.clone(), outer.below("inner"));
+                let name = format!("record-{number}");
+                scope.spawn(move || {
+                    for _ in 0..300 {
+                        inner.replace_file(&outer, &name, b"text").expect("written");
+                        crate::remove(&inner.path().join(&name)).expect("removed");
+                        let _ = inner.remove_if_empty() && outer.remove_if_empty();
+                    }
+                });
+            }
+        });
+        assert!(!outer.path().exists(), "nothing stays behind");
+    }
+}

@@ -1,0 +1,97 @@
+//! Reading, overwriting and removing one file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::libc::O_NOFOLLOW;
+
+use crate::error::FileError;
+
+/// Reads a file.
+///
+/// # Errors
+/// [`FileError`], also when there is none.
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    fs::read(path).map_err(FileError::of("open", path))
+}
+
+/// Reads a file; `None` when there is none.
+///
+/// # Errors
+/// [`FileError`]
+pub fn read_if_present(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    match read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a file, and accepts that there is none.
+///
+/// # Errors
+/// [`FileError`]
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(FileError::of("remove", path)(source)),
+    }
+}
+
+/// Writes a content over that of a file, and makes the file with this mode where there is none. A crash may
+/// leave parts of both contents, so the content must tell by itself whether it is whole; in return the file
+/// system has nothing to flush. A symbolic link is not followed: it could lead to anybody's file.
+///
+/// # Errors
+/// [`FileError`]
+pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW);
+    let mut file = options.open(path).map_err(FileError::of("open", path))?;
+    let written = file.write_all(content).and_then(|()| file.set_len(content.len() as u64));
+    written.map_err(FileError::of("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::libc::ELOOP;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_is_not_there_is_read_as_nothing_and_removed() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("x");
+        assert_eq!(read_if_present(&path).expect("no failure"), None);
+        remove(&path).expect("no failure");
+        let error = read(&path).expect_err("absent");
+        assert_eq!(error.to_string(), format!("failed to open {}", path.display()));
+        let error = read_if_present(directory.path()).expect_err("a directory");
+        assert_eq!(error.source.kind(), ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn a_shorter_content_leaves_nothing_of_the_longer_one() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("x");
+        for content in ["long content", "short"] {
+            overwrite(&path, content.as_bytes(), 0o600).expect("written");
+            assert_eq!(read(&path).expect("read"), content.as_bytes());
+        }
+        assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_symbolic_link_is_not_written_through() {
+        let directory = tempfile::tempdir().expect("directory");
+        let [victim, link] = ["victim", "link"].map(|name| directory.path().join(name));
+        fs::write(&victim, "precious").expect("written");
+        symlink(&victim, &link).expect("linked");
+        let error = overwrite(&link, b"x", 0o600).expect_err("refused");
+        assert_eq!(error.source.raw_os_error(), Some(ELOOP));
+        assert_eq!(read(&victim).expect("read"), b"precious");
+    }
+}

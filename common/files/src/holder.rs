@@ -1,0 +1,102 @@
+//! Who holds a lock on a file, as proc(5) `/proc/locks` tells it.
+
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use nix::sys::stat::{major, minor};
+
+/// The processes that hold a lock. Those of another PID namespace do not show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders(Vec<Holder>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Holder {
+    pid: u32,
+    name: Option<String>,
+}
+
+impl Holders {
+    /// Whether none shows.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Looks for the processes that hold a lock of flock(2) on a file.
+pub fn holders(file: &Metadata) -> Holders {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_else(|error: io::Error| {
+        log::debug!("/proc/locks: {error}");
+        String::new()
+    });
+    let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
+    Holders(pids(&locks, file.dev(), file.ino()).into_iter().map(|pid| Holder { pid, name: name(pid) }).collect())
+}
+
+/// Picks the holders from lines like `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits
+/// has `->` in front of its kind; one of another PID namespace has the number 0.
+fn pids(locks: &str, device: u64, inode: u64) -> Vec<u32> {
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    let holder = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [_, "FLOCK", _, _, pid, found, ..] if found == file => pid.parse().ok().filter(|pid| *pid != 0),
+        _ => None,
+    };
+    locks.lines().filter_map(holder).collect()
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "process {} ({name})", self.pid),
+            None => write!(f, "process {}", self.pid),
+        }
+    }
+}
+
+impl fmt::Display for Holders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [first, rest @ ..] = &self.0[..] else { return f.write_str("an unknown process") };
+        write!(f, "{first}")?;
+        rest.iter().try_for_each(|holder| write!(f, ", {holder}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::makedev;
+
+    #[test]
+    fn the_holder_is_told_from_those_who_wait_and_from_other_files() {
+        let locks = "\
+1: FLOCK  ADVISORY  WRITE 17 00:19:42 0 EOF
+1: -> FLOCK  ADVISORY  WRITE 18 00:19:42 0 EOF
+2: POSIX  ADVISORY  WRITE 19 00:19:42 0 EOF
+3: FLOCK  ADVISORY  READ 20 fe:00:42 0 EOF
+4: FLOCK  ADVISORY  READ 21 fe:00:42 0 EOF
+5: FLOCK  ADVISORY  READ 0 00:1b:7 0 EOF
+";
+        assert_eq!(pids(locks, makedev(0, 0x19), 42), [17]);
+        assert_eq!(pids(locks, makedev(0xfe, 0), 42), [20, 21]);
+        assert_eq!(pids(locks, makedev(0, 0x19), 43), [0; 0]);
+        assert_eq!(pids(locks, makedev(0, 0x1b), 7), [0; 0], "a process of another PID namespace");
+    }
+
+    #[test]
+    fn a_lock_of_this_process_shows() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let metadata = file.as_file().metadata().expect("there");
+        assert_eq!(holders(&metadata).to_string(), "an unknown process");
+        file.as_file().lock().expect("locked");
+        let (mine, found) = (format!("process {} (", std::process::id()), holders(&metadata).to_string());
+        assert!(found.starts_with(&mine), "{found}");
+    }
+
+    #[test]
+    fn holders_are_named_one_after_the_other() {
+        let holder = |pid, name: Option<&str>| Holder { pid, name: name.map(str::to_owned) };
+        let holders = Holders(vec![holder(17, Some("bridge")), holder(18, None)]);
+        assert_eq!(holders.to_string(), "process 17 (bridge), process 18");
+    }
+}

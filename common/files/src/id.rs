@@ -1,0 +1,47 @@
+//! What tells this boot from another one, and this machine from another one.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::error::FileError;
+
+/// Differs between boots: `boot_id` of random(4).
+///
+/// # Errors
+/// When `/proc` does not show it.
+pub fn boot_id() -> Result<String, FileError> {
+    read_id(Path::new("/proc/sys/kernel/random/boot_id"))
+}
+
+/// Differs between machines: machine-id(5).
+///
+/// # Errors
+/// When the machine has none.
+pub fn machine_id() -> Result<String, FileError> {
+    read_id(Path::new("/etc/machine-id"))
+}
+
+/// Reads a file that holds one word of hexadecimal digits: both ids have at least 32.
+fn read_id(path: &Path) -> Result<String, FileError> {
+    let text = fs::read_to_string(path).map_err(FileError::of("read", path))?;
+    let word = text.trim();
+    if word.len() >= 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        return Ok(word.to_owned());
+    }
+    Err(FileError::of("read", path)(io::Error::other(format!("{word:?} is no id"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_the_boot() {
+        assert_eq!(boot_id().expect("an id").len(), 36);
+        let error = read_id(Path::new("/proc/sys/kernel/ostype")).expect_err("a word that is no id");
+        assert_eq!(error.source.to_string(), "\"Linux\" is no id");
+        let error = read_id(Path::new("/proc/no such file")).expect_err("absent");
+        assert_eq!(error.source.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,127 @@
+//! A lock of flock(2), waited for with a deadline. It goes with the process that holds it.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cni_core::error::{Code, Failure};
+
+use crate::error::FileError;
+use crate::holder::{Holders, holders};
+
+/// The pauses between two attempts: at first short, since most hold a lock for less than a millisecond.
+const FIRST_PAUSE: Duration = Duration::from_micros(250);
+const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+
+/// A lock, held until it is dropped.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "the kernel releases the lock when the file is closed")] File);
+
+/// A lock that is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Its file fails.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// Others have held it all the time.
+    #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
+    Held {
+        /// Its file.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+        /// Who has it.
+        holders: Holders,
+    },
+}
+
+impl Failure for LockError {
+    fn code(&self) -> Code {
+        match self {
+            Self::File(error) => error.code(),
+            Self::Held { .. } => Code::TryAgain,
+        }
+    }
+}
+
+impl Lock {
+    /// Takes the lock of an open file for oneself; `path` is for the message.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] when it does not become free within `patience`.
+    pub fn exclusive(file: File, path: &Path, patience: Duration) -> Result<Self, LockError> {
+        take(file, File::try_lock, path, patience)
+    }
+
+    /// Takes the lock of an open file together with all who do so.
+    ///
+    /// # Errors
+    /// As [`Lock::exclusive`].
+    pub fn shared(file: File, path: &Path, patience: Duration) -> Result<Self, LockError> {
+        take(file, File::try_lock_shared, path, patience)
+    }
+}
+
+fn take(
+    file: File,
+    attempt: fn(&File) -> Result<(), TryLockError>,
+    path: &Path,
+    patience: Duration,
+) -> Result<Lock, LockError> {
+    let end = Instant::now() + patience;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match attempt(&file) {
+            Ok(()) => return Ok(Lock(file)),
+            Err(TryLockError::Error(source)) => return Err(FileError::of("lock", path)(source).into()),
+            Err(TryLockError::WouldBlock) if Instant::now() >= end => return Err(held(&file, path, patience)),
+            Err(TryLockError::WouldBlock) => sleep(pause),
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn held(file: &File, path: &Path, waited: Duration) -> LockError {
+    let holders = file.metadata().map_or_else(|_| Holders::default(), |metadata| holders(&metadata));
+    LockError::Held { path: path.to_owned(), waited, holders }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(30);
+
+    fn open(path: &Path) -> File {
+        File::options().create(true).truncate(false).write(true).open(path).expect("opened")
+    }
+
+    #[test]
+    fn a_lock_that_is_held_is_reported_with_its_holder() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("lock");
+        let first = Lock::exclusive(open(&path), &path, SOON).expect("free");
+        let error = Lock::exclusive(open(&path), &path, SOON).expect_err("held");
+        let us = format!("gave up after 30ms: the lock {} is held by process {} (", path.display(), std::process::id());
+        assert!(error.to_string().starts_with(&us), "{error}");
+        assert_eq!(error.code(), Code::TryAgain);
+        assert!(matches!(Lock::shared(open(&path), &path, SOON), Err(LockError::Held { .. })));
+        drop(first);
+        let (one, two) = (Lock::shared(open(&path), &path, SOON), Lock::shared(open(&path), &path, SOON));
+        assert!(one.is_ok() && two.is_ok());
+    }
+
+    #[test]
+    fn the_lock_waits_for_its_holder() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("lock");
+        let held = Lock::exclusive(open(&path), &path, SOON).expect("free");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Lock::exclusive(open(&path), &path, Duration::from_secs(10)).is_ok());
+            sleep(SOON);
+            drop(held);
+            assert!(waiting.join().expect("no panic"));
+        });
+    }
+}

@@ -5,4 +5,5 @@
 pub mod alias;
 #[cfg(test)]
 mod fixtures;
+pub mod keys;
 pub mod naming;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::mac::{Mac, MacError};
+use cni_core::mac::Mac;
 use cni_core::names::{IfName, NameError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
+use cni_interface::keys::{self, KeyError};
 use cni_interface::naming::is_pattern;
 use cni_plugin::vlan::Earlier;
 use serde::Deserialize;
@@ -33,29 +34,6 @@ pub enum ConfigError {
         /// The name.
         name: String,
     },
-    /// `mtu` is beyond what the kernel takes.
-    #[error("invalid mtu {mtu} (must be at most 65535)")]
-    Mtu {
-        /// The value.
-        mtu: i64,
-    },
-    /// A MAC address that is none.
-    #[error("failed to make veth pair: invalid {key}")]
-    Mac {
-        /// Where it was given.
-        key: &'static str,
-        /// What is wrong with it.
-        #[source]
-        source: MacError,
-    },
-    /// A MAC address that no Ethernet interface may have.
-    #[error("failed to make veth pair: {key} {mac} is no unicast address of 6 bytes")]
-    MacNotUnicast {
-        /// Where it was given.
-        key: &'static str,
-        /// The address.
-        mac: Mac,
-    },
     /// IPAM needs an interface that is up.
     #[error("cannot use IPAM when DisableContainerInterface flag is set")]
     IpamOnDisabledInterface,
@@ -75,9 +53,6 @@ impl Failure for ConfigError {
         match self {
             Self::BridgeName { .. }
             | Self::BridgePattern { .. }
-            | Self::Mtu { .. }
-            | Self::Mac { .. }
-            | Self::MacNotUnicast { .. }
             | Self::IpamOnDisabledInterface
             | Self::HairpinAndPromisc
             | Self::MasqueradeBackend { .. } => Code::InvalidConfig,
@@ -89,12 +64,7 @@ impl Failure for ConfigError {
         match self {
             Self::MasqueradeBackend { .. } => "ipMasqBackend is \"iptables\" or \"nftables\"".to_owned(),
             Self::BridgeName { source, .. } => source.to_string(),
-            Self::Mac { source, .. } => source.to_string(),
-            Self::BridgePattern { .. }
-            | Self::Mtu { .. }
-            | Self::MacNotUnicast { .. }
-            | Self::IpamOnDisabledInterface
-            | Self::HairpinAndPromisc => String::new(),
+            Self::BridgePattern { .. } | Self::IpamOnDisabledInterface | Self::HairpinAndPromisc => String::new(),
         }
     }
 }
@@ -188,30 +158,12 @@ struct Keys {
     enable_dad: bool,
     disable_container_interface: bool,
     port_isolation: bool,
-    ipam: IpamKeys,
+    ipam: keys::Ipam,
     dns: Dns,
-    args: Args,
-    runtime_config: MacKey,
+    args: keys::Args,
+    runtime_config: keys::WithMac,
     /// Not used by ADD, but a runtime that sends something else than an object is not understood.
     prev_result: BTreeMap<String, IgnoredAny>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct IpamKeys {
-    r#type: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Args {
-    cni: MacKey,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct MacKey {
-    mac: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -220,7 +172,7 @@ struct LeftoverKeys {
     ip_masq: bool,
     #[serde(rename = "macspoofchk")]
     mac_spoof_check: bool,
-    ipam: IpamKeys,
+    ipam: keys::Ipam,
 }
 
 impl Leftovers {
@@ -230,7 +182,7 @@ impl Leftovers {
     /// When one of them has the wrong type.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let LeftoverKeys { ip_masq, mac_spoof_check, ipam } = request.decode()?;
-        let ipam = ipam.name();
+        let ipam = ipam.plugin();
         Ok(Self { masquerade: ip_masq && ipam.is_some(), spoof_check: mac_spoof_check, ipam })
     }
 }
@@ -241,13 +193,7 @@ impl Leftovers {
 /// When a key has the wrong type.
 pub fn ipam_type(request: &Request) -> Result<Option<String>, Error> {
     let Keys { ipam, .. } = request.decode()?;
-    Ok(ipam.name())
-}
-
-impl IpamKeys {
-    fn name(self) -> Option<String> {
-        Some(self.r#type).filter(|name| !name.is_empty())
-    }
+    Ok(ipam.plugin())
 }
 
 impl Config {
@@ -270,7 +216,7 @@ impl Config {
         if is_pattern(&bridge) {
             return Err(ConfigError::BridgePattern { name: bridge.to_string() }.into());
         }
-        let ipam = keys.ipam.name();
+        let ipam = keys.ipam.plugin();
         let earlier = if keys.preserve_default_vlan { Earlier::Kept } else { Earlier::Removed };
         let has_gateway = ipam.is_some() && gateway != Gateway::None;
         let vlans = VlanKeys { vlan: keys.vlan, trunk: keys.vlan_trunk, earlier };
@@ -282,7 +228,7 @@ impl Config {
             masquerade: keys.ip_masq && ipam.is_some(),
             masquerade_backend,
             spoof_check: keys.mac_spoof_check,
-            mtu: mtu(keys.mtu)?,
+            mtu: keys::mtu(keys.mtu)?,
             hairpin: keys.hairpin_mode,
             promisc: keys.promisc_mode,
             isolated: keys.port_isolation,
@@ -325,25 +271,13 @@ impl Keys {
     }
 
     /// The MAC address to set: the runtime's, else the one in `args`, else the one in `CNI_ARGS`.
-    fn mac(&self, in_args: Option<String>) -> Result<Option<Mac>, ConfigError> {
+    fn mac(&self, in_args: Option<String>) -> Result<Option<Mac>, KeyError> {
         let given = [
             ("runtimeConfig.mac", self.runtime_config.mac.clone()),
             ("args.cni.mac", self.args.cni.mac.clone()),
             ("CNI_ARGS MAC", in_args.unwrap_or_default()),
         ];
-        let Some((key, text)) = given.into_iter().find(|(_, text)| !text.is_empty()) else { return Ok(None) };
-        let mac: Mac = text.parse().map_err(|source| ConfigError::Mac { key, source })?;
-        let unicast = matches!(mac.bytes(), [first, rest @ ..] if first & 1 == 0 && rest.len() == 5);
-        let zero = mac.bytes().iter().all(|byte| *byte == 0);
-        if unicast && !zero { Ok(Some(mac)) } else { Err(ConfigError::MacNotUnicast { key, mac }) }
-    }
-}
-
-fn mtu(mtu: i64) -> Result<Option<u32>, ConfigError> {
-    match u16::try_from(mtu.max(0)) {
-        Ok(0) => Ok(None),
-        Ok(mtu) => Ok(Some(mtu.into())),
-        Err(_) => Err(ConfigError::Mtu { mtu }),
+        keys::first_mac("make veth pair", given)
     }
 }
 

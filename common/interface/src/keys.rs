@@ -1,0 +1,149 @@
+//! Keys that several plugins have: `mtu`, `ipam`, and the places of a MAC address.
+//!
+//! A plugin has them in its own structure of keys, and checks them when it makes a configuration of it.
+
+use cni_core::error::{Code, Failure};
+use cni_core::mac::{Mac, MacError};
+use serde::Deserialize;
+
+/// A value of a key that several plugins have, which none can use.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// `mtu` is beyond what the kernel takes.
+    #[error("invalid mtu {mtu} (must be at most 65535)")]
+    Mtu {
+        /// The value.
+        mtu: i64,
+    },
+    /// A MAC address that is none.
+    #[error("failed to {making}: invalid {key}")]
+    Mac {
+        /// What it was for, such as `make veth pair`.
+        making: &'static str,
+        /// Where it was given.
+        key: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: MacError,
+    },
+    /// A MAC address that no Ethernet interface may have.
+    #[error("failed to {making}: {key} {mac} is no unicast address of 6 bytes")]
+    MacNotUnicast {
+        /// What it was for, such as `make veth pair`.
+        making: &'static str,
+        /// Where it was given.
+        key: &'static str,
+        /// The address.
+        mac: Mac,
+    },
+}
+
+impl Failure for KeyError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Mtu { .. } | Self::Mac { .. } | Self::MacNotUnicast { .. } => Code::InvalidConfig,
+        }
+    }
+}
+
+/// `ipam`, of which a plugin itself reads the type alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Ipam {
+    r#type: String,
+}
+
+impl Ipam {
+    /// The IPAM plugin; the empty text means none, as podman and nerdctl write it.
+    pub fn plugin(self) -> Option<String> {
+        Some(self.r#type).filter(|name| !name.is_empty())
+    }
+}
+
+/// An object with a MAC address: `runtimeConfig`, or `args.cni`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct WithMac {
+    /// The address as text; empty if there is none.
+    pub mac: String,
+}
+
+/// `args`, of which everything is below `cni`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Args {
+    /// `args.cni`
+    pub cni: WithMac,
+}
+
+/// The first MAC address that is given, of `(key, text)` in the order of precedence; an empty text is none.
+///
+/// # Errors
+/// [`KeyError::Mac`] and [`KeyError::MacNotUnicast`], which say that `making` failed.
+pub fn first_mac<const N: usize>(
+    making: &'static str,
+    given: [(&'static str, String); N],
+) -> Result<Option<Mac>, KeyError> {
+    let Some((key, text)) = given.into_iter().find(|(_, text)| !text.is_empty()) else { return Ok(None) };
+    let mac: Mac = text.parse().map_err(|source| KeyError::Mac { making, key, source })?;
+    let unicast = matches!(mac.bytes(), [first, rest @ ..] if first & 1 == 0 && rest.len() == 5);
+    let zero = mac.bytes().iter().all(|byte| *byte == 0);
+    if unicast && !zero { Ok(Some(mac)) } else { Err(KeyError::MacNotUnicast { making, key, mac }) }
+}
+
+/// The MTU in bytes that `mtu` asks for; 0 and less mean the kernel's own.
+///
+/// # Errors
+/// [`KeyError::Mtu`]
+pub fn mtu(mtu: i64) -> Result<Option<u32>, KeyError> {
+    match u16::try_from(mtu.max(0)) {
+        Ok(0) => Ok(None),
+        Ok(mtu) => Ok(Some(mtu.into())),
+        Err(_) => Err(KeyError::Mtu { mtu }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mac(texts: [&str; 2]) -> Result<Option<String>, (u32, String)> {
+        let [first, second] = texts.map(str::to_owned);
+        let chosen = first_mac("create dummy", [("runtimeConfig.mac", first), ("mac", second)]);
+        chosen.map(|mac| mac.map(|mac| mac.to_string())).map_err(|error| (error.code().number(), error.to_string()))
+    }
+
+    #[test]
+    fn the_first_mac_that_is_given_counts() {
+        let [a, b] = ["02:00:00:00:00:0a", "02:00:00:00:00:0b"];
+        assert_eq!(mac([a, b]), Ok(Some(a.to_owned())));
+        assert_eq!(mac(["", b]), Ok(Some(b.to_owned())));
+        assert_eq!(mac(["", ""]), Ok(None));
+    }
+
+    #[test]
+    fn a_mac_that_no_interface_can_have_is_named_with_its_key() {
+        for (texts, message) in [
+            (["zz", ""], "failed to create dummy: invalid runtimeConfig.mac".to_owned()),
+            (["", "00:00:00:00:00:00"], not_unicast("mac 00:00:00:00:00:00")),
+            (["", "01:00:00:00:00:01"], not_unicast("mac 01:00:00:00:00:01")),
+            (["", "02-00-00-00-00-00-00-01"], not_unicast("mac 02:00:00:00:00:00:00:01")),
+        ] {
+            assert_eq!(mac(texts), Err((7, message)));
+        }
+    }
+
+    fn not_unicast(what: &str) -> String {
+        format!("failed to create dummy: {what} is no unicast address of 6 bytes")
+    }
+
+    #[test]
+    fn an_mtu_is_at_most_what_the_kernel_takes() {
+        for (told, want) in [(i64::MIN, None), (-5, None), (0, None), (1, Some(1)), (65535, Some(65535))] {
+            assert_eq!(mtu(told).expect("valid"), want);
+        }
+        let error = mtu(65536).expect_err("too much");
+        let message = "invalid mtu 65536 (must be at most 65535)";
+        assert_eq!((error.code().number(), error.to_string()), (7, message.to_owned()));
+    }
+}

@@ -7,3 +7,4 @@ pub mod alias;
 mod fixtures;
 pub mod keys;
 pub mod naming;
+pub mod network;

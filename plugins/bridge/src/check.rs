@@ -11,6 +11,7 @@ use cni_core::mac::MacError;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
+use cni_interface::network::HostGateway;
 use cni_netfilter::nftables;
 use cni_plugin::host::Host;
 use cni_plugin::link::{KernelRoute, Link};
@@ -18,7 +19,7 @@ use cni_plugin::plan::Ns;
 use cni_plugin::repair::{Lack, native};
 use cni_plugin::vlan::PortVlans;
 
-use crate::config::{Config, Gateway};
+use crate::config::Config;
 use crate::{repair, spoof};
 
 /// What is missing or wrong.
@@ -331,7 +332,7 @@ fn check_route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut dyn Host) -> Result<(), Error> {
-    if config.gateway == Gateway::None {
+    if config.gateway == HostGateway::None {
         return Ok(());
     }
     let index = match &config.vlans.gateway {

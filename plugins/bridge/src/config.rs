@@ -9,6 +9,7 @@ use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::{self, KeyError};
 use cni_interface::naming::is_pattern;
+use cni_interface::network::HostGateway;
 use cni_plugin::vlan::Earlier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -69,17 +70,6 @@ impl Failure for ConfigError {
     }
 }
 
-/// What the bridge is to the containers' traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gateway {
-    /// Nothing.
-    None,
-    /// It has the gateway's address.
-    Address,
-    /// It has the gateway's address, and is the default route.
-    DefaultRoute,
-}
-
 /// What to do when the bridge has another address than the gateway's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherAddress {
@@ -95,7 +85,7 @@ pub struct Config {
     /// The bridge.
     pub bridge: IfName,
     /// What the bridge is to the containers' traffic.
-    pub gateway: Gateway,
+    pub gateway: HostGateway,
     /// What to do with another address of the bridge.
     pub other_address: OtherAddress,
     /// Whether packets that leave the network get the host's address.
@@ -209,16 +199,16 @@ impl Config {
         let bridge = keys.bridge.unwrap_or_else(|| "cni0".to_owned());
         let bridge = IfName::parse(&bridge).map_err(|source| ConfigError::BridgeName { name: bridge, source })?;
         let gateway = match (keys.is_default_gateway, keys.is_gateway) {
-            (true, _) => Gateway::DefaultRoute,
-            (false, true) => Gateway::Address,
-            (false, false) => Gateway::None,
+            (true, _) => HostGateway::DefaultRoute,
+            (false, true) => HostGateway::Address,
+            (false, false) => HostGateway::None,
         };
         if is_pattern(&bridge) {
             return Err(ConfigError::BridgePattern { name: bridge.to_string() }.into());
         }
         let ipam = keys.ipam.plugin();
         let earlier = if keys.preserve_default_vlan { Earlier::Kept } else { Earlier::Removed };
-        let has_gateway = ipam.is_some() && gateway != Gateway::None;
+        let has_gateway = ipam.is_some() && gateway != HostGateway::None;
         let vlans = VlanKeys { vlan: keys.vlan, trunk: keys.vlan_trunk, earlier };
         Ok(Self {
             vlans: vlans.checked(has_gateway.then_some(&bridge))?,

@@ -13,6 +13,7 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
+use cni_interface::network::Network;
 use cni_interface::{alias, naming};
 use cni_netfilter::iptables::{self, IptablesError};
 use cni_netfilter::nftables;
@@ -36,7 +37,7 @@ pub mod vlan;
 
 use config::{Config, Leftovers};
 use masquerade::Backend;
-use plan::{Facts, Names, Network, PlanError};
+use plan::{Facts, Names, PlanError};
 
 /// The plugin.
 pub struct Bridge;
@@ -53,7 +54,10 @@ impl Plugin for Bridge {
         journal.host().enter(netns)?;
         let mut facts = observe(&config, &at, journal.host())?;
         let network = match &config.ipam {
-            Some(ipam) => Some(plan::network(&config, journal.delegate_add(ipam, request)?)?),
+            Some(ipam) => {
+                let answer = journal.delegate_add(ipam, request)?;
+                Some(Network::decide(answer, config.gateway, plan::CONTAINER, &config.dns)?)
+            }
             None => None,
         };
         if let Some(network) = network.as_ref().filter(|_| config.masquerade) {

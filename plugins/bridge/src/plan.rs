@@ -4,8 +4,8 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_core::result::CniResult;
 use cni_interface::alias;
+use cni_interface::network::Network;
 use cni_plugin::link::{Address, Link};
 use cni_plugin::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
 
@@ -15,12 +15,10 @@ use crate::spoof;
 
 mod error;
 mod gateways;
-mod network;
 mod result;
 
 pub use error::PlanError;
-pub use network::{Network, network};
-pub use result::{interfaces, layer_two};
+pub use result::{CONTAINER, interfaces, layer_two};
 
 use gateways::gateways;
 
@@ -73,7 +71,7 @@ pub fn add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &
             container(&mut plan, config, at, network);
             gateways(&mut plan, config, network, facts)?;
             if config.masquerade {
-                masquerade_by(&mut plan, facts.masquerade_backend, at, &addresses(&network.result));
+                masquerade_by(&mut plan, facts.masquerade_backend, at, &network.addresses().collect::<Vec<_>>());
             }
         }
         None if config.leave_down => return Ok(plan),
@@ -185,10 +183,6 @@ fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Networ
     for route in &network.routes {
         plan.within(Step::AddRoute { name: name.clone(), route: route.clone() });
     }
-}
-
-fn addresses(result: &CniResult) -> Vec<Cidr> {
-    result.ips.iter().map(|ip| ip.address).collect()
 }
 
 fn masquerade_by(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr]) {

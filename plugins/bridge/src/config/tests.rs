@@ -31,7 +31,7 @@ fn load_with_args(keys: &str, args: &str) -> Result<Config, (u32, String, String
 fn nothing_said_is_the_references_default() {
     let config = load(r#","bridge":null,"mtu":null,"unknown":1"#).expect("valid");
     assert_eq!(config.bridge.as_str(), "cni0");
-    assert_eq!((config.gateway, config.other_address, config.mtu), (Gateway::None, OtherAddress::Refuse, None));
+    assert_eq!((config.gateway, config.other_address, config.mtu), (HostGateway::None, OtherAddress::Refuse, None));
     assert_eq!((config.masquerade_backend, config.spoof_check), (None, false));
     assert!(!config.masquerade && !config.hairpin && !config.promisc && !config.isolated && !config.leave_down);
     assert_eq!((config.ipam, config.mac, config.dns.is_absent()), (None, None, true));
@@ -44,7 +44,7 @@ fn every_key_is_read_in_any_case() {
         "hairpinMode":true,"enabledad":true,"portIsolation":true,"IPMASQBACKEND":"nftables","MacSpoofChk":true,"ipam":{"Type":"host-local"},"dns":{"domain":"d"}"#;
     let config = load(keys).expect("valid");
     assert_eq!(config.bridge.as_str(), "br0");
-    assert_eq!((config.gateway, config.other_address), (Gateway::DefaultRoute, OtherAddress::Replace));
+    assert_eq!((config.gateway, config.other_address), (HostGateway::DefaultRoute, OtherAddress::Replace));
     assert!(config.masquerade && config.hairpin && config.isolated && config.detect_duplicates);
     assert_eq!((config.mtu, config.ipam.as_deref()), (Some(1400), Some("host-local")));
     assert_eq!(config.dns.domain, "d");

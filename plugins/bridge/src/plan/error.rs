@@ -1,7 +1,5 @@
 //! Why an ADD cannot be planned, in the reference's words where it has some.
 
-use std::net::IpAddr;
-
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 
@@ -24,15 +22,6 @@ pub enum PlanError {
         /// What it is.
         kind: String,
     },
-    /// The IPAM plugin gave no address.
-    #[error("IPAM plugin returned missing IP config")]
-    NoAddress,
-    /// The network has no address left for a gateway.
-    #[error("no address follows {network} to be the gateway's")]
-    NoGateway {
-        /// The network.
-        network: Cidr,
-    },
     /// The bridge, or the link to the VLAN, has an address of another network.
     #[error("failed to set bridge addr: {bridge:?} already has an IP address different from {gateway}")]
     OtherAddress {
@@ -43,33 +32,12 @@ pub enum PlanError {
         /// The address that is there.
         found: Cidr,
     },
-    /// A route's next hop is of another family than its destination.
-    #[error("failed to add route to {dst}: its gateway {gw} is of another family")]
-    RouteFamily {
-        /// The destination.
-        dst: Cidr,
-        /// The next hop.
-        gw: IpAddr,
-    },
-    /// A route has a number that the kernel does not take.
-    #[error("failed to add route to {dst}: {key} {value} is out of range")]
-    RouteNumber {
-        /// The destination.
-        dst: Cidr,
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: i64,
-    },
 }
 
 impl Failure for PlanError {
     fn code(&self) -> Code {
         match self {
             Self::InterfaceExists { .. } | Self::NotABridge { .. } | Self::OtherAddress { .. } => Code::Conflict,
-            Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::RouteNumber { .. } => {
-                Code::InvalidConfig
-            }
         }
     }
 
@@ -79,11 +47,7 @@ impl Failure for PlanError {
             Self::OtherAddress { found, .. } => {
                 format!("it has {found}; forceAddress: true replaces it, for every container on the bridge")
             }
-            Self::InterfaceExists { .. }
-            | Self::NoAddress
-            | Self::NoGateway { .. }
-            | Self::RouteFamily { .. }
-            | Self::RouteNumber { .. } => String::new(),
+            Self::InterfaceExists { .. } => String::new(),
         }
     }
 }

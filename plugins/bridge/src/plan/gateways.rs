@@ -3,12 +3,12 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
+use cni_interface::network::Network;
 use cni_plugin::link::Address;
 use cni_plugin::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
 use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
-use super::network::Network;
 use super::{Facts, Names, accept_no_router};
 use crate::config::{Config, OtherAddress};
 use crate::vlan::GatewayLink;

@@ -8,6 +8,9 @@ pub fn layer_two(dns: &Dns) -> CniResult {
     CniResult { dns: dns.clone(), ..CniResult::default() }
 }
 
+/// The place of the container's interface in the result.
+pub const CONTAINER: i64 = 2;
+
 /// The interfaces of the result: the bridge, the host's end and the container's end of the veth, and the
 /// link to the VLAN if that is the gateway.
 pub fn interfaces(

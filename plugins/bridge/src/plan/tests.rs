@@ -1,11 +1,10 @@
-use std::net::IpAddr;
-
 use super::*;
-use crate::config::{Gateway, OtherAddress};
+use crate::config::OtherAddress;
 use crate::fixtures::attachment;
 use crate::vlan::{VlanKeys, Vlans};
 use cni_core::error::Failure;
-use cni_core::result::{Dns, IpConfig, Route};
+use cni_core::result::{CniResult, Dns, IpConfig, Route};
+use cni_interface::network::{HostGateway, NetworkError};
 use cni_plugin::link::OperState;
 use cni_plugin::vlan::Earlier;
 use proptest::prelude::*;
@@ -17,7 +16,7 @@ fn at() -> Attachment {
 fn config() -> Config {
     Config {
         bridge: IfName::parse("br0").expect("name"),
-        gateway: Gateway::Address,
+        gateway: HostGateway::Address,
         other_address: OtherAddress::Refuse,
         masquerade: true,
         masquerade_backend: None,
@@ -204,38 +203,8 @@ fn two_gateways_of_one_add_are_not_in_each_others_way() {
     assert!(plan.contains("addr add 10.1.2.1/24 dev br0") && plan.contains("addr add 10.1.3.1/24 dev br0"), "{plan}");
 }
 
-#[test]
-fn the_default_gateway_adds_a_route_unless_ipam_gave_one() {
-    let config = Config { gateway: Gateway::DefaultRoute, ..config() };
-    let routes = |routes: &[&str]| network(&config, ipam(&["10.1.2.5/24"], routes)).expect("a network").routes;
-    for given in [&[][..], &["0.0.0.0/0"], &["0.0.0.0/0", "0.0.0.0/0"]] {
-        let routes = routes(given);
-        assert_eq!(routes.len(), 1, "{given:?}");
-        assert_eq!(routes[0].gw, Some(IpAddr::from([10, 1, 2, 1])));
-    }
-}
-
-#[test]
-fn a_route_on_the_link_gets_no_gateway() {
-    let mut ipam = ipam(&["10.1.2.5/24"], &["10.9.0.0/16"]);
-    ipam.routes[0].scope = Some(253);
-    assert_eq!(network(&config(), ipam).expect("a network").routes[0].gw, None);
-}
-
-#[test]
-fn what_ipam_cannot_mean_is_refused() {
-    let refused = |ipam: CniResult| {
-        let error = network(&config(), ipam).expect_err("refused");
-        (error.code().number(), error.to_string())
-    };
-    assert_eq!(refused(CniResult::default()), (7, "IPAM plugin returned missing IP config".to_owned()));
-    assert_eq!(
-        refused(ipam(&["255.255.255.255/32"], &[])),
-        (7, "no address follows 255.255.255.255/32 to be the gateway's".to_owned())
-    );
-    let mut odd = ipam(&["10.1.2.5/24"], &["10.9.0.0/16"]);
-    odd.routes[0].priority = -1;
-    assert_eq!(refused(odd), (7, "failed to add route to 10.9.0.0/16: priority -1 is out of range".to_owned()));
+fn network(config: &Config, ipam: CniResult) -> Result<Network, NetworkError> {
+    Network::decide(ipam, config.gateway, CONTAINER, &config.dns)
 }
 
 fn in_vlan(vlan: i64) -> Config {

@@ -1,0 +1,181 @@
+//! What the IPAM plugin's answer comes to: gateways, the default route, and a next hop for every route.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::{Cidr, ip_offset};
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::result::{CniResult, Dns, IpConfig, Route};
+
+/// An answer of an IPAM plugin that no interface can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    /// There is no address in it.
+    #[error("IPAM plugin returned missing IP config")]
+    NoAddress,
+    /// The network has no address left for a gateway.
+    #[error("no address follows {network} to be the gateway's")]
+    NoGateway {
+        /// The network.
+        network: Cidr,
+    },
+    /// A route's next hop is of another family than its destination.
+    #[error("failed to add route to {dst}: its gateway {gw} is of another family")]
+    RouteFamily {
+        /// The destination.
+        dst: Cidr,
+        /// The next hop.
+        gw: IpAddr,
+    },
+    /// A route has a number that the kernel does not take.
+    #[error("failed to add route to {dst}: {key} {value} is out of range")]
+    RouteNumber {
+        /// The destination.
+        dst: Cidr,
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: i64,
+    },
+}
+
+impl Failure for NetworkError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoAddress | Self::NoGateway { .. } | Self::RouteFamily { .. } | Self::RouteNumber { .. } => {
+                Code::InvalidConfig
+            }
+        }
+    }
+}
+
+/// What the host is to the containers' traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostGateway {
+    /// Nothing of its own accord: gateways are those that the IPAM plugin tells.
+    None,
+    /// The gateway of every address: the first address of the network where the IPAM plugin tells none.
+    Address,
+    /// As [`HostGateway::Address`], and the default route of each family that has none leads there.
+    DefaultRoute,
+}
+
+/// Addresses and routes for the container, gateways decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// What the result tells.
+    pub result: CniResult,
+    /// The gateway addresses that the host must have.
+    pub gateways: Vec<Cidr>,
+    /// The routes to install, next hops decided.
+    pub routes: Vec<Route>,
+}
+
+impl Network {
+    /// Decides on the gateways: of each address, of the default route, and of every route that names none.
+    /// `interface` is the place of the container's interface in the result; `dns` takes the place of the IPAM
+    /// plugin's as a whole, unless it is absent.
+    ///
+    /// # Errors
+    /// [`NetworkError`] for what no interface can have.
+    pub fn decide(ipam: CniResult, gateway: HostGateway, interface: i64, dns: &Dns) -> Result<Self, NetworkError> {
+        let CniResult { interfaces: _, mut ips, mut routes, dns: told } = ipam;
+        if ips.is_empty() {
+            return Err(NetworkError::NoAddress);
+        }
+        ips.iter_mut().for_each(|ip| ip.interface = Some(interface));
+        let gateways = match gateway {
+            HostGateway::None => Vec::new(),
+            HostGateway::Address => host_gateways(&mut ips)?,
+            HostGateway::DefaultRoute => {
+                let gateways = host_gateways(&mut ips)?;
+                add_default_routes(&mut routes, &ips);
+                gateways
+            }
+        };
+        let decided = next_hops(&routes, &ips)?;
+        let dns = if dns.is_absent() { told } else { dns.clone() };
+        Ok(Self { result: CniResult { interfaces: Vec::new(), ips, routes, dns }, gateways, routes: decided })
+    }
+
+    /// The addresses of the container's interface.
+    pub fn addresses(&self) -> impl Iterator<Item = Cidr> {
+        self.result.ips.iter().map(|ip| ip.address)
+    }
+
+    /// Whether the host is to route IPv6 for the containers.
+    pub fn has_ipv6_gateway(&self) -> bool {
+        self.gateways.iter().any(|gateway| gateway.family() == Family::V6)
+    }
+}
+
+/// Gives every address a gateway, and returns these with the prefix lengths of the networks.
+fn host_gateways(ips: &mut [IpConfig]) -> Result<Vec<Cidr>, NetworkError> {
+    let mut gateways = Vec::new();
+    for ip in ips {
+        let gateway = ip.gateway.map_or_else(|| first_address(ip.address), Ok)?;
+        ip.gateway = Some(gateway);
+        gateways.push(Cidr::truncated(gateway, ip.address.prefix()));
+    }
+    gateways.sort_by_key(|gateway| gateway.family());
+    gateways.dedup();
+    Ok(gateways)
+}
+
+fn add_default_routes(routes: &mut Vec<Route>, ips: &[IpConfig]) {
+    for ip in ips {
+        let family = ip.address.family();
+        let has_default = routes.iter().any(|route| route.is_default() && route.family() == family);
+        if let Some(gateway) = ip.gateway.filter(|_| !has_default) {
+            routes.push(Route::via(family.default_route(), gateway));
+        }
+    }
+}
+
+/// The routes to install: each once, by the first gateway of its family if it names none.
+fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<Route>, NetworkError> {
+    let first_gateway = |family| ips.iter().filter_map(|ip| ip.gateway).find(|gateway| Family::of(*gateway) == family);
+    let mut decided = Vec::new();
+    for route in routes {
+        let on_link = route.scope == Some(SCOPE_LINK);
+        let gw = route.gw.or_else(|| if on_link { None } else { first_gateway(route.family()) });
+        let route = Route { gw, ..route.clone() };
+        if !decided.contains(&route) {
+            decided.push(checked(route)?);
+        }
+    }
+    Ok(decided)
+}
+
+/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link, there is no next hop.
+const SCOPE_LINK: i64 = 253;
+
+fn first_address(address: Cidr) -> Result<IpAddr, NetworkError> {
+    let network = address.network();
+    ip_offset(network.address(), 1).ok_or(NetworkError::NoGateway { network })
+}
+
+/// The kernel's fields are 32 bits wide, the scope's 8.
+fn checked(route: Route) -> Result<Route, NetworkError> {
+    let Route { dst, gw, mtu, advmss, priority, table, scope } = route;
+    if let Some(gw) = gw.filter(|gw| Family::of(*gw) != dst.family()) {
+        return Err(NetworkError::RouteFamily { dst, gw });
+    }
+    let wide = i64::from(u32::MAX);
+    let numbers = [
+        ("mtu", Some(mtu), wide),
+        ("advmss", Some(advmss), wide),
+        ("priority", Some(priority), wide),
+        ("table", table, wide),
+        ("scope", scope, 255),
+    ];
+    for (key, value, most) in numbers {
+        if let Some(value) = value.filter(|value| !(0..=most).contains(value)) {
+            return Err(NetworkError::RouteNumber { dst, key, value });
+        }
+    }
+    Ok(route)
+}
+
+#[cfg(test)]
+mod tests;

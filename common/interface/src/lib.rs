@@ -8,3 +8,4 @@ mod fixtures;
 pub mod keys;
 pub mod naming;
 pub mod network;
+pub mod verify;

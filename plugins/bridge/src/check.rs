@@ -5,16 +5,15 @@
 
 use std::net::IpAddr;
 
-use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
-use cni_core::mac::MacError;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
-use cni_core::result::{CniResult, Interface, Route};
+use cni_core::result::{CniResult, Interface};
 use cni_interface::network::HostGateway;
+use cni_interface::verify;
 use cni_netfilter::nftables;
 use cni_plugin::host::Host;
-use cni_plugin::link::{KernelRoute, Link};
+use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 use cni_plugin::repair::{Lack, native};
 use cni_plugin::vlan::PortVlans;
@@ -22,73 +21,9 @@ use cni_plugin::vlan::PortVlans;
 use crate::config::Config;
 use crate::{repair, spoof};
 
-/// What is missing or wrong.
+/// What of a bridge is missing or wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The runtime did not tell the result of ADD.
-    #[error("Required prevResult missing")]
-    NoPrevResult,
-    /// The result of ADD has no interface of this name.
-    #[error("prevResult has no interface {name} {place}")]
-    NotInResult {
-        /// The name.
-        name: String,
-        /// Where it was looked for.
-        place: String,
-    },
-    /// The result of ADD has no MAC address for an interface, or one that is none.
-    #[error("invalid mac {mac:?} of interface {name} in prevResult")]
-    ToldMac {
-        /// The name.
-        name: String,
-        /// The address told.
-        mac: String,
-        /// What is wrong with it.
-        #[source]
-        source: MacError,
-    },
-    /// The result of ADD is of another namespace.
-    #[error("Sandbox in prevResult {found} doesn't match configured netns: {netns}")]
-    OtherSandbox {
-        /// The sandbox told.
-        found: String,
-        /// `CNI_NETNS`.
-        netns: String,
-    },
-    /// An interface is gone.
-    #[error("Interface name {name} not found in the {ns} namespace")]
-    Missing {
-        /// Where.
-        ns: Ns,
-        /// Its name.
-        name: String,
-    },
-    /// An interface is of another kind.
-    #[error("Interface {name} does not have link type of {wanted}")]
-    Kind {
-        /// Its name.
-        name: String,
-        /// What it should be.
-        wanted: &'static str,
-    },
-    /// An interface is down.
-    #[error("Interface {name} in the {ns} namespace is down")]
-    Down {
-        /// Where.
-        ns: Ns,
-        /// Its name.
-        name: String,
-    },
-    /// The container's interface has another MAC address.
-    #[error("Interface {name} Mac {told} doesn't match container Mac: {found}")]
-    Mac {
-        /// Its name.
-        name: String,
-        /// The address told.
-        told: String,
-        /// The address found.
-        found: String,
-    },
     /// The bridge does not receive every frame.
     #[error("Bridge interface {bridge} configured Promisc Mode true doesn't match current state: false")]
     NotPromisc {
@@ -102,34 +37,6 @@ pub enum CheckError {
         bridge: String,
         /// The name inside the container.
         ifname: String,
-    },
-    /// An address is gone.
-    #[error("Failed to match addr {address} on interface {name}")]
-    Address {
-        /// The address.
-        address: Cidr,
-        /// The interface.
-        name: String,
-    },
-    /// The route to the container's own network is gone.
-    #[error("Failed to find the route to {network} of address {address} for interface {name}")]
-    ConnectedRoute {
-        /// The network.
-        network: Cidr,
-        /// The address.
-        address: Cidr,
-        /// The interface.
-        name: String,
-    },
-    /// A route is gone.
-    #[error("Expected Route to {dst}{} not found in routing table {table}", gw.map_or_else(String::new, |gw| format!(" via {gw}")))]
-    Route {
-        /// The destination.
-        dst: Cidr,
-        /// The next hop.
-        gw: Option<IpAddr>,
-        /// The table.
-        table: u32,
     },
     /// The bridge has lost the gateway's address.
     #[error("Failed to match gateway addr {gateway} on bridge {bridge}")]
@@ -166,17 +73,8 @@ pub enum CheckError {
 impl Failure for CheckError {
     fn code(&self) -> Code {
         match self {
-            Self::NoPrevResult | Self::NotInResult { .. } | Self::ToldMac { .. } => Code::InvalidConfig,
-            Self::OtherSandbox { .. }
-            | Self::Missing { .. }
-            | Self::Kind { .. }
-            | Self::Down { .. }
-            | Self::Mac { .. }
-            | Self::NotPromisc { .. }
+            Self::NotPromisc { .. }
             | Self::NotAPort { .. }
-            | Self::Address { .. }
-            | Self::ConnectedRoute { .. }
-            | Self::Route { .. }
             | Self::GatewayAddress { .. }
             | Self::PortVlan { .. }
             | Self::SpoofCheck { .. }
@@ -190,9 +88,9 @@ impl Failure for CheckError {
 /// # Errors
 /// [`CheckError`] for the first thing that is missing.
 pub fn check(config: &Config, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let result = request.prev_result()?.ok_or(CheckError::NoPrevResult)?;
+    let result = verify::prev_result(request)?;
     let at = request.attachment()?;
-    let told = told_interface(&result, &at.ifname, request.netns().unwrap_or_default())?;
+    let told = verify::told_interface(&result, &at.ifname, request.netns().unwrap_or_default())?;
     let bridge = check_bridge(config, &result, host)?;
     let container = check_container(config, &at.ifname, told, host)?;
     let port = check_port(config, &at.ifname, &container, &bridge, host)?;
@@ -200,9 +98,9 @@ pub fn check(config: &Config, request: &Request, host: &mut dyn Host) -> Result<
     if config.spoof_check {
         check_spoof(&at, &port, &container, host)?;
     }
-    check_addresses(&result, &container, host)?;
+    verify::addresses(&result, &container, host)?;
     for route in &result.routes {
-        check_route(route, host)?;
+        verify::route(route, host)?;
     }
     check_gateways(config, &result, &bridge, host)?;
     if config.masquerade {
@@ -211,51 +109,23 @@ pub fn check(config: &Config, request: &Request, host: &mut dyn Host) -> Result<
     Ok(())
 }
 
-/// The container's interface in the result.
-pub(crate) fn told_interface<'a>(
-    result: &'a CniResult,
-    name: &IfName,
-    netns: &str,
-) -> Result<&'a Interface, CheckError> {
-    let named = |interface: &&Interface| interface.name == name.as_str();
-    let inside = || result.interfaces.iter().filter(named).filter(|interface| !interface.sandbox.is_empty());
-    match (inside().rfind(|interface| interface.sandbox == netns), inside().next_back()) {
-        (Some(interface), _) => Ok(interface),
-        (None, Some(other)) => Err(CheckError::OtherSandbox { found: other.sandbox.clone(), netns: netns.to_owned() }),
-        (None, None) => Err(CheckError::NotInResult { name: name.to_string(), place: format!("in {netns:?}") }),
-    }
-}
-
 fn check_bridge(config: &Config, result: &CniResult, host: &mut dyn Host) -> Result<Link, Error> {
-    let name = config.bridge.to_string();
-    if !result.interfaces.iter().any(|told| told.name == name && told.sandbox.is_empty()) {
-        return Err(CheckError::NotInResult { name, place: "on the host".to_owned() }.into());
-    }
-    let bridge = present(Ns::Host, &config.bridge, host)?;
-    if bridge.kind.as_deref() != Some("bridge") {
-        return Err(CheckError::Kind { name, wanted: "bridge" }.into());
-    }
-    if !bridge.up {
-        return Err(CheckError::Down { ns: Ns::Host, name }.into());
-    }
+    verify::told_on_host(result, &config.bridge)?;
+    let bridge = verify::present(Ns::Host, &config.bridge, host)?;
+    verify::kind(&bridge, "bridge")?;
+    verify::up(Ns::Host, &bridge)?;
     if config.promisc && bridge.promiscuity == 0 {
-        return Err(CheckError::NotPromisc { bridge: name }.into());
+        return Err(CheckError::NotPromisc { bridge: bridge.name }.into());
     }
     Ok(bridge)
 }
 
 fn check_container(config: &Config, ifname: &IfName, told: &Interface, host: &mut dyn Host) -> Result<Link, Error> {
-    let container = present(Ns::Container, ifname, host)?;
-    let name = ifname.to_string();
-    if container.kind.as_deref() != Some("veth") {
-        return Err(CheckError::Kind { name, wanted: "veth" }.into());
-    }
-    let found = container.mac.as_ref().map(ToString::to_string).unwrap_or_default();
-    if !told.mac.is_empty() && !told.mac.eq_ignore_ascii_case(&found) {
-        return Err(CheckError::Mac { name, told: told.mac.clone(), found }.into());
-    }
-    if !container.up && !config.leave_down {
-        return Err(CheckError::Down { ns: Ns::Container, name }.into());
+    let container = verify::present(Ns::Container, ifname, host)?;
+    verify::kind(&container, "veth")?;
+    verify::mac(&container, told)?;
+    if !config.leave_down {
+        verify::up(Ns::Container, &container)?;
     }
     Ok(container)
 }
@@ -268,7 +138,8 @@ fn check_port(
     host: &mut dyn Host,
 ) -> Result<Link, Error> {
     let port = find_port(config, ifname, container, bridge, host)?;
-    if port.up { Ok(port) } else { Err(CheckError::Down { ns: Ns::Host, name: port.name }.into()) }
+    verify::up(Ns::Host, &port)?;
+    Ok(port)
 }
 
 /// The host's end is found from the container's, whatever it is called by now.
@@ -297,40 +168,6 @@ fn check_port_vlans(config: &Config, port: &Link, host: &mut dyn Host) -> Result
     }
 }
 
-/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
-const MAIN: u32 = 254;
-
-fn check_addresses(result: &CniResult, container: &Link, host: &mut dyn Host) -> Result<(), Error> {
-    let found = host.addresses(Ns::Container, Some(container.index), None)?;
-    for ip in result.ips_of(&container.name) {
-        let (address, name) = (ip.address, container.name.clone());
-        if !found.iter().any(|found| found.cidr == address) {
-            return Err(CheckError::Address { address, name }.into());
-        }
-        let network = address.network();
-        let is_connected = |route: &KernelRoute| route.dst == network && route.link == Some(container.index);
-        let single = address.prefix() == address.family().bits();
-        if !single && !host.routes(Ns::Container, address.family(), Some(MAIN))?.iter().any(is_connected) {
-            return Err(CheckError::ConnectedRoute { network, address, name }.into());
-        }
-    }
-    Ok(())
-}
-
-/// As the reference, a default route may have been given another next hop.
-fn check_route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
-    let table = route.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN);
-    let (dst, gw) = (route.dst, route.gw);
-    let leads = |found: &KernelRoute| {
-        found.dst == dst && gw.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
-    };
-    if host.routes(Ns::Container, route.family(), Some(table))?.iter().any(leads) {
-        Ok(())
-    } else {
-        Err(CheckError::Route { dst, gw, table }.into())
-    }
-}
-
 fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut dyn Host) -> Result<(), Error> {
     if config.gateway == HostGateway::None {
         return Ok(());
@@ -349,8 +186,9 @@ fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut
 }
 
 fn check_vlan_link(name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
-    let link = present(Ns::Host, name, host)?;
-    if link.up { Ok(link) } else { Err(CheckError::Down { ns: Ns::Host, name: link.name }.into()) }
+    let link = verify::present(Ns::Host, name, host)?;
+    verify::up(Ns::Host, &link)?;
+    Ok(link)
 }
 
 fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Host) -> Result<(), Error> {
@@ -367,9 +205,4 @@ fn check_masquerade(config: &Config, at: &Attachment, result: &CniResult, host: 
         Some(Lack { missing: rule, plan: _ }) => Err(CheckError::Masquerade { rule }.into()),
         None => Ok(()),
     }
-}
-
-/// A link that must be there.
-pub(crate) fn present(ns: Ns, name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
-    host.link(ns, name)?.ok_or_else(|| CheckError::Missing { ns, name: name.to_string() }.into())
 }

@@ -14,7 +14,7 @@ use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_interface::network::Network;
-use cni_interface::{alias, naming};
+use cni_interface::{alias, naming, verify};
 use cni_netfilter::iptables::{self, IptablesError};
 use cni_netfilter::nftables;
 use cni_plugin::host::{Host, NetnsError};
@@ -184,13 +184,11 @@ fn interfaces(
     netns: &str,
     host: &mut dyn Host,
 ) -> Result<Vec<cni_core::result::Interface>, Error> {
-    let mut read = |ns, name: &IfName| -> Result<Link, Error> {
-        host.link(ns, name)?.ok_or_else(|| check::CheckError::Missing { ns, name: name.to_string() }.into())
-    };
-    let bridge = read(Ns::Host, &config.bridge)?;
-    let host_end = read(Ns::Host, &names.host)?;
-    let container_end = read(Ns::Container, &at.ifname)?;
-    let vlan_link = config.vlans.gateway.as_ref().map(|link| read(Ns::Host, &link.name)).transpose()?;
+    let bridge = verify::present(Ns::Host, &config.bridge, host)?;
+    let host_end = verify::present(Ns::Host, &names.host, host)?;
+    let container_end = verify::present(Ns::Container, &at.ifname, host)?;
+    let vlan_link =
+        config.vlans.gateway.as_ref().map(|link| verify::present(Ns::Host, &link.name, host)).transpose()?;
     Ok(plan::interfaces(&bridge, &host_end, &container_end, netns, vlan_link.as_ref()))
 }
 

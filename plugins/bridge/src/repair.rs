@@ -4,15 +4,15 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_interface::verify;
 use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 use cni_plugin::repair::Lack;
 
-use crate::check::{CheckError, find_port, present, told_interface};
+use crate::check::find_port;
 use crate::config::Config;
 use crate::masquerade::{self, Backend};
 use crate::{choose_backend, spoof};
@@ -23,7 +23,7 @@ use crate::{choose_backend, spoof};
 /// When the packet filter cannot be read, or the host's end of the veth is not found.
 pub fn lacks(request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
     let config = Config::load(request)?;
-    let result = request.prev_result()?.ok_or(CheckError::NoPrevResult)?;
+    let result = verify::prev_result(request)?;
     let at = request.attachment()?;
     let mut lacks = Vec::new();
     if config.spoof_check {
@@ -43,11 +43,9 @@ fn spoof_lack(
     result: &CniResult,
     host: &mut dyn Host,
 ) -> Result<Option<Lack>, Error> {
-    let told = told_interface(result, &at.ifname, request.netns().unwrap_or_default())?;
-    let (name, mac) = (told.name.clone(), told.mac.clone());
-    let own: Mac = told.mac.parse().map_err(|source| CheckError::ToldMac { name, mac, source })?;
-    let container = present(Ns::Container, &at.ifname, host)?;
-    let bridge = present(Ns::Host, &config.bridge, host)?;
+    let own = verify::told_mac(verify::told_interface(result, &at.ifname, request.netns().unwrap_or_default())?)?;
+    let container = verify::present(Ns::Container, &at.ifname, host)?;
+    let bridge = verify::present(Ns::Host, &config.bridge, host)?;
     let port = find_port(config, &at.ifname, &container, &bridge, host)?;
     Lack::of_nftables(spoof::ensure(at, &IfName::parse(&port.name)?, &own), host)
 }

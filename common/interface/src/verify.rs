@@ -1,0 +1,255 @@
+//! CHECK's comparisons of a container's interface with the result of ADD. They write nothing.
+//!
+//! What does not matter to traffic is not looked at: routes and addresses beside ours.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Error, Failure};
+use cni_core::mac::{Mac, MacError};
+use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_core::result::{CniResult, Interface, Route};
+use cni_plugin::host::Host;
+use cni_plugin::link::{KernelRoute, Link};
+use cni_plugin::plan::Ns;
+
+/// What of an interface is missing or wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The runtime did not tell the result of ADD.
+    #[error("Required prevResult missing")]
+    NoPrevResult,
+    /// The result of ADD has no interface of this name.
+    #[error("prevResult has no interface {name} {place}")]
+    NotInResult {
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+    },
+    /// The result of ADD has no MAC address for an interface, or one that is none.
+    #[error("invalid mac {mac:?} of interface {name} in prevResult")]
+    ToldMac {
+        /// The name.
+        name: String,
+        /// The address told.
+        mac: String,
+        /// What is wrong with it.
+        #[source]
+        source: MacError,
+    },
+    /// The result of ADD is of another namespace.
+    #[error("Sandbox in prevResult {found} doesn't match configured netns: {netns}")]
+    OtherSandbox {
+        /// The sandbox told.
+        found: String,
+        /// `CNI_NETNS`.
+        netns: String,
+    },
+    /// An interface is gone.
+    #[error("Interface name {name} not found in the {ns} namespace")]
+    Missing {
+        /// Where.
+        ns: Ns,
+        /// Its name.
+        name: String,
+    },
+    /// An interface is of another kind.
+    #[error("Interface {name} does not have link type of {wanted}")]
+    Kind {
+        /// Its name.
+        name: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// An interface is down.
+    #[error("Interface {name} in the {ns} namespace is down")]
+    Down {
+        /// Where.
+        ns: Ns,
+        /// Its name.
+        name: String,
+    },
+    /// The container's interface has another MAC address.
+    #[error("Interface {name} Mac {told} doesn't match container Mac: {found}")]
+    Mac {
+        /// Its name.
+        name: String,
+        /// The address told.
+        told: String,
+        /// The address found.
+        found: String,
+    },
+    /// An address is gone.
+    #[error("Failed to match addr {address} on interface {name}")]
+    Address {
+        /// The address.
+        address: Cidr,
+        /// The interface.
+        name: String,
+    },
+    /// The route to the container's own network is gone.
+    #[error("Failed to find the route to {network} of address {address} for interface {name}")]
+    ConnectedRoute {
+        /// The network.
+        network: Cidr,
+        /// The address.
+        address: Cidr,
+        /// The interface.
+        name: String,
+    },
+    /// A route is gone.
+    #[error("Expected Route to {dst}{} not found in routing table {table}", gw.map_or_else(String::new, |gw| format!(" via {gw}")))]
+    Route {
+        /// The destination.
+        dst: Cidr,
+        /// The next hop.
+        gw: Option<IpAddr>,
+        /// The table.
+        table: u32,
+    },
+}
+
+impl Failure for VerifyError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoPrevResult | Self::NotInResult { .. } | Self::ToldMac { .. } => Code::InvalidConfig,
+            Self::OtherSandbox { .. }
+            | Self::Missing { .. }
+            | Self::Kind { .. }
+            | Self::Down { .. }
+            | Self::Mac { .. }
+            | Self::Address { .. }
+            | Self::ConnectedRoute { .. }
+            | Self::Route { .. } => Code::CheckFailed,
+        }
+    }
+}
+
+/// The result of ADD, which CHECK cannot do without.
+///
+/// # Errors
+/// [`VerifyError::NoPrevResult`], or what is wrong with it.
+pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
+    Ok(request.prev_result()?.ok_or(VerifyError::NoPrevResult)?)
+}
+
+/// The container's interface in the result: the last one of the name that is in the namespace.
+///
+/// # Errors
+/// [`VerifyError::OtherSandbox`] when it is in another namespace, [`VerifyError::NotInResult`].
+pub fn told_interface<'a>(result: &'a CniResult, name: &IfName, netns: &str) -> Result<&'a Interface, VerifyError> {
+    let named = |interface: &&Interface| interface.name == name.as_str();
+    let inside = || result.interfaces.iter().filter(named).filter(|interface| !interface.sandbox.is_empty());
+    match (inside().rfind(|interface| interface.sandbox == netns), inside().next_back()) {
+        (Some(interface), _) => Ok(interface),
+        (None, Some(other)) => Err(VerifyError::OtherSandbox { found: other.sandbox.clone(), netns: netns.to_owned() }),
+        (None, None) => Err(VerifyError::NotInResult { name: name.to_string(), place: format!("in {netns:?}") }),
+    }
+}
+
+/// Whether the result names an interface on the host.
+///
+/// # Errors
+/// [`VerifyError::NotInResult`]
+pub fn told_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError> {
+    if result.interfaces.iter().any(|told| told.name == name.as_str() && told.sandbox.is_empty()) {
+        Ok(())
+    } else {
+        Err(VerifyError::NotInResult { name: name.to_string(), place: "on the host".to_owned() })
+    }
+}
+
+/// The MAC address that the result tells of an interface.
+///
+/// # Errors
+/// [`VerifyError::ToldMac`]
+pub fn told_mac(told: &Interface) -> Result<Mac, VerifyError> {
+    let (name, mac) = (told.name.clone(), told.mac.clone());
+    told.mac.parse().map_err(|source| VerifyError::ToldMac { name, mac, source })
+}
+
+/// A link that must be there.
+///
+/// # Errors
+/// [`VerifyError::Missing`], or when the kernel does not answer.
+pub fn present(ns: Ns, name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
+    host.link(ns, name)?.ok_or_else(|| VerifyError::Missing { ns, name: name.to_string() }.into())
+}
+
+/// Whether a link is what it should be.
+///
+/// # Errors
+/// [`VerifyError::Kind`]
+pub fn kind(link: &Link, wanted: &'static str) -> Result<(), VerifyError> {
+    if link.kind.as_deref() == Some(wanted) {
+        Ok(())
+    } else {
+        Err(VerifyError::Kind { name: link.name.clone(), wanted })
+    }
+}
+
+/// Whether a link is up.
+///
+/// # Errors
+/// [`VerifyError::Down`]
+pub fn up(ns: Ns, link: &Link) -> Result<(), VerifyError> {
+    if link.up { Ok(()) } else { Err(VerifyError::Down { ns, name: link.name.clone() }) }
+}
+
+/// Whether a link has the MAC address that the result tells, if it tells one.
+///
+/// # Errors
+/// [`VerifyError::Mac`]
+pub fn mac(link: &Link, told: &Interface) -> Result<(), VerifyError> {
+    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
+    if told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found) {
+        Ok(())
+    } else {
+        Err(VerifyError::Mac { name: link.name.clone(), told: told.mac.clone(), found })
+    }
+}
+
+/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
+const MAIN: u32 = 254;
+
+/// Whether a link in the container has the addresses of the result, each with the route to its network. An
+/// address without others in its network has no such route.
+///
+/// # Errors
+/// [`VerifyError::Address`] and [`VerifyError::ConnectedRoute`], or when the kernel does not answer.
+pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    let found = host.addresses(Ns::Container, Some(link.index), None)?;
+    for ip in result.ips_of(&link.name) {
+        let (address, name) = (ip.address, link.name.clone());
+        if !found.iter().any(|found| found.cidr == address) {
+            return Err(VerifyError::Address { address, name }.into());
+        }
+        let network = address.network();
+        let is_connected = |route: &KernelRoute| route.dst == network && route.link == Some(link.index);
+        let single = address.prefix() == address.family().bits();
+        if !single && !host.routes(Ns::Container, address.family(), Some(MAIN))?.iter().any(is_connected) {
+            return Err(VerifyError::ConnectedRoute { network, address, name }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a route of the result is in its table of the container. As in the reference, a default route may
+/// have been given another next hop.
+///
+/// # Errors
+/// [`VerifyError::Route`], or when the kernel does not answer.
+pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
+    let table = route.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN);
+    let (dst, gw) = (route.dst, route.gw);
+    let leads = |found: &KernelRoute| {
+        found.dst == dst && gw.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
+    };
+    if host.routes(Ns::Container, route.family(), Some(table))?.iter().any(leads) {
+        Ok(())
+    } else {
+        Err(VerifyError::Route { dst, gw, table }.into())
+    }
+}

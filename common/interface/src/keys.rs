@@ -49,11 +49,11 @@ impl Failure for KeyError {
 /// `ipam`, of which a plugin itself reads the type alone.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Ipam {
+pub struct IpamKey {
     r#type: String,
 }
 
-impl Ipam {
+impl IpamKey {
     /// The IPAM plugin; the empty text means none, as podman and nerdctl write it.
     pub fn plugin(self) -> Option<String> {
         Some(self.r#type).filter(|name| !name.is_empty())
@@ -63,7 +63,7 @@ impl Ipam {
 /// An object with a MAC address: `runtimeConfig`, or `args.cni`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct WithMac {
+pub struct MacKey {
     /// The address as text; empty if there is none.
     pub mac: String,
 }
@@ -71,9 +71,9 @@ pub struct WithMac {
 /// `args`, of which everything is below `cni`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Args {
+pub struct ArgsKey {
     /// `args.cni`
-    pub cni: WithMac,
+    pub cni: MacKey,
 }
 
 /// The first MAC address that is given, of `(key, text)` in the order of precedence; an empty text is none.

@@ -148,10 +148,10 @@ struct Keys {
     enable_dad: bool,
     disable_container_interface: bool,
     port_isolation: bool,
-    ipam: keys::Ipam,
+    ipam: keys::IpamKey,
     dns: Dns,
-    args: keys::Args,
-    runtime_config: keys::WithMac,
+    args: keys::ArgsKey,
+    runtime_config: keys::MacKey,
     /// Not used by ADD, but a runtime that sends something else than an object is not understood.
     prev_result: BTreeMap<String, IgnoredAny>,
 }
@@ -162,7 +162,7 @@ struct LeftoverKeys {
     ip_masq: bool,
     #[serde(rename = "macspoofchk")]
     mac_spoof_check: bool,
-    ipam: keys::Ipam,
+    ipam: keys::IpamKey,
 }
 
 impl Leftovers {

@@ -6,6 +6,7 @@ use cni_core::cidr::{Cidr, ip_offset};
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
+use cni_plugin::plan::{NewRoute, RouteNumberError};
 
 /// An answer of an IPAM plugin that no interface can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +69,7 @@ pub struct Network {
     /// The gateway addresses that the host must have.
     pub gateways: Vec<Cidr>,
     /// The routes to install, next hops decided.
-    pub routes: Vec<Route>,
+    pub routes: Vec<NewRoute>,
 }
 
 impl Network {
@@ -133,15 +134,15 @@ fn add_default_routes(routes: &mut Vec<Route>, ips: &[IpConfig]) {
 }
 
 /// The routes to install: each once, by the first gateway of its family if it names none.
-fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<Route>, NetworkError> {
+fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<NewRoute>, NetworkError> {
     let first_gateway = |family| ips.iter().filter_map(|ip| ip.gateway).find(|gateway| Family::of(*gateway) == family);
     let mut decided = Vec::new();
     for route in routes {
         let on_link = route.scope == Some(SCOPE_LINK);
         let gw = route.gw.or_else(|| if on_link { None } else { first_gateway(route.family()) });
-        let route = Route { gw, ..route.clone() };
+        let route = checked(&Route { gw, ..route.clone() })?;
         if !decided.contains(&route) {
-            decided.push(checked(route)?);
+            decided.push(route);
         }
     }
     Ok(decided)
@@ -155,26 +156,13 @@ fn first_address(address: Cidr) -> Result<IpAddr, NetworkError> {
     ip_offset(network.address(), 1).ok_or(NetworkError::NoGateway { network })
 }
 
-/// The kernel's fields are 32 bits wide, the scope's 8.
-fn checked(route: Route) -> Result<Route, NetworkError> {
-    let Route { dst, gw, mtu, advmss, priority, table, scope } = route;
-    if let Some(gw) = gw.filter(|gw| Family::of(*gw) != dst.family()) {
+fn checked(route: &Route) -> Result<NewRoute, NetworkError> {
+    let dst = route.dst;
+    if let Some(gw) = route.gw.filter(|gw| Family::of(*gw) != dst.family()) {
         return Err(NetworkError::RouteFamily { dst, gw });
     }
-    let wide = i64::from(u32::MAX);
-    let numbers = [
-        ("mtu", Some(mtu), wide),
-        ("advmss", Some(advmss), wide),
-        ("priority", Some(priority), wide),
-        ("table", table, wide),
-        ("scope", scope, 255),
-    ];
-    for (key, value, most) in numbers {
-        if let Some(value) = value.filter(|value| !(0..=most).contains(value)) {
-            return Err(NetworkError::RouteNumber { dst, key, value });
-        }
-    }
-    Ok(route)
+    let out_of_range = |RouteNumberError { key, value }| NetworkError::RouteNumber { dst, key, value };
+    NewRoute::try_from(route).map_err(out_of_range)
 }
 
 #[cfg(test)]

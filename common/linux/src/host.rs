@@ -118,15 +118,27 @@ impl LinuxHost {
         }
     }
 
-    /// The container's socket and the host's namespace at once.
-    pub(crate) fn container_socket_and_host(&mut self) -> Result<(&mut Socket, &Netns), HostError> {
-        let container = self.container.as_mut().ok_or(HostError::NotEntered)?;
-        Ok((&mut container.socket, &self.netns))
-    }
-
-    /// The host's socket and namespace at once.
-    pub(crate) fn host_socket_and_netns(&mut self) -> (&mut Socket, &Netns) {
-        (&mut self.socket, &self.netns)
+    /// The socket of a namespace, and the other or the same namespace at once.
+    pub(crate) fn socket_and_netns(
+        &mut self,
+        ns: Ns,
+        other: Option<Ns>,
+    ) -> Result<(&mut Socket, Option<&Netns>), HostError> {
+        let Self { netns: host_netns, socket: host_socket, container, .. } = self;
+        let (container_socket, container_netns) = match container {
+            Some(Container { netns, socket, .. }) => (Some(socket), Some(&*netns)),
+            None => (None, None),
+        };
+        let netns = match other {
+            None => None,
+            Some(Ns::Host) => Some(&*host_netns),
+            Some(Ns::Container) => Some(container_netns.ok_or(HostError::NotEntered)?),
+        };
+        let socket = match ns {
+            Ns::Host => host_socket,
+            Ns::Container => container_socket.ok_or(HostError::NotEntered)?,
+        };
+        Ok((socket, netns))
     }
 
     /// Does something in a namespace that follows the calling thread.

@@ -17,16 +17,18 @@ pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
     }
 }
 
-/// Writes a parameter, unless it has the value.
+/// Writes a parameter, unless it has the value. Returns the earlier value if that was another.
 ///
 /// # Errors
-/// Those of writing; a parameter that does not exist is not created.
-pub fn ensure(key: &Sysctl, value: &str) -> io::Result<()> {
-    if read(key)?.as_deref() == Some(value) {
-        return Ok(());
+/// Those of reading and writing; a parameter that does not exist is not created.
+pub fn ensure(key: &Sysctl, value: &str) -> io::Result<Option<String>> {
+    let earlier = read(key)?;
+    if earlier.as_deref() == Some(value) {
+        return Ok(None);
     }
     let mut file = fs::OpenOptions::new().write(true).open(path(key))?;
-    io::Write::write_all(&mut file, value.as_bytes())
+    io::Write::write_all(&mut file, value.as_bytes())?;
+    Ok(earlier)
 }
 
 /// The file of a parameter.

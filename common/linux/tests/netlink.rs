@@ -12,11 +12,11 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::mac::Mac;
-use cni_linux::netlink::{
-    BridgePort, BridgeVlan, Cause, NetlinkError, NewBridge, NewRoute, NewVeth, Socket, netns_cookie,
-};
+use cni_core::names::IfName;
+use cni_linux::netlink::{Cause, NetlinkError, Socket, netns_cookie};
 use cni_plugin::link::{Link, OperState};
-use cni_plugin::plan::Dad;
+use cni_plugin::plan::{BridgePort, Dad, IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
+use cni_plugin::vlan::{BridgeVlan, VlanId};
 use nix::sched::{CloneFlags, setns, unshare};
 
 const MAIN: Option<u32> = Some(254);
@@ -52,17 +52,13 @@ impl Namespace {
     }
 
     fn bridge(&mut self, name: &str) -> Link {
-        let bridge = NewBridge { name, mtu: None, mac: &mac(1), vlan_filtering: false };
-        self.socket.create_bridge(&bridge).expect("a bridge");
+        self.socket.create_link(&bridge(name, 1), None).expect("a bridge");
         self.link(name)
     }
 
     /// Makes a veth with both ends here, both up.
     fn veth(&mut self, name: &str, peer_name: &str) -> Link {
-        let netns = Rc::clone(&self.netns);
-        let (mac, peer_mac) = (mac(2), mac(3));
-        let veth = NewVeth { name, mac: &mac, mtu: None, peer_name, peer_mac: &peer_mac, peer_netns: netns.as_fd() };
-        self.socket.create_veth(&veth).expect("a veth");
+        self.socket.create_link(&veth(name, peer_name), None).expect("a veth");
         for name in [peer_name, name] {
             let index = self.link(name).index;
             self.socket.set_link_up(index).expect("up");
@@ -97,8 +93,30 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn route(dst: &str, gw: Option<&str>, link: u32) -> NewRoute {
-    NewRoute { dst: cidr(dst), gw: gw.map(ip), link, table: None, priority: None, scope: None, mtu: None, advmss: None }
+fn route(dst: &str, gw: Option<&str>) -> NewRoute {
+    NewRoute { gw: gw.map(ip), ..NewRoute::to(cidr(dst)) }
+}
+
+fn name(name: &str) -> IfName {
+    IfName::parse(name).expect("a name")
+}
+
+fn vlan_id(id: u16) -> VlanId {
+    VlanId::new(id).expect("a VLAN")
+}
+
+fn link(new: &str, kind: LinkKind) -> NewLink {
+    NewLink { name: name(new), mac: None, mtu: None, if_present: IfPresent::Refuse, kind }
+}
+
+fn bridge(new: &str, last: u8) -> NewLink {
+    NewLink { mac: Some(mac(last)), ..link(new, LinkKind::Bridge { vlan_filtering: false }) }
+}
+
+/// A pair of which the socket that makes it has the first end.
+fn veth(new: &str, peer: &str) -> NewLink {
+    let peer = VethPeer { ns: Ns::Host, name: name(peer), mac: mac(5) };
+    NewLink { mac: Some(mac(4)), ..link(new, LinkKind::Veth { peer }) }
 }
 
 fn errno<T: std::fmt::Debug>(result: Result<T, NetlinkError>) -> Option<i32> {
@@ -147,18 +165,16 @@ fn a_socket_stays_in_the_namespace_it_was_opened_in() {
 #[test]
 fn a_bridge_has_the_properties_asked_for() {
     let mut host = Namespace::enter();
-    let bridge = NewBridge { name: "br0", mtu: Some(1400), mac: &mac(9), vlan_filtering: false };
-    host.socket.create_bridge(&bridge).expect("a bridge");
+    let bridge = NewLink { mtu: Some(1400), ..bridge("br0", 9) };
+    host.socket.create_link(&bridge, None).expect("a bridge");
     let link = host.link("br0");
     assert_eq!((link.kind.as_deref(), link.mtu, link.mac, link.up), (Some("bridge"), 1400, Some(mac(9)), false));
     assert_eq!(link.vlan_filtering, Some(false));
 
-    let error = host.socket.create_bridge(&bridge).expect_err("exists");
+    let error = host.socket.create_link(&bridge, None).expect_err("exists");
     assert_eq!((error.errno(), error.code()), (Some(libc::EEXIST), Code::Kernel));
     assert_eq!(error.to_string(), "failed to create bridge br0");
     assert_eq!(error.cause().to_string(), "file exists");
-    let long = NewBridge { name: "a-name-that-is-too-long", ..bridge };
-    assert_eq!(errno(host.socket.create_bridge(&long)), Some(libc::ERANGE));
 }
 
 #[test]
@@ -166,15 +182,8 @@ fn a_veth_is_born_in_both_namespaces() {
     let mut host = Namespace::enter();
     let mut container = Namespace::enter();
     let netns = Rc::clone(&host.netns);
-    let veth = NewVeth {
-        name: "eth0",
-        mac: &mac(4),
-        mtu: Some(1450),
-        peer_name: "veth0",
-        peer_mac: &mac(5),
-        peer_netns: netns.as_fd(),
-    };
-    container.socket.create_veth(&veth).expect("a veth");
+    let veth = NewLink { mtu: Some(1450), ..veth("eth0", "veth0") };
+    container.socket.create_link(&veth, Some(netns.as_fd())).expect("a veth");
     let (inner, outer) = (container.link("eth0"), host.link("veth0"));
     assert_eq!(
         (inner.kind.as_deref(), inner.mtu, inner.mac, inner.peer),
@@ -184,9 +193,9 @@ fn a_veth_is_born_in_both_namespaces() {
         (outer.kind.as_deref(), outer.mtu, outer.mac, outer.peer),
         (Some("veth"), 1450, Some(mac(5)), Some(inner.index))
     );
-    assert_eq!(errno(container.socket.create_veth(&veth)), Some(libc::EEXIST), "both names are taken");
-    let renamed = NewVeth { name: "eth1", ..veth };
-    assert_eq!(errno(container.socket.create_veth(&renamed)), Some(libc::EEXIST), "the name of the peer is taken");
+    let mut again = |veth: &NewLink| errno(container.socket.create_link(veth, Some(netns.as_fd())));
+    assert_eq!(again(&veth), Some(libc::EEXIST), "both names are taken");
+    assert_eq!(again(&NewLink { name: name("eth1"), ..veth }), Some(libc::EEXIST), "the name of the peer is taken");
 
     container.socket.delete_link(inner.index).expect("deleted");
     assert_eq!(host.socket.link("veth0").expect("an answer"), None);
@@ -198,39 +207,38 @@ fn a_veth_may_be_made_from_the_other_side() {
     let mut host = Namespace::enter();
     let mut container = Namespace::enter();
     let netns = Rc::clone(&container.netns);
-    let veth = NewVeth {
-        name: "veth0",
-        mac: &mac(4),
-        mtu: None,
-        peer_name: "eth0",
-        peer_mac: &mac(5),
-        peer_netns: netns.as_fd(),
-    };
-    host.socket.create_veth(&veth).expect("a veth");
+    host.socket.create_link(&veth("veth0", "eth0"), Some(netns.as_fd())).expect("a veth");
     assert_eq!((host.link("veth0").mac, container.link("eth0").mac), (Some(mac(4)), Some(mac(5))));
     let multicast = "01:00:5e:00:00:01".parse().expect("a MAC");
-    let refused = NewVeth { name: "veth1", peer_name: "eth1", mac: &multicast, ..veth };
-    assert_eq!(errno(host.socket.create_veth(&refused)), Some(libc::EADDRNOTAVAIL));
     let long = "02:00:00:00:00:00:00:01".parse().expect("a MAC");
-    assert_eq!(errno(host.socket.create_veth(&NewVeth { mac: &long, ..refused })), Some(libc::EINVAL));
+    for (mac, number) in [(multicast, libc::EADDRNOTAVAIL), (long, libc::EINVAL)] {
+        let refused = NewLink { mac: Some(mac), ..veth("veth1", "eth1") };
+        assert_eq!(errno(host.socket.create_link(&refused, Some(netns.as_fd()))), Some(number));
+    }
 }
 
 #[test]
 fn the_properties_of_a_link_can_be_changed() {
     let mut host = Namespace::enter();
     let index = host.veth("eth0", "eth1").index;
-    host.socket.set_promisc(index).expect("promiscuous");
+    host.socket.set_promisc(index, true).expect("promiscuous");
+    host.socket.set_all_multicast(index, true).expect("all multicast");
+    host.socket.set_mtu(index, 1300).expect("an MTU");
+    host.socket.set_tx_queue_length(index, 17).expect("a length");
     host.socket.set_mac(index, &mac(7)).expect("a MAC");
     let alias = "x".repeat(255);
     host.socket.set_alias(index, &alias).expect("an alias");
     let link = host.link("eth0");
     assert_eq!((link.promiscuity, link.mac, link.alias, link.up), (1, Some(mac(7)), Some(alias), true));
     assert_eq!(link.oper_state, OperState::Up);
+    assert_eq!((link.promisc, link.all_multicast, link.mtu, link.tx_queue_length), (true, true, 1300, 17));
 
     host.socket.set_link_down(index).expect("down");
     host.socket.set_alias(index, "").expect("no alias");
+    host.socket.set_all_multicast(index, false).expect("not all multicast");
     let link = host.link("eth0");
     assert_eq!((link.promiscuity, link.alias, link.up, link.oper_state), (1, None, false, OperState::Down));
+    assert_eq!((link.promisc, link.all_multicast), (true, false));
     assert_eq!(host.link("eth1").oper_state, OperState::LowerLayerDown);
 
     assert_eq!(errno(host.socket.set_link_up(4711)), Some(libc::ENODEV));
@@ -266,17 +274,7 @@ fn a_full_bridge_is_named_as_such() {
     let bridge = host.bridge("br0").index;
     for pair in 0..512 {
         let (name, peer_name) = (format!("a{pair}"), format!("b{pair}"));
-        let netns = Rc::clone(&host.netns);
-        let (mac, peer_mac) = (mac(2), mac(3));
-        let veth = NewVeth {
-            name: &name,
-            mac: &mac,
-            mtu: None,
-            peer_name: &peer_name,
-            peer_mac: &peer_mac,
-            peer_netns: netns.as_fd(),
-        };
-        host.socket.create_veth(&veth).expect("a veth");
+        host.socket.create_link(&veth(&name, &peer_name), None).expect("a veth");
         let (port, peer) = (host.link(&name).index, host.link(&peer_name).index);
         host.socket.set_master(port, bridge).expect("a port");
         if pair < 511 {
@@ -297,28 +295,32 @@ fn port_vlans_are_set_where_the_kernel_filters_vlans() {
     let bridge = host.bridge("br0").index;
     let port = host.veth("veth0", "veth1").index;
     host.socket.set_master(port, bridge).expect("a port");
-    let filtering = NewBridge { name: "br1", mtu: None, mac: &mac(8), vlan_filtering: true };
-    let vlan = |id, flags| BridgeVlan { id, pvid: flags, untagged: flags };
+    let filtering = link("br1", LinkKind::Bridge { vlan_filtering: true });
+    let vlan = |id, flags| BridgeVlan { id: vlan_id(id), pvid: flags, untagged: flags };
+    let (ten_to_twelve, all) = (vlan_id(10)..=vlan_id(12), VlanId::FIRST..=VlanId::LAST);
 
-    if let Err(error) = host.socket.create_bridge(&filtering) {
+    if let Err(error) = host.socket.create_link(&filtering, None) {
         assert_eq!(error.errno(), Some(libc::EOPNOTSUPP), "a kernel without CONFIG_BRIDGE_VLAN_FILTERING");
         assert_eq!(error.cause().to_string(), "operation not supported");
         assert_eq!(errno(host.socket.add_port_vlan(port, vlan(5, true))), Some(libc::EOPNOTSUPP));
-        assert_eq!(errno(host.socket.add_port_vlan_range(port, 10..=12)), Some(libc::EOPNOTSUPP));
-        host.socket.remove_port_vlans(port, 1..=4094).expect("absent ones are no error");
+        assert_eq!(errno(host.socket.add_port_vlan_range(port, ten_to_twelve)), Some(libc::EOPNOTSUPP));
+        host.socket.remove_port_vlans(port, all).expect("absent ones are no error");
         assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), []);
         return;
     }
     assert_eq!(host.link("br1").vlan_filtering, Some(true));
     assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), [vlan(1, true)]);
-    host.socket.remove_port_vlans(port, 1..=1).expect("removed");
+    host.socket.remove_port_vlans(port, VlanId::FIRST..=VlanId::FIRST).expect("removed");
     host.socket.add_port_vlan(port, vlan(5, true)).expect("added");
-    host.socket.add_port_vlan_range(port, 10..=12).expect("added");
+    host.socket.add_port_vlan_range(port, ten_to_twelve).expect("added");
     let want = [vlan(5, true), vlan(10, false), vlan(11, false), vlan(12, false)];
     assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), want);
-    host.socket.remove_port_vlans(port, 2..=4094).expect("absent ones are no error");
+    host.socket.remove_port_vlans(port, vlan_id(2)..=VlanId::LAST).expect("absent ones are no error");
     assert_eq!(host.socket.bridge_vlans(port).expect("an answer"), []);
-    assert_eq!(errno(host.socket.add_port_vlan_range(port, RangeInclusive::new(12, 10))), Some(libc::EINVAL));
+    assert_eq!(
+        errno(host.socket.add_port_vlan_range(port, RangeInclusive::new(vlan_id(12), vlan_id(10)))),
+        Some(libc::EINVAL)
+    );
 }
 
 #[test]
@@ -410,16 +412,15 @@ fn routes_are_added_listed_and_removed() {
     let mut host = Namespace::enter();
     let link = host.veth("eth0", "eth1").index;
     host.socket.add_address(link, cidr("10.1.2.7/24"), Dad::Skip).expect("an address");
-    let default = NewRoute {
-        mtu: Some(1300),
-        advmss: Some(1200),
-        priority: Some(5),
-        ..route("0.0.0.0/0", Some("10.1.2.1"), link)
-    };
-    let elsewhere = NewRoute { table: Some(1000), ..route("10.3.0.0/16", Some("10.1.2.1"), link) };
-    let on_link = NewRoute { scope: Some(253), table: Some(100), ..route("10.4.0.0/16", None, link) };
-    for route in [default, elsewhere, on_link] {
-        host.socket.add_route(&route).expect("added");
+    let default =
+        NewRoute { mtu: Some(1300), advmss: Some(1200), priority: Some(5), ..route("0.0.0.0/0", Some("10.1.2.1")) };
+    let elsewhere = NewRoute { table: Some(1000), ..route("10.3.0.0/16", Some("10.1.2.1")) };
+    let on_link = NewRoute { scope: Some(253), table: Some(100), ..route("10.4.0.0/16", None) };
+    let from = NewRoute { source: Some(ip("10.1.2.7")), ..route("10.2.0.0/16", Some("10.1.2.1")) };
+    let beyond = NewRoute { onlink: true, table: Some(7), ..route("10.6.0.0/16", Some("10.99.0.1")) };
+    let routes = [default, elsewhere, on_link, from, beyond];
+    for route in &routes {
+        host.socket.add_route(link, route).expect("added");
     }
     let shown = host.run("ip -d route show table all");
     assert!(
@@ -430,21 +431,29 @@ fn routes_are_added_listed_and_removed() {
     );
     assert!(shown.contains("unicast 10.3.0.0/16 via 10.1.2.1 dev eth0 table 1000 proto boot scope global"), "{shown}");
     assert!(shown.contains("unicast 10.4.0.0/16 dev eth0 table 100 proto boot scope link"), "{shown}");
+    assert!(
+        shown.contains("10.2.0.0/16 via 10.1.2.1 dev eth0 table main proto boot scope global src 10.1.2.7"),
+        "{shown}"
+    );
+    assert!(shown.contains("10.6.0.0/16 via 10.99.0.1 dev eth0 table 7 proto boot scope global onlink"), "{shown}");
 
     let gateway = || vec!["10.1.2.1".to_owned()];
     let (own, all) = (("10.1.2.0/24".to_owned(), vec![]), ("0.0.0.0/0".to_owned(), gateway()));
-    assert_eq!(host.routes(Family::V4, MAIN), [all.clone(), own]);
+    let to_ten_two = ("10.2.0.0/16".to_owned(), gateway());
+    assert_eq!(host.routes(Family::V4, MAIN), [all.clone(), own.clone(), to_ten_two]);
     assert_eq!(host.routes(Family::V4, Some(1000)), [("10.3.0.0/16".to_owned(), gateway())]);
     assert_eq!(host.routes(Family::V4, Some(4711)), []);
     let everywhere = host.socket.routes(Family::V4, None).expect("routes");
     let tables: Vec<_> = everywhere.iter().filter(|route| route.link == Some(link)).map(|route| route.table).collect();
     assert!([100, 254, 255, 1000].iter().all(|table| tables.contains(table)), "{tables:?}");
 
-    for route in [default, elsewhere, on_link, default] {
-        host.socket.remove_route(&route).expect("removed, or absent");
+    for route in routes.iter().chain(&routes) {
+        host.socket.remove_route(link, route).expect("removed, or absent");
     }
-    assert_eq!((host.routes(Family::V4, Some(1000)), host.routes(Family::V4, Some(100))), (vec![], vec![]));
-    assert!(!host.routes(Family::V4, MAIN).contains(&all));
+    for table in [7, 100, 1000] {
+        assert_eq!(host.routes(Family::V4, Some(table)), vec![], "{table}");
+    }
+    assert_eq!(host.routes(Family::V4, MAIN), [own]);
 }
 
 #[test]
@@ -455,10 +464,10 @@ fn a_destination_may_have_several_gateways() {
         host.socket.add_address(link, cidr(text), Dad::Skip).expect("an address");
     }
     for gateway in ["10.1.2.1", "10.1.2.2"] {
-        host.socket.add_route(&route("10.5.0.0/16", Some(gateway), link)).expect("added");
+        host.socket.add_route(link, &route("10.5.0.0/16", Some(gateway))).expect("added");
     }
     for gateway in ["2001:db8::1", "2001:db8::2"] {
-        host.socket.add_route(&route("2001:db8:5::/48", Some(gateway), link)).expect("added");
+        host.socket.add_route(link, &route("2001:db8:5::/48", Some(gateway))).expect("added");
     }
     let of = |gateway: &str| ("10.5.0.0/16".to_owned(), vec![gateway.to_owned()]);
     let v4: Vec<_> = host.routes(Family::V4, MAIN).into_iter().filter(|(dst, _)| dst == "10.5.0.0/16").collect();
@@ -474,15 +483,15 @@ fn impossible_routes_are_refused() {
     let mut host = Namespace::enter();
     let link = host.veth("eth0", "eth1").index;
     host.socket.add_address(link, cidr("10.1.2.7/24"), Dad::Skip).expect("an address");
-    let possible = route("10.5.0.0/16", Some("10.1.2.1"), link);
-    host.socket.add_route(&possible).expect("added");
-    assert_eq!(errno(host.socket.add_route(&possible)), Some(libc::EEXIST));
-    assert_eq!(errno(host.socket.add_route(&route("10.6.0.1/16", None, link))), Some(libc::EINVAL), "host bits");
-    let error = host.socket.add_route(&route("10.6.0.0/16", Some("10.99.0.1"), link)).expect_err("gateway on no link");
+    let possible = route("10.5.0.0/16", Some("10.1.2.1"));
+    host.socket.add_route(link, &possible).expect("added");
+    assert_eq!(errno(host.socket.add_route(link, &possible)), Some(libc::EEXIST));
+    assert_eq!(errno(host.socket.add_route(link, &route("10.6.0.1/16", None))), Some(libc::EINVAL), "host bits");
+    let error = host.socket.add_route(link, &route("10.6.0.0/16", Some("10.99.0.1"))).expect_err("gateway on no link");
     assert_eq!(error.to_string(), format!("failed to add route 10.6.0.0/16 via 10.99.0.1 through link {link}"));
     assert_eq!(error.errno(), Some(libc::ENETUNREACH));
     assert!(error.details().starts_with("network is unreachable: "), "{}", error.details());
-    let error = host.socket.add_route(&route("10.6.0.0/16", Some("fe80::1"), link)).expect_err("mixed families");
+    let error = host.socket.add_route(link, &route("10.6.0.0/16", Some("fe80::1"))).expect_err("mixed families");
     assert_eq!((error.errno(), error.cause()), (None, &Cause::MixedFamilies));
 }
 

@@ -7,8 +7,8 @@ use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Step};
-use cni_plugin::vlan::{Earlier, PortVlans, VlanLink};
+use cni_plugin::plan::{IfPresent, LinkKind, NewLink, Ns, Step};
+use cni_plugin::vlan::{Earlier, PortVlans, VlanId, VlanLink};
 use nix::sched::{CloneFlags, unshare};
 
 const UNSUPPORTED: u32 = 2;
@@ -31,11 +31,16 @@ fn host() -> LinuxHost {
 }
 
 fn bridge(bridge: &str, vlan_filtering: bool) -> Step {
-    Step::CreateBridge { name: name(bridge), mtu: Some(1400), mac: mac(1), vlan_filtering }
+    let (name, mac, kind) = (name(bridge), Some(mac(1)), LinkKind::Bridge { vlan_filtering });
+    Step::CreateLink { ns: Ns::Host, link: NewLink { name, mac, mtu: Some(1400), if_present: IfPresent::Accept, kind } }
 }
 
 fn name(name: &str) -> IfName {
     IfName::parse(name).expect("a name")
+}
+
+fn vlan(id: u16) -> VlanId {
+    VlanId::new(id).expect("a VLAN")
 }
 
 fn mac(last: u8) -> Mac {
@@ -49,7 +54,7 @@ fn link() -> VlanLink {
         port: name("port0"),
         port_mac: mac(3),
         bridge: name("br0"),
-        vlans: PortVlans::new(5, [20, 21].into(), Earlier::Removed),
+        vlans: PortVlans::new(vlan(5), [vlan(20), vlan(21)].into(), Earlier::Removed),
     }
 }
 
@@ -96,8 +101,7 @@ fn a_link_that_others_made_is_not_taken_away_when_the_step_fails() {
     assert_eq!(error.to_string(), r#"there is no link "none" in the host namespace"#);
     assert_eq!(host.link(Ns::Host, &foreign.name).expect("an answer"), None);
 
-    host.apply(&Step::CreateBridge { name: name("br0.5"), mtu: None, mac: mac(4), vlan_filtering: false })
-        .expect("a link of that name");
+    host.apply(&bridge("br0.5", false)).expect("a link of that name");
     host.apply(&Step::EnsureVlanLink(foreign.clone())).expect_err("there is no such bridge");
     let kept = host.link(Ns::Host, &foreign.name).expect("an answer").expect("the link is still there");
     assert_eq!(kept.kind.as_deref(), Some("bridge"));

@@ -57,12 +57,18 @@ pub struct Link {
     pub up: bool,
     /// Operational state.
     pub oper_state: OperState,
-    /// Index of the bridge (or bond) that the link is a port of.
+    /// Index of the bridge, bond or VRF that the link is a port of.
     pub master: Option<u32>,
     /// `IFLA_LINK`: for a veth the index of its peer, in the peer's namespace.
     pub peer: Option<u32>,
+    /// `IFF_PROMISC`: the administrator has asked for promiscuous mode.
+    pub promisc: bool,
     /// How many users have asked for promiscuous mode.
     pub promiscuity: u32,
+    /// `IFF_ALLMULTI`: the administrator has asked for every multicast frame.
+    pub all_multicast: bool,
+    /// How many packets may wait to be sent.
+    pub tx_queue_length: u32,
     /// `IFLA_IFALIAS`.
     pub alias: Option<String>,
     /// For a bridge: whether VLAN filtering is on.

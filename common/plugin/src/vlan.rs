@@ -1,7 +1,7 @@
 //! The VLANs of a bridge's port: those that it has, and those that it is to have.
 //!
 //! A port's native VLAN is the one that untagged frames belong to, in both directions; frames of the
-//! others carry a tag. IEEE 802.1Q leaves the numbers 1 to 4094 for use.
+//! others carry a tag.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,17 +10,44 @@ use std::ops::RangeInclusive;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 
-/// The number of the last VLAN.
-pub const LAST: u16 = 4094;
+/// The number of a VLAN: IEEE 802.1Q leaves 1 to 4094 for use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VlanId(u16);
 
-/// The VLAN that the kernel gives a port which is told of none: `vlan_default_pvid` of the bridge.
-pub const DEFAULT: u16 = 1;
+impl VlanId {
+    /// The first VLAN, which the kernel gives a port that is told of none: `vlan_default_pvid` of the bridge.
+    pub const FIRST: Self = Self(1);
+    /// The last VLAN.
+    pub const LAST: Self = Self(4094);
+
+    /// Takes the number of a VLAN; `None` for any other.
+    pub fn new(number: impl TryInto<u16>) -> Option<Self> {
+        let id = Self(number.try_into().ok()?);
+        (Self::FIRST..=Self::LAST).contains(&id).then_some(id)
+    }
+
+    /// The number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The VLANs from this one to another, both included.
+    pub fn through(self, last: Self) -> impl Iterator<Item = Self> {
+        (self.0..=last.0).map(Self)
+    }
+}
+
+impl fmt::Display for VlanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// A VLAN that a bridge port takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BridgeVlan {
-    /// VLAN identifier, 1 to 4094.
-    pub id: u16,
+    /// Which one.
+    pub id: VlanId,
     /// Whether untagged frames that come in belong to it.
     pub pvid: bool,
     /// Whether its frames go out untagged.
@@ -41,9 +68,9 @@ pub enum Earlier {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortVlans {
     /// The VLAN of frames without a tag.
-    pub native: u16,
+    pub native: VlanId,
     /// Those of frames with a tag: ranges in ascending order that do not touch, without the native one.
-    pub tagged: Vec<RangeInclusive<u16>>,
+    pub tagged: Vec<RangeInclusive<VlanId>>,
     /// What becomes of those before.
     pub earlier: Earlier,
 }
@@ -67,28 +94,28 @@ pub struct VlanLink {
 
 impl PortVlans {
     /// The VLANs of a port, of which the native one carries no tag even if it is named among the tagged.
-    pub fn new(native: u16, mut tagged: BTreeSet<u16>, earlier: Earlier) -> Self {
+    pub fn new(native: VlanId, mut tagged: BTreeSet<VlanId>, earlier: Earlier) -> Self {
         tagged.remove(&native);
         Self { native, tagged: ranges(&tagged), earlier }
     }
 
     /// The first VLAN that a port lacks or has in another way: `found` are those that it has.
-    pub fn first_missing(&self, found: &[BridgeVlan]) -> Option<u16> {
+    pub fn first_missing(&self, found: &[BridgeVlan]) -> Option<VlanId> {
         let is_native = |vlan: &BridgeVlan| vlan.id == self.native && vlan.pvid && vlan.untagged;
         if !found.iter().any(is_native) {
             return Some(self.native);
         }
-        let tagged: BTreeSet<u16> = found.iter().filter(|vlan| !vlan.untagged).map(|vlan| vlan.id).collect();
-        self.tagged.iter().cloned().flatten().find(|id| !tagged.contains(id))
+        let tagged: BTreeSet<VlanId> = found.iter().filter(|vlan| !vlan.untagged).map(|vlan| vlan.id).collect();
+        self.tagged.iter().flat_map(|range| range.start().through(*range.end())).find(|id| !tagged.contains(id))
     }
 }
 
 /// Consecutive numbers as ranges.
-fn ranges(ids: &BTreeSet<u16>) -> Vec<RangeInclusive<u16>> {
-    let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
+fn ranges(ids: &BTreeSet<VlanId>) -> Vec<RangeInclusive<VlanId>> {
+    let mut ranges: Vec<RangeInclusive<VlanId>> = Vec::new();
     for &id in ids {
         match ranges.last_mut() {
-            Some(range) if range.end() + 1 == id => *range = *range.start()..=id,
+            Some(range) if range.end().0 + 1 == id.0 => *range = *range.start()..=id,
             _ => ranges.push(id..=id),
         }
     }
@@ -114,17 +141,25 @@ mod tests {
     use proptest::prelude::*;
 
     fn vlan(id: u16, native: bool) -> BridgeVlan {
-        BridgeVlan { id, pvid: native, untagged: native }
+        BridgeVlan { id: VlanId(id), pvid: native, untagged: native }
     }
 
     fn port(native: u16, tagged: &[u16]) -> PortVlans {
-        PortVlans::new(native, tagged.iter().copied().collect(), Earlier::Removed)
+        PortVlans::new(VlanId(native), tagged.iter().copied().map(VlanId).collect(), Earlier::Removed)
+    }
+
+    #[test]
+    fn a_vlan_has_a_number_that_a_tag_can_hold() {
+        for number in [-1, 0, 4095, 4096, 65537, i64::MAX] {
+            assert_eq!(VlanId::new(number), None, "{number}");
+        }
+        assert_eq!((VlanId::new(1_i64), VlanId::new(4094_u32)), (Some(VlanId::FIRST), Some(VlanId::LAST)));
     }
 
     #[test]
     fn consecutive_vlans_are_one_range() {
         assert_eq!(port(1, &[30, 20, 22, 21, 4094]).to_string(), "1 pvid untagged, 20-22, 30, 4094");
-        assert_eq!(PortVlans::new(5, BTreeSet::new(), Earlier::Kept).to_string(), "also 5 pvid untagged");
+        assert_eq!(PortVlans::new(VlanId(5), BTreeSet::new(), Earlier::Kept).to_string(), "also 5 pvid untagged");
     }
 
     #[test]
@@ -135,23 +170,23 @@ mod tests {
     #[test]
     fn the_first_vlan_that_is_missing_is_told() {
         let wanted = port(5, &[20, 21]);
-        assert_eq!(wanted.first_missing(&[vlan(5, true), vlan(20, false), vlan(21, false), vlan(30, false)]), None);
-        assert_eq!(wanted.first_missing(&[vlan(5, true), vlan(21, false)]), Some(20));
-        assert_eq!(wanted.first_missing(&[vlan(5, true), vlan(20, false)]), Some(21));
-        assert_eq!(wanted.first_missing(&[vlan(20, false), vlan(21, false)]), Some(5));
-        let tagged_native = [vlan(5, false), vlan(20, false), vlan(21, false)];
-        assert_eq!(wanted.first_missing(&tagged_native), Some(5));
-        let untagged_trunk = BridgeVlan { id: 20, pvid: false, untagged: true };
-        assert_eq!(wanted.first_missing(&[vlan(5, true), untagged_trunk, vlan(21, false)]), Some(20));
+        let missing = |found: &[BridgeVlan]| wanted.first_missing(found).map(VlanId::number);
+        assert_eq!(missing(&[vlan(5, true), vlan(20, false), vlan(21, false), vlan(30, false)]), None);
+        assert_eq!(missing(&[vlan(5, true), vlan(21, false)]), Some(20));
+        assert_eq!(missing(&[vlan(5, true), vlan(20, false)]), Some(21));
+        assert_eq!(missing(&[vlan(20, false), vlan(21, false)]), Some(5));
+        assert_eq!(missing(&[vlan(5, false), vlan(20, false), vlan(21, false)]), Some(5));
+        let untagged_trunk = BridgeVlan { untagged: true, ..vlan(20, false) };
+        assert_eq!(missing(&[vlan(5, true), untagged_trunk, vlan(21, false)]), Some(20));
     }
 
     proptest! {
         #[test]
-        fn ranges_hold_every_vlan_once(ids in proptest::collection::btree_set(1..=LAST, 0..100)) {
+        fn ranges_hold_every_vlan_once(ids in proptest::collection::btree_set((1_u16..=4094).prop_map(VlanId), 0..100)) {
             let ranges = ranges(&ids);
-            let all: Vec<u16> = ranges.iter().cloned().flatten().collect();
+            let all: Vec<VlanId> = ranges.iter().flat_map(|range| range.start().through(*range.end())).collect();
             prop_assert_eq!(all, ids.into_iter().collect::<Vec<_>>());
-            prop_assert!(ranges.windows(2).all(|pair| pair[0].end() + 1 < *pair[1].start()));
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].end().0 + 1 < pair[1].start().0));
         }
     }
 }

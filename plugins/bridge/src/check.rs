@@ -16,7 +16,7 @@ use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 use cni_plugin::repair::{Lack, native};
-use cni_plugin::vlan::PortVlans;
+use cni_plugin::vlan::{PortVlans, VlanId};
 
 use crate::config::Config;
 use crate::{repair, spoof};
@@ -50,7 +50,7 @@ pub enum CheckError {
     #[error("VLAN {vlan} not found on interface {port}, where {want} are expected")]
     PortVlan {
         /// The first one.
-        vlan: u16,
+        vlan: VlanId,
         /// The port.
         port: String,
         /// All of the configuration.

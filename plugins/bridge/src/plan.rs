@@ -7,7 +7,9 @@ use cni_core::names::{Attachment, IfName};
 use cni_interface::alias;
 use cni_interface::network::Network;
 use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
+use cni_plugin::plan::{
+    BridgePort, Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, Until, VethPeer,
+};
 
 use crate::config::Config;
 use crate::masquerade::{self, Backend};
@@ -75,9 +77,9 @@ pub fn add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &
             }
         }
         None if config.leave_down => return Ok(plan),
-        None => plan.within(Step::SetUp { ns: Ns::Container, name: at.ifname.clone() }),
+        None => plan.within(set(Ns::Container, &at.ifname, LinkSetting::Up)),
     }
-    plan.within(Step::AwaitUp { name: facts.names.host.clone() });
+    plan.within(Step::Await { ns: Ns::Host, name: facts.names.host.clone(), until: Until::Up });
     Ok(plan)
 }
 
@@ -92,23 +94,25 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
         }
         Some(_) => {}
         None => {
-            plan.shared(Step::CreateBridge {
+            let link = NewLink {
                 name: name.clone(),
+                mac: Some(facts.names.bridge_mac.clone()),
                 mtu: config.mtu,
-                mac: facts.names.bridge_mac.clone(),
-                vlan_filtering: config.vlans.filtering,
-            });
+                if_present: IfPresent::Accept,
+                kind: LinkKind::Bridge { vlan_filtering: config.vlans.filtering },
+            };
+            plan.shared(Step::CreateLink { ns: Ns::Host, link });
             if !config.detect_duplicates && network.is_some_and(Network::has_ipv6_gateway) {
                 plan.shared(trust_link_local(&name));
             }
         }
     }
     if config.promisc {
-        plan.shared(Step::SetPromisc { name: name.clone() });
+        plan.shared(set(Ns::Host, &name, LinkSetting::Promisc(true)));
     }
     plan.shared(accept_no_router(&name));
     if facts.bridge.as_ref().is_none_or(|link| !link.up) {
-        plan.shared(Step::SetUp { ns: Ns::Host, name });
+        plan.shared(set(Ns::Host, &name, LinkSetting::Up));
     }
     Ok(())
 }
@@ -118,32 +122,39 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
 /// packet to a container.
 fn trust_link_local(name: &IfName) -> Step {
     let key = Sysctl::interface(Family::V6, name, "accept_dad");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0", need: Need::Wanted }
+    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
 /// Router advertisements of containers must not change the host's routes: CVE-2020-10749.
 fn accept_no_router(name: &IfName) -> Step {
     let key = Sysctl::interface(Family::V6, name, "accept_ra");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0", need: Need::Wanted }
+    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
 fn veth(plan: &mut Plan, config: &Config, at: &Attachment, names: &Names) {
-    let host = names.host.clone();
-    plan.owned(Step::CreateVeth {
-        container: at.ifname.clone(),
-        container_mac: container_mac(config, names).clone(),
-        host: host.clone(),
-        host_mac: names.host_mac.clone(),
+    let host = &names.host;
+    let peer = VethPeer { ns: Ns::Host, name: host.clone(), mac: names.host_mac.clone() };
+    let link = NewLink {
+        name: at.ifname.clone(),
+        mac: Some(container_mac(config, names).clone()),
         mtu: config.mtu,
-    });
-    plan.within(Step::SetAlias { name: host.clone(), text: alias::of(at) });
-    plan.within(accept_no_router(&host));
-    plan.within(Step::SetUp { ns: Ns::Host, name: host.clone() });
-    plan.within(Step::AttachPort { name: host.clone(), bridge: config.bridge.clone() });
-    plan.within(Step::SetPort { name: host.clone(), hairpin: config.hairpin, isolated: config.isolated });
+        if_present: IfPresent::Refuse,
+        kind: LinkKind::Veth { peer },
+    };
+    plan.owned(Step::CreateLink { ns: Ns::Container, link });
+    plan.within(set(Ns::Host, host, LinkSetting::Alias(alias::of(at))));
+    plan.within(accept_no_router(host));
+    plan.within(set(Ns::Host, host, LinkSetting::Up));
+    plan.within(set(Ns::Host, host, LinkSetting::Master(config.bridge.clone())));
+    let port = BridgePort { hairpin: config.hairpin, isolated: config.isolated };
+    plan.within(set(Ns::Host, host, LinkSetting::Port(port)));
     if let Some(vlans) = config.vlans.port.clone() {
-        plan.within(Step::SetPortVlans { name: host, vlans });
+        plan.within(Step::SetPortVlans { ns: Ns::Host, name: host.clone(), vlans });
     }
+}
+
+fn set(ns: Ns, name: &IfName, setting: LinkSetting) -> Step {
+    Step::SetLink { ns, name: name.clone(), setting }
 }
 
 fn container_mac<'a>(config: &'a Config, names: &'a Names) -> &'a Mac {
@@ -152,10 +163,10 @@ fn container_mac<'a>(config: &'a Config, names: &'a Names) -> &'a Mac {
 
 fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Network) {
     let name = &at.ifname;
-    let sysctl = |family, parameter, value, need| Step::SetSysctl {
+    let sysctl = |family, parameter, value: &str, need| Step::SetSysctl {
         ns: Ns::Container,
         key: Sysctl::interface(family, name, parameter),
-        value,
+        value: value.to_owned(),
         need,
     };
     if config.detect_duplicates {
@@ -167,21 +178,22 @@ fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Networ
     plan.within(sysctl(Family::V4, "arp_notify", "1", Need::Wanted));
     if network.result.ips.iter().any(|ip| ip.address.family() == Family::V6) {
         let lo = Sysctl::interface(Family::V6, &IfName::lo(), "disable_ipv6");
-        plan.within(Step::SetSysctl { ns: Ns::Container, key: lo, value: "0", need: Need::Wanted });
+        plan.within(Step::SetSysctl { ns: Ns::Container, key: lo, value: "0".to_owned(), need: Need::Wanted });
         plan.within(sysctl(Family::V6, "disable_ipv6", "0", Need::Required));
         plan.within(sysctl(Family::V6, "keep_addr_on_down", "1", Need::Required));
     }
     let dad = if config.detect_duplicates { Dad::Perform } else { Dad::Skip };
     for ip in &network.result.ips {
-        let (ns, cidr, existing) = (Ns::Container, ip.address, Existing::Refused);
-        plan.within(Step::AddAddress { ns, name: name.clone(), cidr, dad, existing });
+        let (ns, cidr, if_present) = (Ns::Container, ip.address, IfPresent::Refuse);
+        plan.within(Step::AddAddress { ns, name: name.clone(), cidr, dad, if_present });
     }
-    plan.within(Step::SetUp { ns: Ns::Container, name: name.clone() });
+    plan.within(set(Ns::Container, name, LinkSetting::Up));
     if config.detect_duplicates && network.result.ips.iter().any(|ip| ip.address.family() == Family::V6) {
-        plan.within(Step::SettleAddresses { name: name.clone() });
+        let (ns, until) = (Ns::Container, Until::AddressesSettled);
+        plan.within(Step::Await { ns, name: name.clone(), until });
     }
     for route in &network.routes {
-        plan.within(Step::AddRoute { name: name.clone(), route: route.clone() });
+        plan.within(Step::AddRoute { ns: Ns::Container, name: name.clone(), route: route.clone() });
     }
 }
 

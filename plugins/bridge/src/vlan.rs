@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::{IfName, NameError};
-use cni_plugin::vlan::{DEFAULT, Earlier, LAST, PortVlans};
+use cni_plugin::vlan::{Earlier, PortVlans, VlanId};
 use serde::Deserialize;
 
 /// VLANs that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VlanError {
     /// `vlan` is no number of a VLAN.
-    #[error("invalid VLAN ID {id} (must be between 0 and {LAST})")]
+    #[error("invalid VLAN ID {id} (must be between 0 and {})", VlanId::LAST)]
     Id {
         /// The value.
         id: i64,
@@ -38,9 +38,9 @@ pub enum VlanError {
         /// Its place in the array.
         element: usize,
         /// Its first VLAN.
-        min: u16,
+        min: VlanId,
         /// Its last VLAN.
-        max: u16,
+        max: VlanId,
     },
     /// A range has one end.
     #[error("minID and maxID should be configured simultaneously, {missing} is missing")]
@@ -78,7 +78,7 @@ impl Failure for VlanError {
             Self::Id { .. } => String::new(),
             Self::TrunkNull { element } | Self::TrunkHalf { element, missing: _ } => format!("vlanTrunk[{element}]"),
             Self::TrunkId { element, key, id } => {
-                format!("vlanTrunk[{element}]: {key} {id} must be between 1 and {LAST}")
+                format!("vlanTrunk[{element}]: {key} {id} must be between 1 and {}", VlanId::LAST)
             }
             Self::TrunkOrder { element, min, max } => format!("vlanTrunk[{element}]: {min} is greater than {max}"),
             Self::LinkName { name, source } => format!("{source}: {name} has {} bytes, and 15 fit", name.len()),
@@ -131,10 +131,9 @@ impl VlanKeys {
     /// Checks the keys, `vlan` first. `gateway` is the bridge if it is to be the gateway of containers.
     pub(crate) fn checked(&self, gateway: Option<&IfName>) -> Result<Vlans, VlanError> {
         let Self { vlan, trunk: elements, earlier } = self;
-        let access = match u16::try_from(*vlan) {
-            Ok(0) => None,
-            Ok(id) if id <= LAST => Some(id),
-            Ok(_) | Err(_) => return Err(VlanError::Id { id: *vlan }),
+        let access = match *vlan {
+            0 => None,
+            id => Some(VlanId::new(id).ok_or(VlanError::Id { id })?),
         };
         let tagged = trunk(elements.as_deref().unwrap_or_default())?;
         let in_use = access.is_some() || !tagged.is_empty();
@@ -144,13 +143,13 @@ impl VlanKeys {
         };
         Ok(Vlans {
             filtering: access.is_some() || elements.is_some(),
-            port: in_use.then(|| PortVlans::new(access.unwrap_or(DEFAULT), tagged, *earlier)),
+            port: in_use.then(|| PortVlans::new(access.unwrap_or(VlanId::FIRST), tagged, *earlier)),
             gateway,
         })
     }
 }
 
-fn gateway_link(bridge: &IfName, vlan: u16, earlier: Earlier) -> Result<GatewayLink, VlanError> {
+fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: Earlier) -> Result<GatewayLink, VlanError> {
     let name = format!("{bridge}.{vlan}");
     match IfName::parse(&name) {
         Ok(name) => Ok(GatewayLink { name, vlans: PortVlans::new(vlan, BTreeSet::new(), earlier) }),
@@ -159,14 +158,14 @@ fn gateway_link(bridge: &IfName, vlan: u16, earlier: Earlier) -> Result<GatewayL
 }
 
 /// Every VLAN of a trunk.
-fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<u16>, VlanError> {
+fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, VlanError> {
     let mut all = BTreeSet::new();
     for (element, keys) in elements.iter().enumerate() {
         let TrunkKeys { min, max, id } = keys.as_ref().ok_or(VlanError::TrunkNull { element })?;
         let number = |key, id: &Option<i64>| id.map(|id| trunk_id(element, key, id)).transpose();
         match (number("minID", min)?, number("maxID", max)?) {
             (Some(min), Some(max)) if min > max => return Err(VlanError::TrunkOrder { element, min, max }),
-            (Some(min), Some(max)) => all.extend(min..=max),
+            (Some(min), Some(max)) => all.extend(min.through(max)),
             (None, Some(_)) => return Err(VlanError::TrunkHalf { element, missing: "minID" }),
             (Some(_), None) => return Err(VlanError::TrunkHalf { element, missing: "maxID" }),
             (None, None) => {}
@@ -176,11 +175,8 @@ fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<u16>, VlanError> {
     Ok(all)
 }
 
-fn trunk_id(element: usize, key: &'static str, id: i64) -> Result<u16, VlanError> {
-    match u16::try_from(id) {
-        Ok(id) if (1..=LAST).contains(&id) => Ok(id),
-        Ok(_) | Err(_) => Err(VlanError::TrunkId { element, key, id }),
-    }
+fn trunk_id(element: usize, key: &'static str, id: i64) -> Result<VlanId, VlanError> {
+    VlanId::new(id).ok_or(VlanError::TrunkId { element, key, id })
 }
 
 #[cfg(test)]

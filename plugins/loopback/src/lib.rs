@@ -11,7 +11,7 @@ use cni_core::result::{CniResult, Interface, IpConfig};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::journal::Journal;
 use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{Ns, Plan, Step};
+use cni_plugin::plan::{LinkSetting, Ns, Plan, Step};
 use cni_plugin::run::Plugin;
 
 /// The plugin.
@@ -65,7 +65,7 @@ impl Plugin for Loopback {
 
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         match host.enter(request.netns().unwrap_or_default()) {
-            Ok(()) => host.apply(&Step::SetDown { ns: Ns::Container, name: IfName::lo() }).map(|_| ()),
+            Ok(()) => host.apply(&set_lo(LinkSetting::Down)).map(|_| ()),
             Err(NetnsError::Gone { .. }) => Ok(()),
             Err(error @ NetnsError::Failed { .. }) => Err(error.into()),
         }
@@ -88,9 +88,13 @@ fn observe_lo(host: &mut dyn Host, netns: &str) -> Result<Link, Error> {
 fn plan(before: &Link) -> Plan {
     let mut plan = Plan::default();
     if !before.up {
-        plan.owned(Step::SetUp { ns: Ns::Container, name: IfName::lo() });
+        plan.owned(set_lo(LinkSetting::Up));
     }
     plan
+}
+
+fn set_lo(setting: LinkSetting) -> Step {
+    Step::SetLink { ns: Ns::Container, name: IfName::lo(), setting }
 }
 
 /// The reference prints `lo` without MAC as all zero, and the first address of each family.

@@ -53,7 +53,7 @@ pub fn add(config: &Config, at: &Attachment, targets: &[Cidr], link: Option<&IfN
         lead(&mut plan, config, at, target);
         if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
-            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1", need: Need::Required });
+            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
         }
     }
     plan

@@ -148,7 +148,7 @@ fn a_new_address_or_port_leaves_nothing_stale() {
 fn loopback_is_routed_on_the_link_to_the_container() {
     let machine = &mut Machine { link: Some("br0.7"), ..Machine::default() };
     Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
-    let set: Vec<_> = machine.parameters.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    let set: Vec<_> = machine.parameters.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(set, [("net/ipv4/conf/br0.7/route_localnet", "1")]);
     let guard = "\
 table inet cni_plugins_localnet {

@@ -1,16 +1,14 @@
 //! The VLANs of bridge ports, and the link that puts the host itself into one.
 
-use std::os::fd::AsFd;
-
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
 use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
-use cni_plugin::vlan::{Earlier, LAST, PortVlans, VlanLink};
+use cni_plugin::plan::{BridgePort, IfPresent, LinkKind, NewLink, Ns, VethPeer};
+use cni_plugin::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
 
-use super::{accept_absent, accept_existing, present};
+use super::{Made, accept_absent, accept_existing, present};
 use crate::host::LinuxHost;
-use crate::netlink::{BridgePort, BridgeVlan, NetlinkError, NewVeth, Socket};
+use crate::netlink::{NetlinkError, Socket};
 
 /// VLANs that the kernel refused.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +64,9 @@ pub(super) fn unless_unsupported(
 }
 
 /// Gives a port its VLANs.
-pub(super) fn set_port_vlans(host: &mut LinuxHost, name: &IfName, vlans: &PortVlans) -> Result<(), Error> {
-    let index = present(host, Ns::Host, name)?.index;
-    write_port_vlans(host.socket(Ns::Host)?, index, vlans).map_err(|source| {
+pub(super) fn set_port_vlans(host: &mut LinuxHost, ns: Ns, name: &IfName, vlans: &PortVlans) -> Result<(), Error> {
+    let index = present(host, ns, name)?.index;
+    write_port_vlans(host.socket(ns)?, index, vlans).map_err(|source| {
         unless_unsupported(name, source, |source| VlanError::Port { port: name.to_string(), source }.into())
     })
 }
@@ -77,7 +75,7 @@ pub(super) fn set_port_vlans(host: &mut LinuxHost, name: &IfName, vlans: &PortVl
 fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Result<(), NetlinkError> {
     let PortVlans { native, tagged, earlier } = vlans;
     if *earlier == Earlier::Removed {
-        socket.remove_port_vlans(index, 1..=LAST)?;
+        socket.remove_port_vlans(index, VlanId::FIRST..=VlanId::LAST)?;
     }
     socket.add_port_vlan(index, BridgeVlan { id: *native, pvid: true, untagged: true })?;
     tagged.iter().try_for_each(|range| socket.add_port_vlan_range(index, range.clone()))
@@ -88,9 +86,9 @@ fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Resul
 pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
     let failed = |source| VlanError::Link { name: link.name.to_string(), source };
     let found = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?;
-    let created = if found.is_none() { create_pair(host, link)? } else { Created::ByOthers };
+    let created = if found.is_none() { create_pair(host, link)? } else { Made::Earlier };
     let finished = finish_pair(host, link);
-    if created == Created::Now
+    if created == Made::Now
         && finished.is_err()
         && let Some(made) = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?
     {
@@ -99,26 +97,14 @@ pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), E
     finished
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Created {
-    Now,
-    ByOthers,
-}
-
-fn create_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<Created, Error> {
+fn create_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<Made, Error> {
     let mtu = present(host, Ns::Host, &link.bridge)?.mtu;
-    let (socket, netns) = host.host_socket_and_netns();
-    let made = socket.create_veth(&NewVeth {
-        name: link.name.as_str(),
-        mac: &link.mac,
-        mtu: Some(mtu),
-        peer_name: link.port.as_str(),
-        peer_mac: &link.port_mac,
-        peer_netns: netns.as_fd(),
-    });
-    let now = made.is_ok();
-    accept_existing(made).map_err(|source| VlanError::Link { name: link.name.to_string(), source })?;
-    Ok(if now { Created::Now } else { Created::ByOthers })
+    let VlanLink { name, mac, port, port_mac, .. } = link.clone();
+    let peer = VethPeer { ns: Ns::Host, name: port, mac: port_mac };
+    let (mac, mtu, kind) = (Some(mac), Some(mtu), LinkKind::Veth { peer });
+    let pair = NewLink { name, mac, mtu, if_present: IfPresent::Accept, kind };
+    let made = accept_existing(host.socket(Ns::Host)?.create_link(&pair, None));
+    Ok(made.map_err(|source| VlanError::Link { name: link.name.to_string(), source })?)
 }
 
 fn finish_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Links: looking one up, and changing what every kind of link has.
 //!
 //! A link is asked for by its name or index; only veths are listed as well. Links of a certain kind are made
-//! in `bridge` and `veth`.
+//! in `create`.
 
 use cni_core::mac::Mac;
 use cni_plugin::link::{Link, OperState};
@@ -64,7 +64,7 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_link_up(&mut self, index: u32) -> Result<(), NetlinkError> {
-        self.set_flags(index, LinkFlags::Up, LinkFlags::Up).map_err(during(|| format!("set link {index} up")))
+        self.switch_flag(index, LinkFlags::Up, true).map_err(during(|| format!("set link {index} up")))
     }
 
     /// Sets a link down.
@@ -72,16 +72,29 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_link_down(&mut self, index: u32) -> Result<(), NetlinkError> {
-        self.set_flags(index, LinkFlags::empty(), LinkFlags::Up).map_err(during(|| format!("set link {index} down")))
+        self.switch_flag(index, LinkFlags::Up, false).map_err(during(|| format!("set link {index} down")))
     }
 
-    /// Sets promiscuous mode on a link (`IFF_PROMISC`).
+    /// Sets promiscuous mode of a link on or off (`IFF_PROMISC`).
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn set_promisc(&mut self, index: u32) -> Result<(), NetlinkError> {
-        self.set_flags(index, LinkFlags::Promisc, LinkFlags::Promisc)
-            .map_err(during(|| format!("set promiscuous mode on link {index}")))
+    pub fn set_promisc(&mut self, index: u32, on: bool) -> Result<(), NetlinkError> {
+        self.switch_flag(index, LinkFlags::Promisc, on)
+            .map_err(during(|| format!("set promiscuous mode of link {index} to {on}")))
+    }
+
+    /// Lets a link receive every multicast frame, or not (`IFF_ALLMULTI`).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_all_multicast(&mut self, index: u32, on: bool) -> Result<(), NetlinkError> {
+        self.switch_flag(index, LinkFlags::Allmulti, on)
+            .map_err(during(|| format!("set reception of all multicast of link {index} to {on}")))
+    }
+
+    fn switch_flag(&mut self, index: u32, flag: LinkFlags, on: bool) -> Result<(), Cause> {
+        self.set_flags(index, if on { flag } else { LinkFlags::empty() }, flag)
     }
 
     fn set_flags(&mut self, index: u32, flags: LinkFlags, mask: LinkFlags) -> Result<(), Cause> {
@@ -98,6 +111,24 @@ impl Socket {
     pub fn set_mac(&mut self, index: u32, mac: &Mac) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Address(mac.bytes().to_vec()))
             .map_err(during(|| format!("set the MAC address of link {index} to {mac}")))
+    }
+
+    /// Sets the MTU of a link, in bytes.
+    ///
+    /// # Errors
+    /// When the kernel refuses, such as an MTU that the driver does not take (`EINVAL`).
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> Result<(), NetlinkError> {
+        self.set_attribute(index, LinkAttribute::Mtu(mtu))
+            .map_err(during(|| format!("set the MTU of link {index} to {mtu}")))
+    }
+
+    /// Sets how many packets may wait to be sent by a link.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_tx_queue_length(&mut self, index: u32, packets: u32) -> Result<(), NetlinkError> {
+        self.set_attribute(index, LinkAttribute::TxQueueLen(packets))
+            .map_err(during(|| format!("set the transmit queue length of link {index} to {packets}")))
     }
 
     /// Sets the alias of a link; an empty one removes it.
@@ -141,9 +172,12 @@ pub(super) fn read_index(payload: &[u8]) -> Option<u32> {
 
 fn read_link(payload: &[u8]) -> Option<Link> {
     let flags = field(payload, 8).map(u32::from_ne_bytes)?;
+    let has = |flag| LinkFlags::from_bits_retain(flags).contains(flag);
     let mut link = Link {
         index: read_index(payload)?,
-        up: LinkFlags::from_bits_retain(flags).contains(LinkFlags::Up),
+        up: has(LinkFlags::Up),
+        promisc: has(LinkFlags::Promisc),
+        all_multicast: has(LinkFlags::Allmulti),
         ..Link::default()
     };
     for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
@@ -155,6 +189,7 @@ fn read_link(payload: &[u8]) -> Option<Link> {
             libc::IFLA_MASTER => link.master = attribute.link_index(),
             libc::IFLA_LINK => link.peer = attribute.link_index(),
             libc::IFLA_PROMISCUITY => link.promiscuity = attribute.u32().unwrap_or_default(),
+            libc::IFLA_TXQLEN => link.tx_queue_length = attribute.u32().unwrap_or_default(),
             libc::IFLA_IFALIAS => link.alias = Some(attribute.text()).filter(|alias| !alias.is_empty()),
             libc::IFLA_LINKINFO => read_kind(&mut link, attribute),
             _ => (),

@@ -9,23 +9,19 @@ mod address;
 pub(crate) mod attribute;
 mod bridge;
 mod cookie;
+mod create;
 mod error;
 mod link;
 mod neighbour;
 mod reply;
 mod route;
 mod socket;
-mod veth;
 mod vlan;
 
-pub use bridge::{BridgePort, NewBridge};
-pub use cni_plugin::vlan::BridgeVlan;
 pub use cookie::netns_cookie;
 pub(crate) use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};
-pub use route::NewRoute;
 pub(crate) use socket::Refused;
 pub use socket::Socket;
 #[cfg(test)]
 pub(crate) use socket::tests::played;
-pub use veth::NewVeth;

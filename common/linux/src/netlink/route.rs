@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_plugin::link::KernelRoute;
+use cni_plugin::plan::NewRoute;
 use netlink_packet_core::NLM_F_CREATE;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+    RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 
 use super::address::address_family;
@@ -24,27 +25,6 @@ const HOP_LENGTH: usize = 8;
 /// What is said of an address to which there is no route, or one that was made to refuse: without a word,
 /// as unreachable, as prohibited, and as a black hole.
 const UNREACHABLE: [i32; 4] = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL];
-
-/// A route to be made: unicast, of protocol "boot".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewRoute {
-    /// Destination, without host bits.
-    pub dst: Cidr,
-    /// Next hop, of the family of the destination; none for a destination on the link.
-    pub gw: Option<IpAddr>,
-    /// Index of the output link.
-    pub link: u32,
-    /// Routing table; the main one if none.
-    pub table: Option<u32>,
-    /// Metric, of which the lowest wins; the kernel's default if none or zero.
-    pub priority: Option<u32>,
-    /// Scope as in `rtnetlink.h`; global (0) if none.
-    pub scope: Option<u8>,
-    /// Largest packet (`RTAX_MTU`); that of the link if none or zero.
-    pub mtu: Option<u32>,
-    /// Largest segment that is announced to TCP peers (`RTAX_ADVMSS`); from the MTU if none or zero.
-    pub advmss: Option<u32>,
-}
 
 impl Socket {
     /// Lists the routes of a family, whatever their type, in one table or in all.
@@ -90,44 +70,43 @@ impl Socket {
         }
     }
 
-    /// Adds a route. Unlike with `ip route add`, a second one to the same destination may stand beside the first.
+    /// Adds a route through the link of an index. Unlike with `ip route add`, a second one to the same destination may stand beside the first.
     ///
     /// # Errors
     /// When the kernel refuses: `EEXIST` for the very same route, `ENETUNREACH` when the gateway is on no
     /// link; or when destination and gateway are of different families.
-    pub fn add_route(&mut self, route: &NewRoute) -> Result<(), NetlinkError> {
-        route_message(route)
+    pub fn add_route(&mut self, link: u32, route: &NewRoute) -> Result<(), NetlinkError> {
+        route_message(link, route)
             .and_then(|message| self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE))
-            .map_err(during(|| describe("add", route)))
+            .map_err(during(|| describe("add", link, route)))
     }
 
-    /// Removes a route; that it is absent is no error.
+    /// Removes a route through the link of an index; that it is absent is no error.
     ///
     /// # Errors
     /// When the kernel refuses, or when destination and gateway are of different families.
-    pub fn remove_route(&mut self, route: &NewRoute) -> Result<(), NetlinkError> {
-        route_message(route)
+    pub fn remove_route(&mut self, link: u32, route: &NewRoute) -> Result<(), NetlinkError> {
+        route_message(link, route)
             .and_then(|message| self.change(RouteNetlinkMessage::DelRoute(message), 0))
             .or_else(|cause| match cause.errno() {
                 Some(libc::ESRCH | libc::ENODEV) => Ok(()),
                 _ => Err(cause),
             })
-            .map_err(during(|| describe("remove", route)))
+            .map_err(during(|| describe("remove", link, route)))
     }
 }
 
-fn describe(verb: &str, route: &NewRoute) -> String {
+fn describe(verb: &str, link: u32, route: &NewRoute) -> String {
     let via = route.gw.map(|gw| format!(" via {gw}")).unwrap_or_default();
-    format!("{verb} route {}{via} through link {}", route.dst, route.link)
+    format!("{verb} route {}{via} through link {link}", route.dst)
 }
 
-fn route_message(route: &NewRoute) -> Result<RouteMessage, Cause> {
-    let NewRoute { dst, gw, link, table, priority, scope, mtu, advmss } = *route;
+fn route_message(link: u32, route: &NewRoute) -> Result<RouteMessage, Cause> {
+    let NewRoute { dst, gw, source, table, priority, scope, mtu, advmss, onlink } = *route;
     // The kernel would read the first bytes of an IPv6 gateway as an IPv4 one.
-    if gw.is_some_and(|gw| Family::of(gw) != dst.family()) {
+    if [gw, source].into_iter().flatten().any(|address| Family::of(address) != dst.family()) {
         return Err(Cause::MixedFamilies);
     }
-    let given = |number: Option<u32>| number.filter(|number| *number > 0);
     let mut message = RouteMessage::default();
     message.header.address_family = address_family(dst.family());
     message.header.destination_prefix_length = dst.prefix();
@@ -137,9 +116,11 @@ fn route_message(route: &NewRoute) -> Result<RouteMessage, Cause> {
     set_table(&mut message, table.unwrap_or_else(|| RouteHeader::RT_TABLE_MAIN.into()));
     message.attributes.push(RouteAttribute::Destination(dst.address().into()));
     message.attributes.extend(gw.map(|gw| RouteAttribute::Gateway(gw.into())));
+    message.header.flags.set(RouteFlags::Onlink, onlink);
+    message.attributes.extend(source.map(|source| RouteAttribute::PrefSource(source.into())));
     message.attributes.push(RouteAttribute::Oif(link));
-    message.attributes.extend(given(priority).map(RouteAttribute::Priority));
-    let metrics = [given(mtu).map(RouteMetric::Mtu), given(advmss).map(RouteMetric::Advmss)];
+    message.attributes.extend(priority.map(RouteAttribute::Priority));
+    let metrics = [mtu.map(RouteMetric::Mtu), advmss.map(RouteMetric::Advmss)];
     let metrics: Vec<_> = metrics.into_iter().flatten().collect();
     if !metrics.is_empty() {
         message.attributes.push(RouteAttribute::Metrics(metrics));

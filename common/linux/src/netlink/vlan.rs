@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use cni_plugin::vlan::BridgeVlan;
+use cni_plugin::vlan::{BridgeVlan, VlanId};
 use netlink_packet_route::link::{
     AfSpecBridge, BridgeFlag, BridgeVlanInfo, BridgeVlanInfoFlags, LinkAttribute, LinkExtentMask, LinkMessage,
 };
@@ -18,8 +18,6 @@ use super::socket::Socket;
 
 /// `IFLA_BRIDGE_VLAN_INFO` of `linux/if_bridge.h`.
 const VLAN_INFO: u16 = 2;
-/// Highest number that a VLAN tag can hold.
-const LAST_ID: u16 = 4095;
 
 impl Socket {
     /// Lists the VLANs of a bridge port in ascending order; none for a link that is no port.
@@ -52,7 +50,7 @@ impl Socket {
     ///
     /// # Errors
     /// When the kernel refuses: `EOPNOTSUPP` when it cannot filter VLANs, `EINVAL` for an empty range.
-    pub fn add_port_vlan_range(&mut self, index: u32, ids: RangeInclusive<u16>) -> Result<(), NetlinkError> {
+    pub fn add_port_vlan_range(&mut self, index: u32, ids: RangeInclusive<VlanId>) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::SetLink(vlan_message(index, &ids, BridgeVlanInfoFlags::empty())), 0)
             .map_err(during(|| format!("add VLANs {} to {} to bridge port {index}", ids.start(), ids.end())))
     }
@@ -61,7 +59,7 @@ impl Socket {
     ///
     /// # Errors
     /// When the kernel refuses, such as for an empty range (`EINVAL`).
-    pub fn remove_port_vlans(&mut self, index: u32, ids: RangeInclusive<u16>) -> Result<(), NetlinkError> {
+    pub fn remove_port_vlans(&mut self, index: u32, ids: RangeInclusive<VlanId>) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::DelLink(vlan_message(index, &ids, BridgeVlanInfoFlags::empty())), 0)
             .map_err(during(|| format!("remove VLANs {} to {} from bridge port {index}", ids.start(), ids.end())))
     }
@@ -73,15 +71,16 @@ fn bridge_message(index: u32) -> LinkMessage {
     message
 }
 
-fn vlan_message(index: u32, ids: &RangeInclusive<u16>, flags: BridgeVlanInfoFlags) -> LinkMessage {
-    let info = |vid, position| AfSpecBridge::VlanInfo(BridgeVlanInfo { flags: flags | position, vid });
+fn vlan_message(index: u32, ids: &RangeInclusive<VlanId>, flags: BridgeVlanInfoFlags) -> LinkMessage {
+    let info =
+        |id: &VlanId, position| AfSpecBridge::VlanInfo(BridgeVlanInfo { flags: flags | position, vid: id.number() });
     let mut spec = vec![AfSpecBridge::Flags(BridgeFlag::Controller)];
     if ids.start() == ids.end() {
         // The kernel refuses a range of one.
-        spec.push(info(*ids.start(), BridgeVlanInfoFlags::empty()));
+        spec.push(info(ids.start(), BridgeVlanInfoFlags::empty()));
     } else {
-        spec.push(info(*ids.start(), BridgeVlanInfoFlags::RangeBegin));
-        spec.push(info(*ids.end(), BridgeVlanInfoFlags::RangeEnd));
+        spec.push(info(ids.start(), BridgeVlanInfoFlags::RangeBegin));
+        spec.push(info(ids.end(), BridgeVlanInfoFlags::RangeEnd));
     }
     let mut message = bridge_message(index);
     message.attributes.push(LinkAttribute::AfSpecBridge(spec));
@@ -103,7 +102,8 @@ fn read_vlans(payload: &[u8]) -> Vec<BridgeVlan> {
         let first = begin.take().filter(|_| flags.contains(BridgeVlanInfoFlags::RangeEnd)).unwrap_or(id);
         let pvid = flags.contains(BridgeVlanInfoFlags::Pvid);
         let untagged = flags.contains(BridgeVlanInfoFlags::Untagged);
-        vlans.extend((first..=id.min(LAST_ID)).map(|id| BridgeVlan { id, pvid, untagged }));
+        let ids = first..=id.min(VlanId::LAST.number());
+        vlans.extend(ids.filter_map(VlanId::new).map(|id| BridgeVlan { id, pvid, untagged }));
     }
     vlans
 }

@@ -5,11 +5,11 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_interface::network::Network;
 use cni_plugin::link::Address;
-use cni_plugin::plan::{Dad, Existing, Need, Ns, Plan, Step, Sysctl};
+use cni_plugin::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl};
 use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
-use super::{Facts, Names, accept_no_router};
+use super::{Facts, Names, accept_no_router, set};
 use crate::config::{Config, OtherAddress};
 use crate::vlan::GatewayLink;
 
@@ -29,16 +29,16 @@ pub(super) fn gateways(plan: &mut Plan, config: &Config, network: &Network, fact
             }
             plan.shared(Step::RemoveAddress { ns: Ns::Host, name: name.clone(), cidr: other });
         }
-        let (ns, cidr, dad, existing) = (Ns::Host, *gateway, Dad::Skip, Existing::Accepted);
-        plan.shared(Step::AddAddress { ns, name: name.clone(), cidr, dad, existing });
+        let (ns, cidr, dad, if_present) = (Ns::Host, *gateway, Dad::Skip, IfPresent::Accept);
+        plan.shared(Step::AddAddress { ns, name: name.clone(), cidr, dad, if_present });
         if let Some(mac) = facts.bridge.as_ref().and_then(|link| link.mac.clone()).filter(|_| *name == config.bridge) {
-            plan.shared(Step::SetMac { name: name.clone(), mac });
+            plan.shared(set(Ns::Host, name, LinkSetting::Mac(mac)));
         }
     }
     for family in Family::ALL {
         if network.gateways.iter().any(|gateway| gateway.family() == family) {
             let key = Sysctl::forwarding(family);
-            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1", need: Need::Required });
+            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
         }
     }
     Ok(())
@@ -57,7 +57,7 @@ fn vlan_link(plan: &mut Plan, config: &Config, names: &Names) {
         vlans: vlans.clone(),
     }));
     plan.shared(accept_no_router(name));
-    plan.shared(Step::SetUp { ns: Ns::Host, name: name.clone() });
+    plan.shared(set(Ns::Host, name, LinkSetting::Up));
 }
 
 /// Any other IPv4 address of the bridge is in the way of a gateway, an IPv6 address just when the

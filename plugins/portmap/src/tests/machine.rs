@@ -26,7 +26,7 @@ pub struct Machine {
     pub filter: Programs,
     /// The link by which every packet leaves.
     pub link: Option<&'static str>,
-    pub parameters: BTreeMap<String, &'static str>,
+    pub parameters: BTreeMap<String, String>,
     pub applied: Vec<String>,
     /// The nf_tables of the kernel.
     pub kernel: FakeNftables,
@@ -129,7 +129,7 @@ impl Host for Machine {
         } else if let Step::RemoveRules(unwanted) = step {
             remove(&mut self.filter, unwanted)?;
         } else if let Step::SetSysctl { key, value, .. } = step {
-            self.parameters.insert(key.path(), value);
+            self.parameters.insert(key.path(), value.clone());
         } else if let Step::EnsureNftables(want) = step {
             self.nftables.push(want.to_string());
             return Ok(nftables::ensure(&mut self.kernel, want)?.map(Step::RemoveNftables));

@@ -18,12 +18,13 @@ fn a_bridge_is_read_with_its_vlan_filtering() {
     let info = [written(libc::IFLA_INFO_KIND, b"bridge\0"), data].concat();
     let bytes = message(
         3,
-        0x1003,
+        0x1303,
         &[
             written(libc::IFLA_IFNAME, b"cni0\0"),
             number(libc::IFLA_MTU, 1450),
             written(libc::IFLA_OPERSTATE, &[6]),
             number(libc::IFLA_PROMISCUITY, 2),
+            number(libc::IFLA_TXQLEN, 500),
             written(libc::IFLA_ADDRESS, &[2, 0, 0, 0, 0, 1]),
             written(libc::IFLA_LINKINFO | 0x8000, &info),
         ],
@@ -37,7 +38,10 @@ fn a_bridge_is_read_with_its_vlan_filtering() {
         mtu: 1450,
         up: true,
         oper_state: OperState::Up,
+        promisc: true,
         promiscuity: 2,
+        all_multicast: true,
+        tx_queue_length: 500,
         vlan_filtering: Some(true),
         ..Link::default()
     };

@@ -18,8 +18,7 @@ fn hop(link: u32, gateway: [u8; 4]) -> Vec<u8> {
 }
 
 fn route(gw: Option<IpAddr>) -> NewRoute {
-    let dst = "10.9.0.0/16".parse().expect("valid");
-    NewRoute { dst, gw, link: 7, table: None, priority: None, scope: None, mtu: None, advmss: None }
+    NewRoute { gw, ..NewRoute::to("10.9.0.0/16".parse().expect("valid")) }
 }
 
 #[test]
@@ -67,12 +66,14 @@ fn a_rejecting_route_has_no_output() {
 
 #[test]
 fn mixed_families_are_refused_before_the_kernel_sees_them() {
-    assert_eq!(route_message(&route(Some(IpAddr::from([0_u8; 16])))), Err(Cause::MixedFamilies));
+    let foreign = Some(IpAddr::from([0_u8; 16]));
+    assert_eq!(route_message(7, &route(foreign)), Err(Cause::MixedFamilies));
+    assert_eq!(route_message(7, &NewRoute { source: foreign, ..route(None) }), Err(Cause::MixedFamilies));
 }
 
 #[test]
 fn a_high_table_stands_in_an_attribute() {
-    let table = |table| route_message(&NewRoute { table, ..route(None) }).expect("one family");
+    let table = |table| route_message(7, &NewRoute { table, ..route(None) }).expect("one family");
     let (none, low, high) = (table(None), table(Some(100)), table(Some(1000)));
     assert_eq!((none.header.table, low.header.table, high.header.table), (254, 100, 0));
     assert!(high.attributes.contains(&RouteAttribute::Table(1000)));

@@ -17,8 +17,12 @@ fn message(infos: &[Vec<u8>]) -> Vec<u8> {
     [vec![0; HEADER_LENGTH], written(libc::IFLA_AF_SPEC | 0x8000, &infos.concat())].concat()
 }
 
+fn vlan(id: u16) -> VlanId {
+    VlanId::new(id).expect("a VLAN")
+}
+
 fn tagged(id: u16) -> BridgeVlan {
-    BridgeVlan { id, pvid: false, untagged: false }
+    BridgeVlan { id: vlan(id), pvid: false, untagged: false }
 }
 
 /// The flags and identifiers in a request, after those for the bridge itself.
@@ -44,11 +48,11 @@ fn sent(message: &LinkMessage) -> Vec<(u16, u16)> {
 fn single_vlans_and_ranges_are_read() {
     let bytes = message(&[info(PVID | UNTAGGED, 1), info(BEGIN, 20), info(END, 22), info(UNTAGGED, 30)]);
     let want = [
-        BridgeVlan { id: 1, pvid: true, untagged: true },
+        BridgeVlan { id: vlan(1), pvid: true, untagged: true },
         tagged(20),
         tagged(21),
         tagged(22),
-        BridgeVlan { id: 30, pvid: false, untagged: true },
+        BridgeVlan { id: vlan(30), pvid: false, untagged: true },
     ];
     assert_eq!(read_vlans(&bytes), want);
 }
@@ -66,8 +70,11 @@ fn a_range_without_end_is_left_out() {
 #[test]
 fn requests_name_one_vlan_or_both_ends_of_a_range() {
     let flags = BridgeVlanInfoFlags::Pvid | BridgeVlanInfoFlags::Untagged;
-    assert_eq!(sent(&vlan_message(9, &(5..=5), flags)), [(PVID | UNTAGGED, 5)]);
-    assert_eq!(sent(&vlan_message(9, &(2..=4094), BridgeVlanInfoFlags::empty())), [(BEGIN, 2), (END, 4094)]);
+    assert_eq!(sent(&vlan_message(9, &(vlan(5)..=vlan(5)), flags)), [(PVID | UNTAGGED, 5)]);
+    assert_eq!(
+        sent(&vlan_message(9, &(vlan(2)..=VlanId::LAST), BridgeVlanInfoFlags::empty())),
+        [(BEGIN, 2), (END, 4094)]
+    );
 }
 
 proptest! {
@@ -79,6 +86,6 @@ proptest! {
     #[test]
     fn no_vlan_panics(infos in proptest::collection::vec((any::<u16>(), any::<u16>()), 0..8)) {
         let infos: Vec<_> = infos.into_iter().map(|(flags, id)| info(flags, id)).collect();
-        prop_assert!(read_vlans(&message(&infos)).iter().all(|vlan| vlan.id <= LAST_ID));
+        prop_assert!(read_vlans(&message(&infos)).len() <= 8 * usize::from(VlanId::LAST.number()));
     }
 }

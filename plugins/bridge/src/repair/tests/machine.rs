@@ -41,15 +41,10 @@ fn link(index: u32, name: &str) -> Link {
         index,
         name: name.to_owned(),
         kind: Some("veth".to_owned()),
-        mac: None,
         mtu: 1500,
         up: true,
         oper_state: OperState::Up,
-        master: None,
-        peer: None,
-        promiscuity: 0,
-        alias: None,
-        vlan_filtering: None,
+        ..Link::default()
     }
 }
 

@@ -1,0 +1,160 @@
+//! Links: making, setting and removing one.
+
+use std::os::fd::AsFd;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::IfName;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
+
+use super::{Made, accept_absent, accept_existing, index, present, vlan};
+use crate::host::LinuxHost;
+use crate::netlink::{NetlinkError, Socket};
+
+/// A link that the kernel refused, where the reference has words of its own for it.
+#[derive(Debug, thiserror::Error)]
+enum LinkError {
+    /// One of the two names is taken.
+    #[error("container veth name ({container:?}) peer provided ({host:?}) already exists")]
+    VethExists {
+        container: String,
+        host: String,
+        #[source]
+        source: NetlinkError,
+    },
+    /// The bridge takes no port.
+    #[error("failed to connect {port:?} to bridge {bridge}")]
+    Attach {
+        port: String,
+        bridge: String,
+        #[source]
+        source: NetlinkError,
+    },
+}
+
+impl Failure for LinkError {
+    fn code(&self) -> Code {
+        match self {
+            Self::VethExists { .. } => Code::Conflict,
+            Self::Attach { source, .. } => source.code(),
+        }
+    }
+}
+
+/// Makes a link; returns what takes it back if it was not there.
+pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Option<Step>, Error> {
+    let made = try_to_create(host, ns, link)?;
+    let made = match link.if_present {
+        IfPresent::Accept => accept_existing(made),
+        IfPresent::Refuse => made.map(|()| Made::Now),
+    };
+    match made {
+        Ok(Made::Now) => Ok(Some(Step::RemoveLink { ns, name: link.name.clone() })),
+        Ok(Made::Earlier) => Ok(None),
+        Err(source) => Err(refusal(host.socket(ns)?, link, source)),
+    }
+}
+
+fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<(), NetlinkError>, Error> {
+    let peer = match &link.kind {
+        LinkKind::Veth { peer } => Some(peer.ns),
+        LinkKind::Bridge { .. } | LinkKind::Dummy => None,
+    };
+    let (socket, netns) = host.socket_and_netns(ns, peer)?;
+    Ok(socket.create_link(link, netns.map(AsFd::as_fd)))
+}
+
+/// Why a link was refused, with nothing of it left.
+fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
+    let NewLink { name, if_present, kind, .. } = link;
+    let is_taken = source.errno() == Some(libc::EEXIST);
+    match kind {
+        LinkKind::Veth { peer } if is_taken => {
+            LinkError::VethExists { container: name.to_string(), host: peer.name.to_string(), source }.into()
+        }
+        LinkKind::Bridge { vlan_filtering: true } => vlan::unless_unsupported(name, source, Error::from),
+        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy => match if_present {
+            IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),
+            IfPresent::Refuse | IfPresent::Accept => source.into(),
+        },
+    }
+}
+
+/// The kernel's answer may have been lost on its way. A link with the address that was drawn for it is ours.
+fn removed_if_made(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
+    let is_ours = |found: &Link| link.mac.is_some() && found.mac == link.mac;
+    let ours = socket.link(link.name.as_str()).ok().flatten().filter(is_ours);
+    let error = Error::from(source);
+    match ours.map(|link| accept_absent(socket.delete_link(link.index))) {
+        Some(Err(failed)) => error.with_note(format!("and the link that was made stays: {failed}")),
+        Some(Ok(())) | None => error,
+    }
+}
+
+/// Removes a link that may be there.
+pub(super) fn remove(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    if let Some(link) = socket.link(name.as_str())? {
+        accept_absent(socket.delete_link(link.index))?;
+    }
+    Ok(())
+}
+
+/// Sets a property; returns what sets it back.
+pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSetting) -> Result<Option<Step>, Error> {
+    let before = match setting {
+        LinkSetting::Down | LinkSetting::NoMaster => match host.socket(ns)?.link(name.as_str())? {
+            Some(link) => link,
+            None => return Ok(None),
+        },
+        LinkSetting::Up
+        | LinkSetting::Mac(_)
+        | LinkSetting::Mtu(_)
+        | LinkSetting::Alias(_)
+        | LinkSetting::Promisc(_)
+        | LinkSetting::AllMulticast(_)
+        | LinkSetting::TxQueueLength(_)
+        | LinkSetting::Master(_)
+        | LinkSetting::Port(_) => present(host, ns, name)?,
+    };
+    change(host, ns, &before, setting)?;
+    let master = former_master(host.socket(ns)?, &before, setting)?;
+    let undo = setting.undo(&before, master.as_ref());
+    Ok(undo.map(|setting| Step::SetLink { ns, name: name.clone(), setting }))
+}
+
+fn change(host: &mut LinuxHost, ns: Ns, link: &Link, setting: &LinkSetting) -> Result<(), Error> {
+    if let LinkSetting::Master(bridge) = setting {
+        return attach(host, ns, link, bridge);
+    }
+    let (socket, index) = (host.socket(ns)?, link.index);
+    Ok(match setting {
+        LinkSetting::Up => socket.set_link_up(index),
+        LinkSetting::Down => accept_absent(socket.set_link_down(index)),
+        LinkSetting::Mac(mac) => socket.set_mac(index, mac),
+        LinkSetting::Mtu(mtu) => socket.set_mtu(index, *mtu),
+        LinkSetting::Alias(text) => socket.set_alias(index, text),
+        LinkSetting::Promisc(on) => socket.set_promisc(index, *on),
+        LinkSetting::AllMulticast(on) => socket.set_all_multicast(index, *on),
+        LinkSetting::TxQueueLength(packets) => socket.set_tx_queue_length(index, *packets),
+        LinkSetting::Master(_) => Ok(()),
+        LinkSetting::NoMaster => accept_absent(socket.clear_master(index)),
+        LinkSetting::Port(port) => socket.set_bridge_port(index, *port),
+    }?)
+}
+
+fn attach(host: &mut LinuxHost, ns: Ns, link: &Link, bridge: &IfName) -> Result<(), Error> {
+    let master = index(host, ns, bridge)?;
+    let attached = host.socket(ns)?.set_master(link.index, master);
+    let (port, bridge) = (link.name.clone(), bridge.to_string());
+    Ok(attached.map_err(|source| LinkError::Attach { port, bridge, source })?)
+}
+
+/// The bridge that a link was a port of, where the setting changes that.
+fn former_master(socket: &mut Socket, before: &Link, setting: &LinkSetting) -> Result<Option<IfName>, Error> {
+    let changed = matches!(setting, LinkSetting::Master(_) | LinkSetting::NoMaster);
+    match before.master.filter(|_| changed) {
+        Some(index) => Ok(socket.link_by_index(index)?.map(|link| IfName::parse(&link.name)).transpose()?),
+        None => Ok(None),
+    }
+}

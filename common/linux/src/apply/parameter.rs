@@ -1,0 +1,22 @@
+//! Kernel parameters.
+
+use cni_core::error::Error;
+use cni_plugin::plan::{Need, Ns, Step, Sysctl};
+
+use crate::host::{HostError, LinuxHost};
+use crate::sysctl;
+
+/// Writes a parameter; returns what writes the earlier value back.
+pub(super) fn set(host: &LinuxHost, ns: Ns, key: &Sysctl, value: &str, need: Need) -> Result<Option<Step>, Error> {
+    let written = host.within(ns, || sysctl::ensure(key, value))?;
+    match (written, need) {
+        (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
+        (Err(error), Need::Wanted) => {
+            log::debug!("{} stays as it is: {error}", key.path());
+            Ok(None)
+        }
+        (Err(source), Need::Required) => {
+            Err(HostError::Sysctl { verb: "write", path: sysctl::path(key), source }.into())
+        }
+    }
+}

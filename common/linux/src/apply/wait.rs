@@ -1,0 +1,82 @@
+//! Waiting for a link, with an end.
+
+use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
+use cni_core::names::IfName;
+use cni_plugin::link::OperState;
+use cni_plugin::plan::Ns;
+
+use super::present;
+use crate::host::LinuxHost;
+
+/// A link for which there is no use in waiting any longer.
+#[derive(Debug, thiserror::Error)]
+enum WaitError {
+    /// Another host has the address.
+    #[error("failed to settle addresses for {name:?}: link {name} has address {address} in DADFAILED state")]
+    DuplicateAddress { name: String, address: IpAddr },
+    /// Duplicate address detection does not end.
+    #[error(
+        "failed to settle addresses for {name:?}: link {name} still has tentative addresses after {seconds} seconds"
+    )]
+    StillTentative { name: String, seconds: u64 },
+    /// The port does not pass packets.
+    #[error("bridge port in error state: {state}")]
+    PortState { name: String, state: OperState },
+}
+
+impl Failure for WaitError {
+    fn code(&self) -> Code {
+        match self {
+            Self::DuplicateAddress { .. } => Code::Conflict,
+            Self::StillTentative { .. } | Self::PortState { .. } => Code::Kernel,
+        }
+    }
+}
+
+/// How long duplicate address detection may take, and how often it is looked at: the reference's numbers.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+const SETTLE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits until no address is tentative.
+pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        let link = present(host, ns, name)?;
+        let addresses = host.socket(ns)?.addresses(Some(link.index), Some(Family::V6))?;
+        if let Some(failed) = addresses.iter().find(|address| address.dad_failed) {
+            let address = failed.cidr.address();
+            return Err(WaitError::DuplicateAddress { name: name.to_string(), address }.into());
+        }
+        let waiting = addresses.iter().any(|address| address.tentative);
+        match (waiting, started.elapsed() < SETTLE_LIMIT, link.oper_state) {
+            (false, _, _) => return Ok(()),
+            (true, true, _) => thread::sleep(SETTLE_PAUSE),
+            (true, false, OperState::Up) => {
+                let seconds = SETTLE_LIMIT.as_secs();
+                return Err(WaitError::StillTentative { name: name.to_string(), seconds }.into());
+            }
+            (true, false, _) => return Ok(()),
+        }
+    }
+}
+
+/// The pauses between looks at the port, as long together as the reference's.
+const UP_PAUSES: [u64; 8] = [0, 5, 10, 35, 100, 400, 1000, 1000];
+
+/// Waits until a link passes packets.
+pub(super) fn until_up(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+    let mut state = OperState::Unknown;
+    for pause in UP_PAUSES {
+        thread::sleep(Duration::from_millis(pause));
+        state = present(host, ns, name)?.oper_state;
+        if state == OperState::Up {
+            return Ok(());
+        }
+    }
+    Err(WaitError::PortState { name: name.to_string(), state }.into())
+}

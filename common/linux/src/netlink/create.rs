@@ -1,0 +1,62 @@
+//! Links that are made: one request each, with all that has to be said at birth.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use cni_core::mac::Mac;
+use cni_core::names::IfName;
+use cni_plugin::plan::{LinkKind, NewLink, VethPeer};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
+
+use super::error::{NetlinkError, during};
+use super::socket::Socket;
+
+impl Socket {
+    /// Makes a link. The other end of a veth is born in `peer_netns`, without one in that of the socket.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `EEXIST` when a name is taken, `EINVAL` for a link-layer address of other
+    /// than six bytes, `EADDRNOTAVAIL` for a multicast one, `EOPNOTSUPP` for a kind that it does not have, or
+    /// when a bridge is to filter VLANs and it cannot.
+    pub fn create_link(&mut self, link: &NewLink, peer_netns: Option<BorrowedFd<'_>>) -> Result<(), NetlinkError> {
+        let NewLink { name, mac, mtu, if_present: _, kind } = link;
+        let mut message = described(name, mac.as_ref(), *mtu);
+        let info = match kind {
+            LinkKind::Bridge { vlan_filtering } => bridge(*vlan_filtering),
+            LinkKind::Veth { peer: VethPeer { ns: _, name, mac } } => {
+                let mut peer = described(name, Some(mac), *mtu);
+                peer.attributes.extend(peer_netns.map(|netns| LinkAttribute::NetNsFd(netns.as_raw_fd())));
+                vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))]
+            }
+            LinkKind::Dummy => vec![LinkInfo::Kind(InfoKind::Dummy)],
+        };
+        message.attributes.push(LinkAttribute::LinkInfo(info));
+        self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(during(|| describe(name, kind)))
+    }
+}
+
+fn described(name: &IfName, mac: Option<&Mac>, mtu: Option<u32>) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::IfName(name.to_string()));
+    message.attributes.extend(mac.map(|mac| LinkAttribute::Address(mac.bytes().to_vec())));
+    message.attributes.extend(mtu.map(LinkAttribute::Mtu));
+    message
+}
+
+fn bridge(vlan_filtering: bool) -> Vec<LinkInfo> {
+    let mut info = vec![LinkInfo::Kind(InfoKind::Bridge)];
+    if vlan_filtering {
+        info.push(LinkInfo::Data(InfoData::Bridge(vec![InfoBridge::VlanFiltering(true)])));
+    }
+    info
+}
+
+fn describe(name: &IfName, kind: &LinkKind) -> String {
+    match kind {
+        LinkKind::Bridge { .. } => format!("create bridge {name}"),
+        LinkKind::Veth { peer } => format!("create veth {name} with peer {}", peer.name),
+        LinkKind::Dummy => format!("create dummy {name}"),
+    }
+}

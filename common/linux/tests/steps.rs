@@ -1,0 +1,145 @@
+//! Steps against the real kernel: each is carried out, and taken back by the step that it returns.
+
+use cni_core::mac::Mac;
+use cni_core::names::IfName;
+use cni_core::request::{Call, Environment, Request};
+use cni_core::version::Version;
+use cni_linux::host::LinuxHost;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
+use nix::sched::{CloneFlags, unshare};
+
+fn request() -> Request {
+    let environment = [("CNI_CONTAINERID", "id1"), ("CNI_NETNS", "/n"), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/p")];
+    let environment = Environment::new(environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let config = br#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
+    let call = Call::parse("ADD", environment).expect("a call");
+    call.with_config(config.to_vec(), Version::ALL).expect("a request")
+}
+
+/// Moves the thread of the test into a new namespace, with the veth `d0` and the bridges `br0` and `br1` in it.
+fn host() -> LinuxHost {
+    unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
+    let mut host = LinuxHost::new(&request()).expect("a host");
+    for (name, kind) in [("d0", veth()), ("br0", bridge()), ("br1", bridge())] {
+        let undo = host.apply(&create(name, IfPresent::Refuse, kind)).expect("a link");
+        assert_eq!(undo.map(|undo| undo.to_string()), Some(format!("host: link del {name}")));
+    }
+    host
+}
+
+const fn bridge() -> LinkKind {
+    LinkKind::Bridge { vlan_filtering: false }
+}
+
+fn veth() -> LinkKind {
+    LinkKind::Veth { peer: VethPeer { ns: Ns::Host, name: name("d1"), mac: Mac::local([2, 0, 0, 0, 0, 3]) } }
+}
+
+fn name(name: &str) -> IfName {
+    IfName::parse(name).expect("a name")
+}
+
+fn create(new: &str, if_present: IfPresent, kind: LinkKind) -> Step {
+    let link = NewLink { name: name(new), mac: Some(Mac::local([2, 0, 0, 0, 0, 1])), mtu: None, if_present, kind };
+    Step::CreateLink { ns: Ns::Host, link }
+}
+
+fn set(setting: LinkSetting) -> Step {
+    Step::SetLink { ns: Ns::Host, name: name("d0"), setting }
+}
+
+/// The link without what the kernel counts or derives.
+fn d0(host: &mut LinuxHost) -> Link {
+    let link = host.link(Ns::Host, &name("d0")).expect("an answer").expect("d0");
+    Link { oper_state: Default::default(), ..link }
+}
+
+#[test]
+fn a_setting_is_taken_back_by_the_step_that_it_returns() {
+    let mut host = host();
+    host.apply(&set(LinkSetting::Alias("mine".to_owned()))).expect("an alias");
+    for setting in [
+        LinkSetting::Up,
+        LinkSetting::Mac(Mac::local([2, 0, 0, 0, 0, 2])),
+        LinkSetting::Mtu(1300),
+        LinkSetting::Alias("ours".to_owned()),
+        LinkSetting::Promisc(true),
+        LinkSetting::AllMulticast(true),
+        LinkSetting::TxQueueLength(17),
+        LinkSetting::Master(name("br0")),
+    ] {
+        let before = d0(&mut host);
+        let undo = host.apply(&set(setting.clone())).expect("set").unwrap_or_else(|| panic!("no undo: {setting:?}"));
+        assert_ne!(d0(&mut host), before, "{setting:?}");
+        assert_eq!(host.apply(&set(setting.clone())).expect("set again"), None, "{setting:?}");
+        host.apply(&undo).expect("taken back");
+        assert_eq!(d0(&mut host), before, "{setting:?}");
+    }
+}
+
+#[test]
+fn a_port_goes_back_to_the_bridge_that_it_was_in() {
+    let mut host = host();
+    host.apply(&set(LinkSetting::Master(name("br0")))).expect("a port");
+    for setting in [LinkSetting::Master(name("br1")), LinkSetting::NoMaster] {
+        let before = d0(&mut host);
+        let undo = host.apply(&set(setting)).expect("set").expect("undo");
+        assert_eq!(undo.to_string(), "host: link set d0 master br0");
+        host.apply(&undo).expect("taken back");
+        assert_eq!(d0(&mut host).master, before.master);
+    }
+}
+
+#[test]
+fn what_is_shared_is_taken_back_by_whoever_made_it() {
+    let mut host = host();
+    assert_eq!(host.apply(&create("br0", IfPresent::Accept, bridge())).expect("accepted"), None);
+    let error = host.apply(&create("br0", IfPresent::Refuse, bridge())).expect_err("refused");
+    assert_eq!(error.to_string(), "failed to create bridge br0");
+    let (cidr, dad) = ("10.1.2.1/24".parse().expect("CIDR"), Dad::Skip);
+    let add = |if_present| Step::AddAddress { ns: Ns::Host, name: name("br0"), cidr, dad, if_present };
+    let undo = host.apply(&add(IfPresent::Accept)).expect("added").expect("undo");
+    assert_eq!(host.apply(&add(IfPresent::Accept)).expect("accepted"), None);
+    host.apply(&add(IfPresent::Refuse)).expect_err("refused");
+    host.apply(&undo).expect("taken back");
+    assert_eq!(host.apply(&add(IfPresent::Refuse)).expect("added"), Some(undo));
+}
+
+#[test]
+fn a_link_that_is_gone_is_down_and_no_port() {
+    let mut host = host();
+    for setting in [LinkSetting::Down, LinkSetting::NoMaster] {
+        let step = Step::SetLink { ns: Ns::Host, name: name("none"), setting };
+        assert_eq!(host.apply(&step).expect("nothing to do"), None);
+    }
+    let up = Step::SetLink { ns: Ns::Host, name: name("none"), setting: LinkSetting::Up };
+    let error = host.apply(&up).expect_err("no link");
+    assert_eq!(error.to_string(), r#"there is no link "none" in the host namespace"#);
+}
+
+#[test]
+fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
+    let mut host = host();
+    for end in ["d0", "d1"] {
+        host.apply(&Step::SetLink { ns: Ns::Host, name: name(end), setting: LinkSetting::Up }).expect("up");
+    }
+    let route = NewRoute { table: Some(100), ..NewRoute::to("10.9.0.0/16".parse().expect("CIDR")) };
+    let add = Step::AddRoute { ns: Ns::Host, name: name("d0"), route };
+    host.apply(&add).expect("added");
+    let found = |host: &mut LinuxHost| host.routes(Ns::Host, cni_core::family::Family::V4, Some(100)).expect("routes");
+    assert_eq!(found(&mut host).len(), 1);
+    let undo = add.inverse().expect("undo");
+    for _ in 0..2 {
+        host.apply(&undo).expect("removed, or absent");
+    }
+    assert_eq!(found(&mut host), []);
+
+    let key = Sysctl::interface(cni_core::family::Family::V4, &name("d0"), "arp_notify");
+    let write = Step::SetSysctl { ns: Ns::Host, key: key.clone(), value: "1".to_owned(), need: Need::Required };
+    let undo = host.apply(&write).expect("written").expect("undo");
+    assert_eq!(host.apply(&write).expect("nothing to do"), None);
+    host.apply(&undo).expect("written back");
+    assert_eq!(host.sysctl(Ns::Host, &key).expect("read").as_deref(), Some("0"));
+}

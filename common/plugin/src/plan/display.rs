@@ -1,0 +1,181 @@
+//! Plans as text: a line for each step, in the words of the programs `ip`, `bridge` and `sysctl`.
+
+use std::fmt::{self, Display, Formatter};
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::names::Attachment;
+
+use super::{BridgePort, Dad, LinkKind, LinkSetting, NewLink, NewRoute, Plan, Sharing, Step, Until};
+use crate::vlan::VlanLink;
+
+impl Display for Plan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.steps().iter().try_for_each(|(sharing, step)| {
+            let class = match sharing {
+                Sharing::Owned => "owned",
+                Sharing::Within => "within",
+                Sharing::Shared => "shared",
+            };
+            writeln!(f, "{class:<6} {step}")
+        })
+    }
+}
+
+impl Display for Step {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateLink { ns, link } => write!(f, "{ns}: link add {link}"),
+            Self::RemoveLink { ns, name } => write!(f, "{ns}: link del {name}"),
+            Self::SetLink { ns, name, setting: LinkSetting::Port(port) } => {
+                write!(f, "{ns}: bridge link set {name} {port}")
+            }
+            Self::SetLink { ns, name, setting } => write!(f, "{ns}: link set {name} {setting}"),
+            Self::SetPortVlans { ns, name, vlans } => write!(f, "{ns}: bridge vlan set {name} {vlans}"),
+            Self::EnsureVlanLink(VlanLink { name, port, bridge, vlans, mac: _, port_mac: _ }) => {
+                write!(f, "host: ensure {name} with peer {port} in {bridge} vlan {vlans}")
+            }
+            Self::AddAddress { ns, name, cidr, dad, if_present: _ } => {
+                let nodad = if *dad == Dad::Skip && cidr.family() == Family::V6 { " nodad" } else { "" };
+                write!(f, "{ns}: addr add {cidr} dev {name}{nodad}")
+            }
+            Self::RemoveAddress { ns, name, cidr } => write!(f, "{ns}: addr del {cidr} dev {name}"),
+            Self::AddRoute { ns, name, route } => write!(f, "{ns}: route add {}", OnLink(route, name)),
+            Self::RemoveRoute { ns, name, route } => write!(f, "{ns}: route del {}", OnLink(route, name)),
+            Self::Await { ns, name, until: Until::AddressesSettled } => write!(f, "{ns}: settle addresses of {name}"),
+            Self::Await { ns, name, until: Until::Up } => write!(f, "{ns}: await {name} up"),
+            Self::SetSysctl { ns, key, value, need: _ } => write!(f, "{ns}: sysctl {}={value}", key.path()),
+            Self::EnsureRules(ensure) => write!(f, "host: {ensure}"),
+            Self::RemoveRules(remove) => write!(f, "host: {remove}"),
+            Self::EnsureNftables(ensure) => write!(f, "host: {ensure}"),
+            Self::RemoveNftables(remove) => write!(f, "host: {remove}"),
+            Self::ForgetFlows(stale) => write!(f, "host: {stale}"),
+            Self::AddSource { zone, address } => {
+                write!(f, "host: firewalld add source {} to zone {zone}", Cidr::host(*address))
+            }
+            Self::RemoveSource { zone, address } => {
+                write!(f, "host: firewalld remove source {} from zone {zone}", Cidr::host(*address))
+            }
+            Self::ClaimAddress { address, owner, keeper } => {
+                let Attachment { network, container, ifname } = owner;
+                write!(f, "host: claim {address} for {network} {container} {ifname}: {keeper}")
+            }
+            Self::ReleaseAddress { address, owner } => {
+                write!(f, "host: release {address} of {} {} {}", owner.network, owner.container, owner.ifname)
+            }
+        }
+    }
+}
+
+/// A new link without its address, which is drawn by lot as a rule.
+impl Display for NewLink {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { name, mac: _, mtu, if_present: _, kind } = self;
+        write!(f, "{name} type ")?;
+        match kind {
+            LinkKind::Bridge { .. } => f.write_str("bridge")?,
+            LinkKind::Veth { peer } => write!(f, "veth peer {} on {}", peer.name, peer.ns)?,
+            LinkKind::Dummy => f.write_str("dummy")?,
+        }
+        mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;
+        if *kind == (LinkKind::Bridge { vlan_filtering: true }) { f.write_str(" vlan_filtering 1") } else { Ok(()) }
+    }
+}
+
+impl Display for LinkSetting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Up => f.write_str("up"),
+            Self::Down => f.write_str("down"),
+            Self::Mac(mac) => write!(f, "address {mac}"),
+            Self::Mtu(mtu) => write!(f, "mtu {mtu}"),
+            Self::Alias(text) => write!(f, "alias {text:?}"),
+            Self::Promisc(on) => write!(f, "promisc {}", switch(*on)),
+            Self::AllMulticast(on) => write!(f, "allmulticast {}", switch(*on)),
+            Self::TxQueueLength(packets) => write!(f, "txqueuelen {packets}"),
+            Self::Master(name) => write!(f, "master {name}"),
+            Self::NoMaster => f.write_str("nomaster"),
+            Self::Port(port) => port.fmt(f),
+        }
+    }
+}
+
+impl Display for BridgePort {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "hairpin {} isolated {}", switch(self.hairpin), switch(self.isolated))
+    }
+}
+
+const fn switch(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// A route with the link that it leaves by.
+struct OnLink<'a>(&'a NewRoute, &'a cni_core::names::IfName);
+
+impl Display for OnLink<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(NewRoute { dst, gw, source, table, priority, scope, mtu, advmss, onlink }, name) = self;
+        write!(f, "{dst}")?;
+        gw.map_or(Ok(()), |gw| write!(f, " via {gw}"))?;
+        write!(f, " dev {name}")?;
+        source.map_or(Ok(()), |source| write!(f, " src {source}"))?;
+        table.map_or(Ok(()), |table| write!(f, " table {table}"))?;
+        priority.map_or(Ok(()), |metric| write!(f, " metric {metric}"))?;
+        scope.map_or(Ok(()), |scope| write!(f, " scope {scope}"))?;
+        mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;
+        advmss.map_or(Ok(()), |advmss| write!(f, " advmss {advmss}"))?;
+        if *onlink { f.write_str(" onlink") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::plan::Ns;
+    use cni_core::names::IfName;
+
+    fn set(setting: LinkSetting) -> String {
+        Step::SetLink { ns: Ns::Container, name: name(), setting }.to_string()
+    }
+
+    fn name() -> IfName {
+        IfName::parse("eth0").expect("a name")
+    }
+
+    #[test]
+    fn settings_read_like_the_arguments_of_ip() {
+        for (setting, words) in [
+            (LinkSetting::Mtu(1400), "mtu 1400"),
+            (LinkSetting::Promisc(true), "promisc on"),
+            (LinkSetting::AllMulticast(false), "allmulticast off"),
+            (LinkSetting::TxQueueLength(500), "txqueuelen 500"),
+            (LinkSetting::NoMaster, "nomaster"),
+            (LinkSetting::Alias("a b".to_owned()), "alias \"a b\""),
+        ] {
+            assert_eq!(set(setting), format!("container: link set eth0 {words}"));
+        }
+        let port = LinkSetting::Port(BridgePort { hairpin: true, isolated: false });
+        assert_eq!(set(port), "container: bridge link set eth0 hairpin on isolated off");
+    }
+
+    #[test]
+    fn a_route_tells_all_that_is_given() {
+        let route = NewRoute {
+            gw: Some(IpAddr::from([10, 1, 2, 1])),
+            source: Some(IpAddr::from([10, 1, 2, 5])),
+            table: Some(100),
+            priority: Some(5),
+            scope: Some(253),
+            mtu: Some(1400),
+            advmss: Some(1360),
+            onlink: true,
+            ..NewRoute::to("10.9.0.0/16".parse().expect("CIDR"))
+        };
+        let step = Step::AddRoute { ns: Ns::Host, name: name(), route };
+        let want = "host: route add 10.9.0.0/16 via 10.1.2.1 dev eth0 src 10.1.2.5 table 100 metric 5 scope 253 mtu 1400 advmss 1360 onlink";
+        assert_eq!(step.to_string(), want);
+    }
+}

@@ -1,0 +1,250 @@
+//! The changes that a plan is made of, and what takes each back.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::names::{Attachment, IfName};
+use cni_netfilter::firewalld::Zone;
+use cni_netfilter::flows::StaleFlows;
+use cni_netfilter::iptables::{IptablesRemoval, IptablesRuleset};
+use cni_netfilter::nftables;
+
+use super::{Dad, IfPresent, LinkSetting, Need, NewLink, NewRoute, Ns, Sysctl};
+use crate::keeper::Keeper;
+use crate::vlan::{PortVlans, VlanLink};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Makes a link.
+    CreateLink {
+        /// Where; a veth's peer says itself where it is.
+        ns: Ns,
+        /// The link.
+        link: NewLink,
+    },
+    /// Removes a link; absence is success.
+    RemoveLink {
+        /// Where.
+        ns: Ns,
+        /// Its name.
+        name: IfName,
+    },
+    /// Sets a property of a link.
+    SetLink {
+        /// Where.
+        ns: Ns,
+        /// Its name.
+        name: IfName,
+        /// The property.
+        setting: LinkSetting,
+    },
+    /// Sets the VLANs that a port of a bridge takes part in.
+    SetPortVlans {
+        /// Where.
+        ns: Ns,
+        /// The link.
+        name: IfName,
+        /// The VLANs.
+        vlans: PortVlans,
+    },
+    /// Connects the host to a VLAN of a bridge, unless a link of this name does. It is one step, and not some of
+    /// the others, since the port may have another name: the one that another ADD has just given it.
+    EnsureVlanLink(VlanLink),
+    /// Adds an address to a link.
+    AddAddress {
+        /// Where.
+        ns: Ns,
+        /// The link.
+        name: IfName,
+        /// Address and prefix length.
+        cidr: Cidr,
+        /// Whether to look for another user of it first.
+        dad: Dad,
+        /// What it means that the link has the address.
+        if_present: IfPresent,
+    },
+    /// Removes an address from a link; absence is success.
+    RemoveAddress {
+        /// Where.
+        ns: Ns,
+        /// The link.
+        name: IfName,
+        /// Address and prefix length.
+        cidr: Cidr,
+    },
+    /// Adds a route.
+    AddRoute {
+        /// Where.
+        ns: Ns,
+        /// The link that it leaves by.
+        name: IfName,
+        /// The route.
+        route: NewRoute,
+    },
+    /// Removes a route; absence is success.
+    RemoveRoute {
+        /// Where.
+        ns: Ns,
+        /// The link that it leaves by.
+        name: IfName,
+        /// The route.
+        route: NewRoute,
+    },
+    /// Waits for a link.
+    Await {
+        /// Where.
+        ns: Ns,
+        /// The link.
+        name: IfName,
+        /// For what.
+        until: Until,
+    },
+    /// Writes a kernel parameter, unless it has the value.
+    SetSysctl {
+        /// Where.
+        ns: Ns,
+        /// The parameter.
+        key: Sysctl,
+        /// Its value.
+        value: String,
+        /// What a failure means.
+        need: Need,
+    },
+    /// Makes rules of the packet filter.
+    EnsureRules(IptablesRuleset),
+    /// Removes rules of the packet filter; absence is success.
+    RemoveRules(IptablesRemoval),
+    /// Makes rules of nf_tables, in their own terms.
+    EnsureNftables(nftables::NftRuleset),
+    /// Removes rules of nf_tables; absence is success.
+    RemoveNftables(nftables::NftRemoval),
+    /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
+    /// kernel forgets them by itself, later.
+    ForgetFlows(StaleFlows),
+    /// Makes an address a source of a zone of firewalld. What is there already is not taken back.
+    AddSource {
+        /// The zone.
+        zone: Zone,
+        /// The address.
+        address: IpAddr,
+    },
+    /// Removes an address from the sources of a zone of firewalld; absence is success, that of firewalld too.
+    RemoveSource {
+        /// The zone.
+        zone: Zone,
+        /// The address.
+        address: IpAddr,
+    },
+    /// Writes down whose rules for an address are, since those rules cannot say it, and who keeps them. Who
+    /// kept rules for it before may still do so, and stays written down.
+    ClaimAddress {
+        /// The address.
+        address: IpAddr,
+        /// Its owner.
+        owner: Attachment,
+        /// Who keeps the rules.
+        keeper: Keeper,
+    },
+    /// Forgets whose rules for an address are, if they are `owner`'s.
+    ReleaseAddress {
+        /// The address.
+        address: IpAddr,
+        /// Its owner.
+        owner: Attachment,
+    },
+}
+
+/// What a plan waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// No IPv6 address of the link is tentative.
+    AddressesSettled,
+    /// The link passes packets.
+    Up,
+}
+
+impl Step {
+    /// The step that takes this one back, where that does not depend on what was there before.
+    pub fn inverse(&self) -> Option<Self> {
+        match self {
+            Self::CreateLink { ns, link } if link.if_present == IfPresent::Refuse => {
+                Some(Self::RemoveLink { ns: *ns, name: link.name.clone() })
+            }
+            Self::AddAddress { ns, name, cidr, dad: _, if_present: IfPresent::Refuse } => {
+                Some(Self::RemoveAddress { ns: *ns, name: name.clone(), cidr: *cidr })
+            }
+            Self::AddRoute { ns, name, route } => {
+                Some(Self::RemoveRoute { ns: *ns, name: name.clone(), route: route.clone() })
+            }
+            Self::CreateLink { .. }
+            | Self::AddAddress { .. }
+            | Self::RemoveLink { .. }
+            | Self::SetLink { .. }
+            | Self::SetPortVlans { .. }
+            | Self::EnsureVlanLink(_)
+            | Self::RemoveAddress { .. }
+            | Self::RemoveRoute { .. }
+            | Self::Await { .. }
+            | Self::SetSysctl { .. }
+            | Self::EnsureRules(_)
+            | Self::RemoveRules(_)
+            | Self::EnsureNftables(_)
+            | Self::RemoveNftables(_)
+            | Self::ForgetFlows(_)
+            | Self::AddSource { .. }
+            | Self::RemoveSource { .. }
+            | Self::ClaimAddress { .. }
+            | Self::ReleaseAddress { .. } => None,
+        }
+    }
+
+    /// The step that takes this one back when it is not known whether it was carried out; none where that
+    /// could take away what was there before.
+    pub fn inverse_of_attempt(&self) -> Option<Self> {
+        let Self::SetLink { ns, name, setting: LinkSetting::Up } = self else { return None };
+        Some(Self::SetLink { ns: *ns, name: name.clone(), setting: LinkSetting::Down })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{LinkKind, NewRoute};
+
+    fn name() -> IfName {
+        IfName::parse("eth0").expect("a name")
+    }
+
+    fn cidr() -> Cidr {
+        "10.1.2.5/24".parse().expect("CIDR")
+    }
+
+    fn inverse(step: &Step) -> Option<String> {
+        step.inverse().map(|step| step.to_string())
+    }
+
+    #[test]
+    fn what_was_made_anew_is_taken_away() {
+        let link = |if_present| Step::CreateLink {
+            ns: Ns::Container,
+            link: NewLink { name: name(), mac: None, mtu: None, if_present, kind: LinkKind::Dummy },
+        };
+        let address =
+            |if_present| Step::AddAddress { ns: Ns::Host, name: name(), cidr: cidr(), dad: Dad::Skip, if_present };
+        assert_eq!(inverse(&link(IfPresent::Refuse)).as_deref(), Some("container: link del eth0"));
+        assert_eq!(inverse(&address(IfPresent::Refuse)).as_deref(), Some("host: addr del 10.1.2.5/24 dev eth0"));
+        let route = Step::AddRoute { ns: Ns::Container, name: name(), route: NewRoute::to(cidr().network()) };
+        assert_eq!(inverse(&route).as_deref(), Some("container: route del 10.1.2.0/24 dev eth0"));
+        assert_eq!((inverse(&link(IfPresent::Accept)), inverse(&address(IfPresent::Accept))), (None, None));
+    }
+
+    #[test]
+    fn a_link_that_may_have_been_set_up_is_set_down() {
+        let set = |setting| Step::SetLink { ns: Ns::Container, name: name(), setting };
+        assert_eq!(set(LinkSetting::Up).inverse_of_attempt(), Some(set(LinkSetting::Down)));
+        assert_eq!(set(LinkSetting::Mtu(1400)).inverse_of_attempt(), None);
+        let wait = Step::Await { ns: Ns::Host, name: name(), until: Until::Up };
+        assert_eq!(wait.inverse_of_attempt(), None);
+    }
+}

@@ -2,6 +2,7 @@
 //! steps of a plan.
 #![forbid(unsafe_code)]
 
+pub mod addressing;
 pub mod alias;
 #[cfg(test)]
 mod fixtures;

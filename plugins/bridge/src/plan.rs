@@ -4,6 +4,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
+use cni_interface::addressing::{self, Setting};
 use cni_interface::alias;
 use cni_interface::network::Network;
 use cni_plugin::link::{Address, Link};
@@ -161,39 +162,15 @@ fn container_mac<'a>(config: &'a Config, names: &'a Names) -> &'a Mac {
     config.mac.as_ref().unwrap_or(&names.container_mac)
 }
 
+/// With `enabledad` the kernel looks for another user of an IPv6 address first.
 fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Network) {
-    let name = &at.ifname;
-    let sysctl = |family, parameter, value: &str, need| Step::SetSysctl {
-        ns: Ns::Container,
-        key: Sysctl::interface(family, name, parameter),
-        value: value.to_owned(),
-        need,
-    };
+    let ipv6 = |parameter, value| Setting { family: Family::V6, parameter, value };
+    let arp_notify = Setting { family: Family::V4, parameter: "arp_notify", value: "1" };
     if config.detect_duplicates {
-        plan.within(sysctl(Family::V6, "enhanced_dad", "1", Need::Wanted));
-        plan.within(sysctl(Family::V6, "accept_dad", "1", Need::Wanted));
+        let settings = [ipv6("enhanced_dad", "1"), ipv6("accept_dad", "1"), arp_notify];
+        addressing::assign(plan, &at.ifname, network, Dad::Perform, &settings);
     } else {
-        plan.within(sysctl(Family::V6, "accept_dad", "0", Need::Wanted));
-    }
-    plan.within(sysctl(Family::V4, "arp_notify", "1", Need::Wanted));
-    if network.result.ips.iter().any(|ip| ip.address.family() == Family::V6) {
-        let lo = Sysctl::interface(Family::V6, &IfName::lo(), "disable_ipv6");
-        plan.within(Step::SetSysctl { ns: Ns::Container, key: lo, value: "0".to_owned(), need: Need::Wanted });
-        plan.within(sysctl(Family::V6, "disable_ipv6", "0", Need::Required));
-        plan.within(sysctl(Family::V6, "keep_addr_on_down", "1", Need::Required));
-    }
-    let dad = if config.detect_duplicates { Dad::Perform } else { Dad::Skip };
-    for ip in &network.result.ips {
-        let (ns, cidr, if_present) = (Ns::Container, ip.address, IfPresent::Refuse);
-        plan.within(Step::AddAddress { ns, name: name.clone(), cidr, dad, if_present });
-    }
-    plan.within(set(Ns::Container, name, LinkSetting::Up));
-    if config.detect_duplicates && network.result.ips.iter().any(|ip| ip.address.family() == Family::V6) {
-        let (ns, until) = (Ns::Container, Until::AddressesSettled);
-        plan.within(Step::Await { ns, name: name.clone(), until });
-    }
-    for route in &network.routes {
-        plan.within(Step::AddRoute { ns: Ns::Container, name: name.clone(), route: route.clone() });
+        addressing::assign(plan, &at.ifname, network, Dad::Skip, &[ipv6("accept_dad", "0"), arp_notify]);
     }
 }
 

@@ -1,0 +1,96 @@
+//! Addresses and routes of an interface inside the container, and the kernel parameters they depend on.
+
+use cni_core::family::Family;
+use cni_core::names::IfName;
+use cni_plugin::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl, Until};
+
+use crate::network::Network;
+
+/// A parameter of the interface itself, set before it has addresses where the kernel has it:
+/// `net/<family>/conf/<interface>/<parameter>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Whose parameter it is.
+    pub family: Family,
+    /// Its name, such as `arp_notify`.
+    pub parameter: &'static str,
+    /// Its value.
+    pub value: &'static str,
+}
+
+/// Plans the addresses of an interface in the container, sets it up, and then plans its routes. With
+/// [`Dad::Perform`] the IPv6 addresses are waited for.
+pub fn assign(plan: &mut Plan, name: &IfName, network: &Network, dad: Dad, settings: &[Setting]) {
+    for Setting { family, parameter, value } in settings {
+        plan.within(set(Sysctl::interface(*family, name, parameter), value, Need::Wanted));
+    }
+    let has_ipv6 = network.addresses().any(|address| address.family() == Family::V6);
+    if has_ipv6 {
+        enable_ipv6(plan, name);
+    }
+    for cidr in network.addresses() {
+        let (ns, name, if_present) = (Ns::Container, name.clone(), IfPresent::Refuse);
+        plan.within(Step::AddAddress { ns, name, cidr, dad, if_present });
+    }
+    plan.within(Step::SetLink { ns: Ns::Container, name: name.clone(), setting: LinkSetting::Up });
+    if has_ipv6 && dad == Dad::Perform {
+        plan.within(Step::Await { ns: Ns::Container, name: name.clone(), until: Until::AddressesSettled });
+    }
+    for route in &network.routes {
+        plan.within(Step::AddRoute { ns: Ns::Container, name: name.clone(), route: route.clone() });
+    }
+}
+
+/// Runtimes switch IPv6 off in new containers. Addresses stay when the interface is set down for a while.
+fn enable_ipv6(plan: &mut Plan, name: &IfName) {
+    let parameter = |name: &IfName, parameter| Sysctl::interface(Family::V6, name, parameter);
+    plan.within(set(parameter(&IfName::lo(), "disable_ipv6"), "0", Need::Wanted));
+    plan.within(set(parameter(name, "disable_ipv6"), "0", Need::Required));
+    plan.within(set(parameter(name, "keep_addr_on_down"), "1", Need::Required));
+}
+
+fn set(key: Sysctl, value: &str, need: Need) -> Step {
+    Step::SetSysctl { ns: Ns::Container, key, value: value.to_owned(), need }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::HostGateway;
+    use cni_core::result::{CniResult, Dns, IpConfig};
+
+    fn assigned(addresses: &[&str], dad: Dad, settings: &[Setting]) -> String {
+        let ip = |text: &&str| IpConfig { interface: None, address: text.parse().expect("CIDR"), gateway: None };
+        let answer = CniResult { ips: addresses.iter().map(ip).collect(), ..CniResult::default() };
+        let network = Network::decide(answer, HostGateway::DefaultRoute, 0, &Dns::default()).expect("a network");
+        let mut plan = Plan::default();
+        assign(&mut plan, &IfName::parse("d0").expect("name"), &network, dad, settings);
+        plan.to_string().replace("within container: ", "")
+    }
+
+    #[test]
+    fn ipv6_is_left_alone_where_there_is_no_such_address() {
+        let arp_notify = Setting { family: Family::V4, parameter: "arp_notify", value: "1" };
+        let want = "sysctl net/ipv4/conf/d0/arp_notify=1
+addr add 10.1.2.5/24 dev d0
+link set d0 up
+route add 0.0.0.0/0 via 10.1.2.1 dev d0
+";
+        for dad in [Dad::Skip, Dad::Perform] {
+            assert_eq!(assigned(&["10.1.2.5/24"], dad, &[arp_notify]), want);
+        }
+    }
+
+    #[test]
+    fn addresses_are_used_at_once_or_after_their_check() {
+        let sysctls = "sysctl net/ipv6/conf/lo/disable_ipv6=0
+sysctl net/ipv6/conf/d0/disable_ipv6=0
+sysctl net/ipv6/conf/d0/keep_addr_on_down=1
+";
+        let route = "route add ::/0 via fd00::1 dev d0\n";
+        let at_once = format!("{sysctls}addr add fd00::5/64 dev d0 nodad\nlink set d0 up\n{route}");
+        assert_eq!(assigned(&["fd00::5/64"], Dad::Skip, &[]), at_once);
+        let checked = format!("{sysctls}addr add fd00::5/64 dev d0\nlink set d0 up\nsettle addresses of d0\n{route}");
+        assert_eq!(assigned(&["fd00::5/64"], Dad::Perform, &[]), checked);
+    }
+}

@@ -7,6 +7,7 @@ pub mod alias;
 #[cfg(test)]
 mod fixtures;
 pub mod keys;
+pub mod leftovers;
 pub mod naming;
 pub mod network;
 pub mod verify;

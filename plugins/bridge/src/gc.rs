@@ -10,6 +10,7 @@ use cni_core::names::{IfName, NetworkName};
 use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 use cni_interface::alias;
+use cni_interface::leftovers::stale_links;
 use cni_netfilter::iptables::{IptablesError, IptablesTable, stale};
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
@@ -32,7 +33,7 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
         }
         failures.keep(remove_by_nftables(host, network, valid));
     }
-    for link in failures.keep(stale_links(host, network, valid)).unwrap_or_default() {
+    for link in failures.keep(stale_links(network, valid, host)).unwrap_or_default() {
         failures.keep(remove_link(host, &link, network, &leftovers));
     }
     if let Some(ipam) = &leftovers.ipam {
@@ -76,16 +77,6 @@ fn remove_by_nftables(host: &mut dyn Host, network: &NetworkName, valid: &ValidA
         Some(unwanted) => remove_nftables(&unwanted, host),
         None => Ok(()),
     }
-}
-
-/// The host's ends of veth pairs whose alias names another attachment of the network than the valid ones.
-fn stale_links(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<Vec<Link>, Error> {
-    let kept: Vec<String> = valid.of_network(network).map(|at| alias::of(&at)).collect();
-    let start = alias::start(network);
-    let is_stale = |alias: &String| alias.starts_with(&start) && !kept.contains(alias);
-    let mut links = host.veths()?;
-    links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
-    Ok(links)
 }
 
 fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, leftovers: &Leftovers) -> Result<(), Error> {

@@ -6,20 +6,19 @@
 
 use std::net::IpAddr;
 
-use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
+use cni_interface::leftovers::{self, Sandbox};
 use cni_interface::network::Network;
-use cni_interface::{alias, naming, verify};
+use cni_interface::{naming, verify};
 use cni_netfilter::iptables::{self, IptablesError};
 use cni_netfilter::nftables;
-use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
@@ -72,7 +71,7 @@ impl Plugin for Bridge {
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let leftovers = Leftovers::load(request)?;
         let at = request.attachment()?;
-        let sandbox = observe_sandbox(request, &at, host)?;
+        let sandbox = leftovers::observe_sandbox(request, &at, host)?;
         if leftovers.masquerade {
             let by_iptables = remove_masquerade(request, &at, &sandbox, host);
             // ADD may have used the other one: ipMasqBackend may be another since, or iptables installed.
@@ -192,40 +191,9 @@ fn interfaces(
     Ok(plan::interfaces(&bridge, &host_end, &container_end, netns, vlan_link.as_ref()))
 }
 
-/// What DEL finds inside the container: the interface, its addresses, and those of other interfaces.
-#[derive(Default)]
-struct Sandbox {
-    /// Whether there was a namespace to look into.
-    reached: bool,
-    link: Option<Link>,
-    own: Vec<Cidr>,
-    others: Vec<IpAddr>,
-}
-
-/// A namespace that is gone took its interfaces with it.
-fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Sandbox, Error> {
-    match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => {}
-        Err(NetnsError::Gone { .. }) => return Ok(Sandbox::default()),
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
-    }
-    let link = host.link(Ns::Container, &at.ifname)?;
-    let own: Vec<Cidr> = match &link {
-        Some(link) => {
-            host.addresses(Ns::Container, Some(link.index), None)?.iter().map(|address| address.cidr).collect()
-        }
-        None => Vec::new(),
-    };
-    let all = host.addresses(Ns::Container, None, None)?;
-    let others = all.iter().map(|address| address.cidr).filter(|cidr| !own.contains(cidr));
-    let others = others.map(Cidr::address).collect();
-    Ok(Sandbox { reached: true, link, own, others })
-}
-
-/// The runtime may have lost the namespace while it lives. The host's end says whose it is.
+/// The runtime may have lost the namespace while it lives.
 fn remove_by_alias(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    let alias = alias::of(at);
-    for link in host.veths()?.into_iter().filter(|link| link.alias.as_ref() == Some(&alias)) {
+    for link in leftovers::links_of(at, host)? {
         host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? })?;
     }
     Ok(())

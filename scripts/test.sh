@@ -1,43 +1,86 @@
 #!/usr/bin/env bash
-# Runs everything: format, lints, documentation, unit tests, tests on the kernel in private namespaces,
-# and the black-box conformance tests against the static binary. Installs what is missing.
+# Tests the plugins. Whole: format, scripts, lints, documentation, licences and versions of crates, unit tests, tests on the
+# kernel in private namespaces, and black-box tests of the static binary; needs root, and installs what is missing.
+# Quick: what needs neither root nor any package but Rust, in under a minute once built.
 #
-#   scripts/test.sh               all of it; needs root
+#   scripts/test.sh               all of it
+#   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, links of the pages
 #   CNI_REFERENCE_DIR=DIR scripts/test.sh    also compares with the plugins in DIR
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-case "${1:-}" in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0" && exit 0 ;; esac
-need_root "the test suite"
+# The sources alone: their form, lints and documentation.
+check_sources() {
+    say "format"
+    cargo fmt --all --check
+    say "lints"
+    cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+    say "documentation"
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
+}
+
+check_scripts() {
+    say "scripts"
+    shellcheck -x scripts/*.sh .ci/run conformance/uml/init.sh
+}
+
+# Licences, versions and origin of the crates that we use. deny.toml says why advisories are not asked for.
+check_crates() {
+    say "crates"
+    cargo deny --version >/dev/null 2>&1 || {
+        say "installing cargo-deny (cargo install)"
+        cargo install --quiet --locked cargo-deny
+    }
+    cargo deny --locked --log-level warn check bans licenses sources
+}
+
+quick() {
+    need_rust
+    check_sources
+    if command -v shellcheck >/dev/null 2>&1; then check_scripts; else say "scripts: not checked, shellcheck is missing"; fi
+    say "unit tests, pages"
+    cargo test --quiet --workspace --locked --lib --bins --no-fail-fast
+    cargo test --quiet --package cni-conformance --locked --test readme
+    say "the quick tests passed"
+}
+
+install_tools() {
+    say "what the tests need"
+    need_rust
+    local pair
+    for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping strace:strace \
+        shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod; do
+        need "${pair%%:*}" "${pair##*:}"
+    done
+    # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
+    [ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
+    need_firewalld
+    [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
+    need_cnitool
+    cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
+    cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
+}
+
+whole() {
+    need_root "the test suite"
+    install_tools
+    check_sources
+    check_scripts
+    check_crates
+    say "the binary"
+    local binary bin_dir=$TARGET/cni-bin
+    binary=$(build_static)
+    install_plugins "$binary" "$bin_dir"
+    say "unit tests, kernel tests, conformance"
+    CNI_BIN_DIR=$bin_dir cargo test --workspace --locked --no-fail-fast
+    say "all passed"
+}
+
 cd "$TOP"
-
-say "what the tests need"
-need_rust
-for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping strace:strace \
-    shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod; do
-    need "${pair%%:*}" "${pair##*:}"
-done
-# A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
-[ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
-need_firewalld
-[ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
-need_cnitool
-cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
-cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
-
-say "format"
-cargo fmt --all --check
-say "scripts"
-shellcheck -x scripts/*.sh .ci/run conformance/uml/init.sh
-say "lints"
-cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
-say "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
-say "the binary"
-binary=$(build_static)
-bin_dir=$TARGET/cni-bin
-install_plugins "$binary" "$bin_dir"
-say "unit tests, kernel tests, conformance"
-CNI_BIN_DIR=$bin_dir cargo test --workspace --locked --no-fail-fast
-say "all passed"
+case "${1:-}" in
+-h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" ;;
+--quick) quick ;;
+'') whole ;;
+*) die "unknown argument: $1" ;;
+esac

@@ -2,6 +2,7 @@
 //!
 //! The program starts itself again as a worker, `worker <dataDir> <rounds> <container>`; each worker adds
 //! its container and, if there are more rounds, deletes it and begins again.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test is about processes")]
 
 use std::collections::BTreeSet;
 use std::fs;

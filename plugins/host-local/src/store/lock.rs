@@ -33,6 +33,7 @@ pub fn shared(path: &Path, wait: Duration) -> Result<Option<Lock>, StoreError> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the holder of the lock is the test's own process")]
 mod tests {
     use super::*;
     use std::fs;

@@ -312,6 +312,8 @@ impl Failure for ArgsError {
 pub struct CniArgs {
     /// `IP`: the address to assign.
     pub ip: Option<String>,
+    /// `GATEWAY`: the gateway of that address.
+    pub gateway: Option<String>,
     /// `MAC`: the link-layer address to set.
     pub mac: Option<String>,
 }
@@ -334,6 +336,7 @@ impl CniArgs {
             match key {
                 "IgnoreUnknown" => {}
                 "IP" => args.ip = Some(value.to_owned()).filter(|value| !value.is_empty()),
+                "GATEWAY" => args.gateway = Some(value.to_owned()).filter(|value| !value.is_empty()),
                 "MAC" => args.mac = Some(value.to_owned()).filter(|value| !value.is_empty()),
                 _ => unknown.push(pair.to_owned()),
             }

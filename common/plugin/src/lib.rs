@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod ipam;
 pub mod journal;
 pub mod keeper;
 pub mod link;

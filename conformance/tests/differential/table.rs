@@ -93,7 +93,13 @@ fn addresses() -> Vec<Case> {
         ],
     ]);
     ranges["ipam"]["routes"] = json!([]);
+    let mut fixed = bridge(&[], gateway());
+    fixed["ipam"] = json!({
+        "type": "static", "routes": [{"dst": "0.0.0.0/0"}, {"dst": "fd00:9::/64", "gw": "fd00:1::1"}],
+        "addresses": [{"address": "10.1.2.9/24", "gateway": "10.1.2.1"}, {"address": "fd00:1::9/64"}],
+    });
     vec![
+        Case::new("bridge, addresses of static", json!([fixed])),
         Case::new("bridge, no gateway", json!([bridge(&[V4, V6], json!({}))])),
         Case::new("bridge, gateway of IPv4", json!([bridge(&[V4], json!({"isGateway": true}))])),
         Case::new("bridge, gateway of IPv6", json!([bridge(&[V6], json!({"isGateway": true}))])),

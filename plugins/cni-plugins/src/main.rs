@@ -20,12 +20,13 @@ mod repair;
 mod tool;
 
 /// Every plugin of this binary, in the order in which they are listed.
-const PLUGINS: [&dyn Plugin; 5] = [
+const PLUGINS: [&dyn Plugin; 6] = [
     &cni_bridge::Bridge,
     &cni_firewall::Firewall,
     &cni_host_local::HostLocal,
     &cni_loopback::Loopback,
     &cni_portmap::Portmap,
+    &cni_static::Static,
 ];
 
 const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -6,12 +6,11 @@
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
-use cni_core::cidr::{Cidr, parse_ip};
 use cni_core::error::{Code, Error, Failure};
-use cni_core::family::Family;
 use cni_core::request::{LoadError, Request};
 use cni_core::result::Route;
 use cni_core::version::Version;
+use cni_plugin::ipam::{IpamError, RouteKeys, parse_cidr, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
 
 use crate::ranges::{Given, RangeError, RangeSet, Subnet};
@@ -22,25 +21,6 @@ const DATA_DIR: &str = "/var/lib/cni/networks";
 /// A configuration with a value that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// There is no `ipam` section.
-    #[error("IPAM config missing 'ipam' key")]
-    NoIpam,
-    /// A text is no network.
-    #[error("invalid CIDR address: {text}")]
-    Cidr {
-        /// Where it stands.
-        key: String,
-        /// The text.
-        text: String,
-    },
-    /// A text is no address.
-    #[error("invalid IP address: {text}")]
-    Address {
-        /// Where it stands.
-        key: String,
-        /// The text.
-        text: String,
-    },
     /// There are no ranges.
     #[error("no IP ranges specified")]
     NoRanges,
@@ -51,12 +31,6 @@ pub enum ConfigError {
         index: usize,
         /// What is wrong with it.
         problem: RangeError,
-    },
-    /// Old versions know one address of each family.
-    #[error("CNI version {version} does not support more than 1 address per family")]
-    Version {
-        /// The version of the configuration.
-        version: Version,
     },
     /// Two sets share an address.
     #[error("range set {first} overlaps with {second}")]
@@ -80,12 +54,11 @@ impl Failure for ConfigError {
 
     fn details(&self) -> String {
         match self {
-            Self::Cidr { key, .. } | Self::Address { key, .. } => key.clone(),
             Self::Set { problem, .. } => {
                 problem.details().map_or_else(|| COUNTING.to_owned(), |details| format!("{details}; {COUNTING}"))
             }
             Self::Overlap { sets, .. } => format!("{} and {}; {COUNTING}", sets[0], sets[1]),
-            Self::NoIpam | Self::NoRanges | Self::Version { .. } => String::new(),
+            Self::NoRanges => String::new(),
         }
     }
 }
@@ -137,18 +110,6 @@ struct RangeKeys {
     gateway: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RouteKeys {
-    dst: String,
-    gw: String,
-    mtu: i64,
-    advmss: i64,
-    priority: i64,
-    table: Option<i64>,
-    scope: Option<i64>,
-}
-
 impl Config {
     /// Reads the configuration of a request.
     ///
@@ -156,15 +117,14 @@ impl Config {
     /// [`LoadError`] for a value of the wrong type, [`ConfigError`] for one that cannot be used.
     pub fn parse(request: &Request) -> Result<Self, Error> {
         let Keys { ipam, runtime_config } = request.decode()?;
-        let mut ipam = ipam.ok_or(ConfigError::NoIpam)?;
+        let mut ipam = ipam.ok_or(IpamError::NoSection)?;
         let mut given = parse_sets("runtimeConfig.ipRanges", &runtime_config.ip_ranges)?;
         if let Some(flat) = ipam.take_flat() {
             given.push(vec![flat.parse("ipam")?]);
         }
         given.extend(parse_sets("ipam.ranges", &ipam.ranges)?);
-        let routes = ipam.routes.iter().enumerate().map(|(index, keys)| keys.parse(&format!("ipam.routes[{index}]")));
         Ok(Self {
-            routes: routes.collect::<Result<_, _>>()?,
+            routes: RouteKeys::parse_all(&ipam.routes)?,
             sets: validate(&given, request.version)?,
             directory: directory(request)?,
             resolv_conf: Some(ipam.resolv_conf).filter(|path| !path.is_empty()).map(PathBuf::from),
@@ -184,7 +144,7 @@ impl Ipam {
     }
 }
 
-fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<Given>>, ConfigError> {
+fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<Given>>, IpamError> {
     let parse_set = |(index, set): (usize, &Vec<RangeKeys>)| {
         let ranges = set.iter().enumerate();
         ranges.map(|(place, keys)| keys.parse(&format!("{key}[{index}][{place}]"))).collect()
@@ -193,70 +153,38 @@ fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<Given>>, Con
 }
 
 impl RangeKeys {
-    fn parse(&self, path: &str) -> Result<Given, ConfigError> {
+    fn parse(&self, path: &str) -> Result<Given, IpamError> {
         let subnet = self.subnet.as_deref().map(|text| parse_subnet(&format!("{path}.subnet"), text));
         Ok(Given {
             subnet: subnet.transpose()?,
-            start: parse_optional(&format!("{path}.rangeStart"), &self.range_start)?,
-            end: parse_optional(&format!("{path}.rangeEnd"), &self.range_end)?,
-            gateway: parse_optional(&format!("{path}.gateway"), &self.gateway)?,
+            start: parse_optional_ip(&format!("{path}.rangeStart"), &self.range_start)?,
+            end: parse_optional_ip(&format!("{path}.rangeEnd"), &self.range_end)?,
+            gateway: parse_optional_ip(&format!("{path}.gateway"), &self.gateway)?,
         })
     }
 }
 
-impl RouteKeys {
-    fn parse(&self, path: &str) -> Result<Route, ConfigError> {
-        Ok(Route {
-            dst: parse_cidr(&format!("{path}.dst"), &self.dst)?,
-            gw: parse_optional(&format!("{path}.gw"), &self.gw)?,
-            mtu: self.mtu,
-            advmss: self.advmss,
-            priority: self.priority,
-            table: self.table,
-            scope: self.scope,
-        })
-    }
-}
-
-fn parse_subnet(key: &str, text: &str) -> Result<Subnet, ConfigError> {
+fn parse_subnet(key: &str, text: &str) -> Result<Subnet, IpamError> {
     let cidr = parse_cidr(key, text)?;
     let address = text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
     let mapped = address.is_some_and(|address| address.is_ipv6() && address.to_canonical().is_ipv4());
     Ok(if mapped { Subnet::Mapped } else { Subnet::Plain(cidr) })
 }
 
-fn parse_cidr(key: &str, text: &str) -> Result<Cidr, ConfigError> {
-    text.parse().map_err(|_| ConfigError::Cidr { key: key.to_owned(), text: text.to_owned() })
-}
-
-/// An address, of which the empty text means none.
-fn parse_optional(key: &str, text: &str) -> Result<Option<IpAddr>, ConfigError> {
-    match text {
-        "" => Ok(None),
-        text => match parse_ip(text) {
-            Some(address) => Ok(Some(address)),
-            None => Err(ConfigError::Address { key: key.to_owned(), text: text.to_owned() }),
-        },
-    }
-}
-
-fn validate(given: &[Vec<Given>], version: Version) -> Result<Vec<RangeSet>, ConfigError> {
+fn validate(given: &[Vec<Given>], version: Version) -> Result<Vec<RangeSet>, Error> {
     if given.is_empty() {
-        return Err(ConfigError::NoRanges);
+        return Err(ConfigError::NoRanges.into());
     }
     let mut sets = Vec::with_capacity(given.len());
     for (index, keys) in given.iter().enumerate() {
         sets.push(RangeSet::new(keys).map_err(|problem| ConfigError::Set { index, problem })?);
     }
-    let several = |family| sets.iter().filter(|set: &&RangeSet| set.family() == family).count() > 1;
-    if version < Version::V0_3_0 && Family::ALL.into_iter().any(several) {
-        return Err(ConfigError::Version { version });
-    }
+    refuse_several_of_a_family(sets.iter().map(RangeSet::family), version)?;
     for (first, set) in sets.iter().enumerate() {
         let mut others = sets.iter().enumerate().skip(first + 1);
         if let Some((second, other)) = others.find(|(_, other)| set.overlaps(other)) {
             let sets = Box::new([set.clone(), other.clone()]);
-            return Err(ConfigError::Overlap { first, second, sets });
+            return Err(ConfigError::Overlap { first, second, sets }.into());
         }
     }
     Ok(sets)

@@ -1,0 +1,121 @@
+//! What IPAM plugins share: the routes of the section `ipam`, and addresses that are refused by the key they
+//! stand under.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::{Cidr, parse_ip};
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::result::Route;
+use cni_core::version::Version;
+use serde::Deserialize;
+
+/// A value of the section `ipam` that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IpamError {
+    /// There is no `ipam` section.
+    #[error("IPAM config missing 'ipam' key")]
+    NoSection,
+    /// A text is no network.
+    #[error("invalid CIDR address: {text}")]
+    Cidr {
+        /// The key.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// A text is no address.
+    #[error("invalid IP address: {text}")]
+    Address {
+        /// The key.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// Old versions know one address of each family.
+    #[error("CNI version {version} does not support more than 1 address per family")]
+    Version {
+        /// The version of the configuration.
+        version: Version,
+    },
+}
+
+impl Failure for IpamError {
+    fn code(&self) -> Code {
+        Code::InvalidConfig
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Cidr { key, .. } | Self::Address { key, .. } => key.clone(),
+            Self::NoSection | Self::Version { .. } => String::new(),
+        }
+    }
+}
+
+/// A route as it is written in a configuration.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct RouteKeys {
+    dst: String,
+    gw: String,
+    mtu: i64,
+    advmss: i64,
+    priority: i64,
+    table: Option<i64>,
+    scope: Option<i64>,
+}
+
+impl RouteKeys {
+    /// Reads the list `ipam.routes`.
+    ///
+    /// # Errors
+    /// [`IpamError`] for the first `dst` that is no network, or `gw` that is no address.
+    pub fn parse_all(routes: &[Self]) -> Result<Vec<Route>, IpamError> {
+        routes.iter().enumerate().map(|(index, keys)| keys.parse(&format!("ipam.routes[{index}]"))).collect()
+    }
+
+    fn parse(&self, path: &str) -> Result<Route, IpamError> {
+        Ok(Route {
+            dst: parse_cidr(&format!("{path}.dst"), &self.dst)?,
+            gw: parse_optional_ip(&format!("{path}.gw"), &self.gw)?,
+            mtu: self.mtu,
+            advmss: self.advmss,
+            priority: self.priority,
+            table: self.table,
+            scope: self.scope,
+        })
+    }
+}
+
+/// Reads a network.
+///
+/// # Errors
+/// [`IpamError::Cidr`] with the key.
+pub fn parse_cidr(key: &str, text: &str) -> Result<Cidr, IpamError> {
+    text.parse().map_err(|_| IpamError::Cidr { key: key.to_owned(), text: text.to_owned() })
+}
+
+/// Reads an address, of which the empty text means none.
+///
+/// # Errors
+/// [`IpamError::Address`] with the key.
+pub fn parse_optional_ip(key: &str, text: &str) -> Result<Option<IpAddr>, IpamError> {
+    let refused = || IpamError::Address { key: key.to_owned(), text: text.to_owned() };
+    if text.is_empty() { Ok(None) } else { parse_ip(text).ok_or_else(refused).map(Some) }
+}
+
+/// Refuses a second address of a family for versions whose results hold one of each.
+///
+/// # Errors
+/// [`IpamError::Version`].
+pub fn refuse_several_of_a_family(
+    families: impl Iterator<Item = Family> + Clone,
+    version: Version,
+) -> Result<(), IpamError> {
+    let several = |family| families.clone().filter(|other| *other == family).count() > 1;
+    if version < Version::V0_3_0 && Family::ALL.into_iter().any(several) {
+        return Err(IpamError::Version { version });
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! CHECK: the result of ADD still has every configured address, with its gateway.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+
+use crate::config::{Address, Config};
+
+/// A result that is not what the configuration asks for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// The runtime did not send the result of ADD.
+    #[error("Required prevResult missing")]
+    NoPrevResult,
+    /// An address is not in the result.
+    #[error("static: Failed to find addr {address} on interface {ifname}")]
+    Address {
+        /// The configured address.
+        address: Cidr,
+        /// `CNI_IFNAME`.
+        ifname: String,
+    },
+    /// An address has another gateway, or none.
+    #[error("static: Failed to match addr {gateway} on interface {ifname}")]
+    Gateway {
+        /// The address.
+        address: Cidr,
+        /// The configured gateway.
+        gateway: IpAddr,
+        /// `CNI_IFNAME`.
+        ifname: String,
+    },
+}
+
+impl Failure for CheckError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoPrevResult => Code::InvalidConfig,
+            Self::Address { .. } | Self::Gateway { .. } => Code::CheckFailed,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NoPrevResult => String::new(),
+            Self::Address { address, .. } => format!("{address} is configured, and not in prevResult"),
+            Self::Gateway { address, .. } => format!("the gateway of {address} in prevResult is another one"),
+        }
+    }
+}
+
+/// Compares the addresses of a configuration with `prevResult`.
+///
+/// # Errors
+/// [`CheckError`] for the first that differs.
+pub fn check(config: &Config, request: &Request) -> Result<(), Error> {
+    let result = request.prev_result()?.ok_or(CheckError::NoPrevResult)?;
+    let ifname = request.attachment()?.ifname.to_string();
+    Ok(config.addresses.iter().try_for_each(|address| find(address, &result, &ifname))?)
+}
+
+fn find(&Address { cidr, gateway }: &Address, result: &CniResult, ifname: &str) -> Result<(), CheckError> {
+    let ifname = || ifname.to_owned();
+    let mut found = result.ips.iter().filter(|ip| ip.address == cidr).peekable();
+    if found.peek().is_none() {
+        return Err(CheckError::Address { address: cidr, ifname: ifname() });
+    }
+    match gateway {
+        Some(gateway) if !found.any(|ip| ip.gateway == Some(gateway)) => {
+            Err(CheckError::Gateway { address: cidr, gateway, ifname: ifname() })
+        }
+        Some(_) | None => Ok(()),
+    }
+}

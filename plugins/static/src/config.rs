@@ -1,0 +1,206 @@
+//! The addresses of all sources, in the reference's order: those of `ipam.addresses` and of `CNI_ARGS`, unless
+//! `args.cni.ips` or, before that, `runtimeConfig.ips` replaces them. Pure.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::{Cidr, parse_ip};
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_core::result::{Dns, Route};
+use cni_plugin::ipam::{IpamError, RouteKeys, parse_optional_ip, refuse_several_of_a_family};
+use serde::Deserialize;
+
+/// An address that cannot be given, in the words of the reference.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// An element of `ipam.addresses`.
+    #[error("the 'address' field is expected to be in CIDR notation, got: '{text}'")]
+    Configured {
+        /// The key.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// An element of `IP` in `CNI_ARGS`.
+    #[error("the 'ip' field is expected to be in CIDR notation, got: '{text}'")]
+    Args {
+        /// The text.
+        text: String,
+    },
+    /// An element of `args.cni.ips` or `runtimeConfig.ips`.
+    #[error("an entry in the 'ips' field is NOT in CIDR notation, got: '{text}'")]
+    Listed {
+        /// The key.
+        key: String,
+        /// The text.
+        text: String,
+    },
+    /// An element of `GATEWAY` in `CNI_ARGS`.
+    #[error("invalid gateway address: {text}")]
+    Gateway {
+        /// The text.
+        text: String,
+    },
+}
+
+impl Failure for AddressError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Configured { .. } | Self::Listed { .. } => Code::InvalidConfig,
+            Self::Args { .. } | Self::Gateway { .. } => Code::InvalidEnvironment,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Configured { key, .. } | Self::Listed { key, .. } => key.clone(),
+            Self::Args { .. } => "IP in CNI_ARGS".to_owned(),
+            Self::Gateway { .. } => "GATEWAY in CNI_ARGS".to_owned(),
+        }
+    }
+}
+
+/// An address with its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The address and the length of its network's prefix.
+    pub cidr: Cidr,
+    /// The gateway, if one is given.
+    pub gateway: Option<IpAddr>,
+}
+
+/// What the result of ADD is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The addresses in the order of the result.
+    pub addresses: Vec<Address>,
+    /// The routes.
+    pub routes: Vec<Route>,
+    /// The name resolution.
+    pub dns: Dns,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Keys {
+    ipam: Option<IpamKeys>,
+    args: Args,
+    runtime_config: Ips,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct IpamKeys {
+    addresses: Vec<AddressKeys>,
+    routes: Vec<RouteKeys>,
+    dns: Dns,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AddressKeys {
+    address: String,
+    gateway: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Args {
+    cni: Ips,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Ips {
+    ips: Vec<String>,
+}
+
+impl Config {
+    /// Reads the addresses of all sources. Those of `ipam.addresses` are checked when they are used.
+    ///
+    /// # Errors
+    /// [`AddressError`] or [`IpamError`] for the first value that cannot be used.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let Keys { ipam, args, runtime_config } = request.decode()?;
+        let IpamKeys { addresses, routes, dns } = ipam.ok_or(IpamError::NoSection)?;
+        let configured: Vec<_> = addresses.iter().enumerate().map(|(index, keys)| keys.parse(index)).collect();
+        let usable: Vec<Address> = configured.iter().flatten().copied().collect();
+        let cni_args = request.args()?;
+        let from_args = parse_args(cni_args.ip.as_deref(), &usable)?;
+        let from_config = parse_list("args.cni.ips", &args.cni.ips, &usable)?;
+        let from_runtime = parse_list("runtimeConfig.ips", &runtime_config.ips, &usable)?;
+        let replacement = [from_runtime, from_config].into_iter().find(|list| !list.is_empty());
+        let mut addresses = match replacement {
+            Some(list) => list,
+            None => configured.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().chain(from_args).collect(),
+        };
+        set_gateways(&mut addresses, cni_args.gateway.as_deref())?;
+        refuse_several_of_a_family(addresses.iter().map(|address| address.cidr.family()), request.version)?;
+        Ok(Self { addresses, routes: RouteKeys::parse_all(&routes)?, dns })
+    }
+}
+
+impl AddressKeys {
+    fn parse(&self, index: usize) -> Result<Address, Error> {
+        let Self { address, gateway } = self;
+        let key = |name| format!("ipam.addresses[{index}].{name}");
+        let refused = || AddressError::Configured { key: key("address"), text: address.clone() };
+        let cidr = parse_cidr(address).ok_or_else(refused)?;
+        Ok(Address { cidr, gateway: parse_optional_ip(&key("gateway"), gateway)? })
+    }
+}
+
+/// A network. The reference makes `/0` of an IPv4 address in IPv6 notation whose prefix is shorter than the 96 bits
+/// of the notation; it is refused here.
+fn parse_cidr(text: &str) -> Option<Cidr> {
+    let is_plain = |cidr: &Cidr| cidr.address().to_canonical() == cidr.address();
+    text.parse().ok().filter(is_plain)
+}
+
+/// An address from outside of `ipam.addresses`. In the network of a configured address it may do without a prefix
+/// length, as podman sends it, and has that one's gateway.
+fn parse_given(text: &str, configured: &[Address]) -> Option<Address> {
+    let bare = || {
+        let address = parse_ip(text)?;
+        Cidr::new(address, network_of(address, configured)?.cidr.prefix())
+    };
+    let cidr = parse_cidr(text).or_else(bare)?;
+    let gateway = network_of(cidr.address(), configured).and_then(|configured| configured.gateway);
+    Some(Address { cidr, gateway })
+}
+
+fn network_of(address: IpAddr, configured: &[Address]) -> Option<&Address> {
+    configured.iter().find(|configured| configured.cidr.contains(address))
+}
+
+fn parse_args(list: Option<&str>, configured: &[Address]) -> Result<Vec<Address>, AddressError> {
+    let parse = |text: &str| {
+        let text = text.trim();
+        parse_given(text, configured).ok_or_else(|| AddressError::Args { text: text.to_owned() })
+    };
+    list.map_or_else(|| Ok(Vec::new()), |list| list.split(',').map(parse).collect())
+}
+
+fn parse_list(key: &str, list: &[String], configured: &[Address]) -> Result<Vec<Address>, AddressError> {
+    let parse = |(index, text): (usize, &String)| {
+        let refused = || AddressError::Listed { key: format!("{key}[{index}]"), text: text.clone() };
+        parse_given(text, configured).ok_or_else(refused)
+    };
+    list.iter().enumerate().map(parse).collect()
+}
+
+/// Gives each gateway to the addresses in whose network it lies, the last one winning.
+fn set_gateways(addresses: &mut [Address], list: Option<&str>) -> Result<(), AddressError> {
+    for text in list.into_iter().flat_map(|list| list.split(',')) {
+        let gateway = parse_ip(text.trim()).ok_or_else(|| AddressError::Gateway { text: text.to_owned() })?;
+        let mut matched = false;
+        for address in addresses.iter_mut().filter(|address| address.cidr.contains(gateway)) {
+            address.gateway = Some(gateway);
+            matched = true;
+        }
+        if !matched {
+            log::info!("GATEWAY {gateway} of CNI_ARGS lies in the network of no address");
+        }
+    }
+    Ok(())
+}

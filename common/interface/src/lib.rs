@@ -6,8 +6,10 @@ pub mod addressing;
 pub mod alias;
 #[cfg(test)]
 mod fixtures;
+pub mod ipam;
 pub mod keys;
 pub mod leftovers;
 pub mod naming;
 pub mod network;
+pub mod result;
 pub mod verify;

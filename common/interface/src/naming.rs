@@ -4,6 +4,8 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
 
 /// A name for a new interface that is a pattern to the kernel, which would put a number for `%d`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +23,45 @@ impl Failure for PatternError {
     }
 }
 
+/// The container has an interface of the name already, which SPEC "ADD" makes an error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TakenError {
+    /// One end of a veth pair was to have it.
+    #[error("container veth name ({:?}) peer provided ({:?}) already exists", name.as_str(), peer.as_str())]
+    Veth {
+        /// The name inside the container.
+        name: IfName,
+        /// The name that the other end would have had.
+        peer: IfName,
+    },
+    /// A link of another kind was to have it.
+    #[error("failed to {making}: file exists")]
+    Link {
+        /// What was to be done, such as `create dummy`.
+        making: &'static str,
+        /// What has the name.
+        found: Box<Link>,
+    },
+}
+
+impl Failure for TakenError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Veth { .. } | Self::Link { .. } => Code::Conflict,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Veth { .. } => String::new(),
+            Self::Link { making: _, found } => {
+                let kind = found.kind.as_deref().map_or_else(String::new, |kind| format!(" of kind {kind}"));
+                format!("the container has an interface {:?}{kind} already", found.name)
+            }
+        }
+    }
+}
+
 /// Whether the kernel takes a name for a pattern when it makes an interface: `dev_alloc_name` of
 /// `net/core/dev.c`.
 pub fn is_pattern(name: &IfName) -> bool {
@@ -33,6 +74,17 @@ pub fn is_pattern(name: &IfName) -> bool {
 /// [`PatternError`] with the name, and with `making` as what could not be done.
 pub fn refuse_pattern(making: &'static str, name: &IfName) -> Result<(), PatternError> {
     if is_pattern(name) { Err(PatternError { making, name: name.clone() }) } else { Ok(()) }
+}
+
+/// Refuses a name that an interface of the container has.
+///
+/// # Errors
+/// [`TakenError::Link`], or when the kernel does not answer.
+pub fn refuse_taken(making: &'static str, name: &IfName, host: &mut dyn Host) -> Result<(), Error> {
+    match host.link(Ns::Container, name)? {
+        Some(found) => Err(TakenError::Link { making, found: Box::new(found) }.into()),
+        None => Ok(()),
+    }
 }
 
 /// A name for an interface on the host, as the reference chooses them: `veth` and eight random digits.

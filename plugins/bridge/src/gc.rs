@@ -10,6 +10,7 @@ use cni_core::names::{IfName, NetworkName};
 use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 use cni_interface::alias;
+use cni_interface::ipam;
 use cni_interface::leftovers::stale_links;
 use cni_netfilter::iptables::{IptablesError, IptablesTable, stale};
 use cni_plugin::host::Host;
@@ -36,9 +37,7 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     for link in failures.keep(stale_links(network, valid, host)).unwrap_or_default() {
         failures.keep(remove_link(host, &link, network, &leftovers));
     }
-    if let Some(ipam) = &leftovers.ipam {
-        failures.keep(host.delegate(ipam, Command::Gc));
-    }
+    failures.keep(ipam::delegate(leftovers.ipam.as_deref(), Command::Gc, host));
     failures.into_result()
 }
 

@@ -13,8 +13,10 @@ use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_interface::leftovers::{self, Sandbox};
+use cni_interface::naming::{self, TakenError};
 use cni_interface::network::Network;
-use cni_interface::{naming, verify};
+use cni_interface::result::layer_two;
+use cni_interface::{ipam, verify};
 use cni_netfilter::iptables::{self, IptablesError};
 use cni_netfilter::nftables;
 use cni_plugin::host::Host;
@@ -36,7 +38,7 @@ pub mod vlan;
 
 use config::{Config, Leftovers};
 use masquerade::Backend;
-use plan::{Facts, Names, PlanError};
+use plan::{Facts, Names};
 
 /// The plugin.
 pub struct Bridge;
@@ -64,7 +66,7 @@ impl Plugin for Bridge {
         }
         journal.apply(&plan::add(&config, &at, network.as_ref(), &facts)?)?;
         warn_of_unfiltered(&config, &facts);
-        let result = network.map_or_else(|| plan::layer_two(&config.dns), |Network { result, .. }| result);
+        let result = network.map_or_else(|| layer_two(&config.dns), |Network { result, .. }| result);
         Ok(CniResult { interfaces: interfaces(&config, &at, &facts.names, netns, journal.host())?, ..result })
     }
 
@@ -87,26 +89,18 @@ impl Plugin for Bridge {
         if leftovers.spoof_check {
             remove_nftables(&spoof::remove(&at), host)?;
         }
-        match leftovers.ipam {
-            Some(ipam) => host.delegate(&ipam, Command::Del).map(|_| ()),
-            None => Ok(()),
-        }
+        ipam::delegate(leftovers.ipam.as_deref(), Command::Del, host)
     }
 
     fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let config = Config::load(request)?;
         host.enter(request.netns().unwrap_or_default())?;
-        if let Some(ipam) = &config.ipam {
-            host.delegate(ipam, Command::Check)?;
-        }
+        ipam::delegate(config.ipam.as_deref(), Command::Check, host)?;
         check::check(&config, request, host)
     }
 
     fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        match config::ipam_type(request)? {
-            Some(ipam) => host.delegate(&ipam, Command::Status).map(|_| ()),
-            None => Ok(()),
-        }
+        ipam::delegate(config::ipam_type(request)?.as_deref(), Command::Status, host)
     }
 
     fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
@@ -122,8 +116,7 @@ fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Fact
     let names = choose_names(host)?;
     naming::refuse_pattern("make veth pair", &at.ifname)?;
     if host.link(Ns::Container, &at.ifname)?.is_some() {
-        let (ifname, host) = (at.ifname.to_string(), names.host.to_string());
-        return Err(PlanError::InterfaceExists { ifname, host }.into());
+        return Err(TakenError::Veth { name: at.ifname.clone(), peer: names.host }.into());
     }
     let bridge = host.link(Ns::Host, &config.bridge)?;
     let gateway = match &config.vlans.gateway {

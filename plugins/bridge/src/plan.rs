@@ -21,7 +21,7 @@ mod gateways;
 mod result;
 
 pub use error::PlanError;
-pub use result::{CONTAINER, interfaces, layer_two};
+pub use result::{CONTAINER, interfaces};
 
 use gateways::gateways;
 

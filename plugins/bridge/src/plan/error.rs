@@ -6,14 +6,6 @@ use cni_core::error::{Code, Failure};
 /// An ADD that cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The container has an interface of this name: SPEC "ADD" makes that an error.
-    #[error("container veth name ({ifname:?}) peer provided ({host:?}) already exists")]
-    InterfaceExists {
-        /// The name inside the container.
-        ifname: String,
-        /// The name that the host's end would have had.
-        host: String,
-    },
     /// There is a link of the bridge's name that is no bridge.
     #[error("failed to create bridge {name:?}: {name:?} already exists but is not a bridge")]
     NotABridge {
@@ -37,7 +29,7 @@ pub enum PlanError {
 impl Failure for PlanError {
     fn code(&self) -> Code {
         match self {
-            Self::InterfaceExists { .. } | Self::NotABridge { .. } | Self::OtherAddress { .. } => Code::Conflict,
+            Self::NotABridge { .. } | Self::OtherAddress { .. } => Code::Conflict,
         }
     }
 
@@ -47,7 +39,6 @@ impl Failure for PlanError {
             Self::OtherAddress { found, .. } => {
                 format!("it has {found}; forceAddress: true replaces it, for every container on the bridge")
             }
-            Self::InterfaceExists { .. } => String::new(),
         }
     }
 }

@@ -1,12 +1,8 @@
-//! What ADD answers beside addresses and routes: the interfaces, and name resolution without IPAM.
+//! The interfaces that ADD answers.
 
-use cni_core::result::{CniResult, Dns, Interface};
+use cni_core::result::Interface;
+use cni_interface::result::described;
 use cni_plugin::link::Link;
-
-/// The result's DNS in a network without IPAM.
-pub fn layer_two(dns: &Dns) -> CniResult {
-    CniResult { dns: dns.clone(), ..CniResult::default() }
-}
 
 /// The place of the container's interface in the result.
 pub const CONTAINER: i64 = 2;
@@ -20,12 +16,6 @@ pub fn interfaces(
     sandbox: &str,
     vlan_link: Option<&Link>,
 ) -> Vec<Interface> {
-    let described = |link: &Link, sandbox: &str| Interface {
-        name: link.name.clone(),
-        mac: link.mac.as_ref().map(ToString::to_string).unwrap_or_default(),
-        sandbox: sandbox.to_owned(),
-        ..Interface::default()
-    };
     let mut interfaces = vec![described(bridge, ""), described(host, ""), described(container, sandbox)];
     interfaces.extend(vlan_link.map(|link| described(link, "")));
     interfaces

@@ -24,7 +24,7 @@ const FILE_MODE: u32 = 0o600;
 const OUTER_MODE: u32 = 0o755;
 
 /// How often work is done again in a directory that comes and goes.
-const REPEATS: u32 = 10;
+const REPEATS: u32 = 100;
 
 /// A directory of one owner. It need not exist before something is written into it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 mod apply;
 pub mod claims;
 pub mod conntrack;
-pub mod dbus;
 pub mod delegate;
 pub mod firewalld;
 pub mod host;

@@ -1,7 +1,11 @@
 //! firewalld's answers, in the words of firewalld 1.3.
 
+use std::io::{Read, Write};
+
+use cni_core::error::{Code, Failure};
+
+use super::fake::{FakeBus, Say};
 use super::*;
-use crate::dbus::fake::{FakeBus, Say};
 
 const EXCEPTION: &str = "org.fedoraproject.FirewallD1.Exception";
 const NO_OWNER: &str = "org.freedesktop.DBus.Error.NameHasNoOwner";
@@ -106,8 +110,8 @@ fn a_source_is_found_or_not() {
     }
     for (say, code, text) in [
         (Say::Fail(EXCEPTION, "INVALID_ZONE: trusted"), 7, ": INVALID_ZONE: trusted"),
-        (Say::Text("yes"), 104, ": the answer is neither yes nor no"),
-        (Say::Done, 104, ": the answer is neither yes nor no"),
+        (Say::Text("yes"), 5, ""),
+        (Say::Done, 5, ""),
         (Say::Nothing, 11, ""),
     ] {
         let (found, _) = asking(say, |firewalld| firewalld.has_source(&trusted(), address()));
@@ -122,7 +126,7 @@ fn firewalld_runs_when_somebody_has_its_name() {
     for (say, want) in [(Say::Text(":1.3"), true), (Say::Fail(NO_OWNER, "nobody"), false), (Say::Nothing, false)] {
         let (running, heard) = asking(say, Firewalld::is_running);
         assert_eq!(running, want, "{say:?}");
-        assert_eq!(heard, ["2 org.freedesktop.DBus.GetNameOwner(org.fedoraproject.FirewallD1)"]);
+        assert_eq!(heard, ["0 org.freedesktop.DBus.GetNameOwner(org.fedoraproject.FirewallD1)"]);
     }
 }
 
@@ -135,4 +139,49 @@ fn without_a_bus_there_is_no_firewalld_and_no_source() {
     let error = firewalld.add_source(&trusted(), address()).expect_err("impossible");
     assert_eq!(error.code(), Code::Program);
     assert_eq!(error.details(), "there is no bus at /nonexistent/bus: No such file or directory (os error 2)");
+}
+
+#[test]
+fn the_first_bus_that_answers_is_used() {
+    let fake = FakeBus::start(&[Say::Bool(true)]);
+    let list = format!("unix:path=/nonexistent/bus;{}", fake.address);
+    assert!(SystemFirewalld::at(list, LIMIT).has_source(&trusted(), address()).expect("an answer"));
+}
+
+#[test]
+fn an_address_that_makes_no_sense_leads_to_no_bus() {
+    let firewalld = SystemFirewalld::at("/run/dbus".to_owned(), LIMIT);
+    firewalld.remove_source(&trusted(), address()).expect("gone");
+    let error = firewalld.add_source(&trusted(), address()).expect_err("impossible");
+    assert!(error.details().starts_with("there is no bus at /run/dbus: "), "{}", error.details());
+}
+
+#[test]
+fn a_bus_that_does_not_let_the_client_in_or_makes_no_sense_fails() {
+    for (said, problem) in [("REJECTED ANONYMOUS\r\n", "EXTERNAL rejected"), ("nonsense\r\n", "handshake failed")] {
+        let fake = FakeBus::with(move |listener| {
+            let (mut client, _) = listener.accept().expect("a client");
+            client.read_exact(&mut [0; 5]).expect("a question");
+            client.write_all(said.as_bytes()).expect("an answer");
+            client.read_to_end(&mut Vec::new()).expect("the end");
+            Vec::new()
+        });
+        let added = SystemFirewalld::at(fake.address.clone(), LIMIT).add_source(&trusted(), address());
+        let error = added.expect_err("no way in");
+        assert_eq!(error.code(), Code::Io);
+        assert!(error.details().contains(problem), "{}", error.details());
+    }
+}
+
+#[test]
+fn a_bus_that_says_nothing_at_all_is_given_up() {
+    let fake = FakeBus::with(|listener| {
+        let _held = listener.accept().expect("a client");
+        std::thread::sleep(2 * LIMIT);
+        Vec::new()
+    });
+    let added = SystemFirewalld::at(fake.address.clone(), LIMIT).add_source(&trusted(), address());
+    let error = added.expect_err("no answer");
+    assert_eq!(error.code(), Code::TryAgain);
+    assert!(error.details().ends_with("gave no answer within 300ms"), "{}", error.details());
 }

@@ -1,0 +1,176 @@
+//! The way to the bus and back, in a bounded time.
+//!
+//! Each question has a connection of its own, which ends before the answer is looked at: so zbus needs no
+//! thread, and a plugin that asks nothing pays nothing.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cni_core::error::{Code, Failure};
+use zbus::connection::Builder;
+use zbus::{Connection, DBusError, fdo};
+use zruntime::{SharedRuntime, TimedOut};
+
+/// A bus that cannot be talked to.
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    /// Nobody listens.
+    #[error("there is no bus at {}", place(address))]
+    Absent {
+        /// Where it should be.
+        address: String,
+        /// The system's word, or what is wrong with the address.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The bus does not answer in time.
+    #[error("the bus at {} gave no answer within {limit:?}", place(address))]
+    Silent {
+        /// Where it is.
+        address: String,
+        /// How long it was waited.
+        limit: Duration,
+    },
+    /// The bus ends the connection, does not let the process in, or is not understood.
+    #[error("talking to the bus at {} failed: {problem}", place(address))]
+    Failed {
+        /// Where it is.
+        address: String,
+        /// What is wrong.
+        problem: zbus::Error,
+    },
+}
+
+impl Failure for BusError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Absent { .. } => Code::Program,
+            Self::Silent { .. } => Code::TryAgain,
+            Self::Failed { .. } => Code::Io,
+        }
+    }
+}
+
+/// Most buses are a file.
+fn place(address: &str) -> &str {
+    address.strip_prefix("unix:path=").unwrap_or(address)
+}
+
+/// What a method gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer<T> {
+    /// Its value.
+    Value(T),
+    /// It fails, in the words of whoever was asked.
+    Error {
+        /// Which failure it is.
+        name: String,
+        /// The words, which may be none.
+        text: String,
+    },
+}
+
+/// A bus, which may not be there.
+#[derive(Clone, Debug)]
+pub(super) struct Bus {
+    /// D-Bus specification, "Server Addresses": several, with a semicolon between them.
+    pub(super) addresses: String,
+    /// How long to wait for a connection, and for an answer.
+    pub(super) limit: Duration,
+}
+
+/// A connection to a bus.
+pub(super) struct OpenBus {
+    pub(super) connection: Connection,
+    address: String,
+    limit: Duration,
+}
+
+impl Bus {
+    /// Connects, and asks.
+    pub(super) fn ask<T>(&self, ask: impl AsyncFnOnce(&OpenBus) -> Result<T, BusError>) -> Result<T, BusError> {
+        zbus::block_on(async { ask(&self.connect().await?).await })
+    }
+
+    /// Connects to the first address where somebody listens.
+    async fn connect(&self) -> Result<OpenBus, BusError> {
+        let mut addresses = self.addresses.split(';');
+        let mut tried = self.connect_to(addresses.next().unwrap_or_default()).await;
+        for address in addresses {
+            if tried.is_ok() {
+                break;
+            }
+            tried = self.connect_to(address).await;
+        }
+        tried
+    }
+
+    async fn connect_to(&self, address: &str) -> Result<OpenBus, BusError> {
+        let (limit, builder) = (self.limit, Builder::address(address));
+        match within(limit, builder.build()).await {
+            Ok(Ok(connection)) => Ok(OpenBus { connection, address: address.to_owned(), limit }),
+            Ok(Err(problem)) => Err(not_connected(address.to_owned(), problem)),
+            Err(TimedOut { .. }) => Err(BusError::Silent { address: address.to_owned(), limit }),
+        }
+    }
+}
+
+impl OpenBus {
+    /// Waits for what a method gives.
+    pub(super) async fn answer<T>(&self, call: impl Future<Output = zbus::Result<T>>) -> Result<Answer<T>, BusError> {
+        let address = || self.address.clone();
+        match within(self.limit, call).await {
+            Ok(answer) => Answer::of(answer).map_err(|problem| BusError::Failed { address: address(), problem }),
+            Err(TimedOut { .. }) => Err(BusError::Silent { address: address(), limit: self.limit }),
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    /// That a method fails is an answer; that there is none is not.
+    fn of(answer: zbus::Result<T>) -> zbus::Result<Self> {
+        match answer {
+            Ok(value) => Ok(Self::Value(value)),
+            Err(zbus::Error::MethodError(name, text, _)) => {
+                Ok(Self::Error { name: name.to_string(), text: text.unwrap_or_default() })
+            }
+            Err(zbus::Error::FDO(error)) => Self::of_standard_error(*error),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// zbus has types of its own for the failures that have a name in the D-Bus specification.
+    fn of_standard_error(error: fdo::Error) -> zbus::Result<Self> {
+        if let fdo::Error::ZBus(error) = error {
+            return Err(error);
+        }
+        let text = error.description().unwrap_or_default().to_owned();
+        Ok(Self::Error { name: error.name().to_string(), text })
+    }
+}
+
+/// Waits for something to happen, but not for ever.
+async fn within<T>(limit: Duration, work: impl Future<Output = zbus::Result<T>>) -> Result<zbus::Result<T>, TimedOut> {
+    match SharedRuntime::current() {
+        Ok(runtime) => runtime.timeout(limit, work).await,
+        Err(error) => Ok(Err(error.into())),
+    }
+}
+
+/// An address that makes no sense leads to no bus.
+fn not_connected(address: String, problem: zbus::Error) -> BusError {
+    if let zbus::Error::Connection(source, _) = &problem
+        && is_absence(source)
+    {
+        return BusError::Absent { address, source: Arc::clone(source) };
+    }
+    if let zbus::Error::Address(text) = problem {
+        return BusError::Absent { address, source: Arc::new(io::Error::other(text)) };
+    }
+    BusError::Failed { address, problem }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+}

@@ -1,0 +1,84 @@
+//! What firewalld was asked, and did not do.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Failure};
+use cni_netfilter::firewalld::Zone;
+
+use super::bus::BusError;
+
+/// What was asked of firewalld.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    method: Method,
+    pub(super) zone: Zone,
+    pub(super) source: Cidr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Add,
+    Remove,
+    Query,
+}
+
+/// Something that firewalld did not do.
+#[derive(Debug, thiserror::Error)]
+pub enum FirewalldError {
+    /// It refuses, in its own words.
+    #[error("failed to {attempt}: {text}")]
+    Refused {
+        /// What was asked.
+        attempt: Attempt,
+        /// The words.
+        text: String,
+    },
+    /// It does not answer.
+    #[error("failed to {attempt}")]
+    Unanswered {
+        /// What was asked.
+        attempt: Attempt,
+        /// What is wrong with the bus.
+        #[source]
+        source: Box<BusError>,
+    },
+}
+
+impl Failure for FirewalldError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Refused { text, .. } if text.starts_with("ZONE_CONFLICT") => Code::Conflict,
+            Self::Refused { text, .. } if text.starts_with("INVALID_ZONE") => Code::InvalidConfig,
+            Self::Refused { .. } => Code::Program,
+            Self::Unanswered { source, .. } => source.code(),
+        }
+    }
+}
+
+impl Attempt {
+    pub(super) fn new(method: Method, zone: &Zone, address: IpAddr) -> Self {
+        Self { method, zone: zone.clone(), source: Cidr::host(address) }
+    }
+
+    /// Without words, the name of the failure has to do.
+    pub(super) fn refused(self, name: String, text: String) -> FirewalldError {
+        FirewalldError::Refused { attempt: self, text: if text.is_empty() { name } else { text } }
+    }
+
+    pub(super) fn unanswered(self, source: BusError) -> FirewalldError {
+        FirewalldError::Unanswered { attempt: self, source: Box::new(source) }
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, zone, source } = self;
+        match method {
+            Method::Add => write!(f, "add the address {source} to {zone} zone"),
+            Method::Remove => write!(f, "remove the address {source} from {zone} zone"),
+            Method::Query => write!(f, "find the address {source} in {zone} zone"),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A bus for tests: a socket, and a thread that plays the other side by a script.
+
+use std::future::poll_fn;
+use std::os::unix::net::UnixListener;
+use std::pin::Pin;
+use std::thread::{self, JoinHandle};
+
+use tempfile::TempDir;
+use zbus::connection::Builder;
+use zbus::export::futures_core::Stream;
+use zbus::message::Type;
+use zbus::{Connection, Guid, Message};
+
+/// What the bus does with a call.
+#[derive(Clone, Copy, Debug)]
+pub enum Say {
+    /// Answers nothing.
+    Nothing,
+    /// Answers without a value.
+    Done,
+    /// Answers with a boolean.
+    Bool(bool),
+    /// Answers with a text.
+    Text(&'static str),
+    /// Answers with the name and the text of a failure.
+    Fail(&'static str, &'static str),
+    /// Ends the connection.
+    HangUp,
+}
+
+/// A bus that takes one connection.
+pub struct FakeBus {
+    /// Its address.
+    pub address: String,
+    heard: JoinHandle<Vec<String>>,
+    _directory: TempDir,
+}
+
+impl FakeBus {
+    /// A bus that lets the client in, and then does this with its calls.
+    pub fn start(script: &[Say]) -> Self {
+        let script: Vec<Say> = [Say::Text(":1.7")].iter().chain(script).copied().collect();
+        Self::with(move |listener| zbus::block_on(play(listener, script)))
+    }
+
+    /// A bus that does something else.
+    pub fn with(play: impl FnOnce(UnixListener) -> Vec<String> + Send + 'static) -> Self {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("bus");
+        let listener = UnixListener::bind(&path).expect("listen");
+        let heard = thread::spawn(move || play(listener));
+        Self { address: format!("unix:path={}", path.display()), heard, _directory: directory }
+    }
+
+    /// What was called, once the client is gone, but for the greeting.
+    pub fn heard(self) -> Vec<String> {
+        let mut heard = self.heard.join().expect("the bus ends in order");
+        assert_eq!(heard.first().map(String::as_str), Some("0 org.freedesktop.DBus.Hello()"));
+        heard.remove(0);
+        heard
+    }
+}
+
+async fn play(listener: UnixListener, script: Vec<Say>) -> Vec<String> {
+    let (client, _) = listener.accept().expect("a client");
+    let builder = Builder::unix_stream(client).server(Guid::generate()).p2p();
+    let mut calls = builder.build_message_stream().await.expect("the client is let in");
+    let bus = Connection::from(&calls);
+    let (mut heard, mut script) = (Vec::new(), script.into_iter());
+    while let Some(Ok(call)) = poll_fn(|context| Pin::new(&mut calls).poll_next(context)).await {
+        if call.message_type() == Type::MethodCall {
+            heard.push(text(&call));
+            match script.next() {
+                Some(Say::HangUp) => break,
+                Some(say) => answer(&bus, &call, say).await.expect("an answer"),
+                None => {}
+            }
+        }
+    }
+    heard
+}
+
+/// The flags, the method and the arguments, which are texts.
+fn text(call: &Message) -> String {
+    let (header, body) = (call.header(), call.body());
+    let arguments: Vec<String> = match body.signature().to_string().as_str() {
+        "" => Vec::new(),
+        "s" => vec![body.deserialize().expect("a text")],
+        _ => body.deserialize::<(String, String)>().map(|(a, b)| vec![a, b]).expect("two texts"),
+    };
+    let (flags, interface) = (call.primary_header().flags().bits(), header.interface().expect("an interface"));
+    let member = header.member().expect("a method");
+    format!("{flags} {interface}.{member}({})", arguments.join(", "))
+}
+
+async fn answer(bus: &Connection, call: &Message, say: Say) -> zbus::Result<()> {
+    let header = call.header();
+    let greeting = header.member().is_some_and(|member| member == "Hello");
+    if !greeting {
+        bus.emit_signal(None::<&str>, "/x", "a.b", "C", &"a signal that nobody asked for").await?;
+    }
+    match say {
+        Say::Nothing | Say::HangUp => Ok(()),
+        Say::Done => bus.reply(&header, &()).await,
+        Say::Text(text) => bus.reply(&header, &text).await,
+        Say::Bool(yes) => bus.reply(&header, &yes).await,
+        Say::Fail(name, "") => bus.reply_error(&header, name, &()).await,
+        Say::Fail(name, text) => bus.reply_error(&header, name, &text).await,
+    }
+}

@@ -1,0 +1,177 @@
+//! firewalld over D-Bus.
+//!
+//! What does not use firewalld never looks for a bus. A firewalld that is not running holds no source:
+//! whatever it was told is forgotten.
+
+mod bus;
+mod error;
+#[cfg(test)]
+mod fake;
+mod zones;
+
+use std::env;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use cni_core::error::Error;
+use cni_netfilter::firewalld::{Firewalld, Zone};
+use zbus::fdo::DBusProxy;
+use zbus::names::BusName;
+
+pub use bus::BusError;
+pub use error::{Attempt, FirewalldError};
+
+use bus::{Answer, Bus, OpenBus};
+use error::Method;
+use zones::{NAME, ZonesProxy};
+
+/// Where the system bus is unless the environment says otherwise: D-Bus specification, "Well-known Message
+/// Bus Instances".
+const SYSTEM_BUS: &str = "unix:path=/var/run/dbus/system_bus_socket";
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether a source is there because of this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It was not there before.
+    Now,
+    /// It was.
+    Before,
+}
+
+/// firewalld on the system bus.
+#[derive(Debug)]
+pub struct SystemFirewalld {
+    bus: Bus,
+}
+
+impl SystemFirewalld {
+    /// Will use the bus that the environment names.
+    pub fn new() -> Self {
+        let address = env::var("DBUS_SYSTEM_BUS_ADDRESS").ok().filter(|address| !address.is_empty());
+        Self::at(address.unwrap_or_else(|| SYSTEM_BUS.to_owned()), PATIENCE)
+    }
+
+    const fn at(addresses: String, limit: Duration) -> Self {
+        Self { bus: Bus { addresses, limit } }
+    }
+
+    /// Makes an address a source of a zone.
+    ///
+    /// # Errors
+    /// [`FirewalldError`]. What gets no answer is taken back as soon as firewalld can.
+    pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<Added, FirewalldError> {
+        let attempt = Attempt::new(Method::Add, zone, address);
+        match self.bus.ask(async |bus| add(bus, &attempt).await) {
+            Ok(Answer::Value(_)) => Ok(Added::Now),
+            Ok(Answer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(Added::Before),
+            Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text)),
+            Err(error) => Err(attempt.unanswered(error)),
+        }
+    }
+
+    /// Removes an address from the sources of a zone, if it is one.
+    ///
+    /// # Errors
+    /// [`FirewalldError`].
+    pub fn remove_source(&self, zone: &Zone, address: IpAddr) -> Result<(), FirewalldError> {
+        let attempt = Attempt::new(Method::Remove, zone, address);
+        let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
+        let answer =
+            self.bus.ask(async |bus| bus.answer(async { zones(bus).await?.remove_source(zone, &source).await }).await);
+        match answer {
+            Ok(Answer::Value(_)) => Ok(()),
+            Ok(Answer::Error { name, text }) if is_absence(&name, &text) => {
+                log::debug!("{source} is no source of zone {zone}: {text}");
+                Ok(())
+            }
+            Err(error @ BusError::Absent { .. }) => {
+                log::debug!("{source} is no source of zone {zone}: {error}");
+                Ok(())
+            }
+            Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text)),
+            Err(error) => Err(attempt.unanswered(error)),
+        }
+    }
+}
+
+impl Default for SystemFirewalld {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Firewalld for SystemFirewalld {
+    fn is_running(&mut self) -> bool {
+        match self.bus.ask(async |bus| bus.answer(owner(bus)).await) {
+            Ok(Answer::Value(())) => true,
+            Ok(Answer::Error { text, .. }) => {
+                log::debug!("firewalld is not running: {text}");
+                false
+            }
+            Err(error @ BusError::Absent { .. }) => {
+                log::debug!("firewalld is not running: {error}");
+                false
+            }
+            Err(error @ (BusError::Silent { .. } | BusError::Failed { .. })) => {
+                log::warn!("cannot query firewalld; treating it as not running: {error}");
+                false
+            }
+        }
+    }
+
+    fn has_source(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error> {
+        let attempt = Attempt::new(Method::Query, zone, address);
+        let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
+        let answer =
+            self.bus.ask(async |bus| bus.answer(async { zones(bus).await?.query_source(zone, &source).await }).await);
+        match answer {
+            Ok(Answer::Value(yes)) => Ok(yes),
+            Ok(Answer::Error { name, .. }) if is_stopped(&name) => Ok(false),
+            Err(BusError::Absent { .. }) => Ok(false),
+            Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text).into()),
+            Err(error) => Err(attempt.unanswered(error).into()),
+        }
+    }
+}
+
+/// Asks the bus who has firewalld's name.
+async fn owner(bus: &OpenBus) -> zbus::Result<()> {
+    let name = BusName::try_from(NAME)?;
+    DBusProxy::new(&bus.connection).await?.get_name_owner(name).await?;
+    Ok(())
+}
+
+async fn zones(bus: &OpenBus) -> zbus::Result<ZonesProxy<'_>> {
+    ZonesProxy::new(&bus.connection).await
+}
+
+/// Adds a source, and takes it back when firewalld does not say that it has done so. The bus carries out the
+/// calls of a connection in order, also when nobody is left to hear the answer.
+async fn add(bus: &OpenBus, attempt: &Attempt) -> Result<Answer<String>, BusError> {
+    let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
+    let answer = bus.answer(async { zones(bus).await?.add_source(zone, &source).await }).await;
+    if answer.is_err()
+        && let Err(error) = bus.answer(async { zones(bus).await?.remove_source_later(zone, &source).await }).await
+    {
+        log::warn!("{source} may stay behind in zone {zone}: {error}");
+    }
+    answer
+}
+
+/// The bus's own words for a name that nobody has.
+fn is_stopped(name: &str) -> bool {
+    ["org.freedesktop.DBus.Error.NameHasNoOwner", "org.freedesktop.DBus.Error.ServiceUnknown"].contains(&name)
+}
+
+/// Whether a failed removal says that there is nothing to remove: an administrator may have moved the
+/// address to another zone, or have removed the zone.
+fn is_absence(name: &str, text: &str) -> bool {
+    let codes = ["UNKNOWN_SOURCE", "ZONE_CONFLICT", "INVALID_ZONE"];
+    is_stopped(name) || codes.iter().any(|code| text.starts_with(code))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+//! The interface `org.fedoraproject.FirewallD1.zone` of firewalld.dbus(5), as far as it is used.
+
+use zbus::proxy;
+
+/// The name that firewalld has on the bus.
+pub(super) const NAME: &str = "org.fedoraproject.FirewallD1";
+
+/// What is asked of firewalld's zones. Only what is to become a source is worth a start of firewalld.
+#[proxy(
+    interface = "org.fedoraproject.FirewallD1.zone",
+    default_service = "org.fedoraproject.FirewallD1",
+    default_path = "/org/fedoraproject/FirewallD1"
+)]
+pub(super) trait Zones {
+    #[zbus(name = "addSource")]
+    async fn add_source(&self, zone: &str, source: &str) -> zbus::Result<String>;
+
+    #[zbus(name = "removeSource", no_autostart)]
+    async fn remove_source(&self, zone: &str, source: &str) -> zbus::Result<String>;
+
+    /// Nobody waits for the answer. The bus carries out the calls of a connection in their order.
+    #[zbus(name = "removeSource", no_autostart, no_reply)]
+    async fn remove_source_later(&self, zone: &str, source: &str) -> zbus::Result<()>;
+
+    #[zbus(name = "querySource", no_autostart)]
+    async fn query_source(&self, zone: &str, source: &str) -> zbus::Result<bool>;
+}

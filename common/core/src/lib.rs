@@ -1,6 +1,7 @@
 //! The CNI protocol: what a request, a configuration, a result, a version and an error are, and the names and
 //! addresses in them. Nothing here knows of packet filters, of plans or of the machine.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod cidr;
 pub mod error;

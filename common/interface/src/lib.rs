@@ -1,6 +1,7 @@
 //! What plugins that make interfaces share. It decides and asks; nothing here changes the machine but by the
 //! steps of a plan.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod addressing;
 pub mod alias;

@@ -106,6 +106,14 @@ impl Error {
         causes.into_iter().chain(self.notes.iter().cloned()).collect::<Vec<_>>().join("; ")
     }
 
+    /// The message with its details, for a note or a log.
+    pub fn in_full(&self) -> String {
+        match self.details() {
+            details if details.is_empty() => self.to_string(),
+            details => format!("{self}: {details}"),
+        }
+    }
+
     /// Adds something the user must know beside the failure, such as an undo that failed.
     #[must_use]
     pub fn with_note(mut self, note: String) -> Self {
@@ -139,7 +147,7 @@ impl Failures {
                 let error = error.into();
                 self.0 = Some(match self.0.take() {
                     None => error,
-                    Some(first) => first.with_note(format!("and: {error}: {}", error.details())),
+                    Some(first) => first.with_note(format!("and: {}", error.in_full())),
                 });
                 None
             }

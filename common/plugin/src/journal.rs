@@ -117,7 +117,7 @@ impl<'a> Journal<'a> {
                 Undo::Release(release) => release(),
             };
             if let Err(failed) = undone {
-                error = error.with_note(format!("and while undoing: {failed}: {}", failed.details()));
+                error = error.with_note(format!("and while undoing: {}", failed.in_full()));
             }
         }
         error

@@ -9,6 +9,7 @@ pub mod journal;
 pub mod keeper;
 pub mod link;
 pub mod plan;
+pub mod removal;
 pub mod repair;
 pub mod run;
 pub mod vlan;

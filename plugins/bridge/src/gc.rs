@@ -4,7 +4,7 @@
 //! a record. The check of MAC addresses goes with its link; the reference's names for it tell no network.
 //! Rules go before the IPAM plugin gives their addresses to others.
 
-use cni_core::error::{Error, Failure, Failures};
+use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{IfName, NetworkName};
 use cni_core::request::{Command, Request};
@@ -16,6 +16,7 @@ use cni_netfilter::iptables::{IptablesError, IptablesTable, stale};
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
+use cni_plugin::removal::Removal;
 
 use crate::config::Leftovers;
 use crate::{masquerade, remove_nftables, spoof};
@@ -27,18 +28,18 @@ use crate::{masquerade, remove_nftables, spoof};
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let leftovers = Leftovers::load(request)?;
     let network = &request.network;
-    let mut failures = Failures::default();
+    let mut removal = Removal::new(host);
     if leftovers.masquerade {
         for family in Family::ALL {
-            failures.keep(remove_by_iptables(host, family, network, valid));
+            removal.attempt(|host| remove_by_iptables(host, family, network, valid));
         }
-        failures.keep(remove_by_nftables(host, network, valid));
+        removal.attempt(|host| remove_by_nftables(host, network, valid));
     }
-    for link in failures.keep(stale_links(network, valid, host)).unwrap_or_default() {
-        failures.keep(remove_link(host, &link, network, &leftovers));
+    for link in removal.attempt(|host| stale_links(network, valid, host)).unwrap_or_default() {
+        removal.attempt(|host| remove_link(host, &link, network, &leftovers));
     }
-    failures.keep(ipam::delegate(leftovers.ipam.as_deref(), Command::Gc, host));
-    failures.into_result()
+    removal.attempt(|host| ipam::delegate(leftovers.ipam.as_deref(), Command::Gc, host));
+    removal.finish()
 }
 
 /// A host without the program of a family has no rules of it.
@@ -78,11 +79,14 @@ fn remove_by_nftables(host: &mut dyn Host, network: &NetworkName, valid: &ValidA
     }
 }
 
+/// Removes a link, and the check of its MAC address, whose names tell no network.
 fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, leftovers: &Leftovers) -> Result<(), Error> {
-    host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? })?;
+    let name = IfName::parse(&link.name)?;
+    let mut removal = Removal::new(host);
+    removal.step(&Step::RemoveLink { ns: Ns::Host, name });
     let alias = link.alias.as_deref().filter(|_| leftovers.spoof_check);
-    match alias.and_then(|alias| alias::owner(alias, network)) {
-        Some(at) => remove_nftables(&spoof::remove(&at), host),
-        None => Ok(()),
+    if let Some(at) = alias.and_then(|alias| alias::owner(alias, network)) {
+        removal.attempt(|host| remove_nftables(&spoof::remove(&at), host));
     }
+    removal.finish()
 }

@@ -22,6 +22,7 @@ use cni_netfilter::nftables;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Ns, Step};
+use cni_plugin::removal::Removal;
 use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
@@ -73,23 +74,24 @@ impl Plugin for Bridge {
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let leftovers = Leftovers::load(request)?;
         let at = request.attachment()?;
-        let sandbox = leftovers::observe_sandbox(request, &at, host)?;
+        let mut removal = Removal::new(host);
+        let sandbox = removal.attempt(|host| leftovers::observe_sandbox(request, &at, host)).unwrap_or_default();
         if leftovers.masquerade {
-            let by_iptables = remove_masquerade(request, &at, &sandbox, host);
+            removal.attempt(|host| remove_masquerade(request, &at, &sandbox, host));
             // ADD may have used the other one: ipMasqBackend may be another since, or iptables installed.
-            let by_nftables = remove_nftables(&masquerade::remove(&at), host);
-            both(by_iptables, by_nftables)?;
+            removal.attempt(|host| remove_nftables(&masquerade::remove(&at), host));
         }
         if sandbox.link.is_some() {
-            host.apply(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() })?;
+            removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
         }
         if !sandbox.reached {
-            remove_by_alias(&at, host)?;
+            removal.attempt(|host| remove_by_alias(&at, host));
         }
         if leftovers.spoof_check {
-            remove_nftables(&spoof::remove(&at), host)?;
+            removal.attempt(|host| remove_nftables(&spoof::remove(&at), host));
         }
-        ipam::delegate(leftovers.ipam.as_deref(), Command::Del, host)
+        removal.attempt(|host| ipam::delegate(leftovers.ipam.as_deref(), Command::Del, host));
+        removal.finish()
     }
 
     fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -186,10 +188,13 @@ fn interfaces(
 
 /// The runtime may have lost the namespace while it lives.
 fn remove_by_alias(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    for link in leftovers::links_of(at, host)? {
-        host.apply(&Step::RemoveLink { ns: Ns::Host, name: IfName::parse(&link.name)? })?;
+    let links = leftovers::links_of(at, host)?;
+    let mut removal = Removal::new(host);
+    for link in links {
+        let name = IfName::parse(&link.name)?;
+        removal.step(&Step::RemoveLink { ns: Ns::Host, name });
     }
-    Ok(())
+    removal.finish()
 }
 
 /// Rules go before the address is released. Whose they are follows from the chain's name and the comment,
@@ -207,21 +212,33 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
     own.retain(|address| !sandbox.others.contains(address));
     own.sort_unstable();
     own.dedup();
+    let mut removal = Removal::new(host);
     for family in Family::ALL {
         let in_use = own.iter().any(|address| Family::of(*address) == family);
-        if !in_use && !own.is_empty() {
-            continue;
-        }
-        match iptables::remove(host.tables(), &masquerade::iptables::remove(at, family, &own, &sandbox.others)) {
-            Err(IptablesError::NoProgram { program, .. }) => {
-                let elsewhere = !in_use || is_by_nftables(at, host);
-                let level = if elsewhere { log::Level::Info } else { log::Level::Warn };
-                log::log!(level, "no {program}, so no {family} rules are removed");
-            }
-            removed => removed?,
+        if in_use || own.is_empty() {
+            let unwanted = masquerade::iptables::remove(at, family, &own, &sandbox.others);
+            removal.attempt(|host| remove_rules(&unwanted, in_use, at, host));
         }
     }
-    Ok(())
+    removal.finish()
+}
+
+/// A host without the program of a family has no rules of it, as far as ADD knew.
+fn remove_rules(
+    unwanted: &iptables::IptablesRemoval,
+    in_use: bool,
+    at: &Attachment,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    match iptables::remove(host.tables(), unwanted) {
+        Err(IptablesError::NoProgram { program, .. }) => {
+            let elsewhere = !in_use || is_by_nftables(at, host);
+            let level = if elsewhere { log::Level::Info } else { log::Level::Warn };
+            log::log!(level, "no {program}, so no {} rules are removed", unwanted.family);
+            Ok(())
+        }
+        removed => Ok(removed?),
+    }
 }
 
 /// Whether ADD used nf_tables, and so not a program that is not there.
@@ -229,14 +246,6 @@ fn is_by_nftables(at: &Attachment, host: &mut dyn Host) -> bool {
     let tag = masquerade::tag(at);
     let rules = host.nftables().list(&masquerade::checks());
     matches!(rules, Ok(Some(rules)) if rules.iter().any(|rule| tag.is_on(rule)))
-}
-
-/// The first failure, with a note of the second.
-fn both(first: Result<(), Error>, second: Result<(), Error>) -> Result<(), Error> {
-    match (first, second) {
-        (Err(first), Err(second)) => Err(first.with_note(format!("and {second}: {}", second.details()))),
-        (first, second) => first.and(second),
-    }
 }
 
 /// Where nf_tables cannot be used, nothing of ours is in it.

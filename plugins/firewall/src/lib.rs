@@ -5,7 +5,7 @@
 //! `missing.rs` and `repair.rs` look for what others have removed, `nftables.rs` knows the plugin's own table,
 //! and `plan.rs` decides; what is done is in its plans.
 
-use cni_core::error::{Code, Error, Failure, Failures};
+use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
@@ -16,6 +16,7 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::Plan;
+use cni_plugin::removal::Removal;
 use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
@@ -128,13 +129,11 @@ impl Plugin for Firewall {
     }
 }
 
-/// Carries out every plan, each up to its first failure. The first failure is reported, with notes of the others.
+/// Removes what addresses have; one whose rules cannot be removed stays claimed.
 fn carry_out(host: &mut dyn Host, plans: &[Plan]) -> Result<(), Error> {
-    let mut failures = Failures::default();
-    for plan in plans {
-        failures.keep(plan.steps().iter().try_for_each(|(_, step)| host.apply(step).map(|_| ())));
-    }
-    failures.into_result()
+    let mut removal = Removal::new(host);
+    plans.iter().for_each(|plan| removal.in_order(plan));
+    removal.finish()
 }
 
 #[cfg(test)]

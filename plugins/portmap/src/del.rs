@@ -4,34 +4,35 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Error, Failure, Failures};
+use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
 use cni_netfilter::flows::{PortChange, StaleFlows};
 use cni_netfilter::iptables::{IptablesError, IptablesRule, IptablesTable, Target};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Step;
+use cni_plugin::plan::{Plan, Step};
+use cni_plugin::removal::Removal;
 
 use crate::config::{Backend, Config};
 use crate::{flows, nftables, plan};
 
 /// Removes what a container has. What fails does not keep the rest.
 pub fn del(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, targets: &[Cidr]) -> Result<(), Error> {
-    let mut failures = Failures::default();
-    failures.keep(match config {
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| match config {
         Some(Config { backend: Backend::Nftables, .. }) => of_iptables(host, at, None, &[]),
         Some(Config { backend: Backend::Iptables, .. }) | None => of_iptables(host, at, config, targets),
     });
     let flows: Vec<StaleFlows> = config.map_or_else(Vec::new, |config| {
         targets.iter().filter_map(|target| flows::of_mappings(PortChange::Unmapped, config, *target)).collect()
     });
-    failures.keep(nftables::del(host, at, &flows));
-    failures.into_result()
+    removal.attempt(|host| nftables::del(host, at, &flows));
+    removal.finish()
 }
 
 /// Removes what a container has in both families, or in those that its addresses tell.
 fn of_iptables(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, targets: &[Cidr]) -> Result<(), Error> {
-    let mut failures = Failures::default();
+    let mut removal = Removal::new(host);
     for family in Family::ALL {
         let target = targets.iter().find(|target| target.family() == family);
         let tool = match target {
@@ -44,9 +45,9 @@ fn of_iptables(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, ta
         let flows =
             target.zip(config).and_then(|(target, config)| flows::of_mappings(PortChange::Unmapped, config, *target));
         let address = target.map(|target| target.address());
-        failures.keep(remove(host, family, at, Expected { entries, flows, address }, tool));
+        removal.attempt(|host| remove(host, family, at, Expected { entries, flows, address }, tool));
     }
-    failures.into_result()
+    removal.finish()
 }
 
 /// Whether the container is known to have had rules of a family, so that its program must be there.
@@ -88,8 +89,18 @@ fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expect
     if entries.is_empty() {
         entries = observe_entries(host, family, at)?;
     }
-    host.apply(&plan::del(family, at, entries))?;
-    flows.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+    removed_with_flows(host, plan::del(family, at, entries), flows)
+}
+
+/// Removes rules, and then lets the kernel forget the connections that they have led to the container: before,
+/// the rules would lead the next packet there again.
+pub fn removed_with_flows(host: &mut dyn Host, rules: Step, flows: Vec<StaleFlows>) -> Result<(), Error> {
+    let mut plan = Plan::default();
+    plan.owned(rules);
+    flows.into_iter().for_each(|stale| plan.shared(Step::ForgetFlows(stale)));
+    let mut removal = Removal::new(host);
+    removal.in_order(&plan);
+    removal.finish()
 }
 
 /// Whether there are translations, and all of them to other addresses.

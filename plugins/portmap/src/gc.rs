@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cni_core::error::{Error, Failure, Failures};
+use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{ChainName, NetworkName};
 use cni_core::valid::ValidAttachments;
@@ -11,16 +11,18 @@ use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::iptables::{IptablesError, IptablesRemoval, IptablesTable, Match, stale};
 use cni_plugin::host::Host;
 use cni_plugin::plan::Step;
+use cni_plugin::removal::Removal;
 
+use crate::del::removed_with_flows;
 use crate::{flows, plan};
 
 /// Removes in both families what belongs to no valid attachment. A family that fails does not keep the other.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
-    let mut failures = Failures::default();
+    let mut removal = Removal::new(host);
     for family in Family::ALL {
-        failures.keep(of_family(host, family, network, valid));
+        removal.attempt(|host| of_family(host, family, network, valid));
     }
-    failures.into_result()
+    removal.finish()
 }
 
 /// A host without the program of a family has no rules of it.
@@ -40,8 +42,7 @@ fn of_family(
     };
     let Some(unwanted) = stale(family, IptablesTable::Nat, entries, network, valid) else { return Ok(()) };
     let flows = observe_flows(host, &unwanted)?;
-    host.apply(&Step::RemoveRules(unwanted))?;
-    flows.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+    removed_with_flows(host, Step::RemoveRules(unwanted), flows)
 }
 
 /// Reads the chains to which UDP ports lead.

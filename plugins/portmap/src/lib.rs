@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Code, Error, Failure, Failures};
+use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
@@ -18,6 +18,7 @@ use cni_netfilter::nftables::NftablesError;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::Step;
+use cni_plugin::removal::Removal;
 use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
@@ -116,10 +117,10 @@ impl Plugin for Portmap {
     }
 
     fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-        let mut failures = Failures::default();
-        failures.keep(gc::gc(host, &request.network, valid));
-        failures.keep(nftables::gc(host, &request.network, valid));
-        failures.into_result()
+        let mut removal = Removal::new(host);
+        removal.attempt(|host| gc::gc(host, &request.network, valid));
+        removal.attempt(|host| nftables::gc(host, &request.network, valid));
+        removal.finish()
     }
 
     fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Error, Failure, Failures};
+use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
@@ -30,8 +30,10 @@ use cni_netfilter::nftables::{
 };
 use cni_plugin::host::Host;
 use cni_plugin::plan::Step;
+use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen, Mapping, Sources};
+use crate::del::removed_with_flows;
 use crate::flows;
 
 const HOSTPORTS: &str = "hostports";
@@ -281,8 +283,7 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result
         if stale.is_empty() {
             stale = flows::of_ports(rules.iter().filter_map(udp_port).collect());
         }
-        host.apply(&Step::RemoveNftables(unwanted))?;
-        stale.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+        removed_with_flows(host, Step::RemoveNftables(unwanted), stale)
     })
 }
 
@@ -305,9 +306,7 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
         if unwanted == NftRemoval::default() {
             return Ok(());
         }
-        host.apply(&Step::RemoveNftables(unwanted))?;
-        let flows = flows::of_ports(ports);
-        flows.into_iter().try_for_each(|stale| host.apply(&Step::ForgetFlows(stale)).map(|_| ()))
+        removed_with_flows(host, Step::RemoveNftables(unwanted), flows::of_ports(ports))
     })
 }
 
@@ -331,11 +330,11 @@ fn each_family(
         log::info!("{command} goes on without nf_tables: {error}: {}", error.details());
         return Ok(());
     }
-    let mut failures = Failures::default();
+    let mut removal = Removal::new(host);
     for family in Family::ALL {
-        failures.keep(work(host, family));
+        removal.attempt(|host| work(host, family));
     }
-    failures.into_result()
+    removal.finish()
 }
 
 /// The UDP port that a rule translates, if it is readable.

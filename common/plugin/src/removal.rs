@@ -1,0 +1,43 @@
+//! The one policy of DEL and GC: everything is tried, and the first error is told at the end.
+//!
+//! A runtime that is told of a failure may try again, or give up; what could be removed is gone either way.
+
+use crate::host::Host;
+use crate::plan::{Plan, Step};
+use cni_core::error::{Error, Failures};
+
+/// A removal on its way: a host, and what has failed on it so far.
+pub struct Removal<'a> {
+    host: &'a mut dyn Host,
+    failures: Failures,
+}
+
+impl<'a> Removal<'a> {
+    /// Begins on a host.
+    pub fn new(host: &'a mut dyn Host) -> Self {
+        Self { host, failures: Failures::default() }
+    }
+
+    /// Does a part of the work; its failure does not keep the others. `None` when it failed.
+    pub fn attempt<T>(&mut self, work: impl FnOnce(&mut dyn Host) -> Result<T, Error>) -> Option<T> {
+        self.failures.keep(work(self.host))
+    }
+
+    /// Carries out a step.
+    pub fn step(&mut self, step: &Step) {
+        self.attempt(|host| host.apply(step));
+    }
+
+    /// Carries out the steps of a plan, each of which needs those before it: the first that fails is the last.
+    pub fn in_order(&mut self, plan: &Plan) {
+        self.attempt(|host| plan.steps().iter().try_for_each(|(_, step)| host.apply(step).map(|_| ())));
+    }
+
+    /// Ends the removal.
+    ///
+    /// # Errors
+    /// The first failure, with notes of the others.
+    pub fn finish(self) -> Result<(), Error> {
+        self.failures.into_result()
+    }
+}

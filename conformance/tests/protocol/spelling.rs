@@ -29,6 +29,13 @@ pub fn rich(plugin: &str) -> Value {
             "ipam": ipam, "args": {"cni": {"ips": ["10.88.0.15"]}},
             "runtimeConfig": {"ipRanges": [[{"subnet": "10.89.0.0/24"}]], "ips": ["10.89.0.7"]},
         }),
+        "static" => json!({
+            "ipam": {
+                "type": "static", "addresses": [{"address": "10.88.0.6/24", "gateway": "10.88.0.1"}],
+                "routes": [{"dst": "10.9.0.0/16", "gw": "10.88.0.9"}], "dns": {"nameservers": ["192.0.2.53"]},
+            },
+            "args": {"cni": {"ips": ["10.88.0.15"]}}, "runtimeConfig": {"ips": ["10.88.0.16/24"]},
+        }),
         "firewall" => json!({"iptablesAdminChainName": "OTHER-ADMIN", "ingressPolicy": "same-bridge"}),
         "portmap" => json!({
             "snat": true, "masqAll": true, "markMasqBit": 5, "conditionsV4": ["!", "-d", "192.0.2.0/24"],

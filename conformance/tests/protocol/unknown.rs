@@ -38,7 +38,7 @@ fn assert_ignored(what: &str, value: &str) {
             let text = sprinkled(&config).to_string().replace(&format!("\"{HERE}\""), value);
             let outcome = call(&sandbox, plugin, verb, &container).stdin(text.as_bytes()).run();
             assert!(outcome.succeeded(), "{what} under an unknown key: {outcome}");
-            if let (Verb::Add, "bridge") = (verb, plugin) {
+            if let (Verb::Add, "bridge" | "static") = (verb, plugin) {
                 config["prevResult"] = outcome.result();
             }
         }
@@ -108,8 +108,10 @@ fn keys_of_runtimes_are_ignored() {
         ] {
             config[key] = value;
         }
-        if config["ipam"].is_object() {
+        if config["ipam"]["ranges"].is_array() {
             config["ipam"]["ranges"][0][0]["ipRange"] = json!("10.88.0.128/25");
+        }
+        if config["ipam"].is_object() {
             config["ipam"]["resolvconf_"] = json!(4711);
         }
         call(&sandbox, plugin, Verb::Add, &container).config(&config).run().result();

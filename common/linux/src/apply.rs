@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
-use cni_netfilter::iptables;
-use cni_netfilter::nftables;
+use cni_plugin::host::Host as _;
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step, Until};
@@ -51,12 +50,11 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::Await { ns, name, until: Until::AddressesSettled } => wait::until_settled(host, *ns, name)?,
         Step::Await { ns, name, until: Until::Up } => wait::until_up(host, *ns, name)?,
         Step::SetSysctl { ns, key, value, need } => return parameter::set(host, *ns, key, value, *need),
-        Step::EnsureRules(ensure) => return Ok(iptables::ensure(host.tables_mut(), ensure)?.map(Step::RemoveRules)),
-        Step::RemoveRules(remove) => iptables::remove(host.tables_mut(), remove)?,
-        Step::EnsureNftables(ensure) => {
-            return Ok(nftables::ensure(host.nftables_mut(), ensure)?.map(Step::RemoveNftables));
+        Step::EnsureRules { ns, ruleset } => {
+            let undo = ruleset.ensure(host.netfilter(*ns)?)?;
+            return Ok(undo.map(|removal| Step::RemoveRules { ns: *ns, removal }));
         }
-        Step::RemoveNftables(remove) => nftables::remove(host.nftables_mut(), remove)?,
+        Step::RemoveRules { ns, removal } => removal.remove(host.netfilter(*ns)?)?,
         Step::ForgetFlows(stale) => flows::forget(host, stale),
         Step::AddSource { zone, address } => {
             let added = host.firewalld_mut().add_source(zone, *address)?;

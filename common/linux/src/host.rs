@@ -7,14 +7,14 @@
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
+use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::{Command, Request};
+use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Iptables;
-use cni_netfilter::nftables::Nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -25,8 +25,7 @@ use crate::claims::Claims;
 use crate::firewalld::SystemFirewalld;
 use crate::iptables::AutoIptables;
 use crate::netlink::{NetlinkError, Socket, netns_cookie};
-use crate::netns::Netns;
-use crate::nftables::NetlinkNftables;
+use crate::netns::{Netns, NetnsScope};
 use crate::{apply, delegate, sysctl};
 
 /// A request that the machine cannot serve.
@@ -73,10 +72,11 @@ impl Failure for HostError {
     }
 }
 
-/// The container's side: its namespace, and a socket in it.
+/// The container's side: its namespace, a socket in it, and its packet filter.
 struct Container {
-    netns: Netns,
+    netns: Rc<Netns>,
     socket: Socket,
+    netfilter: AutoIptables,
     identity: Option<String>,
 }
 
@@ -86,7 +86,7 @@ pub struct LinuxHost {
     netns: Netns,
     socket: Socket,
     container: Option<Container>,
-    tables: AutoIptables,
+    netfilter: AutoIptables,
     firewalld: SystemFirewalld,
     claims: Claims,
 }
@@ -102,7 +102,7 @@ impl LinuxHost {
             netns: Netns::own().map_err(HostError::OwnNetns)?,
             socket: Socket::open()?,
             container: None,
-            tables: AutoIptables::new(),
+            netfilter: AutoIptables::new(),
             firewalld: SystemFirewalld::new(),
             claims: Claims::new(identity()),
         })
@@ -132,7 +132,7 @@ impl LinuxHost {
         let netns = match other {
             None => None,
             Some(Ns::Host) => Some(&*host_netns),
-            Some(Ns::Container) => Some(container_netns.ok_or(HostError::NotEntered)?),
+            Some(Ns::Container) => Some(container_netns.map(Rc::as_ref).ok_or(HostError::NotEntered)?),
         };
         let socket = match ns {
             Ns::Host => host_socket,
@@ -161,16 +161,6 @@ impl LinuxHost {
     pub(crate) const fn firewalld_mut(&mut self) -> &mut SystemFirewalld {
         &mut self.firewalld
     }
-
-    /// The packet filter.
-    pub(crate) const fn tables_mut(&mut self) -> &mut AutoIptables {
-        &mut self.tables
-    }
-
-    /// The nf_tables.
-    pub(crate) const fn nftables_mut(&mut self) -> &mut NetlinkNftables {
-        self.tables.nftables()
-    }
 }
 
 /// The boot and the namespace that the calling thread is in: the kernel never gives a cookie twice in a boot.
@@ -186,7 +176,9 @@ impl Host for LinuxHost {
         let (socket, identity) = netns.inside(|| (Socket::open(), identity())).map_err(failed)?;
         let socket =
             socket.map_err(|error| failed(io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO))))?;
-        self.container = Some(Container { netns, socket, identity });
+        let netns = Rc::new(netns);
+        let netfilter = AutoIptables::new().within(NetnsScope::Other(Rc::clone(&netns)));
+        self.container = Some(Container { netns, socket, netfilter, identity });
         Ok(())
     }
 
@@ -234,12 +226,11 @@ impl Host for LinuxHost {
         Ok(self.within(ns, || sysctl::read(key))?.map_err(failed)?)
     }
 
-    fn tables(&mut self) -> &mut dyn Iptables {
-        &mut self.tables
-    }
-
-    fn nftables(&mut self) -> &mut dyn Nftables {
-        self.tables.nftables()
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
+        match ns {
+            Ns::Host => Ok(&mut self.netfilter),
+            Ns::Container => Ok(&mut self.container.as_mut().ok_or(HostError::NotEntered)?.netfilter),
+        }
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {

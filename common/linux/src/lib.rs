@@ -10,7 +10,7 @@ pub mod firewalld;
 pub mod host;
 pub mod iptables;
 pub mod netlink;
-mod netns;
+pub mod netns;
 pub mod nftables;
 pub mod process;
 pub mod result_cache;

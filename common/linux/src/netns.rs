@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::rc::Rc;
 
 use cni_plugin::host::NetnsError;
 use nix::sched::{CloneFlags, setns};
@@ -87,6 +88,29 @@ impl Netns {
         let back = way_back().or_else(|_| way_back());
         assert!(back.is_ok(), "could not return to the host's network namespace: {back:?}");
         Ok(done)
+    }
+}
+
+/// The namespace that something belongs to.
+#[derive(Clone, Debug, Default)]
+pub enum NetnsScope {
+    /// That of the calling thread.
+    #[default]
+    Current,
+    /// Another, which the thread enters for as long as it works there.
+    Other(Rc<Netns>),
+}
+
+impl NetnsScope {
+    /// Runs `work` inside the namespace.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        match self {
+            Self::Current => Ok(work()),
+            Self::Other(netns) => netns.inside(work),
+        }
     }
 }
 

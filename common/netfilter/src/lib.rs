@@ -1,13 +1,21 @@
 //! The packet filter: rules as values and the changes that plugins want, for iptables, for nf_tables in its own
 //! terms, and for firewalld. It decides; what reads and changes a machine stands behind small traits.
+//!
+//! [`Ruleset`] and [`RuleRemoval`] say what a plugin wants of either engine, [`Backend`] which engine keeps it.
 #![forbid(unsafe_code)]
 
+mod backend;
+mod error;
 pub mod firewalld;
 pub mod flows;
 pub mod iptables;
 pub mod nftables;
 mod phrases;
 mod proto;
+mod ruleset;
 
+pub use backend::{Backend, BackendUnavailable, Netfilter, unless_absent};
+pub use error::NetfilterError;
 pub use phrases::without_swallowed_phrases;
 pub use proto::Proto;
+pub use ruleset::{MissingRule, RuleRemoval, Ruleset};

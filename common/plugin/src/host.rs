@@ -12,9 +12,8 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
+use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Iptables;
-use cni_netfilter::nftables::Nftables;
 
 /// A network namespace that cannot be worked in.
 #[derive(Debug, thiserror::Error)]
@@ -113,11 +112,11 @@ pub trait Host {
     /// When it is there and cannot be read.
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
 
-    /// The host's packet filter.
-    fn tables(&mut self) -> &mut dyn Iptables;
-
-    /// The host's nf_tables, in their own terms.
-    fn nftables(&mut self) -> &mut dyn Nftables;
+    /// The packet filter of a namespace.
+    ///
+    /// # Errors
+    /// When it is the container's, and that was not entered.
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error>;
 
     /// The host's firewalld.
     fn firewalld(&mut self) -> &mut dyn Firewalld;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::host::Host;
 use crate::journal::Journal;
-use crate::repair::Lack;
+use crate::missing::MissingPart;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::{Call, Command, Environment, Request};
 use cni_core::result::{CniResult, to_text};
@@ -67,7 +67,7 @@ pub trait Plugin: Sync {
     ///
     /// # Errors
     /// When it cannot be told what is missing.
-    fn lacks(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
+    fn find_missing(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
         Ok(Vec::new())
     }
 }

@@ -11,11 +11,11 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
 use cni_interface::network::HostGateway;
 use cni_interface::verify;
-use cni_netfilter::nftables;
+use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
+use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Ns;
-use cni_plugin::repair::{Lack, native};
 use cni_plugin::vlan::{PortVlans, VlanId};
 
 use crate::config::Config;
@@ -194,15 +194,15 @@ fn check_vlan_link(name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
 fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Host) -> Result<(), Error> {
     let veth = IfName::parse(&port.name)?;
     let Some(mac) = &container.mac else { return Ok(()) };
-    match nftables::missing(host.nftables(), &spoof::ensure(at, &veth, mac))? {
-        Some(rule) => Err(CheckError::SpoofCheck { rule: native(rule) }.into()),
+    match Ruleset::from(spoof::ensure(at, &veth, mac)).missing(host.netfilter(Ns::Host)?)? {
+        Some(rule) => Err(CheckError::SpoofCheck { rule: rule.to_string() }.into()),
         None => Ok(()),
     }
 }
 
 fn check_masquerade(config: &Config, at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
-    match repair::masquerade_lacks(config, at, result, host)?.into_iter().next() {
-        Some(Lack { missing: rule, plan: _ }) => Err(CheckError::Masquerade { rule }.into()),
+    match repair::missing_masquerade(config, at, result, host)?.into_iter().next() {
+        Some(MissingPart { missing: rule, plan: _ }) => Err(CheckError::Masquerade { rule }.into()),
         None => Ok(()),
     }
 }

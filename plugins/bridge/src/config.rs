@@ -10,11 +10,11 @@ use cni_core::result::Dns;
 use cni_interface::keys::{self, KeyError};
 use cni_interface::naming::is_pattern;
 use cni_interface::network::HostGateway;
+use cni_netfilter::Backend;
 use cni_plugin::vlan::Earlier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::masquerade::Backend;
 use crate::vlan::{TrunkKeys, VlanKeys, Vlans};
 
 /// A value that the plugin cannot use.

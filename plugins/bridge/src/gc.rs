@@ -4,7 +4,7 @@
 //! a record. The check of MAC addresses goes with its link; the reference's names for it tell no network.
 //! Rules go before the IPAM plugin gives their addresses to others.
 
-use cni_core::error::{Error, Failure};
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{IfName, NetworkName};
 use cni_core::request::{Command, Request};
@@ -12,14 +12,15 @@ use cni_core::valid::ValidAttachments;
 use cni_interface::alias;
 use cni_interface::ipam;
 use cni_interface::leftovers::stale_links;
-use cni_netfilter::iptables::{IptablesError, IptablesTable, stale};
+use cni_netfilter::iptables::{IptablesTable, stale};
+use cni_netfilter::unless_absent;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
 use crate::config::Leftovers;
-use crate::{masquerade, remove_nftables, spoof};
+use crate::{masquerade, spoof};
 
 /// Removes what is stale. A part that fails does not keep the others.
 ///
@@ -42,39 +43,26 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     removal.finish()
 }
 
-/// A host without the program of a family has no rules of it.
 fn remove_by_iptables(
     host: &mut dyn Host,
     family: Family,
     network: &NetworkName,
     valid: &ValidAttachments,
 ) -> Result<(), Error> {
-    let rules = match host.tables().list(family, IptablesTable::Nat, &masquerade::iptables::postrouting()) {
-        Ok(rules) => rules.unwrap_or_default(),
-        Err(error @ IptablesError::NoProgram { .. }) => {
-            log::info!("GC goes on without {family}: {error}: {}", error.details());
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let chain = masquerade::iptables::postrouting();
+    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, IptablesTable::Nat, &chain))?;
+    let rules = rules.flatten().unwrap_or_default();
     match stale(family, IptablesTable::Nat, rules, network, valid) {
-        Some(unwanted) => host.apply(&Step::RemoveRules(unwanted)).map(|_| ()),
+        Some(unwanted) => host.apply(&Step::remove_rules(unwanted)).map(|_| ()),
         None => Ok(()),
     }
 }
 
-/// Where nf_tables cannot be used, nothing of ours is in it.
 fn remove_by_nftables(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
-    let rules = match host.nftables().list(&masquerade::checks()) {
-        Ok(rules) => rules.unwrap_or_default(),
-        Err(error) if error.is_unavailable() => {
-            log::info!("GC goes on without nf_tables: {error}");
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&masquerade::checks()))?;
+    let rules = rules.flatten().unwrap_or_default();
     match masquerade::stale(&rules, network, valid) {
-        Some(unwanted) => remove_nftables(&unwanted, host),
+        Some(unwanted) => host.apply(&Step::remove_rules(unwanted)).map(|_| ()),
         None => Ok(()),
     }
 }
@@ -86,7 +74,7 @@ fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, leftover
     removal.step(&Step::RemoveLink { ns: Ns::Host, name });
     let alias = link.alias.as_deref().filter(|_| leftovers.spoof_check);
     if let Some(at) = alias.and_then(|alias| alias::owner(alias, network)) {
-        removal.attempt(|host| remove_nftables(&spoof::remove(&at), host));
+        removal.step(&Step::remove_rules(spoof::remove(&at)));
     }
     removal.finish()
 }

@@ -17,13 +17,12 @@ use cni_interface::naming::{self, TakenError};
 use cni_interface::network::Network;
 use cni_interface::result::layer_two;
 use cni_interface::{ipam, verify};
-use cni_netfilter::iptables::{self, IptablesError};
-use cni_netfilter::nftables;
+use cni_netfilter::Backend;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
+use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
-use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
 pub mod check;
@@ -38,7 +37,6 @@ pub mod spoof;
 pub mod vlan;
 
 use config::{Config, Leftovers};
-use masquerade::Backend;
 use plan::{Facts, Names};
 
 /// The plugin.
@@ -63,7 +61,7 @@ impl Plugin for Bridge {
             None => None,
         };
         if let Some(network) = network.as_ref().filter(|_| config.masquerade) {
-            facts.masquerade_backend = choose_backend(&config, &network.result, journal.host());
+            facts.masquerade_backend = choose_backend(&config, &network.result, journal.host())?;
         }
         journal.apply(&plan::add(&config, &at, network.as_ref(), &facts)?)?;
         warn_of_unfiltered(&config, &facts);
@@ -79,7 +77,7 @@ impl Plugin for Bridge {
         if leftovers.masquerade {
             removal.attempt(|host| remove_masquerade(request, &at, &sandbox, host));
             // ADD may have used the other one: ipMasqBackend may be another since, or iptables installed.
-            removal.attempt(|host| remove_nftables(&masquerade::remove(&at), host));
+            removal.step(&Step::remove_rules(masquerade::remove(&at)));
         }
         if sandbox.link.is_some() {
             removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
@@ -88,7 +86,7 @@ impl Plugin for Bridge {
             removal.attempt(|host| remove_by_alias(&at, host));
         }
         if leftovers.spoof_check {
-            removal.attempt(|host| remove_nftables(&spoof::remove(&at), host));
+            removal.step(&Step::remove_rules(spoof::remove(&at)));
         }
         removal.attempt(|host| ipam::delegate(leftovers.ipam.as_deref(), Command::Del, host));
         removal.finish()
@@ -109,8 +107,8 @@ impl Plugin for Bridge {
         gc::gc(request, valid, host)
     }
 
-    fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
-        repair::lacks(request, host)
+    fn find_missing(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+        repair::find_missing(request, host)
     }
 }
 
@@ -132,18 +130,12 @@ fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Fact
     Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, names })
 }
 
-/// iptables, as the reference, if it is installed for the families in use; else nf_tables, if there are any.
-/// No program is run to find out.
-pub(crate) fn choose_backend(config: &Config, result: &CniResult, host: &mut dyn Host) -> Backend {
-    if let Some(backend) = config.masquerade_backend {
-        return backend;
-    }
-    let mut families = result.ips.iter().map(|ip| ip.address.family());
-    let installed = families.all(|family| host.tables().is_installed(family));
-    if installed || host.nftables().list(&masquerade::checks()).is_err() {
-        Backend::Iptables
-    } else {
-        Backend::Nftables
+/// What is to bring the masquerade about.
+pub(crate) fn choose_backend(config: &Config, result: &CniResult, host: &mut dyn Host) -> Result<Backend, Error> {
+    let families = result.ips.iter().map(|ip| ip.address.family());
+    match config.masquerade_backend {
+        Some(backend) => Ok(backend),
+        None => Ok(Backend::choose(host.netfilter(Ns::Host)?, families)),
     }
 }
 
@@ -212,51 +204,17 @@ fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host
     own.retain(|address| !sandbox.others.contains(address));
     own.sort_unstable();
     own.dedup();
+    let families: Vec<Family> = own.iter().map(|address| Family::of(*address)).collect();
+    let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
+        Backend::Iptables => own,
+        Backend::Nftables => Vec::new(),
+    };
     let mut removal = Removal::new(host);
-    for family in Family::ALL {
-        let in_use = own.iter().any(|address| Family::of(*address) == family);
-        if in_use || own.is_empty() {
-            let unwanted = masquerade::iptables::remove(at, family, &own, &sandbox.others);
-            removal.attempt(|host| remove_rules(&unwanted, in_use, at, host));
-        }
+    for family in Family::ALL.into_iter().filter(|family| families.is_empty() || families.contains(family)) {
+        let unwanted = masquerade::iptables::remove(at, family, &expected, &sandbox.others);
+        removal.step(&Step::remove_rules(unwanted));
     }
     removal.finish()
-}
-
-/// A host without the program of a family has no rules of it, as far as ADD knew.
-fn remove_rules(
-    unwanted: &iptables::IptablesRemoval,
-    in_use: bool,
-    at: &Attachment,
-    host: &mut dyn Host,
-) -> Result<(), Error> {
-    match iptables::remove(host.tables(), unwanted) {
-        Err(IptablesError::NoProgram { program, .. }) => {
-            let elsewhere = !in_use || is_by_nftables(at, host);
-            let level = if elsewhere { log::Level::Info } else { log::Level::Warn };
-            log::log!(level, "no {program}, so no {} rules are removed", unwanted.family);
-            Ok(())
-        }
-        removed => Ok(removed?),
-    }
-}
-
-/// Whether ADD used nf_tables, and so not a program that is not there.
-fn is_by_nftables(at: &Attachment, host: &mut dyn Host) -> bool {
-    let tag = masquerade::tag(at);
-    let rules = host.nftables().list(&masquerade::checks());
-    matches!(rules, Ok(Some(rules)) if rules.iter().any(|rule| tag.is_on(rule)))
-}
-
-/// Where nf_tables cannot be used, nothing of ours is in it.
-fn remove_nftables(unwanted: &nftables::NftRemoval, host: &mut dyn Host) -> Result<(), Error> {
-    match nftables::remove(host.nftables(), unwanted) {
-        Err(error) if error.is_unavailable() => {
-            log::info!("no rules of nf_tables to remove: {error}");
-            Ok(())
-        }
-        removed => Ok(removed?),
-    }
 }
 
 /// Link-local addresses are the kernel's, not the IPAM plugin's.

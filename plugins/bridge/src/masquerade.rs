@@ -11,17 +11,9 @@ use cni_netfilter::nftables::{
     ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, Listed, NftChain, NftComment, NftName,
     NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
+use cni_netfilter::{Backend, Ruleset};
 
 pub mod iptables;
-
-/// What changes the packet filter: `ipMasqBackend`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// The programs of iptables.
-    Iptables,
-    /// nf_tables, in their own terms.
-    Nftables,
-}
 
 const TABLE_COMMENT: &str = "Masquerading for plugins from github.com/containernetworking/plugins";
 const CHECKS: &str = "masq_checks";
@@ -37,6 +29,14 @@ pub fn checks() -> ChainId {
 }
 
 /// The rules that give packets to other networks the host's address.
+pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ruleset> {
+    match backend {
+        Backend::Iptables => iptables::ensure(at, addresses).into_iter().map(Ruleset::from).collect(),
+        Backend::Nftables => vec![ensure(at, addresses).into()],
+    }
+}
+
+/// Those of nf_tables.
 pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> NftRuleset {
     let comment = NftComment::cut(&format!(
         "{}, net: {}, if: {}, id: {}",

@@ -7,13 +7,14 @@ use cni_core::names::{Attachment, IfName};
 use cni_interface::addressing::{self, Setting};
 use cni_interface::alias;
 use cni_interface::network::Network;
+use cni_netfilter::Backend;
 use cni_plugin::link::{Address, Link};
 use cni_plugin::plan::{
     BridgePort, Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, Until, VethPeer,
 };
 
 use crate::config::Config;
-use crate::masquerade::{self, Backend};
+use crate::masquerade;
 use crate::spoof;
 
 mod error;
@@ -67,14 +68,16 @@ pub fn add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &
     veth(&mut plan, config, at, &facts.names);
     if config.spoof_check {
         let check = spoof::ensure(at, &facts.names.host, container_mac(config, &facts.names));
-        plan.owned(Step::EnsureNftables(check));
+        plan.owned(Step::ensure_rules(check));
     }
     match network {
         Some(network) => {
             container(&mut plan, config, at, network);
             gateways(&mut plan, config, network, facts)?;
             if config.masquerade {
-                masquerade_by(&mut plan, facts.masquerade_backend, at, &network.addresses().collect::<Vec<_>>());
+                let addresses: Vec<Cidr> = network.addresses().collect();
+                let rulesets = masquerade::rulesets(facts.masquerade_backend, at, &addresses);
+                rulesets.into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
             }
         }
         None if config.leave_down => return Ok(plan),
@@ -171,17 +174,6 @@ fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Networ
         addressing::assign(plan, &at.ifname, network, Dad::Perform, &settings);
     } else {
         addressing::assign(plan, &at.ifname, network, Dad::Skip, &[ipv6("accept_dad", "0"), arp_notify]);
-    }
-}
-
-fn masquerade_by(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr]) {
-    match backend {
-        Backend::Iptables => {
-            for ensure in masquerade::iptables::ensure(at, addresses) {
-                plan.owned(Step::EnsureRules(ensure));
-            }
-        }
-        Backend::Nftables => plan.owned(Step::EnsureNftables(masquerade::ensure(at, addresses))),
     }
 }
 

@@ -16,8 +16,8 @@ use cni_linux::host::LinuxHost;
 use cni_linux::result_cache::{self, CacheFile};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::journal::Journal;
+use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Ns;
-use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
 mod cache;
@@ -164,8 +164,8 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
         }
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
-    let (lacks, failures) = look(&ours, &mut host);
-    if lacks.is_empty() && failures.is_empty() {
+    let (parts, failures) = look(&ours, &mut host);
+    if parts.is_empty() && failures.is_empty() {
         return Ok(Outcome::Complete);
     }
     let result = request.prev_result()?.unwrap_or_default();
@@ -174,23 +174,23 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
         return Ok(Outcome::Skipped(format!("{netns} does not have the container's {ifname} any more")));
     }
     match mode {
-        Mode::Apply => Ok(apply(&lacks, failures, file, &mut host)),
-        Mode::DryRun => Ok(with_failures(failures, names(&lacks), Outcome::Missing)),
+        Mode::Apply => Ok(apply(&parts, failures, file, &mut host)),
+        Mode::DryRun => Ok(with_failures(failures, names(&parts), Outcome::Missing)),
     }
 }
 
-type Found = (&'static str, Lack);
+type Found = (&'static str, MissingPart);
 
 /// What is missing, plugin by plugin. One that cannot tell does not keep the others.
 fn look(ours: &[Ours], host: &mut dyn Host) -> (Vec<Found>, Vec<Error>) {
-    let (mut lacks, mut failures) = (Vec::new(), Vec::new());
+    let (mut parts, mut failures) = (Vec::new(), Vec::new());
     for Ours { plugin, request } in ours {
-        match plugin.lacks(request, host) {
-            Ok(found) => lacks.extend(found.into_iter().map(|lack| (plugin.kind(), lack))),
+        match plugin.find_missing(request, host) {
+            Ok(found) => parts.extend(found.into_iter().map(|part| (plugin.kind(), part))),
             Err(error) => failures.push(error),
         }
     }
-    (lacks, failures)
+    (parts, failures)
 }
 
 /// A namespace may have been emptied, or its path lead to another container's by now: a process has got the
@@ -208,12 +208,12 @@ fn is_the_containers(at: &Attachment, result: &CniResult, host: &mut dyn Host) -
 
 /// What fails does not keep the rest. When the runtime has deleted the attachment in the meantime, everything
 /// is taken back.
-fn apply(lacks: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut dyn Host) -> Outcome {
+fn apply(parts: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut dyn Host) -> Outcome {
     let mut journal = Journal::new(host);
     let mut repaired = Vec::new();
-    for (plugin, lack) in lacks {
-        match journal.apply(&lack.plan) {
-            Ok(()) => repaired.push(named(plugin, lack)),
+    for (plugin, part) in parts {
+        match journal.apply(&part.plan) {
+            Ok(()) => repaired.push(named(plugin, part)),
             Err(error) => failures.push(error),
         }
     }
@@ -243,10 +243,10 @@ fn with_failures(failures: Vec<Error>, named: Vec<Named>, outcome: fn(Vec<Named>
     if failures.is_empty() { rest } else { Outcome::Failed(failures, Box::new(rest)) }
 }
 
-fn names(lacks: &[Found]) -> Vec<Named> {
-    lacks.iter().map(|(plugin, lack)| named(plugin, lack)).collect()
+fn names(parts: &[Found]) -> Vec<Named> {
+    parts.iter().map(|(plugin, part)| named(plugin, part)).collect()
 }
 
-fn named(plugin: &str, lack: &Lack) -> Named {
-    Named { plugin: plugin.to_owned(), missing: lack.missing.clone() }
+fn named(plugin: &str, part: &MissingPart) -> Named {
+    Named { plugin: plugin.to_owned(), missing: part.missing.clone() }
 }

@@ -10,9 +10,9 @@ use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
-use cni_netfilter::iptables::missing;
 use cni_plugin::host::Host;
 use cni_plugin::keeper::Keeper;
+use cni_plugin::plan::Ns;
 
 use crate::config::{Backend, Config, Keys, Search};
 use crate::{nftables, plan};
@@ -31,18 +31,28 @@ pub struct Held {
 /// Who is to keep the rules of a new attachment: firewalld where it runs and iptables elsewhere, as the
 /// reference has it, unless the configuration says otherwise. A host without iptables, on which the reference
 /// fails, has nf_tables. `None` when nobody is to keep them.
-pub fn choose(config: &Config, host: &mut dyn Host) -> Option<Keeper> {
+pub fn choose(
+    config: &Config,
+    families: impl IntoIterator<Item = Family>,
+    host: &mut dyn Host,
+) -> Result<Option<Keeper>, Error> {
     let firewalld = || Keeper::Firewalld(config.zone.clone());
-    match config.backend {
+    Ok(match config.backend {
         Backend::Iptables => Some(Keeper::Iptables),
         Backend::Nftables => Some(Keeper::Nftables),
         Backend::Firewalld => Some(firewalld()),
         Backend::None => None,
         Backend::Auto if host.firewalld().is_running() => Some(firewalld()),
-        Backend::Auto if host.tables().is_installed(Family::V4) => Some(Keeper::Iptables),
-        Backend::Auto if nftables::verify_available(host).is_ok() => Some(Keeper::Nftables),
-        Backend::Auto => Some(Keeper::Iptables),
-    }
+        Backend::Auto => Some(match cni_netfilter::Backend::choose(host.netfilter(Ns::Host)?, families) {
+            cni_netfilter::Backend::Iptables => Keeper::Iptables,
+            cni_netfilter::Backend::Nftables => Keeper::Nftables,
+        }),
+    })
+}
+
+/// The families of some addresses, one for each.
+pub fn families(addresses: &[IpAddr]) -> impl Iterator<Item = Family> {
+    addresses.iter().map(|address| Family::of(*address))
 }
 
 /// Who keeps the rules of an attachment's addresses: who made some last, or else who would now. Empty when
@@ -68,7 +78,7 @@ pub fn observe_kept(
         let keeper = match recorded {
             Some(keeper) => Some(keeper),
             None if config.backend == Backend::Nftables => locate(config, *address, host)?,
-            None => choose(config, host),
+            None => choose(config, families(addresses), host)?,
         };
         let Some(keeper) = keeper else { continue };
         match kept.iter_mut().find(|(other, _)| *other == keeper) {
@@ -143,7 +153,9 @@ fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<Kee
         Backend::None => None,
         Backend::Nftables if nftables::observe_held(address, host)? => Some(Keeper::Nftables),
         Backend::Auto | Backend::Nftables if is_source(search, address, host) => Some(firewalld),
-        Backend::Auto | Backend::Nftables if host.tables().is_installed(Family::of(address)) => Some(Keeper::Iptables),
+        Backend::Auto | Backend::Nftables if host.netfilter(Ns::Host)?.iptables().is_installed(Family::of(address)) => {
+            Some(Keeper::Iptables)
+        }
         Backend::Auto if nftables::observe_held(address, host)? => Some(Keeper::Nftables),
         Backend::Auto | Backend::Nftables => None,
     };
@@ -157,13 +169,13 @@ fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Optio
     for keeper in find(&search, address, host)? {
         match &keeper {
             Keeper::Nftables | Keeper::Firewalld(_) => return Ok(Some(keeper)),
-            Keeper::Iptables if missing(host.tables(), &plan::address_alone(address))?.is_none() => {
+            Keeper::Iptables if plan::address_alone(address).missing(host.netfilter(Ns::Host)?)?.is_none() => {
                 return Ok(Some(keeper));
             }
             Keeper::Iptables => {}
         }
     }
-    Ok(choose(config, host))
+    choose(config, [Family::of(address)], host)
 }
 
 fn is_source(search: &Search, address: IpAddr, host: &mut dyn Host) -> bool {

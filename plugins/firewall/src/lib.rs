@@ -6,18 +6,19 @@
 //! and `plan.rs` decides; what is done is in its plans.
 
 use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
-use cni_netfilter::iptables::{IptablesTable, verify_available};
-use cni_netfilter::nftables::NftablesError;
+use cni_netfilter::Backend;
+use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::keeper::Keeper;
-use cni_plugin::plan::Plan;
+use cni_plugin::missing::MissingPart;
+use cni_plugin::plan::{Ns, Plan};
 use cni_plugin::removal::Removal;
-use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
 use crate::config::{Config, IngressPolicy, Keys};
@@ -40,22 +41,19 @@ enum FirewallError {
     NoPrevResult,
     #[error("backend firewalld is not available")]
     FirewalldAbsent,
-    #[error("backend nftables is not available")]
-    NftablesAbsent(#[source] NftablesError),
 }
 
 impl Failure for FirewallError {
     fn code(&self) -> Code {
         match self {
             Self::NoPrevResult => Code::InvalidConfig,
-            Self::FirewalldAbsent | Self::NftablesAbsent(_) => Code::NotAvailable,
+            Self::FirewalldAbsent => Code::NotAvailable,
         }
     }
 
     fn details(&self) -> String {
         match self {
             Self::NoPrevResult => "chain firewall behind the plugin that assigns addresses".to_owned(),
-            Self::NftablesAbsent(source) => format!("{source}: {}", source.details()),
             Self::FirewalldAbsent => "firewalld does not answer on the system bus".to_owned(),
         }
     }
@@ -76,7 +74,9 @@ impl Plugin for Firewall {
         if prev_result.ips.is_empty() {
             return Ok(prev_result);
         }
-        if let Some(keeper) = keepers::choose(&config, journal.host()) {
+        if let Some(keeper) =
+            keepers::choose(&config, keepers::families(&plan::addresses(&prev_result)), journal.host())?
+        {
             journal.apply(&plan::add(&config, &keeper, &request.attachment()?, &prev_result)?)?;
         }
         Ok(prev_result)
@@ -103,17 +103,17 @@ impl Plugin for Firewall {
 
     fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let config = Config::try_from(request.decode::<Keys>()?)?;
-        let keeper = keepers::choose(&config, host);
+        let keeper = keepers::choose(&config, [Family::V4], host)?;
         if matches!(keeper, Some(Keeper::Firewalld(_))) && !host.firewalld().is_running() {
             return Err(FirewallError::FirewalldAbsent.into());
         }
-        match keeper {
-            Some(Keeper::Nftables) => nftables::verify_available(host).map_err(FirewallError::NftablesAbsent)?,
-            Some(Keeper::Firewalld(_)) if config.policy == IngressPolicy::Open => {}
-            Some(Keeper::Iptables | Keeper::Firewalld(_)) => verify_available(host.tables(), IptablesTable::Filter)?,
-            None => {}
-        }
-        Ok(())
+        let backend = match keeper {
+            None => return Ok(()),
+            Some(Keeper::Firewalld(_)) if config.policy == IngressPolicy::Open => return Ok(()),
+            Some(Keeper::Nftables) => Backend::Nftables,
+            Some(Keeper::Iptables | Keeper::Firewalld(_)) => Backend::Iptables,
+        };
+        Ok(backend.verify_available(host.netfilter(Ns::Host)?, IptablesTable::Filter)?)
     }
 
     /// The rules name no container, so what was claimed tells whose they are.
@@ -124,8 +124,8 @@ impl Plugin for Firewall {
         carry_out(host, &plan::remove(&held))
     }
 
-    fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
-        repair::lacks(request, host)
+    fn find_missing(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+        repair::find_missing(request, host)
     }
 }
 

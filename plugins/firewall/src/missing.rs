@@ -4,40 +4,22 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
-use cni_core::family::Family;
 use cni_netfilter::firewalld::Zone;
-use cni_netfilter::iptables::{IptablesRule, missing};
-use cni_netfilter::nftables::{self as nf, Elements};
+use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::host::Host;
 use cni_plugin::keeper::Keeper;
-use cni_plugin::repair::{element, native};
-
-use crate::plan::Wanted;
+use cni_plugin::plan::{Ns, Sharing};
 
 /// The first thing that is not there, in the words of the reference where it has some.
 #[derive(Debug, thiserror::Error)]
 pub enum Missing {
-    /// A rule of iptables.
-    #[error("expected {}rule [{}] not found", if *shared { format!("{} ", rule.chain) } else { String::new() }, words(rule))]
+    /// A rule, or elements of a set.
+    #[error("expected {} not found", words(missing, *sharing))]
     Rule {
-        /// Of which table.
-        family: Family,
-        /// The rule.
-        rule: IptablesRule,
-        /// Whether other containers have it as well.
-        shared: bool,
-    },
-    /// A rule of nf_tables.
-    #[error("expected {} rule [{rule}] not found", rule.chain)]
-    Native {
-        /// The rule.
-        rule: nf::NftRule,
-    },
-    /// Elements of a set.
-    #[error("expected element [{elements}] not found")]
-    Elements {
-        /// The elements.
-        elements: Elements,
+        /// Which.
+        missing: MissingRule,
+        /// Whose it is.
+        sharing: Sharing,
     },
     /// A source of a zone of firewalld.
     #[error("failed to find the address {address} in {zone} zone")]
@@ -52,17 +34,13 @@ pub enum Missing {
 impl Failure for Missing {
     fn code(&self) -> Code {
         match self {
-            Self::Rule { .. } | Self::Native { .. } | Self::Elements { .. } | Self::Source { .. } => Code::CheckFailed,
+            Self::Rule { .. } | Self::Source { .. } => Code::CheckFailed,
         }
     }
 
     fn details(&self) -> String {
         match self {
-            Self::Rule { family, rule, shared: _ } => {
-                format!("this fails: {} -t filter -C {}", family.iptables(), rule.specification())
-            }
-            Self::Native { rule } => format!("this does not show it: nft list chain {}", rule.chain),
-            Self::Elements { elements } => format!("this fails: nft get element {elements}"),
+            Self::Rule { missing, sharing: _ } => missing.proof(),
             Self::Source { zone, address } => {
                 format!("this fails: firewall-cmd --zone={zone} --query-source={address}")
             }
@@ -74,18 +52,34 @@ impl Missing {
     /// What a repair makes, as an administrator would look for it.
     pub fn made(&self) -> String {
         match self {
-            Self::Rule { family, rule, shared: _ } => format!("{} -t filter {rule}", family.iptables()),
-            Self::Native { rule } => native(rule),
-            Self::Elements { elements } => element(elements),
+            Self::Rule { missing, sharing: _ } => missing.to_string(),
             Self::Source { zone, address } => format!("firewalld source {address} of zone {zone}"),
         }
     }
 }
 
-/// The words of a rule, as the reference prints them: without its chain, and without quotes.
-fn words(rule: &IptablesRule) -> String {
-    let specification = rule.specification().replace('"', "");
-    specification.split_once(' ').map(|(_, words)| words.to_owned()).unwrap_or_default()
+/// The rule, as the reference prints it: its chain if it is everybody's, and no quotes.
+fn words(missing: &MissingRule, sharing: Sharing) -> String {
+    match missing {
+        MissingRule::Iptables { rule, .. } => {
+            let specification = rule.specification().replace('"', "");
+            let (chain, words) = specification.split_once(' ').unwrap_or((&specification, ""));
+            match sharing {
+                Sharing::Shared => format!("{chain} rule [{words}]"),
+                Sharing::Owned | Sharing::Within => format!("rule [{words}]"),
+            }
+        }
+        MissingRule::Nftables(rule) => format!("{} rule [{rule}]", rule.chain),
+        MissingRule::Elements(elements) => format!("element [{elements}]"),
+    }
+}
+
+/// Whether other containers have a rule as well.
+fn sharing(wanted: &Ruleset, missing: &MissingRule) -> Sharing {
+    match (wanted, missing) {
+        (Ruleset::Iptables(want), MissingRule::Iptables { rule, .. }) if want.rules.contains(rule) => Sharing::Owned,
+        (Ruleset::Iptables(_) | Ruleset::Nftables(_), _) => Sharing::Shared,
+    }
 }
 
 /// Looks for the sources and the rules that a keeper is to have for some addresses.
@@ -95,7 +89,7 @@ fn words(rule: &IptablesRule) -> String {
 pub fn observe_missing(
     keeper: &Keeper,
     addresses: &[IpAddr],
-    wanted: &[Wanted],
+    wanted: &[Ruleset],
     host: &mut dyn Host,
 ) -> Result<Option<Missing>, Error> {
     if let Keeper::Firewalld(zone) = keeper {
@@ -106,24 +100,9 @@ pub fn observe_missing(
         }
     }
     for wanted in wanted {
-        let found = match wanted {
-            Wanted::Iptables(want) => missing(host.tables(), want)?.map(|rule| Missing::Rule {
-                family: want.family,
-                rule: rule.clone(),
-                shared: !want.rules.contains(rule),
-            }),
-            Wanted::Nftables(want) => missing_natively(want, host)?,
-        };
-        if found.is_some() {
-            return Ok(found);
+        if let Some(missing) = wanted.missing(host.netfilter(Ns::Host)?)? {
+            return Ok(Some(Missing::Rule { sharing: sharing(wanted, &missing), missing }));
         }
     }
     Ok(None)
-}
-
-fn missing_natively(want: &nf::NftRuleset, host: &mut dyn Host) -> Result<Option<Missing>, Error> {
-    if let Some(rule) = nf::missing(host.nftables(), want)? {
-        return Ok(Some(Missing::Native { rule: rule.clone() }));
-    }
-    Ok(nf::missing_elements(host.nftables(), want)?.map(|elements| Missing::Elements { elements }))
 }

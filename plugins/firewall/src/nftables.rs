@@ -10,14 +10,17 @@
 
 use std::net::IpAddr;
 
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::nftables::{
     ChainId, Content, Direction, Element, ElementKey, Elements, End, Expression, Hook, Is, Key, KeyType, Kind,
-    NftChain, NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, Set, SetId, SetKind,
-    TableFamily, TableId, Verdict, WantedChain,
+    NftChain, NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Set, SetId, SetKind, TableFamily,
+    TableId, Verdict, WantedChain,
 };
+use cni_netfilter::unless_absent;
 use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
 
 use crate::config::IngressPolicy;
 use crate::plan::Barrier;
@@ -49,18 +52,12 @@ fn containers(family: Family) -> SetId {
     SetId { table: table(), name: NftName::fixed(name) }
 }
 
-/// Verifies that there are nf_tables, in the kernel and for this process.
-pub fn verify_available(host: &mut dyn Host) -> Result<(), NftablesError> {
-    host.nftables().list(&table().chain(FORWARD)).map(|_| ())
-}
-
-/// Whether the table has an address. One that cannot be used at all has none.
-pub fn observe_held(address: IpAddr, host: &mut dyn Host) -> Result<bool, NftablesError> {
+/// Whether the table has an address.
+pub fn observe_held(address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     for wanted in elements(&[address]) {
-        match host.nftables().held(&wanted) {
-            Ok(held) => return Ok(held.is_some_and(|held| !held.is_empty())),
-            Err(error) if error.is_unavailable() => log::info!("{address} is in no set of nf_tables: {error}"),
-            Err(error) => return Err(error),
+        let held = unless_absent(host.netfilter(Ns::Host)?.nftables().held(&wanted))?.flatten();
+        if held.is_some_and(|held| !held.is_empty()) {
+            return Ok(true);
         }
     }
     Ok(false)

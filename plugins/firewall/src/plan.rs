@@ -13,11 +13,11 @@ use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName, Comment, IfName};
 use cni_core::result::CniResult;
+use cni_netfilter::Ruleset;
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::iptables::{
     IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, Place, SharedRule, Target,
 };
-use cni_netfilter::nftables as nf;
 use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::{Plan, Step};
 
@@ -128,24 +128,6 @@ impl Failure for PlanError {
     }
 }
 
-/// Rules that are to be there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// In a table of iptables.
-    Iptables(IptablesRuleset),
-    /// In the plugin's own table of nf_tables.
-    Nftables(nf::NftRuleset),
-}
-
-impl From<Wanted> for Step {
-    fn from(wanted: Wanted) -> Self {
-        match wanted {
-            Wanted::Iptables(ensure) => Self::EnsureRules(ensure),
-            Wanted::Nftables(ensure) => Self::EnsureNftables(ensure),
-        }
-    }
-}
-
 /// ADD: claims the addresses, then makes the sources of a zone, and the rules of each family in use.
 ///
 /// # Errors
@@ -157,7 +139,7 @@ pub fn add(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &C
 }
 
 /// Claims some addresses, then makes the sources of a zone, and the rules that they need.
-pub fn let_through(keeper: &Keeper, owner: &Attachment, addresses: Vec<IpAddr>, wanted: Vec<Wanted>) -> Plan {
+pub fn let_through(keeper: &Keeper, owner: &Attachment, addresses: Vec<IpAddr>, wanted: Vec<Ruleset>) -> Plan {
     let mut plan = Plan::default();
     for address in &addresses {
         plan.owned(Step::ClaimAddress { address: *address, owner: owner.clone(), keeper: keeper.clone() });
@@ -165,7 +147,7 @@ pub fn let_through(keeper: &Keeper, owner: &Attachment, addresses: Vec<IpAddr>, 
     if let Keeper::Firewalld(zone) = keeper {
         addresses.into_iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address }));
     }
-    wanted.into_iter().for_each(|wanted| plan.owned(wanted.into()));
+    wanted.into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
     plan
 }
 
@@ -179,7 +161,7 @@ pub fn wanted(
     keeper: &Keeper,
     addresses: &[IpAddr],
     prev_result: &CniResult,
-) -> Result<Vec<Wanted>, PlanError> {
+) -> Result<Vec<Ruleset>, PlanError> {
     if addresses.is_empty() {
         return Ok(Vec::new());
     }
@@ -193,15 +175,15 @@ pub fn wanted(
     let families = by_family(addresses);
     Ok(match keeper {
         Keeper::Iptables => families
-            .map(|(family, addresses)| Wanted::Iptables(ensure(config, barrier.as_ref(), family, &addresses)))
+            .map(|(family, addresses)| Ruleset::Iptables(ensure(config, barrier.as_ref(), family, &addresses)))
             .collect(),
         Keeper::Nftables => {
             let admin = config.admin_chain_of_nftables()?;
-            vec![Wanted::Nftables(nftables::ensure(admin, barrier.as_ref(), addresses))]
+            vec![Ruleset::Nftables(nftables::ensure(admin, barrier.as_ref(), addresses))]
         }
-        Keeper::Firewalld(_) => {
-            families.filter_map(|(family, _)| Some(Wanted::Iptables(policy_alone(barrier.as_ref()?, family)))).collect()
-        }
+        Keeper::Firewalld(_) => families
+            .filter_map(|(family, _)| Some(Ruleset::Iptables(policy_alone(barrier.as_ref()?, family))))
+            .collect(),
     })
 }
 
@@ -229,12 +211,12 @@ fn removal(held: &[&Held]) -> Plan {
     };
     let in_nftables = kept_by(&Keeper::Nftables);
     if !in_nftables.is_empty() {
-        plan.owned(Step::RemoveNftables(nftables::remove(&in_nftables)));
+        plan.owned(Step::remove_rules(nftables::remove(&in_nftables)));
     }
     let in_tables = kept_by(&Keeper::Iptables);
     if let Some(family) = in_tables.first().copied().map(Family::of) {
         let rules = in_tables.into_iter().flat_map(address_rules).collect();
-        plan.owned(Step::RemoveRules(IptablesRemoval {
+        plan.owned(Step::remove_rules(IptablesRemoval {
             family,
             table: IptablesTable::Filter,
             chains: Vec::new(),
@@ -287,16 +269,10 @@ fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
 }
 
 /// The rules of one address without anything that it shares.
-pub fn address_alone(address: IpAddr) -> IptablesRuleset {
+pub fn address_alone(address: IpAddr) -> Ruleset {
     let rules = address_rules(address).to_vec();
-    IptablesRuleset {
-        family: Family::of(address),
-        table: IptablesTable::Filter,
-        shared_chains: Vec::new(),
-        shared: Vec::new(),
-        chain: None,
-        rules,
-    }
+    let (family, table) = (Family::of(address), IptablesTable::Filter);
+    IptablesRuleset { family, table, shared_chains: Vec::new(), shared: Vec::new(), chain: None, rules }.into()
 }
 
 /// What an address gets and what it may send.

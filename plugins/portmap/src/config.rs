@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use cni_core::cidr::parse_ip;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::Proto;
 use cni_netfilter::iptables::Mark;
+use cni_netfilter::{Backend, Proto};
 use serde::Deserialize;
 
 mod error;
@@ -33,16 +33,6 @@ pub struct Config {
     pub conditions_v6: Vec<String>,
     /// The ports.
     pub mappings: Vec<Mapping>,
-}
-
-/// Who keeps the rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
-    /// The tables of iptables.
-    #[default]
-    Iptables,
-    /// A table of nf_tables' own.
-    Nftables,
 }
 
 /// The translation of source addresses, without which a container cannot reach itself, nor the host it,
@@ -100,11 +90,7 @@ pub enum Listen {
 impl Mapping {
     /// Whether packets of a family can take the mapping.
     pub fn applies_to(&self, family: Family) -> bool {
-        match self.listen {
-            Listen::Anywhere => true,
-            Listen::Family(only) => only == family,
-            Listen::Address(address) => Family::of(address) == family,
-        }
+        self.listen.takes(family)
     }
 }
 
@@ -133,9 +119,6 @@ impl Config {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Keys {
-    /// The backend unless one is named.
-    #[serde(skip)]
-    pub automatic: Backend,
     backend: Option<String>,
     snat: Option<bool>,
     masq_all: bool,
@@ -164,13 +147,19 @@ struct Entry {
     host_ip: String,
 }
 
-impl TryFrom<Keys> for Config {
-    type Error = ConfigError;
+impl Keys {
+    /// Whether some mapping may be for a family, as far as that can be told before they are judged.
+    pub fn may_map(&self, family: Family) -> bool {
+        let listens = |entry: &Entry| Listen::parse(entry.host_ip.clone(), 0).map_or(true, |on| on.takes(family));
+        self.runtime_config.port_mappings.is_empty() || self.runtime_config.port_mappings.iter().any(listens)
+    }
 
-    /// Judges in the order of the reference.
-    fn try_from(keys: Keys) -> Result<Self, ConfigError> {
+    /// Judges in the order of the reference. `automatic` keeps the rules unless a backend is named.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn judge(self, automatic: Backend) -> Result<Config, ConfigError> {
         let Keys {
-            automatic,
             backend,
             snat,
             masq_all,
@@ -179,16 +168,16 @@ impl TryFrom<Keys> for Config {
             conditions_v4,
             conditions_v6,
             runtime_config: RuntimeConfig { port_mappings },
-        } = keys;
+        } = self;
         let has_chain = external_set_mark_chain.is_some();
         let marker = Marker::choose(mark_masq_bit, external_set_mark_chain)?;
         let conditions = [("conditionsV4", &conditions_v4), ("conditionsV6", &conditions_v6)];
-        let backend = Backend::choose(backend, automatic)?;
-        backend.refuse_foreign(has_chain, &conditions)?;
-        conditions.iter().try_for_each(|(key, words)| backend.refuse_unwritable(key, words))?;
+        let backend = choose_backend(backend, automatic)?;
+        refuse_foreign(backend, has_chain, &conditions)?;
+        conditions.iter().try_for_each(|(key, words)| refuse_unwritable(backend, key, words))?;
         let mappings = port_mappings.into_iter().enumerate().map(|(index, entry)| entry.judge(index));
         let sources = if masq_all { Sources::All } else { Sources::Local };
-        Ok(Self {
+        Ok(Config {
             backend,
             masquerade: snat.unwrap_or(true).then_some(Masquerade { sources, marker }),
             conditions_v4,
@@ -215,46 +204,48 @@ impl Marker {
     }
 }
 
-impl Backend {
-    fn choose(name: Option<String>, automatic: Self) -> Result<Self, ConfigError> {
-        match name.as_deref() {
-            None => Ok(automatic),
-            Some("iptables") => Ok(Self::Iptables),
-            Some("nftables") => Ok(Self::Nftables),
-            Some(name) => Err(ConfigError::UnknownBackend { name: name.to_owned() }),
+fn choose_backend(name: Option<String>, automatic: Backend) -> Result<Backend, ConfigError> {
+    match name.as_deref() {
+        None => Ok(automatic),
+        Some("iptables") => Ok(Backend::Iptables),
+        Some("nftables") => Ok(Backend::Nftables),
+        Some(name) => Err(ConfigError::UnknownBackend { name: name.to_owned() }),
+    }
+}
+
+/// The first word of a condition tells whose words it is made of: those of iptables start with a sign.
+fn refuse_foreign(
+    backend: Backend,
+    has_chain: bool,
+    conditions: &[(&'static str, &Vec<String>)],
+) -> Result<(), ConfigError> {
+    let signed = |words: &[String]| words.first().is_some_and(|first| first.starts_with(['-', '!']));
+    let plain = |words: &[String]| words.first().is_some_and(|first| !first.is_empty()) && !signed(words);
+    let keys_of = |is_foreign: &dyn Fn(&[String]) -> bool| -> Vec<&'static str> {
+        conditions.iter().filter(|(_, words)| is_foreign(words)).map(|(key, _)| *key).collect()
+    };
+    match backend {
+        Backend::Iptables => match keys_of(&plain) {
+            keys if keys.is_empty() => Ok(()),
+            keys => Err(ConfigError::NftablesOptions { keys }),
+        },
+        Backend::Nftables => {
+            let keys: Vec<_> =
+                has_chain.then_some("externalSetMarkChain").into_iter().chain(keys_of(&signed)).collect();
+            if keys.is_empty() { Ok(()) } else { Err(ConfigError::IptablesOptions { keys }) }
         }
     }
+}
 
-    /// The first word of a condition tells whose words it is made of: those of iptables start with a sign.
-    fn refuse_foreign(self, has_chain: bool, conditions: &[(&'static str, &Vec<String>)]) -> Result<(), ConfigError> {
-        let signed = |words: &[String]| words.first().is_some_and(|first| first.starts_with(['-', '!']));
-        let plain = |words: &[String]| words.first().is_some_and(|first| !first.is_empty()) && !signed(words);
-        let keys_of = |is_foreign: &dyn Fn(&[String]) -> bool| -> Vec<&'static str> {
-            conditions.iter().filter(|(_, words)| is_foreign(words)).map(|(key, _)| *key).collect()
-        };
-        match self {
-            Self::Iptables => match keys_of(&plain) {
-                keys if keys.is_empty() => Ok(()),
-                keys => Err(ConfigError::NftablesOptions { keys }),
-            },
-            Self::Nftables => {
-                let keys: Vec<_> =
-                    has_chain.then_some("externalSetMarkChain").into_iter().chain(keys_of(&signed)).collect();
-                if keys.is_empty() { Ok(()) } else { Err(ConfigError::IptablesOptions { keys }) }
-            }
-        }
-    }
-
-    /// An empty word means nothing, and some characters would end the command that the words are part of.
-    fn refuse_unwritable(self, key: &'static str, words: &[String]) -> Result<(), ConfigError> {
-        let ends: &[char] = match self {
-            Self::Iptables => &[],
-            Self::Nftables => &[';', '#'],
-        };
-        let is_bad = |word: &String| word.is_empty() || word.contains(char::is_control) || word.contains(ends);
-        let bad = words.iter().position(is_bad);
-        bad.map_or(Ok(()), |index| Err(ConfigError::Condition { key, index, word: words[index].clone() }))
-    }
+/// An empty word means nothing, and some characters would end the command that the words are part of.
+fn refuse_unwritable(backend: Backend, key: &'static str, words: &[String]) -> Result<(), ConfigError> {
+    let ends: &[char] = match backend {
+        Backend::Iptables => &[],
+        Backend::Nftables => &[';', '#'],
+    };
+    let is_bad = |word: &String| word.is_empty() || word.contains(char::is_control) || word.contains(ends);
+    let bad = words.iter().position(is_bad);
+    bad.map_or(Ok(()), |index| Err(ConfigError::Condition { key, index, word: words[index].clone() }))
 }
 
 impl Entry {
@@ -279,6 +270,15 @@ fn port(number: i64) -> Option<u16> {
 }
 
 impl Listen {
+    /// Whether it is for packets of a family.
+    fn takes(self, family: Family) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Family(only) => only == family,
+            Self::Address(address) => Family::of(address) == family,
+        }
+    }
+
     fn parse(host_ip: String, index: usize) -> Result<Self, ConfigError> {
         if host_ip.is_empty() {
             return Ok(Self::Anywhere);

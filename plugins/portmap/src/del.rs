@@ -4,16 +4,17 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Error, Failure};
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
 use cni_netfilter::flows::{PortChange, StaleFlows};
-use cni_netfilter::iptables::{IptablesError, IptablesRule, IptablesTable, Target};
+use cni_netfilter::iptables::{IptablesRule, IptablesTable, Target};
+use cni_netfilter::{Backend, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Plan, Step};
+use cni_plugin::plan::{Ns, Plan, Step};
 use cni_plugin::removal::Removal;
 
-use crate::config::{Backend, Config};
+use crate::config::Config;
 use crate::{flows, nftables, plan};
 
 /// Removes what a container has. What fails does not keep the rest.
@@ -35,26 +36,16 @@ fn of_iptables(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, ta
     let mut removal = Removal::new(host);
     for family in Family::ALL {
         let target = targets.iter().find(|target| target.family() == family);
-        let tool = match target {
-            Some(_) if config.is_some() => Tool::Required,
-            Some(_) => Tool::Optional,
-            None if targets.is_empty() => Tool::Optional,
-            None => continue,
-        };
+        if target.is_none() && !targets.is_empty() {
+            continue;
+        }
         let entries = config.map(|config| plan::entries(config, at, family)).unwrap_or_default();
         let flows =
             target.zip(config).and_then(|(target, config)| flows::of_mappings(PortChange::Unmapped, config, *target));
         let address = target.map(|target| target.address());
-        removal.attempt(|host| remove(host, family, at, Expected { entries, flows, address }, tool));
+        removal.attempt(|host| remove(host, family, at, Expected { entries, flows, address }));
     }
     removal.finish()
-}
-
-/// Whether the container is known to have had rules of a family, so that its program must be there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tool {
-    Required,
-    Optional,
 }
 
 /// What a container is believed to have.
@@ -69,21 +60,16 @@ struct Expected {
 
 /// Removes a container's chains. The rules that lead to them, expected or seen, prove in one batch that
 /// nothing is left. Most containers have no chain, so without expectations it is looked for first.
-fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expected, tool: Tool) -> Result<(), Error> {
+fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expected) -> Result<(), Error> {
     let Expected { mut entries, flows, address } = expected;
     let mut flows: Vec<StaleFlows> = flows.into_iter().collect();
-    if entries.is_empty() || tool == Tool::Optional {
-        match host.tables().list(family, IptablesTable::Nat, &at.dnat_chain()) {
-            Ok(None) if entries.is_empty() => return Ok(()),
-            Ok(None) => {}
+    if entries.is_empty() || address.is_none() {
+        match list(host, family, &at.dnat_chain())? {
+            None if entries.is_empty() => return Ok(()),
+            None => {}
             // The chain is named for the container, and this one is of another of its interfaces.
-            Ok(Some(rules)) if address.is_some_and(|address| leads_elsewhere(&rules, address)) => return Ok(()),
-            Ok(Some(rules)) => flows = flows::of_rules(&rules),
-            Err(error @ IptablesError::NoProgram { .. }) if tool == Tool::Optional => {
-                log::warn!("DEL goes on without {family}: {error}: {}", error.details());
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
+            Some(rules) if address.is_some_and(|address| leads_elsewhere(&rules, address)) => return Ok(()),
+            Some(rules) => flows = flows::of_rules(&rules),
         }
     }
     if entries.is_empty() {
@@ -103,6 +89,12 @@ pub fn removed_with_flows(host: &mut dyn Host, rules: Step, flows: Vec<StaleFlow
     removal.finish()
 }
 
+/// The rules of a chain that may not be there.
+fn list(host: &mut dyn Host, family: Family, chain: &ChainName) -> Result<Option<Vec<IptablesRule>>, Error> {
+    let listed = host.netfilter(Ns::Host)?.iptables().list(family, IptablesTable::Nat, chain);
+    Ok(unless_absent(listed)?.flatten())
+}
+
 /// Whether there are translations, and all of them to other addresses.
 fn leads_elsewhere(rules: &[IptablesRule], address: IpAddr) -> bool {
     let target = |rule: &IptablesRule| if let Target::Dnat(to) = &rule.target { Some(to.ip()) } else { None };
@@ -110,7 +102,7 @@ fn leads_elsewhere(rules: &[IptablesRule], address: IpAddr) -> bool {
     targets.next().is_some_and(|first| first != address && targets.all(|other| other != address))
 }
 
-fn observe_entries(host: &mut dyn Host, family: Family, at: &Attachment) -> Result<Vec<IptablesRule>, IptablesError> {
-    let rules = host.tables().list(family, IptablesTable::Nat, &ChainName::fixed(plan::DNAT))?.unwrap_or_default();
+fn observe_entries(host: &mut dyn Host, family: Family, at: &Attachment) -> Result<Vec<IptablesRule>, Error> {
+    let rules = list(host, family, &ChainName::fixed(plan::DNAT))?.unwrap_or_default();
     Ok(rules.into_iter().filter(|rule| rule.jumps_to(&at.dnat_chain())).collect())
 }

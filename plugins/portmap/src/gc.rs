@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use cni_core::error::{Error, Failure};
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, NetworkName};
 use cni_core::valid::ValidAttachments;
-use cni_netfilter::Proto;
 use cni_netfilter::flows::StaleFlows;
-use cni_netfilter::iptables::{IptablesError, IptablesRemoval, IptablesTable, Match, stale};
+use cni_netfilter::iptables::{IptablesRemoval, IptablesTable, Match, stale};
+use cni_netfilter::{Proto, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Step;
+use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
 use crate::del::removed_with_flows;
@@ -25,28 +25,22 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
     removal.finish()
 }
 
-/// A host without the program of a family has no rules of it.
 fn of_family(
     host: &mut dyn Host,
     family: Family,
     network: &NetworkName,
     valid: &ValidAttachments,
 ) -> Result<(), Error> {
-    let entries = match host.tables().list(family, IptablesTable::Nat, &ChainName::fixed(plan::DNAT)) {
-        Ok(entries) => entries.unwrap_or_default(),
-        Err(error @ IptablesError::NoProgram { .. }) => {
-            log::info!("GC goes on without {family}: {error}: {}", error.details());
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let chain = ChainName::fixed(plan::DNAT);
+    let entries = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, IptablesTable::Nat, &chain))?;
+    let entries = entries.flatten().unwrap_or_default();
     let Some(unwanted) = stale(family, IptablesTable::Nat, entries, network, valid) else { return Ok(()) };
     let flows = observe_flows(host, &unwanted)?;
-    removed_with_flows(host, Step::RemoveRules(unwanted), flows)
+    removed_with_flows(host, Step::remove_rules(unwanted), flows)
 }
 
 /// Reads the chains to which UDP ports lead.
-fn observe_flows(host: &mut dyn Host, unwanted: &IptablesRemoval) -> Result<Vec<StaleFlows>, IptablesError> {
+fn observe_flows(host: &mut dyn Host, unwanted: &IptablesRemoval) -> Result<Vec<StaleFlows>, Error> {
     let is_udp = |part: &Match| matches!(part, Match::Ports(Proto::Udp, _));
     let entries = unwanted.rules.iter().filter(|rule| rule.matches.iter().any(is_udp));
     let chains: BTreeSet<&ChainName> = entries
@@ -54,7 +48,8 @@ fn observe_flows(host: &mut dyn Host, unwanted: &IptablesRemoval) -> Result<Vec<
         .collect();
     let mut flows = Vec::new();
     for chain in chains {
-        let rules = host.tables().list(unwanted.family, unwanted.table, chain)?.unwrap_or_default();
+        let rules =
+            host.netfilter(Ns::Host)?.iptables().list(unwanted.family, unwanted.table, chain)?.unwrap_or_default();
         flows.extend(flows::of_rules(&rules));
     }
     Ok(flows)

@@ -13,16 +13,16 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
-use cni_netfilter::iptables::{IptablesTable, verify_available};
-use cni_netfilter::nftables::NftablesError;
+use cni_netfilter::Backend;
+use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::Step;
+use cni_plugin::missing::MissingPart;
+use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
-use cni_plugin::repair::Lack;
 use cni_plugin::run::Plugin;
 
-use crate::config::{Backend, Config, Keys};
+use crate::config::{Config, Keys};
 
 mod config;
 mod del;
@@ -44,15 +44,12 @@ enum PortmapError {
     NotChained,
     #[error("Required prevResult missing")]
     NoPrevResult,
-    #[error("nf_tables is not available")]
-    NotAvailable(#[source] NftablesError),
 }
 
 impl Failure for PortmapError {
     fn code(&self) -> Code {
         match self {
             Self::NotChained | Self::NoPrevResult => Code::InvalidConfig,
-            Self::NotAvailable(_) => Code::NotAvailable,
         }
     }
 
@@ -61,7 +58,6 @@ impl Failure for PortmapError {
             Self::NotChained | Self::NoPrevResult => {
                 "chain portmap behind the plugin that assigns addresses".to_owned()
             }
-            Self::NotAvailable(source) => format!("{source}: {}", source.details()),
         }
     }
 }
@@ -72,10 +68,11 @@ impl Plugin for Portmap {
     }
 
     fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        let config = load(request, journal.host())?;
-        let prev_result = request.prev_result()?.ok_or(PortmapError::NotChained)?;
         let at = request.attachment()?;
-        let targets = plan::targets(&prev_result, &at.ifname);
+        let prev_result = request.prev_result();
+        let targets = told_targets(prev_result.as_ref().ok(), &at);
+        let config = load(request, &families(&targets), journal.host())?;
+        let prev_result = prev_result?.ok_or(PortmapError::NotChained)?;
         let link = match plan::localnet_target(&config, &targets) {
             Some(target) => observe_link(journal.host(), target)?,
             None => None,
@@ -91,17 +88,15 @@ impl Plugin for Portmap {
 
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let at = request.attachment()?;
-        let config = logged("its configuration", load(request, host));
-        let prev_result = logged("prevResult", request.prev_result().map_err(Error::from)).flatten();
-        let targets = prev_result.map(|result| plan::targets(&result, &at.ifname)).unwrap_or_default();
+        let prev_result = logged("prevResult", request.prev_result().map_err(Error::from));
+        let targets = told_targets(prev_result.as_ref(), &at);
+        let config = logged("its configuration", load(request, &families(&targets), host));
         del::del(host, &at, config.as_ref(), &targets)
     }
 
     fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        let config = load(request, host)?;
-        let prev_result = request.prev_result()?.ok_or(PortmapError::NoPrevResult)?;
-        let at = request.attachment()?;
-        for target in plan::mapped(&config, &plan::targets(&prev_result, &at.ifname)) {
+        let (config, at, targets) = told(request, host)?;
+        for target in plan::mapped(&config, &targets) {
             if let Some(missing) = missing::observe_missing(host, &config, &at, target)? {
                 return Err(missing.into());
             }
@@ -110,10 +105,8 @@ impl Plugin for Portmap {
     }
 
     fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        match load(request, host)?.backend {
-            Backend::Iptables => Ok(verify_available(host.tables(), IptablesTable::Nat)?),
-            Backend::Nftables => Ok(nftables::verify_available(host).map_err(PortmapError::NotAvailable)?),
-        }
+        let backend = load(request, &[Family::V4], host)?.backend;
+        Ok(backend.verify_available(host.netfilter(Ns::Host)?, IptablesTable::Nat)?)
     }
 
     fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
@@ -123,24 +116,34 @@ impl Plugin for Portmap {
         removal.finish()
     }
 
-    fn lacks(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
-        repair::lacks(request, host)
+    fn find_missing(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+        repair::find_missing(request, host)
     }
 }
 
-fn load(request: &Request, host: &mut dyn Host) -> Result<Config, Error> {
-    let mut keys = request.decode::<Keys>()?;
-    keys.automatic = observe_backend(host);
-    Ok(Config::try_from(keys)?)
+/// The configuration, with the backend chosen for some families where it names none.
+fn load(request: &Request, families: &[Family], host: &mut dyn Host) -> Result<Config, Error> {
+    let keys = request.decode::<Keys>()?;
+    let in_use: Vec<Family> = families.iter().copied().filter(|family| keys.may_map(*family)).collect();
+    Ok(keys.judge(Backend::choose(host.netfilter(Ns::Host)?, in_use))?)
 }
 
-/// The reference's choice, without running anything: iptables before nftables, and iptables if neither is there.
-fn observe_backend(host: &mut dyn Host) -> Backend {
-    if host.tables().is_installed(Family::V4) || nftables::verify_available(host).is_err() {
-        Backend::Iptables
-    } else {
-        Backend::Nftables
-    }
+/// What ADD was told, and where its ports led.
+fn told(request: &Request, host: &mut dyn Host) -> Result<(Config, Attachment, Vec<Cidr>), Error> {
+    let at = request.attachment()?;
+    let prev_result = request.prev_result();
+    let targets = told_targets(prev_result.as_ref().ok(), &at);
+    let config = load(request, &families(&targets), host)?;
+    prev_result?.ok_or(PortmapError::NoPrevResult)?;
+    Ok((config, at, targets))
+}
+
+fn told_targets(prev_result: Option<&Option<CniResult>>, at: &Attachment) -> Vec<Cidr> {
+    prev_result.and_then(Option::as_ref).map(|result| plan::targets(result, &at.ifname)).unwrap_or_default()
+}
+
+fn families(targets: &[Cidr]) -> Vec<Family> {
+    targets.iter().map(|target| target.family()).collect()
 }
 
 /// Makes way for ours where the reference has been at work before.
@@ -150,7 +153,7 @@ fn supersede(host: &mut dyn Host, config: &Config, at: &Attachment, targets: &[C
     }
     for target in plan::mapped(config, targets) {
         if let Some(unwanted) = nftables::observe_superseded(host, config, at, target.family())? {
-            host.apply(&Step::RemoveNftables(unwanted))?;
+            host.apply(&Step::remove_rules(unwanted))?;
         }
     }
     Ok(())
@@ -187,7 +190,7 @@ fn observe_link(host: &mut dyn Host, target: IpAddr) -> Result<Option<IfName>, E
 
 /// The reference has no such guard, and a host without nf_tables none either.
 fn guard_loopback(host: &mut dyn Host) {
-    if let Err(error) = host.apply(&Step::EnsureNftables(localnet::guard())) {
+    if let Err(error) = host.apply(&Step::ensure_rules(localnet::guard())) {
         let details = error.details();
         log::warn!("containers can reach what listens on the host's loopback: {error}: {details}");
     }

@@ -17,19 +17,18 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Error, Failure};
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
-use cni_netfilter::Proto;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
     ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, Listed, NftChain, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, Owned, TableId, Tag, Unwanted, Verdict, WantedChain,
-    Which, missing,
+    NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
+use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Step;
+use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen, Mapping, Sources};
@@ -67,11 +66,6 @@ fn own(start: &'static str, at: &Attachment) -> NftName {
 
 fn comment(at: &Attachment) -> NftComment {
     NftComment::cut(at.container.as_str())
-}
-
-/// Verifies that there are nf_tables, in the kernel and for this process.
-pub fn verify_available(host: &mut dyn Host) -> Result<(), NftablesError> {
-    host.nftables().list(&hostports(Family::V4)).map(|_| ())
 }
 
 /// ADD: everything that a container needs in the family of its address.
@@ -238,12 +232,11 @@ pub fn observe_missing(
     config: &Config,
     at: &Attachment,
     target: Cidr,
-) -> Result<Option<NftRule>, NftablesError> {
-    let want = ensure(config, at, target);
-    let Some(rule) = missing(host.nftables(), &want)? else { return Ok(None) };
-    let rule = rule.clone();
-    let is_references = missing(host.nftables(), &references(config, at, target))?.is_none();
-    Ok(Some(rule).filter(|_| !is_references))
+) -> Result<Option<MissingRule>, Error> {
+    let netfilter = host.netfilter(Ns::Host)?;
+    let Some(missing) = Ruleset::from(ensure(config, at, target)).missing(netfilter)? else { return Ok(None) };
+    let is_references = Ruleset::from(references(config, at, target)).missing(netfilter)?.is_none();
+    Ok(Some(missing).filter(|_| !is_references))
 }
 
 /// The reference's rules for the container that would take the packets of the same mappings before ours.
@@ -252,9 +245,9 @@ pub fn observe_superseded(
     config: &Config,
     at: &Attachment,
     family: Family,
-) -> Result<Option<NftRemoval>, NftablesError> {
+) -> Result<Option<NftRemoval>, Error> {
     let chain = hostports(family);
-    let found = host.nftables().list(&chain)?.unwrap_or_default();
+    let found = host.netfilter(Ns::Host)?.nftables().list(&chain)?.unwrap_or_default();
     let mappings = mappings(config, family);
     let supersedes = |parts: &[Expression]| mappings.iter().any(|mapping| parts.starts_with(&matches(mapping)));
     let references = Tag::LeadsNowhere(comment(at));
@@ -272,32 +265,32 @@ pub fn observe_superseded(
 
 /// DEL in both families. `flows` are the connections that the mappings are known to have led to the container.
 pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result<(), Error> {
-    each_family(host, "DEL", |host, family| {
-        let Some(shared) = host.nftables().list(&hostports(family))? else { return Ok(()) };
+    each_family(host, |host, family| {
+        let Some(shared) = list(host, &hostports(family))? else { return Ok(()) };
         let unwanted = remove(at, family);
         let made_by_reference = Tag::LeadsNowhere(comment(at));
         let mut rules: Vec<Listed> = shared.into_iter().filter(|rule| made_by_reference.is_on(rule)).collect();
-        rules.extend(host.nftables().list(&unwanted.chains[0])?.unwrap_or_default());
+        rules.extend(list(host, &unwanted.chains[0])?.unwrap_or_default());
         let known = flows.iter().filter(|stale| stale.family() == family).cloned();
         let mut stale: Vec<StaleFlows> = known.filter(|_| !rules.is_empty()).collect();
         if stale.is_empty() {
             stale = flows::of_ports(rules.iter().filter_map(udp_port).collect());
         }
-        removed_with_flows(host, Step::RemoveNftables(unwanted), stale)
+        removed_with_flows(host, Step::remove_rules(unwanted), stale)
     })
 }
 
 /// GC in both families: removes our chains that belong to the network and to no valid attachment. Whose
 /// network the reference's rules are of cannot be told.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
-    each_family(host, "GC", |host, family| {
+    each_family(host, |host, family| {
         let mut unwanted = NftRemoval::default();
         let mut ports = Vec::new();
         for (chain, start) in [(hostports(family), OWN_DNAT), (masquerading(family), OWN_MASQUERADE)] {
-            let rules = host.nftables().list(&chain)?.unwrap_or_default();
+            let rules = list(host, &chain)?.unwrap_or_default();
             for name in stale(&rules, start, network, valid) {
                 let own = table(family).chain_named(name.clone());
-                let found = host.nftables().list(&own)?.unwrap_or_default();
+                let found = list(host, &own)?.unwrap_or_default();
                 ports.extend(found.iter().filter_map(udp_port));
                 unwanted.rules.push(tagged(chain.clone(), Tag::LeadsTo(name)));
                 unwanted.chains.push(own);
@@ -306,7 +299,7 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
         if unwanted == NftRemoval::default() {
             return Ok(());
         }
-        removed_with_flows(host, Step::RemoveNftables(unwanted), flows::of_ports(ports))
+        removed_with_flows(host, Step::remove_rules(unwanted), flows::of_ports(ports))
     })
 }
 
@@ -318,18 +311,13 @@ fn stale(rules: &[Listed], start: &'static str, network: &NetworkName, valid: &V
     names.filter(|name| name.as_str().starts_with(&of_network) && !keep.contains(name)).cloned().collect()
 }
 
-/// A kernel without nf_tables has no rules in them. A family that fails does not keep the other.
-fn each_family(
-    host: &mut dyn Host,
-    command: &str,
-    work: impl Fn(&mut dyn Host, Family) -> Result<(), Error>,
-) -> Result<(), Error> {
-    if let Err(error) = verify_available(host)
-        && error.is_unavailable()
-    {
-        log::info!("{command} goes on without nf_tables: {error}: {}", error.details());
-        return Ok(());
-    }
+/// The rules of a chain that may not be there.
+fn list(host: &mut dyn Host, chain: &ChainId) -> Result<Option<Vec<Listed>>, Error> {
+    Ok(unless_absent(host.netfilter(Ns::Host)?.nftables().list(chain))?.flatten())
+}
+
+/// A family that fails does not keep the other.
+fn each_family(host: &mut dyn Host, work: impl Fn(&mut dyn Host, Family) -> Result<(), Error>) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for family in Family::ALL {
         removal.attempt(|host| work(host, family));

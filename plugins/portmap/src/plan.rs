@@ -19,7 +19,9 @@ use cni_netfilter::iptables::{
 };
 use cni_plugin::plan::{Need, Ns, Plan, Step, Sysctl};
 
-use crate::config::{Backend, Config, Listen, Mapping, Marker, Sources};
+use cni_netfilter::Backend;
+
+use crate::config::{Config, Listen, Mapping, Marker, Sources};
 use crate::{flows, localnet, nftables};
 
 /// The chain that leads to every container's own.
@@ -62,12 +64,12 @@ pub fn add(config: &Config, at: &Attachment, targets: &[Cidr], link: Option<&IfN
 /// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
 pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr) {
     match config.backend {
-        Backend::Iptables => plan.owned(Step::EnsureRules(ensure(config, at, target))),
+        Backend::Iptables => plan.owned(Step::ensure_rules(ensure(config, at, target))),
         Backend::Nftables => {
             if config.masquerade.is_none() {
-                plan.within(Step::RemoveNftables(nftables::unmasquerade(at, target.family())));
+                plan.within(Step::remove_rules(nftables::unmasquerade(at, target.family())));
             }
-            plan.owned(Step::EnsureNftables(nftables::ensure(config, at, target)));
+            plan.owned(Step::ensure_rules(nftables::ensure(config, at, target)));
         }
     }
     if let Some(stale) = flows::of_mappings(PortChange::Mapped, config, target) {
@@ -85,7 +87,7 @@ pub fn mapped(config: &Config, targets: &[Cidr]) -> impl Iterator<Item = Cidr> {
 pub fn del(family: Family, at: &Attachment, expected: Vec<IptablesRule>) -> Step {
     let chain = |name, parent| OwnedChainRef { name, parents: vec![ChainName::fixed(parent)], jumps: Jumps::All };
     let chains = vec![chain(at.dnat_chain(), DNAT), chain(at.snat_chain(), OLD_SNAT)];
-    Step::RemoveRules(IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: expected })
+    Step::remove_rules(IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: expected })
 }
 
 /// The rules that lead to the container's chain, one for each protocol and each fifteen ports. As in the

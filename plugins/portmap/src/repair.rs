@@ -3,66 +3,65 @@
 //! Kernel settings are no rules: `route_localnet` stays as it is found.
 
 use cni_core::cidr::Cidr;
-use cni_core::error::{Error, Failure};
+use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_netfilter::{Backend, Ruleset, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Plan, Step};
-use cni_plugin::repair::{Lack, native};
+use cni_plugin::missing::MissingPart;
+use cni_plugin::plan::{Ns, Plan, Step};
 
-use crate::config::{Backend, Config};
+use crate::config::Config;
 use crate::missing::observe_missing;
-use crate::{PortmapError, load, localnet, nftables, observe_link, plan};
+use crate::{localnet, nftables, observe_link, plan, told};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
 ///
 /// # Errors
 /// When a packet filter cannot be read.
-pub fn lacks(request: &Request, host: &mut dyn Host) -> Result<Vec<Lack>, Error> {
-    let config = load(request, host)?;
-    let prev_result = request.prev_result()?.ok_or(PortmapError::NoPrevResult)?;
-    let at = request.attachment()?;
-    let targets = plan::targets(&prev_result, &at.ifname);
-    let mut lacks = Vec::new();
+pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+    let (config, at, targets) = told(request, host)?;
+    let mut parts = Vec::new();
     if let Some(target) = plan::localnet_target(&config, &targets)
         && observe_link(host, target)?.is_some()
     {
-        lacks.extend(guard_lack(host)?);
+        parts.extend(missing_guard(host)?);
     }
     for target in plan::mapped(&config, &targets) {
-        lacks.extend(mapping_lack(&config, &at, target, host)?);
+        parts.extend(missing_mapping(&config, &at, target, host)?);
     }
-    Ok(lacks)
+    Ok(parts)
 }
 
 /// As in ADD, a host without nf_tables has no guard.
-fn guard_lack(host: &mut dyn Host) -> Result<Option<Lack>, Error> {
-    let want = localnet::guard();
-    match cni_netfilter::nftables::missing(host.nftables(), &want).map(|rule| rule.map(native)) {
-        Ok(Some(missing)) => {
-            let mut plan = Plan::default();
-            plan.shared(Step::EnsureNftables(want));
-            Ok(Some(Lack { missing, plan }))
-        }
-        Ok(None) => Ok(None),
-        Err(error) if error.is_unavailable() => {
-            log::warn!("containers can reach what listens on the host's loopback: {error}: {}", error.details());
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
+fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
+    let guard = Ruleset::from(localnet::guard());
+    let Some(missing) = unless_absent(guard.missing(host.netfilter(Ns::Host)?))? else {
+        log::warn!("containers can reach what listens on the host's loopback: there are no nf_tables for the guard");
+        return Ok(None);
+    };
+    Ok(missing.map(|missing| {
+        let mut plan = Plan::default();
+        plan.shared(Step::ensure_rules(guard));
+        MissingPart { missing: missing.to_string(), plan }
+    }))
 }
 
 /// What the reference has made counts as complete, as in CHECK, and goes where it is not.
-fn mapping_lack(config: &Config, at: &Attachment, target: Cidr, host: &mut dyn Host) -> Result<Option<Lack>, Error> {
+fn missing_mapping(
+    config: &Config,
+    at: &Attachment,
+    target: Cidr,
+    host: &mut dyn Host,
+) -> Result<Option<MissingPart>, Error> {
     let missing = observe_missing(host, config, at, target)?;
     let Some(missing) = missing else { return Ok(None) };
     let mut plan = Plan::default();
     if config.backend == Backend::Nftables
         && let Some(unwanted) = nftables::observe_superseded(host, config, at, target.family())?
     {
-        plan.within(Step::RemoveNftables(unwanted));
+        plan.within(Step::remove_rules(unwanted));
     }
     plan::lead(&mut plan, config, at, target);
-    Ok(Some(Lack { missing: missing.made(), plan }))
+    Ok(Some(MissingPart { missing: missing.made(), plan }))
 }

@@ -12,10 +12,13 @@ use std::time::Duration;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_files::find_program;
+use cni_netfilter::Netfilter;
 use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal};
+use cni_netfilter::nftables::Nftables;
 
 use super::RestoreIptables;
 use super::native::{Done, Judged};
+use crate::netns::NetnsScope;
 use crate::nftables::NetlinkNftables;
 
 /// What the programs of iptables that keep their tables in nf_tables are links to.
@@ -50,9 +53,11 @@ impl AutoIptables {
         Self { programs: self.programs.with_patience(patience), ..self }
     }
 
-    /// The nf_tables, in their own terms.
-    pub const fn nftables(&mut self) -> &mut NetlinkNftables {
-        &mut self.kernel
+    /// Works in another namespace than that of the calling thread.
+    #[must_use]
+    pub fn within(self, scope: NetnsScope) -> Self {
+        let Self { programs, kernel, in_nftables } = self;
+        Self { programs: programs.within(scope.clone()), kernel: kernel.within(scope), in_nftables }
     }
 
     fn is_in_nftables(&mut self, family: Family) -> bool {
@@ -70,6 +75,16 @@ fn is_in_nftables(program: &str, path: &OsStr) -> bool {
 impl Default for AutoIptables {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Netfilter for AutoIptables {
+    fn iptables(&mut self) -> &mut dyn Iptables {
+        self
+    }
+
+    fn nftables(&mut self) -> &mut dyn Nftables {
+        &mut self.kernel
     }
 }
 

@@ -10,12 +10,15 @@ use std::time::Duration;
 use cni_files::{FileError, Lock, LockError, PrivateDirectory, RUN_DIRECTORY};
 use cni_netfilter::iptables::IptablesError;
 
-/// The network namespace of the calling thread.
+use crate::netns::NetnsScope;
+
+/// The network namespace that the calling thread is in.
 const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 
-/// Takes the lock of the network namespace that the thread is in; it is released when it is dropped.
-pub(super) fn acquire(patience: Duration) -> Result<Lock, IptablesError> {
-    let netns = fs::metadata(OWN_NETNS).map_err(FileError::of("stat", OWN_NETNS.as_ref())).map_err(no_file)?;
+/// Takes the lock of a network namespace; it is released when it is dropped.
+pub(super) fn acquire(patience: Duration, scope: &NetnsScope) -> Result<Lock, IptablesError> {
+    let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
+    let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref())).map_err(no_file)?;
     let (directory, name) = (PrivateDirectory::new(RUN_DIRECTORY), format!("filter-{}.lock", netns.ino()));
     let file = directory.open_file(&name).map_err(no_file)?;
     Lock::exclusive(file, &directory.path().join(name), patience).map_err(|error| match error {

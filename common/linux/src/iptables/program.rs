@@ -9,6 +9,7 @@ use std::time::Duration;
 use cni_files::{Holders, find_program, holders};
 use cni_netfilter::iptables::IptablesError;
 
+use crate::netns::NetnsScope;
 use crate::process::{self, Output, ProcessError};
 
 /// How much longer than for its lock a program may run: it may have thousands of rules to read.
@@ -46,15 +47,22 @@ impl Program {
 
     /// Runs the program, with patience for its lock. A lock that stays taken is an error here, any other
     /// end is for the caller to judge.
-    pub(super) fn run(&self, arguments: &[&str], input: &str, patience: Duration) -> Result<Ended, IptablesError> {
+    pub(super) fn run(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        patience: Duration,
+        scope: &NetnsScope,
+    ) -> Result<Ended, IptablesError> {
         let seconds = patience.as_secs().max(1).to_string();
         let arguments = [&["-w", &seconds], arguments].concat();
         let command = format!("{} {}", self.path.display(), arguments.join(" "));
         let limit = patience.saturating_add(GRACE);
-        match process::run(&self.path, &arguments, input.as_bytes(), &[], limit) {
-            Ok(output) => ended(command, output, patience),
-            Err(ProcessError::Deadline { program, limit }) => Err(IptablesError::Stuck { program, limit }),
-            Err(error @ (ProcessError::Start { .. } | ProcessError::Lost { .. })) => {
+        match scope.run(|| process::run(&self.path, &arguments, input.as_bytes(), &[], limit)) {
+            Err(error) => Err(IptablesError::Run { program: command, source: Box::new(error) }),
+            Ok(Ok(output)) => ended(command, output, patience),
+            Ok(Err(ProcessError::Deadline { program, limit })) => Err(IptablesError::Stuck { program, limit }),
+            Ok(Err(error @ (ProcessError::Start { .. } | ProcessError::Lost { .. }))) => {
                 Err(IptablesError::Run { program: command, source: Box::new(error) })
             }
         }

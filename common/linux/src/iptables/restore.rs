@@ -16,6 +16,7 @@ use cni_netfilter::iptables::{
 
 use super::lock;
 use super::program::{Ended, Program};
+use crate::netns::NetnsScope;
 
 /// How long a lock is waited for, our own and that of legacy iptables.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct RestoreIptables {
     path: OsString,
     patience: Duration,
+    scope: NetnsScope,
 }
 
 /// What a look at a chain gave.
@@ -37,7 +39,7 @@ enum Look {
 impl RestoreIptables {
     /// Works with the programs that `PATH` leads to.
     pub fn new() -> Self {
-        Self { path: env::var_os("PATH").unwrap_or_default(), patience: PATIENCE }
+        Self { path: env::var_os("PATH").unwrap_or_default(), patience: PATIENCE, scope: NetnsScope::Current }
     }
 
     /// Works with the programs that another list of directories leads to.
@@ -52,6 +54,12 @@ impl RestoreIptables {
         Self { patience, ..self }
     }
 
+    /// Runs the programs in another namespace than that of the calling thread.
+    #[must_use]
+    pub fn within(self, scope: NetnsScope) -> Self {
+        Self { scope, ..self }
+    }
+
     /// The directories in which the programs are looked for.
     pub(super) fn path(&self) -> &OsStr {
         &self.path
@@ -60,12 +68,12 @@ impl RestoreIptables {
     fn restore(&self, batch: &Batch) -> Result<Ended, IptablesError> {
         let text = batch.text()?;
         let program = Program::locate(&format!("{}-restore", batch.family.iptables()), &self.path)?;
-        program.run(&["--noflush"], &text, self.patience)
+        program.run(&["--noflush"], &text, self.patience, &self.scope)
     }
 
     fn look(&self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<Look, IptablesError> {
         let arguments = ["-t", table.as_str(), "-S", chain.as_str()];
-        let ended = Program::locate(family.iptables(), &self.path)?.run(&arguments, "", self.patience)?;
+        let ended = Program::locate(family.iptables(), &self.path)?.run(&arguments, "", self.patience, &self.scope)?;
         match ended.status.code() {
             Some(0) => Ok(Look::Rules(ended.stdout.lines().filter_map(IptablesRule::parse).collect())),
             Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(Look::Absent),
@@ -124,6 +132,6 @@ impl Iptables for RestoreIptables {
     }
 
     fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
-        Ok(Box::new(lock::acquire(self.patience)?))
+        Ok(Box::new(lock::acquire(self.patience, &self.scope)?))
     }
 }

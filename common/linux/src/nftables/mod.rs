@@ -22,18 +22,20 @@ use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::netlink::{Cause, Refused, Socket};
+use crate::netns::NetnsScope;
 
 /// The nf_tables of the network namespace that the calling thread is in when they are first used.
 #[derive(Debug)]
 pub struct NetlinkNftables {
     socket: Option<Socket>,
     path: OsString,
+    scope: NetnsScope,
 }
 
 impl NetlinkNftables {
     /// Runs the `nft` that `PATH` leads to, where it has to.
     pub fn new() -> Self {
-        Self { socket: None, path: env::var_os("PATH").unwrap_or_default() }
+        Self { socket: None, path: env::var_os("PATH").unwrap_or_default(), scope: NetnsScope::Current }
     }
 
     /// Runs the `nft` that another list of directories leads to.
@@ -42,10 +44,19 @@ impl NetlinkNftables {
         Self { path, ..self }
     }
 
+    /// Works in another namespace than that of the calling thread.
+    #[must_use]
+    pub fn within(self, scope: NetnsScope) -> Self {
+        Self { socket: None, scope, ..self }
+    }
+
     pub(crate) fn socket(&mut self) -> Result<&mut Socket, Cause> {
         match &mut self.socket {
             Some(socket) => Ok(socket),
-            none => Ok(none.insert(Socket::of(NETLINK_NETFILTER).map_err(|error| error.cause().clone())?)),
+            none => {
+                let opened = self.scope.run(|| Socket::of(NETLINK_NETFILTER))?;
+                Ok(none.insert(opened.map_err(|error| error.cause().clone())?))
+            }
         }
     }
 
@@ -99,7 +110,7 @@ impl Nftables for NetlinkNftables {
 
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
-        let Some(requests) = requests else { return script::run(transaction, &self.path) };
+        let Some(requests) = requests else { return script::run(transaction, &self.path, &self.scope) };
         let (mut changes, mut origins): (Vec<message::Request>, Vec<&NftChange>) = Default::default();
         for (op, requests) in transaction.ops.iter().zip(requests) {
             origins.extend(requests.iter().map(|_| op));
@@ -163,7 +174,7 @@ mod tests {
     #[test]
     fn a_kernel_that_cannot_is_told_from_one_that_may_not_and_one_that_may_later() {
         let failed = |number| match refused(number) {
-            TransactionError::Failed(error) => (error.to_string(), error.details(), error.is_unavailable()),
+            TransactionError::Failed(error) => (error.to_string(), error.details(), error.is_absence()),
             TransactionError::Refused(error) => panic!("to be tried again: {error}"),
         };
         let told = |message: &str, details: &str, unavailable| (message.to_owned(), details.to_owned(), unavailable);

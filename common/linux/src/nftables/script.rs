@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use cni_files::find_program;
-use cni_netfilter::nftables::{NftChange, NftablesError, Transaction, TransactionError};
+use cni_netfilter::nftables::{BoxError, NftChange, NftablesError, Transaction, TransactionError};
 
+use crate::netns::NetnsScope;
 use crate::process;
 
 /// The program.
@@ -15,13 +16,13 @@ const NFT: &str = "nft";
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a transaction as a script.
-pub(super) fn run(transaction: &Transaction, path: &OsStr) -> Result<(), TransactionError> {
+pub(super) fn run(transaction: &Transaction, path: &OsStr, scope: &NetnsScope) -> Result<(), TransactionError> {
     let script = transaction.script().map_err(TransactionError::Failed)?;
     let program = find_program(NFT, path).ok_or_else(|| TransactionError::Failed(absent(transaction, path)))?;
     let command = || format!("{} -f -", program.display());
-    let ended = process::run(&program, &["-f", "-"], script.as_bytes(), &[], LIMIT).map_err(|source| {
-        TransactionError::Failed(NftablesError::Run { program: command(), source: Box::new(source) })
-    })?;
+    let failed = |source: BoxError| TransactionError::Failed(NftablesError::Run { program: command(), source });
+    let ended = scope.run(|| process::run(&program, &["-f", "-"], script.as_bytes(), &[], LIMIT));
+    let ended = ended.map_err(|error| failed(error.into()))?.map_err(|error| failed(error.into()))?;
     if ended.status.success() {
         return Ok(());
     }

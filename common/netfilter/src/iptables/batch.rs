@@ -1,7 +1,7 @@
 //! Changes to one table that take effect together or not at all, and their text for `iptables-restore`.
 
+use super::error::IptablesError;
 use super::rule::{IptablesRule, IptablesTable};
-use super::tables::IptablesError;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 

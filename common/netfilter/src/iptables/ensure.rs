@@ -6,14 +6,15 @@
 //! who know nothing of the lock may still come in between; then what is there is read again.
 
 use super::ATTEMPTS;
+use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
 };
+use super::error::{BatchError, IptablesError};
 use super::remove::remove;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
-use super::tables::{BatchError, Iptables, IptablesError};
 
 /// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
 /// never anything shared, nor a rule that was there before. A chain that was replaced counts as added.

@@ -7,9 +7,10 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
+use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
+use super::error::{BatchError, IptablesError, Refusal};
 use super::rule::{IptablesRule, IptablesTable, Target};
-use super::tables::{BatchError, Iptables, IptablesError, Refusal};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 

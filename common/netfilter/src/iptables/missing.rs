@@ -1,10 +1,11 @@
 //! Looks whether rules are there, and changes nothing.
 
+use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::IptablesRuleset;
+use super::error::{BatchError, IptablesError};
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
-use super::tables::{BatchError, Iptables, IptablesError};
 
 /// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
 /// else stands there, and how many copies there are, does not matter.

@@ -6,9 +6,11 @@
 //! in the common case. What a batch does to a machine is the business of an applier behind [`Iptables`];
 //! [`fake`] is one in memory, with the semantics of the real thing, for tests.
 
+mod backend;
 mod batch;
 mod change;
 mod ensure;
+mod error;
 pub mod fake;
 mod missing;
 mod parse;
@@ -17,20 +19,18 @@ mod render;
 mod rule;
 mod seen;
 mod stale;
-mod status;
-mod tables;
 
+pub use backend::Iptables;
 pub use batch::{Batch, BatchLine};
 pub use change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
 };
 pub use ensure::ensure;
+pub use error::{BatchError, IptablesError, Refusal};
 pub use missing::missing;
 pub use remove::remove;
 pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortSet, Target};
 pub use stale::stale;
-pub use status::{NotAvailable, verify_available};
-pub use tables::{BatchError, Iptables, IptablesError, Refusal};
 
 /// How often a change is tried on what was seen, when others keep changing the same chains in between.
 const ATTEMPTS: usize = 5;

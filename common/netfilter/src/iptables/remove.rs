@@ -5,11 +5,12 @@
 //! read, and what is ours in them goes, whatever it looks like.
 
 use super::ATTEMPTS;
+use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{IptablesRemoval, Jumps, OwnedChainRef};
+use super::error::{BatchError, IptablesError, Refusal};
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
-use super::tables::{BatchError, Iptables, IptablesError, Refusal};
 use cni_core::names::ChainName;
 
 /// Makes rules be gone. Absence is success; what belongs to others stays.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::backend::Iptables;
+use super::error::IptablesError;
 use super::rule::{IptablesRule, IptablesTable};
-use super::tables::{Iptables, IptablesError};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 

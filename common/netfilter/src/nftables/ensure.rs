@@ -7,8 +7,9 @@
 //! read: the kernel refuses it when anything has changed since.
 
 use super::ATTEMPTS;
-use super::backend::{Listed, Nftables, NftablesError, TransactionError};
+use super::backend::{Listed, Nftables};
 use super::change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
+use super::error::{NftablesError, TransactionError};
 use super::object::ChainId;
 use super::rule::{Expression, NftRule};
 use super::seen::SeenObjects;

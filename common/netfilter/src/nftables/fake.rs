@@ -8,7 +8,8 @@ mod sets;
 
 use sets::FakeSets;
 
-use super::backend::{Listed, Nftables, NftablesError, TransactionError};
+use super::backend::{Listed, Nftables};
+use super::error::{NftablesError, TransactionError};
 use super::listing;
 use super::object::{ChainId, NftChain, NftTable, TableId};
 use super::rule::{Expression, NftRule};

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::backend::{Listed, Nftables, NftablesError};
+use super::backend::{Listed, Nftables};
 use super::change::NftRuleset;
+use super::error::NftablesError;
 use super::object::ChainId;
 use super::render;
 use super::rule::NftRule;

@@ -9,6 +9,7 @@
 mod backend;
 mod change;
 mod ensure;
+mod error;
 pub mod fake;
 mod listing;
 mod missing;
@@ -21,9 +22,10 @@ mod seen;
 mod set;
 mod transaction;
 
-pub use backend::{BoxError, Listed, Nftables, NftablesError, TransactionError};
+pub use backend::{Listed, Nftables};
 pub use change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
 pub use ensure::ensure;
+pub use error::{BoxError, NftablesError, TransactionError};
 pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName, WordError};
 pub use object::{Base, ChainId, Hook, Kind, NftChain, NftTable, Policy, TableFamily, TableId};

@@ -1,8 +1,9 @@
 //! Makes rules be gone: looks for them, and deletes in one transaction what was found.
 
 use super::ATTEMPTS;
-use super::backend::{Nftables, NftablesError, TransactionError};
+use super::backend::Nftables;
 use super::change::NftRemoval;
+use super::error::{NftablesError, TransactionError};
 use super::seen::SeenObjects;
 use super::transaction::{NftChange, Transaction};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::backend::{Listed, Nftables, NftablesError};
+use super::backend::{Listed, Nftables};
+use super::error::NftablesError;
 use super::object::{ChainId, TableId};
 use super::set::{Element, Elements, SetId};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::backend::NftablesError;
+use super::error::NftablesError;
 use super::object::{Base, ChainId, NftChain, NftTable};
 use super::rule::NftRule;
 use super::set::{Elements, Set};

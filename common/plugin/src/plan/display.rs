@@ -45,10 +45,8 @@ impl Display for Step {
             Self::Await { ns, name, until: Until::AddressesSettled } => write!(f, "{ns}: settle addresses of {name}"),
             Self::Await { ns, name, until: Until::Up } => write!(f, "{ns}: await {name} up"),
             Self::SetSysctl { ns, key, value, need: _ } => write!(f, "{ns}: sysctl {}={value}", key.path()),
-            Self::EnsureRules(ensure) => write!(f, "host: {ensure}"),
-            Self::RemoveRules(remove) => write!(f, "host: {remove}"),
-            Self::EnsureNftables(ensure) => write!(f, "host: {ensure}"),
-            Self::RemoveNftables(remove) => write!(f, "host: {remove}"),
+            Self::EnsureRules { ns, ruleset } => write!(f, "{ns}: {ruleset}"),
+            Self::RemoveRules { ns, removal } => write!(f, "{ns}: {removal}"),
             Self::ForgetFlows(stale) => write!(f, "host: {stale}"),
             Self::AddSource { zone, address } => {
                 write!(f, "host: firewalld add source {} to zone {zone}", Cidr::host(*address))

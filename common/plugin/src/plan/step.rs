@@ -6,8 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::names::{Attachment, IfName};
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
-use cni_netfilter::iptables::{IptablesRemoval, IptablesRuleset};
-use cni_netfilter::nftables;
+use cni_netfilter::{RuleRemoval, Ruleset};
 
 use super::{Dad, IfPresent, LinkSetting, Need, NewLink, NewRoute, Ns, Sysctl};
 use crate::keeper::Keeper;
@@ -112,13 +111,19 @@ pub enum Step {
         need: Need,
     },
     /// Makes rules of the packet filter.
-    EnsureRules(IptablesRuleset),
+    EnsureRules {
+        /// Of which namespace.
+        ns: Ns,
+        /// The rules.
+        ruleset: Ruleset,
+    },
     /// Removes rules of the packet filter; absence is success.
-    RemoveRules(IptablesRemoval),
-    /// Makes rules of nf_tables, in their own terms.
-    EnsureNftables(nftables::NftRuleset),
-    /// Removes rules of nf_tables; absence is success.
-    RemoveNftables(nftables::NftRemoval),
+    RemoveRules {
+        /// Of which namespace.
+        ns: Ns,
+        /// The rules.
+        removal: RuleRemoval,
+    },
     /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
     /// kernel forgets them by itself, later.
     ForgetFlows(StaleFlows),
@@ -165,6 +170,16 @@ pub enum Until {
 }
 
 impl Step {
+    /// Makes rules of the host's packet filter.
+    pub fn ensure_rules(ruleset: impl Into<Ruleset>) -> Self {
+        Self::EnsureRules { ns: Ns::Host, ruleset: ruleset.into() }
+    }
+
+    /// Removes rules of the host's packet filter; absence is success.
+    pub fn remove_rules(removal: impl Into<RuleRemoval>) -> Self {
+        Self::RemoveRules { ns: Ns::Host, removal: removal.into() }
+    }
+
     /// The step that takes this one back, where that does not depend on what was there before.
     pub fn inverse(&self) -> Option<Self> {
         match self {
@@ -187,10 +202,8 @@ impl Step {
             | Self::RemoveRoute { .. }
             | Self::Await { .. }
             | Self::SetSysctl { .. }
-            | Self::EnsureRules(_)
-            | Self::RemoveRules(_)
-            | Self::EnsureNftables(_)
-            | Self::RemoveNftables(_)
+            | Self::EnsureRules { .. }
+            | Self::RemoveRules { .. }
             | Self::ForgetFlows(_)
             | Self::AddSource { .. }
             | Self::RemoveSource { .. }

@@ -136,8 +136,8 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
         .map(|(_, step)| step)
         .collect();
     assert_eq!(owned.len(), 3, "{plan}");
-    assert_eq!(*owned[1], Step::EnsureNftables(spoof::ensure(&at(), &facts.names.host, &Mac::local([7; 6]))));
-    assert_eq!(*owned[2], Step::EnsureNftables(masquerade::ensure(&at(), &[cidr("10.1.2.5/24")])));
+    assert_eq!(*owned[1], Step::ensure_rules(spoof::ensure(&at(), &facts.names.host, &Mac::local([7; 6]))));
+    assert_eq!(*owned[2], Step::ensure_rules(masquerade::ensure(&at(), &[cidr("10.1.2.5/24")])));
     let text = plan.to_string();
     let rule = "  add rule inet cni_plugins_masquerade masq_checks ip saddr 10.1.2.5 ip daddr != 10.1.2.0/24 masquerade comment";
     assert!(text.contains(rule) && !text.contains("-A POSTROUTING"), "{text}");
@@ -263,7 +263,7 @@ proptest! {
         let facts = Facts { bridge: present.then(|| bridge_link("bridge")), ..facts() };
         let plan = add(&config, &at(), Some(&network), &facts).expect("a plan");
         for (sharing, step) in plan.steps() {
-            let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules(_) | Step::EnsureNftables(_));
+            let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules { .. });
             prop_assert!(*sharing != cni_plugin::plan::Sharing::Owned || taken_back, "{step}");
         }
     }

@@ -35,18 +35,18 @@ fn request(keys: &str, mac: &str) -> Request {
     call.with_config(config.into_bytes(), Bridge.versions()).expect("request")
 }
 
-fn found(keys: &str, machine: &mut Machine) -> Vec<Lack> {
-    Bridge.lacks(&request(keys, MAC), machine).expect("can be told")
+fn found(keys: &str, machine: &mut Machine) -> Vec<MissingPart> {
+    Bridge.find_missing(&request(keys, MAC), machine).expect("can be told")
 }
 
 fn missing(keys: &str, machine: &mut Machine) -> Vec<String> {
-    found(keys, machine).into_iter().map(|lack| lack.missing).collect()
+    found(keys, machine).into_iter().map(|part| part.missing).collect()
 }
 
 fn repair(keys: &str, machine: &mut Machine) {
-    let lacks = found(keys, machine);
+    let parts = found(keys, machine);
     let mut journal = Journal::new(machine);
-    lacks.iter().for_each(|lack| journal.apply(&lack.plan).expect("put back"));
+    parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
     journal.commit();
 }
 
@@ -68,16 +68,15 @@ fn addresses() -> Vec<Cidr> {
 }
 
 fn masquerade_by(backend: Backend) -> Vec<Step> {
-    match backend {
-        Backend::Iptables => {
-            masquerade::iptables::ensure(&at(), &addresses()).into_iter().map(Step::EnsureRules).collect()
-        }
-        Backend::Nftables => vec![Step::EnsureNftables(masquerade::ensure(&at(), &addresses()))],
-    }
+    masquerade::rulesets(backend, &at(), &addresses()).into_iter().map(Step::ensure_rules).collect()
+}
+
+fn wanted_spoof_check() -> nftables::NftRuleset {
+    spoof::ensure(&at(), &IfName::parse("veth1").expect("name"), &MAC.parse().expect("MAC"))
 }
 
 fn spoof_check() -> Step {
-    Step::EnsureNftables(spoof::ensure(&at(), &IfName::parse("veth1").expect("name"), &MAC.parse().expect("MAC")))
+    Step::ensure_rules(wanted_spoof_check())
 }
 
 #[test]
@@ -153,7 +152,7 @@ fn a_single_rule_of_the_mac_spoof_check_is_missed() {
     let machine = &mut Machine::default();
     make(vec![spoof_check()], machine);
     let before = machine.nftables.dump();
-    let Step::EnsureNftables(want) = spoof_check() else { panic!("no rules of nf_tables") };
+    let want = wanted_spoof_check();
     let rules = want.chains.iter().flat_map(|wanted| match &wanted.content {
         nftables::Content::Own(rules) => rules.clone(),
         nftables::Content::Open | nftables::Content::Fixed(_) | nftables::Content::AtLeast(_) => Vec::new(),
@@ -174,7 +173,7 @@ fn a_single_rule_of_the_mac_spoof_check_is_missed() {
 fn without_the_hosts_end_or_an_address_there_is_no_mac_spoof_check() {
     let keys = r#""macspoofchk":true"#;
     let refused = |mac: &str, machine: &mut Machine| {
-        let error = Bridge.lacks(&request(keys, mac), machine).expect_err("refused");
+        let error = Bridge.find_missing(&request(keys, mac), machine).expect_err("refused");
         (error.code().number(), error.to_string())
     };
     let text = "invalid mac \"\" of interface eth0 in prevResult".to_owned();
@@ -189,6 +188,6 @@ fn without_the_hosts_end_or_an_address_there_is_no_mac_spoof_check() {
 fn nf_tables_that_cannot_be_read_are_a_failure() {
     let machine = &mut Machine { nftables: FakeNftables::unsupported(), ..Machine::default() };
     let keys = r#""ipMasq":true,"ipMasqBackend":"nftables""#;
-    let error = Bridge.lacks(&request(keys, MAC), machine).expect_err("unsupported");
+    let error = Bridge.find_missing(&request(keys, MAC), machine).expect_err("unsupported");
     assert!(error.to_string().contains("nf_tables is not supported by this kernel"), "{error}");
 }

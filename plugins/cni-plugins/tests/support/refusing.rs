@@ -7,9 +7,8 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_linux::host::LinuxHost;
+use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Iptables;
-use cni_netfilter::nftables::Nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -90,12 +89,8 @@ impl Host for RefusingHost {
         self.host.sysctl(ns, key)
     }
 
-    fn tables(&mut self) -> &mut dyn Iptables {
-        self.host.tables()
-    }
-
-    fn nftables(&mut self) -> &mut dyn Nftables {
-        self.host.nftables()
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
+        self.host.netfilter(ns)
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {

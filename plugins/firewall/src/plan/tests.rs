@@ -74,7 +74,7 @@ fn every_address_counts_once_and_ipv4_comes_first() {
     let rules = wanted(&config("{}"), &Keeper::Iptables, &addresses(&result), &result).expect("rules");
     let families: Vec<Family> = rules
         .iter()
-        .filter_map(|want| if let Wanted::Iptables(want) = want { Some(want.family) } else { None })
+        .filter_map(|want| if let Ruleset::Iptables(want) = want { Some(want.family) } else { None })
         .collect();
     assert_eq!(families, [Family::V4, Family::V6]);
 }

@@ -7,10 +7,11 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
+use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::{Firewalld, Zone};
+use cni_netfilter::iptables::Iptables;
 use cni_netfilter::iptables::fake::FakeIptables;
-use cni_netfilter::iptables::{Iptables, ensure, remove};
-use cni_netfilter::nftables::{self, Nftables, fake::FakeNftables};
+use cni_netfilter::nftables::{Nftables, fake::FakeNftables};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -105,13 +106,19 @@ impl Machine {
     }
 }
 
-impl Host for Machine {
-    fn tables(&mut self) -> &mut dyn Iptables {
+impl Netfilter for Machine {
+    fn iptables(&mut self) -> &mut dyn Iptables {
         &mut self.filter
     }
 
     fn nftables(&mut self) -> &mut dyn Nftables {
         &mut self.nftables
+    }
+}
+
+impl Host for Machine {
+    fn netfilter(&mut self, _: Ns) -> Result<&mut dyn Netfilter, Error> {
+        Ok(self)
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {
@@ -140,14 +147,10 @@ impl Host for Machine {
         if self.failing == Some(self.applied.len()) {
             return Err(Broken("as it was told to").into());
         }
-        if let Step::EnsureRules(want) = step {
-            return Ok(ensure(&mut self.filter, want)?.map(Step::RemoveRules));
-        } else if let Step::RemoveRules(unwanted) = step {
-            remove(&mut self.filter, unwanted)?;
-        } else if let Step::EnsureNftables(want) = step {
-            return Ok(nftables::ensure(&mut self.nftables, want)?.map(Step::RemoveNftables));
-        } else if let Step::RemoveNftables(unwanted) = step {
-            nftables::remove(&mut self.nftables, unwanted)?;
+        if let Step::EnsureRules { ns, ruleset } = step {
+            return Ok(ruleset.ensure(self)?.map(|removal| Step::RemoveRules { ns: *ns, removal }));
+        } else if let Step::RemoveRules { ns: _, removal } = step {
+            removal.remove(self)?;
         } else if let Step::AddSource { zone, address } = step {
             return self.firewalld.add(zone, *address);
         } else if let Step::RemoveSource { zone, address } = step {

@@ -8,19 +8,19 @@ use cni_netfilter::nftables::fake::FakeNftables;
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 impl Caller {
-    fn lacks(&self, machine: &mut Machine) -> Vec<Lack> {
+    fn parts(&self, machine: &mut Machine) -> Vec<MissingPart> {
         let applied = machine.applied.len();
-        let lacks = Firewall.lacks(&self.request("ADD"), machine).expect("can be told");
+        let parts = Firewall.find_missing(&self.request("ADD"), machine).expect("can be told");
         assert_eq!(machine.applied.len(), applied, "looking has changed something");
-        lacks
+        parts
     }
 
     fn repair(&self, machine: &mut Machine) -> usize {
-        let lacks = self.lacks(machine);
+        let parts = self.parts(machine);
         let mut journal = Journal::new(machine);
-        lacks.iter().for_each(|lack| journal.apply(&lack.plan).expect("put back"));
+        parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
         journal.commit();
-        lacks.len()
+        parts.len()
     }
 }
 
@@ -73,8 +73,8 @@ fn a_lack_names_what_is_missing() {
         let caller = Caller::new("ctr1", keys, BOTH);
         caller.add(machine).expect("added");
         flush(machine);
-        let lacks = caller.lacks(machine);
-        assert_eq!(lacks.iter().map(|lack| lack.missing.as_str()).collect::<Vec<_>>(), [missing]);
+        let parts = caller.parts(machine);
+        assert_eq!(parts.iter().map(|part| part.missing.as_str()).collect::<Vec<_>>(), [missing]);
     }
 }
 
@@ -87,8 +87,8 @@ fn an_element_of_a_set_is_missed_too() {
     let before = state(machine);
     nf::remove(&mut machine.nftables, &crate::nftables::remove(&["fd00:88::5".parse().expect("address")]))
         .expect("removed");
-    let lacks = caller.lacks(machine);
-    let told: Vec<&str> = lacks.iter().map(|lack| lack.missing.as_str()).collect();
+    let parts = caller.parts(machine);
+    let told: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
     assert_eq!(told, ["nft element inet cni_firewall containers_v6 { fd00:88::5 }"]);
     caller.repair(machine);
     assert_eq!(state(machine), before);
@@ -146,6 +146,6 @@ fn a_firewalld_that_knows_no_such_zone_is_a_failure() {
     let machine = &mut Machine::default();
     machine.firewalld.running = true;
     let caller = Caller::new("ctr1", r#""firewalldZone":"nope""#, BOTH);
-    let error = Firewall.lacks(&caller.request("ADD"), machine).expect_err("unknown");
+    let error = Firewall.find_missing(&caller.request("ADD"), machine).expect_err("unknown");
     assert_eq!(error.to_string(), "INVALID_ZONE: nope");
 }

@@ -7,9 +7,8 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
+use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::Iptables;
-use cni_netfilter::nftables::Nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -84,11 +83,7 @@ impl Host for FakeHost {
         unreachable!("host-local asks for no kernel parameter")
     }
 
-    fn tables(&mut self) -> &mut dyn Iptables {
-        unreachable!("host-local has no rules")
-    }
-
-    fn nftables(&mut self) -> &mut dyn Nftables {
+    fn netfilter(&mut self, _ns: Ns) -> Result<&mut dyn Netfilter, Error> {
         unreachable!("host-local has no rules")
     }
 

@@ -11,7 +11,7 @@ fn config(keys: &str, mappings: &str) -> Config {
     let separator = if keys.is_empty() { "" } else { "," };
     let text = format!(r#"{{{keys}{separator}"runtimeConfig":{{"portMappings":[{mappings}]}}}}"#);
     let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    Config::try_from(keys).expect("valid")
+    keys.judge(Backend::Iptables).expect("valid")
 }
 
 fn at() -> Attachment {

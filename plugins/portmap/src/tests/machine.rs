@@ -10,11 +10,10 @@ use cni_core::names::{Attachment, ChainName, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::Firewalld;
 use cni_netfilter::iptables::fake::FakeIptables;
-use cni_netfilter::iptables::{
-    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, ensure, remove,
-};
+use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable};
+use cni_netfilter::nftables::Nftables;
 use cni_netfilter::nftables::fake::FakeNftables;
-use cni_netfilter::nftables::{self, Nftables};
+use cni_netfilter::{Backend, Netfilter};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -90,13 +89,19 @@ impl Failure for Broken {
     }
 }
 
-impl Host for Machine {
-    fn tables(&mut self) -> &mut dyn Iptables {
+impl Netfilter for Machine {
+    fn iptables(&mut self) -> &mut dyn Iptables {
         &mut self.filter
     }
 
     fn nftables(&mut self) -> &mut dyn Nftables {
         &mut self.kernel
+    }
+}
+
+impl Host for Machine {
+    fn netfilter(&mut self, _: Ns) -> Result<&mut dyn Netfilter, Error> {
+        Ok(self)
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {
@@ -124,17 +129,15 @@ impl Host for Machine {
         if self.failing == Some(self.applied.len()) {
             return Err(Broken("as it was told to").into());
         }
-        if let Step::EnsureRules(want) = step {
-            return Ok(ensure(&mut self.filter, want)?.map(Step::RemoveRules));
-        } else if let Step::RemoveRules(unwanted) = step {
-            remove(&mut self.filter, unwanted)?;
+        if let Step::EnsureRules { ns, ruleset } = step {
+            if ruleset.backend() == Backend::Nftables {
+                self.nftables.push(ruleset.to_string());
+            }
+            return Ok(ruleset.ensure(self)?.map(|removal| Step::RemoveRules { ns: *ns, removal }));
+        } else if let Step::RemoveRules { ns: _, removal } = step {
+            removal.remove(self)?;
         } else if let Step::SetSysctl { key, value, .. } = step {
             self.parameters.insert(key.path(), value.clone());
-        } else if let Step::EnsureNftables(want) = step {
-            self.nftables.push(want.to_string());
-            return Ok(nftables::ensure(&mut self.kernel, want)?.map(Step::RemoveNftables));
-        } else if let Step::RemoveNftables(unwanted) = step {
-            nftables::remove(&mut self.kernel, unwanted)?;
         } else if let Step::ForgetFlows(stale) = step {
             self.forgotten.push(stale.to_string());
         } else {

@@ -2,26 +2,26 @@
 
 use super::*;
 use cni_netfilter::iptables::fake::FakeIptables;
-use cni_plugin::repair::Lack;
+use cni_plugin::missing::MissingPart;
 
 const NFT: &str = r#""backend":"nftables""#;
 const UDP_53: &str = r#"{"hostPort":53,"containerPort":5353,"protocol":"udp"}"#;
 const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 impl Caller {
-    fn lacks(&self, machine: &mut Machine) -> Vec<Lack> {
+    fn parts(&self, machine: &mut Machine) -> Vec<MissingPart> {
         let applied = machine.applied.len();
-        let lacks = Portmap.lacks(&self.request("ADD"), machine).expect("can be told");
+        let parts = Portmap.find_missing(&self.request("ADD"), machine).expect("can be told");
         assert_eq!(machine.applied.len(), applied, "looking has changed something");
-        lacks
+        parts
     }
 
     fn repair(&self, machine: &mut Machine) -> usize {
-        let lacks = self.lacks(machine);
+        let parts = self.parts(machine);
         let mut journal = Journal::new(machine);
-        lacks.iter().for_each(|lack| journal.apply(&lack.plan).expect("put back"));
+        parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
         journal.commit();
-        lacks.len()
+        parts.len()
     }
 }
 
@@ -74,9 +74,9 @@ fn every_single_rule_of_iptables_is_missed() {
         let others: Vec<&str> = lines.iter().copied().filter(|line| line != rule).collect();
         machine.filter.fake = FakeIptables::new();
         machine.filter.fake.load(Family::V4, IptablesTable::Nat, &others.join("\n")).expect("rules");
-        let lacks = caller.lacks(machine);
+        let parts = caller.parts(machine);
         assert_eq!(
-            lacks.iter().map(|lack| lack.missing.clone()).collect::<Vec<_>>(),
+            parts.iter().map(|part| part.missing.clone()).collect::<Vec<_>>(),
             [format!("iptables -t nat {rule}")]
         );
         caller.repair(machine);
@@ -97,8 +97,8 @@ fn the_guard_comes_back_alone() {
     caller.add(machine).expect("added");
     let before = rules(machine);
     machine.kernel = FakeNftables::new();
-    let lacks = caller.lacks(machine);
-    let told: Vec<&str> = lacks.iter().map(|lack| lack.missing.as_str()).collect();
+    let parts = caller.parts(machine);
+    let told: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
     assert_eq!(told, [r#"nft inet cni_plugins_localnet prerouting iifname != "lo" ip daddr 127.0.0.0/8 drop"#]);
     caller.repair(machine);
     assert_eq!(rules(machine), before);
@@ -130,11 +130,12 @@ fn connections_that_went_elsewhere_meanwhile_are_forgotten() {
 
 #[test]
 fn what_cannot_be_read_is_a_failure() {
-    let caller = Caller::new("ctr1", "", TCP_8080, &DUAL[1..]);
+    let caller = Caller::new("ctr1", r#""backend":"iptables""#, TCP_8080, &DUAL[1..]);
     let machine = &mut machine();
     machine.filter.lacking.push(Family::V6);
-    let error = Portmap.lacks(&caller.request("ADD"), machine).expect_err("no program");
+    let error = Portmap.find_missing(&caller.request("ADD"), machine).expect_err("no program");
     assert_eq!((error.code().number(), error.to_string().contains("ip6tables-restore")), (104, true));
-    let error = Portmap.lacks(&Caller::with("ctr1", "", "{}", "null").request("ADD"), machine).expect_err("refused");
+    let error =
+        Portmap.find_missing(&Caller::with("ctr1", "", "{}", "null").request("ADD"), machine).expect_err("refused");
     assert_eq!((error.code().number(), error.to_string().as_str()), (7, "Required prevResult missing"));
 }

@@ -6,11 +6,12 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
+use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_netfilter::iptables::fake::FakeIptables;
-use cni_netfilter::iptables::{Iptables, IptablesTable, ensure};
+use cni_netfilter::iptables::{Iptables, IptablesTable};
+use cni_netfilter::nftables::Nftables;
 use cni_netfilter::nftables::fake::FakeNftables;
-use cni_netfilter::nftables::{self, Nftables};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link, OperState};
@@ -60,13 +61,19 @@ impl Machine {
     }
 }
 
-impl Host for Machine {
-    fn tables(&mut self) -> &mut dyn Iptables {
+impl Netfilter for Machine {
+    fn iptables(&mut self) -> &mut dyn Iptables {
         &mut self.filter
     }
 
     fn nftables(&mut self) -> &mut dyn Nftables {
         &mut self.nftables
+    }
+}
+
+impl Host for Machine {
+    fn netfilter(&mut self, _: Ns) -> Result<&mut dyn Netfilter, Error> {
+        Ok(self)
     }
 
     fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error> {
@@ -83,13 +90,8 @@ impl Host for Machine {
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
-        if let Step::EnsureRules(want) = step {
-            Ok(ensure(&mut self.filter, want)?.map(Step::RemoveRules))
-        } else if let Step::EnsureNftables(want) = step {
-            Ok(nftables::ensure(&mut self.nftables, want)?.map(Step::RemoveNftables))
-        } else {
-            panic!("no step about rules: {step}");
-        }
+        let Step::EnsureRules { ns, ruleset } = step else { panic!("no step about rules: {step}") };
+        Ok(ruleset.ensure(self)?.map(|removal| Step::RemoveRules { ns: *ns, removal }))
     }
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {

@@ -1,43 +1,12 @@
-//! The seam between what is wanted of the packet filter and the machine: three methods, and their errors.
+//! Why iptables could not be read or changed.
 
-use std::any::Any;
 use std::time::Duration;
 
-use super::batch::Batch;
-use super::rule::{IptablesRule, IptablesTable};
+use super::rule::IptablesTable;
 use crate::without_swallowed_phrases;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-
-/// The packet filter of the network namespace that the plugin runs in.
-pub trait Iptables {
-    /// The rules of a chain in order; `None` when there is no such chain.
-    ///
-    /// # Errors
-    /// When the chain cannot be read, which is never taken for absence.
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError>;
-
-    /// Carries out a batch, all of it or nothing.
-    ///
-    /// # Errors
-    /// [`BatchError::Refused`] when one of its lines does not fit what is there.
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError>;
-
-    /// Whether there is a program for the family; none is run to find out.
-    fn is_installed(&mut self, family: Family) -> bool;
-
-    /// Keeps other plugins from changing what containers share, until the value is dropped.
-    ///
-    /// # Errors
-    /// [`IptablesError::Locked`] when another holds the lock for too long.
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError>;
-}
 
 /// What was said to a batch that was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +130,25 @@ pub enum IptablesError {
         /// The rule.
         line: String,
     },
+}
+
+impl IptablesError {
+    /// Whether there is no program of iptables for the family.
+    pub const fn is_absence(&self) -> bool {
+        match self {
+            Self::NoProgram { .. } => true,
+            Self::Run { .. }
+            | Self::Unanswered { .. }
+            | Self::Stuck { .. }
+            | Self::Failed { .. }
+            | Self::Locked { .. }
+            | Self::LockFile { .. }
+            | Self::Refused { .. }
+            | Self::InUse { .. }
+            | Self::Unsettled { .. }
+            | Self::Unprintable { .. } => false,
+        }
+    }
 }
 
 impl Failure for IptablesError {

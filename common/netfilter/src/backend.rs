@@ -1,0 +1,123 @@
+//! The two engines of the packet filter as one: what a machine has of them, and which of them is to be used.
+
+use crate::error::NetfilterError;
+use crate::iptables::{Iptables, IptablesError, IptablesTable};
+use crate::nftables::{Nftables, NftablesError};
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+
+/// The packet filter of one network namespace.
+pub trait Netfilter {
+    /// Its iptables.
+    fn iptables(&mut self) -> &mut dyn Iptables;
+
+    /// Its nf_tables, in their own terms.
+    fn nftables(&mut self) -> &mut dyn Nftables;
+}
+
+/// What keeps rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The tables of iptables.
+    Iptables,
+    /// Tables of nf_tables' own.
+    Nftables,
+}
+
+impl Backend {
+    /// What keeps rules where nobody has said it: iptables, as in the reference, where its programs are installed
+    /// for every family in use; else nf_tables where they can be used; else iptables, whose error then tells what
+    /// is missing. No program is run to find out.
+    pub fn choose(netfilter: &mut dyn Netfilter, families: impl IntoIterator<Item = Family>) -> Self {
+        let installed = families.into_iter().all(|family| netfilter.iptables().is_installed(family));
+        if installed || netfilter.nftables().generation().is_err() { Self::Iptables } else { Self::Nftables }
+    }
+
+    /// Verifies that rules could be kept. Of iptables a table is read, by a chain that every table has and in
+    /// which few rules stand. Its table of IPv6 is not looked at: whether a network needs it shows only in the
+    /// addresses of a container.
+    ///
+    /// # Errors
+    /// [`BackendUnavailable`] tells what is missing.
+    pub fn verify_available(
+        self,
+        netfilter: &mut dyn Netfilter,
+        table: IptablesTable,
+    ) -> Result<(), BackendUnavailable> {
+        match self {
+            Self::Iptables => match netfilter.iptables().list(Family::V4, table, &ChainName::fixed("OUTPUT")) {
+                Ok(_) => Ok(()),
+                Err(source) => Err(BackendUnavailable::Iptables { table, source }),
+            },
+            Self::Nftables => netfilter.nftables().generation().map(|_| ()).map_err(BackendUnavailable::Nftables),
+        }
+    }
+
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Iptables => Self::Nftables,
+            Self::Nftables => Self::Iptables,
+        }
+    }
+}
+
+/// The packet filter cannot be used: what STATUS tells.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendUnavailable {
+    /// A table of iptables cannot be read.
+    #[error("table {table} of iptables is not available")]
+    Iptables {
+        /// The table.
+        table: IptablesTable,
+        /// Why.
+        #[source]
+        source: IptablesError,
+    },
+    /// The kernel has no nf_tables, or does not let us use them.
+    #[error("nf_tables is not available")]
+    Nftables(#[source] NftablesError),
+}
+
+impl Failure for BackendUnavailable {
+    fn code(&self) -> Code {
+        match self {
+            Self::Iptables { .. } | Self::Nftables(_) => Code::NotAvailable,
+        }
+    }
+
+    fn details(&self) -> String {
+        let causes = match self {
+            Self::Iptables { table: _, source } => [source.to_string(), source.details()],
+            Self::Nftables(source) => [source.to_string(), source.details()],
+        };
+        causes.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+}
+
+/// What was found or done in a backend; `None` where the backend is absent. This is the one place that knows
+/// that an absent backend holds nothing of ours: without the programs of iptables for a family there are no
+/// rules of that family, and without nf_tables that can be used there are no tables in them.
+///
+/// # Errors
+/// Every other failure.
+pub fn unless_absent<T, E: Into<NetfilterError>>(done: Result<T, E>) -> Result<Option<T>, NetfilterError> {
+    unless_absent_logged(log::Level::Info, done)
+}
+
+/// The same, with a level for the line that says so.
+pub(crate) fn unless_absent_logged<T, E: Into<NetfilterError>>(
+    level: log::Level,
+    done: Result<T, E>,
+) -> Result<Option<T>, NetfilterError> {
+    match done.map_err(Into::into) {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.is_absence() => {
+            log::log!(level, "treating rules as gone: {error}: {}", error.details());
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

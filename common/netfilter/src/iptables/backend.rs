@@ -1,0 +1,38 @@
+//! The seam between what is wanted of iptables and the machine.
+
+use std::any::Any;
+
+use super::batch::Batch;
+use super::error::{BatchError, IptablesError};
+use super::rule::{IptablesRule, IptablesTable};
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+
+/// The packet filter of the network namespace that the plugin runs in.
+pub trait Iptables {
+    /// The rules of a chain in order; `None` when there is no such chain.
+    ///
+    /// # Errors
+    /// When the chain cannot be read, which is never taken for absence.
+    fn list(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError>;
+
+    /// Carries out a batch, all of it or nothing.
+    ///
+    /// # Errors
+    /// [`BatchError::Refused`] when one of its lines does not fit what is there.
+    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError>;
+
+    /// Whether there is a program for the family; none is run to find out.
+    fn is_installed(&mut self, family: Family) -> bool;
+
+    /// Keeps other plugins from changing what containers share, until the value is dropped.
+    ///
+    /// # Errors
+    /// [`IptablesError::Locked`] when another holds the lock for too long.
+    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError>;
+}

@@ -6,6 +6,8 @@
 
 #[path = "del/again.rs"]
 mod again;
+#[path = "del/broken.rs"]
+mod broken;
 #[path = "del/client.rs"]
 mod client;
 #[path = "del/interrupted.rs"]

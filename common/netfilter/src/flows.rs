@@ -2,12 +2,13 @@
 //!
 //! Rules of address translation are asked for the first packet of a connection alone. UDP knows no end of
 //! one, so a client that keeps its port keeps being sent to the old place, whatever the rules say by now.
-//! [`StaleFlows`] decides which connections are to be forgotten; what the kernel tracks is looked up, and
-//! deleted, by the effect layer.
+//! [`StaleFlows`] decides which connections are to be forgotten: by filters with which the kernel deletes
+//! them unseen, or one by one from what it lists.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 
 /// A UDP connection as the kernel tracks it.
@@ -33,10 +34,40 @@ pub struct UdpPort {
 /// What has happened to the ports of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortChange {
-    /// They lead to it by now: connections that lead elsewhere are stale.
+    /// They lead to it, and have not done so before: connections that lead elsewhere are stale. One that
+    /// leads to the container is younger than its rules and older than the container's first process; should
+    /// the kernel forget it as well, the client's next packet is led there again.
     Mapped,
+    /// They lead to it again: connections that lead elsewhere are stale. One that leads to the container is
+    /// in use and must stay: if the kernel forgot it, the container's next packet would begin another one,
+    /// from another port of the host.
+    Restored,
     /// They do not lead to it any more: connections that still do are stale.
     Unmapped,
+}
+
+/// Which UDP connections are meant, in terms that the kernel can compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowFilter {
+    /// Their family.
+    pub family: Family,
+    /// The address to which their first packet was sent, if it has to be a certain one.
+    pub to: Option<IpAddr>,
+    /// The ports to one of which their first packet was sent, in order; any port if none is here.
+    pub ports: Vec<u16>,
+    /// The address to which they were led instead, if it has to be a certain one.
+    pub led_to: Option<IpAddr>,
+}
+
+impl FlowFilter {
+    /// Whether a connection passes.
+    pub fn takes(&self, flow: &Flow) -> bool {
+        let Self { family, to, ports, led_to } = self;
+        *family == Family::of(flow.to.ip())
+            && to.is_none_or(|address| address == flow.to.ip())
+            && (ports.is_empty() || ports.binary_search(&flow.to.port()).is_ok())
+            && led_to.is_none_or(|address| address == flow.answered_by.ip() && flow.answered_by != flow.to)
+    }
 }
 
 /// The connections that a change of a container's ports makes stale.
@@ -65,24 +96,52 @@ impl StaleFlows {
         Family::of(self.container)
     }
 
-    /// The ports to one of which all of them were sent, in order and each once.
-    pub fn ports(&self) -> Vec<u16> {
+    /// What all of them pass, but not only they.
+    pub fn filter(&self) -> FlowFilter {
         let mut ports: Vec<u16> = self.ports.iter().map(|port| port.port).collect();
         ports.dedup();
-        ports
+        FlowFilter { family: self.family(), to: self.only_host_ip(), ports, led_to: self.only_led_to() }
     }
 
     /// The address to which all of them were sent, if it is known.
-    pub fn only_host_ip(&self) -> Option<IpAddr> {
+    fn only_host_ip(&self) -> Option<IpAddr> {
         let (first, others) = self.ports.split_first()?;
         first.host_ip.filter(|_| others.iter().all(|other| other.host_ip == first.host_ip))
     }
 
     /// The address to which all of them were led instead, if it is known.
-    pub const fn only_led_to(&self) -> Option<IpAddr> {
+    const fn only_led_to(&self) -> Option<IpAddr> {
         match self.change {
-            PortChange::Mapped => None,
+            PortChange::Mapped | PortChange::Restored => None,
             PortChange::Unmapped => Some(self.container),
+        }
+    }
+
+    /// What only they pass, and whatever else may be forgotten: the kernel can be told to delete all of these.
+    /// `None` where it takes a look at each connection. `local` tells the networks that the host keeps for
+    /// itself; it is asked when that decides.
+    ///
+    /// # Errors
+    /// Those of `local`.
+    pub fn filters<E>(&self, local: impl FnOnce() -> Result<Vec<Cidr>, E>) -> Result<Option<Vec<FlowFilter>>, E> {
+        let hosts = match (self.family(), self.change) {
+            // Linux takes an IPv6 address of a filter for its opposite, from 5.8 to 6.18 at least.
+            (Family::V6, _) | (Family::V4, PortChange::Restored) => None,
+            (Family::V4, PortChange::Unmapped) => Some(vec![None]),
+            (Family::V4, PortChange::Mapped) if self.ports.iter().all(|port| port.host_ip.is_some()) => {
+                Some(Vec::new())
+            }
+            (Family::V4, PortChange::Mapped) => single_addresses(&local()?),
+        };
+        Ok(hosts.map(|hosts| self.ports.iter().flat_map(|port| self.filters_of(port, &hosts)).collect()))
+    }
+
+    /// A filter for each of the host's addresses, unless the port is mapped for one of them alone.
+    fn filters_of(&self, port: &UdpPort, hosts: &[Option<IpAddr>]) -> Vec<FlowFilter> {
+        let filter = |to| FlowFilter { to, ports: vec![port.port], ..self.filter() };
+        match port.host_ip {
+            Some(_) => vec![filter(port.host_ip)],
+            None => hosts.iter().copied().map(filter).collect(),
         }
     }
 
@@ -104,10 +163,18 @@ impl StaleFlows {
 
     fn is_astray(&self, flow: &Flow, port: &UdpPort) -> bool {
         match self.change {
-            PortChange::Mapped => flow.answered_by != port.target,
+            PortChange::Mapped | PortChange::Restored => flow.answered_by != port.target,
             PortChange::Unmapped => flow.answered_by.ip() == self.container,
         }
     }
+}
+
+/// The addresses of networks; `None` if they are too many. Of the loopback network, all of which is the host's,
+/// that is the one in use: a connection to another lasts until its client falls silent.
+fn single_addresses(networks: &[Cidr]) -> Option<Vec<Option<IpAddr>>> {
+    let is_single = |network: &Cidr| *network == Cidr::host(network.address());
+    let counting = networks.iter().filter(|network| is_single(network) || !network.address().is_loopback());
+    counting.map(|network| is_single(network).then(|| Some(network.address()))).collect()
 }
 
 impl UdpPort {
@@ -132,7 +199,7 @@ impl fmt::Display for StaleFlows {
         f.write_str("forget UDP flows to")?;
         ports.iter().try_for_each(|port| write!(f, " {port}"))?;
         match change {
-            PortChange::Mapped => write!(f, " not answered by {container}"),
+            PortChange::Mapped | PortChange::Restored => write!(f, " not answered by {container}"),
             PortChange::Unmapped => write!(f, " answered by {container}"),
         }
     }

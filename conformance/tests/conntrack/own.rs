@@ -142,8 +142,8 @@ fn a_container_that_comes_second_at_a_port_takes_no_client_from_the_first() {
     clients.are_answered_by("the first container");
 }
 
-/// The table may be long: of each family it is listed once, however many ports there are. The reference
-/// lists it for every port.
+/// The kernel deletes connections of IPv4 without listing any, unless there are many. Those of IPv6 are listed
+/// once, however many ports there are. The reference lists both families for every port.
 #[test]
 fn one_listing_serves_all_ports() {
     let world = World::new(Flavour::Nft);
@@ -154,11 +154,12 @@ fn one_listing_serves_all_ports() {
     crowd(&world.sandbox, 100);
     for verb in [Verb::Add, Verb::Del] {
         let listings = listings(&runtime.invocation(verb, "portmap", &guest.attachment, Some(&result)));
-        assert_eq!(listings.len(), 2, "{verb}: {listings:#?}");
+        let [listing] = &listings[..] else { panic!("{verb}: {listings:#?}") };
+        assert!(listing.contains("nfgen_family=AF_INET6"), "{verb}: {listing}");
     }
 }
 
-/// Runs a plugin, and returns its requests for all connections of a family.
+/// Runs a plugin, and returns its requests to list the connections of a family.
 fn listings(invocation: &Invocation) -> Vec<String> {
     const TRACE: &str = "/run/conformance/sent";
     let strace = ["/usr/bin/strace", "-f", "-qq", "-o", TRACE, "-e", "trace=sendto,sendmsg", "-e", "signal=none"];

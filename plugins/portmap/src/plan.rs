@@ -52,7 +52,7 @@ pub fn add(config: &Config, at: &Attachment, targets: &[Cidr], link: Option<&IfN
     let mut plan = Plan::default();
     for target in mapped(config, targets) {
         let family = target.family();
-        lead(&mut plan, config, at, target);
+        lead(&mut plan, config, at, target, PortChange::Mapped);
         if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
             plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
@@ -62,7 +62,7 @@ pub fn add(config: &Config, at: &Attachment, targets: &[Cidr], link: Option<&IfN
 }
 
 /// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
-pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr) {
+pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr, change: PortChange) {
     match config.backend {
         Backend::Iptables => plan.owned(Step::ensure_rules(ensure(config, at, target))),
         Backend::Nftables => {
@@ -72,7 +72,7 @@ pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr) {
             plan.owned(Step::ensure_rules(nftables::ensure(config, at, target)));
         }
     }
-    if let Some(stale) = flows::of_mappings(PortChange::Mapped, config, target) {
+    if let Some(stale) = flows::of_mappings(change, config, target) {
         plan.shared(Step::ForgetFlows(stale));
     }
 }

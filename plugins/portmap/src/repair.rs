@@ -6,6 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_netfilter::flows::PortChange;
 use cni_netfilter::{Backend, Ruleset, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
@@ -62,6 +63,6 @@ fn missing_mapping(
     {
         plan.within(Step::remove_rules(unwanted));
     }
-    plan::lead(&mut plan, config, at, target);
+    plan::lead(&mut plan, config, at, target, PortChange::Restored);
     Ok(Some(MissingPart { missing: missing.made(), plan }))
 }

@@ -8,30 +8,46 @@ use cni_core::error::Error;
 use cni_netfilter::flows::StaleFlows;
 use cni_plugin::plan::Ns;
 
-use crate::conntrack::{Conntrack, Filter};
+use crate::conntrack::{Conntrack, TableSize};
 use crate::host::LinuxHost;
-use crate::netlink::NetlinkError;
+use crate::netlink::{NetlinkError, Socket};
 
 /// Deletes what is stale. The kernel does so by itself when a client falls silent, and a container is of
 /// more use with a connection astray than not at all: a failure is logged, in the words of the reference.
 pub(super) fn forget(host: &mut LinuxHost, stale: &StaleFlows) {
     let container = stale.container();
-    match delete(host, stale) {
-        Ok(count) => log::debug!("deleted {count} stale UDP conntrack entries for {container}"),
-        Err(error) => {
-            let details = error.details();
-            log::warn!("failed to delete stale UDP conntrack entries for {container}: {error}: {details}");
-        }
+    if let Err(error) = delete(host, stale) {
+        let details = error.details();
+        log::warn!("failed to delete stale UDP conntrack entries for {container}: {error}: {details}");
+    }
+}
+
+fn delete(host: &mut LinuxHost, stale: &StaleFlows) -> Result<(), Error> {
+    let (mut conntrack, socket) = (Conntrack::open()?, host.socket(Ns::Host)?);
+    match TableSize::observe() {
+        Some(TableSize { entries: 0, .. }) => Ok(()),
+        Some(size) if delete_unseen(&mut conntrack, socket, stale, size)? => Ok(()),
+        Some(_) | None => delete_listed(&mut conntrack, socket, stale),
+    }
+}
+
+/// Lets the kernel delete by filters, if that can be said by filters and is less work than a look at all.
+fn delete_unseen(
+    conntrack: &mut Conntrack,
+    socket: &mut Socket,
+    stale: &StaleFlows,
+    size: TableSize,
+) -> Result<bool, Error> {
+    match stale.filters(|| socket.local_networks(stale.family()))? {
+        Some(filters) if size.favours_deletions(filters.len()) => Ok(conntrack.delete_all(&filters)?),
+        Some(_) | None => Ok(false),
     }
 }
 
 /// Looks for all ports at once; whose an address is is asked once for each.
-fn delete(host: &mut LinuxHost, stale: &StaleFlows) -> Result<usize, Error> {
-    let mut conntrack = Conntrack::open()?;
-    let (family, ports) = (stale.family(), stale.ports());
-    let filter = Filter { family, to: stale.only_host_ip(), ports, led_to: stale.only_led_to() };
-    let possible = conntrack.udp(&filter, |flow| stale.contain(flow, |_| Ok::<_, Infallible>(true)) == Ok(true))?;
-    let socket = host.socket(Ns::Host)?;
+fn delete_listed(conntrack: &mut Conntrack, socket: &mut Socket, stale: &StaleFlows) -> Result<(), Error> {
+    let possible =
+        conntrack.udp(&stale.filter(), |flow| stale.contain(flow, |_| Ok::<_, Infallible>(true)) == Ok(true))?;
     let mut known: BTreeMap<IpAddr, bool> = BTreeMap::new();
     let mut unwanted = Vec::new();
     for entry in possible {
@@ -48,5 +64,6 @@ fn delete(host: &mut LinuxHost, stale: &StaleFlows) -> Result<usize, Error> {
         }
     }
     conntrack.delete(&unwanted)?;
-    Ok(unwanted.len())
+    log::debug!("deleted {} stale UDP conntrack entries for {}", unwanted.len(), stale.container());
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use cni_core::family::Family;
-use cni_netfilter::flows::Flow;
+use cni_netfilter::flows::{Flow, FlowFilter};
 use netlink_packet_core::{NLA_F_NESTED, NetlinkSerializable};
 
 use super::{Entry, number};
@@ -51,30 +51,6 @@ const DESTINATION_TRANSLATED: u32 = 1 << 5;
 
 const UDP: u8 = 17;
 
-/// Which UDP connections are listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
-    /// Their family.
-    pub family: Family,
-    /// The address to which their first packet was sent, if it has to be a certain one.
-    pub to: Option<IpAddr>,
-    /// The ports to one of which their first packet was sent, in order; any port if none is here.
-    pub ports: Vec<u16>,
-    /// The address to which they were led instead, if it has to be a certain one.
-    pub led_to: Option<IpAddr>,
-}
-
-impl Filter {
-    /// Whether a connection passes. The kernel may send others: see [`Message::list`].
-    pub(super) fn takes(&self, flow: &Flow) -> bool {
-        let Self { family, to, ports, led_to } = self;
-        *family == Family::of(flow.to.ip())
-            && to.is_none_or(|address| address == flow.to.ip())
-            && (ports.is_empty() || ports.binary_search(&flow.to.port()).is_ok())
-            && led_to.is_none_or(|address| address == flow.answered_by.ip() && flow.answered_by != flow.to)
-    }
-}
-
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
@@ -84,35 +60,15 @@ pub(super) struct Message {
 
 impl Message {
     /// Asks for the connections that pass a filter, whatever their port if it has several. Before Linux 5.8
-    /// the kernel sends all, before 5.13 without regard to translation. Of IPv6 addresses Linux 5.8 to 6.18
-    /// at least let through all but the one that is asked for, so none is.
-    pub(super) fn list(filter: &Filter) -> Self {
-        let Filter { family, to, ports, led_to } = filter;
-        let (mut flags, mut ip, mut proto) = (COUNTS_PROTO_NUMBER, Vec::new(), written(PROTO_NUMBER, &[UDP]));
-        if let Some(IpAddr::V4(address)) = to {
-            flags |= COUNTS_IP_DESTINATION;
-            ip = nested(TUPLE_IP, &written(IP_V4_DESTINATION, &address.octets()));
-        }
-        if let [port] = ports[..] {
-            flags |= COUNTS_PROTO_DESTINATION_PORT;
-            proto.extend(written(PROTO_DESTINATION_PORT, &port.to_be_bytes()));
-        }
-        let mut counts = written(FILTER_ORIGINAL_FLAGS, &flags.to_ne_bytes());
-        let mut attributes = nested(TUPLE_ORIGINAL, &[ip, nested(TUPLE_PROTO, &proto)].concat());
-        if let Some(IpAddr::V4(address)) = led_to {
-            counts.extend(written(FILTER_REPLY_FLAGS, &COUNTS_IP_SOURCE.to_ne_bytes()));
-            attributes.extend(nested(TUPLE_REPLY, &nested(TUPLE_IP, &written(IP_V4_SOURCE, &address.octets()))));
-        }
-        for kind in led_to.iter().flat_map(|_| [STATUS, STATUS_MASK]) {
-            attributes.extend(written(kind, &DESTINATION_TRANSLATED.to_be_bytes()));
-        }
-        attributes.extend(nested(FILTER, &counts));
-        Self::new(GET, number(*family), &attributes)
+    /// the kernel sends all, before 5.13 without regard to translation.
+    pub(super) fn list(filter: &FlowFilter) -> Self {
+        Self::new(GET, number(filter.family), &filtered(filter))
     }
 
-    /// Asks for all connections of both families and of every protocol.
-    pub(super) fn list_all() -> Self {
-        Self::new(GET, 0, &[])
+    /// Asks to delete the connections that pass a filter of IPv4 for one port. A kernel that cannot filter what
+    /// it deletes takes the tuple for one that names a connection, and lacks its other end: `EINVAL`.
+    pub(super) fn delete_all(filter: &FlowFilter) -> Self {
+        Self::new(DELETE, number(filter.family), &filtered(filter))
     }
 
     /// Asks to delete an entry: by the tuple as it was read, and by its number.
@@ -143,6 +99,32 @@ impl NetlinkSerializable for Message {
     fn serialize(&self, buffer: &mut [u8]) {
         buffer.copy_from_slice(&self.bytes);
     }
+}
+
+/// What the kernel compares. Of IPv6 addresses Linux 5.8 to 6.18 at least let through all but the one that is
+/// asked for, so none is.
+fn filtered(filter: &FlowFilter) -> Vec<u8> {
+    let FlowFilter { family: _, to, ports, led_to } = filter;
+    let (mut flags, mut ip, mut proto) = (COUNTS_PROTO_NUMBER, Vec::new(), written(PROTO_NUMBER, &[UDP]));
+    if let Some(IpAddr::V4(address)) = to {
+        flags |= COUNTS_IP_DESTINATION;
+        ip = nested(TUPLE_IP, &written(IP_V4_DESTINATION, &address.octets()));
+    }
+    if let [port] = ports[..] {
+        flags |= COUNTS_PROTO_DESTINATION_PORT;
+        proto.extend(written(PROTO_DESTINATION_PORT, &port.to_be_bytes()));
+    }
+    let mut counts = written(FILTER_ORIGINAL_FLAGS, &flags.to_ne_bytes());
+    let mut attributes = nested(TUPLE_ORIGINAL, &[ip, nested(TUPLE_PROTO, &proto)].concat());
+    if let Some(IpAddr::V4(address)) = led_to {
+        counts.extend(written(FILTER_REPLY_FLAGS, &COUNTS_IP_SOURCE.to_ne_bytes()));
+        attributes.extend(nested(TUPLE_REPLY, &nested(TUPLE_IP, &written(IP_V4_SOURCE, &address.octets()))));
+    }
+    for kind in led_to.iter().flat_map(|_| [STATUS, STATUS_MASK]) {
+        attributes.extend(written(kind, &DESTINATION_TRANSLATED.to_be_bytes()));
+    }
+    attributes.extend(nested(FILTER, &counts));
+    attributes
 }
 
 fn nested(kind: u16, attributes: &[u8]) -> Vec<u8> {

@@ -70,6 +70,25 @@ impl Socket {
         }
     }
 
+    /// Lists the networks of a family whose packets the kernel keeps for the host itself: its addresses, each as
+    /// a network of its own, and whatever else an administrator has made local.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn local_networks(&mut self, family: Family) -> Result<Vec<Cidr>, NetlinkError> {
+        let mut question = RouteMessage::default();
+        question.header.address_family = address_family(family);
+        question.header.kind = RouteType::Local;
+        set_table(&mut question, libc::RT_TABLE_LOCAL.into());
+        let read = |payload: &[u8]| {
+            let route = read_route(payload, family)?;
+            let is_local = route.table == u32::from(libc::RT_TABLE_LOCAL) && read_type(payload)? == libc::RTN_LOCAL;
+            is_local.then_some(route.dst)
+        };
+        let found = self.dump(&RouteNetlinkMessage::GetRoute(question), read);
+        found.map_err(during(|| format!("list the local IP{family} addresses")))
+    }
+
     /// Adds a route through the link of an index. Unlike with `ip route add`, a second one to the same destination may stand beside the first.
     ///
     /// # Errors

@@ -99,26 +99,6 @@ impl Socket {
         }
     }
 
-    /// Asks for many objects and reads the first few, to which the kernel gives a piece of a page. It drops
-    /// the others as the socket is closed.
-    pub(crate) fn start_of_dump<T>(
-        mut self,
-        question: &(impl NetlinkSerializable + Clone),
-        read: impl Fn(&[u8]) -> T,
-    ) -> Result<Vec<T>, Cause> {
-        self.send(question.clone(), NLM_F_DUMP)?;
-        self.receive()?;
-        let mut found = Vec::new();
-        for message in Messages::new(&self.buffer) {
-            match message?.outcome() {
-                Outcome::Data(payload) => found.push(read(payload)),
-                Outcome::Ended(result) => result?,
-                Outcome::Nothing => (),
-            }
-        }
-        Ok(found)
-    }
-
     /// Makes a change and waits until it is acknowledged.
     pub(crate) fn change(&mut self, change: impl NetlinkSerializable, flags: u16) -> Result<(), Cause> {
         self.converse(change, NLM_F_ACK | flags, |_| ()).map(|_| ())

@@ -107,22 +107,71 @@ fn whose_an_address_is_is_asked_only_when_it_decides() {
 fn what_all_have_in_common_is_told() {
     let one = port(None, 53, "10.88.0.5:53");
     let other = port(Some("192.0.2.1"), 54, "10.88.0.5:54");
+    let filter = |to: Option<&str>, ports: &[u16], led_to: Option<&str>| FlowFilter {
+        family: Family::V4,
+        to: to.map(ip),
+        ports: ports.to_vec(),
+        led_to: led_to.map(ip),
+    };
     let mapped = stale(PortChange::Mapped, &[one, port(Some("192.0.2.1"), 53, "10.88.0.5:53")]);
-    assert_eq!((mapped.ports(), mapped.only_host_ip(), mapped.only_led_to()), (vec![53], None, None));
+    assert_eq!(mapped.filter(), filter(None, &[53], None));
     let unmapped = stale(PortChange::Unmapped, &[other, one]);
-    assert_eq!((unmapped.ports(), unmapped.only_host_ip()), (vec![53, 54], None));
-    assert_eq!(unmapped.only_led_to(), Some(ip("10.88.0.5")));
+    assert_eq!(unmapped.filter(), filter(None, &[53, 54], Some("10.88.0.5")));
     assert_eq!(unmapped.to_string(), "forget UDP flows to *:53 192.0.2.1:54 answered by 10.88.0.5");
     let elsewhere = port(Some("192.0.2.200"), 53, "10.88.0.5:53");
-    for (ports, want) in [
-        ([other, other], Some(ip("192.0.2.1"))),
-        ([other, elsewhere], None),
-        ([one, other], None),
-        ([other, one], None),
-    ] {
-        assert_eq!(stale(PortChange::Mapped, &ports).only_host_ip(), want, "{ports:?}");
+    for (ports, want) in
+        [([other, other], Some("192.0.2.1")), ([other, elsewhere], None), ([one, other], None), ([other, one], None)]
+    {
+        assert_eq!(stale(PortChange::Mapped, &ports).filter().to, want.map(ip), "{ports:?}");
     }
     assert_eq!(StaleFlows::new(PortChange::Mapped, ip("10.88.0.5"), Vec::new()), None);
+}
+
+/// The filters, each `<to>:<port> <led to>`, of a host with some networks; `None` where there are none.
+fn filters(stale: &StaleFlows, networks: &[&str]) -> Option<Vec<String>> {
+    let networks = networks.iter().map(|network| network.parse().expect("a network")).collect();
+    let address = |address: Option<IpAddr>| address.map_or_else(|| "*".to_owned(), |address| address.to_string());
+    let text = |filter: FlowFilter| format!("{}:{:?} {}", address(filter.to), filter.ports, address(filter.led_to));
+    let filters = stale.filters(|| Ok::<_, Infallible>(networks)).expect("no failure");
+    filters.map(|filters| filters.into_iter().map(text).collect())
+}
+
+#[test]
+fn a_new_mapping_is_a_filter_for_each_address_of_the_host() {
+    let ports = [port(None, 53, "10.88.0.5:53"), port(Some("192.0.2.200"), 54, "10.88.0.5:54")];
+    let mapped = stale(PortChange::Mapped, &ports);
+    let want = ["127.0.0.1:[53] *", "192.0.2.1:[53] *", "192.0.2.200:[54] *"];
+    let networks = ["127.0.0.0/8", "127.0.0.1/32", "192.0.2.1/32"];
+    assert_eq!(filters(&mapped, &networks), Some(want.map(str::to_owned).to_vec()));
+    assert_eq!(filters(&mapped, &["127.0.0.1/32", "198.51.100.0/24"]), None, "too many addresses");
+    assert_eq!(filters(&mapped, &[]), Some(vec!["192.0.2.200:[54] *".to_owned()]));
+}
+
+#[test]
+fn the_end_of_a_mapping_is_a_filter_for_each_port() {
+    let ports = [port(None, 53, "10.88.0.5:53"), port(Some("192.0.2.200"), 54, "10.88.0.5:54")];
+    let want = ["*:[53] 10.88.0.5", "192.0.2.200:[54] 10.88.0.5"];
+    assert_eq!(filters(&stale(PortChange::Unmapped, &ports), &[]), Some(want.map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn the_addresses_of_the_host_are_asked_for_only_when_they_decide() {
+    let of_one_address = [port(Some("192.0.2.1"), 53, "10.88.0.5:53")];
+    for change in [PortChange::Mapped, PortChange::Unmapped] {
+        let filters = stale(change, &of_one_address).filters(|| Err("asked"));
+        assert_eq!(filters.map(|filters| filters.map(|filters| filters.len())), Ok(Some(1)), "{change:?}");
+    }
+    let mapped = stale(PortChange::Mapped, &[port(None, 53, "10.88.0.5:53")]);
+    assert_eq!(mapped.filters(|| Err("asked")), Err("asked"));
+}
+
+/// A mapping that is restored must not take what leads right, and the kernel cannot compare IPv6 addresses.
+#[test]
+fn what_no_filter_can_say_has_none() {
+    let restored = stale(PortChange::Restored, &[port(Some("192.0.2.1"), 53, "10.88.0.5:53")]);
+    let of_ipv6 = stale(PortChange::Unmapped, &[port(Some("2001:db8::1"), 53, "[fd00:88::5]:53")]);
+    assert_eq!((filters(&restored, &[]), filters(&of_ipv6, &[])), (None, None));
+    assert_eq!(taken(&restored, &["192.0.2.1:53 10.88.0.5:53", "192.0.2.1:53 10.88.0.4:53"]).len(), 1);
 }
 
 #[test]

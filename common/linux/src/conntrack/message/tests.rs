@@ -9,7 +9,7 @@ fn socket(text: &str) -> SocketAddr {
 }
 
 /// A tuple as the kernel writes it.
-pub(in crate::conntrack) fn tuple(source: &str, destination: &str, proto: u8) -> Vec<u8> {
+fn tuple(source: &str, destination: &str, proto: u8) -> Vec<u8> {
     let (source, destination) = (socket(source), socket(destination));
     let ip = match (source.ip(), destination.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -28,7 +28,7 @@ pub(in crate::conntrack) fn tuple(source: &str, destination: &str, proto: u8) ->
     [nested(TUPLE_IP, &ip), nested(TUPLE_PROTO, &ports.concat())].concat()
 }
 
-pub(in crate::conntrack) fn entry(original: &[u8], reply: &[u8]) -> Vec<u8> {
+fn entry(original: &[u8], reply: &[u8]) -> Vec<u8> {
     let attributes =
         [nested(TUPLE_ORIGINAL, original), nested(TUPLE_REPLY, reply), written(3, &[0; 4]), written(ID, &[1, 2, 3, 4])];
     [&[2, 0, 0, 0][..], &attributes.concat()].concat()
@@ -64,35 +64,35 @@ fn what_is_not_udp_is_no_entry() {
 
 #[test]
 fn a_filter_asks_for_no_more_than_it_takes() {
-    let all = Filter { family: Family::V4, to: None, ports: Vec::new(), led_to: None };
+    let all = FlowFilter { family: Family::V4, to: None, ports: Vec::new(), led_to: None };
     let flow = Flow { to: socket("192.0.2.1:8080"), answered_by: socket("10.88.0.5:80") };
     let ip = |address: &str| Some(address.parse().expect("an address"));
     for (filter, takes, length) in [
         (all.clone(), true, 4 + 16 + 12),
-        (Filter { family: Family::V6, ..all.clone() }, false, 4 + 16 + 12),
-        (Filter { ports: vec![8080], ..all.clone() }, true, 4 + 24 + 12),
-        (Filter { ports: vec![80], ..all.clone() }, false, 4 + 24 + 12),
-        (Filter { ports: vec![80, 8080], ..all.clone() }, true, 4 + 16 + 12),
-        (Filter { ports: vec![80, 8081], ..all.clone() }, false, 4 + 16 + 12),
-        (Filter { to: ip("192.0.2.1"), ..all.clone() }, true, 4 + 28 + 12),
-        (Filter { to: ip("192.0.2.9"), ..all.clone() }, false, 4 + 28 + 12),
-        (Filter { led_to: ip("10.88.0.5"), ..all.clone() }, true, 4 + 16 + 16 + 2 * 8 + 20),
-        (Filter { led_to: ip("10.88.0.6"), ..all.clone() }, false, 4 + 16 + 16 + 2 * 8 + 20),
+        (FlowFilter { family: Family::V6, ..all.clone() }, false, 4 + 16 + 12),
+        (FlowFilter { ports: vec![8080], ..all.clone() }, true, 4 + 24 + 12),
+        (FlowFilter { ports: vec![80], ..all.clone() }, false, 4 + 24 + 12),
+        (FlowFilter { ports: vec![80, 8080], ..all.clone() }, true, 4 + 16 + 12),
+        (FlowFilter { ports: vec![80, 8081], ..all.clone() }, false, 4 + 16 + 12),
+        (FlowFilter { to: ip("192.0.2.1"), ..all.clone() }, true, 4 + 28 + 12),
+        (FlowFilter { to: ip("192.0.2.9"), ..all.clone() }, false, 4 + 28 + 12),
+        (FlowFilter { led_to: ip("10.88.0.5"), ..all.clone() }, true, 4 + 16 + 16 + 2 * 8 + 20),
+        (FlowFilter { led_to: ip("10.88.0.6"), ..all.clone() }, false, 4 + 16 + 16 + 2 * 8 + 20),
     ] {
         assert_eq!((filter.takes(&flow), Message::list(&filter).bytes.len()), (takes, length), "{filter:?}");
     }
     let plain = Flow { answered_by: flow.to, ..flow };
-    assert!(!Filter { led_to: ip("192.0.2.1"), ..all }.takes(&plain), "it was not led anywhere");
+    assert!(!FlowFilter { led_to: ip("192.0.2.1"), ..all }.takes(&plain), "it was not led anywhere");
 }
 
 /// The kernel takes an address of IPv6 for its opposite; it is asked for translated connections alone.
 #[test]
 fn a_filter_of_ipv6_asks_for_no_address() {
-    let all = Filter { family: Family::V6, to: None, ports: Vec::new(), led_to: None };
+    let all = FlowFilter { family: Family::V6, to: None, ports: Vec::new(), led_to: None };
     let ip = |address: &str| Some(address.parse().expect("an address"));
-    let length = |filter: Filter| Message::list(&filter).bytes.len();
-    assert_eq!(length(Filter { to: ip("2001:db8::1"), ..all.clone() }), length(all.clone()));
-    assert_eq!(length(Filter { led_to: ip("fd00:88::5"), ..all.clone() }), length(all) + 2 * 8);
+    let length = |filter: FlowFilter| Message::list(&filter).bytes.len();
+    assert_eq!(length(FlowFilter { to: ip("2001:db8::1"), ..all.clone() }), length(all.clone()));
+    assert_eq!(length(FlowFilter { led_to: ip("fd00:88::5"), ..all.clone() }), length(all) + 2 * 8);
 }
 
 proptest! {

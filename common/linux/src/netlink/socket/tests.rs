@@ -68,15 +68,6 @@ fn a_dump_may_come_in_pieces() {
     assert_eq!(socket.dump(&question(), number), Ok(vec![1, 2, 3]));
 }
 
-#[test]
-fn the_start_of_a_dump_is_its_first_piece() {
-    let data = |payload: u32| message(DATA, NLM_F_MULTIPART, 1, &payload.to_ne_bytes());
-    let (socket, _kernel) = played(&[[data(1), data(2)].concat(), data(3)]);
-    assert_eq!(socket.start_of_dump(&question(), number), Ok(vec![Some(1), Some(2)]));
-    let (socket, _kernel) = played(&[dumped(1, 0)]);
-    assert_eq!(socket.start_of_dump(&question(), number), Ok(vec![Some(1)]));
-}
-
 fn answered(sequence: u32, errno: i32) -> Vec<u8> {
     message(NLMSG_ERROR, 0, sequence, &(-errno).to_ne_bytes())
 }

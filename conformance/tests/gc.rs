@@ -187,8 +187,8 @@ fn gc_without_a_list_that_can_be_understood_removes_nothing_and_says_why() {
     let before = State::of_host(&sandbox);
     let entry = json!({"containerID": "kept", "ifname": "eth0"});
     for (keys, code, text) in [
-        (json!({"cni.dev/valid-attachments": {}}), 6, "cni.dev/valid-attachments is no list of attachments"),
-        (json!({"cni.dev/attachments": ["kept"]}), 6, "cni.dev/attachments is no list of attachments"),
+        (json!({"cni.dev/valid-attachments": {}}), 6, "cni.dev/valid-attachments is not a list of attachments"),
+        (json!({"cni.dev/attachments": ["kept"]}), 6, "cni.dev/attachments is not a list of attachments"),
         (
             json!({"cni.dev/valid-attachments": [entry, {"containerID": "a/b", "ifname": "eth0"}]}),
             7,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::family::Family;
 
-/// Text that is no address with a prefix length.
+/// Text that is not an address with a prefix length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
     /// The text does not have the form `address/prefix`.
@@ -101,7 +101,7 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
-/// The address `offset` places after `address`; `None` past the end of the address space.
+/// The address that comes `offset` places after `address`; `None` past the end of the address space.
 pub fn ip_offset(address: IpAddr, offset: u128) -> Option<IpAddr> {
     Some(match address {
         IpAddr::V4(v4) => {

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Code {
     /// 1: the configuration's `cniVersion` is not supported for this command.
     IncompatibleVersion,
-    /// 2: a field of the configuration asks for something that cannot be done here.
+    /// 2: a field of the configuration asks for something that this plugin or host cannot do.
     UnsupportedField,
     /// 4: an environment variable is missing or invalid.
     InvalidEnvironment,
@@ -21,13 +21,13 @@ pub enum Code {
     Decoding,
     /// 7: the network configuration is invalid.
     InvalidConfig,
-    /// 8: `CNI_NETNS` is the namespace of the plugin itself, or no network namespace.
+    /// 8: `CNI_NETNS` is the namespace of the plugin itself, or not a network namespace.
     InvalidNetns,
-    /// 11: a passing condition, such as a lock held by another process.
+    /// 11: a condition that passes, such as a lock that another process holds.
     TryAgain,
     /// 50: STATUS: the plugin cannot serve ADD.
     NotAvailable,
-    /// 51: STATUS: the plugin cannot serve ADD, and existing containers may be limited.
+    /// 51: STATUS: the plugin cannot serve ADD, and running containers may have limited connectivity.
     LimitedConnectivity,
     /// 100: CHECK found that something which the container needs is missing or wrong.
     CheckFailed,
@@ -35,7 +35,7 @@ pub enum Code {
     Kernel,
     /// 102: no address is available.
     AddressUnavailable,
-    /// 103: an object of this name exists already, and is not ours to use.
+    /// 103: an object of this name exists already and belongs to somebody else.
     Conflict,
     /// 104: a program that the plugin runs is missing or failed.
     Program,
@@ -46,7 +46,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// The number that stands in the error object.
+    /// The number in the error object.
     pub const fn number(self) -> u32 {
         match self {
             Self::IncompatibleVersion => 1,
@@ -75,7 +75,7 @@ pub trait Failure: std::error::Error + Send + Sync + 'static {
     /// The code under which the failure is reported.
     fn code(&self) -> Code;
 
-    /// What stands in `details`: by default the texts of the chain of sources.
+    /// The text of `details`: by default the texts of the chain of sources.
     fn details(&self) -> String {
         let mut texts = Vec::new();
         let mut cause = self.source();
@@ -114,7 +114,7 @@ impl Error {
         }
     }
 
-    /// Adds something the user must know beside the failure, such as an undo that failed.
+    /// Adds something that the user must know beside the failure, such as an undo step that failed.
     #[must_use]
     pub fn with_note(mut self, note: String) -> Self {
         self.notes.push(note);
@@ -134,12 +134,12 @@ impl<F: Failure> From<F> for Error {
     }
 }
 
-/// The failures of work that goes on after one: the first is reported, with notes of the others.
+/// The failures of work in which every step is tried: the first is reported, the others are notes in its details.
 #[derive(Debug, Default)]
 pub struct Failures(Option<Error>);
 
 impl Failures {
-    /// Keeps a failure, and passes a success on.
+    /// Remembers a failure; returns the value of a success.
     pub fn keep<T>(&mut self, done: Result<T, impl Into<Error>>) -> Option<T> {
         match done {
             Ok(value) => Some(value),
@@ -154,7 +154,7 @@ impl Failures {
         }
     }
 
-    /// Ends the work.
+    /// Ends the work: fails if any step has.
     ///
     /// # Errors
     /// The first failure.

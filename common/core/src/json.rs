@@ -2,7 +2,7 @@
 //!
 //! Go's decoder matches the keys of a known structure without regard to case, takes the last of several
 //! spellings, ignores unknown keys and treats `null` as absent; invalid UTF-8 becomes U+FFFD. Runtimes
-//! rely on it: Nomad and containerd send `HostPort` where the convention says `hostPort`. [`Json`] keeps
+//! rely on it: Nomad and containerd send `HostPort` where the convention is `hostPort`. [`Json`] keeps
 //! a document with the order of its keys, and [`Json::decode`] gives it to serde under those rules, with
 //! the path of the offending key in every error.
 #![expect(clippy::wildcard_enum_match_arm, reason = "JSON has these kinds of values and no others")]
@@ -33,10 +33,10 @@ pub enum Json {
     Object(Vec<(String, Json)>),
 }
 
-/// A document that is no JSON, or a value of the wrong type.
+/// Text that is not JSON, or a value of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
-    /// The text is no JSON document.
+    /// The text is not a JSON document.
     #[error("{problem}")]
     Syntax {
         /// What is wrong, and where.
@@ -88,7 +88,7 @@ impl Json {
             .map(|(_, value)| value)
     }
 
-    /// Whether a key is given at all, be it with `null`.
+    /// Whether a key is given at all, even with `null`.
     pub fn has_key(&self, key: &str) -> bool {
         matches!(self, Self::Object(entries) if entries.iter().any(|(name, _)| name.eq_ignore_ascii_case(key)))
     }
@@ -109,7 +109,7 @@ impl Json {
     }
 }
 
-/// Words the two errors that users meet as the reference does; the others as serde_json does.
+/// The two errors that users meet have the reference's texts, the others those of serde_json.
 fn syntax_problem(error: &serde_json::Error, text: &str) -> String {
     let offending = text.lines().nth(error.line().saturating_sub(1)).and_then(|line| {
         String::from_utf8_lossy(&line.as_bytes()[error.column().saturating_sub(1).min(line.len())..]).chars().next()
@@ -370,7 +370,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, JsonError> {
         match self.current {
             Some((key, value)) => seed.deserialize(Lenient(value)).map_err(|error| error.below(key)),
-            None => Err(de::Error::custom("a value was asked for before its key")),
+            None => Err(de::Error::custom("a value was requested before its key")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Text that is no link-layer address.
+/// Text that is not a link-layer address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address {text}: invalid MAC address")]
 pub struct MacError {

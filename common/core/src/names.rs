@@ -12,7 +12,7 @@ use crate::error::{Code, Failure};
 /// A name that breaks its rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// SPEC "Parameters": a container id starts with a letter or digit, and goes on with these or `_.-`.
+    /// SPEC "Parameters": a container id starts with a letter or digit; after that, `_.-` are allowed too.
     #[error("invalid characters in containerID")]
     ContainerId {
         /// The id as given.
@@ -33,7 +33,7 @@ pub enum NameError {
         /// The name as given.
         name: String,
     },
-    /// Nothing is named.
+    /// The name is empty.
     #[error("interface name is empty")]
     IfNameEmpty,
     /// `dev_valid_name` of `net/core/dev.c` refuses the two directory names.
@@ -104,7 +104,7 @@ impl ContainerId {
     /// Accepts an id that follows the SPEC.
     ///
     /// # Errors
-    /// [`NameError::ContainerId`] for any other character, or none.
+    /// [`NameError::ContainerId`] for an empty id, and for any other character.
     pub fn parse(id: &str) -> Result<Self, NameError> {
         if is_spec_name(id) { Ok(Self(id.to_owned())) } else { Err(NameError::ContainerId { id: id.to_owned() }) }
     }
@@ -119,7 +119,7 @@ impl NetworkName {
     /// Accepts a name that follows the SPEC.
     ///
     /// # Errors
-    /// [`NameError::NoNetwork`] for none, [`NameError::Network`] for other characters.
+    /// [`NameError::NoNetwork`] for an empty name, [`NameError::Network`] for other characters.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         match name {
             "" => Err(NameError::NoNetwork),
@@ -141,7 +141,7 @@ pub struct IfName(String);
 text_newtype!(IfName);
 
 impl IfName {
-    /// Accepts a name of at most 15 bytes that can stand in a path below `/proc/sys/net`.
+    /// Accepts a name of at most 15 bytes that can be part of a path below `/proc/sys/net`.
     ///
     /// # Errors
     /// One [`NameError`] for each rule, in the order of the reference.
@@ -191,7 +191,7 @@ impl ChainName {
         }
     }
 
-    /// A chain whose name is part of the program.
+    /// A chain with a name that is fixed in the program.
     pub fn fixed(name: &'static str) -> Self {
         debug_assert!(name.len() <= CHAIN_LEN);
         Self(name.to_owned())
@@ -212,7 +212,7 @@ impl Comment {
         Self(cut(text, COMMENT_LEN).to_owned())
     }
 
-    /// Takes a text; a cut one ends in what the kernel keeps of the three dots of the reference's portmap.
+    /// Takes a text. A cut one ends in two dots: the reference's portmap appends three, of which the kernel keeps two.
     pub fn elided(text: &str) -> Self {
         if text.len() <= COMMENT_LEN {
             return Self(text.to_owned());
@@ -220,8 +220,8 @@ impl Comment {
         Self(format!("{}..", cut(text, COMMENT_LEN - 2)))
     }
 
-    /// Whether it is one that [`Attachment::comment`] or [`Attachment::dnat_comment`] makes in a network. Which
-    /// container it means cannot be read from it, since a long one is cut.
+    /// Whether [`Attachment::comment`] or [`Attachment::dnat_comment`] made it for an attachment in a network. The
+    /// container cannot be read from it, since a long comment is cut.
     pub fn is_of(&self, network: &NetworkName) -> bool {
         let text = self.0.strip_prefix(DNAT).unwrap_or(&self.0);
         text.starts_with(&in_network(network))
@@ -243,7 +243,7 @@ fn cut(text: &str, len: usize) -> &str {
     &text[..end]
 }
 
-/// One container in one network by one interface: what everything we make belongs to.
+/// One container in one network through one interface. Everything that a plugin makes belongs to one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attachment {
     /// The network.
@@ -284,7 +284,7 @@ impl Attachment {
         format!("{prefix}{}{}\"", in_network(&self.network), self.container)
     }
 
-    /// The interface is no part of the name, so two interfaces in one network share their chains.
+    /// The interface is not part of the name, so two interfaces in one network share their chains.
     fn hashed_chain(&self, prefix: &str) -> ChainName {
         let digest = hash_hex(&format!("{}{}", self.network, self.container));
         ChainName(format!("{prefix}{}", &digest[..CHAIN_LEN - prefix.len()]))

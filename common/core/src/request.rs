@@ -52,7 +52,7 @@ impl Command {
     }
 }
 
-/// The environment of the process. An empty value counts as none.
+/// The environment of the process. A variable with an empty value counts as unset.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
@@ -68,7 +68,7 @@ impl Environment {
     }
 }
 
-/// A call that cannot be understood.
+/// A call with an invalid environment or configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// Variables are missing.
@@ -77,19 +77,19 @@ pub enum RequestError {
         /// Their names.
         names: Vec<&'static str>,
     },
-    /// `CNI_COMMAND` is no command.
+    /// `CNI_COMMAND` is not a command.
     #[error("unknown CNI_COMMAND: {command}")]
     UnknownCommand {
         /// The value as given.
         command: String,
     },
-    /// The configuration is no JSON object with a `name`.
+    /// The configuration is not a JSON object with a `name`.
     #[error("error unmarshall network config: {problem}")]
     Config {
         /// What is wrong.
         problem: JsonError,
     },
-    /// The configuration's version is no text.
+    /// The configuration's version is not a string.
     #[error("decoding version from network config: {problem}")]
     Version {
         /// What is wrong.
@@ -109,7 +109,7 @@ impl Failure for RequestError {
 /// The part of the environment that the reference reads before standard input.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The command, or the text that is none.
+    /// The command, or the text that is not a command.
     command: Result<Command, String>,
     attachment: Option<(ContainerId, IfName)>,
     environment: Environment,
@@ -136,7 +136,7 @@ impl Call {
         Ok(Self { command: Ok(command), attachment: container.zip(ifname), environment })
     }
 
-    /// Joins the configuration from standard input, and passes the gate of its version.
+    /// Adds the configuration from standard input, and checks that its version allows the command.
     ///
     /// # Errors
     /// In this order: JSON, the network name, the command, the version.
@@ -173,7 +173,7 @@ fn gate(command: Command, text: &str, supported: &'static [Version]) -> Result<V
     }
 }
 
-/// A call that is understood: what to do, to which attachment, under which configuration.
+/// A valid call: what to do, to which attachment, under which configuration.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// What to do.
@@ -200,10 +200,10 @@ impl Failure for LoadError {
 }
 
 impl Request {
-    /// The attachment that ADD, DEL and CHECK are about.
+    /// The attachment that ADD, DEL and CHECK work on.
     ///
     /// # Errors
-    /// For GC and STATUS, which are about none.
+    /// For GC and STATUS, which work on none.
     pub fn attachment(&self) -> Result<Attachment, RequestError> {
         let (container, ifname) =
             self.ids.clone().ok_or(RequestError::Missing { names: vec!["CNI_CONTAINERID", "CNI_IFNAME"] })?;
@@ -278,19 +278,19 @@ impl Request {
 /// `CNI_ARGS` that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
-    /// A piece between semicolons is no `key=value`.
+    /// A piece between semicolons is not `key=value`.
     #[error("ARGS: invalid pair {pair:?}")]
     Pair {
         /// The piece.
         pair: String,
     },
     /// `IgnoreUnknown` is neither true nor false.
-    #[error("ARGS: error parsing value of pair {:?}: boolean unmarshal error: invalid input {value}", format!("IgnoreUnknown={value}"))]
+    #[error("ARGS: error parsing value of pair {:?}: neither true nor false", format!("IgnoreUnknown={value}"))]
     IgnoreUnknown {
         /// The value.
         value: String,
     },
-    /// Keys that no plugin knows, without `IgnoreUnknown`.
+    /// Unknown keys, without `IgnoreUnknown`.
     #[error("ARGS: unknown args [{}]", pairs.iter().map(|pair| format!("{pair:?}")).collect::<Vec<_>>().join(" "))]
     Unknown {
         /// The pairs.

@@ -1,6 +1,6 @@
-//! The result of ADD: one structure inside, every shape of the SPEC outside.
+//! The result of ADD: one structure inside the plugins, every shape of the SPEC outside.
 //!
-//! Plugins work with [`CniResult`], which holds what version 1.1.0 can say. [`CniResult::parse_prev`] reads
+//! Plugins work with [`CniResult`], which holds what version 1.1.0 can express. [`CniResult::parse_prev`] reads
 //! a `prevResult`, [`CniResult::parse_any`] the answer of a delegated plugin of any version, and
 //! [`CniResult::render`] prints the shape of the version that the configuration asks for, byte for byte as
 //! the reference does.
@@ -22,15 +22,15 @@ pub use render::to_text;
 /// A result that cannot be read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultError {
-    /// The object is of a version that the configuration's version does not go with.
+    /// The object's version does not have the shape of the configuration's version.
     #[error("could not parse prevResult: result type supports [{}] but unmarshalled CNIVersion is {found:?}", supported.join(" "))]
     Version {
-        /// The versions that the configuration goes with.
+        /// The versions that have the configuration's shape.
         supported: &'static [&'static str],
         /// The version of the object.
         found: String,
     },
-    /// The object is of no known version.
+    /// The object's version is unknown.
     #[error("unsupported CNI result version {found:?}")]
     Unknown {
         /// The version of the object.
@@ -39,7 +39,7 @@ pub enum ResultError {
     /// The object does not have the shape of its version.
     #[error("could not parse prevResult")]
     Shape(#[source] JsonError),
-    /// Versions up to 0.2.0 cannot say "no address".
+    /// Versions up to 0.2.0 cannot express a result without addresses.
     #[error("cannot convert: no valid IP addresses")]
     NoAddress {
         /// The version that was asked for.
@@ -58,13 +58,13 @@ impl Failure for ResultError {
     fn details(&self) -> String {
         match self {
             Self::Shape(error) => error.to_string(),
-            Self::NoAddress { version } => format!("a result of cniVersion {version} is an address"),
+            Self::NoAddress { version } => format!("a result of cniVersion {version} needs an address"),
             Self::Version { .. } | Self::Unknown { .. } => String::new(),
         }
     }
 }
 
-/// What an ADD achieved.
+/// What an ADD has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CniResult {
     /// Every interface made or used, on the host and in the container.
@@ -85,7 +85,7 @@ pub struct Interface {
     pub name: String,
     /// Link-layer address, empty for none.
     pub mac: String,
-    /// MTU in bytes, 0 for not told.
+    /// MTU in bytes, 0 for not given.
     pub mtu: i64,
     /// Path of the network namespace, empty on the host.
     pub sandbox: String,
@@ -141,7 +141,7 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Whether nothing is said; an empty list says something.
+    /// Whether nothing is given; an empty list counts as given.
     pub fn is_absent(&self) -> bool {
         self.nameservers.is_none() && self.search.is_none() && self.options.is_none() && self.domain.is_empty()
     }
@@ -338,7 +338,7 @@ impl Route {
 /// Decodes an address of which the empty text means none.
 ///
 /// # Errors
-/// `invalid IP address: …` for any other text that is no address.
+/// `invalid IP address: …` for any other text that is not an address.
 pub fn optional_ip<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
     let text = String::deserialize(deserializer)?;
     match text.as_str() {

@@ -1,6 +1,6 @@
 //! The attachments that GC must leave alone: `cni.dev/valid-attachments`.
 //!
-//! What is not in the list loses what it has, so a list with an entry that is not understood is refused. An
+//! GC removes whatever is not in the list, so a list with an entry that cannot be read is refused. An
 //! empty list, or `null`, which runtimes written in Go send for one, says that nothing is valid. `cnitool gc`
 //! sends no list at all: then nothing is known to be invalid, and nothing is removed.
 
@@ -15,11 +15,11 @@ use crate::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
 /// The key of SPEC section "GC", and the one that libcni sends as well, from an early draft.
 const KEYS: [&str; 2] = ["cni.dev/valid-attachments", "cni.dev/attachments"];
 
-/// A list that cannot be trusted.
+/// A list that GC must not act on, because part of it cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidError {
-    /// It is no list of attachments.
-    #[error("{key} is no list of attachments: nothing is removed")]
+    /// The value is not a list of attachments.
+    #[error("{key} is not a list of attachments; nothing was removed")]
     Shape {
         /// The key.
         key: &'static str,
@@ -27,14 +27,14 @@ pub enum ValidError {
         #[source]
         source: JsonError,
     },
-    /// An entry is no attachment.
-    #[error("{key}[{index}] is no attachment: nothing is removed")]
+    /// An entry is not an attachment.
+    #[error("{key}[{index}] is not an attachment; nothing was removed")]
     Entry {
         /// The key.
         key: &'static str,
         /// The place in the list.
         index: usize,
-        /// Which of its two names it is.
+        /// `containerID` or `ifname`.
         field: &'static str,
         /// The value there.
         value: String,
@@ -166,31 +166,31 @@ mod tests {
             (
                 r#"{"cni.dev/valid-attachments":{}}"#,
                 6,
-                "cni.dev/valid-attachments is no list of attachments: nothing is removed",
+                "cni.dev/valid-attachments is not a list of attachments; nothing was removed",
                 "invalid type: map, expected a sequence",
             ),
             (
                 r#"{"cni.dev/attachments":["c1"]}"#,
                 6,
-                "cni.dev/attachments is no list of attachments: nothing is removed",
+                "cni.dev/attachments is not a list of attachments; nothing was removed",
                 r#"[0]: invalid type: string "c1", expected struct Entry"#,
             ),
             (
                 r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"},null]}"#,
                 7,
-                "cni.dev/attachments[1] is no attachment: nothing is removed",
+                "cni.dev/attachments[1] is not an attachment; nothing was removed",
                 r#"containerID "": invalid characters in containerID"#,
             ),
             (
                 r#"{"cni.dev/attachments":[{"containerID":"a/b","ifname":"eth0"}]}"#,
                 7,
-                "cni.dev/attachments[0] is no attachment: nothing is removed",
+                "cni.dev/attachments[0] is not an attachment; nothing was removed",
                 r#"containerID "a/b": invalid characters in containerID"#,
             ),
             (
                 r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0eth0eth0eth0"}]}"#,
                 7,
-                "cni.dev/attachments[0] is no attachment: nothing is removed",
+                "cni.dev/attachments[0] is not an attachment; nothing was removed",
                 too_long,
             ),
         ] {

@@ -46,8 +46,8 @@ pub enum VersionError {
         /// The command.
         command: &'static str,
     },
-    /// A part of the version is no number.
-    #[error("failed to convert {part} version part {text:?}: strconv.Atoi: parsing {text:?}: invalid syntax")]
+    /// A part of the version is not a number.
+    #[error("failed to convert {part} version part {text:?}: not a number")]
     NotANumber {
         /// `major`, `minor` or `micro`.
         part: &'static str,
@@ -210,8 +210,8 @@ mod tests {
             ("1.2.0", "plugin version does not allow CHECK"),
             ("0.4.5", "incompatible CNI versions"),
             ("1.1", "incompatible CNI versions"),
-            ("abc", r#"failed to convert major version part "abc": strconv.Atoi: parsing "abc": invalid syntax"#),
-            ("1.x", r#"failed to convert minor version part "x": strconv.Atoi: parsing "x": invalid syntax"#),
+            ("abc", r#"failed to convert major version part "abc": not a number"#),
+            ("1.x", r#"failed to convert minor version part "x": not a number"#),
             ("1.1.0.0", r#"invalid version "1.1.0.0": too many parts"#),
         ] {
             assert_eq!(check(text).map_err(|error| error.to_string()), Err(want.to_owned()), "{text}");

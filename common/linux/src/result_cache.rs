@@ -41,7 +41,7 @@ impl CacheFile {
 
 /// A pipe or a device could keep its reader waiting.
 fn content(path: &Path) -> io::Result<Vec<u8>> {
-    if fs::metadata(path)?.is_file() { fs::read(path) } else { Err(io::Error::other("it is no file")) }
+    if fs::metadata(path)?.is_file() { fs::read(path) } else { Err(io::Error::other("it is not a file")) }
 }
 
 /// The folder of the files below libcni's own.
@@ -120,6 +120,6 @@ mod tests {
         fs::create_dir_all(results(directory.path()).join("folder")).expect("create");
         let files = read(directory.path()).expect("read").expect("a folder");
         let [CacheFile { content: Err(error), .. }] = &files[..] else { panic!("{files:?}") };
-        assert_eq!(error.to_string(), "it is no file");
+        assert_eq!(error.to_string(), "it is not a file");
     }
 }

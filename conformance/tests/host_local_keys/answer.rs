@@ -105,7 +105,7 @@ fn a_resolv_conf_that_cannot_be_read_is_named_and_nothing_is_leased() {
     folder.refused_at_once(&folder.call(Verb::Add, "a"), 5, &["/run", "s a directory"]);
     let long = pool(&json!({"resolvConf": "/run/resolv.conf"}));
     fs::write("/run/resolv.conf", format!("search {}\n", "x".repeat(70_000))).expect("write a resolv.conf");
-    long.refused_at_once(&long.call(Verb::Add, "a"), 5, &["token too long", "/run/resolv.conf"]);
+    long.refused_at_once(&long.call(Verb::Add, "a"), 5, &["a line is longer than 64 KiB", "/run/resolv.conf"]);
 }
 
 /// What the container was told is not read again.

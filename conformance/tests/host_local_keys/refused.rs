@@ -24,7 +24,7 @@ fn sections() -> Vec<(&'static str, (Value, &'static str))> {
         ),
         (
             "a range without subnet",
-            (range(json!({"rangeStart": "10.1.2.5"})), "invalid range set 0: IP <nil> not v4 nor v6"),
+            (range(json!({"rangeStart": "10.1.2.5"})), "invalid range set 0: subnet is missing"),
         ),
         ("an address as subnet", (range(json!({"subnet": "10.1.2.3"})), "invalid CIDR address: 10.1.2.3")),
         ("a flat address as subnet", (json!({"subnet": "10.1.2.3"}), "invalid CIDR address: 10.1.2.3")),
@@ -68,7 +68,7 @@ fn sections() -> Vec<(&'static str, (Value, &'static str))> {
             "mapped",
             (
                 range(json!({"subnet": "::ffff:10.1.2.0/120"})),
-                "invalid range set 0: IPNet IP and Mask version mismatch",
+                "invalid range set 0: subnet is an IPv4 network written as IPv6",
             ),
         ),
         (

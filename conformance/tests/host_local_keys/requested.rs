@@ -108,13 +108,7 @@ fn an_address_that_is_no_address_is_named_with_its_place() {
         ),
         (
             "empty",
-            (
-                json!({"args": {"cni": {"ips": [""]}}}),
-                "",
-                7,
-                "cannot understand ip: IP <nil> not v4 nor v6",
-                "args.cni.ips[0]",
-            ),
+            (json!({"args": {"cni": {"ips": [""]}}}), "", 7, "invalid IP address: none is given", "args.cni.ips[0]"),
         ),
         // Go crashes.
         (
@@ -123,7 +117,7 @@ fn an_address_that_is_no_address_is_named_with_its_place() {
                 json!({"runtimeConfig": {"ips": [null]}}),
                 "",
                 7,
-                "cannot understand ip: IP <nil> not v4 nor v6",
+                "invalid IP address: none is given",
                 "runtimeConfig.ips[0]",
             ),
         ),

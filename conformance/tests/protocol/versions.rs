@@ -78,8 +78,7 @@ fn gate(plugin: &str, verb: Verb, version: &str) -> Option<(u64, String, String)
         older.extend(["0.4.0", "0.4.5", "0.5.0", "1", "1.0", "1.0.0", "1.0.5"]);
     }
     let part = |name: &str, text: &str| {
-        let msg =
-            format!("failed to convert {name} version part {text:?}: strconv.Atoi: parsing {text:?}: invalid syntax");
+        let msg = format!("failed to convert {name} version part {text:?}: not a number");
         Some((6, msg, String::new()))
     };
     match version {

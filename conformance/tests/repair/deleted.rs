@@ -57,7 +57,7 @@ fn what_the_runtime_deletes_meanwhile_is_taken_back() {
     });
 
     assert_said(&repaired, &["repaired", "skipped"]);
-    let why = "the runtime has deleted the attachment, or made it anew, meanwhile";
+    let why = "the runtime has deleted the attachment, or added it again, in the meantime";
     assert!(repaired.stdout().contains(why), "{repaired}");
     assert_eq!(rules(&sandbox), alone);
     neighbour.check();

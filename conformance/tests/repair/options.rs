@@ -78,7 +78,7 @@ fn a_cache_that_was_named_must_be_there() {
     let sandbox = Sandbox::new();
     let refused = repair(&sandbox, &["--cache-dir", "/nowhere"]);
     assert_eq!((refused.code(), refused.stdout()), (Some(1), ""), "{refused}");
-    assert_eq!(refused.stderr(), "cni-plugins repair: there is no /nowhere/results\n");
+    assert_eq!(refused.stderr(), "cni-plugins repair: /nowhere/results does not exist\n");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn who_does_not_listen_does_not_end_the_work() {
     sandbox.sh("nft flush ruleset");
     let deaf = repair_with(&sandbox, &[]).launched_by(&["sh", "-c", "exec \"$0\" \"$@\" >/dev/full"]).run();
     assert_eq!((deaf.code(), deaf.stdout()), (Some(1), ""), "{deaf}");
-    assert!(deaf.stderr().contains("failed to say on standard output what was done: No space left"), "{deaf}");
+    assert!(deaf.stderr().contains("failed to write to standard output: No space left"), "{deaf}");
     guests.iter().for_each(Guest::check);
 }
 
@@ -98,8 +98,8 @@ fn wrong_arguments_are_named_and_the_usage_is_told() {
     for (arguments, problem) in [
         (&["nomad"][..], "unknown argument \"nomad\""),
         (&["--verbose"], "unknown argument \"--verbose\""),
-        (&["--network"], "--network wants a value"),
-        (&["--cache-dir="], "--cache-dir wants a value"),
+        (&["--network"], "--network needs a value"),
+        (&["--cache-dir="], "--cache-dir needs a value"),
     ] {
         let refused = repair(&sandbox, arguments);
         assert_eq!((refused.code(), refused.stdout()), (Some(2), ""), "{refused}");

@@ -110,12 +110,12 @@ fn torn_and_foreign_files_are_passed_over() {
     let lines: Vec<&str> = repaired.stdout().lines().collect();
     assert_eq!(lines.len(), 6, "{repaired}");
     for (name, why) in [
-        (torn.to_str().expect("a text"), "half-written, or no JSON"),
-        ("/var/lib/cni/results/old", "not of kind cniCacheV1"),
-        ("/var/lib/cni/results/empty", "half-written, or no JSON"),
-        ("/var/lib/cni/results/folder", "failed to read /var/lib/cni/results/folder: it is no file"),
+        (torn.to_str().expect("a text"), "incomplete, or not JSON"),
+        ("/var/lib/cni/results/old", "not a file of kind cniCacheV1"),
+        ("/var/lib/cni/results/empty", "incomplete, or not JSON"),
+        ("/var/lib/cni/results/folder", "failed to read /var/lib/cni/results/folder: it is not a file"),
     ] {
-        let start = format!("{name}: passed over: {why}");
+        let start = format!("{name}: ignored: {why}");
         assert!(lines.iter().any(|line| line.starts_with(&start)), "no {start:?}: {repaired}");
     }
     assert!(!guests[0].is_whole());

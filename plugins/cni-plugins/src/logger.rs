@@ -1,6 +1,5 @@
-//! Log lines on standard error, where runtimes look for them; nothing below a warning unless asked for.
-//!
-//! `CNI_PLUGINS_LOG` is one of `error`, `warn`, `info`, `debug`, `trace`, `off`.
+//! Log lines on standard error, where runtimes look for them. The environment variable `CNI_PLUGINS_LOG` is one of
+//! `error`, `warn`, `info`, `debug`, `trace`, `off`; without it, warnings and errors are logged.
 
 use std::io::Write;
 
@@ -18,7 +17,7 @@ impl Log for Stderr {
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
             let line = format!("{} {}: {}\n", self.plugin, record.level().as_str().to_lowercase(), record.args());
-            let _unheard = std::io::stderr().lock().write_all(line.as_bytes());
+            let _lost = std::io::stderr().lock().write_all(line.as_bytes());
         }
     }
 

@@ -1,7 +1,7 @@
 //! One binary, many names: which plugin it is follows from the name it is started under.
 //!
-//! Under its own name it is the administrator's tool. Whatever goes wrong inside a plugin, the runtime
-//! gets a CNI error object: a panic prints one as well.
+//! Under its own name it is the administrator's tool. Whatever goes wrong inside a plugin, even a panic, the runtime
+//! gets a CNI error object.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -51,7 +51,7 @@ struct Panic(String);
 
 impl std::fmt::Display for Panic {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the plugin failed on a fault of its own; please report it")
+        f.write_str("the plugin has a bug and stopped; please report it")
     }
 }
 
@@ -78,7 +78,7 @@ fn report_panics() {
     }));
 }
 
-/// The process that this is.
+/// The process that runs this program.
 struct ThisProcess;
 
 impl Process for ThisProcess {
@@ -88,15 +88,15 @@ impl Process for ThisProcess {
         Ok(bytes)
     }
 
-    /// In one piece, past the buffer of the standard library, which is emptied line by line: when it fails,
-    /// nothing of a result stands before the error object.
+    /// In one piece, without the standard library's buffer, which is written line by line: if writing fails, no part of
+    /// a result comes before the error object.
     fn write_stdout(&mut self, text: &str) -> io::Result<()> {
         File::from(io::stdout().as_fd().try_clone_to_owned()?).write_all(text.as_bytes())
     }
 
-    /// What cannot be said to standard error cannot be said at all.
+    /// A failure to write to standard error cannot be reported anywhere.
     fn write_stderr(&mut self, text: &str) {
-        let _unheard = io::stderr().lock().write_all(text.as_bytes());
+        let _lost = io::stderr().lock().write_all(text.as_bytes());
     }
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {

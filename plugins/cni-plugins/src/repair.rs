@@ -1,8 +1,9 @@
 //! `cni-plugins repair`: puts back the rules of containers that somebody else has flushed.
 //!
-//! The runtime cannot do it: CNI has no verb for it, and ADD must not be called again. What there was to be
-//! is in libcni's cache (`cache.rs`); what is missing of it, and how it comes back, each plugin tells.
-//! Attachments are repaired in the order in which they were made, so that shared chains look as before.
+//! The runtime cannot do it: CNI has no verb for it, and ADD must not be called again. libcni's cache
+//! (`cache.rs`) holds each attachment's configuration and result; each plugin finds out what is missing and plans
+//! how to put it back. Attachments are repaired in the order in which they were made, so that shared chains look
+//! as before.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -30,7 +31,7 @@ use options::Mode;
 pub use options::{Options, USAGE};
 use outcome::{Named, Outcome, told};
 
-/// A repair that cannot be done, or not to its end.
+/// Why an attachment could not be repaired.
 #[derive(Debug, thiserror::Error)]
 enum RepairError {
     #[error("failed to read {path}")]
@@ -39,7 +40,7 @@ enum RepairError {
         #[source]
         source: io::Error,
     },
-    #[error("the runtime has deleted the attachment, or made it anew, meanwhile")]
+    #[error("the runtime has deleted the attachment, or added it again, in the meantime")]
     Deleted,
 }
 
@@ -59,7 +60,7 @@ pub fn run(options: &Options) -> ExitCode {
     let files = match result_cache::read(directory) {
         Ok(Some(files)) => files,
         Ok(None) if options.cache_dir.is_none() => Vec::new(),
-        Ok(None) => return refused(&format!("there is no {}", results.display())),
+        Ok(None) => return refused(&format!("{} does not exist", results.display())),
         Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
     };
     let mut report = Report::default();
@@ -69,7 +70,7 @@ pub fn run(options: &Options) -> ExitCode {
                 report.attachment(&cached.at, &repair(&cached, file, options.mode))
             }
             Ok(_) => {}
-            Err(error) => report.line(&format!("{}: passed over: {}", file.path.display(), told(&error))),
+            Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), told(&error))),
         }
     }
     if report.attachments == 0 {
@@ -83,12 +84,12 @@ fn is_meant(cached: &Cached, options: &Options) -> bool {
     options.network.as_deref().is_none_or(|name| name == cached.at.network.as_str())
 }
 
-/// What is said on standard output. A reader that has gone does not end the work.
+/// What is printed on standard output. When nobody reads it any more, the work is done to its end all the same.
 #[derive(Default)]
 struct Report {
     attachments: usize,
     failures: usize,
-    unheard: Option<io::Error>,
+    unwritten: Option<io::Error>,
 }
 
 impl Report {
@@ -100,14 +101,14 @@ impl Report {
     }
 
     fn line(&mut self, text: &str) {
-        if self.unheard.is_none() {
-            self.unheard = writeln!(io::stdout(), "{text}").err();
+        if self.unwritten.is_none() {
+            self.unwritten = writeln!(io::stdout(), "{text}").err();
         }
     }
 
     fn end(self) -> ExitCode {
-        match self.unheard {
-            Some(error) => refused(&format!("failed to say on standard output what was done: {error}")),
+        match self.unwritten {
+            Some(error) => refused(&format!("failed to write to standard output: {error}")),
             None if self.failures > 0 => ExitCode::FAILURE,
             None => ExitCode::SUCCESS,
         }
@@ -135,7 +136,7 @@ fn repair(cached: &Cached, file: &CacheFile, mode: Mode) -> Outcome {
     attempt(cached, file, mode).unwrap_or_else(|error| Outcome::Failed(vec![error], Box::new(Outcome::Complete)))
 }
 
-/// A plugin of the list that is ours, and its call.
+/// A plugin of the list that this binary contains, and its call.
 struct Ours {
     plugin: &'static dyn Plugin,
     request: Request,
@@ -143,7 +144,7 @@ struct Ours {
 
 fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Error> {
     let Some(netns) = cached.netns.as_deref() else {
-        return Ok(Outcome::Skipped("it is not known where the container's namespace is".to_owned()));
+        return Ok(Outcome::Skipped("the cache does not name the container's namespace".to_owned()));
     };
     let mut ours = Vec::new();
     for config in &cached.plugins {
@@ -151,7 +152,7 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
             ours.push(Ours { plugin, request: cached.request(config, plugin)? });
         }
     }
-    // The request matters to a host just for delegation, and nothing is delegated here.
+    // A host uses the request for delegation only, and nothing is delegated here.
     let Some(Ours { request, .. }) = ours.first() else { return Ok(Outcome::Complete) };
     let mut host = LinuxHost::new(request)?;
     if host.is_own_netns(netns)? {
@@ -181,7 +182,7 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
 
 type Found = (&'static str, MissingPart);
 
-/// What is missing, plugin by plugin. One that cannot tell does not keep the others.
+/// What is missing, plugin by plugin. The failure of one does not stop the others.
 fn look(ours: &[Ours], host: &mut dyn Host) -> (Vec<Found>, Vec<Error>) {
     let (mut parts, mut failures) = (Vec::new(), Vec::new());
     for Ours { plugin, request } in ours {
@@ -193,8 +194,8 @@ fn look(ours: &[Ours], host: &mut dyn Host) -> (Vec<Found>, Vec<Error>) {
     (parts, failures)
 }
 
-/// A namespace may have been emptied, or its path lead to another container's by now: a process has got the
-/// number of one that ended. The address of the rules may then be another's, too.
+/// A namespace may have been emptied, or its path may lead to another container's namespace now, because a process
+/// has got the number of one that ended. Then the address of the rules may belong to another container, too.
 fn is_the_containers(at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(false) };
     let found = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
@@ -206,8 +207,8 @@ fn is_the_containers(at: &Attachment, result: &CniResult, host: &mut dyn Host) -
     Ok(result.ips.iter().any(|ip| addresses.iter().any(|address| address.cidr == ip.address)))
 }
 
-/// What fails does not keep the rest. When the runtime has deleted the attachment in the meantime, everything
-/// is taken back.
+/// A failure does not stop the rest. If the runtime has deleted the attachment in the meantime, everything is
+/// undone.
 fn apply(parts: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut dyn Host) -> Outcome {
     let mut journal = Journal::new(host);
     let mut repaired = Vec::new();
@@ -237,7 +238,7 @@ fn apply(parts: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut
     with_failures(failures, repaired, Outcome::Repaired)
 }
 
-/// What failed, and beside it what did not, if anything.
+/// The failures, together with what succeeded, if anything.
 fn with_failures(failures: Vec<Error>, named: Vec<Named>, outcome: fn(Vec<Named>) -> Outcome) -> Outcome {
     let rest = if named.is_empty() { Outcome::Complete } else { outcome(named) };
     if failures.is_empty() { rest } else { Outcome::Failed(failures, Box::new(rest)) }

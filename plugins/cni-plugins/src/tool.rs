@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::repair::{self, Options};
 use super::{OUR_VERSION, PLUGINS, logger};
 
-/// What a command line that cannot be understood ends with, as with most programs.
+/// The exit status for a wrong command line, as of most programs.
 const USAGE: u8 = 2;
 
 /// Runs one verb of the administrator's tool.
@@ -41,8 +41,8 @@ pub fn run(mut words: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-/// Nomad starts every program in the plugins' folder so, and takes the first word that is a number for a
-/// version: there is none.
+/// Nomad starts every program in the plugins' folder without arguments, and reads the first word that is a number as
+/// its version. So no word here is a number.
 fn help() -> String {
     let names: Vec<&str> = PLUGINS.iter().map(|plugin| plugin.kind()).collect();
     format!(
@@ -50,8 +50,11 @@ fn help() -> String {
          \n\
          Started under the name of a plugin it is that plugin, for a CNI runtime to call:\n  {}\n\
          \n\
-         Verbs:\n  help     this page\n  repair   puts back rules of running containers that somebody has flushed;\n           \
-         `cni-plugins repair --help` tells more\n  version  the version\n",
+         Verbs:\n  \
+         help     print this page\n  \
+         repair   put back rules of running containers that somebody has flushed;\n           \
+         see `cni-plugins repair --help`\n  \
+         version  print the version\n",
         names.join(" ")
     )
 }

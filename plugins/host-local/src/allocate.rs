@@ -1,8 +1,8 @@
 //! ADD: one address from each range set, all of them or none.
 //!
-//! A lease that the same container holds from an earlier life is handed to it again, and a lease that a
-//! crash or a reboot has left is taken when nothing else is free. What was done is kept in a list, by which
-//! exactly that is taken back.
+//! A container that comes back in another network namespace gets the addresses that it still has a lease
+//! for. A lease that a crash or a reboot has left behind is taken when nothing else is free. A list of what was
+//! done lets a failed ADD undo exactly that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,64 +16,38 @@ use crate::presence::Presence;
 use crate::ranges::RangeSet;
 use crate::store::{Home, Lease, Owner, Scan, Store, Undo};
 
-/// Why there is no address.
+/// Why no address could be given.
 #[derive(Debug, thiserror::Error)]
 pub enum AllocateError {
-    /// A range set gives none.
+    /// A range set could not give one.
     #[error("failed to allocate for range {set}: {problem}")]
-    Set {
-        /// The number of the set.
-        set: usize,
-        /// Why.
-        problem: SetProblem,
-    },
-    /// Addresses were asked for that lie in no range set, or more than one in the same.
+    Set { set: usize, problem: SetProblem },
+    /// Requested addresses that are in no range set, or two of them in the same.
     #[error("failed to allocate all requested IPs: {}", words(addresses))]
-    NotAll {
-        /// The addresses.
-        addresses: Vec<IpAddr>,
-    },
+    NotAll { addresses: Vec<IpAddr> },
 }
 
-/// Why a range set gives no address.
+/// Why a range set could not give an address.
 #[derive(Debug, thiserror::Error)]
 pub enum SetProblem {
     /// The requested address is the gateway's.
     #[error("requested ip {address} is subnet's gateway")]
-    Gateway {
-        /// The address.
-        address: IpAddr,
-    },
+    Gateway { address: IpAddr },
     /// The requested address is taken.
     #[error("requested IP address {address} is not available in range set {set}")]
-    NotAvailable {
-        /// The address.
-        address: IpAddr,
-        /// The set.
-        set: String,
-        /// Who has it.
-        holder: Option<Owner>,
-    },
+    NotAvailable { address: IpAddr, set: String, holder: Option<Owner> },
     /// The container has an address of the set.
     #[error("{address} has been allocated to {container}, duplicate allocation is not allowed")]
-    Duplicate {
-        /// The address.
-        address: IpAddr,
-        /// The container.
-        container: String,
-    },
+    Duplicate { address: IpAddr, container: String },
     /// All addresses are taken.
     #[error("no IP addresses available in range set: {set}")]
     Exhausted {
-        /// The set.
         set: String,
         /// How many addresses the set has.
         capacity: u128,
         /// How many of them are leased.
         leases: usize,
-        /// To how many containers.
         containers: usize,
-        /// Where the leases are.
         directory: PathBuf,
     },
 }
@@ -85,7 +59,7 @@ impl SetProblem {
             Self::NotAvailable { holder: Some(Owner { container, ifname }), .. } => {
                 format!("held by {container} {}", ifname.as_deref().unwrap_or_default()).trim_end().to_owned()
             }
-            Self::Duplicate { .. } => "the container is still there, or cannot be looked at".to_owned(),
+            Self::Duplicate { .. } => "its container still runs, or its namespace cannot be read".to_owned(),
             Self::Exhausted { capacity, leases, containers, directory, .. } => {
                 format!(
                     "{leases} of {capacity} addresses are held by {containers} containers; see {}",
@@ -104,7 +78,7 @@ impl Failure for AllocateError {
     fn details(&self) -> String {
         match self {
             Self::Set { problem, .. } => problem.details(),
-            Self::NotAll { .. } => "each range set gives one address, and only of its own ranges".to_owned(),
+            Self::NotAll { .. } => "each range set gives one address, from its own ranges only".to_owned(),
         }
     }
 }
@@ -129,10 +103,10 @@ impl<'a> Allocation<'a> {
         Self { store, presence, owner: Owner::of(attachment), home, done: Vec::new() }
     }
 
-    /// Leases one address of each set. The requested ones come first, and none of them may be left over.
+    /// Leases one address from each set. Requested ones come first, and every one of them must be used.
     ///
     /// # Errors
-    /// [`AllocateError`], or what is wrong with the store; nothing is leased then that was not before.
+    /// [`AllocateError`], or an error of the store. Then nothing new is leased.
     pub fn run(mut self, sets: &[RangeSet], requested: Vec<IpAddr>) -> Result<(Vec<IpConfig>, Vec<Undo>), Error> {
         match self.lease_all(sets, requested) {
             Ok(ips) => Ok((ips, self.done)),
@@ -187,10 +161,10 @@ impl<'a> Allocation<'a> {
         }
     }
 
-    /// A lease in the set that the attachment holds from an earlier life; of several the first.
+    /// A lease in the set that the attachment still has from an earlier namespace; of several the first.
     ///
     /// # Errors
-    /// [`SetProblem::Duplicate`] for one that is in use. One without an interface may be in use by any.
+    /// [`SetProblem::Duplicate`] for one that is in use. A lease that names no interface may be in use by any.
     fn find_own(&mut self, number: usize, set: &RangeSet) -> Result<Option<Lease>, Error> {
         let mut own = self.store.leases_of(&self.owner.container)?;
         own.retain(|lease| set.contains(lease.address) && (lease.owner == self.owner || lease.owner.ifname.is_none()));
@@ -212,7 +186,7 @@ impl<'a> Allocation<'a> {
         address
     }
 
-    /// Leases the first candidate that is free. When none is, what crashes and reboots have left is looked for.
+    /// Leases the first candidate that is free. If none is, one that a crash or a reboot has left behind.
     fn take(&mut self, number: usize, candidates: impl Iterator<Item = IpAddr> + Clone) -> Result<Outcome, Error> {
         for address in candidates.clone() {
             if self.lease(number, address)? {
@@ -233,15 +207,15 @@ impl<'a> Allocation<'a> {
         Ok(true)
     }
 
-    /// Frees the first candidate that nobody holds, or else that a container held before the machine was
-    /// restarted: no namespace outlives that.
+    /// Frees the first candidate whose file names no owner, or else one leased before the machine was restarted:
+    /// no container outlives that.
     fn reclaim(
         &mut self,
         scan: &Scan,
         mut candidates: impl Iterator<Item = IpAddr> + Clone,
     ) -> Result<Option<IpAddr>, Error> {
         if let Some((address, name)) = candidates.clone().find_map(|address| scan.unowned.get_key_value(&address)) {
-            log::info!("{name} has no owner, and is leased anew");
+            log::info!("the lease {name} names no container; the address is given again");
             self.store.remove_unowned(name)?;
             return Ok(Some(*address));
         }
@@ -249,7 +223,7 @@ impl<'a> Allocation<'a> {
             scan.dead(self.store.machine()).map(|lease| (lease.address, lease)).collect();
         let Some(lease) = candidates.find_map(|address| dead.get(&address)) else { return Ok(None) };
         log::info!(
-            "{} is held by {} since before the machine was restarted, and is leased anew",
+            "{} was leased to {} before the machine was restarted; the address is given again",
             lease.address,
             lease.owner.container
         );

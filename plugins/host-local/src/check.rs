@@ -1,4 +1,4 @@
-//! CHECK: the attachment still holds what it was given. Changes nothing, not even a file's time.
+//! CHECK: the attachment still has its leases. Changes nothing, not even a file's time.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::store::{Lease, Machine, Store};
 #[error("host-local: Failed to find address added by container {container}")]
 pub struct CheckError {
     container: String,
-    /// The address that is not leased; none when the attachment has no lease at all.
+    /// The address that is not leased; `None` when the attachment has no lease at all.
     address: Option<IpAddr>,
 }
 
@@ -34,7 +34,7 @@ impl Failure for CheckError {
 /// Verifies that the attachment holds a lease, and one for each address of ours in the result.
 ///
 /// # Errors
-/// [`CheckError`], or what is wrong with the store.
+/// [`CheckError`], or an error of the store.
 pub fn check(config: &Config, attachment: &Attachment, result: Option<&CniResult>) -> Result<(), Error> {
     let store = Store::reading(&config.directory, Machine::this())?;
     let leases = store.map(|mut store| store.leases_of_attachment(attachment)).transpose()?.unwrap_or_default();

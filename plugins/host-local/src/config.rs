@@ -1,7 +1,7 @@
-//! The configuration: which addresses there are, where the leases lie, what else stands in the result.
+//! The configuration: which addresses may be given, where the leases are, what else is part of the result.
 //!
-//! ADD, CHECK and STATUS need a [`Config`], which exists only if it is valid. DEL and GC ask for the
-//! [`directory`] alone, so that a configuration that became invalid does not block cleaning. Pure.
+//! ADD, CHECK and STATUS need a [`Config`], which exists only if it is valid. DEL and GC need the
+//! [`directory`] alone, so that they clean up even when the configuration has become invalid. Pure.
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::ranges::{Given, RangeError, RangeSet, Subnet};
 
-/// Where the directories of the networks are made unless the configuration says otherwise.
+/// Where the directories of the networks are, unless the configuration names another place.
 const DATA_DIR: &str = "/var/lib/cni/networks";
 
 /// A configuration with a value that cannot be used.
@@ -29,22 +29,14 @@ pub enum ConfigError {
     Set {
         /// Its number: first those of `runtimeConfig`, then the flat form, then `ranges`.
         index: usize,
-        /// What is wrong with it.
         problem: RangeError,
     },
     /// Two sets share an address.
     #[error("range set {first} overlaps with {second}")]
-    Overlap {
-        /// The number of the one.
-        first: usize,
-        /// The number of the other.
-        second: usize,
-        /// Their ranges.
-        sets: Box<[RangeSet; 2]>,
-    },
+    Overlap { first: usize, second: usize, sets: Box<[RangeSet; 2]> },
 }
 
-/// Where the number of a range set comes from.
+/// How range sets are counted.
 const COUNTING: &str = "range sets count from 0: runtimeConfig.ipRanges, ipam.subnet, ipam.ranges";
 
 impl Failure for ConfigError {
@@ -63,7 +55,7 @@ impl Failure for ConfigError {
     }
 }
 
-/// What the plugin is to do for a network.
+/// A valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The range sets; each gives one address.
@@ -190,10 +182,10 @@ fn validate(given: &[Vec<Given>], version: Version) -> Result<Vec<RangeSet>, Err
     Ok(sets)
 }
 
-/// The directory of a network's leases. Nothing else of the configuration is looked at.
+/// The directory of a network's leases. The rest of the configuration may be invalid.
 ///
 /// # Errors
-/// When `dataDir` is no text.
+/// When `dataDir` is not a string.
 pub fn directory(request: &Request) -> Result<PathBuf, LoadError> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -210,7 +202,7 @@ pub fn directory(request: &Request) -> Result<PathBuf, LoadError> {
     Ok(clean(&Path::new(data_dir).join(request.network.as_str())))
 }
 
-/// A path without `.` and `..`, found by its text alone, as the reference does it.
+/// A path without `.` and `..`, worked out from its text alone, as the reference does.
 fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {

@@ -1,7 +1,7 @@
 //! The host-local IPAM plugin: addresses from ranges, kept as files.
 //!
-//! `config`, `requested`, `ranges` and `resolv_conf` decide without looking at anything; `store` alone
-//! touches the disk. `allocate` is ADD between the two, `release` is DEL and GC.
+//! `config`, `requested`, `ranges` and `resolv_conf` are pure; `store` alone touches the disk. `allocate` is
+//! ADD, between the two; `release` is DEL and GC.
 
 use std::path::Path;
 
@@ -80,7 +80,7 @@ impl Plugin for HostLocal {
     }
 }
 
-/// A `resolv.conf` with a line that cannot be read.
+/// A `resolv.conf` with a line that is too long.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 struct ResolvConfError {

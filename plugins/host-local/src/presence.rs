@@ -1,4 +1,4 @@
-//! Whether the container that asks for an address is the one that holds it already, and has it.
+//! Whether a container that has a lease still uses the address, or has come back without it.
 
 use cni_core::error::Error;
 use cni_plugin::host::Host;
@@ -14,25 +14,25 @@ pub struct Presence<'a> {
 }
 
 impl<'a> Presence<'a> {
-    /// Looks at `CNI_NETNS`. A namespace that cannot be entered is no reason to refuse an address.
+    /// Enters `CNI_NETNS`. If that fails, an address is given all the same, to whoever has no lease yet.
     pub fn observe(host: &'a mut dyn Host, netns: Option<&str>) -> Self {
         let entered = netns.is_some_and(|path| {
-            host.enter(path).inspect_err(|error| log::debug!("nothing is known of the container: {error}")).is_ok()
+            host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()
         });
         let identity = if entered { host.container_identity() } else { None };
         Self { host, entered, identity }
     }
 
-    /// The home of what is leased now.
+    /// Where the container is now, to be recorded with its leases.
     pub fn home(&self, machine: &Machine) -> Home {
         Home { machine: machine.clone(), namespace: self.identity.clone() }
     }
 
-    /// Whether it is certain that the holder of a lease is gone: it lived in another namespace, or, where
-    /// that is not known, the container is here without the address.
+    /// Whether it is certain that a lease is no longer in use: it was made for another namespace, or, where that
+    /// is unknown, the container does not have the address.
     ///
     /// # Errors
-    /// When the kernel does not tell the addresses.
+    /// When the kernel does not list the addresses.
     pub fn has_left(&mut self, lease: &Lease) -> Result<bool, Error> {
         match (&lease.home.namespace, &self.identity) {
             (Some(then), Some(now)) => Ok(then != now),

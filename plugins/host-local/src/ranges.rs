@@ -1,8 +1,8 @@
 //! Ranges of addresses, and sets of them, from each of which a container gets one address.
 //!
 //! A [`Range`] exists only if it is valid, a [`RangeSet`] only if its ranges share a family and no
-//! address. The order in which a set is handed out is [`RangeSet::candidates`]: behind the address that
-//! was given last, round the ranges, and back to it.
+//! address. [`RangeSet::candidates`] is the order in which addresses are handed out: from the one after the
+//! last that was given, through all ranges, back to that one.
 
 use std::fmt;
 use std::iter::successors;
@@ -17,20 +17,18 @@ use cni_core::result::IpConfig;
 pub enum Subnet {
     /// An IPv4 or IPv6 network.
     Plain(Cidr),
-    /// IPv4 in the notation of IPv6, which does not say which of the two prefix lengths is meant.
+    /// IPv4 written as IPv6, in which the prefix length is ambiguous.
     Mapped,
 }
 
 /// The keys of a range that were given.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given {
-    /// `subnet`
     pub subnet: Option<Subnet>,
     /// `rangeStart`
     pub start: Option<IpAddr>,
     /// `rangeEnd`
     pub end: Option<IpAddr>,
-    /// `gateway`
     pub gateway: Option<IpAddr>,
 }
 
@@ -41,58 +39,36 @@ pub enum RangeError {
     #[error("empty range set")]
     Empty,
     /// The range has no subnet.
-    #[error("IP <nil> not v4 nor v6")]
+    #[error("subnet is missing")]
     NoSubnet,
-    /// The subnet has no address to give beside the network's, the gateway's and the broadcast's.
+    /// Beside the addresses of network, gateway and broadcast, the subnet has no address to give.
     #[error("Network {subnet} too small to allocate from")]
-    TooSmall {
-        /// The subnet.
-        subnet: Cidr,
-    },
-    /// The subnet is IPv4 in the notation of IPv6.
-    #[error("IPNet IP and Mask version mismatch")]
+    TooSmall { subnet: Cidr },
+    /// See [`Subnet::Mapped`].
+    #[error("subnet is an IPv4 network written as IPv6")]
     Mapped,
-    /// The subnet is an address within a network.
+    /// The subnet is an address inside a network.
     #[error(
         "Network has host bits set. For a subnet mask of length {} the network address is {}",
         subnet.prefix(), subnet.network().address()
     )]
-    HostBits {
-        /// The subnet.
-        subnet: Cidr,
-    },
-    /// The first address lies outside of the subnet, or behind the last one.
+    HostBits { subnet: Cidr },
+    /// The first address is outside of the subnet, or after the last one.
     #[error("RangeStart {start} not in network {subnet}")]
-    Start {
-        /// The first address.
-        start: IpAddr,
-        /// The subnet.
-        subnet: Cidr,
-    },
-    /// The last address lies outside of the subnet, or before the first one.
+    Start { start: IpAddr, subnet: Cidr },
+    /// The last address is outside of the subnet, or before the first one.
     #[error("RangeEnd {end} not in network {subnet}")]
-    End {
-        /// The last address.
-        end: IpAddr,
-        /// The subnet.
-        subnet: Cidr,
-    },
+    End { end: IpAddr, subnet: Cidr },
     /// One range is IPv4, another IPv6.
     #[error("mixed address families")]
-    MixedFamilies {
-        /// The two, in their order.
-        subnets: Box<[Cidr; 2]>,
-    },
+    MixedFamilies { subnets: Box<[Cidr; 2]> },
     /// Two ranges share an address.
     #[error("subnets {} and {} overlap", ranges[0], ranges[1])]
-    Overlap {
-        /// The two, in their order.
-        ranges: Box<[Range; 2]>,
-    },
+    Overlap { ranges: Box<[Range; 2]> },
 }
 
 impl RangeError {
-    /// What the message, which is the reference's, leaves out.
+    /// What the message leaves out; it is the reference's.
     pub fn details(&self) -> Option<String> {
         match self {
             Self::HostBits { subnet } => Some(format!("subnet {subnet}")),
@@ -118,8 +94,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// Fills in what was not given: all addresses but those of the network and the broadcast, and the first
-    /// one for the gateway, which may lie anywhere.
+    /// Fills in what was not given: all addresses except those of network and broadcast, and the first one as
+    /// gateway. A given gateway may be any address.
     ///
     /// # Errors
     /// One [`RangeError`] for each rule, in the order of the reference.
@@ -148,7 +124,7 @@ impl Range {
         Ok(Self { subnet, start, end, gateway: given.gateway.unwrap_or(first) })
     }
 
-    /// Whether an address lies between the first and the last one.
+    /// Whether an address is between the first and the last one, both included.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.start <= address && address <= self.end
     }
@@ -186,7 +162,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// The last address but the broadcast address, which IPv6 does not have.
+/// The last address, or for IPv4 the one before the broadcast address.
 fn last_usable(subnet: Cidr) -> IpAddr {
     match subnet.last() {
         IpAddr::V4(last) => IpAddr::V4(last.to_bits().saturating_sub(1).into()),
@@ -232,12 +208,12 @@ impl RangeSet {
         self.0[0].family()
     }
 
-    /// Whether an address lies in one of the ranges.
+    /// Whether an address is in one of the ranges.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.range_of(address).is_some()
     }
 
-    /// Whether an address is the gateway of the range that it lies in, and so never handed out.
+    /// Whether an address is the gateway of its range; such an address is never handed out.
     pub fn is_gateway(&self, address: IpAddr) -> bool {
         self.range_of(address).is_some_and(|range| range.gateway == address)
     }
@@ -252,8 +228,8 @@ impl RangeSet {
         self.0.iter().map(Range::capacity).fold(0, u128::saturating_add)
     }
 
-    /// Every address that may be handed out, in the order in which it is tried: from the successor of the
-    /// one given last round to that one itself, or from the start.
+    /// Every address that may be handed out, in the order in which they are tried: from the one after `last`
+    /// through all ranges to `last` itself, or from the start.
     pub fn candidates(&self, last: Option<IpAddr>) -> impl Iterator<Item = IpAddr> + Clone {
         let place = last.and_then(|last| Some((self.0.iter().position(|range| range.contains(last))?, last)));
         let (at, behind, upto) = match place {
@@ -266,7 +242,7 @@ impl RangeSet {
         here.between(behind, here.end).chain(others).chain(rest)
     }
 
-    /// How an address of the set stands in the result.
+    /// An address of the set as it is printed in the result.
     pub fn ip_config(&self, address: IpAddr) -> IpConfig {
         let range = self.range_of(address).unwrap_or(&self.0[0]);
         let prefix = range.subnet.prefix();

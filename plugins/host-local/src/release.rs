@@ -1,4 +1,4 @@
-//! DEL and GC: leases are given back. Neither makes a directory, and what is gone already is no failure.
+//! DEL and GC: leases are released. Neither makes a directory, and neither fails if a lease is gone already.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::store::{Machine, Store};
 /// Releases all leases of an attachment.
 ///
 /// # Errors
-/// The first that could not be removed; the others are.
+/// The first lease that could not be removed; all others are tried.
 pub fn del(directory: &Path, attachment: &Attachment) -> Result<(), Error> {
     let Some(mut store) = Store::existing(directory, Machine::this())? else { return Ok(()) };
     let leases = store.leases_of_attachment(attachment)?;
@@ -22,10 +22,10 @@ pub fn del(directory: &Path, attachment: &Attachment) -> Result<(), Error> {
     failures.into_result()
 }
 
-/// Releases all leases but those of valid attachments, and removes the files that nobody holds.
+/// Releases all leases except those of valid attachments, and removes files that name no owner.
 ///
 /// # Errors
-/// The first file that could not be removed; the others are.
+/// The first file that could not be removed; all others are tried.
 pub fn gc(directory: &Path, valid: &ValidAttachments) -> Result<(), Error> {
     let Some(mut store) = Store::existing(directory, Machine::this())? else { return Ok(()) };
     let scan = store.scan()?;

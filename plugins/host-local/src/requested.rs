@@ -1,7 +1,6 @@
 //! The addresses that the runtime or the user asks for: `CNI_ARGS`, `args.cni.ips`, `runtimeConfig.ips`.
 //!
-//! They are kept in that order, without duplicates. A prefix length may stand behind an address and means
-//! nothing. Pure.
+//! They are kept in that order, without duplicates. A prefix length after an address is ignored. Pure.
 
 use std::net::IpAddr;
 
@@ -10,29 +9,18 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use serde::Deserialize;
 
-/// A requested address that is none.
+/// A requested address that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestedError {
-    /// The value in `CNI_ARGS` is no address.
+    /// In `CNI_ARGS`.
     #[error("ARGS: error parsing value of pair {:?}: invalid IP address {text}", format!("IP={text}"))]
-    Args {
-        /// The value.
-        text: String,
-    },
-    /// A text is no address.
+    Args { text: String },
+    /// In the configuration.
     #[error("invalid IP address {text}")]
-    Invalid {
-        /// Where it stands.
-        key: String,
-        /// The text.
-        text: String,
-    },
-    /// There is no text.
-    #[error("cannot understand ip: IP <nil> not v4 nor v6")]
-    Empty {
-        /// Where it stands.
-        key: String,
-    },
+    Invalid { key: String, text: String },
+    /// Empty or `null`, in the configuration.
+    #[error("invalid IP address: none is given")]
+    Empty { key: String },
 }
 
 impl Failure for RequestedError {
@@ -74,7 +62,7 @@ struct Ips {
 /// Collects the requested addresses.
 ///
 /// # Errors
-/// [`RequestedError`] for the first that is none, and what is wrong with `CNI_ARGS`.
+/// [`RequestedError`] for the first that is not an address, and the errors of `CNI_ARGS`.
 pub fn collect(request: &Request) -> Result<Vec<IpAddr>, Error> {
     let mut requested = Vec::new();
     if let Some(text) = request.args()?.ip {
@@ -137,7 +125,7 @@ mod tests {
         ] {
             assert_eq!(collected(args, "{}"), refused(4, text, ""));
         }
-        let nil = "cannot understand ip: IP <nil> not v4 nor v6";
+        let nil = "invalid IP address: none is given";
         for (config, text, details) in [
             (r#"{"runtimeConfig":{"ips":["010.1.2.3"]}}"#, "invalid IP address 010.1.2.3", "runtimeConfig.ips[0]"),
             (r#"{"args":{"cni":{"ips":["10.1.2.3","x/24"]}}}"#, "invalid IP address x/24", "args.cni.ips[1]"),

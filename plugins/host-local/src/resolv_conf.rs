@@ -7,13 +7,13 @@ use cni_core::result::Dns;
 /// The longest line that the reference can read.
 const LINE_LEN: usize = 64 * 1024 - 1;
 
-/// A line is too long.
+/// A line is too long for the reference, and so for us: the result must not depend on who reads the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("bufio.Scanner: token too long")]
+#[error("a line is longer than 64 KiB")]
 pub struct LineTooLong;
 
-/// Reads the name servers, the domain, the search list and the options. Lines with other words are skipped,
-/// so are comments that have a line for themselves.
+/// Reads the name servers, the domain, the search list and the options. Lines with other words are skipped, and
+/// so are lines that are comments.
 ///
 /// # Errors
 /// [`LineTooLong`]

@@ -1,4 +1,4 @@
-//! STATUS: whether an ADD would get its addresses.
+//! STATUS: whether an ADD could get its addresses.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,22 +16,13 @@ pub enum StatusError {
     /// No lease can be written.
     #[error("leases cannot be written to {}", directory.display())]
     Directory {
-        /// The directory.
         directory: PathBuf,
-        /// Why.
         #[source]
         source: StoreError,
     },
     /// All addresses are leased.
     #[error("no IP addresses available in range set: {set}")]
-    Full {
-        /// The ranges.
-        set: String,
-        /// How many addresses they have.
-        capacity: u128,
-        /// Where the leases are.
-        directory: PathBuf,
-    },
+    Full { set: String, capacity: u128, directory: PathBuf },
 }
 
 impl Failure for StatusError {
@@ -55,7 +46,7 @@ impl Failure for StatusError {
 /// Verifies that leases can be written, and that each range set has a free address.
 ///
 /// # Errors
-/// [`StatusError`], or the lock is not free.
+/// [`StatusError`], or that the lock is not free.
 pub fn status(config: &Config) -> Result<(), Error> {
     let refused = |source: StoreError| match source {
         StoreError::Io { .. } => StatusError::Directory { directory: config.directory.clone(), source }.into(),

@@ -1,4 +1,4 @@
-//! The loopback plugin: sets `lo` of a container up, and tells the addresses that the kernel gives it.
+//! The loopback plugin: sets `lo` of a container up, and reports the addresses that the kernel gives it.
 //!
 //! `CNI_IFNAME` is required but not used: the interface is always `lo`. A `prevResult` is passed through
 //! unchanged.
@@ -84,7 +84,7 @@ fn observe_lo(host: &mut dyn Host, netns: &str) -> Result<Link, Error> {
     lo.ok_or_else(|| LoopbackError::Missing { netns: netns.to_owned() }.into())
 }
 
-/// A `lo` that was up before is not ours to set down again.
+/// A failed ADD must not set a `lo` down that was up before.
 fn plan(before: &Link) -> Plan {
     let mut plan = Plan::default();
     if !before.up {

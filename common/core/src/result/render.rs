@@ -14,7 +14,7 @@ impl CniResult {
     /// Prints the result in the shape of `version`: indented by four blanks, no newline at the end.
     ///
     /// # Errors
-    /// [`ResultError::NoAddress`] when versions up to 0.2.0 are asked to say that there is no address.
+    /// [`ResultError::NoAddress`] for a result without addresses in a version up to 0.2.0, which cannot express that.
     pub fn render(&self, version: Version) -> Result<String, ResultError> {
         Ok(match Shape::of(version) {
             Shape::Ancient => to_text(&self.ancient(version)?),
@@ -31,7 +31,7 @@ impl CniResult {
         Ok(Ancient { version, ip4, ip6, dns: LegacyDns(&self.dns) })
     }
 
-    /// These versions hold one address of a family, and of a route just the destination and the gateway.
+    /// These versions hold one address of each family, and of a route only its destination and gateway.
     fn ancient_ip(&self, family: Family) -> Option<AncientIp> {
         let ip = self.ips.iter().find(|ip| ip.address.family() == family)?;
         let routes = self.routes.iter().filter(|route| route.family() == family);

@@ -1,7 +1,7 @@
-//! A file of libcni's cache: what a runtime remembers of one attachment, and what it would call plugins with.
+//! A file of libcni's cache: what it remembers of one attachment.
 //!
-//! libcni keeps the network configuration as it was read, the result of ADD, and what else it was told. From
-//! these come the calls that it would make for CHECK, one for each plugin of the list.
+//! libcni keeps the network configuration as it was read, the result of ADD, and the arguments. From these follow
+//! the calls that it would make for CHECK, one for each plugin of the list.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +14,25 @@ use cni_plugin::run::Plugin;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The kind of file that libcni writes. Very old releases kept the result alone.
+/// The kind of file that libcni writes. Very old releases wrote only the result.
 const KIND: &str = "cniCacheV1";
 
-/// A file that is none of libcni's cache, or not all of one.
+/// A file that is not from libcni's cache, or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// It is no JSON. libcni may be writing it just now, or was stopped while it did.
-    #[error("half-written, or no JSON")]
+    /// libcni may be writing it at this moment, or was stopped while it did.
+    #[error("incomplete, or not JSON")]
     Syntax(#[source] serde_json::Error),
-    /// It is something else.
-    #[error("not of kind {KIND}")]
+    #[error("not a file of kind {KIND}")]
     Kind,
-    /// A value is missing, or of the wrong type.
+    /// A value is missing, or has the wrong type.
     #[error("not as libcni writes it")]
     Shape(#[source] serde_json::Error),
-    /// A name breaks its rules.
     #[error("not as libcni writes it")]
     Name(#[source] NameError),
-    /// The configuration is no base64.
-    #[error("its config is no base64")]
+    #[error("its config is not base64")]
     Encoding(#[source] base64::DecodeError),
-    /// The configuration cannot be read.
-    #[error("its config is no network configuration")]
+    #[error("its config is not a network configuration")]
     Config(#[source] serde_json::Error),
     /// The configuration has neither `plugins` nor a `type`.
     #[error("its config names no plugin")]
@@ -53,10 +49,9 @@ impl Failure for CacheError {
     }
 }
 
-/// What a runtime remembers of one attachment.
+/// What libcni remembers of one attachment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cached {
-    /// Whose it is.
     pub at: Attachment,
     /// Where the container's namespace is, or was.
     pub netns: Option<String>,
@@ -107,7 +102,7 @@ impl Cached {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`CacheError`], also for half of a file.
+    /// [`CacheError`], also for an incomplete file.
     pub fn parse(bytes: &[u8]) -> Result<Self, CacheError> {
         let file: Value = serde_json::from_slice(bytes).map_err(CacheError::Syntax)?;
         if file.get("kind").and_then(Value::as_str) != Some(KIND) {
@@ -118,11 +113,11 @@ impl Cached {
         let config = STANDARD.decode(&keys.config).map_err(CacheError::Encoding)?;
         let config: NetworkConfig = serde_json::from_slice(&config).map_err(CacheError::Config)?;
         let given = keys.netns.clone().filter(|path| !path.is_empty());
-        let netns = given.or_else(|| keys.told_sandbox().map(str::to_owned));
+        let netns = given.or_else(|| keys.sandbox_in_result().map(str::to_owned));
         Ok(Self { plugins: plugin_configs(config, &keys)?, netns, args: keys.args(), at })
     }
 
-    /// The request that a plugin would get. It says ADD, which any version of the configuration allows.
+    /// The request that a plugin would get. Its command is ADD, which every version of the configuration allows.
     ///
     /// # Errors
     /// As [`Call::with_config`].
@@ -150,14 +145,14 @@ impl Keys {
         })
     }
 
-    /// Where the result says that the interface is.
-    fn told_sandbox(&self) -> Option<&str> {
+    /// The namespace of the interface, according to the result.
+    fn sandbox_in_result(&self) -> Option<&str> {
         let interfaces = self.result.as_ref()?.get("interfaces")?.as_array()?;
         let named = interfaces.iter().filter(|one| one.get("name").and_then(Value::as_str) == Some(&self.if_name));
         named.filter_map(|one| one.get("sandbox")?.as_str()).find(|sandbox| !sandbox.is_empty())
     }
 
-    fn told_version(&self) -> Option<&str> {
+    fn version_in_result(&self) -> Option<&str> {
         self.result.as_ref()?.get("cniVersion")?.as_str().filter(|version| !version.is_empty())
     }
 
@@ -167,10 +162,10 @@ impl Keys {
     }
 }
 
-/// The version is that of the result: a list may name several, of which the runtime has chosen.
+/// The version is the result's: a list may name several, from which the runtime chooses.
 fn plugin_configs(config: NetworkConfig, keys: &Keys) -> Result<Vec<PluginConfig>, CacheError> {
     let NetworkConfig { cni_version, plugins, others } = config;
-    let version = keys.told_version().map(str::to_owned).or(cni_version).unwrap_or_default();
+    let version = keys.version_in_result().map(str::to_owned).or(cni_version).unwrap_or_default();
     let plugins = plugins.unwrap_or_else(|| vec![others]);
     let filled = |mut plugin: Map<String, Value>| {
         let kind = plugin.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
@@ -184,7 +179,7 @@ fn plugin_configs(config: NetworkConfig, keys: &Keys) -> Result<Vec<PluginConfig
     plugins.into_iter().map(filled).collect()
 }
 
-/// The arguments for the capabilities that a plugin says it has; none leaves its `runtimeConfig` as it is.
+/// The arguments for the capabilities that a plugin declares. If there are none, its `runtimeConfig` stays as it is.
 fn runtime_config(
     plugin: &Map<String, Value>,
     args: Option<&Map<String, Value>>,

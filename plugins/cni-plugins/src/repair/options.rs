@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-/// How it is called, below its name.
+/// What `--help` prints.
 pub const USAGE: &str = "\
 usage: cni-plugins repair [--network NAME] [--cache-dir DIR] [--dry-run]
 
-Puts back the packet filter rules of containers that somebody has flushed: those that the plugins bridge,
-firewall and portmap have made, of every attachment in the result cache of libcni whose container still runs.
-It touches no link, address or lease, and changes nothing where nothing is missing.
+Puts back packet filter rules of running containers that somebody has flushed: the rules that the plugins
+bridge, firewall and portmap have made, for every attachment in libcni's result cache. It touches no link,
+address or lease, and changes nothing where nothing is missing.
 
-  --network NAME   just the attachments to this network
-  --cache-dir DIR  the runtime's cache directory, which has a folder results; /var/lib/cni unless given
-  --dry-run        just say what is missing
+  --network NAME   only attachments to this network
+  --cache-dir DIR  the runtime's cache directory, which contains a folder \"results\"; default /var/lib/cni
+  --dry-run        say what is missing, and change nothing
 
 It prints a line for each attachment, and fails when one of them could not be repaired.
 ";
@@ -20,51 +20,38 @@ It prints a line for each attachment, and fails when one of them could not be re
 /// What to do with what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Put it back.
     Apply,
-    /// Tell it.
+    /// Say what it is.
     DryRun,
 }
 
-/// What was asked for.
+/// The options, as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The only network, if there is to be one.
+    /// The network to repair; all networks if `None`.
     pub network: Option<String>,
-    /// The cache directory, if not the usual one.
+    /// The cache directory; libcni's default if `None`.
     pub cache_dir: Option<PathBuf>,
     /// What to do.
     pub mode: Mode,
 }
 
-/// A command line that cannot be understood.
+/// A wrong command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
-    /// There is no such option.
     #[error("unknown argument {argument:?}")]
-    Unknown {
-        /// As given.
-        argument: String,
-    },
-    /// An option wants a value.
-    #[error("{option} wants a value")]
-    NoValue {
-        /// The option.
-        option: &'static str,
-    },
-    /// An option was given again.
-    #[error("{option} stands there twice")]
-    Twice {
-        /// The option.
-        option: &'static str,
-    },
+    Unknown { argument: String },
+    #[error("{option} needs a value")]
+    NoValue { option: &'static str },
+    #[error("{option} is given more than once")]
+    Twice { option: &'static str },
 }
 
 impl Options {
-    /// Reads the words behind the verb; `None` when help is asked for.
+    /// Reads the words after the verb; `None` when help is requested.
     ///
     /// # Errors
-    /// [`UsageError`] names the first word that does not fit.
+    /// [`UsageError`] names the first wrong word.
     pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Option<Self>, UsageError> {
         let mut words = words.into_iter();
         let (mut network, mut cache_dir, mut mode) = (None, None, Mode::Apply);
@@ -112,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_no_failure() {
+    fn help_is_not_a_failure() {
         for line in ["--help", "-h", "--dry-run -h"] {
             assert_eq!(parse(line), Ok(None), "{line}");
         }
@@ -124,10 +111,10 @@ mod tests {
             ("nomad", "unknown argument \"nomad\""),
             ("--net x", "unknown argument \"--net\""),
             ("--dry-run=yes", "unknown argument \"--dry-run=yes\""),
-            ("--network", "--network wants a value"),
-            ("--network=", "--network wants a value"),
-            ("--cache-dir", "--cache-dir wants a value"),
-            ("--network a --network b", "--network stands there twice"),
+            ("--network", "--network needs a value"),
+            ("--network=", "--network needs a value"),
+            ("--cache-dir", "--cache-dir needs a value"),
+            ("--network a --network b", "--network is given more than once"),
         ] {
             assert_eq!(parse(line), Err(problem.to_owned()), "{line}");
         }

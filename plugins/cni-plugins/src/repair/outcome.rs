@@ -1,35 +1,34 @@
-//! What has become of one attachment, in one line.
+//! The outcome for one attachment, in one line.
 
 use std::fmt;
 
 use cni_core::error::Error;
 
-/// A lack, with the plugin whose rules it is about.
+/// Something that was missing, and the plugin that makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The plugin.
     pub plugin: String,
-    /// The first thing that is, or was, missing.
+    /// The first missing rule.
     pub missing: String,
 }
 
-/// What has become of an attachment.
+/// The outcome for an attachment.
 #[derive(Debug)]
 pub enum Outcome {
     /// Nothing is missing.
     Complete,
-    /// This is missing, and still is.
+    /// These are missing.
     Missing(Vec<Named>),
-    /// This was missing, and is back.
+    /// These were missing and have been put back.
     Repaired(Vec<Named>),
-    /// It is none that can be repaired, and why.
+    /// The attachment cannot be repaired, for this reason.
     Skipped(String),
-    /// What went wrong, and what has become of the rest.
+    /// The failures, and the outcome of the rest.
     Failed(Vec<Error>, Box<Outcome>),
 }
 
 impl Outcome {
-    /// Whether all was done that could be.
+    /// Whether anything failed.
     pub const fn is_failure(&self) -> bool {
         match self {
             Self::Failed(..) => true,
@@ -69,7 +68,7 @@ pub fn told(error: &Error) -> String {
     }
 }
 
-/// Programs and kernels may say more than a line.
+/// Programs and the kernel may print several lines.
 fn one_line(text: &str) -> String {
     text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" / ")
 }

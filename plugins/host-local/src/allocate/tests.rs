@@ -110,7 +110,7 @@ fn given(text: &str) -> Result<String, Refusal> {
     Ok(text.to_owned())
 }
 
-const DUPLICATE: &str = "the container is still there, or cannot be looked at";
+const DUPLICATE: &str = "its container still runs, or its namespace cannot be read";
 
 #[test]
 fn addresses_go_round_and_a_released_one_comes_last() {
@@ -149,7 +149,7 @@ fn requested_addresses_are_taken_from_their_sets_and_move_the_cursor() {
     let gateway = format!("{prefix} 0: requested ip 10.1.2.1 is subnet's gateway");
     assert_eq!(network.request("d", &["10.1.2.1"]), refused(&gateway, ""));
     let left = "failed to allocate all requested IPs: 10.1.9.9 10.1.2.3";
-    let details = "each range set gives one address, and only of its own ranges";
+    let details = "each range set gives one address, from its own ranges only";
     assert_eq!(network.request("d", &["10.1.9.9", "10.1.2.2", "10.1.2.3"]), refused(left, details));
     assert_eq!(network.leases(), "2.4=a/eth0 2.5=b/eth0 2.6=c/eth0 3.4=b/eth0 3.5=a/eth0 3.6=c/eth0");
 }

@@ -44,7 +44,7 @@ fn invalid_values_are_refused_with_code_7_and_the_texts_of_the_reference() {
         (r#""ipam":{"ranges":[]}"#.to_owned(), "no IP ranges specified", ""),
         (r#""ipam":{"ranges":[[]]}"#.to_owned(), "invalid range set 0: empty range set", counts),
         (r#""ipam":{"ranges":[null]}"#.to_owned(), "invalid range set 0: empty range set", counts),
-        (r#""ipam":{"ranges":[[null]]}"#.to_owned(), "invalid range set 0: IP <nil> not v4 nor v6", counts),
+        (r#""ipam":{"ranges":[[null]]}"#.to_owned(), "invalid range set 0: subnet is missing", counts),
         (r#""ipam":{"subnet":""}"#.to_owned(), "invalid CIDR address: ", "ipam.subnet"),
         (
             r#""ipam":{"ranges":[[{"subnet":"10.1.2.0/24"},{"subnet":"10.1.2.3"}]]}"#.to_owned(),
@@ -53,7 +53,7 @@ fn invalid_values_are_refused_with_code_7_and_the_texts_of_the_reference() {
         ),
         (
             r#""ipam":{"subnet":"::ffff:10.1.2.0/120"}"#.to_owned(),
-            "invalid range set 0: IPNet IP and Mask version mismatch",
+            "invalid range set 0: subnet is an IPv4 network written as IPv6",
             counts,
         ),
         (

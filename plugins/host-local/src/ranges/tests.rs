@@ -45,12 +45,12 @@ fn every_refusal_has_its_text() {
     let mapped = Given { subnet: Some(Subnet::Mapped), ..Given::default() };
     for (ranges, want) in [
         (vec![], "empty range set"),
-        (vec![Given::default()], "IP <nil> not v4 nor v6"),
+        (vec![Given::default()], "subnet is missing"),
         (vec![given("10.1.2.0/31")], "Network 10.1.2.0/31 too small to allocate from"),
         (vec![given("10.1.2.1/32")], "Network 10.1.2.1/32 too small to allocate from"),
         (vec![given("2001:db8::/127")], "Network 2001:db8::/127 too small to allocate from"),
         (vec![given("2001:db8::/128")], "Network 2001:db8::/128 too small to allocate from"),
-        (vec![mapped], "IPNet IP and Mask version mismatch"),
+        (vec![mapped], "subnet is an IPv4 network written as IPv6"),
         (
             vec![given("10.1.2.3/24")],
             "Network has host bits set. For a subnet mask of length 24 the network address is 10.1.2.0",

@@ -13,22 +13,17 @@ pub enum StoreError {
     /// An operation on a file failed.
     #[error("{verb} {}", path.display())]
     Io {
-        /// The operation.
         verb: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's word.
         #[source]
         source: io::Error,
     },
     /// Another process has held the lock all the time.
     #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
     Locked {
-        /// The lock.
         path: PathBuf,
         /// How long it was waited for.
         waited: Duration,
-        /// Who has it.
         holders: Holders,
     },
 }

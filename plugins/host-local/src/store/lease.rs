@@ -15,7 +15,6 @@ use super::machine::Machine;
 /// Who holds a lease: the content of its file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
-    /// The container.
     pub container: String,
     /// The interface inside the container; leases of old releases do not tell it.
     pub ifname: Option<String>,
@@ -82,7 +81,6 @@ pub struct Home {
 /// An address that somebody holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The address.
     pub address: IpAddr,
     /// Who holds it.
     pub owner: Owner,

@@ -121,19 +121,19 @@ fn other_files_are_told_from_those_of_the_cache() {
     };
     let config = |config: Value| file(&config);
     for (file, problem) in [
-        (json!({"cniVersion": "0.3.1", "ips": []}), "6 not of kind cniCacheV1: "),
-        (json!([]), "6 not of kind cniCacheV1: "),
-        (with("kind", json!("cniCacheV2")), "6 not of kind cniCacheV1: "),
+        (json!({"cniVersion": "0.3.1", "ips": []}), "6 not a file of kind cniCacheV1: "),
+        (json!([]), "6 not a file of kind cniCacheV1: "),
+        (with("kind", json!("cniCacheV2")), "6 not a file of kind cniCacheV1: "),
         (with("ifName", Value::Null), "6 not as libcni writes it: invalid type: null, expected a string"),
         (with("containerId", json!("../x")), "4 not as libcni writes it: invalid characters in containerID"),
         (with("networkName", json!("")), "7 not as libcni writes it: missing network name"),
-        (with("config", json!("%")), "6 its config is no base64: Invalid symbol 37, offset 0."),
+        (with("config", json!("%")), "6 its config is not base64: Invalid symbol 37, offset 0."),
         (with("config", json!("e30=")), "7 its config names no plugin: "),
         (config(json!({"plugins": [{"type": 7}]})), "7 its config names no plugin: "),
-        (config(json!({"plugins": 7})), "6 its config is no network configuration: "),
+        (config(json!({"plugins": 7})), "6 its config is not a network configuration: "),
         (
             config(json!({"type": "x", "capabilities": {"mac": "yes"}})),
-            "6 its config is no network configuration: invalid type: string \"yes\", expected a boolean",
+            "6 its config is not a network configuration: invalid type: string \"yes\", expected a boolean",
         ),
     ] {
         let error = parse(&file).expect_err("no file of the cache");

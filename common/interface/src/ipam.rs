@@ -10,21 +10,6 @@ use serde::Deserialize;
 
 use crate::keys::IpamKey;
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct IpamOnly {
-    ipam: IpamKey,
-}
-
-/// The IPAM plugin of a configuration, whatever else is wrong with it.
-///
-/// # Errors
-/// When `ipam` or its `type` has the wrong type.
-pub fn plugin(request: &Request) -> Result<Option<String>, Error> {
-    let IpamOnly { ipam } = request.decode()?;
-    Ok(ipam.plugin())
-}
-
 /// Has the IPAM plugin, if there is one, carry out a command other than ADD.
 ///
 /// # Errors
@@ -34,4 +19,19 @@ pub fn delegate(plugin: Option<&str>, command: Command, host: &mut dyn Host) -> 
         Some(plugin) => host.delegate(plugin, command).map(|_| ()),
         None => Ok(()),
     }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct IpamOnly {
+    ipam: IpamKey,
+}
+
+/// As [`delegate`], whatever else is wrong with the configuration: for DEL and GC.
+///
+/// # Errors
+/// When `ipam` or its `type` has the wrong type, and as [`delegate`].
+pub fn forward(request: &Request, command: Command, host: &mut dyn Host) -> Result<(), Error> {
+    let IpamOnly { ipam } = request.decode()?;
+    delegate(ipam.plugin().as_deref(), command, host)
 }

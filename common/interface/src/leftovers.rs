@@ -10,7 +10,7 @@ use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
+use cni_plugin::plan::{Ns, Step};
 
 use crate::alias;
 
@@ -32,10 +32,8 @@ pub struct Sandbox {
 /// # Errors
 /// When the namespace is there and cannot be entered, or the kernel does not answer.
 pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Sandbox, Error> {
-    match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => {}
-        Err(NetnsError::Gone { .. }) => return Ok(Sandbox::default()),
-        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    if !is_reached(request, host)? {
+        return Ok(Sandbox::default());
     }
     let link = host.link(Ns::Container, &at.ifname)?;
     let own: Vec<Cidr> = match &link {
@@ -48,6 +46,26 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
     let others = all.iter().map(|address| address.cidr).filter(|cidr| !own.contains(cidr));
     let others = others.map(Cidr::address).collect();
     Ok(Sandbox { reached: true, link, own, others })
+}
+
+/// Removes the interface from the container. That it is gone, or the namespace with it, is no failure.
+///
+/// # Errors
+/// When the namespace is there and cannot be entered, or the kernel refuses.
+pub fn remove_interface(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    if is_reached(request, host)? {
+        let name = request.attachment()?.ifname;
+        host.apply(&Step::RemoveLink { ns: Ns::Container, name })?;
+    }
+    Ok(())
+}
+
+fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {
+    match host.enter(request.netns().unwrap_or_default()) {
+        Ok(()) => Ok(true),
+        Err(NetnsError::Gone { .. }) => Ok(false),
+        Err(error @ NetnsError::Failed { .. }) => Err(error),
+    }
 }
 
 /// The links on the host whose alias says that they are an attachment's. The runtime may have lost the

@@ -20,8 +20,9 @@ mod repair;
 mod tool;
 
 /// Every plugin of this binary, in the order in which they are listed.
-const PLUGINS: [&dyn Plugin; 6] = [
+const PLUGINS: [&dyn Plugin; 7] = [
     &cni_bridge::Bridge,
+    &cni_dummy::Dummy,
     &cni_firewall::Firewall,
     &cni_host_local::HostLocal,
     &cni_loopback::Loopback,

@@ -22,6 +22,15 @@ enum LinkError {
         #[source]
         source: NetlinkError,
     },
+    /// The kernel was built without such links.
+    #[error(
+        "failed to create {kind}: operation not supported: this kernel has no links of kind {kind}, load its module"
+    )]
+    UnknownKind {
+        kind: &'static str,
+        #[source]
+        source: NetlinkError,
+    },
     /// The bridge takes no port.
     #[error("failed to connect {port:?} to bridge {bridge}")]
     Attach {
@@ -36,6 +45,7 @@ impl Failure for LinkError {
     fn code(&self) -> Code {
         match self {
             Self::VethExists { .. } => Code::Conflict,
+            Self::UnknownKind { .. } => Code::UnsupportedField,
             Self::Attach { source, .. } => source.code(),
         }
     }
@@ -73,6 +83,9 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
             LinkError::VethExists { container: name.to_string(), host: peer.name.to_string(), source }.into()
         }
         LinkKind::Bridge { vlan_filtering: true } => vlan::unless_unsupported(name, source, Error::from),
+        LinkKind::Dummy if source.errno() == Some(libc::EOPNOTSUPP) => {
+            LinkError::UnknownKind { kind: "dummy", source }.into()
+        }
         LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy => match if_present {
             IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),
             IfPresent::Refuse | IfPresent::Accept => source.into(),

@@ -41,3 +41,6 @@ fn holds(tables: &mut dyn Iptables, want: &IptablesRuleset, rules: &[&IptablesRu
         Err(BatchError::Failed(error)) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,3 +124,6 @@ fn unlink(
         (Err(BatchError::Failed(error)), _) => error,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! ADD: what stands in the way is looked for first, then the IPAM plugin is asked, and then the link is made.
+
+use cni_core::error::Error;
+use cni_core::mac::Mac;
+use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_interface::network::{HostGateway, Network};
+use cni_interface::result::described;
+use cni_interface::{addressing, naming, verify};
+use cni_plugin::journal::Journal;
+use cni_plugin::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
+
+use crate::config::Config;
+
+/// What could not be done, in the words of an error.
+const MAKING: &str = "create dummy";
+
+/// The place of the link in the result, which has no other.
+const INTERFACE: i64 = 0;
+
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let config = Config::load(request)?;
+    let name = request.attachment()?.ifname;
+    let netns = request.netns().unwrap_or_default();
+    naming::refuse_pattern(MAKING, &name)?;
+    journal.host().enter(netns)?;
+    naming::refuse_taken(MAKING, &name, journal.host())?;
+    let mac = naming::random_mac(journal.host())?;
+    let answer = journal.delegate_add(&config.ipam, request)?;
+    let network = Network::decide(answer, HostGateway::None, INTERFACE, &config.dns)?;
+    journal.apply(&plan(&name, mac, &network))?;
+    let link = verify::present(Ns::Container, &name, journal.host())?;
+    Ok(CniResult { interfaces: vec![described(&link, netns)], ..network.result })
+}
+
+/// Nobody else can have the addresses: there is nobody on a link that drops everything.
+fn plan(name: &IfName, mac: Mac, network: &Network) -> Plan {
+    let mut plan = Plan::default();
+    let (name, mac, if_present) = (name.clone(), Some(mac), IfPresent::Refuse);
+    let link = NewLink { name: name.clone(), mac, mtu: None, if_present, kind: LinkKind::Dummy };
+    plan.owned(Step::CreateLink { ns: Ns::Container, link });
+    addressing::assign(&mut plan, &name, network, Dad::Skip, &[]);
+    plan
+}

@@ -1,0 +1,24 @@
+//! CHECK: whether the link is as ADD made it. As in the reference, routes are not looked at.
+
+use cni_core::error::Error;
+use cni_core::request::{Command, Request};
+use cni_interface::{ipam, verify};
+use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
+
+use crate::config::Config;
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    let netns = request.netns().unwrap_or_default();
+    host.enter(netns)?;
+    ipam::delegate(Some(&config.ipam), Command::Check, host)?;
+    let result = verify::prev_result(request)?;
+    let name = request.attachment()?.ifname;
+    let told = verify::told_interface(&result, &name, netns)?;
+    let link = verify::present(Ns::Container, &name, host)?;
+    verify::kind(&link, "dummy")?;
+    verify::mac(&link, told)?;
+    verify::up(Ns::Container, &link)?;
+    verify::addresses(&result, &link, host)
+}

@@ -1,0 +1,14 @@
+//! DEL: the link goes before its addresses are given to others. That something is gone is no failure.
+
+use cni_core::error::Error;
+use cni_core::request::{Command, Request};
+use cni_interface::{ipam, leftovers};
+use cni_plugin::host::Host;
+use cni_plugin::removal::Removal;
+
+pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| leftovers::remove_interface(request, host));
+    removal.attempt(|host| ipam::forward(request, Command::Del, host));
+    removal.finish()
+}

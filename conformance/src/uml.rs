@@ -1,8 +1,9 @@
-//! Tests that need a kernel with bridge VLAN filtering, on machines whose own kernel has none.
+//! Tests that need something of the kernel which the machine's own does not have.
 //!
-//! The kernels of small virtual machines often lack it; the one of Debian's package `user-mode-linux`,
-//! an ordinary program, has it. The first test that needs it boots it over the host's files, read-only,
-//! and runs the whole test binary again in there; every test then takes its verdict from that run.
+//! The kernel of Debian's package `user-mode-linux`, an ordinary program, has all of it. The first test that
+//! needs it boots it over the host's files, read-only, and runs the whole test binary again in there; every
+//! test then takes its verdict from that run. A boot takes its time, so all such tests are in one binary,
+//! `tests/other_kernel`.
 
 use std::any::type_name;
 use std::env;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use crate::binaries;
 use crate::child::{self, DEADLINE, Limit};
-use crate::sandbox::Sandbox;
+use crate::kernel::Feature;
 
 /// Set for the tests inside.
 const INSIDE: &str = "CNI_UML";
@@ -26,29 +27,20 @@ const BOOT_DEADLINE: Duration = Duration::from_secs(600);
 const NEEDED: [(&str, &str); 3] =
     [("/usr/bin/linux.uml", "user-mode-linux"), ("/usr/sbin/modprobe", "kmod"), ("/usr/bin/cc", "gcc")];
 
-/// Runs the body of a test on a kernel that can separate the ports of a bridge by VLAN: this one, or
-/// another in which the whole test binary runs. The body must be a closure of the test function itself.
+/// Runs the body of a test on a kernel with a feature: this one, or another in which the whole test binary
+/// runs. The body must be a closure of the test function itself.
 ///
 /// # Panics
 /// When the test fails, wherever it runs, and when there is no such kernel.
-pub fn on_a_kernel_with_vlans<F: FnOnce()>(body: F) {
-    if filters_vlans() {
+pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
+    if feature.is_here() {
         return body();
     }
-    assert!(env::var_os(INSIDE).is_none(), "the kernel of user-mode-linux has no bridge VLAN filtering");
+    assert!(env::var_os(INSIDE).is_none(), "the kernel of user-mode-linux has no {feature:?}");
     let name = test_name(type_name::<F>());
     let console = console();
     let passed = format!("test {name} ... ok");
     assert!(console.lines().any(|line| line == passed), "in User-Mode-Linux:\n{}", report(console, name));
-}
-
-/// Tells whether the running kernel can separate the ports of a bridge by VLAN.
-pub fn filters_vlans() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| {
-        let sandbox = Sandbox::new();
-        sandbox.exec(&["ip", "link", "add", "br0", "type", "bridge", "vlan_filtering", "1"]).code == Some(0)
-    })
 }
 
 /// The name by which the test runner knows the function that a closure is of.

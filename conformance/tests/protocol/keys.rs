@@ -3,7 +3,7 @@
 //! Go names the field of its own structure and the type, and some values only the kernel's refusal
 //! of them, when half the work is done; a few end it with a stack trace. The code is 2, 6 or 7.
 
-use cni_conformance::{Invocation, Outcome, Sandbox, State, Verb, state};
+use cni_conformance::{Invocation, Outcome, Sandbox, State, Verb, plugins, state};
 use serde_json::{Value, json};
 
 use crate::spelling::rich;
@@ -60,6 +60,16 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("bridge", "/runtimeConfig", Object),
     ("bridge", "/runtimeConfig/mac", Text),
     ("bridge", "/prevResult", Object),
+    ("dummy", "/ipam", Object),
+    ("dummy", "/ipam/type", Text),
+    ("dummy", "/dns", Object),
+    ("dummy", "/dns/nameservers", List),
+    ("dummy", "/dns/nameservers/0", Text),
+    ("dummy", "/dns/domain", Text),
+    ("dummy", "/dns/search", List),
+    ("dummy", "/dns/search/0", Text),
+    ("dummy", "/dns/options", List),
+    ("dummy", "/dns/options/0", Text),
     ("host-local", "/ipam", Object),
     ("host-local", "/ipam/ranges", List),
     ("host-local", "/ipam/ranges/0", List),
@@ -326,6 +336,11 @@ fn bridge_names_the_key_and_the_value_of_a_wrong_type() {
 }
 
 #[test]
+fn dummy_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("dummy", &of_wrong_types("dummy"));
+}
+
+#[test]
 fn host_local_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("host-local", &of_wrong_types("host-local"));
 }
@@ -356,6 +371,8 @@ fn keys_that_contradict_each_other_are_named() {
         ("portmap", json!({"markMasqBit": 13, "externalSetMarkChain": "A"}), ["markmasqbit", "externalsetmarkchain"]),
         ("portmap", json!({"backend": "iptables", "conditionsV4": ["ip", "saddr"]}), ["iptables", "conditionsv4"]),
         ("firewall", json!({"backend": "none", "ingressPolicy": "isolated"}), ["backend", "ingresspolicy"]),
+        ("dummy", json!({"ipam": null}), ["ipam", ""]),
+        ("dummy", json!({"ipam": {"type": ""}}), ["ipam", ""]),
         ("host-local", json!({"ipam": null}), ["ipam", ""]),
         ("host-local", json!({"ipam": {"type": "host-local"}, "runtimeConfig": null}), ["range", ""]),
         ("host-local", json!({"ipam": {"ranges": [[]]}, "runtimeConfig": null}), ["range", "empty"]),
@@ -422,7 +439,7 @@ fn odd_values_that_the_reference_takes_are_taken() {
 /// ADD and DEL have made what all containers share.
 #[test]
 fn no_command_crashes_or_leaves_a_trace_whatever_a_key_holds() {
-    for plugin in PLUGINS {
+    for plugin in plugins::that_can_add() {
         let sandbox = Sandbox::new();
         let container = sandbox.container("ctr1");
         for verb in [Verb::Add, Verb::Del] {

@@ -1,4 +1,4 @@
-//! The protocol between runtime and plugin, which is one for all five plugins.
+//! The protocol between runtime and plugin, which is one for all plugins.
 //!
 //! Environment, standard input, exit status, standard output and error objects, by SPEC and as
 //! libcni, Nomad and nerdctl read them. Codes are the SPEC's where Go says 999 for want of care;
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cni_conformance::keys::with;
-use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries};
+use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries, plugins};
 use serde_json::{Value, json};
 
 mod about;
@@ -25,7 +25,7 @@ mod stdin;
 mod unknown;
 mod versions;
 
-const PLUGINS: [&str; 6] = ["loopback", "bridge", "host-local", "static", "firewall", "portmap"];
+const PLUGINS: [&str; 7] = plugins::ALL;
 
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
@@ -55,7 +55,7 @@ fn config(plugin: &str, version: &str) -> Value {
     let keys = match plugin {
         "loopback" => json!({}),
         "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
-        "host-local" => json!({"ipam": ipam}),
+        "dummy" | "host-local" => json!({"ipam": ipam}),
         "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),
         "firewall" => json!({"backend": "iptables", "prevResult": prev_result(version)}),
         "portmap" => json!({

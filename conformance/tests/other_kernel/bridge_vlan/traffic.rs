@@ -1,16 +1,17 @@
 //! Who reaches whom across one bridge.
 
+use cni_conformance::Feature;
 use cni_conformance::Sandbox;
-use cni_conformance::uml::on_a_kernel_with_vlans;
+use cni_conformance::uml::on_a_kernel_with;
 use serde_json::json;
 
-use crate::{address, addressed, assert_does_not_reach, assert_reaches, attach};
+use super::{address, addressed, assert_does_not_reach, assert_reaches, attach};
 
 const SUBNET: &str = "10.77.0.0/24";
 
 #[test]
 fn containers_of_one_vlan_reach_each_other_and_no_other_vlan() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let in_vlan = |vlan: u16, name: &str| attach(&sandbox, &addressed(SUBNET, &json!({"vlan": vlan})), name);
         let (five, five_at) = in_vlan(5, "five");
@@ -33,7 +34,7 @@ fn containers_of_one_vlan_reach_each_other_and_no_other_vlan() {
 
 #[test]
 fn a_trunk_carries_other_vlans_with_a_tag_and_its_own_without() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let in_vlan = |vlan: u16, name: &str| attach(&sandbox, &addressed(SUBNET, &json!({"vlan": vlan})), name);
         let (_, five_at) = in_vlan(5, "five");
@@ -58,7 +59,7 @@ fn a_trunk_carries_other_vlans_with_a_tag_and_its_own_without() {
 
 #[test]
 fn the_default_vlan_that_is_kept_hears_what_the_default_vlan_sends() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let (_, default_at) = attach(&sandbox, &addressed(SUBNET, &json!({"vlanTrunk": []})), "default");
         let keys = json!({"vlan": 5, "preserveDefaultVlan": true});

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use cni_conformance::uml::on_a_kernel_with_vlans;
-use cni_conformance::{Attachment, Network, Runtime, Sandbox, at_once};
+use cni_conformance::uml::on_a_kernel_with;
+use cni_conformance::{Attachment, Feature, Network, Runtime, Sandbox, at_once};
 use serde_json::{Value, json};
 
-use crate::{addressed, assert_does_not_reach, assert_reaches, attach, interface, vlans};
+use super::{addressed, assert_does_not_reach, assert_reaches, attach, interface, vlans};
 
 const GATEWAY: &str = "10.5.0.1";
 
@@ -30,7 +30,7 @@ fn port_of(sandbox: &Sandbox, link: &str) -> String {
 
 #[test]
 fn the_gateway_has_a_link_into_the_vlan_which_is_the_results_fourth_interface() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let (container, attachment) = attach(&sandbox, &with_gateway(5), "c1");
         let network = Network::observe(sandbox.host());
@@ -56,21 +56,21 @@ fn the_gateway_has_a_link_into_the_vlan_which_is_the_results_fourth_interface() 
 
 #[test]
 fn the_gateways_of_two_vlans_are_separate_and_forward_between_them() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let (five, _) = attach(&sandbox, &with_gateway(5), "five");
         let (seven, seven_at) = attach(&sandbox, &with_gateway(7), "seven");
         assert_reaches(&five, ip(GATEWAY));
         assert_reaches(&seven, ip("10.7.0.1"));
-        assert_reaches(&five, crate::address(&seven_at));
+        assert_reaches(&five, super::address(&seven_at));
         sandbox.set_sysctl("net/ipv4/ip_forward", "0");
-        assert_does_not_reach(&five, crate::address(&seven_at));
+        assert_does_not_reach(&five, super::address(&seven_at));
     });
 }
 
 #[test]
 fn the_gateway_has_the_mtu_of_the_bridge_and_keeps_the_default_vlan_if_asked() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let mut list = with_gateway(5);
         list["plugins"][0]["mtu"] = json!(1400);
@@ -89,7 +89,7 @@ fn the_gateway_has_the_mtu_of_the_bridge_and_keeps_the_default_vlan_if_asked() {
 
 #[test]
 fn later_containers_use_the_same_link_and_del_leaves_it() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let list = with_gateway(5);
         let index = || Network::observe(sandbox.host()).link("br0.5").map(|link| link.index);
@@ -108,7 +108,7 @@ fn later_containers_use_the_same_link_and_del_leaves_it() {
 
 #[test]
 fn parallel_first_containers_share_one_link() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let containers: Vec<_> = (1..=4).map(|number| sandbox.container(&format!("c{number}"))).collect();
         let runtime = Runtime::new(&sandbox, with_gateway(5));
@@ -131,7 +131,7 @@ fn parallel_first_containers_share_one_link() {
 // The reference takes whatever has the name, and the VLAN stays without a gateway.
 #[test]
 fn a_link_that_is_not_connected_to_the_bridge_is_connected() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         sandbox.sh("ip link add br0.5 type veth peer name half-made");
         let (first, _) = attach(&sandbox, &with_gateway(5), "c1");
@@ -147,7 +147,7 @@ fn a_link_that_is_not_connected_to_the_bridge_is_connected() {
 // The reference does not set it up.
 #[test]
 fn a_link_of_the_administrators_own_is_used_as_it_is_and_set_up() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         sandbox.sh("ip link add br0 type bridge vlan_filtering 1");
         sandbox.sh("ip link set br0 up");
@@ -164,7 +164,7 @@ fn a_link_of_the_administrators_own_is_used_as_it_is_and_set_up() {
 
 #[test]
 fn a_trunk_without_a_vlan_of_its_own_has_its_gateway_on_the_bridge() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let list = addressed("10.5.0.0/24", &json!({"vlanTrunk": [{"id": 5}], "isGateway": true}));
         let (container, attachment) = attach(&sandbox, &list, "c1");

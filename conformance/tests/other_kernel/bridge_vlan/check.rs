@@ -1,11 +1,11 @@
 //! CHECK of containers in VLANs. The reference looks at none of this.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::uml::on_a_kernel_with_vlans;
-use cni_conformance::{Runtime, Sandbox};
+use cni_conformance::uml::on_a_kernel_with;
+use cni_conformance::{Feature, Runtime, Sandbox};
 use serde_json::{Value, json};
 
-use crate::{addressed, attach, interface};
+use super::{addressed, attach, interface};
 
 /// The code of a CHECK that found something missing.
 const CHECK_FAILED: u64 = 100;
@@ -17,7 +17,7 @@ fn list() -> Value {
 
 #[test]
 fn check_passes_after_add_and_with_more_vlans_than_were_asked_for() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let (_, attachment) = attach(&sandbox, &list(), "c1");
         let runtime = Runtime::new(&sandbox, list());
@@ -33,7 +33,7 @@ fn check_passes_after_add_and_with_more_vlans_than_were_asked_for() {
 
 #[test]
 fn check_fails_when_a_vlan_or_the_gateway_is_missing() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let rows = [
             ("bridge vlan del dev {port} vid 5", "VLAN 5 not found"),
             ("bridge vlan del dev {port} vid 21", "VLAN 21 not found"),

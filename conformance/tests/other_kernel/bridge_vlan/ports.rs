@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::uml::on_a_kernel_with_vlans;
-use cni_conformance::{Attachment, Network, Runtime, Sandbox};
+use cni_conformance::uml::on_a_kernel_with;
+use cni_conformance::{Attachment, Feature, Network, Runtime, Sandbox};
 use serde_json::{Value, json};
 
-use crate::{attach, interface, network, vlans};
+use super::{attach, interface, network, vlans};
 
 #[test]
 fn a_port_takes_part_in_the_vlans_of_the_configuration_and_in_no_other() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let rows = [
             (json!({"vlan": 5}), &["5 pvid untagged"][..]),
             (json!({"vlan": 4094}), &["4094 pvid untagged"]),
@@ -43,7 +43,7 @@ fn a_port_takes_part_in_the_vlans_of_the_configuration_and_in_no_other() {
 // The reference sets the tagged VLANs last, and the port's own one loses both flags.
 #[test]
 fn the_ports_own_vlan_stays_untagged_when_the_trunk_repeats_it() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let rows = [
             (json!({"vlan": 7, "vlanTrunk": [{"id": 20}, {"id": 7}]}), &["7 pvid untagged", "20"][..]),
             (json!({"vlan": 7, "vlanTrunk": [{"minID": 6, "maxID": 8}]}), &["6", "7 pvid untagged", "8"]),
@@ -63,7 +63,7 @@ fn the_ports_own_vlan_stays_untagged_when_the_trunk_repeats_it() {
 // The reference makes one request for each VLAN, which takes ten times as long.
 #[test]
 fn a_trunk_of_all_vlans_takes_hardly_longer_than_one_of_one() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let add = |keys: Value, name: &str| {
             let mut attachment = Attachment::new(name, &sandbox.container(name));
@@ -82,7 +82,7 @@ fn a_trunk_of_all_vlans_takes_hardly_longer_than_one_of_one() {
 
 #[test]
 fn a_bridge_is_made_with_vlan_filtering_if_and_only_if_vlans_are_asked_for() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let rows = [
             (json!({}), 0),
             (json!({"vlan": 0}), 0),
@@ -108,7 +108,7 @@ fn filtering(sandbox: &Sandbox) -> u64 {
 
 #[test]
 fn an_existing_bridge_is_not_changed_and_one_that_does_not_filter_is_warned_of() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         sandbox.sh("ip link add br0 type bridge");
         let runtime = Runtime::new(&sandbox, network(&json!({"vlan": 5})));
@@ -130,7 +130,7 @@ fn an_existing_bridge_is_not_changed_and_one_that_does_not_filter_is_warned_of()
 
 #[test]
 fn the_ports_of_other_containers_and_the_bridge_keep_their_vlans() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let five = network(&json!({"vlan": 5}));
         let (_, first) = attach(&sandbox, &five, "c1");

@@ -2,11 +2,11 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
-use cni_conformance::uml::{filters_vlans, on_a_kernel_with_vlans};
-use cni_conformance::{Attachment, Network, Runtime, Sandbox, State};
+use cni_conformance::uml::on_a_kernel_with;
+use cni_conformance::{Attachment, Feature, Network, Runtime, Sandbox, State};
 use serde_json::{Value, json};
 
-use crate::{addressed, attach, interface, network, vlans};
+use super::{addressed, attach, interface, network, vlans};
 
 const UNSUPPORTED: u64 = 2;
 const INVALID: u64 = 7;
@@ -60,7 +60,7 @@ fn a_gateway_link_whose_name_is_too_long_is_refused_before_anything_is_done() {
 
 #[test]
 fn a_bridge_name_is_no_longer_than_its_use_needs() {
-    on_a_kernel_with_vlans(|| {
+    on_a_kernel_with(Feature::BridgeVlans, || {
         let sandbox = Sandbox::new();
         let (_, attachment) = attach(&sandbox, &network(&json!({"bridge": "abcdefghijk", "vlan": 4094})), "c1");
         assert_eq!(vlans(&sandbox, &interface(&attachment, 1)), ["4094 pvid untagged"]);
@@ -84,7 +84,7 @@ fn a_kernel_carries_vlans_out_or_says_that_it_cannot() {
                     sandbox.set_sysctl("net/ipv6/conf/br0/accept_ra", "0");
                 }
                 let list = network(&keys);
-                if filters_vlans() {
+                if Feature::BridgeVlans.is_here() {
                     attach(&sandbox, &list, "c1");
                 } else {
                     assert_refused(&sandbox, list, UNSUPPORTED, NO_FILTERING);
@@ -101,7 +101,7 @@ fn a_kernel_without_vlans_takes_back_the_address_as_well() {
     let container = sandbox.container("c1");
     let mut attachment = Attachment::new("c1", &container);
     let chain = Runtime::new(&sandbox, list).add(&mut attachment);
-    if filters_vlans() {
+    if Feature::BridgeVlans.is_here() {
         chain.expect_success();
         return;
     }

@@ -1,7 +1,4 @@
 //! Containers in VLANs of one bridge: `vlan`, `vlanTrunk` and `preserveDefaultVlan`.
-//!
-//! Where the machine's kernel cannot filter the VLANs of a bridge, what needs it runs in
-//! User-Mode-Linux; `cni_conformance::uml` tells how.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,0 +1,16 @@
+//! The plugins of the binary under test, and which of them the running kernel can serve.
+
+use crate::kernel::Feature;
+
+/// Every plugin, by its name in configurations.
+pub const ALL: [&str; 7] = ["loopback", "bridge", "dummy", "host-local", "static", "firewall", "portmap"];
+
+/// The plugins whose ADD the running kernel can carry out. What the others do is shown in
+/// `tests/other_kernel`, on a kernel that can.
+pub fn that_can_add() -> Vec<&'static str> {
+    ALL.into_iter().filter(|plugin| needs(plugin).is_none_or(Feature::is_here)).collect()
+}
+
+fn needs(plugin: &str) -> Option<Feature> {
+    (plugin == "dummy").then_some(Feature::DummyLinks)
+}

@@ -1,0 +1,111 @@
+//! DEL leaves nothing, whatever was lost; GC and STATUS are the IPAM plugin's.
+
+use cni_conformance::cases::for_each;
+use cni_conformance::uml::on_a_kernel_with;
+use cni_conformance::{Attachment, Container, Feature, Invocation, Runtime, Sandbox, Verb};
+use serde_json::json;
+
+use super::{attach, calls, has_eth0, leases, network, with_ipam, with_script};
+
+/// Loses something, and returns the request that DEL then comes with.
+type Loss = fn(&Container, Attachment) -> Attachment;
+
+// The reference fails for a plain file, and when the type of IPAM is lost it leaves the link.
+const LOSSES: [(&str, Loss); 7] = [
+    ("nothing lost", |_, request| request),
+    ("netns gone", |container, request| {
+        container.remove();
+        request
+    }),
+    ("netns empty", |_, request| request.netns("")),
+    ("netns a plain file", |container, request| {
+        container.unmount();
+        request
+    }),
+    ("no result", |_, request| request.without_result()),
+    ("arguments without a pair", |_, request| request.args("IgnoreUnknown=1")),
+    ("link gone", |container, request| {
+        container.sh("ip link del eth0");
+        request
+    }),
+];
+
+#[test]
+fn del_releases_the_addresses_whatever_was_lost() {
+    on_a_kernel_with(Feature::DummyLinks, || {
+        for_each(LOSSES, |loss| {
+            let sandbox = Sandbox::new();
+            let (container, attachment) = attach(&sandbox, &network(), "c1");
+            assert_eq!(leases(&sandbox), ["10.7.0.2", "fd00:7::2"]);
+            let request = loss(&container, attachment);
+            let runtime = Runtime::new(&sandbox, network());
+            for _ in ["once", "again"] {
+                runtime.del(&request).expect_success();
+                assert_eq!(leases(&sandbox), [""; 0]);
+            }
+        });
+    });
+}
+
+#[test]
+fn del_removes_the_link_whatever_became_of_the_configuration() {
+    on_a_kernel_with(Feature::DummyLinks, || {
+        for ipam in [json!(null), json!({}), json!({"type": ""})] {
+            let sandbox = Sandbox::new();
+            let (container, attachment) = attach(&sandbox, &network(), "c1");
+            Runtime::new(&sandbox, with_ipam(ipam)).del(&attachment).expect_success();
+            assert!(!has_eth0(&container));
+        }
+    });
+}
+
+// The reference releases the address first, and keeps the link when that fails.
+#[test]
+fn the_link_is_gone_before_its_address_is_released_even_if_that_fails() {
+    on_a_kernel_with(Feature::DummyLinks, || {
+        let sandbox = Sandbox::new();
+        let container = sandbox.container("c1");
+        let address = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
+        let path = with_script(&format!("[ $CNI_COMMAND = ADD ] && echo '{address}' && exit 0\nexit 1"));
+        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "dummy", "ipam": {"type": "script"}});
+        let call = |verb| {
+            Invocation::new(&sandbox, "dummy", verb)
+                .container_id("c1")
+                .netns(container.path())
+                .path(&path)
+                .config(&config)
+        };
+        call(Verb::Add).run().result();
+        assert!(has_eth0(&container));
+        assert!(!call(Verb::Del).run().succeeded(), "the IPAM plugin's failure is not told");
+        assert!(!has_eth0(&container));
+        assert_eq!(calls(), ["ADD gone", "DEL gone"]);
+    });
+}
+
+// The reference does nothing.
+#[test]
+fn gc_has_the_ipam_plugin_release_what_no_valid_attachment_has() {
+    on_a_kernel_with(Feature::DummyLinks, || {
+        let sandbox = Sandbox::new();
+        let (lost, _) = attach(&sandbox, &network(), "lost");
+        let (_, kept) = attach(&sandbox, &network(), "kept");
+        lost.remove();
+        let runtime = Runtime::new(&sandbox, network());
+        runtime.gc(&[&kept]).expect_success();
+        assert_eq!(leases(&sandbox), ["10.7.0.3", "fd00:7::3"]);
+        runtime.check(&kept).expect_success();
+    });
+}
+
+#[test]
+fn status_is_that_of_the_ipam_plugin_and_needs_one() {
+    let sandbox = Sandbox::new();
+    Runtime::new(&sandbox, network()).status().expect_success();
+    let none = with_ipam(json!({}));
+    Runtime::new(&sandbox, none).status().expect_error("dummy", 7, "dummy interface requires an IPAM configuration");
+    let path = with_script(r#"echo '{"cniVersion":"1.1.0","code":50,"msg":"the server is down"}'; exit 1"#);
+    let config = json!({"cniVersion": "1.1.0", "name": "n1", "type": "dummy", "ipam": {"type": "script"}});
+    let outcome = Invocation::new(&sandbox, "dummy", Verb::Status).path(&path).config(&config).run();
+    outcome.expect_error(50, "the server is down");
+}

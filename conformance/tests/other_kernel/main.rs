@@ -1,0 +1,6 @@
+//! What the kernel of this machine may be unable to show: on one that can, in one boot for all of it.
+//!
+//! `cni_conformance::uml` tells how.
+
+mod bridge_vlan;
+mod dummy;

@@ -7,7 +7,7 @@ use log::Level;
 use crate::backend::{Backend, Netfilter, unless_absent, unless_absent_logged};
 use crate::error::NetfilterError;
 use crate::iptables::{self, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable};
-use crate::nftables::{self, Elements, NftRemoval, NftRule, NftRuleset};
+use crate::nftables::{self, NftRemoval, NftRule, NftRuleset, SetElements};
 use cni_core::family::Family;
 
 /// Rules that are to be there.
@@ -43,7 +43,7 @@ pub enum MissingRule {
     /// A rule of nf_tables.
     Nftables(NftRule),
     /// Elements of a set of nf_tables.
-    Elements(Elements),
+    Elements(SetElements),
 }
 
 impl Ruleset {

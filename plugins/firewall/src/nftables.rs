@@ -14,9 +14,8 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::nftables::{
-    ChainId, Content, Direction, Element, ElementKey, Elements, End, Expression, Hook, Is, Key, KeyType, Kind,
-    NftChain, NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Set, SetId, SetKind, TableFamily,
-    TableId, Verdict, WantedChain,
+    ChainId, Content, Direction, End, Expression, Hook, Is, Kind, NftChain, NftComment, NftName, NftRemoval, NftRule,
+    NftRuleset, NftTable, Set, SetElements, SetId, TableFamily, TableId, Verdict, WantedChain,
 };
 use cni_netfilter::unless_absent;
 use cni_plugin::host::Host;
@@ -93,23 +92,22 @@ pub fn remove(addresses: &[IpAddr]) -> NftRemoval {
 }
 
 /// The addresses of each family in use, as elements of its set.
-fn elements(addresses: &[IpAddr]) -> Vec<Elements> {
+fn elements(addresses: &[IpAddr]) -> Vec<SetElements> {
     let of = |family| {
         let addresses = addresses.iter().filter(|address| Family::of(**address) == family);
-        let elements = addresses.map(|address| Element { key: ElementKey::Address(*address), verdict: None }).collect();
-        Elements { set: containers(family), elements }
+        SetElements { set: containers(family), addresses: addresses.copied().collect() }
     };
-    Family::ALL.into_iter().map(of).filter(|elements| !elements.elements.is_empty()).collect()
+    Family::ALL.into_iter().map(of).filter(|elements| !elements.addresses.is_empty()).collect()
 }
 
 fn set(family: Family) -> Set {
-    Set { id: containers(family), key: KeyType::Address(family), kind: SetKind::Set }
+    Set { id: containers(family), family }
 }
 
 /// The answers to containers, and what they send, of both families.
 fn forward() -> Vec<NftRule> {
     let jump = |to| rule(FORWARD, vec![Expression::Verdict(Verdict::Jump(NftName::fixed(to)))]);
-    let known = |end, family| Expression::InSet(Key::Address(end, family), containers(family).name);
+    let known = |end, family| Expression::InSet(end, family, containers(family).name);
     let accept = || Expression::Verdict(Verdict::Accept);
     let answers =
         |family| rule(FORWARD, vec![known(End::Destination, family), Expression::EstablishedRelated, accept()]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use cni_core::request::{Call, Environment};
-use cni_netfilter::nftables::fake::FakeNftables;
+use cni_testkit::FakeNftables;
 use machine::Machine;
 use proptest::prelude::*;
 

@@ -6,7 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::Proto;
-use cni_netfilter::nftables::{Direction, End, Expression, Is, Key, TableFamily};
+use cni_netfilter::nftables::{Direction, End, Expression, Is, NftName, TableFamily};
 
 use super::instruction::{Header, Instruction, Meta};
 
@@ -101,14 +101,7 @@ pub(crate) fn compile(table: TableFamily, expressions: &[Expression]) -> Option<
                 let none = Instruction::Compare(Is::Other, vec![0; 4]);
                 rule.extend([Instruction::ConnectionStatus, Instruction::Mask(destination_translated()), none]);
             }
-            Expression::InSet(key, set) => {
-                rule.key(*key);
-                rule.extend([Instruction::InSet(set.clone())]);
-            }
-            Expression::VerdictMap(key, map) => {
-                rule.key(*key);
-                rule.extend([Instruction::VerdictMap(map.clone())]);
-            }
+            Expression::InSet(end, family, set) => rule.in_set(*end, *family, set),
             Expression::Verdict(verdict) => rule.extend([Instruction::Verdict(verdict.clone())]),
             Expression::Masquerade => rule.extend([Instruction::Masquerade]),
             Expression::Dnat(address, port) => rule.dnat(*address, *port),
@@ -170,18 +163,11 @@ impl Compiler {
         self.extend([Instruction::Meta(fact), Instruction::Compare(is, bytes)]);
     }
 
-    fn key(&mut self, key: Key) {
-        match key {
-            Key::Address(end, family) => {
-                self.require_family(family);
-                let (offset, length) = (address_offset(end, family), u32::from(family.bits() / 8));
-                self.extend([Instruction::Payload { header: Header::Network, offset, length }]);
-            }
-            Key::Port(proto) => {
-                self.require_transport(proto);
-                self.extend([PORT]);
-            }
-        }
+    fn in_set(&mut self, end: End, family: Family, set: &NftName) {
+        self.require_family(family);
+        let (offset, length) = (address_offset(end, family), u32::from(family.bits() / 8));
+        let load = Instruction::Payload { header: Header::Network, offset, length };
+        self.extend([load, Instruction::InSet(set.clone())]);
     }
 
     fn dnat(&mut self, address: IpAddr, port: Option<u16>) {

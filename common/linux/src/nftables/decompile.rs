@@ -7,7 +7,7 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_netfilter::Proto;
-use cni_netfilter::nftables::{Direction, End, Expression, Is, Key, TableFamily};
+use cni_netfilter::nftables::{Direction, End, Expression, Is, TableFamily};
 
 use super::compile::{
     ETHER_SOURCE, PORT, address_offset, destination_translated, established_related, ether_type, ethernet,
@@ -99,9 +99,9 @@ impl Known {
     fn payload<'a>(&self, rest: &'a [Instruction]) -> Option<(Expression, &'a [Instruction])> {
         let (load, rest) = rest.split_first()?;
         match rest {
-            [Instruction::InSet(set), rest @ ..] => Some((Expression::InSet(self.key(load)?, set.clone()), rest)),
-            [Instruction::VerdictMap(map), rest @ ..] => {
-                Some((Expression::VerdictMap(self.key(load)?, map.clone()), rest))
+            [Instruction::InSet(set), rest @ ..] => {
+                let (end, family) = self.whole_address(load)?;
+                Some((Expression::InSet(end, family, set.clone()), rest))
             }
             [Instruction::Compare(Is::Equal, value), rest @ ..] if *load == PORT => {
                 let port = u16::from_be_bytes(value.as_slice().try_into().ok()?);
@@ -133,13 +133,10 @@ impl Known {
         (fits && cidr.family() == family).then_some(Expression::Address(end, is, cidr))
     }
 
-    fn key(&self, load: &Instruction) -> Option<Key> {
-        if *load == PORT {
-            return Some(Key::Port(self.transport?));
-        }
+    fn whole_address(&self, load: &Instruction) -> Option<(End, Family)> {
         let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
         let family = self.family?;
-        (*length == u32::from(family.bits() / 8)).then_some(Key::Address(end(*offset, family)?, family))
+        (*length == u32::from(family.bits() / 8)).then_some((end(*offset, family)?, family))
     }
 }
 

@@ -64,8 +64,6 @@ pub(crate) enum Instruction {
     Compare(Is, Vec<u8>),
     /// Goes on if a set holds what was loaded.
     InSet(NftName),
-    /// Does what a map holds for what was loaded.
-    VerdictMap(NftName),
     /// Loads a constant into a register.
     Load { register: u32, data: Vec<u8> },
     /// Ends the rule.
@@ -124,7 +122,7 @@ fn data(kind: u16, bytes: &[u8]) -> DefaultNla {
     nested(kind, &[DefaultNla::new(VALUE, bytes.to_vec())])
 }
 
-/// A verdict as an attribute, as in a rule and in a map.
+/// A verdict as an attribute.
 pub(crate) fn verdict(kind: u16, verdict: &Verdict) -> DefaultNla {
     let inner = match verdict {
         Verdict::Accept => vec![be32(1, ACCEPT)],
@@ -156,7 +154,6 @@ impl Instruction {
                 ("cmp", vec![be32(1, FIRST), be32(2, operator), data(3, bytes)])
             }
             Self::InSet(set) => ("lookup", vec![be32(2, FIRST), text(1, set.as_str())]),
-            Self::VerdictMap(map) => ("lookup", vec![be32(2, FIRST), be32(3, VERDICT), text(1, map.as_str())]),
             Self::Load { register, data: bytes } => ("immediate", vec![be32(1, *register), data(2, bytes)]),
             Self::Verdict(word) => ("immediate", vec![be32(1, VERDICT), verdict(2, word)]),
             Self::Dnat { family, port } => ("nat", nat(*family, *port)),
@@ -261,15 +258,8 @@ impl<'a> Parts<'a> {
     }
 
     fn lookup(self) -> Option<Instruction> {
-        if !self.is(2, FIRST) || !self.is_unset(5) {
-            return None;
-        }
-        let name = self.text(1)?;
-        match self.be32(3) {
-            None => Some(Instruction::InSet(name)),
-            Some(VERDICT) => Some(Instruction::VerdictMap(name)),
-            Some(_) => None,
-        }
+        let plain = self.is(2, FIRST) && self.find(3).is_none() && self.is_unset(5);
+        plain.then(|| self.text(1).map(Instruction::InSet)).flatten()
     }
 
     /// The kernel tells the ends of the ranges and its flags, too.
@@ -308,7 +298,6 @@ mod tests {
             Instruction::Compare(Is::Equal, vec![1]),
             Instruction::Compare(Is::Other, vec![0; 16]),
             Instruction::InSet(name()),
-            Instruction::VerdictMap(name()),
             Instruction::Load { register: 1, data: vec![10, 0, 0, 1] },
             Instruction::Dnat { family: 2, port: true },
             Instruction::Dnat { family: 10, port: false },
@@ -335,6 +324,7 @@ mod tests {
             ("meta", vec![be32(2, 6), be32(1, SECOND)]),
             ("cmp", vec![be32(1, FIRST), be32(2, 2), data(3, &[1])]),
             ("lookup", vec![be32(2, FIRST), text(1, "s"), be32(5, 1)]),
+            ("lookup", vec![be32(2, FIRST), be32(3, VERDICT), text(1, "m")]),
             ("masq", vec![be32(1, 8)]),
             ("nat", vec![be32(1, 0), be32(2, 2), be32(3, FIRST)]),
             ("nat", vec![be32(1, 1), be32(2, 2), be32(3, FIRST), be32(7, 4)]),

@@ -14,9 +14,10 @@ mod set;
 
 use std::env;
 use std::ffi::OsString;
+use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
-    ChainId, Element, Elements, Generation, Listed, NftChange, Nftables, NftablesError, Transaction, TransactionError,
+    ChainId, Generation, Listed, NftChange, Nftables, NftablesError, SetElements, Transaction, TransactionError,
 };
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
@@ -89,15 +90,15 @@ impl Nftables for NetlinkNftables {
 
     /// Asks for one element after the other: the kernel answers one question about several with an error
     /// when one of them is absent.
-    fn held(&mut self, wanted: &Elements) -> Result<Option<Vec<Element>>, NftablesError> {
+    fn held(&mut self, wanted: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
         let failed = |cause| unreadable(format!("look into set {}", wanted.set), cause);
         if !self.exists(set::get(&wanted.set)).map_err(failed)? {
             return Ok(None);
         }
         let mut held = Vec::new();
-        for element in &wanted.elements {
-            if self.exists(set::get_element(&wanted.set, element)).map_err(failed)? {
-                held.push(element.clone());
+        for address in &wanted.addresses {
+            if self.exists(set::get_element(&wanted.set, *address)).map_err(failed)? {
+                held.push(*address);
             }
         }
         Ok(Some(held))

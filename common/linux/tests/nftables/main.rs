@@ -10,12 +10,12 @@ use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_linux::nftables::NetlinkNftables;
 use cni_netfilter::Proto;
-use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{
-    Content, Direction, Element, ElementKey, Elements, End, Expression, Is, Key, KeyType, NftChain, NftChange,
-    NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Nftables, Set, SetId, SetKind, TableFamily,
-    TableId, Transaction, TransactionError, Verdict, ensure, missing, remove,
+    Content, Direction, End, Expression, Is, NftChain, NftChange, NftComment, NftName, NftRemoval, NftRule, NftRuleset,
+    NftTable, Nftables, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError, Verdict, ensure,
+    missing, remove,
 };
+use cni_testkit::FakeNftables;
 
 use host::{alone, handles, instructions, nft, nftables, ruleset};
 use wanted::{cidr, masquerade, portmap, remove_masquerade, remove_spoof, spoof};
@@ -45,7 +45,6 @@ fn bodies(table: TableFamily) -> Vec<Vec<Expression>> {
         vec![Expression::Interface(Direction::Out, Is::Other, name("abcdefghijklmno")), accept()],
         vec![Expression::Interface(Direction::In, Is::Other, name("eth*")), accept()],
         vec![Expression::EtherSource("02:00:00:00:00:01".parse().expect("MAC")), accept()],
-        vec![Expression::InSet(Key::Port(Proto::Tcp), NftName::fixed("ports")), accept()],
     ];
     bodies.extend(Proto::ALL.map(|proto| vec![Expression::Port(proto, 8080), accept()]));
     for family in families {
@@ -66,11 +65,10 @@ fn address_bodies(family: Family) -> Vec<Vec<Expression>> {
         Family::V4 => (cidr("10.1.2.200/32"), &[32, 24, 20, 8, 4, 1, 0]),
         Family::V6 => (cidr("2001:db8:1:2:3:4:5:ff/128"), &[128, 64, 61, 48, 8, 7, 0]),
     };
-    let set = Expression::InSet(Key::Address(End::Source, family), NftName::fixed(set_name(family)));
-    let map = Expression::VerdictMap(Key::Address(End::Destination, family), NftName::fixed(map_name(family)));
+    let in_set = |end| Expression::InSet(end, family, NftName::fixed(set_name(family)));
     let mut bodies = vec![
-        vec![set, accept()],
-        vec![map],
+        vec![in_set(End::Source), accept()],
+        vec![in_set(End::Destination), accept()],
         vec![
             Expression::Port(Proto::Udp, 53),
             Expression::Address(End::Source, Is::Equal, one),
@@ -105,19 +103,10 @@ const fn set_name(family: Family) -> &'static str {
     }
 }
 
-const fn map_name(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "map4",
-        Family::V6 => "map6",
-    }
-}
-
-/// A table with sets, maps, and a rule of every kind.
+/// A table with sets, and a rule of every kind.
 fn everything(family: TableFamily) -> Transaction {
     let chain = chain_of(family);
     let other = chain.table.chain("other");
-    let set = |name, key, kind| Set { id: SetId { table: chain.table.clone(), name: NftName::fixed(name) }, key, kind };
-    let element = |key, verdict| Element { key, verdict };
     let mut ops = vec![
         NftChange::AddTable(NftTable { id: chain.table.clone(), comment: Some(NftComment::cut("a table's")) }),
         NftChange::AddChain(NftChain::regular(other)),
@@ -126,18 +115,11 @@ fn everything(family: TableFamily) -> Transaction {
             ..NftChain::regular(chain.clone())
         }),
     ];
-    let mut filled = |set: Set, elements: Vec<Element>| {
-        ops.push(NftChange::AddSet(set.clone()));
-        ops.push(NftChange::AddElements(Elements { set: set.id, elements }));
-    };
-    filled(set("ports", KeyType::Port, SetKind::Set), vec![element(ElementKey::Port(80), None)]);
     for family in Family::ALL {
-        let (key, host) = (KeyType::Address(family), ElementKey::Address(family.loopback()));
-        let far = ElementKey::Address(family.multicast().address());
-        filled(set(set_name(family), key, SetKind::Set), vec![element(host, None), element(far, None)]);
-        let verdicts = [Verdict::Accept, Verdict::Goto(NftName::fixed("other"))].map(Some);
-        let elements = [host, far].into_iter().zip(verdicts).map(|(key, verdict)| element(key, verdict));
-        filled(set(map_name(family), key, SetKind::VerdictMap), elements.collect());
+        let id = SetId { table: chain.table.clone(), name: NftName::fixed(set_name(family)) };
+        ops.push(NftChange::AddSet(Set { id: id.clone(), family }));
+        let addresses = vec![family.loopback(), family.multicast().address()];
+        ops.push(NftChange::AddElements(SetElements { set: id, addresses }));
     }
     ops.extend(bodies(family).into_iter().map(|body| NftChange::AddRule(NftRule::new(chain.clone(), body))));
     let comment = NftComment::cut(&"ü".repeat(64));
@@ -381,14 +363,14 @@ fn thousands_of_changes_are_one_transaction() {
     alone(|| {
         let chain = chain_of(TableFamily::Ip);
         let set = SetId { table: chain.table.clone(), name: NftName::fixed("s") };
-        let elements = |ports: std::ops::Range<u16>| {
-            let element = |port| Element { key: ElementKey::Port(port), verdict: None };
-            Elements { set: set.clone(), elements: ports.map(element).collect() }
+        let elements = |numbers: std::ops::Range<u32>| {
+            let address = |number| std::net::Ipv4Addr::from(0x0a00_0000 + number).into();
+            SetElements { set: set.clone(), addresses: numbers.map(address).collect() }
         };
         let mut ops = vec![
             NftChange::AddTable(NftTable { id: chain.table.clone(), comment: None }),
             NftChange::AddChain(NftChain::regular(chain.clone())),
-            NftChange::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::Set }),
+            NftChange::AddSet(Set { id: set.clone(), family: Family::V4 }),
             NftChange::AddElements(elements(0..5000)),
         ];
         let rule = |port| NftRule::new(chain.clone(), vec![Expression::Port(Proto::Tcp, port)]);
@@ -397,7 +379,7 @@ fn thousands_of_changes_are_one_transaction() {
         nftables.commit(&Transaction::from(ops)).expect("committed");
         assert_eq!(nftables.list(&chain).expect("listed").expect("there").len(), 5000);
         nftables.commit(&Transaction::from(vec![NftChange::DeleteElements(elements(1..5000))])).expect("committed");
-        assert!(ruleset().contains("elements = { 0 }"), "{}", nft(&["list", "set", "ip", "t", "s"], ""));
+        assert!(ruleset().contains("elements = { 10.0.0.0 }"), "{}", nft(&["list", "set", "ip", "t", "s"], ""));
     });
 }
 

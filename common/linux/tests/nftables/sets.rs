@@ -3,10 +3,9 @@
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::nftables::{
-    Content, Direction, Element, ElementKey, Elements, End, Expression, Generation, Hook, Is, Key, KeyType, Kind,
-    NftChain, NftChange, NftName, NftRemoval, NftRule, NftRuleset, NftTable, Nftables, Set, SetId, SetKind,
-    TableFamily, TableId, Transaction, TransactionError, Verdict, WantedChain, ensure, missing, missing_elements,
-    remove,
+    Content, Direction, End, Expression, Generation, Hook, Is, Kind, NftChain, NftChange, NftName, NftRemoval, NftRule,
+    NftRuleset, NftTable, Nftables, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError,
+    Verdict, WantedChain, ensure, missing, missing_elements, remove,
 };
 
 use super::host::{alone, nft, nftables, ruleset};
@@ -23,25 +22,24 @@ fn set(family: Family) -> SetId {
     SetId { table: table(), name: NftName::fixed(name) }
 }
 
-fn hosts(family: Family, last: &[u8]) -> Elements {
+fn hosts(family: Family, last: &[u8]) -> SetElements {
     let address = |last: &u8| match family {
         Family::V4 => [10, 0, 0, *last].into(),
         Family::V6 => [0xfd00, 0, 0, 0, 0, 0, 0, u16::from(*last)].into(),
     };
-    let element = |last| Element { key: ElementKey::Address(address(last)), verdict: None };
-    Elements { set: set(family), elements: last.iter().map(element).collect() }
+    SetElements { set: set(family), addresses: last.iter().map(address).collect() }
 }
 
 /// A base chain that asks a set of each family, a rule for a link among those for other links, and elements.
 fn want(link: u8, last: &[u8]) -> NftRuleset {
     let asks = |family| {
-        let known = Expression::InSet(Key::Address(End::Source, family), set(family).name);
+        let known = Expression::InSet(End::Source, family, set(family).name);
         NftRule::new(table().chain("asks"), vec![known, Expression::Verdict(Verdict::Accept)])
     };
     let name = IfName::parse(&format!("br{link}")).expect("a name");
     let by_link = Expression::Interface(Direction::In, Is::Equal, name);
     let among = vec![NftRule::new(table().chain("links"), vec![by_link, Expression::Verdict(Verdict::Return)])];
-    let sets = Family::ALL.map(|family| Set { id: set(family), key: KeyType::Address(family), kind: SetKind::Set });
+    let sets = Family::ALL.map(|family| Set { id: set(family), family });
     NftRuleset {
         tables: vec![NftTable { id: table(), comment: None }],
         sets: sets.to_vec(),
@@ -72,7 +70,7 @@ fn an_element_is_put_in_and_taken_out_alone() {
         assert_eq!(undo, unwanted(&[2]));
         nft(&["get", "element", "inet", "cni_sets", "hosts_v6", "{ fd00::2 }"], "");
         let held = nftables.held(&hosts(Family::V4, &[3, 2, 1])).expect("asked");
-        assert_eq!(held, Some(hosts(Family::V4, &[2, 1]).elements));
+        assert_eq!(held, Some(hosts(Family::V4, &[2, 1]).addresses));
         assert_eq!(missing_elements(&mut nftables, &want(1, &[3])).expect("read"), Some(hosts(Family::V4, &[3])));
         remove(&mut nftables, &unwanted(&[2, 3])).expect("removed");
         remove(&mut nftables, &unwanted(&[2, 3])).expect("gone");

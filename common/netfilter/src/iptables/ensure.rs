@@ -216,6 +216,3 @@ fn skeleton_is_provable(want: &IptablesRuleset) -> bool {
         want.shared.iter().any(|SharedRule { rule, place: _ }| rule.chain == *chain || rule.jumps_to(chain))
     })
 }
-
-#[cfg(test)]
-mod tests;

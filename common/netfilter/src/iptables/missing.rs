@@ -41,6 +41,3 @@ fn holds(tables: &mut dyn Iptables, want: &IptablesRuleset, rules: &[&IptablesRu
         Err(BatchError::Failed(error)) => Err(error),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,15 +3,13 @@
 //!
 //! [`IptablesRule`] is what `iptables -S` prints, typed. [`IptablesRuleset`] and [`IptablesRemoval`] say what
 //! a plugin wants of one family and table; [`ensure`], [`remove`] and [`missing`] bring it about, with one batch
-//! in the common case. What a batch does to a machine is the business of an applier behind [`Iptables`];
-//! [`fake`] is one in memory, with the semantics of the real thing, for tests.
+//! in the common case. What a batch does to a machine is the business of whoever is behind [`Iptables`].
 
 mod backend;
 mod batch;
 mod change;
 mod ensure;
 mod error;
-pub mod fake;
 mod missing;
 mod parse;
 mod remove;

@@ -124,6 +124,3 @@ fn unlink(
         (Err(BatchError::Failed(error)), _) => error,
     }
 }
-
-#[cfg(test)]
-mod tests;

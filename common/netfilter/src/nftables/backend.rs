@@ -1,11 +1,13 @@
 //! The seam between what is wanted of nf_tables and the machine.
 
+use std::net::IpAddr;
+
 use super::error::{NftablesError, TransactionError};
 use super::name::NftName;
 use super::object::{ChainId, TableFamily};
 use super::render;
 use super::rule::{Expression, NftRule};
-use super::set::{Element, Elements};
+use super::set::SetElements;
 use super::transaction::{Generation, Transaction};
 
 /// The nf_tables of the network namespace that the plugin runs in.
@@ -16,11 +18,11 @@ pub trait Nftables {
     /// When the chain cannot be read, which is never taken for absence.
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError>;
 
-    /// Which of some elements a set or a map holds, by their keys; `None` when there is no such set.
+    /// Which of some addresses a set holds; `None` when there is no such set.
     ///
     /// # Errors
     /// When the set cannot be read, which is never taken for absence.
-    fn held(&mut self, elements: &Elements) -> Result<Option<Vec<Element>>, NftablesError>;
+    fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError>;
 
     /// The state that everything is in.
     ///

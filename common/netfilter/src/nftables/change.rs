@@ -6,7 +6,7 @@ use super::backend::Listed;
 use super::name::{NftComment, NftName};
 use super::object::{ChainId, NftChain, NftTable};
 use super::rule::NftRule;
-use super::set::{Elements, Set};
+use super::set::{Set, SetElements};
 use super::transaction::NftChange;
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
@@ -72,14 +72,14 @@ pub struct Owned {
 pub struct NftRuleset {
     /// Tables: made when missing, never removed.
     pub tables: Vec<NftTable>,
-    /// Sets and maps that rules of these chains name: made when missing, never removed.
+    /// Sets that rules of these chains name: made when missing, never removed.
     pub sets: Vec<Set>,
     /// Chains, in the order in which missing ones are made. Those of the skeleton are never removed.
     pub chains: Vec<WantedChain>,
     /// The attachment's rules in chains that it shares.
     pub owned: Vec<Owned>,
     /// The attachment's elements in some of `sets`.
-    pub elements: Vec<Elements>,
+    pub elements: Vec<SetElements>,
 }
 
 /// Which rules of a chain go.
@@ -104,7 +104,7 @@ pub struct Unwanted {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NftRemoval {
     /// Elements.
-    pub elements: Vec<Elements>,
+    pub elements: Vec<SetElements>,
     /// Rules.
     pub rules: Vec<Unwanted>,
     /// Chains with all their rules, in this order: one that jumps to another comes before it.

@@ -13,7 +13,7 @@ use super::error::{NftablesError, TransactionError};
 use super::object::ChainId;
 use super::rule::{Expression, NftRule};
 use super::seen::SeenObjects;
-use super::set::{Elements, SetId};
+use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
 
 /// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
@@ -99,9 +99,9 @@ impl Draft {
     }
 
     /// Puts the attachment's elements into a set.
-    fn put(&mut self, elements: &Elements, seen: &SeenObjects) {
+    fn put(&mut self, elements: &SetElements, seen: &SeenObjects) {
         let (_, absent) = seen.divide(elements);
-        if !absent.elements.is_empty() {
+        if !absent.addresses.is_empty() {
             self.extend([NftChange::AddElements(absent.clone())]);
             self.undo.elements.push(absent);
         }
@@ -168,6 +168,3 @@ fn is_named(set: &SetId, want: &NftRuleset, seen: &SeenObjects) -> bool {
 fn are<'a>(found: impl ExactSizeIterator<Item = &'a Listed>, wanted: &[NftRule]) -> bool {
     found.len() == wanted.len() && found.zip(wanted).all(|(found, wanted)| found.is(wanted))
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,7 +9,7 @@ use super::object::ChainId;
 use super::render;
 use super::rule::NftRule;
 use super::seen::SeenObjects;
-use super::set::Elements;
+use super::set::SetElements;
 
 /// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
 /// else stands there, and how many copies there are, does not matter.
@@ -31,10 +31,10 @@ pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<
 ///
 /// # Errors
 /// When nf_tables cannot be read.
-pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<Elements>, NftablesError> {
+pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<SetElements>, NftablesError> {
     let seen = SeenObjects::observe(nftables, [], &want.elements)?;
     let mut absent = want.elements.iter().map(|elements| seen.divide(elements).1);
-    Ok(absent.find(|absent| !absent.elements.is_empty()))
+    Ok(absent.find(|absent| !absent.addresses.is_empty()))
 }
 
 /// The rules of a chain as text, so that each is looked up and not compared with all.

@@ -4,14 +4,12 @@
 //! [`NftRule`] is what `nft list ruleset` prints, typed. [`NftRuleset`] and [`NftRemoval`] say what a plugin
 //! wants; [`ensure`], [`remove`] and [`missing`] bring it about, each with one transaction. The rules of an
 //! attachment are known by their comment, as those of the reference plugins are. What a transaction does
-//! to a machine is the business of whoever is behind [`Nftables`]; [`fake`] is one in memory, for tests.
+//! to a machine is the business of whoever is behind [`Nftables`].
 
 mod backend;
 mod change;
 mod ensure;
 mod error;
-pub mod fake;
-mod listing;
 mod missing;
 mod name;
 mod object;
@@ -30,8 +28,8 @@ pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName, WordError};
 pub use object::{Base, ChainId, Hook, Kind, NftChain, NftTable, Policy, TableFamily, TableId};
 pub use remove::remove;
-pub use rule::{Direction, End, Expression, Is, Key, NftRule, Verdict};
-pub use set::{Element, ElementKey, Elements, KeyType, Set, SetId, SetKind};
+pub use rule::{Direction, End, Expression, Is, NftRule, Verdict};
+pub use set::{Set, SetElements, SetId};
 pub use transaction::{Generation, NftChange, Transaction};
 
 /// How often a change is tried on what was seen, when others keep changing the same chains in between.

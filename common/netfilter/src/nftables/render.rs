@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::object::TableFamily;
-use super::rule::{Direction, End, Expression, Is, Key, NftRule, Verdict};
+use super::rule::{Direction, End, Expression, Is, NftRule, Verdict};
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
@@ -43,8 +43,7 @@ fn word(table: TableFamily, expression: &Expression) -> String {
         Expression::EtherSource(mac) => format!("ether saddr {mac}"),
         Expression::EstablishedRelated => "ct state established,related".to_owned(),
         Expression::DestinationTranslated => "ct status dnat".to_owned(),
-        Expression::InSet(key, set) => format!("{} @{set}", key_field(*key)),
-        Expression::VerdictMap(key, map) => format!("{} vmap @{map}", key_field(*key)),
+        Expression::InSet(end, family, set) => format!("{} @{set}", address_field(*end, *family)),
         Expression::Verdict(verdict) => verdict.to_string(),
         Expression::Masquerade => "masquerade".to_owned(),
         Expression::Dnat(address, port) => dnat(table, *address, *port),
@@ -68,13 +67,6 @@ const fn operator(is: Is) -> &'static str {
     match is {
         Is::Equal => "",
         Is::Other => "!= ",
-    }
-}
-
-fn key_field(key: Key) -> String {
-    match key {
-        Key::Address(end, family) => address_field(end, family),
-        Key::Port(proto) => format!("{proto} dport"),
     }
 }
 

@@ -40,15 +40,6 @@ pub enum Is {
     Other,
 }
 
-/// What of a packet is looked up in a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
-    /// An address.
-    Address(End, Family),
-    /// The port that it goes to.
-    Port(Proto),
-}
-
 /// Where a packet goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -81,10 +72,8 @@ pub enum Expression {
     EstablishedRelated,
     /// The destination of the packet's connection has been translated.
     DestinationTranslated,
-    /// The set of this name holds something of the packet.
-    InSet(Key, NftName),
-    /// The verdict that the map of this name holds for something of the packet.
-    VerdictMap(Key, NftName),
+    /// An address of the packet is in the set of this name.
+    InSet(End, Family, NftName),
     /// The packet goes on so.
     Verdict(Verdict),
     /// The packet gets the address of the link by which it leaves.
@@ -99,7 +88,7 @@ pub enum Expression {
 enum Named<'a> {
     /// A chain that packets enter by it.
     Chain(&'a NftName),
-    /// A set or map that it looks in.
+    /// A set that it looks in.
     Set(&'a NftName),
 }
 
@@ -107,7 +96,7 @@ impl Expression {
     const fn named(&self) -> Option<Named<'_>> {
         match self {
             Self::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(Named::Chain(chain)),
-            Self::InSet(_, set) | Self::VerdictMap(_, set) => Some(Named::Set(set)),
+            Self::InSet(.., set) => Some(Named::Set(set)),
             Self::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return)
             | Self::Address(..)
             | Self::LocalDestination
@@ -123,12 +112,12 @@ impl Expression {
     }
 
     /// The chain that packets enter by it.
-    pub(super) const fn leads_to(&self) -> Option<&NftName> {
+    pub const fn leads_to(&self) -> Option<&NftName> {
         if let Some(Named::Chain(name)) = self.named() { Some(name) } else { None }
     }
 
-    /// The set or map that it looks in.
-    pub(super) const fn looks_in(&self) -> Option<&NftName> {
+    /// The set that it looks in.
+    pub const fn looks_in(&self) -> Option<&NftName> {
         if let Some(Named::Set(name)) = self.named() { Some(name) } else { None }
     }
 }

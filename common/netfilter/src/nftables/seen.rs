@@ -1,11 +1,12 @@
 //! What was read of some chains and sets: facts for one transaction, true at the moment of reading only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use super::backend::{Listed, Nftables};
 use super::error::NftablesError;
 use super::object::{ChainId, TableId};
-use super::set::{Element, Elements, SetId};
+use super::set::{SetElements, SetId};
 
 /// The chains, and the elements of sets, that were asked for.
 #[derive(Default)]
@@ -13,7 +14,7 @@ pub(super) struct SeenObjects {
     /// `None` for a chain that is not there.
     chains: BTreeMap<ChainId, Option<Vec<Listed>>>,
     /// `None` for a set that is not there.
-    sets: Vec<(SetId, Option<Vec<Element>>)>,
+    sets: Vec<(SetId, Option<Vec<IpAddr>>)>,
 }
 
 impl SeenObjects {
@@ -21,7 +22,7 @@ impl SeenObjects {
     pub(super) fn observe<'a>(
         nftables: &mut dyn Nftables,
         chains: impl IntoIterator<Item = &'a ChainId>,
-        elements: &[Elements],
+        elements: &[SetElements],
     ) -> Result<Self, NftablesError> {
         let mut seen = Self::default();
         for chain in chains {
@@ -55,15 +56,11 @@ impl SeenObjects {
     }
 
     /// Those of some elements that are there, and those that are not.
-    pub(super) fn divide(&self, wanted: &Elements) -> (Elements, Elements) {
-        let found = |element: &Element| self.has(&wanted.set, element);
-        let (there, absent) = wanted.elements.iter().cloned().partition(found);
-        let of = |elements| Elements { set: wanted.set.clone(), elements };
+    pub(super) fn divide(&self, wanted: &SetElements) -> (SetElements, SetElements) {
+        let held = self.sets.iter().filter(|(set, _)| *set == wanted.set).filter_map(|(_, held)| held.as_ref());
+        let held: BTreeSet<&IpAddr> = held.flatten().collect();
+        let (there, absent) = wanted.addresses.iter().copied().partition(|address| held.contains(address));
+        let of = |addresses| SetElements { set: wanted.set.clone(), addresses };
         (of(there), of(absent))
-    }
-
-    fn has(&self, set: &SetId, element: &Element) -> bool {
-        let held = self.sets.iter().filter(|(seen, _)| seen == set).filter_map(|(_, held)| held.as_ref());
-        held.flatten().any(|held| held == element)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::error::NftablesError;
 use super::object::{Base, ChainId, NftChain, NftTable};
 use super::rule::NftRule;
-use super::set::{Elements, Set};
+use super::set::{Set, SetElements};
 
 /// One change. Those that add a table, a chain or a set accept one that is there already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +14,12 @@ pub enum NftChange {
     AddTable(NftTable),
     /// Makes a chain, or sets the policy of one that is there.
     AddChain(NftChain),
-    /// Makes a set or a map, without elements.
+    /// Makes a set, without elements.
     AddSet(Set),
-    /// Puts elements into a set or a map; those that it holds already stay.
-    AddElements(Elements),
-    /// Takes elements out of a set or a map, which must hold them.
-    DeleteElements(Elements),
+    /// Puts elements into a set; those that it holds already stay.
+    AddElements(SetElements),
+    /// Takes elements out of a set, which must hold them.
+    DeleteElements(SetElements),
     /// Takes all rules out of a chain, which must be there.
     FlushChain(ChainId),
     /// Removes a chain and its rules. It must be there, and nothing may lead to it.
@@ -92,7 +92,7 @@ impl NftChange {
                 format!("add table {id} {{ comment \"{comment}\" ; }}")
             }
             Self::AddChain(chain) => add_chain(chain),
-            Self::AddSet(set) => set.command(),
+            Self::AddSet(set) => format!("add set {} {{ type {} ; }}", set.id, set.type_name()),
             Self::AddElements(elements) => format!("add element {elements}"),
             Self::DeleteElements(elements) => format!("delete element {elements}"),
             Self::FlushChain(chain) => format!("flush chain {chain}"),

@@ -3,8 +3,8 @@ use crate::fixtures::attachment;
 use cni_core::json::Json;
 use cni_core::names::NetworkName;
 use cni_netfilter::nftables::Nftables as _;
-use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{ensure as bring_about, remove as take_away};
+use cni_testkit::FakeNftables;
 
 fn addresses(texts: &[&str]) -> Vec<Cidr> {
     texts.iter().map(|text| text.parse().expect("CIDR")).collect()

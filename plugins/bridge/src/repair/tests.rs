@@ -1,11 +1,11 @@
 //! Rules that others have removed, on a machine in memory with one container that was added.
 
 use cni_core::request::{Call, Environment};
-use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{self, Expression};
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Plan, Step};
 use cni_plugin::run::Plugin;
+use cni_testkit::FakeNftables;
 
 use super::*;
 use crate::Bridge;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::attachment;
-use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{NftChange, Nftables, Transaction, ensure as bring_about, remove as take_away};
+use cni_testkit::FakeNftables;
 
 fn at(container: &str) -> Attachment {
     attachment(container, "eth0")

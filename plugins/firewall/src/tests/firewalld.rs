@@ -2,7 +2,7 @@
 
 use super::*;
 use cni_netfilter::firewalld::Zone;
-use cni_netfilter::iptables::fake::FakeIptables;
+use cni_testkit::FakeIptables;
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 

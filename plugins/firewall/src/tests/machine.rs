@@ -10,13 +10,14 @@ use cni_core::request::Command;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::{Firewalld, Zone};
 use cni_netfilter::iptables::Iptables;
-use cni_netfilter::iptables::fake::FakeIptables;
-use cni_netfilter::nftables::{Nftables, fake::FakeNftables};
+use cni_netfilter::nftables::Nftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::vlan::BridgeVlan;
+use cni_testkit::FakeIptables;
+use cni_testkit::FakeNftables;
 
 #[derive(Default)]
 pub struct Machine {

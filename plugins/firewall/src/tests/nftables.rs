@@ -1,8 +1,8 @@
 //! The plugin's own table of nf_tables.
 
 use super::*;
-use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::nftables::{NftChange, Transaction};
+use cni_testkit::FakeNftables;
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 

@@ -1,9 +1,9 @@
 //! What others flush comes back, with whoever keeps it, and nothing is looked at with effect.
 
 use super::*;
-use cni_netfilter::iptables::fake::FakeIptables;
 use cni_netfilter::nftables as nf;
-use cni_netfilter::nftables::fake::FakeNftables;
+use cni_testkit::FakeIptables;
+use cni_testkit::FakeNftables;
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 

@@ -9,16 +9,16 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::fake::FakeIptables;
 use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable};
 use cni_netfilter::nftables::Nftables;
-use cni_netfilter::nftables::fake::FakeNftables;
 use cni_netfilter::{Backend, Netfilter};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::vlan::BridgeVlan;
+use cni_testkit::FakeIptables;
+use cni_testkit::FakeNftables;
 
 #[derive(Default)]
 pub struct Machine {

@@ -1,8 +1,8 @@
 //! What others flush comes back, for the attachment that asks, and nothing is looked at with effect.
 
 use super::*;
-use cni_netfilter::iptables::fake::FakeIptables;
 use cni_plugin::missing::MissingPart;
+use cni_testkit::FakeIptables;
 
 const NFT: &str = r#""backend":"nftables""#;
 const UDP_53: &str = r#"{"hostPort":53,"containerPort":5353,"protocol":"udp"}"#;

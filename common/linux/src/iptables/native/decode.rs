@@ -111,7 +111,6 @@ impl Reader {
             | Instruction::Mask(_)
             | Instruction::Compare(..)
             | Instruction::InSet(_)
-            | Instruction::VerdictMap(_)
             | Instruction::Load { .. }
             | Instruction::Verdict(_)
             | Instruction::Dnat { .. }

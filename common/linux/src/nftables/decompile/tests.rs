@@ -42,7 +42,6 @@ fn rule() -> impl Strategy<Value = (TableFamily, Vec<Expression>)> {
 }
 
 fn expression(family: Family, proto: Proto) -> impl Strategy<Value = Expression> {
-    let key = prop_oneof![end().prop_map(move |end| Key::Address(end, family)), Just(Key::Port(proto))];
     let ifname = "[a-z0-9.*@-]{1,15}".prop_filter_map("dots", |name| IfName::parse(&name).ok());
     let direction = prop_oneof![Just(Direction::In), Just(Direction::Out)];
     let verdict = prop_oneof![
@@ -60,8 +59,7 @@ fn expression(family: Family, proto: Proto) -> impl Strategy<Value = Expression>
         any::<[u8; 6]>().prop_map(|bytes| Expression::EtherSource(Mac::local(bytes))),
         Just(Expression::EstablishedRelated),
         Just(Expression::DestinationTranslated),
-        (key.clone(), name()).prop_map(|(key, set)| Expression::InSet(key, set)),
-        (key, name()).prop_map(|(key, map)| Expression::VerdictMap(key, map)),
+        (end(), name()).prop_map(move |(end, set)| Expression::InSet(end, family, set)),
         verdict.prop_map(Expression::Verdict),
         Just(Expression::Masquerade),
         (cidr(family), any::<Option<u16>>()).prop_map(|(cidr, port)| Expression::Dnat(cidr.address(), port)),

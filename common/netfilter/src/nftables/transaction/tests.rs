@@ -1,8 +1,7 @@
 use super::*;
 use crate::Proto;
 use crate::nftables::{
-    Direction, Element, ElementKey, End, Expression, Hook, Is, Key, KeyType, Kind, NftComment, NftName, Policy, SetId,
-    SetKind, TableFamily, TableId, Verdict,
+    Direction, End, Expression, Hook, Is, Kind, NftComment, NftName, Policy, SetId, TableFamily, TableId, Verdict,
 };
 use cni_core::family::Family;
 
@@ -26,11 +25,7 @@ fn a_transaction_is_a_script_of_nft() {
     };
     let comment = Some(NftComment::cut("a b"));
     let set = SetId { table: table(), name: NftName::fixed("s") };
-    let elements = |verdict| Elements {
-        set: set.clone(),
-        elements: vec![Element { key: ElementKey::Address([10, 0, 0, 1].into()), verdict }],
-    };
-    let key = KeyType::Address(Family::V4);
+    let elements = || SetElements { set: set.clone(), addresses: vec![[10, 0, 0, 1].into()] };
     let transaction = Transaction::from(vec![
         NftChange::AddTable(NftTable { id: table(), comment: None }),
         NftChange::AddTable(NftTable { id: table(), comment: comment.clone() }),
@@ -38,10 +33,9 @@ fn a_transaction_is_a_script_of_nft() {
         NftChange::AddChain(NftChain { comment: comment.clone(), ..NftChain::regular(table().chain("c")) }),
         base(None),
         base(Some(Policy::Drop)),
-        NftChange::AddSet(Set { id: set.clone(), key, kind: SetKind::Set }),
-        NftChange::AddSet(Set { id: set.clone(), key: KeyType::Port, kind: SetKind::VerdictMap }),
-        NftChange::AddElements(elements(None)),
-        NftChange::DeleteElements(elements(Some(Verdict::Goto(NftName::fixed("c"))))),
+        NftChange::AddSet(Set { id: set.clone(), family: Family::V4 }),
+        NftChange::AddElements(elements()),
+        NftChange::DeleteElements(elements()),
         NftChange::FlushChain(table().chain("c")),
         add(vec![words(&["ip", "saddr", "!=", "192.0.2.0/24"]), Expression::LocalDestination]),
         NftChange::AddRule(NftRule { comment, ..NftRule::new(table().chain("c"), vec![Expression::Masquerade]) }),
@@ -55,9 +49,8 @@ add chain inet t c { comment "a b" ; }
 add chain inet t p { type nat hook postrouting priority 100 ; }
 add chain inet t p { type nat hook postrouting priority 100 ; policy drop ; }
 add set inet t s { type ipv4_addr ; }
-add map inet t s { type inet_service : verdict ; }
 add element inet t s { 10.0.0.1 }
-delete element inet t s { 10.0.0.1 : goto c }
+delete element inet t s { 10.0.0.1 }
 flush chain inet t c
 add rule inet t c ip saddr != 192.0.2.0/24 fib daddr type local
 add rule inet t c masquerade comment "a b"
@@ -96,12 +89,7 @@ fn a_rule_reads_as_nft_lists_it() {
         (TableFamily::Bridge, Expression::EtherSource(mac.clone()), "ether saddr 02:00:00:00:00:01"),
         (TableFamily::Inet, Expression::EstablishedRelated, "ct state established,related"),
         (TableFamily::Ip, Expression::DestinationTranslated, "ct status dnat"),
-        (
-            TableFamily::Inet,
-            Expression::InSet(Key::Address(End::Source, Family::V6), NftName::fixed("s")),
-            "ip6 saddr @s",
-        ),
-        (TableFamily::Inet, Expression::VerdictMap(Key::Port(Proto::Tcp), NftName::fixed("m")), "tcp dport vmap @m"),
+        (TableFamily::Inet, Expression::InSet(End::Source, Family::V6, NftName::fixed("s")), "ip6 saddr @s"),
         (TableFamily::Inet, Expression::Verdict(Verdict::Jump(NftName::fixed("c"))), "jump c"),
         (TableFamily::Ip, Expression::Dnat([10, 0, 0, 1].into(), Some(80)), "dnat to 10.0.0.1:80"),
         (TableFamily::Inet, Expression::Dnat([10, 0, 0, 1].into(), None), "dnat ip to 10.0.0.1"),

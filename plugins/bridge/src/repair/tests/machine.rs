@@ -8,15 +8,15 @@ use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::fake::FakeIptables;
 use cni_netfilter::iptables::{Iptables, IptablesTable};
 use cni_netfilter::nftables::Nftables;
-use cni_netfilter::nftables::fake::FakeNftables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link, OperState};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::vlan::BridgeVlan;
+use cni_testkit::FakeIptables;
+use cni_testkit::FakeNftables;
 
 pub struct Machine {
     pub filter: FakeIptables,

@@ -1,6 +1,5 @@
 use super::*;
-use crate::nftables::Verdict;
-use crate::nftables::{NftName, TableFamily};
+use cni_netfilter::nftables::{Hook, Kind, NftName, TableFamily, Verdict};
 
 fn id() -> ChainId {
     TableId::fixed(TableFamily::Ip, "t").chain("a")
@@ -51,7 +50,6 @@ fn a_chain_in_use_stays_and_an_absent_rule_is_refused() {
 
 #[test]
 fn a_priority_has_the_name_that_nft_has_for_it() {
-    use crate::nftables::{Hook, Kind};
     let mut fake = FakeNftables::new();
     let places = [
         (TableFamily::Ip, Hook::Prerouting, -100, "dstnat"),

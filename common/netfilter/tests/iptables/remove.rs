@@ -1,9 +1,11 @@
 //! `remove` on a table in memory: what is ours goes, what is not stays.
 
-use super::*;
-use crate::iptables::fake::FakeIptables;
-use crate::iptables::rule::IptablesTable;
 use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::{
+    Batch, BatchLine, IptablesRemoval, IptablesRule, IptablesTable, Jumps, OwnedChainRef, remove,
+};
+use cni_testkit::FakeIptables;
 
 const HOST: &str = "\
 -N CNI-1

@@ -1,4 +1,4 @@
-//! A packet filter in memory, for tests, with the semantics of the real one.
+//! The tables of iptables in memory, with the semantics of the real one.
 //!
 //! A batch is carried out on a copy that counts only when every line fits. Chains must exist to be
 //! jumped to or filled, and must be unreferenced and empty to go. The fake can fail at a given batch,
@@ -7,12 +7,11 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
-use super::backend::Iptables;
-use super::batch::{Batch, BatchLine};
-use super::error::{BatchError, IptablesError, Refusal};
-use super::rule::{IptablesRule, IptablesTable, Target};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_netfilter::iptables::{
+    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, Target,
+};
 
 type Chains = BTreeMap<ChainName, Vec<IptablesRule>>;
 

@@ -1,34 +1,34 @@
-//! An nf_tables in memory, for tests, with the semantics of the real one.
+//! The nf_tables in memory, with the semantics of the real one.
 //!
 //! A transaction is carried out on a copy that counts only when every change fits. Chains must exist to
 //! be jumped to or filled, and must be unreferenced to go. The fake can fail at a given transaction, and
 //! let someone else change something just before one.
 
+mod listing;
 mod sets;
+
+use std::net::IpAddr;
+
+use cni_netfilter::nftables::{
+    ChainId, Expression, Generation, Listed, NftChain, NftChange, NftRule, NftTable, Nftables, NftablesError,
+    SetElements, TableId, Transaction, TransactionError,
+};
 
 use sets::FakeSets;
 
-use super::backend::{Listed, Nftables};
-use super::error::{NftablesError, TransactionError};
-use super::listing;
-use super::object::{ChainId, NftChain, NftTable, TableId};
-use super::rule::{Expression, NftRule};
-use super::set::{Element, Elements};
-use super::transaction::{Generation, NftChange, Transaction};
-
 /// A chain with its rules and their handles.
 #[derive(Clone, Debug)]
-pub(super) struct FakeChain {
-    pub(super) chain: NftChain,
-    pub(super) rules: Vec<(u64, NftRule)>,
+struct FakeChain {
+    chain: NftChain,
+    rules: Vec<(u64, NftRule)>,
 }
 
 /// A table with its chains.
 #[derive(Clone, Debug)]
-pub(super) struct FakeTable {
-    pub(super) table: NftTable,
-    pub(super) chains: Vec<FakeChain>,
-    pub(super) sets: FakeSets,
+struct FakeTable {
+    table: NftTable,
+    chains: Vec<FakeChain>,
+    sets: FakeSets,
 }
 
 /// An nf_tables in memory.
@@ -43,6 +43,7 @@ pub struct FakeNftables {
     commits: usize,
     scripts: usize,
     lists: usize,
+    last: Option<Transaction>,
 }
 
 impl FakeNftables {
@@ -74,6 +75,11 @@ impl FakeNftables {
     /// How many transactions were tried.
     pub const fn commits(&self) -> usize {
         self.commits
+    }
+
+    /// The last transaction that was tried.
+    pub const fn last_commit(&self) -> Option<&Transaction> {
+        self.last.as_ref()
     }
 
     /// How many of them took the program `nft`.
@@ -212,7 +218,7 @@ impl Nftables for FakeNftables {
         Ok(self.chain(chain).map(|chain| chain.rules.iter().map(listed).collect()))
     }
 
-    fn held(&mut self, elements: &Elements) -> Result<Option<Vec<Element>>, NftablesError> {
+    fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
         self.lists += 1;
         if self.absent {
             return Err(unsupported(format!("look into set {}", elements.set)));
@@ -227,6 +233,7 @@ impl Nftables for FakeNftables {
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         transaction.script().map_err(TransactionError::Failed)?;
         self.commits += 1;
+        self.last = Some(transaction.clone());
         self.scripts += usize::from(transaction.has_words());
         let operation = "commit".to_owned();
         if self.absent {

@@ -1,9 +1,8 @@
-use super::*;
-use crate::nftables::fake::FakeNftables;
-use crate::nftables::{
-    ChainId, Expression, NftChain, NftComment, NftName, NftRule, NftTable, TableFamily, TableId, Tag, Unwanted,
-    Verdict, Which,
+use cni_netfilter::nftables::{
+    ChainId, Expression, NftChain, NftChange, NftComment, NftName, NftRemoval, NftRule, NftTable, Nftables,
+    TableFamily, TableId, Tag, Transaction, Unwanted, Verdict, Which, remove,
 };
+use cni_testkit::FakeNftables;
 
 fn table() -> TableId {
     TableId::fixed(TableFamily::Bridge, "nat")
@@ -78,12 +77,9 @@ fn absence_is_success_and_takes_no_transaction() {
 #[test]
 fn two_removals_at_once_both_succeed() {
     let mut fake = host();
-    let seen = SeenObjects::observe(
-        &mut fake,
-        [&table().chain("PREROUTING"), &table().chain("a1"), &table().chain("a2")],
-        &[],
-    );
-    fake.before_commit(2, deletion(&unwanted(), &seen.expect("seen")));
+    let mut other = host();
+    remove(&mut other, &unwanted()).expect("removed");
+    fake.before_commit(2, other.last_commit().expect("committed").clone());
     remove(&mut fake, &unwanted()).expect("removed");
     assert!(!fake.dump().contains("a1") && fake.dump().contains("jump b1"), "{}", fake.dump());
 }

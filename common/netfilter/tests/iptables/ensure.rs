@@ -1,11 +1,15 @@
 //! `ensure` on a table in memory: what is left of every state that a host may be in.
 
-use super::*;
-use crate::iptables::fake::FakeIptables;
-use crate::iptables::remove;
-use crate::iptables::rule::IptablesTable;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_netfilter::iptables::{
+    Batch, BatchLine, ExistingChain, IptablesError, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable,
+    OwnedChain, Place, SharedRule, ensure, remove,
+};
+use cni_testkit::FakeIptables;
+
+/// How often a change is tried when others keep changing the same chains in between.
+const ATTEMPTS: usize = 5;
 
 fn rule(line: &str) -> IptablesRule {
     IptablesRule::parse(line).expect(line)

@@ -1,9 +1,13 @@
-use super::*;
-use crate::nftables::fake::FakeNftables;
-use crate::nftables::{
-    Element, ElementKey, Expression, Hook, KeyType, Kind, NftChain, NftComment, NftName, NftTable, Set, SetKind,
-    TableFamily, TableId, Tag, Verdict, missing, missing_elements, remove,
+//! `ensure` and `missing` on nf_tables in memory.
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_netfilter::nftables::{
+    Content, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftChange, NftComment, NftName, NftRemoval,
+    NftRule, NftRuleset, NftTable, Nftables, Owned, Set, SetElements, SetId, TableFamily, TableId, Tag, Transaction,
+    Unwanted, Verdict, WantedChain, Which, ensure, missing, missing_elements, remove,
 };
+use cni_testkit::FakeNftables;
 use proptest::prelude::*;
 
 fn table() -> TableId {
@@ -15,8 +19,8 @@ fn jump(from: &'static str, to: &'static str) -> NftRule {
 }
 
 fn accept(chain: &'static str, last: u8, comment: &str) -> NftRule {
-    let address = cni_core::cidr::Cidr::host([10, 0, 0, last].into());
-    let source = Expression::Address(super::super::End::Source, super::super::Is::Equal, address);
+    let address = Cidr::host([10, 0, 0, last].into());
+    let source = Expression::Address(End::Source, Is::Equal, address);
     NftRule::new(table().chain(chain), vec![source, Expression::Verdict(Verdict::Accept)])
         .with_comment(NftComment::cut(comment))
 }
@@ -141,11 +145,8 @@ fn two_first_attachments_at_once_make_one_skeleton() {
     let mut fake = FakeNftables::new();
     let mut other = FakeNftables::new();
     ensure(&mut other, &want("b", &[7], ExistingRules::Replace)).expect("ensured");
-    let draft = Draft::new(
-        &want("b", &[7], ExistingRules::Replace),
-        &SeenObjects::observe(&mut fake, &[], &[]).expect("nothing"),
-    );
-    fake.before_commit(1, draft.transaction);
+    let others = other.last_commit().expect("committed").clone();
+    fake.before_commit(1, others);
     ensure(&mut fake, &want("a", &[1], ExistingRules::Replace)).expect("ensured");
     assert_eq!(fake.dump().matches("jump open").count(), 1, "{}", fake.dump());
     assert!(fake.dump().contains("b, x") && fake.dump().contains("a, x"), "{}", fake.dump());
@@ -225,22 +226,18 @@ proptest! {
 }
 
 fn set() -> Set {
-    Set { id: SetId { table: table(), name: NftName::fixed("s") }, key: KeyType::Port, kind: SetKind::Set }
+    Set { id: SetId { table: table(), name: NftName::fixed("s") }, family: Family::V4 }
 }
 
-fn ports(ports: &[u16]) -> Vec<Elements> {
-    let element = |port: &u16| Element { key: ElementKey::Port(*port), verdict: None };
-    vec![Elements { set: set().id, elements: ports.iter().map(element).collect() }]
+fn hosts(last: &[u8]) -> Vec<SetElements> {
+    vec![SetElements { set: set().id, addresses: last.iter().map(|last| [10, 9, 0, *last].into()).collect() }]
 }
 
 /// A chain that asks a set, rules among others, and elements.
-fn want_elements(among: &[u8], elements: &[u16]) -> NftRuleset {
+fn want_elements(among: &[u8], elements: &[u8]) -> NftRuleset {
     let asks = NftRule::new(
         table().chain("asks"),
-        vec![
-            Expression::InSet(super::super::Key::Port(crate::Proto::Tcp), set().id.name),
-            Expression::Verdict(Verdict::Accept),
-        ],
+        vec![Expression::InSet(End::Source, Family::V4, set().id.name), Expression::Verdict(Verdict::Accept)],
     );
     let among = among.iter().map(|host| accept("open", *host, "x")).collect();
     NftRuleset {
@@ -250,7 +247,7 @@ fn want_elements(among: &[u8], elements: &[u16]) -> NftRuleset {
             wanted(NftChain::regular(table().chain("open")), Content::AtLeast(among)),
             wanted(NftChain::regular(table().chain("asks")), Content::Fixed(vec![asks])),
         ],
-        elements: ports(elements),
+        elements: hosts(elements),
         ..NftRuleset::default()
     }
 }
@@ -258,27 +255,24 @@ fn want_elements(among: &[u8], elements: &[u16]) -> NftRuleset {
 #[test]
 fn only_elements_that_were_absent_are_taken_back() {
     let fake = &mut FakeNftables::new();
-    ensure(fake, &want_elements(&[1], &[80])).expect("made");
+    ensure(fake, &want_elements(&[1], &[8])).expect("made");
     let before = fake.dump();
-    let undo = ensure(fake, &want_elements(&[1], &[80, 81])).expect("made").expect("something was added");
-    assert_eq!(undo, NftRemoval { elements: ports(&[81]), ..NftRemoval::default() });
-    assert!(fake.dump().contains("elements = { 80,\n\t\t\t     81 }"), "{}", fake.dump());
+    let undo = ensure(fake, &want_elements(&[1], &[8, 9])).expect("made").expect("something was added");
+    assert_eq!(undo, NftRemoval { elements: hosts(&[9]), ..NftRemoval::default() });
+    assert!(fake.dump().contains("elements = { 10.9.0.8,\n\t\t\t     10.9.0.9 }"), "{}", fake.dump());
     remove(fake, &undo).expect("taken back");
     assert_eq!(fake.dump(), before);
     remove(fake, &undo).expect("gone");
-    assert_eq!((ensure(fake, &want_elements(&[1], &[80])).expect("there"), fake.commits()), (None, 3));
+    assert_eq!((ensure(fake, &want_elements(&[1], &[8])).expect("there"), fake.commits()), (None, 3));
 }
 
 #[test]
 fn a_set_is_not_made_again_where_a_rule_names_it() {
     let fake = &mut FakeNftables::new();
     ensure(fake, &want_elements(&[], &[])).expect("made");
-    let seen = |fake: &mut FakeNftables, want: &NftRuleset| {
-        SeenObjects::observe(fake, want.chains.iter().map(|wanted| &wanted.chain.id), &want.elements).expect("seen")
-    };
-    let want = want_elements(&[1], &[]);
-    let ops = Draft::new(&want, &seen(fake, &want)).transaction.ops;
-    assert_eq!(ops, [NftChange::AddRule(accept("open", 1, "x"))]);
+    ensure(fake, &want_elements(&[1], &[])).expect("made");
+    let added = fake.last_commit().map(|transaction| transaction.ops.clone());
+    assert_eq!(added, Some(vec![NftChange::AddRule(accept("open", 1, "x"))]));
 }
 
 #[test]
@@ -303,11 +297,11 @@ fn a_rule_among_others_is_added_once_however_many_add_it_at_the_same_time() {
 #[test]
 fn missing_elements_are_named_and_nothing_is_written() {
     let fake = &mut FakeNftables::new();
-    let want = want_elements(&[], &[80, 81]);
-    assert_eq!(missing_elements(fake, &want).expect("read"), Some(ports(&[80, 81]).remove(0)));
-    ensure(fake, &want_elements(&[], &[80])).expect("made");
+    let want = want_elements(&[], &[8, 9]);
+    assert_eq!(missing_elements(fake, &want).expect("read"), Some(hosts(&[8, 9]).remove(0)));
+    ensure(fake, &want_elements(&[], &[8])).expect("made");
     let commits = fake.commits();
-    assert_eq!(missing_elements(fake, &want).expect("read"), Some(ports(&[81]).remove(0)));
+    assert_eq!(missing_elements(fake, &want).expect("read"), Some(hosts(&[9]).remove(0)));
     ensure(fake, &want).expect("made");
     assert_eq!(missing_elements(fake, &want).expect("read"), None);
     assert_eq!(fake.commits(), commits + 1);

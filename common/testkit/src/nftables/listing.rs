@@ -1,8 +1,10 @@
-//! Tables as `nft list ruleset` prints them (nftables 1.0.6), for the fake.
+//! Tables as `nft list ruleset` prints them (nftables 1.0.6).
 
-use super::fake::{FakeChain, FakeTable};
-use super::object::{Base, Hook, TableFamily};
-use super::set::{Element, Set, SetKind};
+use std::net::IpAddr;
+
+use cni_netfilter::nftables::{Base, Hook, Policy, Set, TableFamily};
+
+use super::{FakeChain, FakeTable};
 
 /// A table with all that is in it.
 pub(super) fn table(FakeTable { table, chains, sets }: &FakeTable) -> String {
@@ -16,15 +18,11 @@ pub(super) fn table(FakeTable { table, chains, sets }: &FakeTable) -> String {
     text
 }
 
-fn set((set, elements): &(Set, Vec<Element>)) -> String {
-    let (word, to) = match set.kind {
-        SetKind::Set => ("set", ""),
-        SetKind::VerdictMap => ("map", " : verdict"),
-    };
-    let mut text = format!("\t{word} {} {{\n\t\ttype {}{to}\n", set.id.name, set.key);
-    if !elements.is_empty() {
-        let elements: Vec<String> = elements.iter().map(Element::to_string).collect();
-        text.push_str(&format!("\t\telements = {{ {} }}\n", elements.join(",\n\t\t\t     ")));
+fn set((set, addresses): &(Set, Vec<IpAddr>)) -> String {
+    let mut text = format!("\tset {} {{\n\t\ttype {}\n", set.id.name, set.type_name());
+    if !addresses.is_empty() {
+        let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        text.push_str(&format!("\t\telements = {{ {} }}\n", addresses.join(",\n\t\t\t     ")));
     }
     text.push_str("\t}\n");
     text
@@ -37,7 +35,7 @@ fn chain(FakeChain { chain, rules }: &FakeChain) -> String {
     }
     if let Some(Base { kind, hook, priority, policy }) = chain.base {
         let priority = place(chain.id.table.family, hook, priority);
-        let policy = policy.unwrap_or(super::Policy::Accept);
+        let policy = policy.unwrap_or(Policy::Accept);
         text.push_str(&format!("\t\ttype {kind} hook {hook} priority {priority}; policy {policy};\n"));
     }
     for (_, rule) in rules {

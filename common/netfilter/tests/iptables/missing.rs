@@ -1,11 +1,11 @@
 //! `missing` on a table in memory: names the rule, writes nothing.
 
-use super::*;
-use crate::iptables::change::{ExistingChain, OwnedChain, Place, SharedRule};
-use crate::iptables::fake::FakeIptables;
-use crate::iptables::rule::{IptablesTable, Match, Target};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_netfilter::iptables::{
+    ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, Match, OwnedChain, Place, SharedRule, Target, missing,
+};
+use cni_testkit::FakeIptables;
 
 const HOST: &str = "\
 -N CNI-1

@@ -1,0 +1,4 @@
+//! Changes of nf_tables, on tables in memory.
+
+mod ensure;
+mod remove;

@@ -10,12 +10,14 @@ use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::Ns;
 
+use crate::addresses::{addresses, families, sorted};
 use crate::config::{Backend, Config, Keys, Search};
-use crate::{nftables, plan};
+use crate::{iptables, nftables};
 
 /// An address whose rules are to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,11 +50,6 @@ pub fn choose(
             cni_netfilter::Backend::Nftables => Keeper::Nftables,
         }),
     })
-}
-
-/// The families of some addresses, one for each.
-pub fn families(addresses: &[IpAddr]) -> impl Iterator<Item = Family> {
-    addresses.iter().map(|address| Family::of(*address))
 }
 
 /// Who keeps the rules of an attachment's addresses: who made some last, or else who would now. Empty when
@@ -98,7 +95,7 @@ pub fn observe_held(request: &Request, owner: &Attachment, host: &mut dyn Host) 
     let search = search(request);
     let claimed = host.addresses_owned_by(owner)?;
     let mut held = Vec::new();
-    for address in plan::sorted(remembered(request).into_iter().chain(claimed)) {
+    for address in sorted(remembered(request).into_iter().chain(claimed)) {
         let keepers = match host.address_owner(address)? {
             Some(other) if other != *owner => {
                 log::info!("{address} belongs to container {} by now: its rules stay", other.container);
@@ -123,7 +120,7 @@ pub fn observe_claimed(claims: Vec<(IpAddr, Attachment)>, host: &mut dyn Host) -
 
 fn remembered(request: &Request) -> Vec<IpAddr> {
     match request.prev_result() {
-        Ok(prev_result) => prev_result.map(|result| plan::addresses(&result)).unwrap_or_default(),
+        Ok(prev_result) => prev_result.map(|result| addresses(&result)).unwrap_or_default(),
         Err(error) => {
             log::warn!("DEL goes on without prevResult: {error}: {}", error.details());
             Vec::new()
@@ -169,7 +166,9 @@ fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Optio
     for keeper in find(&search, address, host)? {
         match &keeper {
             Keeper::Nftables | Keeper::Firewalld(_) => return Ok(Some(keeper)),
-            Keeper::Iptables if plan::address_alone(address).missing(host.netfilter(Ns::Host)?)?.is_none() => {
+            Keeper::Iptables
+                if Ruleset::from(iptables::address_alone(address)).missing(host.netfilter(Ns::Host)?)?.is_none() =>
+            {
                 return Ok(Some(keeper));
             }
             Keeper::Iptables => {}

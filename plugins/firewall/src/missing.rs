@@ -4,15 +4,58 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
+use cni_core::names::Attachment;
+use cni_core::request::Request;
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::host::Host;
 use cni_plugin::keeper::Keeper;
+use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::{Ns, Sharing};
+
+use crate::add::{let_through, rulesets};
+use crate::addresses::addresses;
+use crate::config::{Config, Keys};
+use crate::{FirewallError, keepers};
+
+/// The rules of an attachment that are not complete: one part for each keeper. Who that is was decided by ADD and
+/// is written down, and stays so: firewalld may be about to start, or to end. An address that is another's by now
+/// is passed over.
+///
+/// # Errors
+/// When a record or a packet filter cannot be read.
+pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+    let config = Config::try_from(request.decode::<Keys>()?)?;
+    let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
+    let owner = request.attachment()?;
+    let addresses = not_of_others(addresses(&prev_result), &owner, host)?;
+    let mut parts = Vec::new();
+    for (keeper, addresses) in keepers::observe_kept(&config, &owner, &addresses, host)? {
+        let rulesets = rulesets(&config, &keeper, &addresses, &prev_result)?;
+        if let Some(missing) = observe_missing(&keeper, &addresses, &rulesets, host)? {
+            let plan = let_through(&keeper, &owner, addresses, rulesets);
+            parts.push(MissingPart { missing: missing.made(), plan });
+        }
+    }
+    Ok(parts)
+}
+
+fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+    let mut own = Vec::new();
+    for address in addresses {
+        match host.address_owner(address)? {
+            Some(other) if other != *owner => {
+                log::warn!("{address} belongs to container {} by now: its rules stay as they are", other.container);
+            }
+            Some(_) | None => own.push(address),
+        }
+    }
+    Ok(own)
+}
 
 /// The first thing that is not there, in the words of the reference where it has some.
 #[derive(Debug, thiserror::Error)]
-pub enum Missing {
+pub enum MissingAccess {
     /// A rule, or elements of a set.
     #[error("expected {} not found", words(missing, *sharing))]
     Rule {
@@ -31,7 +74,7 @@ pub enum Missing {
     },
 }
 
-impl Failure for Missing {
+impl Failure for MissingAccess {
     fn code(&self) -> Code {
         match self {
             Self::Rule { .. } | Self::Source { .. } => Code::CheckFailed,
@@ -48,7 +91,7 @@ impl Failure for Missing {
     }
 }
 
-impl Missing {
+impl MissingAccess {
     /// What a repair makes, as an administrator would look for it.
     pub fn made(&self) -> String {
         match self {
@@ -91,17 +134,17 @@ pub fn observe_missing(
     addresses: &[IpAddr],
     wanted: &[Ruleset],
     host: &mut dyn Host,
-) -> Result<Option<Missing>, Error> {
+) -> Result<Option<MissingAccess>, Error> {
     if let Keeper::Firewalld(zone) = keeper {
         for address in addresses {
             if !host.firewalld().has_source(zone, *address)? {
-                return Ok(Some(Missing::Source { zone: zone.clone(), address: Cidr::host(*address) }));
+                return Ok(Some(MissingAccess::Source { zone: zone.clone(), address: Cidr::host(*address) }));
             }
         }
     }
     for wanted in wanted {
         if let Some(missing) = wanted.missing(host.netfilter(Ns::Host)?)? {
-            return Ok(Some(Missing::Rule { sharing: sharing(wanted, &missing), missing }));
+            return Ok(Some(MissingAccess::Rule { sharing: sharing(wanted, &missing), missing }));
         }
     }
     Ok(None)

@@ -22,7 +22,7 @@ use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 
 use crate::config::IngressPolicy;
-use crate::plan::Barrier;
+use crate::policy::Barrier;
 
 /// The chain that all forwarded packets pass.
 const FORWARD: &str = "forward";

@@ -1,6 +1,7 @@
 //! The plugin's own table of nf_tables.
 
 use super::*;
+use crate::config::{Config, Keys};
 use cni_netfilter::nftables::{NftChange, Transaction};
 use cni_testkit::FakeNftables;
 

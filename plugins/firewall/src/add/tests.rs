@@ -1,7 +1,8 @@
 use super::*;
 use cni_core::json::Json;
-use cni_core::names::{ContainerId, NetworkName};
+use cni_core::names::{ContainerId, IfName, NetworkName};
 use cni_core::version::Version;
+use cni_netfilter::firewalld::Zone;
 
 use crate::config::Keys;
 
@@ -27,7 +28,7 @@ const BRIDGED: &str =
 
 #[test]
 fn an_address_is_claimed_before_its_rules_are_made() {
-    let plan = add(&config("{}"), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
+    let plan = plan(&config("{}"), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
     assert_eq!(
         plan.to_string(),
         r#"owned  host: claim 10.88.0.5 for n1 ctr1 eth0: iptables
@@ -45,7 +46,7 @@ owned  host: ensure v4 filter
 #[test]
 fn a_policy_adds_two_stages() {
     let plan =
-        add(&config(r#"{"ingressPolicy":"isolated"}"#), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
+        plan(&config(r#"{"ingressPolicy":"isolated"}"#), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
     let text = plan.to_string();
     let stages: Vec<&str> = text.lines().filter(|line| line.contains("STAGE")).collect();
     assert_eq!(
@@ -71,7 +72,7 @@ fn every_address_counts_once_and_ipv4_comes_first() {
     );
     let texts: Vec<String> = addresses(&result).iter().map(IpAddr::to_string).collect();
     assert_eq!(texts, ["10.0.0.5", "10.0.0.6", "10.0.0.7", "fd00::5"]);
-    let rules = wanted(&config("{}"), &Keeper::Iptables, &addresses(&result), &result).expect("rules");
+    let rules = rulesets(&config("{}"), &Keeper::Iptables, &addresses(&result), &result).expect("rules");
     let families: Vec<Family> = rules
         .iter()
         .filter_map(|want| if let Ruleset::Iptables(want) = want { Some(want.family) } else { None })
@@ -82,8 +83,7 @@ fn every_address_counts_once_and_ipv4_comes_first() {
 #[test]
 fn no_address_needs_nothing() {
     let isolated = config(r#"{"ingressPolicy":"isolated"}"#);
-    assert_eq!(add(&isolated, &Keeper::Iptables, &owner(), &CniResult::default()), Ok(Plan::default()));
-    assert_eq!(remove(&[]), []);
+    assert_eq!(plan(&isolated, &Keeper::Iptables, &owner(), &CniResult::default()), Ok(Plan::default()));
 }
 
 #[test]
@@ -109,36 +109,11 @@ fn a_policy_needs_a_bridge() {
         ),
     ] {
         let result = result(&format!(r#"{{"interfaces":{interfaces},"ips":[{{"address":"10.0.0.5/8"}}]}}"#));
-        let error = add(&isolated, &Keeper::Iptables, &owner(), &result).expect_err("refused");
+        let error = plan(&isolated, &Keeper::Iptables, &owner(), &result).expect_err("refused");
         assert_eq!((error.code(), error.to_string().as_str()), (Code::InvalidConfig, message));
         assert_eq!(error.details(), details);
-        assert!(add(&config("{}"), &Keeper::Iptables, &owner(), &result).is_ok(), "open needs no bridge");
+        assert!(plan(&config("{}"), &Keeper::Iptables, &owner(), &result).is_ok(), "open needs no bridge");
     }
-}
-
-#[test]
-fn del_releases_an_address_once_its_rules_are_gone() {
-    let held = ["10.88.0.5", "fd00:88::5"].map(|address| held(address, vec![Keeper::Iptables]));
-    let plans: Vec<String> = remove(&held).iter().map(Plan::to_string).collect();
-    assert_eq!(
-        plans,
-        [
-            "owned  host: remove v4 filter
-  -A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-  -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
-owned  host: release 10.88.0.5 of n1 ctr1 eth0
-",
-            "owned  host: remove v6 filter
-  -A CNI-FORWARD -d fd00:88::5/128 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-  -A CNI-FORWARD -s fd00:88::5/128 -j ACCEPT
-owned  host: release fd00:88::5 of n1 ctr1 eth0
-",
-        ]
-    );
-}
-
-fn held(address: &str, keepers: Vec<Keeper>) -> Held {
-    Held { address: address.parse().expect("address"), owner: owner(), keepers }
 }
 
 fn trusted() -> Keeper {
@@ -149,7 +124,7 @@ fn trusted() -> Keeper {
 fn firewalld_gets_sources_and_only_a_policy_is_one_of_iptables() {
     let result =
         result(r#"{"interfaces":[{"name":"br0"}],"ips":[{"address":"10.88.0.5/24"},{"address":"fd00:88::5/64"}]}"#);
-    let open = add(&config("{}"), &trusted(), &owner(), &result).expect("plan");
+    let open = plan(&config("{}"), &trusted(), &owner(), &result).expect("plan");
     assert_eq!(
         open.to_string(),
         "owned  host: claim 10.88.0.5 for n1 ctr1 eth0: firewalld:trusted
@@ -159,41 +134,8 @@ owned  host: firewalld add source fd00:88::5/128 to zone trusted
 "
     );
     let keys = r#"{"ingressPolicy":"same-bridge"}"#;
-    let text = add(&config(keys), &trusted(), &owner(), &result).expect("plan").to_string();
+    let text = plan(&config(keys), &trusted(), &owner(), &result).expect("plan").to_string();
     assert!(text.starts_with(&open.to_string()), "{text}");
     assert_eq!(text.matches("owned  host: ensure").count(), 2, "{text}");
     assert!(text.contains("shared chain CNI-ISOLATION-STAGE-2") && !text.contains("CNI-FORWARD"), "{text}");
-}
-
-#[test]
-fn what_goes_is_looked_for_wherever_it_was_put() {
-    let work = Keeper::Firewalld(Zone::fixed("work"));
-    let plans = remove(&[
-        held("10.88.0.5", vec![Keeper::Iptables, work]),
-        held("10.88.0.6", vec![Keeper::Iptables]),
-        held("10.88.0.7", vec![]),
-        held("fd00:88::5", vec![trusted()]),
-    ]);
-    let texts: Vec<String> = plans.iter().map(Plan::to_string).collect();
-    assert_eq!(
-        texts,
-        [
-            "owned  host: remove v4 filter
-  -A CNI-FORWARD -d 10.88.0.6/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-  -A CNI-FORWARD -s 10.88.0.6/32 -j ACCEPT
-owned  host: release 10.88.0.6 of n1 ctr1 eth0
-",
-            "owned  host: firewalld remove source 10.88.0.5/32 from zone work
-owned  host: remove v4 filter
-  -A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-  -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
-owned  host: release 10.88.0.5 of n1 ctr1 eth0
-",
-            "owned  host: release 10.88.0.7 of n1 ctr1 eth0
-",
-            "owned  host: firewalld remove source fd00:88::5/128 from zone trusted
-owned  host: release fd00:88::5 of n1 ctr1 eth0
-",
-        ]
-    );
 }

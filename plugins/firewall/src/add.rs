@@ -1,0 +1,134 @@
+//! ADD: claims the addresses, and lets their traffic through.
+//!
+//! Where firewalld keeps the filter, the addresses become sources of a zone, and where nf_tables do, elements of
+//! a set. The rules for an address carry no name, so a claim, written down first, says whose they are.
+
+use std::net::IpAddr;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
+use cni_core::names::Attachment;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_netfilter::Ruleset;
+use cni_plugin::journal::Journal;
+use cni_plugin::keeper::Keeper;
+use cni_plugin::plan::{Plan, Step};
+
+use crate::FirewallError;
+use crate::addresses::{addresses, families};
+use crate::config::{Config, ConfigError, Keys};
+use crate::policy::{Barrier, BridgeError};
+use crate::{iptables, keepers, nftables};
+
+/// Lets the traffic of every address of the result through.
+///
+/// # Errors
+/// What cannot be used, or could not be done.
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let config = Config::try_from(request.decode::<Keys>()?)?;
+    let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
+    if prev_result.ips.is_empty() {
+        return Ok(prev_result);
+    }
+    if let Some(keeper) = keepers::choose(&config, families(&addresses(&prev_result)), journal.host())? {
+        journal.apply(&plan(&config, &keeper, &request.attachment()?, &prev_result)?)?;
+    }
+    Ok(prev_result)
+}
+
+/// Why there can be no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RulesetError {
+    /// There is a policy, and no bridge that it could be about.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// The rules are in nf_tables, and the administrator's chain cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl Failure for RulesetError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Bridge(source) => source.code(),
+            Self::Config(source) => source.code(),
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Bridge(source) => source.details(),
+            Self::Config(source) => source.details(),
+        }
+    }
+}
+
+/// Claims the addresses, then makes the sources of a zone, and the rules of each family in use.
+///
+/// # Errors
+/// As [`rulesets`].
+fn plan(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, RulesetError> {
+    let addresses = addresses(prev_result);
+    let rulesets = rulesets(config, keeper, &addresses, prev_result)?;
+    Ok(let_through(keeper, owner, addresses, rulesets))
+}
+
+/// Claims some addresses, then makes the sources of a zone, and the rules that they need.
+pub fn let_through(keeper: &Keeper, owner: &Attachment, addresses: Vec<IpAddr>, rulesets: Vec<Ruleset>) -> Plan {
+    let mut plan = Plan::default();
+    for address in &addresses {
+        plan.owned(Step::ClaimAddress { address: *address, owner: owner.clone(), keeper: keeper.clone() });
+    }
+    if let Keeper::Firewalld(zone) = keeper {
+        addresses.into_iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address }));
+    }
+    rulesets.into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
+    plan
+}
+
+/// The rules that some addresses need. A policy beside firewalld is one of iptables.
+///
+/// # Errors
+/// When there is a policy and no bridge that it could be about, or an administrator's chain that the keeper
+/// cannot have.
+pub fn rulesets(
+    config: &Config,
+    keeper: &Keeper,
+    addresses: &[IpAddr],
+    prev_result: &CniResult,
+) -> Result<Vec<Ruleset>, RulesetError> {
+    if addresses.is_empty() {
+        return Ok(Vec::new());
+    }
+    let barrier = Barrier::choose(config.policy, prev_result)?;
+    match (keeper, &barrier) {
+        (Keeper::Iptables | Keeper::Firewalld(_), Some(barrier)) if barrier.bridge.as_str().ends_with('+') => {
+            return Err(BridgeError::Pattern { name: barrier.bridge.to_string() }.into());
+        }
+        (Keeper::Iptables | Keeper::Nftables | Keeper::Firewalld(_), _) => {}
+    }
+    let families = by_family(addresses);
+    Ok(match keeper {
+        Keeper::Iptables => families
+            .map(|(family, addresses)| {
+                iptables::ensure(&config.admin_chain, barrier.as_ref(), family, &addresses).into()
+            })
+            .collect(),
+        Keeper::Nftables => {
+            let admin = config.admin_chain_of_nftables()?;
+            vec![nftables::ensure(admin, barrier.as_ref(), addresses).into()]
+        }
+        Keeper::Firewalld(_) => {
+            families.filter_map(|(family, _)| Some(iptables::policy_alone(barrier.as_ref()?, family).into())).collect()
+        }
+    })
+}
+
+fn by_family(addresses: &[IpAddr]) -> impl Iterator<Item = (Family, Vec<IpAddr>)> {
+    let of = |family| addresses.iter().copied().filter(|address| Family::of(*address) == family).collect();
+    Family::ALL.into_iter().map(move |family| (family, of(family))).filter(|(_, some): &(_, Vec<_>)| !some.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

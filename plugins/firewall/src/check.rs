@@ -1,0 +1,29 @@
+//! CHECK: whether everything that lets the container's traffic through is there.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_plugin::host::Host;
+
+use crate::FirewallError;
+use crate::add::rulesets;
+use crate::addresses::addresses;
+use crate::config::{Config, Keys};
+use crate::keepers;
+use crate::missing::observe_missing;
+
+/// Looks for what ADD has made.
+///
+/// # Errors
+/// The first thing that is missing.
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::try_from(request.decode::<Keys>()?)?;
+    let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
+    let addresses = addresses(&prev_result);
+    for (keeper, addresses) in keepers::observe_kept(&config, &request.attachment()?, &addresses, host)? {
+        let rulesets = rulesets(&config, &keeper, &addresses, &prev_result)?;
+        if let Some(missing) = observe_missing(&keeper, &addresses, &rulesets, host)? {
+            return Err(missing.into());
+        }
+    }
+    Ok(())
+}

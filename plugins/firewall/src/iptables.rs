@@ -1,0 +1,116 @@
+//! The rules of iptables: those of the reference, in its order.
+//!
+//! Each address of a container may send, and gets the answers; the chain of the administrator is asked
+//! before. An ingress policy adds two chains that say which bridges may reach each other.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::names::{ChainName, Comment};
+use cni_netfilter::iptables::{
+    IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, Place, SharedRule, Target,
+};
+
+use crate::config::{FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
+use crate::policy::Barrier;
+
+/// The chains of an ingress policy.
+const STAGES: [&str; 2] = [STAGE_1, STAGE_2];
+
+/// The chain of the table that all forwarded packets pass.
+const FORWARD: &str = "FORWARD";
+
+const RULES: &str = "CNI firewall plugin rules";
+const ADMIN_OVERRIDES: &str = "CNI firewall plugin admin overrides";
+const ANY_POLICY: &str = "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)";
+
+/// The rules that some addresses of a family need. `admin` is the chain of the administrator.
+pub fn ensure(admin: &ChainName, barrier: Option<&Barrier>, family: Family, addresses: &[IpAddr]) -> IptablesRuleset {
+    let mut shared_chains = vec![ChainName::fixed(FORWARD_CHAIN), admin.clone()];
+    let mut shared = vec![
+        first(rule(FORWARD, comment(RULES), jump(FORWARD_CHAIN))),
+        first(rule(FORWARD_CHAIN, comment(ADMIN_OVERRIDES), Target::Jump(admin.clone()))),
+    ];
+    if let Some(barrier) = barrier {
+        shared_chains.extend(STAGES.map(ChainName::fixed));
+        shared.extend(stages(barrier));
+    }
+    let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
+    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chain: None, rules }
+}
+
+/// The rules of a policy alone.
+pub fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
+    let shared_chains = STAGES.map(ChainName::fixed).to_vec();
+    IptablesRuleset {
+        family,
+        table: IptablesTable::Filter,
+        shared_chains,
+        shared: stages(barrier),
+        chain: None,
+        rules: Vec::new(),
+    }
+}
+
+/// The rules of one address without anything that it shares.
+pub fn address_alone(address: IpAddr) -> IptablesRuleset {
+    let rules = address_rules(address).to_vec();
+    let (family, table) = (Family::of(address), IptablesTable::Filter);
+    IptablesRuleset { family, table, shared_chains: Vec::new(), shared: Vec::new(), chain: None, rules }
+}
+
+/// What an address gets and what it may send.
+fn address_rules(address: IpAddr) -> [IptablesRule; 2] {
+    let cidr = Cidr::host(address);
+    [
+        rule(FORWARD_CHAIN, vec![Match::Destination(cidr), Match::RelatedEstablished], Target::Accept),
+        rule(FORWARD_CHAIN, vec![Match::Source(cidr)], Target::Accept),
+    ]
+}
+
+/// Removes the rules of some addresses of a family.
+pub fn remove(family: Family, addresses: Vec<IpAddr>) -> IptablesRemoval {
+    let rules = addresses.into_iter().flat_map(address_rules).collect();
+    IptablesRemoval { family, table: IptablesTable::Filter, chains: Vec::new(), rules }
+}
+
+/// A packet from this bridge to elsewhere goes to the second stage, which stops it where the other
+/// side has a policy as well. The order is that of the work: what goes first ends up above.
+fn stages(Barrier { policy, bridge }: &Barrier) -> Vec<SharedRule> {
+    let (input, output) = (Match::In(bridge.clone()), Match::Out(bridge.clone()));
+    let elsewhere = Match::NotOut(bridge.clone());
+    let this_policy = || Match::Comment(Comment::new(&format!("{RULES} (ingressPolicy: {})", policy.as_str())));
+    let any_policy = || Match::Comment(Comment::new(ANY_POLICY));
+    let mut rules = vec![
+        first(rule(FORWARD, vec![any_policy()], jump(STAGE_1))),
+        first(rule(STAGE_1, vec![input.clone(), elsewhere, this_policy()], jump(STAGE_2))),
+    ];
+    if *policy == IngressPolicy::Isolated {
+        rules.push(first(rule(STAGE_1, vec![input, output.clone(), this_policy()], Target::Drop)));
+    }
+    rules.push(last(rule(STAGE_1, vec![any_policy()], Target::Return)));
+    rules.push(first(rule(STAGE_2, vec![output, any_policy()], Target::Drop)));
+    rules.push(last(rule(STAGE_2, vec![any_policy()], Target::Return)));
+    rules
+}
+
+fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> IptablesRule {
+    IptablesRule::new(ChainName::fixed(chain), matches, target)
+}
+
+fn jump(chain: &'static str) -> Target {
+    Target::Jump(ChainName::fixed(chain))
+}
+
+fn comment(text: &str) -> Vec<Match> {
+    vec![Match::Comment(Comment::new(text))]
+}
+
+fn first(rule: IptablesRule) -> SharedRule {
+    SharedRule { rule, place: Place::First }
+}
+
+fn last(rule: IptablesRule) -> SharedRule {
+    SharedRule { rule, place: Place::Last }
+}

@@ -1,0 +1,85 @@
+//! An ingress policy, and the bridge that it is about: which containers may reach each other.
+
+use cni_core::error::{Code, Failure};
+use cni_core::names::IfName;
+use cni_core::result::CniResult;
+
+use crate::config::IngressPolicy;
+
+/// A `prevResult` without a bridge, which an ingress policy is about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BridgeError {
+    /// It names no interface.
+    #[error(
+        "interface needs to be set for ingress policy {policy:?}, make sure to chain \"firewall\" plugin with \"bridge\""
+    )]
+    NoInterface {
+        /// `ingressPolicy`.
+        policy: &'static str,
+    },
+    /// Its first interface has no name.
+    #[error("got empty bridge name")]
+    EmptyName,
+    /// Its first interface has a name that no interface can have.
+    #[error("got invalid bridge name {name:?}")]
+    InvalidName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        source: cni_core::names::NameError,
+    },
+    /// Its first interface has a name that a rule of iptables cannot mean alone.
+    #[error("bridge name {name:?} is a pattern to iptables")]
+    Pattern {
+        /// The name.
+        name: String,
+    },
+}
+
+impl Failure for BridgeError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoInterface { .. } | Self::EmptyName | Self::InvalidName { .. } | Self::Pattern { .. } => {
+                Code::InvalidConfig
+            }
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NoInterface { .. } | Self::EmptyName => String::new(),
+            Self::InvalidName { source, .. } => source.to_string(),
+            Self::Pattern { .. } => "a + at the end of a name stands for any ending: use backend nftables".to_owned(),
+        }
+    }
+}
+
+/// An ingress policy and the bridge that it is about.
+pub struct Barrier {
+    /// The policy, which is not to let everything pass.
+    pub policy: IngressPolicy,
+    /// The bridge.
+    pub bridge: IfName,
+}
+
+impl Barrier {
+    /// The bridge is the first interface of the result, as the bridge plugin writes it.
+    ///
+    /// # Errors
+    /// [`BridgeError`] when there is a policy and no bridge that it could be about.
+    pub fn choose(policy: IngressPolicy, prev_result: &CniResult) -> Result<Option<Self>, BridgeError> {
+        if policy == IngressPolicy::Open {
+            return Ok(None);
+        }
+        let interface = prev_result.interfaces.first();
+        let name = &interface.ok_or(BridgeError::NoInterface { policy: policy.as_str() })?.name;
+        if name.is_empty() {
+            return Err(BridgeError::EmptyName);
+        }
+        match IfName::parse(name) {
+            Ok(bridge) => Ok(Some(Self { policy, bridge })),
+            Err(source) => Err(BridgeError::InvalidName { name: name.clone(), source }),
+        }
+    }
+}

@@ -1,9 +1,10 @@
-//! Keys that several plugins have: `mtu`, `ipam`, and the places of a MAC address.
+//! Keys that several plugins have: `mtu`, `ipam`, `ipMasqBackend`, and the places of a MAC address.
 //!
 //! A plugin has them in its own structure of keys, and checks them when it makes a configuration of it.
 
 use cni_core::error::{Code, Failure};
 use cni_core::mac::{Mac, MacError};
+use cni_netfilter::Backend;
 use serde::Deserialize;
 
 /// A value of a key that several plugins have, which none can use.
@@ -36,12 +37,29 @@ pub enum KeyError {
         /// The address.
         mac: Mac,
     },
+    /// `ipMasqBackend` names none.
+    #[error("unknown ipmasq backend {backend:?}")]
+    MasqueradeBackend {
+        /// The value.
+        backend: String,
+    },
 }
 
 impl Failure for KeyError {
     fn code(&self) -> Code {
         match self {
-            Self::Mtu { .. } | Self::Mac { .. } | Self::MacNotUnicast { .. } => Code::InvalidConfig,
+            Self::Mtu { .. } | Self::Mac { .. } | Self::MacNotUnicast { .. } | Self::MasqueradeBackend { .. } => {
+                Code::InvalidConfig
+            }
+        }
+    }
+
+    /// A message of the reference that does not name the key.
+    fn details(&self) -> String {
+        match self {
+            Self::MasqueradeBackend { .. } => "ipMasqBackend is \"iptables\" or \"nftables\"".to_owned(),
+            Self::Mac { source, .. } => source.to_string(),
+            Self::Mtu { .. } | Self::MacNotUnicast { .. } => String::new(),
         }
     }
 }
@@ -103,6 +121,19 @@ pub fn mtu(mtu: i64) -> Result<Option<u32>, KeyError> {
     }
 }
 
+/// What `ipMasqBackend` names; none without a value.
+///
+/// # Errors
+/// [`KeyError::MasqueradeBackend`]
+pub fn masquerade_backend(backend: Option<&str>) -> Result<Option<Backend>, KeyError> {
+    match backend {
+        None => Ok(None),
+        Some("iptables") => Ok(Some(Backend::Iptables)),
+        Some("nftables") => Ok(Some(Backend::Nftables)),
+        Some(other) => Err(KeyError::MasqueradeBackend { backend: other.to_owned() }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +166,17 @@ mod tests {
 
     fn not_unicast(what: &str) -> String {
         format!("failed to create dummy: {what} is no unicast address of 6 bytes")
+    }
+
+    #[test]
+    fn only_two_backends_can_be_named() {
+        let named = |text| masquerade_backend(text).map_err(|error| (error.code().number(), error.to_string()));
+        assert_eq!(named(None), Ok(None));
+        assert_eq!(named(Some("iptables")), Ok(Some(Backend::Iptables)));
+        assert_eq!(named(Some("nftables")), Ok(Some(Backend::Nftables)));
+        for other in ["", "IPTABLES", "firewalld"] {
+            assert_eq!(named(Some(other)), Err((7, format!("unknown ipmasq backend {other:?}"))));
+        }
     }
 
     #[test]

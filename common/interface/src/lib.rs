@@ -10,6 +10,7 @@ mod fixtures;
 pub mod ipam;
 pub mod keys;
 pub mod leftovers;
+pub mod masquerade;
 pub mod naming;
 pub mod network;
 pub mod result;

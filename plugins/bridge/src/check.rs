@@ -10,7 +10,7 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
 use cni_interface::network::HostGateway;
-use cni_interface::verify;
+use cni_interface::{masquerade, verify};
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
@@ -19,7 +19,7 @@ use cni_plugin::plan::Ns;
 use cni_plugin::vlan::{PortVlans, VlanId};
 
 use crate::config::Config;
-use crate::{repair, spoof};
+use crate::spoof;
 
 /// What of a bridge is missing or wrong.
 #[derive(Debug, thiserror::Error)]
@@ -201,7 +201,7 @@ fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Ho
 }
 
 fn check_masquerade(config: &Config, at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
-    match repair::missing_masquerade(config, at, result, host)?.into_iter().next() {
+    match masquerade::find_missing(config.masquerade_backend, at, result, host)?.into_iter().next() {
         Some(MissingPart { missing: rule, plan: _ }) => Err(CheckError::Masquerade { rule }.into()),
         None => Ok(()),
     }

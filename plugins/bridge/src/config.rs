@@ -41,12 +41,6 @@ pub enum ConfigError {
     /// A bridge port cannot do both.
     #[error("cannot set hairpin mode and promiscuous mode at the same time")]
     HairpinAndPromisc,
-    /// `ipMasqBackend` names none.
-    #[error("unknown ipmasq backend {backend:?}")]
-    MasqueradeBackend {
-        /// The value.
-        backend: String,
-    },
 }
 
 impl Failure for ConfigError {
@@ -55,17 +49,7 @@ impl Failure for ConfigError {
             Self::BridgeName { .. }
             | Self::BridgePattern { .. }
             | Self::IpamOnDisabledInterface
-            | Self::HairpinAndPromisc
-            | Self::MasqueradeBackend { .. } => Code::InvalidConfig,
-        }
-    }
-
-    /// A message of the reference that does not name the key.
-    fn details(&self) -> String {
-        match self {
-            Self::MasqueradeBackend { .. } => "ipMasqBackend is \"iptables\" or \"nftables\"".to_owned(),
-            Self::BridgeName { source, .. } => source.to_string(),
-            Self::BridgePattern { .. } | Self::IpamOnDisabledInterface | Self::HairpinAndPromisc => String::new(),
+            | Self::HairpinAndPromisc => Code::InvalidConfig,
         }
     }
 }
@@ -193,7 +177,7 @@ impl Config {
     /// [`ConfigError`] names the key and the value.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let keys: Keys = request.decode()?;
-        let masquerade_backend = keys.masquerade_backend()?;
+        let masquerade_backend = keys::masquerade_backend(keys.ip_masq_backend.as_deref())?;
         let args = request.args()?;
         let mac = keys.mac(args.mac)?;
         let bridge = keys.bridge.unwrap_or_else(|| "cni0".to_owned());
@@ -251,15 +235,6 @@ impl Config {
 }
 
 impl Keys {
-    fn masquerade_backend(&self) -> Result<Option<Backend>, ConfigError> {
-        match self.ip_masq_backend.as_deref() {
-            None => Ok(None),
-            Some("iptables") => Ok(Some(Backend::Iptables)),
-            Some("nftables") => Ok(Some(Backend::Nftables)),
-            Some(other) => Err(ConfigError::MasqueradeBackend { backend: other.to_owned() }),
-        }
-    }
-
     /// The MAC address to set: the runtime's, else the one in `args`, else the one in `CNI_ARGS`.
     fn mac(&self, in_args: Option<String>) -> Result<Option<Mac>, KeyError> {
         let given = [

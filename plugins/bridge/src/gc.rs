@@ -5,22 +5,18 @@
 //! Rules go before the IPAM plugin gives their addresses to others.
 
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::names::{IfName, NetworkName};
 use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
-use cni_interface::alias;
-use cni_interface::ipam;
 use cni_interface::leftovers::stale_links;
-use cni_netfilter::iptables::{IptablesTable, stale};
-use cni_netfilter::unless_absent;
+use cni_interface::{alias, ipam, masquerade};
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
 use crate::config::Leftovers;
-use crate::{masquerade, spoof};
+use crate::spoof;
 
 /// Removes what is stale. A part that fails does not keep the others.
 ///
@@ -31,40 +27,13 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     let network = &request.network;
     let mut removal = Removal::new(host);
     if leftovers.masquerade {
-        for family in Family::ALL {
-            removal.attempt(|host| remove_by_iptables(host, family, network, valid));
-        }
-        removal.attempt(|host| remove_by_nftables(host, network, valid));
+        removal.attempt(|host| masquerade::remove_stale(network, valid, host));
     }
     for link in removal.attempt(|host| stale_links(network, valid, host)).unwrap_or_default() {
         removal.attempt(|host| remove_link(host, &link, network, &leftovers));
     }
     removal.attempt(|host| ipam::delegate(leftovers.ipam.as_deref(), Command::Gc, host));
     removal.finish()
-}
-
-fn remove_by_iptables(
-    host: &mut dyn Host,
-    family: Family,
-    network: &NetworkName,
-    valid: &ValidAttachments,
-) -> Result<(), Error> {
-    let chain = masquerade::iptables::postrouting();
-    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, IptablesTable::Nat, &chain))?;
-    let rules = rules.flatten().unwrap_or_default();
-    match stale(family, IptablesTable::Nat, rules, network, valid) {
-        Some(unwanted) => host.apply(&Step::remove_rules(unwanted)).map(|_| ()),
-        None => Ok(()),
-    }
-}
-
-fn remove_by_nftables(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
-    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&masquerade::checks()))?;
-    let rules = rules.flatten().unwrap_or_default();
-    match masquerade::stale(&rules, network, valid) {
-        Some(unwanted) => host.apply(&Step::remove_rules(unwanted)).map(|_| ()),
-        None => Ok(()),
-    }
 }
 
 /// Removes a link, and the check of its MAC address, whose names tell no network.

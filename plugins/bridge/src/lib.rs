@@ -4,19 +4,17 @@
 //! This file asks and does; what is wanted stands in [`config`], what is decided in [`plan`], and what
 //! CHECK looks at in [`check`].
 
-use std::net::IpAddr;
-
+use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
-use cni_interface::leftovers::{self, Sandbox};
+use cni_interface::leftovers;
 use cni_interface::naming::{self, TakenError};
 use cni_interface::network::Network;
 use cni_interface::result::layer_two;
-use cni_interface::{ipam, verify};
+use cni_interface::{ipam, masquerade, verify};
 use cni_netfilter::Backend;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
@@ -30,7 +28,6 @@ pub mod config;
 #[cfg(test)]
 mod fixtures;
 mod gc;
-pub mod masquerade;
 pub mod plan;
 mod repair;
 pub mod spoof;
@@ -61,7 +58,8 @@ impl Plugin for Bridge {
             None => None,
         };
         if let Some(network) = network.as_ref().filter(|_| config.masquerade) {
-            facts.masquerade_backend = choose_backend(&config, &network.result, journal.host())?;
+            let addresses: Vec<Cidr> = network.addresses().collect();
+            facts.masquerade_backend = masquerade::choose(config.masquerade_backend, &addresses, journal.host())?;
         }
         journal.apply(&plan::add(&config, &at, network.as_ref(), &facts)?)?;
         warn_of_unfiltered(&config, &facts);
@@ -75,9 +73,8 @@ impl Plugin for Bridge {
         let mut removal = Removal::new(host);
         let sandbox = removal.attempt(|host| leftovers::observe_sandbox(request, &at, host)).unwrap_or_default();
         if leftovers.masquerade {
-            removal.attempt(|host| remove_masquerade(request, &at, &sandbox, host));
-            // ADD may have used the other one: ipMasqBackend may be another since, or iptables installed.
-            removal.step(&Step::remove_rules(masquerade::remove(&at)));
+            let unwanted = removal.attempt(|host| masquerade::removals(request, &at, &sandbox, host));
+            unwanted.into_iter().flatten().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
         }
         if sandbox.link.is_some() {
             removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
@@ -130,15 +127,6 @@ fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Fact
     Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, names })
 }
 
-/// What is to bring the masquerade about.
-pub(crate) fn choose_backend(config: &Config, result: &CniResult, host: &mut dyn Host) -> Result<Backend, Error> {
-    let families = result.ips.iter().map(|ip| ip.address.family());
-    match config.masquerade_backend {
-        Some(backend) => Ok(backend),
-        None => Ok(Backend::choose(host.netfilter(Ns::Host)?, families)),
-    }
-}
-
 /// A bridge that is there is not changed, as in the reference.
 fn warn_of_unfiltered(config: &Config, facts: &Facts) {
     if config.vlans.filtering && facts.bridge.as_ref().is_some_and(|link| link.vlan_filtering != Some(true)) {
@@ -187,40 +175,4 @@ fn remove_by_alias(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
         removal.step(&Step::RemoveLink { ns: Ns::Host, name });
     }
     removal.finish()
-}
-
-/// Rules go before the address is released. Whose they are follows from the chain's name and the comment,
-/// so they are found without a `prevResult` and without the namespace; then both families are looked at.
-fn remove_masquerade(request: &Request, at: &Attachment, sandbox: &Sandbox, host: &mut dyn Host) -> Result<(), Error> {
-    let told = match request.prev_result() {
-        Ok(result) => result.unwrap_or_default(),
-        Err(error) => {
-            log::warn!("DEL goes on without prevResult: {error}");
-            CniResult::default()
-        }
-    };
-    let told = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
-    let mut own: Vec<IpAddr> = told.chain(sandbox.own.iter().map(|cidr| cidr.address())).filter(is_global).collect();
-    own.retain(|address| !sandbox.others.contains(address));
-    own.sort_unstable();
-    own.dedup();
-    let families: Vec<Family> = own.iter().map(|address| Family::of(*address)).collect();
-    let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
-        Backend::Iptables => own,
-        Backend::Nftables => Vec::new(),
-    };
-    let mut removal = Removal::new(host);
-    for family in Family::ALL.into_iter().filter(|family| families.is_empty() || families.contains(family)) {
-        let unwanted = masquerade::iptables::remove(at, family, &expected, &sandbox.others);
-        removal.step(&Step::remove_rules(unwanted));
-    }
-    removal.finish()
-}
-
-/// Link-local addresses are the kernel's, not the IPAM plugin's.
-fn is_global(address: &IpAddr) -> bool {
-    match address {
-        IpAddr::V4(_) => true,
-        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
-    }
 }

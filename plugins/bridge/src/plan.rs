@@ -5,8 +5,8 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::addressing::{self, Setting};
-use cni_interface::alias;
 use cni_interface::network::Network;
+use cni_interface::{alias, masquerade};
 use cni_netfilter::Backend;
 use cni_plugin::link::{Address, Link};
 use cni_plugin::plan::{
@@ -14,7 +14,6 @@ use cni_plugin::plan::{
 };
 
 use crate::config::Config;
-use crate::masquerade;
 use crate::spoof;
 
 mod error;

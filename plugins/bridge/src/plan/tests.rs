@@ -137,7 +137,10 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
         .collect();
     assert_eq!(owned.len(), 3, "{plan}");
     assert_eq!(*owned[1], Step::ensure_rules(spoof::ensure(&at(), &facts.names.host, &Mac::local([7; 6]))));
-    assert_eq!(*owned[2], Step::ensure_rules(masquerade::ensure(&at(), &[cidr("10.1.2.5/24")])));
+    assert_eq!(
+        *owned[2],
+        Step::ensure_rules(masquerade::rulesets(Backend::Nftables, &at(), &[cidr("10.1.2.5/24")]).remove(0))
+    );
     let text = plan.to_string();
     let rule = "  add rule inet cni_plugins_masquerade masq_checks ip saddr 10.1.2.5 ip daddr != 10.1.2.0/24 masquerade comment";
     assert!(text.contains(rule) && !text.contains("-A POSTROUTING"), "{text}");

@@ -1,6 +1,8 @@
 //! Rules that others have removed, on a machine in memory with one container that was added.
 
+use cni_core::cidr::Cidr;
 use cni_core::request::{Call, Environment};
+use cni_netfilter::Backend;
 use cni_netfilter::nftables::{self, Expression};
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Plan, Step};

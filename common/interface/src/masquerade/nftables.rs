@@ -1,7 +1,6 @@
 //! The masquerade by nf_tables: one table for all containers, the reference's, and a rule for each address.
 //!
-//! The rules are known by their comment, so that they are found without the addresses. That by iptables is
-//! in `iptables.rs`.
+//! The rules are known by their comment, so that they are found without the addresses.
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -11,9 +10,6 @@ use cni_netfilter::nftables::{
     ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, Listed, NftChain, NftComment, NftName,
     NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
-use cni_netfilter::{Backend, Ruleset};
-
-pub mod iptables;
 
 const TABLE_COMMENT: &str = "Masquerading for plugins from github.com/containernetworking/plugins";
 const CHECKS: &str = "masq_checks";
@@ -29,14 +25,6 @@ pub fn checks() -> ChainId {
 }
 
 /// The rules that give packets to other networks the host's address.
-pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ruleset> {
-    match backend {
-        Backend::Iptables => iptables::ensure(at, addresses).into_iter().map(Ruleset::from).collect(),
-        Backend::Nftables => vec![ensure(at, addresses).into()],
-    }
-}
-
-/// Those of nf_tables.
 pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> NftRuleset {
     let comment = NftComment::cut(&format!(
         "{}, net: {}, if: {}, id: {}",

@@ -1,0 +1,158 @@
+//! The masquerade: packets to other networks get the host's address. iptables or nf_tables bring it about, with
+//! the reference's rules in either.
+//!
+//! Whose rules are shows in the names of chains and in comments, so that DEL and GC find them without a
+//! `prevResult` and without the namespace.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::names::{Attachment, NetworkName};
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_core::valid::ValidAttachments;
+use cni_netfilter::iptables::{IptablesTable, stale};
+use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
+use cni_plugin::host::Host;
+use cni_plugin::missing::MissingPart;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::removal::Removal;
+
+use crate::leftovers::Sandbox;
+
+mod iptables;
+mod nftables;
+
+/// What is to bring the masquerade of some addresses about: what the configuration says, or what the host has.
+///
+/// # Errors
+/// When the packet filter cannot be asked.
+pub fn choose(configured: Option<Backend>, addresses: &[Cidr], host: &mut dyn Host) -> Result<Backend, Error> {
+    let families = addresses.iter().map(|address| address.family());
+    match configured {
+        Some(backend) => Ok(backend),
+        None => Ok(Backend::choose(host.netfilter(Ns::Host)?, families)),
+    }
+}
+
+/// The rules that give packets from these addresses to other networks the host's address: what ADD makes.
+pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ruleset> {
+    match backend {
+        Backend::Iptables => iptables::ensure(at, addresses).into_iter().map(Ruleset::from).collect(),
+        Backend::Nftables => vec![nftables::ensure(at, addresses).into()],
+    }
+}
+
+/// What removes the rules of an attachment from both backends, for DEL: ADD may have used the other one than it
+/// would now. Families that the container has no address of are left out, unless it has none at all.
+///
+/// # Errors
+/// When the packet filter cannot be asked.
+pub fn removals(
+    request: &Request,
+    at: &Attachment,
+    sandbox: &Sandbox,
+    host: &mut dyn Host,
+) -> Result<Vec<RuleRemoval>, Error> {
+    let own = own_addresses(request, at, sandbox);
+    let families: Vec<Family> = own.iter().map(|address| Family::of(*address)).collect();
+    let expected = match Backend::choose(host.netfilter(Ns::Host)?, families.iter().copied()) {
+        Backend::Iptables => own,
+        Backend::Nftables => Vec::new(),
+    };
+    let by_iptables = |family| iptables::remove(at, family, &expected, &sandbox.others).into();
+    let in_use = Family::ALL.into_iter().filter(|family| families.is_empty() || families.contains(family));
+    Ok(in_use.map(by_iptables).chain([nftables::remove(at).into()]).collect())
+}
+
+/// The addresses that `prevResult` and the namespace tell, but for those that another interface has.
+fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<IpAddr> {
+    let told = request.prev_result().unwrap_or_else(|error| {
+        log::warn!("DEL goes on without prevResult: {error}");
+        None
+    });
+    let told = told.unwrap_or_default();
+    let told = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
+    let mut own: Vec<IpAddr> = told.chain(sandbox.own.iter().map(|cidr| cidr.address())).filter(is_global).collect();
+    own.retain(|address| !sandbox.others.contains(address));
+    own.sort_unstable();
+    own.dedup();
+    own
+}
+
+/// Link-local addresses are the kernel's, not the IPAM plugin's.
+fn is_global(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    }
+}
+
+/// Removes, for GC, the rules of a network whose comments name no valid attachment.
+///
+/// # Errors
+/// The first failure; one backend, or family, does not keep the others.
+pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    for family in Family::ALL {
+        removal.attempt(|host| remove(stale_by_iptables(family, network, valid, host)?, host));
+    }
+    removal.attempt(|host| remove(stale_by_nftables(network, valid, host)?, host));
+    removal.finish()
+}
+
+fn remove(unwanted: Option<RuleRemoval>, host: &mut dyn Host) -> Result<(), Error> {
+    unwanted.map_or(Ok(()), |unwanted| host.apply(&Step::remove_rules(unwanted)).map(|_| ()))
+}
+
+fn stale_by_iptables(
+    family: Family,
+    network: &NetworkName,
+    valid: &ValidAttachments,
+    host: &mut dyn Host,
+) -> Result<Option<RuleRemoval>, Error> {
+    let (table, chain) = (IptablesTable::Nat, iptables::postrouting());
+    let rules = unless_absent(host.netfilter(Ns::Host)?.iptables().list(family, table, &chain))?;
+    Ok(stale(family, table, rules.flatten().unwrap_or_default(), network, valid).map(RuleRemoval::from))
+}
+
+fn stale_by_nftables(
+    network: &NetworkName,
+    valid: &ValidAttachments,
+    host: &mut dyn Host,
+) -> Result<Option<RuleRemoval>, Error> {
+    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&nftables::checks()))?;
+    Ok(nftables::stale(&rules.flatten().unwrap_or_default(), network, valid).map(RuleRemoval::from))
+}
+
+/// The rules of an attachment that are not complete, for CHECK and for a repair. Where the configuration does not
+/// say what brings the masquerade about, either will do: iptables may have been installed, or removed, since ADD.
+///
+/// # Errors
+/// When the packet filter cannot be read.
+pub fn find_missing(
+    configured: Option<Backend>,
+    at: &Attachment,
+    result: &CniResult,
+    host: &mut dyn Host,
+) -> Result<Vec<MissingPart>, Error> {
+    let addresses: Vec<Cidr> = result.ips_of(at.ifname.as_str()).map(|ip| ip.address).collect();
+    let chosen = choose(configured, &addresses, host)?;
+    let parts = missing_by(chosen, at, &addresses, host)?;
+    let elsewhere = !parts.is_empty()
+        && configured.is_none()
+        && missing_by(chosen.other(), at, &addresses, host).is_ok_and(|parts| parts.is_empty());
+    Ok(if elsewhere { Vec::new() } else { parts })
+}
+
+fn missing_by(
+    backend: Backend,
+    at: &Attachment,
+    addresses: &[Cidr],
+    host: &mut dyn Host,
+) -> Result<Vec<MissingPart>, Error> {
+    let parts = rulesets(backend, at, addresses).into_iter().map(|rules| MissingPart::find(Ns::Host, rules, host));
+    Ok(parts.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}

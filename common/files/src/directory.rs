@@ -1,7 +1,7 @@
-//! Directories that nobody but their owner may look into.
+//! Directories that only their owner may read.
 //!
-//! Who can open a file can hold its lock, and who can make files can put links in the way of those that
-//! root is about to write. So what a plugin writes down for other plugins lies in directories of mode 0700.
+//! Whoever can open a file can hold its lock, and whoever can create files can put links in the way of those that
+//! root is about to write. So the plugins keep their records in directories of mode 0700.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -14,19 +14,19 @@ use nix::unistd::geteuid;
 use crate::draft::{Draft, set_mode};
 use crate::error::FileError;
 
-/// Where the plugins keep what must not outlive a boot.
+/// Where the plugins keep records that must not outlive a boot.
 pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
 
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// The mode of the directories around, which belong to others too.
+/// The mode of the directories above, which others use too.
 const OUTER_MODE: u32 = 0o755;
 
-/// How often work is done again in a directory that comes and goes.
+/// How often work is repeated in a directory that another process removes meanwhile.
 const REPEATS: u32 = 100;
 
-/// A directory of one owner. It need not exist before something is written into it.
+/// A directory that only its owner may read. It is made when something is written into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrivateDirectory {
     /// The outermost directory that is private.
@@ -35,24 +35,24 @@ pub struct PrivateDirectory {
 }
 
 impl PrivateDirectory {
-    /// A directory that is private, in one that need not be.
+    /// A private directory in one that may be public.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self { root: path.clone(), path }
     }
 
-    /// A directory in this one.
+    /// A directory inside this one.
     #[must_use]
     pub fn below(&self, name: &str) -> Self {
         Self { root: self.root.clone(), path: self.path.join(name) }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the directory where it is missing, and takes away what an earlier release let others do there.
+    /// Makes the directory if it is missing, and removes rights that an earlier release gave to others.
     ///
     /// # Errors
     /// [`FileError`] names the directory, also when it is somebody else's or a link.
@@ -67,9 +67,8 @@ impl PrivateDirectory {
         private.into_iter().try_for_each(ensure_private)
     }
 
-    /// Does work in the directory, which is made first. Whoever removes the last file of a directory removes
-    /// the directory ([`PrivateDirectory::remove_if_empty`]), such as one that another is about to use; then
-    /// the work is done again.
+    /// Makes the directory and does work in it. Whoever removes the last file of a directory also removes the directory
+    /// ([`PrivateDirectory::remove_if_empty`]). If that happens during the work, the work is repeated.
     ///
     /// # Errors
     /// [`FileError`] of the work, or of making the directory.
@@ -86,7 +85,7 @@ impl PrivateDirectory {
         done
     }
 
-    /// Opens a file of the directory for reading and writing, and makes it where it is missing, for its owner alone.
+    /// Opens a file of the directory for reading and writing, and creates it, for its owner only, if it is missing.
     ///
     /// # Errors
     /// [`FileError`] names the file.
@@ -98,8 +97,8 @@ impl PrivateDirectory {
         self.with(|| open().map_err(FileError::of("open", &path)))
     }
 
-    /// Puts a file for its owner alone into the directory, in place of one of this name, complete or not at all.
-    /// It is drafted in `drafts`, a directory of the same file system.
+    /// Writes a file, for its owner only, into the directory, and replaces one with this name: completely or not at
+    /// all. The draft is made in `drafts`, a directory on the same file system.
     ///
     /// # Errors
     /// [`FileError`] names the file. Then the file is as it was.
@@ -108,13 +107,13 @@ impl PrivateDirectory {
         drafts.with(|| self.with(|| Draft::create(&drafts.path, content, FILE_MODE)?.replace(&path)))
     }
 
-    /// Removes the directory when nothing is in it, and says whether it is gone.
+    /// Removes the directory if it is empty. Returns whether it is gone.
     pub fn remove_if_empty(&self) -> bool {
         match fs::remove_dir(&self.path) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => {
-                log::trace!("{} stays: {error}", self.path.display());
+                log::trace!("{} was not removed: {error}", self.path.display());
                 false
             }
         }
@@ -135,7 +134,7 @@ fn ensure_private(path: &Path) -> Result<(), FileError> {
     fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE)).map_err(FileError::of("change the mode of", path))
 }
 
-/// A directory of root may be used by everyone who can; one of another user's by nobody but that user.
+/// A directory of root may be used by everyone who can; another user's only by that user.
 fn verify_owner(metadata: &Metadata) -> io::Result<()> {
     let owner = metadata.uid();
     if !metadata.is_dir() {
@@ -144,7 +143,7 @@ fn verify_owner(metadata: &Metadata) -> io::Result<()> {
     if owner == 0 || owner == geteuid().as_raw() {
         return Ok(());
     }
-    Err(io::Error::other(format!("it belongs to user {owner}, who could change what stands in it; remove it")))
+    Err(io::Error::other(format!("it belongs to user {owner}, who could change its content; remove it")))
 }
 
 #[cfg(test)]
@@ -191,7 +190,7 @@ mod tests {
         chown(directory.path(), Some(65534), None).expect("only root can run this test");
         let error = directory.open_file("lock").expect_err("refused");
         assert_eq!(error.to_string(), format!("failed to use {}", directory.path().display()));
-        assert_eq!(error.source.to_string(), "it belongs to user 65534, who could change what stands in it; remove it");
+        assert_eq!(error.source.to_string(), "it belongs to user 65534, who could change its content; remove it");
     }
 
     #[test]

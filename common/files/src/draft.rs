@@ -1,4 +1,4 @@
-//! A file in the making: complete, but not in its place yet.
+//! A file that is written completely before it gets its name.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
@@ -20,12 +20,12 @@ pub struct Draft {
     path: PathBuf,
     /// Whether the draft still has the name `path`.
     named: bool,
-    /// Open and locked as long as the draft is somebody's.
+    /// Open and locked as long as the process that makes the draft lives.
     file: File,
 }
 
 impl Draft {
-    /// Writes a draft of a random name into a directory. The file gets the mode whatever the umask says.
+    /// Writes a draft with a random name into a directory. The file gets this mode whatever the umask is.
     ///
     /// # Errors
     /// [`FileError`] names the draft.
@@ -36,8 +36,8 @@ impl Draft {
         draft.write(content, mode)
     }
 
-    /// Writes a draft of this very name, of which the caller takes care that nobody else uses it. What a
-    /// killed process has left there is removed, not written over: it may have got another name too.
+    /// Writes a draft with this name; the caller makes sure that nobody else uses it. A file that a killed process has
+    /// left there is removed and not written over, since it may have another name too.
     ///
     /// # Errors
     /// [`FileError`] names the draft.
@@ -62,7 +62,7 @@ impl Draft {
         &self.file
     }
 
-    /// Puts the draft in the place of a file, at once.
+    /// Replaces a file with the draft in one step.
     ///
     /// # Errors
     /// [`FileError`] names the file. Then the draft is removed.
@@ -89,9 +89,8 @@ impl Draft {
         remove(&self.path)
     }
 
-    /// Removes those drafts of random names in a directory that killed processes have left. Whose maker lives
-    /// is locked; another process that shares the directory may count its processes differently, so their
-    /// numbers would tell nothing.
+    /// Removes drafts with random names that killed processes have left in a directory. A draft whose process lives is
+    /// locked. Process numbers would not do: a process in another PID namespace may share the directory.
     ///
     /// # Errors
     /// [`FileError`] names the directory or the draft.
@@ -123,14 +122,14 @@ impl Drop for Draft {
     }
 }
 
-/// A new file, which no link can lead elsewhere: `O_EXCL` fails on whatever has the name.
+/// Creates a file. A link cannot redirect it: `O_EXCL` fails on anything that has the name.
 fn open(path: &Path, mode: u32) -> Result<File, FileError> {
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(mode).custom_flags(O_NOFOLLOW).open(path);
     opened.map_err(FileError::of("create", path))
 }
 
-/// Sets the bits that the umask has taken. A file system that keeps no modes is not asked for any.
+/// Sets the bits that the umask has cleared. Some file systems have no modes; there nothing is set.
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     if file.metadata()?.mode() & 0o7777 == mode {
         return Ok(());
@@ -138,8 +137,8 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// The standard library seeds each of these with random bytes of the kernel. A name that is taken is no
-/// danger, it makes the draft fail.
+/// The standard library seeds each of these with random bytes from the kernel. If the name is taken, writing the draft
+/// fails and no harm is done.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

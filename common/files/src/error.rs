@@ -1,4 +1,4 @@
-//! What can go wrong with a file.
+//! The error of an operation on a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,14 @@ use cni_core::error::{Code, Failure};
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {verb} {}", path.display())]
 pub struct FileError {
-    /// The operation.
     pub verb: &'static str,
-    /// The file.
     pub path: PathBuf,
-    /// The system's word.
     #[source]
     pub source: io::Error,
 }
 
 impl FileError {
-    /// Turns the error of an operation into one that names the operation and the file.
+    /// Returns a function that adds the operation and the file to the system's error.
     pub fn of(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self { verb, path: path.to_owned(), source }
     }

@@ -41,9 +41,9 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Writes a content over that of a file, and makes the file with this mode where there is none. A crash may
-/// leave parts of both contents, so the content must tell by itself whether it is whole; in return the file
-/// system has nothing to flush. A symbolic link is not followed: it could lead to anybody's file.
+/// Overwrites a file in place, and creates it with this mode if there is none. A crash may leave parts of the old and
+/// of the new content, so a reader must be able to see whether the content is complete; in return the file system
+/// has nothing to flush. A symbolic link is not followed, since it could lead to any file.
 ///
 /// # Errors
 /// [`FileError`]

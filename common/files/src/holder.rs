@@ -1,4 +1,4 @@
-//! Who holds a lock on a file, as proc(5) `/proc/locks` tells it.
+//! Who holds a lock on a file, according to `/proc/locks` (proc(5)).
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::sys::stat::{major, minor};
 
-/// The processes that hold a lock. Those of another PID namespace do not show.
+/// The processes that hold a lock. The kernel does not show those in another PID namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders(Vec<Holder>);
 
@@ -18,7 +18,7 @@ struct Holder {
 }
 
 impl Holders {
-    /// Whether none shows.
+    /// Whether no process is shown.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -27,14 +27,14 @@ impl Holders {
 /// Looks for the processes that hold a lock of flock(2) on a file.
 pub fn holders(file: &Metadata) -> Holders {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_else(|error: io::Error| {
-        log::debug!("/proc/locks: {error}");
+        log::debug!("cannot find out who holds the lock: /proc/locks: {error}");
         String::new()
     });
     let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
     Holders(pids(&locks, file.dev(), file.ino()).into_iter().map(|pid| Holder { pid, name: name(pid) }).collect())
 }
 
-/// Picks the holders from lines like `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits
+/// Finds the holders in lines like `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits
 /// has `->` in front of its kind; one of another PID namespace has the number 0.
 fn pids(locks: &str, device: u64, inode: u64) -> Vec<u32> {
     let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));

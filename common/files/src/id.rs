@@ -1,4 +1,4 @@
-//! What tells this boot from another one, and this machine from another one.
+//! The identity of this boot and of this machine.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ fn read_id(path: &Path) -> Result<String, FileError> {
     if word.len() >= 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
         return Ok(word.to_owned());
     }
-    Err(FileError::of("read", path)(io::Error::other(format!("{word:?} is no id"))))
+    Err(FileError::of("read", path)(io::Error::other(format!("{word:?} is not an id"))))
 }
 
 #[cfg(test)]
@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn the_kernel_tells_the_boot() {
         assert_eq!(boot_id().expect("an id").len(), 36);
-        let error = read_id(Path::new("/proc/sys/kernel/ostype")).expect_err("a word that is no id");
-        assert_eq!(error.source.to_string(), "\"Linux\" is no id");
+        let error = read_id(Path::new("/proc/sys/kernel/ostype")).expect_err("a word that is not an id");
+        assert_eq!(error.source.to_string(), "\"Linux\" is not an id");
         let error = read_id(Path::new("/proc/no such file")).expect_err("absent");
         assert_eq!(error.source.kind(), io::ErrorKind::NotFound);
     }

@@ -1,8 +1,8 @@
 //! Files that several processes share.
 //!
-//! What one writes another may read at any moment, may be about to remove, or may have left half done when
-//! it was killed. So a file is written as a [`Draft`] and put in its place at once, a [`Lock`] is waited for
-//! with a deadline and names its holder, and what is nobody else's business lies in a [`PrivateDirectory`].
+//! While one process writes, another may read, remove the file, or have been killed half-way. So a file is written as
+//! a [`Draft`] that replaces the old one in one step, a wait for a [`Lock`] has a limit and its error names the holder,
+//! and what only the plugins may see is in a [`PrivateDirectory`].
 
 #![forbid(unsafe_code)]
 

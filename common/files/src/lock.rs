@@ -1,4 +1,4 @@
-//! A lock of flock(2), waited for with a deadline. It goes with the process that holds it.
+//! A lock by flock(2), with a limit on the wait. The kernel releases it when its process ends.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -18,20 +18,18 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "the kernel releases the lock when the file is closed")] File);
 
-/// A lock that is not to be had.
+/// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Its file fails.
+    /// An operation on its file failed.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Others have held it all the time.
+    /// Other processes held it during the whole wait.
     #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
     Held {
-        /// Its file.
         path: PathBuf,
         /// How long it was waited for.
         waited: Duration,
-        /// Who has it.
         holders: Holders,
     },
 }
@@ -46,7 +44,7 @@ impl Failure for LockError {
 }
 
 impl Lock {
-    /// Takes the lock of an open file for oneself; `path` is for the message.
+    /// Takes the lock of an open file exclusively; `path` is for the message.
     ///
     /// # Errors
     /// [`LockError::Held`] when it does not become free within `patience`.
@@ -54,7 +52,7 @@ impl Lock {
         take(file, File::try_lock, path, patience)
     }
 
-    /// Takes the lock of an open file together with all who do so.
+    /// Takes the lock of an open file, shared with others who take it so.
     ///
     /// # Errors
     /// As [`Lock::exclusive`].

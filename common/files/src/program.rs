@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
-/// The regular files of a name in the directories of `path`, in their order. An empty directory is none.
+/// The regular files with a name in the directories of `path`, in order. Empty entries are ignored.
 pub fn find_files(name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     let directories = path.as_bytes().split(|byte| *byte == b':').map(|bytes| Path::new(OsStr::from_bytes(bytes)));
     let named =
@@ -14,8 +14,8 @@ pub fn find_files(name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     named.filter(|file| file.is_file())
 }
 
-/// The first program of a name in the directories of `path`. Those with a relative name are left out: what
-/// they are depends on where the process happens to be.
+/// The first program with a name in the directories of `path`. Relative directories are ignored, since their meaning
+/// depends on where the process happens to be.
 pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
     find_files(OsStr::new(name), path).find(|file| file.is_absolute() && access(file, AccessFlags::X_OK).is_ok())
 }

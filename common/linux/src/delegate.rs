@@ -11,52 +11,32 @@ use cni_files::find_files;
 
 use crate::process::{self, Output, ProcessError};
 
-/// How long a delegate may take. IPAM over a network may wait for an answer; a hanging one must not hold
+/// How long a delegate may take. IPAM over a network may wait for an answer, but a delegate that hangs must not block
 /// the runtime for ever.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A delegate that could not do its work.
+/// Why a delegate failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DelegateError {
-    /// The name holds a path: CVE-2021-20206.
+    /// The name contains a path: CVE-2021-20206.
     #[error("invalid plugin name: {plugin}")]
-    Name {
-        /// The name.
-        plugin: String,
-    },
+    Name { plugin: String },
     /// `CNI_PATH` has no directory.
     #[error("no paths provided")]
     NoPath,
     /// No directory of `CNI_PATH` has it.
     #[error("failed to find plugin {plugin:?} in path [{}]", path.replace(':', " "))]
-    Absent {
-        /// The name.
-        plugin: String,
-        /// `CNI_PATH`.
-        path: String,
-    },
-    /// It reported an error of its own, which is passed on.
+    Absent { plugin: String, path: String },
+    /// It printed an error object, which is passed on.
     #[error("{msg}")]
-    Reported {
-        /// Its code.
-        code: u32,
-        /// Its message.
-        msg: String,
-        /// Its details.
-        details: String,
-    },
+    Reported { code: u32, msg: String, details: String },
     /// It failed without an error object.
     #[error("netplugin failed{problem}")]
-    Failed {
-        /// What it said instead.
-        problem: String,
-    },
+    Failed { problem: String },
     /// It could not be started, or did not end.
     #[error("netplugin failed with no error message: {plugin}")]
     Process {
-        /// The name.
         plugin: String,
-        /// Why.
         #[source]
         source: ProcessError,
     },
@@ -81,8 +61,8 @@ impl Failure for DelegateError {
     }
 }
 
-/// Runs `plugin` with the request's own input and variables but for the command, in the environment of this
-/// process. An ADD of which the end is not known is taken back.
+/// Runs `plugin` with the request's input and environment; only the command differs. An ADD whose outcome is unknown is
+/// undone with a DEL.
 ///
 /// # Errors
 /// [`DelegateError`].
@@ -91,7 +71,7 @@ pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>,
     let Output { status, stdout, stderr } = start(&program, command, request).map_err(|source| {
         let perhaps_done = command == Command::Add && !matches!(source, ProcessError::Start { .. });
         if perhaps_done && let Err(error) = start(&program, Command::Del, request) {
-            log::warn!("{plugin} may have left something behind: {error}");
+            log::warn!("{plugin} failed to undo its ADD, and may have left something behind: {error}");
         }
         DelegateError::Process { plugin: plugin.to_owned(), source }
     })?;
@@ -111,7 +91,7 @@ fn start(program: &Path, command: Command, request: &Request) -> Result<Output, 
     process::run(program, &[], request.stdin(), &environment, DEADLINE)
 }
 
-/// The first regular file of the name, whether it may be executed or not.
+/// The first regular file with the name, executable or not, as the reference chooses.
 fn find(plugin: &str, path: &str) -> Result<PathBuf, DelegateError> {
     if plugin.contains('/') {
         return Err(DelegateError::Name { plugin: plugin.to_owned() });

@@ -28,31 +28,23 @@ use crate::netlink::{NetlinkError, Socket, netns_cookie};
 use crate::netns::{Netns, NetnsScope};
 use crate::{apply, delegate, sysctl};
 
-/// A request that the machine cannot serve.
+/// Why this machine cannot serve a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The plugin's own namespace does not show.
+    /// The plugin's own namespace cannot be read.
     #[error("get plugin's netns failed")]
     OwnNetns(#[source] io::Error),
-    /// A step names the container before its namespace was entered.
+    /// A step in the container came before its namespace was entered.
     #[error("the container's network namespace is not open")]
     NotEntered,
     /// A link that a step needs is not there.
     #[error("there is no link {name:?} in the {ns} namespace")]
-    NoLink {
-        /// Where.
-        ns: Ns,
-        /// Its name.
-        name: String,
-    },
+    NoLink { ns: Ns, name: String },
     /// A kernel parameter could not be read or written.
     #[error("failed to {verb} {path}")]
     Sysctl {
-        /// `read` or `write`.
         verb: &'static str,
-        /// Its file.
         path: String,
-        /// The system's word.
         #[source]
         source: io::Error,
     },

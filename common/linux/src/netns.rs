@@ -37,8 +37,8 @@ impl Netns {
     /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`.
     ///
     /// # Errors
-    /// [`NetnsError::Gone`] when nothing is there, or a file that is no namespace: what is left when a
-    /// namespace is unmounted. [`NetnsError::Failed`] for the rest.
+    /// [`NetnsError::Gone`] when nothing is there, or a file that is not a namespace, which remains when a namespace is
+    /// unmounted. [`NetnsError::Failed`] for everything else.
     pub fn open(path: &str) -> Result<Self, NetnsError> {
         let gone = |reason: String| NetnsError::Gone { path: path.to_owned(), reason };
         let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
@@ -66,7 +66,7 @@ impl Netns {
     /// Whether a path leads to this namespace. A path that cannot be opened does not.
     ///
     /// # Errors
-    /// When this namespace itself does not answer.
+    /// When this namespace itself cannot be examined.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
         let own = self.file.metadata()?;
         Ok(path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino())))
@@ -78,8 +78,8 @@ impl Netns {
     /// When the namespace cannot be entered.
     ///
     /// # Panics
-    /// When the way back fails: the process must end then, since everything after that would change the
-    /// wrong namespace. The panic hook of the binary tells the runtime.
+    /// When returning fails: then the process must end, since everything after that would change the wrong namespace.
+    /// The binary's panic hook reports it to the runtime.
     pub fn inside<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         let home = Self::own()?;
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;

@@ -1,4 +1,4 @@
-//! Runs a program to its end: bytes in, bytes out, within a bounded time.
+//! Runs a program to its end: bytes in, bytes out, within a time limit.
 //!
 //! One thread serves the three pipes and watches the process, so nothing is left behind: no thread, no
 //! zombie, and no wait for a grandchild that keeps the pipes open.
@@ -16,14 +16,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use pipe::{Drain, Feed};
 
-/// What a program left.
+/// How a program ended, and what it printed.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
     pub status: ExitStatus,
-    /// What it printed.
     pub stdout: Vec<u8>,
-    /// What it complained of.
     pub stderr: Vec<u8>,
 }
 
@@ -32,35 +29,19 @@ pub struct Output {
 pub enum ProcessError {
     /// It could not be started.
     #[error("failed to start {program}: {source}")]
-    Start {
-        /// The program.
-        program: String,
-        /// The system's word.
-        source: io::Error,
-    },
-    /// Talking to it failed; it was killed.
-    #[error("lost touch with {program}: {source}")]
-    Lost {
-        /// The program.
-        program: String,
-        /// The system's word.
-        source: io::Error,
-    },
+    Start { program: String, source: io::Error },
+    /// Reading or writing its pipes failed; it was killed.
+    #[error("communication with {program} failed: {source}")]
+    Lost { program: String, source: io::Error },
     /// It took too long; it was killed.
     #[error("{program} did not end within {limit:?}")]
-    Deadline {
-        /// The program.
-        program: String,
-        /// The time it had.
-        limit: Duration,
-    },
+    Deadline { program: String, limit: Duration },
 }
 
-/// Runs a program with this process's environment but for `changes`, and hands it `input`, which it need
-/// not read.
+/// Runs a program with this process's environment and `changes` to it. It gets `input`, which it need not read.
 ///
 /// # Errors
-/// [`ProcessError`]. A program that ends, however it ends, is no error.
+/// [`ProcessError`]. A program that ends with a failure is not an error here.
 pub fn run(
     program: &Path,
     arguments: &[&str],
@@ -78,11 +59,11 @@ pub fn run(
     }
 }
 
-/// How often a program that is being replaced is tried again, and the pause in between.
+/// How often the start of a program that is just being replaced is repeated, and the pause in between.
 const BUSY_TRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts a program. One that is being written at the moment (`ETXTBSY`) is waited for up to a second.
+/// Starts a program. If it is just being written (`ETXTBSY`), waits up to a second.
 fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments).envs(changes.iter().copied());
@@ -96,7 +77,7 @@ fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> io::Re
     command.spawn()
 }
 
-/// A child that is killed and reaped when it is dropped before its end.
+/// A child process. If it is dropped before it has ended, it is killed and reaped.
 struct Running {
     child: Child,
     ended: bool,
@@ -114,7 +95,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Feeds and drains the child until it ends; `None` when the time is up first.
+    /// Writes and reads the child's pipes until it ends; `None` if the time is up first.
     fn serve(&mut self, input: &[u8], started: Instant, limit: Duration) -> io::Result<Option<Output>> {
         let mut stdin = Feed::new(self.child.stdin.take(), input)?;
         let mut stdout = Drain::new(self.child.stdout.take())?;
@@ -140,10 +121,10 @@ impl Running {
     }
 }
 
-/// How often a child is looked at whose end cannot wake us.
+/// How often to look whether a child has ended, where its end cannot wake us.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Waits until a pipe or the child's end needs attention, or the time is up.
+/// Waits until a pipe is ready, the child ends, or the time is up.
 fn wait_for<'a>(mut fds: Vec<PollFd<'a>>, exit: Option<&'a OwnedFd>, left: Duration) -> io::Result<()> {
     fds.extend(exit.map(|exit| PollFd::new(exit.as_fd(), PollFlags::POLLIN)));
     let left = if exit.is_some() { left.max(TICK) } else { TICK };
@@ -168,7 +149,7 @@ fn watch(child: &Child) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Makes reads and writes of a pipe return at once.
+/// Makes reads and writes of a pipe return without waiting.
 fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
     // SAFETY: FIONBIO reads one int, which lives until the call returns; the descriptor is open.
     let done = unsafe { libc::ioctl(pipe.as_fd().as_raw_fd(), libc::FIONBIO, &1) };

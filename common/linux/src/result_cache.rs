@@ -1,21 +1,20 @@
-//! The files in which libcni remembers its attachments, one each, in the order in which they were made.
+//! The files in which libcni remembers its attachments, one for each, in the order in which they were made.
 //!
-//! What stands in them is not looked at. libcni writes them in place, so one may be read half-written.
+//! Their content is read elsewhere. libcni writes them in place, so a file may be incomplete when it is read.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where libcni keeps them, unless a runtime says otherwise.
+/// Where libcni keeps them, unless a runtime chooses another place.
 pub const DIRECTORY: &str = "/var/lib/cni";
 
 /// A file of the cache.
 #[derive(Debug)]
 pub struct CacheFile {
-    /// Where it is.
     pub path: PathBuf,
-    /// What stands in it, or why that cannot be read.
+    /// Its content, or why it cannot be read.
     pub content: io::Result<Vec<u8>>,
     written: SystemTime,
 }
@@ -26,10 +25,11 @@ impl CacheFile {
         Self { content: content(&path), path, written }
     }
 
-    /// Whether it still is as it was read: the runtime has neither deleted the attachment nor made another one.
+    /// Whether the file is still the one that was read: the runtime has neither deleted the attachment nor added it
+    /// again.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
+    /// When the file exists and cannot be read.
     pub fn is_current(&self) -> io::Result<bool> {
         match content(&self.path) {
             Ok(content) => Ok(self.content.as_ref().is_ok_and(|earlier| *earlier == content)),
@@ -49,7 +49,8 @@ pub fn results(directory: &Path) -> PathBuf {
     directory.join("results")
 }
 
-/// Reads all files, the oldest first; `None` when there is no such folder. One that goes meanwhile is none.
+/// Reads all files, the oldest first; `None` when the folder does not exist. Files that disappear meanwhile are left
+/// out.
 ///
 /// # Errors
 /// When the folder cannot be listed.

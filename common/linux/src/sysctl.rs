@@ -1,11 +1,11 @@
-//! Kernel parameters below `/proc/sys`, those of `net` belonging to the namespace of the calling thread.
+//! Kernel parameters below `/proc/sys`. Those of `net` belong to the network namespace of the calling thread.
 
 use std::fs;
 use std::io;
 
 use cni_plugin::plan::Sysctl;
 
-/// Reads a parameter without the white space around it; `None` when the kernel has none of this name.
+/// Reads a parameter without the white space around it; `None` when the kernel does not have it.
 ///
 /// # Errors
 /// Those of reading.
@@ -17,7 +17,7 @@ pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
     }
 }
 
-/// Writes a parameter, unless it has the value. Returns the earlier value if that was another.
+/// Writes a parameter, unless it has the value already. Returns the earlier value if it was different.
 ///
 /// # Errors
 /// Those of reading and writing; a parameter that does not exist is not created.

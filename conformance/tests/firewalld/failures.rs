@@ -55,7 +55,7 @@ fn a_zone_that_firewalld_does_not_know_is_refused() {
 
 #[test]
 fn firewalld_that_is_asked_for_must_be_there() {
-    let absent = "there is no bus at /run/conformance/firewalld/bus";
+    let absent = "cannot connect to D-Bus at /run/conformance/firewalld/bus";
     let stopped = "The name org.fedoraproject.FirewallD1 was not provided by any .service files";
     type Make = fn() -> Machine;
     let rows: [(Make, &str); 2] = [(Machine::bare, absent), (Machine::with_bare_bus, stopped)];
@@ -79,7 +79,7 @@ fn a_bus_that_does_not_answer_is_given_up() {
     let _silent = UnixListener::bind("/run/conformance/firewalld/bus").expect("listen in the place of a bus");
     let client = firewall(&machine, "ctr1", V4, &json!({"backend": "firewalld"}));
     let call = client.call(Verb::Add).deadline(Duration::from_secs(20));
-    let error = call.run().expect_error(11, "gave no answer within 10s");
+    let error = call.run().expect_error(11, "did not answer within 10s");
     assert_eq!(error.msg, "failed to add the address 10.88.0.5/32 to trusted zone");
     assert_same(&before, &State::of_host(machine.sandbox()));
 }

@@ -25,7 +25,7 @@ pub(super) fn add(
     }?)
 }
 
-/// Removes an address that may be there, from a link that may be there.
+/// Removes an address, if the link and the address exist.
 pub(super) fn remove(host: &mut LinuxHost, ns: Ns, name: &IfName, cidr: Cidr) -> Result<(), Error> {
     let socket = host.socket(ns)?;
     if let Some(link) = socket.link(name.as_str())? {

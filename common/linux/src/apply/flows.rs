@@ -1,4 +1,4 @@
-//! Lets the kernel forget connections that lead where they should not any more.
+//! Makes the kernel forget tracked connections that still lead to the old place.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -12,8 +12,8 @@ use crate::conntrack::{Conntrack, TableSize};
 use crate::host::LinuxHost;
 use crate::netlink::{NetlinkError, Socket};
 
-/// Deletes what is stale. The kernel does so by itself when a client falls silent, and a container is of
-/// more use with a connection astray than not at all: a failure is logged, in the words of the reference.
+/// Deletes stale entries. The kernel drops them by itself when a client falls silent, so a failure is logged, with the
+/// reference's text, and does not fail the step.
 pub(super) fn forget(host: &mut LinuxHost, stale: &StaleFlows) {
     let container = stale.container();
     if let Err(error) = delete(host, stale) {
@@ -31,7 +31,7 @@ fn delete(host: &mut LinuxHost, stale: &StaleFlows) -> Result<(), Error> {
     }
 }
 
-/// Lets the kernel delete by filters, if that can be said by filters and is less work than a look at all.
+/// Deletes by filters, if the kernel's filters can express what is stale and that is less work than listing all.
 fn delete_unseen(
     conntrack: &mut Conntrack,
     socket: &mut Socket,
@@ -44,7 +44,7 @@ fn delete_unseen(
     }
 }
 
-/// Looks for all ports at once; whose an address is is asked once for each.
+/// Lists the entries for all ports at once; each destination address is looked up once.
 fn delete_listed(conntrack: &mut Conntrack, socket: &mut Socket, stale: &StaleFlows) -> Result<(), Error> {
     let possible =
         conntrack.udp(&stale.filter(), |flow| stale.contain(flow, |_| Ok::<_, Infallible>(true)) == Ok(true))?;

@@ -11,7 +11,7 @@ use super::{Made, accept_absent, accept_existing, index, present, vlan};
 use crate::host::LinuxHost;
 use crate::netlink::{NetlinkError, Socket};
 
-/// A link that the kernel refused, where the reference has words of its own for it.
+/// Refusals of the kernel for which the reference has texts of its own.
 #[derive(Debug, thiserror::Error)]
 enum LinkError {
     /// One of the two names is taken.
@@ -31,7 +31,7 @@ enum LinkError {
         #[source]
         source: NetlinkError,
     },
-    /// The bridge takes no port.
+    /// The bridge did not accept the port.
     #[error("failed to connect {port:?} to bridge {bridge}")]
     Attach {
         port: String,
@@ -51,7 +51,7 @@ impl Failure for LinkError {
     }
 }
 
-/// Makes a link; returns what takes it back if it was not there.
+/// Makes a link; returns the step that undoes it if the link did not exist before.
 pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Option<Step>, Error> {
     let made = try_to_create(host, ns, link)?;
     let made = match link.if_present {
@@ -74,7 +74,7 @@ fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<
     Ok(socket.create_link(link, netns.map(AsFd::as_fd)))
 }
 
-/// Why a link was refused, with nothing of it left.
+/// The error for a refused link, of which nothing is left.
 fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
     let NewLink { name, if_present, kind, .. } = link;
     let is_taken = source.errno() == Some(libc::EEXIST);
@@ -93,18 +93,18 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
     }
 }
 
-/// The kernel's answer may have been lost on its way. A link with the address that was drawn for it is ours.
+/// The kernel's answer may have been lost. A link with the random address that was chosen for it is ours.
 fn removed_if_made(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
     let is_ours = |found: &Link| link.mac.is_some() && found.mac == link.mac;
     let ours = socket.link(link.name.as_str()).ok().flatten().filter(is_ours);
     let error = Error::from(source);
     match ours.map(|link| accept_absent(socket.delete_link(link.index))) {
-        Some(Err(failed)) => error.with_note(format!("and the link that was made stays: {failed}")),
+        Some(Err(failed)) => error.with_note(format!("and the new link could not be removed: {failed}")),
         Some(Ok(())) | None => error,
     }
 }
 
-/// Removes a link that may be there.
+/// Removes a link, if it exists.
 pub(super) fn remove(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
     let socket = host.socket(ns)?;
     if let Some(link) = socket.link(name.as_str())? {
@@ -113,7 +113,7 @@ pub(super) fn remove(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), 
     Ok(())
 }
 
-/// Sets a property; returns what sets it back.
+/// Sets a property; returns the step that sets it back.
 pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSetting) -> Result<Option<Step>, Error> {
     let before = match setting {
         LinkSetting::Down | LinkSetting::NoMaster => match host.socket(ns)?.link(name.as_str())? {

@@ -12,7 +12,7 @@ pub(super) fn set(host: &LinuxHost, ns: Ns, key: &Sysctl, value: &str, need: Nee
     match (written, need) {
         (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
         (Err(error), Need::Wanted) => {
-            log::debug!("{} stays as it is: {error}", key.path());
+            log::debug!("{} could not be set, and stays as it is: {error}", key.path());
             Ok(None)
         }
         (Err(source), Need::Required) => {

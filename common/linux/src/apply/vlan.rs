@@ -10,33 +10,27 @@ use super::{Made, accept_absent, accept_existing, present};
 use crate::host::LinuxHost;
 use crate::netlink::{NetlinkError, Socket};
 
-/// VLANs that the kernel refused.
+/// Why the kernel refused VLANs.
 #[derive(Debug, thiserror::Error)]
 pub enum VlanError {
     /// The kernel was built without `CONFIG_BRIDGE_VLAN_FILTERING`.
     #[error("vlan or vlanTrunk cannot be set on {link:?}: this kernel has no bridge VLAN filtering")]
     NoFiltering {
-        /// The bridge or its port.
         link: String,
-        /// The kernel's word.
         #[source]
         source: NetlinkError,
     },
-    /// The port does not take its VLANs.
+    /// The port could not get its VLANs.
     #[error("failed to setup vlan tag on interface {port:?}")]
     Port {
-        /// The port.
         port: String,
-        /// The kernel's word.
         #[source]
         source: NetlinkError,
     },
     /// The host cannot be connected to a VLAN.
     #[error("failed to create vlan interface: failed to create vlan gateway {name:?}")]
     Link {
-        /// The host's end.
         name: String,
-        /// The kernel's word.
         #[source]
         source: NetlinkError,
     },
@@ -51,7 +45,7 @@ impl Failure for VlanError {
     }
 }
 
-/// Tells a kernel that cannot filter VLANs from one that refuses just this.
+/// Distinguishes a kernel that cannot filter VLANs from one that refuses this request.
 pub(super) fn unless_unsupported(
     link: &IfName,
     source: NetlinkError,
@@ -71,7 +65,7 @@ pub(super) fn set_port_vlans(host: &mut LinuxHost, ns: Ns, name: &IfName, vlans:
     })
 }
 
-/// One request for each range, and one for all that the port had: nobody has to ask what it had.
+/// One request for each range, and one that removes all VLANs of the port, so that they need not be listed.
 fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Result<(), NetlinkError> {
     let PortVlans { native, tagged, earlier } = vlans;
     if *earlier == Earlier::Removed {
@@ -81,8 +75,8 @@ fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Resul
     tagged.iter().try_for_each(|range| socket.add_port_vlan_range(index, range.clone()))
 }
 
-/// Makes the pair, or finishes one that was left half-made: its port is set up last, so that a port which
-/// is up has its VLANs. A link of this name that is no veth is somebody's own way into the VLAN.
+/// Makes the pair, or finishes one that was left half-made: its port is set up last, so a port that is up has its
+/// VLANs. A link with this name that is not a veth is used as it is: somebody has made it on purpose.
 pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
     let failed = |source| VlanError::Link { name: link.name.to_string(), source };
     let found = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?;

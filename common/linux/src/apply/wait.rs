@@ -1,4 +1,4 @@
-//! Waiting for a link, with an end.
+//! Waiting for a link, with a time limit.
 
 use std::net::IpAddr;
 use std::thread;
@@ -13,7 +13,7 @@ use cni_plugin::plan::Ns;
 use super::present;
 use crate::host::LinuxHost;
 
-/// A link for which there is no use in waiting any longer.
+/// Why waiting for a link ended without success.
 #[derive(Debug, thiserror::Error)]
 enum WaitError {
     /// Another host has the address.

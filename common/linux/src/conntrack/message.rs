@@ -101,8 +101,8 @@ impl NetlinkSerializable for Message {
     }
 }
 
-/// What the kernel compares. Of IPv6 addresses Linux 5.8 to 6.18 at least let through all but the one that is
-/// asked for, so none is.
+/// What the kernel compares. For IPv6 addresses, Linux 5.8 to 6.18 at least let pass every address except the requested
+/// one, so IPv6 addresses are not filtered.
 fn filtered(filter: &FlowFilter) -> Vec<u8> {
     let FlowFilter { family: _, to, ports, led_to } = filter;
     let (mut flags, mut ip, mut proto) = (COUNTS_PROTO_NUMBER, Vec::new(), written(PROTO_NUMBER, &[UDP]));
@@ -131,8 +131,8 @@ fn nested(kind: u16, attributes: &[u8]) -> Vec<u8> {
     written(kind | NLA_F_NESTED, attributes)
 }
 
-/// Reads an entry; `None` when it is none of UDP, or not wanted. Most of many are not, which its two ends
-/// tell, so the rest is not looked at before.
+/// Reads an entry; `None` when it is not UDP, or not wanted. Most are not, which shows in their two ends, so these are
+/// read first.
 pub(super) fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Option<Entry> {
     let bytes = payload.get(HEADER_LENGTH..)?;
     let part = |kind| attributes(bytes).find(|part| part.kind == kind);

@@ -1,10 +1,9 @@
-//! What the kernel tracks of UDP connections: a filtered dump, deleting one entry, and deleting by a filter.
+//! The UDP connections that the kernel tracks: a filtered dump, deleting one entry, and deleting by a filter.
 //!
-//! The dump is filtered by the kernel (`CTA_FILTER`, Linux 5.8; older kernels send all) and once more as
-//! it is read, so memory holds what was asked for and no more. An entry is deleted by its own tuple and
-//! number, so that not even a later connection between the same ends is hit in its place. To delete by a
-//! filter the kernel passes by empty buckets of its table, of which a dump locks each: that is 0.1 ms
-//! instead of 11 with 262 144 buckets and few connections.
+//! The dump is filtered by the kernel (`CTA_FILTER`, Linux 5.8; older kernels send all) and once more as it is read, so
+//! memory holds only what was requested. An entry is deleted by its own tuple and number, so that a later connection
+//! between the same ends is not hit in its place. When it deletes by a filter the kernel skips empty buckets of its
+//! table, while a dump locks each: 0.1 ms instead of 11 with 262 144 buckets and few connections.
 
 mod message;
 mod size;
@@ -22,7 +21,7 @@ use message::{Message, read_entry};
 /// A UDP connection that the kernel tracks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it leads.
+    /// Where it goes.
     pub flow: Flow,
     /// The tuple of its first packet, as the kernel wrote it.
     tuple: Vec<u8>,
@@ -45,8 +44,8 @@ impl Conntrack {
         Socket::of(NETLINK_NETFILTER).map(Self)
     }
 
-    /// Lists the UDP connections that a filter lets through, and `wanted` as well, which is asked for whatever
-    /// the kernel sends.
+    /// Lists the UDP connections that pass a filter and `wanted`, which is called for every entry that the kernel
+    /// sends.
     ///
     /// # Errors
     /// When the kernel refuses, such as one without connection tracking (`EINVAL`).
@@ -56,8 +55,8 @@ impl Conntrack {
         found.map_err(during(|| format!("list the IP{} connections", filter.family)))
     }
 
-    /// Deletes the connections of IPv4 that pass one of some filters, each of which names one port. Tells
-    /// whether the kernel can do that.
+    /// Deletes the IPv4 connections that pass any of the filters, each of which names one port. Returns whether the
+    /// kernel can do that.
     ///
     /// # Errors
     /// The first refusal of the kernel.
@@ -75,7 +74,7 @@ impl Conntrack {
         }
     }
 
-    /// Deletes entries; that one is gone already is no error. What fails does not keep the rest.
+    /// Deletes entries; it is not an error if one is gone already. A failure does not stop the rest.
     ///
     /// # Errors
     /// The first refusal of the kernel.

@@ -1,4 +1,4 @@
-//! How much the kernel looks through when it is asked for connections.
+//! How many entries and buckets the kernel searches when it lists connections.
 
 use cni_plugin::plan::Sysctl;
 
@@ -21,7 +21,7 @@ pub struct TableSize {
 }
 
 impl TableSize {
-    /// What the kernel tells; `None` if it does not.
+    /// The kernel's numbers; `None` if they cannot be read.
     pub fn observe() -> Option<Self> {
         Some(Self { buckets: observe("nf_conntrack_buckets")?, entries: observe("nf_conntrack_count")? })
     }
@@ -40,7 +40,7 @@ fn observe(name: &'static str) -> Option<u64> {
     match sysctl::read(&key) {
         Ok(value) => value?.parse().ok(),
         Err(error) => {
-            log::debug!("the size of the connection table is unknown: {}: {error}", sysctl::path(&key));
+            log::debug!("cannot read the size of the connection table: {}: {error}", sysctl::path(&key));
             None
         }
     }

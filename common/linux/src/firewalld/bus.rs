@@ -1,7 +1,7 @@
-//! The way to the bus and back, in a bounded time.
+//! Calls over D-Bus, each within a time limit.
 //!
-//! Each question has a connection of its own, which ends before the answer is looked at: so zbus needs no
-//! thread, and a plugin that asks nothing pays nothing.
+//! Each call has a connection of its own, which is closed before the answer is read: so zbus needs no thread, and a
+//! plugin that makes no call pays nothing.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -12,34 +12,23 @@ use zbus::connection::Builder;
 use zbus::{Connection, DBusError, fdo};
 use zruntime::{SharedRuntime, TimedOut};
 
-/// A bus that cannot be talked to.
+/// Why a call over D-Bus failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
     /// Nobody listens.
-    #[error("there is no bus at {}", place(address))]
+    #[error("cannot connect to D-Bus at {}", place(address))]
     Absent {
-        /// Where it should be.
         address: String,
         /// The system's word, or what is wrong with the address.
         #[source]
         source: Arc<io::Error>,
     },
     /// The bus does not answer in time.
-    #[error("the bus at {} gave no answer within {limit:?}", place(address))]
-    Silent {
-        /// Where it is.
-        address: String,
-        /// How long it was waited.
-        limit: Duration,
-    },
-    /// The bus ends the connection, does not let the process in, or is not understood.
-    #[error("talking to the bus at {} failed: {problem}", place(address))]
-    Failed {
-        /// Where it is.
-        address: String,
-        /// What is wrong.
-        problem: zbus::Error,
-    },
+    #[error("D-Bus at {} did not answer within {limit:?}", place(address))]
+    Silent { address: String, limit: Duration },
+    /// The bus closed the connection, refused the process, or sent something that cannot be decoded.
+    #[error("the connection to D-Bus at {} failed: {problem}", place(address))]
+    Failed { address: String, problem: zbus::Error },
 }
 
 impl Failure for BusError {
@@ -57,12 +46,12 @@ fn place(address: &str) -> &str {
     address.strip_prefix("unix:path=").unwrap_or(address)
 }
 
-/// What a method gives.
+/// The answer of a method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer<T> {
     /// Its value.
     Value(T),
-    /// It fails, in the words of whoever was asked.
+    /// It failed, with the text of whoever was called.
     Error {
         /// Which failure it is.
         name: String,
@@ -71,7 +60,7 @@ pub(super) enum Answer<T> {
     },
 }
 
-/// A bus, which may not be there.
+/// The address of a bus; there may be none.
 #[derive(Clone, Debug)]
 pub(super) struct Bus {
     /// D-Bus specification, "Server Addresses": several, with a semicolon between them.
@@ -117,7 +106,7 @@ impl Bus {
 }
 
 impl OpenBus {
-    /// Waits for what a method gives.
+    /// Waits for the answer of a method.
     pub(super) async fn answer<T>(&self, call: impl Future<Output = zbus::Result<T>>) -> Result<Answer<T>, BusError> {
         let address = || self.address.clone();
         match within(self.limit, call).await {
@@ -128,7 +117,7 @@ impl OpenBus {
 }
 
 impl<T> Answer<T> {
-    /// That a method fails is an answer; that there is none is not.
+    /// A method that fails has answered.
     fn of(answer: zbus::Result<T>) -> zbus::Result<Self> {
         match answer {
             Ok(value) => Ok(Self::Value(value)),
@@ -158,7 +147,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = zbus::Result<T>>)
     }
 }
 
-/// An address that makes no sense leads to no bus.
+/// An invalid address leads to no bus.
 fn not_connected(address: String, problem: zbus::Error) -> BusError {
     if let zbus::Error::Connection(source, _) = &problem
         && is_absence(source)

@@ -1,4 +1,4 @@
-//! What firewalld was asked, and did not do.
+//! Requests that firewalld did not carry out.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use cni_netfilter::firewalld::Zone;
 
 use super::bus::BusError;
 
-/// What was asked of firewalld.
+/// A request to firewalld.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     method: Method,
@@ -24,21 +24,15 @@ pub(super) enum Method {
     Query,
 }
 
-/// Something that firewalld did not do.
+/// Why firewalld did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum FirewalldError {
-    /// It refuses, in its own words.
+    /// It refused, with this text.
     #[error("failed to {attempt}: {text}")]
-    Refused {
-        /// What was asked.
-        attempt: Attempt,
-        /// The words.
-        text: String,
-    },
-    /// It does not answer.
+    Refused { attempt: Attempt, text: String },
+    /// It did not answer.
     #[error("failed to {attempt}")]
     Unanswered {
-        /// What was asked.
         attempt: Attempt,
         /// What is wrong with the bus.
         #[source]
@@ -62,7 +56,7 @@ impl Attempt {
         Self { method, zone: zone.clone(), source: Cidr::host(address) }
     }
 
-    /// Without words, the name of the failure has to do.
+    /// If the text is empty, the name of the failure is used.
     pub(super) fn refused(self, name: String, text: String) -> FirewalldError {
         FirewalldError::Refused { attempt: self, text: if text.is_empty() { name } else { text } }
     }

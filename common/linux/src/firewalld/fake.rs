@@ -30,7 +30,6 @@ pub enum Say {
 
 /// A bus that takes one connection.
 pub struct FakeBus {
-    /// Its address.
     pub address: String,
     heard: JoinHandle<Vec<String>>,
     _directory: TempDir,

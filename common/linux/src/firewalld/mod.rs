@@ -1,7 +1,7 @@
 //! firewalld over D-Bus.
 //!
-//! What does not use firewalld never looks for a bus. A firewalld that is not running holds no source:
-//! whatever it was told is forgotten.
+//! Nothing connects to the bus unless firewalld is used. A firewalld that is not running has no sources: it forgets
+//! them when it ends.
 
 mod bus;
 mod error;
@@ -25,14 +25,14 @@ use bus::{Answer, Bus, OpenBus};
 use error::Method;
 use zones::{NAME, ZonesProxy};
 
-/// Where the system bus is unless the environment says otherwise: D-Bus specification, "Well-known Message
+/// Where the system bus is, unless the environment names another place: D-Bus specification, "Well-known Message
 /// Bus Instances".
 const SYSTEM_BUS: &str = "unix:path=/var/run/dbus/system_bus_socket";
 
-/// How long an answer is waited for.
+/// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether a source is there because of this call.
+/// Whether this call has added the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// It was not there before.
@@ -61,7 +61,7 @@ impl SystemFirewalld {
     /// Makes an address a source of a zone.
     ///
     /// # Errors
-    /// [`FirewalldError`]. What gets no answer is taken back as soon as firewalld can.
+    /// [`FirewalldError`]. If there is no answer, firewalld gets a call that undoes the first one.
     pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<Added, FirewalldError> {
         let attempt = Attempt::new(Method::Add, zone, address);
         match self.bus.ask(async |bus| add(bus, &attempt).await) {
@@ -84,11 +84,11 @@ impl SystemFirewalld {
         match answer {
             Ok(Answer::Value(_)) => Ok(()),
             Ok(Answer::Error { name, text }) if is_absence(&name, &text) => {
-                log::debug!("{source} is no source of zone {zone}: {text}");
+                log::debug!("{source} is not a source of zone {zone}: {text}");
                 Ok(())
             }
             Err(error @ BusError::Absent { .. }) => {
-                log::debug!("{source} is no source of zone {zone}: {error}");
+                log::debug!("{source} is not a source of zone {zone}: {error}");
                 Ok(())
             }
             Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text)),
@@ -137,7 +137,7 @@ impl Firewalld for SystemFirewalld {
     }
 }
 
-/// Asks the bus who has firewalld's name.
+/// Asks the bus whether firewalld is connected to it.
 async fn owner(bus: &OpenBus) -> zbus::Result<()> {
     let name = BusName::try_from(NAME)?;
     DBusProxy::new(&bus.connection).await?.get_name_owner(name).await?;
@@ -148,15 +148,15 @@ async fn zones(bus: &OpenBus) -> zbus::Result<ZonesProxy<'_>> {
     ZonesProxy::new(&bus.connection).await
 }
 
-/// Adds a source, and takes it back when firewalld does not say that it has done so. The bus carries out the
-/// calls of a connection in order, also when nobody is left to hear the answer.
+/// Adds a source, and removes it again unless firewalld confirms. The bus carries out the calls of a connection in
+/// order, even after the connection is closed.
 async fn add(bus: &OpenBus, attempt: &Attempt) -> Result<Answer<String>, BusError> {
     let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
     let answer = bus.answer(async { zones(bus).await?.add_source(zone, &source).await }).await;
     if answer.is_err()
         && let Err(error) = bus.answer(async { zones(bus).await?.remove_source_later(zone, &source).await }).await
     {
-        log::warn!("{source} may stay behind in zone {zone}: {error}");
+        log::warn!("{source} may remain in zone {zone}: {error}");
     }
     answer
 }
@@ -166,8 +166,8 @@ fn is_stopped(name: &str) -> bool {
     ["org.freedesktop.DBus.Error.NameHasNoOwner", "org.freedesktop.DBus.Error.ServiceUnknown"].contains(&name)
 }
 
-/// Whether a failed removal says that there is nothing to remove: an administrator may have moved the
-/// address to another zone, or have removed the zone.
+/// Whether a removal failed because there is nothing to remove: an administrator may have moved the address to another
+/// zone, or removed the zone.
 fn is_absence(name: &str, text: &str) -> bool {
     let codes = ["UNKNOWN_SOURCE", "ZONE_CONFLICT", "INVALID_ZONE"];
     is_stopped(name) || codes.iter().any(|code| text.starts_with(code))

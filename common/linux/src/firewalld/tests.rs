@@ -65,7 +65,7 @@ fn a_source_that_gets_no_answer_is_taken_back_in_the_end() {
     let (added, heard) = asking(Say::Nothing, |firewalld| firewalld.add_source(&trusted(), address()));
     let error = added.expect_err("no answer");
     assert_eq!(describe(&error), (11, "failed to add the address 10.88.0.5/32 to trusted zone".to_owned()));
-    assert!(error.details().ends_with("gave no answer within 3s"), "{}", error.details());
+    assert!(error.details().ends_with("did not answer within 3s"), "{}", error.details());
     assert_eq!(
         heard.last().map(String::as_str),
         Some("3 org.fedoraproject.FirewallD1.zone.removeSource(trusted, 10.88.0.5/32)")
@@ -138,7 +138,7 @@ fn without_a_bus_there_is_no_firewalld_and_no_source() {
     firewalld.remove_source(&trusted(), address()).expect("gone");
     let error = firewalld.add_source(&trusted(), address()).expect_err("impossible");
     assert_eq!(error.code(), Code::Program);
-    assert_eq!(error.details(), "there is no bus at /nonexistent/bus: No such file or directory (os error 2)");
+    assert_eq!(error.details(), "cannot connect to D-Bus at /nonexistent/bus: No such file or directory (os error 2)");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_address_that_makes_no_sense_leads_to_no_bus() {
     let firewalld = SystemFirewalld::at("/run/dbus".to_owned(), LIMIT);
     firewalld.remove_source(&trusted(), address()).expect("gone");
     let error = firewalld.add_source(&trusted(), address()).expect_err("impossible");
-    assert!(error.details().starts_with("there is no bus at /run/dbus: "), "{}", error.details());
+    assert!(error.details().starts_with("cannot connect to D-Bus at /run/dbus: "), "{}", error.details());
 }
 
 #[test]
@@ -183,5 +183,5 @@ fn a_bus_that_says_nothing_at_all_is_given_up() {
     let added = SystemFirewalld::at(fake.address.clone(), LIMIT).add_source(&trusted(), address());
     let error = added.expect_err("no answer");
     assert_eq!(error.code(), Code::TryAgain);
-    assert!(error.details().ends_with("gave no answer within 3s"), "{}", error.details());
+    assert!(error.details().ends_with("did not answer within 3s"), "{}", error.details());
 }

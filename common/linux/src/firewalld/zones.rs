@@ -5,7 +5,7 @@ use zbus::proxy;
 /// The name that firewalld has on the bus.
 pub(super) const NAME: &str = "org.fedoraproject.FirewallD1";
 
-/// What is asked of firewalld's zones. Only what is to become a source is worth a start of firewalld.
+/// Calls to firewalld's zones. Only adding a source may start firewalld.
 #[proxy(
     interface = "org.fedoraproject.FirewallD1.zone",
     default_service = "org.fedoraproject.FirewallD1",
@@ -18,7 +18,7 @@ pub(super) trait Zones {
     #[zbus(name = "removeSource", no_autostart)]
     async fn remove_source(&self, zone: &str, source: &str) -> zbus::Result<String>;
 
-    /// Nobody waits for the answer. The bus carries out the calls of a connection in their order.
+    /// A call without answer. The bus carries out the calls of a connection in order.
     #[zbus(name = "removeSource", no_autostart, no_reply)]
     async fn remove_source_later(&self, zone: &str, source: &str) -> zbus::Result<()>;
 

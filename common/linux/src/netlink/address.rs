@@ -59,7 +59,7 @@ impl Socket {
             .map_err(during(|| format!("add address {cidr} to link {index}")))
     }
 
-    /// Removes an address from a link; that it is absent, or the link itself, is no error.
+    /// Removes an address from a link; it is not an error if the address or the link is absent.
     ///
     /// # Errors
     /// When the kernel refuses.

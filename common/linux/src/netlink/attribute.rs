@@ -1,7 +1,7 @@
 //! Attributes: their iteration, the few kinds of values they hold, and writing one as bytes.
 //!
-//! Nothing here fails: a value of an unexpected length reads as `None`, and a torn list of attributes
-//! ends where it is torn.
+//! Nothing here fails: a value with an unexpected length is `None`, and an incomplete list of attributes ends before
+//! the incomplete one.
 
 use std::net::IpAddr;
 
@@ -43,7 +43,7 @@ impl<'a> Attribute<'a> {
         String::from_utf8_lossy(text).into_owned()
     }
 
-    /// An address of the family that its length tells.
+    /// An address, of the family that its length implies.
     pub fn ip(self) -> Option<IpAddr> {
         match self.value.len() {
             4 => field::<4>(self.value, 0).map(IpAddr::from),
@@ -53,7 +53,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// The attributes that stand in `bytes` one after the other.
+/// The attributes in `bytes`, one after the other.
 ///
 /// A listing of rules has tens of thousands, for which the iterator of `netlink-packet-core` takes twice the
 /// time that the kernel needs to write them.

@@ -18,26 +18,26 @@ impl Socket {
     /// Makes a link a port of a bridge.
     ///
     /// # Errors
-    /// When the kernel refuses; a bridge that has all its ports is named as such.
+    /// When the kernel refuses; a bridge without room for another port has an error of its own.
     pub fn set_master(&mut self, index: u32, bridge: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Controller(bridge))
             .map_err(|cause| if cause.errno() == Some(libc::EXFULL) { Cause::BridgeFull } else { cause })
             .map_err(during(|| format!("make link {index} a port of bridge {bridge}")))
     }
 
-    /// Makes a port a link of its own again.
+    /// Removes a port from its bridge.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn clear_master(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Controller(0))
-            .map_err(during(|| format!("make link {index} a port no more")))
+            .map_err(during(|| format!("remove link {index} from its bridge")))
     }
 
     /// Sets both properties of a bridge port.
     ///
     /// # Errors
-    /// When the kernel refuses, such as for a link that is no port.
+    /// When the kernel refuses, such as for a link that is not a port.
     pub fn set_bridge_port(&mut self, index: u32, port: BridgePort) -> Result<(), NetlinkError> {
         let BridgePort { hairpin, isolated } = port;
         let flag = |kind, value| LinkProtoInfoBridge::Other(DefaultNla::new(kind, vec![u8::from(value)]));

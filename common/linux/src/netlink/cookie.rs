@@ -9,7 +9,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 /// Reads the cookie of the calling thread's network namespace; `None` on kernels before 5.14.
 pub fn netns_cookie() -> Option<u64> {
     let socket = netlink_sys::Socket::new(NETLINK_ROUTE)
-        .inspect_err(|error| log::debug!("no socket for a cookie: {error}"))
+        .inspect_err(|error| log::debug!("cannot read the cookie of the network namespace: {error}"))
         .ok()?;
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;

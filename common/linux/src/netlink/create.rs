@@ -1,4 +1,4 @@
-//! Links that are made: one request each, with all that has to be said at birth.
+//! Creating links: one request for each, with all its properties.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -13,7 +13,7 @@ use super::error::{NetlinkError, during};
 use super::socket::Socket;
 
 impl Socket {
-    /// Makes a link. The other end of a veth is born in `peer_netns`, without one in that of the socket.
+    /// Makes a link. The other end of a veth is made in `peer_netns`, or, if that is `None`, in the socket's namespace.
     ///
     /// # Errors
     /// When the kernel refuses: `EEXIST` when a name is taken, `EINVAL` for a link-layer address of other

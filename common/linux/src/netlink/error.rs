@@ -1,8 +1,7 @@
 //! Why a netlink request failed, in three parts that a caller can use apart.
 //!
-//! [`NetlinkError`] names the operation and its object; its source, a [`Cause`], holds the plain error
-//! text in the words of C (`file exists`); the source of that is what the kernel itself had to say
-//! (`ipv4: Address already assigned`), if it said anything.
+//! [`NetlinkError`] names the operation and its object; its source, a [`Cause`], holds the plain error text of C
+//! (`file exists`); the source of that is the kernel's own text, if it sent one (`ipv4: Address already assigned`).
 
 use std::fmt;
 use std::io;
@@ -11,7 +10,7 @@ use cni_core::error::{Code, Failure};
 
 use super::socket::TIMEOUT;
 
-/// What the kernel says beside the number: the `NLMSGERR_ATTR_MSG` of its answer.
+/// The kernel's own text: the `NLMSGERR_ATTR_MSG` of its answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KernelText(pub(super) String);
@@ -68,14 +67,14 @@ pub enum Cause {
     /// The kernel refused.
     #[error(transparent)]
     Errno(#[from] Errno),
-    /// A bridge took no further port.
+    /// A bridge has as many ports as it can have.
     #[error("bridge has reached the kernel limit of 1023 ports")]
     BridgeFull,
     /// The kernel did not answer.
     #[error("no answer from the kernel within {} seconds", TIMEOUT.as_secs())]
     Timeout,
-    /// The answer does not have the form of a netlink message, or lacks what was asked for.
-    #[error("the answer of the kernel cannot be read")]
+    /// The answer is not a netlink message, or does not contain what was requested.
+    #[error("cannot decode the kernel's answer")]
     Malformed,
     /// A route's destination and gateway are of different families.
     #[error("gateway, source, and destination ip are not the same IP family")]

@@ -1,7 +1,6 @@
 //! Links: looking one up, and changing what every kind of link has.
 //!
-//! A link is asked for by its name or index; only veths are listed as well. Links of a certain kind are made
-//! in `create`.
+//! A link is looked up by its name or index; only veths are listed as well. `create` makes links.
 
 use cni_core::mac::Mac;
 use cni_plugin::link::{Link, OperState};
@@ -37,7 +36,7 @@ impl Socket {
         self.ask_for_link(link_message(index)).map_err(during(|| format!("look up link {index}")))
     }
 
-    /// Lists the ends of veth pairs; older kernels send all links, which are left out here.
+    /// Lists the ends of veth pairs. Older kernels send all links; the others are left out here.
     ///
     /// # Errors
     /// When the kernel refuses.

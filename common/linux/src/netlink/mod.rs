@@ -1,9 +1,9 @@
 //! Route netlink on a blocking socket: links, addresses, routes, bridge ports and neighbours.
 //!
-//! Requests are built from the message types of `netlink-packet-route`. Answers are not decoded by that
-//! crate: their attributes are walked and only the known ones read, so that nothing a newer kernel adds
-//! can fail a request. Whatever can be asked for by name or index is; every change is acknowledged.
-//! A [`Socket`] belongs to the network namespace that its thread was in when it was opened, and stays there.
+//! Requests are built from the message types of `netlink-packet-route`. Answers are not decoded by that crate: their
+//! attributes are walked and only the known ones read, so that nothing a newer kernel adds can fail a request. Objects
+//! are requested by name or index wherever the kernel allows that; every change is acknowledged. A [`Socket`] belongs
+//! to the network namespace that its thread was in when it was opened, and stays there.
 
 mod address;
 pub(crate) mod attribute;

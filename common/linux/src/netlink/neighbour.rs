@@ -1,4 +1,4 @@
-//! Neighbours: what the kernel remembers of the hosts behind a link.
+//! Neighbours: which link-layer addresses the kernel has found for the hosts on a link.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use super::error::{NetlinkError, during};
 use super::socket::Socket;
 
 impl Socket {
-    /// Deletes what the kernel knows of a neighbour; that it knows nothing, or not the link, is no error.
+    /// Deletes the kernel's entry of a neighbour; it is not an error if the entry or the link is absent.
     ///
     /// # Errors
     /// When the kernel refuses.

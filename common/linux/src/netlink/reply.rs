@@ -1,7 +1,6 @@
-//! Reading answers: the messages in a datagram, and how each moves a conversation on.
+//! Reading answers: the messages in a datagram, and what each means for the request.
 //!
-//! The header of a message is checked here; what its payload says of links, addresses and routes is
-//! read in the modules of these.
+//! The header of a message is checked here; the payload is decoded in the modules for links, addresses and routes.
 
 use netlink_packet_core::{
     NLM_F_ACK_TLVS, NLM_F_CAPPED, NLMSG_ALIGNTO, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer,
@@ -28,7 +27,7 @@ pub struct Message<'a> {
     payload: &'a [u8],
 }
 
-/// What a message means for the conversation.
+/// What a message means for the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// Part of the answer.
@@ -40,7 +39,7 @@ pub enum Outcome<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Tells what the message means.
+    /// Returns what the message means.
     pub fn outcome(&self) -> Outcome<'a> {
         match self.kind {
             NLMSG_NOOP => Outcome::Nothing,

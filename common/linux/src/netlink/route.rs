@@ -22,8 +22,8 @@ const HEADER_LENGTH: usize = 12;
 /// Length of `struct rtnexthop`.
 const HOP_LENGTH: usize = 8;
 
-/// What is said of an address to which there is no route, or one that was made to refuse: without a word,
-/// as unreachable, as prohibited, and as a black hole.
+/// The kernel's errors for an address without a route, or with one that refuses packets: none, unreachable,
+/// prohibited, black hole.
 const UNREACHABLE: [i32; 4] = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL];
 
 impl Socket {
@@ -57,11 +57,10 @@ impl Socket {
         }
     }
 
-    /// Tells whether the kernel keeps packets to an address for the host itself, as the address type `LOCAL` of
-    /// the packet filter does.
+    /// Returns whether packets to an address are for the host itself: the address type `LOCAL` of the packet filter.
     ///
     /// # Errors
-    /// When the kernel refuses. That an address cannot be reached is no refusal.
+    /// When the kernel refuses. An address without a route is not an error.
     pub fn is_local(&mut self, address: IpAddr) -> Result<bool, NetlinkError> {
         match self.ask(RouteNetlinkMessage::GetRoute(question_about(address)), read_type) {
             Ok(kind) => Ok(kind == libc::RTN_LOCAL),
@@ -89,7 +88,8 @@ impl Socket {
         found.map_err(during(|| format!("list the local IP{family} addresses")))
     }
 
-    /// Adds a route through the link of an index. Unlike with `ip route add`, a second one to the same destination may stand beside the first.
+    /// Adds a route through the link of an index. Unlike with `ip route add`, a second route to the same destination
+    /// may exist beside the first.
     ///
     /// # Errors
     /// When the kernel refuses: `EEXIST` for the very same route, `ENETUNREACH` when the gateway is on no
@@ -100,7 +100,7 @@ impl Socket {
             .map_err(during(|| describe("add", link, route)))
     }
 
-    /// Removes a route through the link of an index; that it is absent is no error.
+    /// Removes a route through the link of an index; it is not an error if it is absent.
     ///
     /// # Errors
     /// When the kernel refuses, or when destination and gateway are of different families.

@@ -1,5 +1,5 @@
-//! The socket, and the three kinds of conversation on it: a question with one answer, a dump, a change.
-//! What netfilter's sockets know beside these, many changes at a time, has files of its own.
+//! The socket, and the three kinds of request on it: for one object, for all objects of a kind (a dump), and for a
+//! change. Many changes at a time, which netfilter's sockets know, have files of their own.
 //!
 //! Connected to the kernel, so that no other process can answer. Every request has its own sequence
 //! number; what belongs to an earlier one, such as an answer that came after its time-out, is skipped.
@@ -45,7 +45,7 @@ impl Socket {
     /// Opens a socket in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// When the kernel gives no socket. That it lacks extended errors or strict checks is none.
+    /// When the kernel gives no socket. Extended errors and strict checks are used where the kernel has them.
     pub fn open() -> Result<Self, NetlinkError> {
         Self::of(NETLINK_ROUTE)
     }
@@ -64,7 +64,7 @@ impl Socket {
             ("NETLINK_GET_STRICT_CHK", inner.set_netlink_get_strict_chk(true)),
         ] {
             if let Err(error) = result {
-                log::debug!("the kernel has no {option}: {error}");
+                log::debug!("the kernel does not support {option}: {error}");
             }
         }
         inner.connect(&SocketAddr::new(0, 0))?;
@@ -104,7 +104,7 @@ impl Socket {
         self.converse(change, NLM_F_ACK | flags, |_| ()).map(|_| ())
     }
 
-    /// Sends a request, hands the data of the answer on, and tells whether it was interrupted.
+    /// Sends a request, passes the data of the answer on, and returns whether the dump was interrupted.
     fn converse(
         &mut self,
         request: impl NetlinkSerializable,
@@ -142,7 +142,7 @@ impl Socket {
         Ok(sequence)
     }
 
-    /// Writes a request behind others, and tells its sequence number.
+    /// Appends a request to others, and returns its sequence number.
     fn append(&mut self, bytes: &mut Vec<u8>, request: impl NetlinkSerializable, flags: u16) -> u32 {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
@@ -156,8 +156,8 @@ impl Socket {
         self.sequence
     }
 
-    /// Receives one datagram into the buffer, which grows to hold it. Its length is asked for without room
-    /// for any of it, so that it is copied once.
+    /// Receives one datagram into the buffer, which grows to hold it. Its length is queried with an empty buffer first,
+    /// so that it is copied once.
     fn receive(&mut self) -> Result<(), Cause> {
         let Self { inner, buffer, .. } = self;
         let mut no_room: &mut [u8] = &mut [];

@@ -1,7 +1,7 @@
 //! The VLANs of a bridge port.
 //!
-//! The kernel has no question for one port's VLANs in this form, so that [`Socket::bridge_vlans`] reads
-//! those of every port; they come compressed, as ranges.
+//! The kernel cannot be asked for the VLANs of one port in this form, so [`Socket::bridge_vlans`] reads those of every
+//! port; they are sent as ranges.
 
 use std::ops::RangeInclusive;
 
@@ -20,7 +20,7 @@ use super::socket::Socket;
 const VLAN_INFO: u16 = 2;
 
 impl Socket {
-    /// Lists the VLANs of a bridge port in ascending order; none for a link that is no port.
+    /// Lists the VLANs of a bridge port in ascending order; none for a link that is not a port.
     ///
     /// # Errors
     /// When the kernel refuses.

@@ -1,4 +1,4 @@
-//! The ends of a child's pipes: one kind to fill, one to empty, neither ever waits.
+//! The parent's ends of a child's pipes: one kind to fill, one to empty. Neither ever waits.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -25,7 +25,7 @@ impl<'a> Feed<'a> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT))
     }
 
-    /// Writes what the pipe takes now, and closes it after the last byte, or when nobody reads.
+    /// Writes as much as the pipe accepts now, and closes it after the last byte or when nobody reads it.
     pub(super) fn write(&mut self) -> io::Result<()> {
         while let Some(pipe) = &mut self.pipe {
             if self.rest.is_empty() {
@@ -61,7 +61,7 @@ impl<P: Read + AsFd> Drain<P> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Reads what is there now, and closes the pipe at its end.
+    /// Reads what is available now, and closes the pipe at its end.
     pub(super) fn read(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(());

@@ -1,7 +1,7 @@
-//! A conversation of netfilter's own: many changes in one datagram, of which all take effect or none.
+//! Batches, which netfilter's sockets know: many changes in one datagram, of which all take effect or none.
 //!
-//! The kernel carries a batch out while it is sent. It answers each change that it refuses, and the last
-//! one in any case; what it says of the batch as a whole bears the number of the opening.
+//! The kernel carries a batch out while it is sent. It answers each change that it refuses, and the last one in any
+//! case. An answer about the whole batch has the sequence number of the message that opened it.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use super::{Socket, uninterrupted};
 /// A batch up to this size fits the send buffer that a socket has from the start.
 const SMALL: usize = 64 * 1024;
 
-/// What was refused.
+/// A refused change.
 #[derive(Debug)]
 pub struct Refused {
     /// Which change, counted from 0; `None` for the batch as a whole.

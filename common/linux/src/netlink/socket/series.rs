@@ -1,7 +1,7 @@
-//! Many changes of which each stands for itself: what one meets with is nothing to the others.
+//! Many independent changes: the failure of one does not concern the others.
 //!
-//! They are sent by the dozen, and of each dozen the last alone is acknowledged, as the kernel carries them
-//! out in their order. It answers each that it refuses.
+//! They are sent by the dozen. The kernel carries them out in order, so only the last of each dozen is acknowledged,
+//! and each that it refuses is answered.
 
 use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
 
@@ -13,8 +13,8 @@ use super::{Socket, uninterrupted};
 const DOZEN: usize = 64;
 
 impl Socket {
-    /// Makes a change for each of many things, in their order, and tells `refused` for which the kernel did
-    /// not make it, and why.
+    /// Makes a change for each item, in order, and calls `refused` with each item whose change the kernel refused, and
+    /// why.
     pub(crate) fn series<T, M: NetlinkSerializable>(
         &mut self,
         things: &[T],

@@ -7,19 +7,18 @@ use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::{Attachment, IfName};
-use cni_core::request::Request;
+use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Interface};
 use cni_interface::network::HostGateway;
-use cni_interface::{masquerade, verify};
+use cni_interface::{ipam, masquerade, verify};
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Ns;
-use cni_plugin::vlan::{PortVlans, VlanId};
 
 use crate::config::Config;
-use crate::spoof;
+use crate::{ports, spoof};
 
 /// What of a bridge is missing or wrong.
 #[derive(Debug, thiserror::Error)]
@@ -30,14 +29,6 @@ pub enum CheckError {
         /// The bridge.
         bridge: String,
     },
-    /// The host's end is gone, or is no port of the bridge.
-    #[error("CNI veth created for bridge {bridge} was not found: the peer of {ifname} is no port of {bridge}")]
-    NotAPort {
-        /// The bridge.
-        bridge: String,
-        /// The name inside the container.
-        ifname: String,
-    },
     /// The bridge has lost the gateway's address.
     #[error("Failed to match gateway addr {gateway} on bridge {bridge}")]
     GatewayAddress {
@@ -45,16 +36,6 @@ pub enum CheckError {
         gateway: IpAddr,
         /// The bridge.
         bridge: String,
-    },
-    /// The port does not take part in a VLAN as it should.
-    #[error("VLAN {vlan} not found on interface {port}, where {want} are expected")]
-    PortVlan {
-        /// The first one.
-        vlan: VlanId,
-        /// The port.
-        port: String,
-        /// All of the configuration.
-        want: PortVlans,
     },
     /// The MAC spoof check is not complete.
     #[error("MAC spoof check of the container not found: {rule}")]
@@ -74,27 +55,29 @@ impl Failure for CheckError {
     fn code(&self) -> Code {
         match self {
             Self::NotPromisc { .. }
-            | Self::NotAPort { .. }
             | Self::GatewayAddress { .. }
-            | Self::PortVlan { .. }
             | Self::SpoofCheck { .. }
             | Self::Masquerade { .. } => Code::CheckFailed,
         }
     }
 }
 
-/// Compares the machine with the result of ADD.
-///
-/// # Errors
-/// [`CheckError`] for the first thing that is missing.
-pub fn check(config: &Config, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    host.enter(request.netns().unwrap_or_default())?;
+    ipam::delegate(config.ipam.as_deref(), Command::Check, host)?;
+    compare(&config, request, host)
+}
+
+/// Compares the machine with the result of ADD, and tells the first thing that is missing.
+fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let result = verify::prev_result(request)?;
     let at = request.attachment()?;
     let told = verify::told_interface(&result, &at.ifname, request.netns().unwrap_or_default())?;
     let bridge = check_bridge(config, &result, host)?;
     let container = check_container(config, &at.ifname, told, host)?;
-    let port = check_port(config, &at.ifname, &container, &bridge, host)?;
-    check_port_vlans(config, &port, host)?;
+    let port = ports::find(config, &at.ifname, &container, &bridge, host)?;
+    ports::check(config, &port, host)?;
     if config.spoof_check {
         check_spoof(&at, &port, &container, host)?;
     }
@@ -128,44 +111,6 @@ fn check_container(config: &Config, ifname: &IfName, told: &Interface, host: &mu
         verify::up(Ns::Container, &container)?;
     }
     Ok(container)
-}
-
-fn check_port(
-    config: &Config,
-    ifname: &IfName,
-    container: &Link,
-    bridge: &Link,
-    host: &mut dyn Host,
-) -> Result<Link, Error> {
-    let port = find_port(config, ifname, container, bridge, host)?;
-    verify::up(Ns::Host, &port)?;
-    Ok(port)
-}
-
-/// The host's end is found from the container's, whatever it is called by now.
-pub(crate) fn find_port(
-    config: &Config,
-    ifname: &IfName,
-    container: &Link,
-    bridge: &Link,
-    host: &mut dyn Host,
-) -> Result<Link, Error> {
-    let peer = match container.peer {
-        Some(index) => host.link_by_index(Ns::Host, index)?,
-        None => None,
-    };
-    let is_peer = |link: &Link| link.kind.as_deref() == Some("veth") && link.peer == Some(container.index);
-    let port = peer.filter(|link| is_peer(link) && link.master == Some(bridge.index));
-    let (bridge, ifname) = (config.bridge.to_string(), ifname.to_string());
-    Ok(port.ok_or(CheckError::NotAPort { bridge, ifname })?)
-}
-
-fn check_port_vlans(config: &Config, port: &Link, host: &mut dyn Host) -> Result<(), Error> {
-    let Some(want) = &config.vlans.port else { return Ok(()) };
-    match want.first_missing(&host.port_vlans(port.index)?) {
-        Some(vlan) => Err(CheckError::PortVlan { vlan, port: port.name.clone(), want: want.clone() }.into()),
-        None => Ok(()),
-    }
 }
 
 fn check_gateways(config: &Config, result: &CniResult, bridge: &Link, host: &mut dyn Host) -> Result<(), Error> {

@@ -102,7 +102,7 @@ pub struct Config {
 
 /// What DEL needs to know: a configuration with another key gone wrong must not keep it from cleaning up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftovers {
+pub struct DelConfig {
     /// The IPAM plugin.
     pub ipam: Option<String>,
     /// Whether there may be masquerade rules.
@@ -142,20 +142,20 @@ struct Keys {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct LeftoverKeys {
+struct DelKeys {
     ip_masq: bool,
     #[serde(rename = "macspoofchk")]
     mac_spoof_check: bool,
     ipam: keys::IpamKey,
 }
 
-impl Leftovers {
+impl DelConfig {
     /// Reads the keys that DEL needs.
     ///
     /// # Errors
     /// When one of them has the wrong type.
     pub fn load(request: &Request) -> Result<Self, Error> {
-        let LeftoverKeys { ip_masq, mac_spoof_check, ipam } = request.decode()?;
+        let DelKeys { ip_masq, mac_spoof_check, ipam } = request.decode()?;
         let ipam = ipam.plugin();
         Ok(Self { masquerade: ip_masq && ipam.is_some(), spoof_check: mac_spoof_check, ipam })
     }
@@ -165,7 +165,7 @@ impl Leftovers {
 ///
 /// # Errors
 /// When a key has the wrong type.
-pub fn ipam_type(request: &Request) -> Result<Option<String>, Error> {
+pub fn ipam_plugin(request: &Request) -> Result<Option<String>, Error> {
     let Keys { ipam, .. } = request.decode()?;
     Ok(ipam.plugin())
 }

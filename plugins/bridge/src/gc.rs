@@ -15,7 +15,7 @@ use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
-use crate::config::Leftovers;
+use crate::config::DelConfig;
 use crate::spoof;
 
 /// Removes what is stale. A part that fails does not keep the others.
@@ -23,25 +23,25 @@ use crate::spoof;
 /// # Errors
 /// The first failure.
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let leftovers = Leftovers::load(request)?;
+    let config = DelConfig::load(request)?;
     let network = &request.network;
     let mut removal = Removal::new(host);
-    if leftovers.masquerade {
+    if config.masquerade {
         removal.attempt(|host| masquerade::remove_stale(network, valid, host));
     }
     for link in removal.attempt(|host| stale_links(network, valid, host)).unwrap_or_default() {
-        removal.attempt(|host| remove_link(host, &link, network, &leftovers));
+        removal.attempt(|host| remove_link(host, &link, network, &config));
     }
-    removal.attempt(|host| ipam::delegate(leftovers.ipam.as_deref(), Command::Gc, host));
+    removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Gc, host));
     removal.finish()
 }
 
 /// Removes a link, and the check of its MAC address, whose names tell no network.
-fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, leftovers: &Leftovers) -> Result<(), Error> {
+fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, config: &DelConfig) -> Result<(), Error> {
     let name = IfName::parse(&link.name)?;
     let mut removal = Removal::new(host);
     removal.step(&Step::RemoveLink { ns: Ns::Host, name });
-    let alias = link.alias.as_deref().filter(|_| leftovers.spoof_check);
+    let alias = link.alias.as_deref().filter(|_| config.spoof_check);
     if let Some(at) = alias.and_then(|alias| alias::owner(alias, network)) {
         removal.step(&Step::remove_rules(spoof::remove(&at)));
     }

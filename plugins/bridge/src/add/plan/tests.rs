@@ -1,11 +1,13 @@
 use super::*;
+use crate::add::result::CONTAINER;
 use crate::config::OtherAddress;
 use crate::fixtures::attachment;
 use crate::vlan::{VlanKeys, Vlans};
 use cni_core::error::Failure;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_interface::network::{HostGateway, NetworkError};
-use cni_plugin::link::OperState;
+use cni_netfilter::Backend;
+use cni_plugin::link::{Address, Link, OperState};
 use cni_plugin::vlan::Earlier;
 use proptest::prelude::*;
 
@@ -90,7 +92,7 @@ fn ipam(addresses: &[&str], routes: &[&str]) -> CniResult {
 #[test]
 fn a_dual_stack_add_on_an_empty_host() {
     let network = network(&config(), ipam(&["10.1.2.5/24", "fd00::5/64"], &["0.0.0.0/0", "::/0"])).expect("a network");
-    let plan = add(&config(), &at(), Some(&network), &facts()).expect("a plan");
+    let plan = plan_add(&config(), &at(), Some(&network), &facts()).expect("a plan");
     let want = r#"shared host: link add br0 type bridge mtu 1400
 shared host: sysctl net/ipv6/conf/br0/accept_dad=0
 shared host: sysctl net/ipv6/conf/br0/accept_ra=0
@@ -128,7 +130,7 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
     let config = Config { spoof_check: true, mac: Some(Mac::local([7; 6])), ..config() };
     let network = network(&config, ipam(&["10.1.2.5/24"], &[])).expect("a network");
     let facts = Facts { masquerade_backend: Backend::Nftables, ..facts() };
-    let plan = add(&config, &at(), Some(&network), &facts).expect("a plan");
+    let plan = plan_add(&config, &at(), Some(&network), &facts).expect("a plan");
     let owned: Vec<&Step> = plan
         .steps()
         .iter()
@@ -145,17 +147,17 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
     let rule = "  add rule inet cni_plugins_masquerade masq_checks ip saddr 10.1.2.5 ip daddr != 10.1.2.0/24 masquerade comment";
     assert!(text.contains(rule) && !text.contains("-A POSTROUTING"), "{text}");
     let off =
-        add(&Config { ipam: None, masquerade: false, ..config }, &at(), None, &facts).expect("a plan").to_string();
+        plan_add(&Config { ipam: None, masquerade: false, ..config }, &at(), None, &facts).expect("a plan").to_string();
     assert!(off.contains("iifname \"veth1234abcd\" jump cni-br-iface-id1-eth0 comment"), "{off}");
 }
 
 #[test]
 fn a_layer_two_add_makes_no_addresses() {
     let config = Config { ipam: None, masquerade: false, mtu: None, ..config() };
-    let plan = add(&config, &at(), None, &facts()).expect("a plan").to_string();
+    let plan = plan_add(&config, &at(), None, &facts()).expect("a plan").to_string();
     assert!(!plan.contains("addr add") && !plan.contains("ip_forward"), "{plan}");
     assert!(plan.ends_with("container: link set eth0 up\nwithin host: await veth1234abcd up\n"), "{plan}");
-    let down = add(&Config { leave_down: true, ..config }, &at(), None, &facts()).expect("a plan").to_string();
+    let down = plan_add(&Config { leave_down: true, ..config }, &at(), None, &facts()).expect("a plan").to_string();
     assert!(down.ends_with("hairpin on isolated off\n"), "{down}");
 }
 
@@ -164,7 +166,7 @@ fn an_existing_bridge_is_not_changed() {
     let network = network(&config(), ipam(&["10.1.2.5/24"], &[])).expect("a network");
     let gateway_addresses = vec![address("10.1.2.1/24")];
     let facts = Facts { bridge: Some(bridge_link("bridge")), gateway_addresses, ..facts() };
-    let plan = add(&config(), &at(), Some(&network), &facts).expect("a plan").to_string();
+    let plan = plan_add(&config(), &at(), Some(&network), &facts).expect("a plan").to_string();
     assert!(
         !plan.contains("link add br0") && !plan.contains("br0 up") && !plan.contains("addr add 10.1.2.1"),
         "{plan}"
@@ -175,7 +177,7 @@ fn an_existing_bridge_is_not_changed() {
 #[test]
 fn a_link_that_is_no_bridge_is_refused() {
     let facts = Facts { bridge: Some(bridge_link("veth")), ..facts() };
-    let error = add(&config(), &at(), None, &facts).expect_err("no bridge");
+    let error = plan_add(&config(), &at(), None, &facts).expect_err("no bridge");
     assert_eq!(error.to_string(), r#"failed to create bridge "br0": "br0" already exists but is not a bridge"#);
     assert_eq!(error.code().number(), 103);
 }
@@ -185,13 +187,13 @@ fn another_address_is_a_conflict_unless_forced() {
     let network = network(&config(), ipam(&["10.1.3.5/24", "fd00:3::5/64"], &[])).expect("a network");
     let gateway_addresses = vec![address("10.1.2.1/24"), address("fd00:2::1/64"), address("fe80::1/64")];
     let facts = Facts { bridge: Some(bridge_link("bridge")), gateway_addresses, ..facts() };
-    let error = add(&config(), &at(), Some(&network), &facts).expect_err("conflict");
+    let error = plan_add(&config(), &at(), Some(&network), &facts).expect_err("conflict");
     assert_eq!(
         error.to_string(),
         r#"failed to set bridge addr: "br0" already has an IP address different from 10.1.3.1/24"#
     );
     let forced = Config { other_address: OtherAddress::Replace, ..config() };
-    let plan = add(&forced, &at(), Some(&network), &facts).expect("a plan").to_string();
+    let plan = plan_add(&forced, &at(), Some(&network), &facts).expect("a plan").to_string();
     assert!(
         plan.contains("shared host: addr del 10.1.2.1/24 dev br0\nshared host: addr add 10.1.3.1/24 dev br0"),
         "{plan}"
@@ -202,7 +204,7 @@ fn another_address_is_a_conflict_unless_forced() {
 #[test]
 fn two_gateways_of_one_add_are_not_in_each_others_way() {
     let network = network(&config(), ipam(&["10.1.2.5/24", "10.1.3.5/24"], &[])).expect("a network");
-    let plan = add(&config(), &at(), Some(&network), &facts()).expect("a plan").to_string();
+    let plan = plan_add(&config(), &at(), Some(&network), &facts()).expect("a plan").to_string();
     assert!(plan.contains("addr add 10.1.2.1/24 dev br0") && plan.contains("addr add 10.1.3.1/24 dev br0"), "{plan}");
 }
 
@@ -218,7 +220,7 @@ fn in_vlan(vlan: i64) -> Config {
 #[test]
 fn the_gateway_of_a_vlan_has_a_link_of_its_own() {
     let network = network(&in_vlan(5), ipam(&["10.1.2.5/24"], &[])).expect("a network");
-    let plan = add(&in_vlan(5), &at(), Some(&network), &facts()).expect("a plan").to_string();
+    let plan = plan_add(&in_vlan(5), &at(), Some(&network), &facts()).expect("a plan").to_string();
     for lines in [
         "shared host: link add br0 type bridge mtu 1400 vlan_filtering 1\n",
         "isolated off\nwithin host: bridge vlan set veth1234abcd 5 pvid untagged\n",
@@ -237,13 +239,13 @@ fn what_is_in_the_way_of_a_vlans_gateway_is_an_address_of_its_link() {
     let network = network(&in_vlan(5), ipam(&["10.1.3.5/24"], &[])).expect("a network");
     let facts =
         Facts { bridge: Some(bridge_link("bridge")), gateway_addresses: vec![address("10.1.2.1/24")], ..facts() };
-    let error = add(&in_vlan(5), &at(), Some(&network), &facts).expect_err("conflict");
+    let error = plan_add(&in_vlan(5), &at(), Some(&network), &facts).expect_err("conflict");
     assert_eq!(
         error.to_string(),
         r#"failed to set bridge addr: "br0.5" already has an IP address different from 10.1.3.1/24"#
     );
     let forced = Config { other_address: OtherAddress::Replace, ..in_vlan(5) };
-    let plan = add(&forced, &at(), Some(&network), &facts).expect("a plan").to_string();
+    let plan = plan_add(&forced, &at(), Some(&network), &facts).expect("a plan").to_string();
     assert!(plan.contains("addr del 10.1.2.1/24 dev br0.5\n") && !plan.contains("link set br0 address"), "{plan}");
 }
 
@@ -251,7 +253,7 @@ fn what_is_in_the_way_of_a_vlans_gateway_is_an_address_of_its_link() {
 fn a_network_without_addresses_needs_no_link_to_its_vlan() {
     let keys = VlanKeys { vlan: 5, trunk: None, earlier: Earlier::Kept };
     let vlans = keys.checked(None).expect("valid");
-    let plan = add(&Config { vlans, ..config() }, &at(), None, &facts()).expect("a plan").to_string();
+    let plan = plan_add(&Config { vlans, ..config() }, &at(), None, &facts()).expect("a plan").to_string();
     assert!(plan.contains("bridge vlan set veth1234abcd also 5 pvid untagged\n"), "{plan}");
     assert!(!plan.contains("br0.5"), "{plan}");
 }
@@ -264,7 +266,7 @@ proptest! {
         let addresses: &[&str] = if dual { &[&v4, "fd00::5/64"] } else { &[&v4] };
         let network = network(&config, ipam(addresses, &["0.0.0.0/0"])).expect("a network");
         let facts = Facts { bridge: present.then(|| bridge_link("bridge")), ..facts() };
-        let plan = add(&config, &at(), Some(&network), &facts).expect("a plan");
+        let plan = plan_add(&config, &at(), Some(&network), &facts).expect("a plan");
         for (sharing, step) in plan.steps() {
             let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules { .. });
             prop_assert!(*sharing != cni_plugin::plan::Sharing::Owned || taken_back, "{step}");

@@ -9,8 +9,9 @@ use cni_plugin::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl
 use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
-use super::{Facts, Names, accept_no_router, set};
+use super::facts::{Facts, Names};
 use crate::config::{Config, OtherAddress};
+use crate::ports::{accept_no_router, set};
 use crate::vlan::GatewayLink;
 
 /// Plans the gateways of a network.

@@ -1,0 +1,55 @@
+//! ADD: asks for what has to be known and for addresses, plans, and does what is planned.
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_interface::masquerade;
+use cni_interface::network::Network;
+use cni_interface::result::layer_two;
+use cni_plugin::journal::Journal;
+
+use crate::config::Config;
+use facts::Facts;
+
+mod error;
+mod facts;
+mod gateways;
+mod plan;
+mod result;
+
+pub use facts::Names;
+
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let config = Config::load(request)?.for_add()?;
+    let at = request.attachment()?;
+    let netns = request.netns().unwrap_or_default();
+    journal.host().enter(netns)?;
+    let mut facts = facts::observe(&config, &at, journal.host())?;
+    let network = ask_for_addresses(&config, request, journal)?;
+    if let Some(network) = network.as_ref().filter(|_| config.masquerade) {
+        let addresses: Vec<Cidr> = network.addresses().collect();
+        facts.masquerade_backend = masquerade::choose(config.masquerade_backend, &addresses, journal.host())?;
+    }
+    journal.apply(&plan::plan_add(&config, &at, network.as_ref(), &facts)?)?;
+    warn_of_unfiltered(&config, &facts);
+    let told = network.map_or_else(|| layer_two(&config.dns), |Network { result, .. }| result);
+    Ok(CniResult { interfaces: result::interfaces(&config, &at, &facts.names, netns, journal.host())?, ..told })
+}
+
+fn ask_for_addresses(config: &Config, request: &Request, journal: &mut Journal<'_>) -> Result<Option<Network>, Error> {
+    let Some(ipam) = &config.ipam else { return Ok(None) };
+    let answer = journal.delegate_add(ipam, request)?;
+    Ok(Some(Network::decide(answer, config.gateway, result::CONTAINER, &config.dns)?))
+}
+
+/// A bridge that is there is not changed, as in the reference.
+fn warn_of_unfiltered(config: &Config, facts: &Facts) {
+    if config.vlans.filtering && facts.bridge.as_ref().is_some_and(|link| link.vlan_filtering != Some(true)) {
+        let bridge = &config.bridge;
+        log::warn!(
+            "bridge {bridge} does not filter VLANs, so that they separate nothing: it was made without vlan and \
+             vlanTrunk; \"ip link set {bridge} type bridge vlan_filtering 1\" changes that for all its ports"
+        );
+    }
+}

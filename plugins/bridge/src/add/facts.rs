@@ -1,0 +1,75 @@
+//! What an ADD has to know of the machine, and the names and addresses that it draws by lot.
+
+use cni_core::error::Error;
+use cni_core::mac::Mac;
+use cni_core::names::{Attachment, IfName};
+use cni_interface::naming::{self, TakenError};
+use cni_netfilter::Backend;
+use cni_plugin::host::Host;
+use cni_plugin::link::{Address, Link};
+use cni_plugin::plan::Ns;
+
+use crate::config::Config;
+
+/// What an ADD has to know of the machine.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The bridge, if it is there.
+    pub bridge: Option<Link>,
+    /// The addresses of the link that has the gateway's, which is the bridge or its link to the VLAN.
+    pub gateway_addresses: Vec<Address>,
+    /// What is to bring the masquerade about.
+    pub masquerade_backend: Backend,
+    /// Names and addresses for what is made.
+    pub names: Names,
+}
+
+/// Names and addresses chosen at random.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// The host's end of the veth.
+    pub host: IfName,
+    /// Its MAC address.
+    pub host_mac: Mac,
+    /// The MAC address of the container's end, unless one is configured.
+    pub container_mac: Mac,
+    /// The MAC address of the bridge, if it has to be made.
+    pub bridge_mac: Mac,
+    /// The port of the link to the VLAN, if that has to be made.
+    pub vlan_port: IfName,
+    /// The MAC address of that link.
+    pub vlan_mac: Mac,
+    /// The MAC address of its port.
+    pub vlan_port_mac: Mac,
+}
+
+/// Asks for the facts, and refuses a name that the container's interface cannot have.
+pub fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Facts, Error> {
+    let names = choose_names(host)?;
+    naming::refuse_pattern("make veth pair", &at.ifname)?;
+    if host.link(Ns::Container, &at.ifname)?.is_some() {
+        return Err(TakenError::Veth { name: at.ifname.clone(), peer: names.host }.into());
+    }
+    let bridge = host.link(Ns::Host, &config.bridge)?;
+    let gateway = match &config.vlans.gateway {
+        Some(link) => host.link(Ns::Host, &link.name)?,
+        None => bridge.clone(),
+    };
+    let gateway_addresses = match &gateway {
+        Some(link) => host.addresses(Ns::Host, Some(link.index), None)?,
+        None => Vec::new(),
+    };
+    Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, names })
+}
+
+fn choose_names(host: &mut dyn Host) -> Result<Names, Error> {
+    Ok(Names {
+        host: naming::random_name(host)?,
+        host_mac: naming::random_mac(host)?,
+        container_mac: naming::random_mac(host)?,
+        bridge_mac: naming::random_mac(host)?,
+        vlan_port: naming::random_name(host)?,
+        vlan_mac: naming::random_mac(host)?,
+        vlan_port_mac: naming::random_mac(host)?,
+    })
+}

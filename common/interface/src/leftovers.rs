@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::names::{Attachment, NetworkName};
+use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
+use cni_plugin::removal::Removal;
 
 use crate::alias;
 
@@ -68,16 +69,21 @@ fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError
     }
 }
 
-/// The links on the host whose alias says that they are an attachment's. The runtime may have lost the
+/// Removes the links on the host whose alias says that they are an attachment's. The runtime may have lost the
 /// namespace while it lives; then they are all that can be found.
 ///
 /// # Errors
-/// When the kernel does not answer.
-pub fn links_of(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
+/// The first failure; one link does not keep the others.
+pub fn remove_links_of(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let alias = alias::of(at);
     let mut links = host.veths()?;
     links.retain(|link| link.alias.as_ref() == Some(&alias));
-    Ok(links)
+    let mut removal = Removal::new(host);
+    for link in links {
+        let name = IfName::parse(&link.name)?;
+        removal.step(&Step::RemoveLink { ns: Ns::Host, name });
+    }
+    removal.finish()
 }
 
 /// The links on the host whose alias names another attachment of the network than the valid ones.

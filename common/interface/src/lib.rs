@@ -15,3 +15,4 @@ pub mod naming;
 pub mod network;
 pub mod result;
 pub mod verify;
+pub mod veth;

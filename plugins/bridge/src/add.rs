@@ -18,8 +18,6 @@ mod gateways;
 mod plan;
 mod result;
 
-pub use facts::Names;
-
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?.for_add()?;
     let at = request.attachment()?;

@@ -1,7 +1,6 @@
 //! DEL: rules go before the interface, and all goes before the addresses are given to others.
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, IfName};
 use cni_core::request::{Command, Request};
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
@@ -24,22 +23,11 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
     }
     if !sandbox.reached {
-        removal.attempt(|host| remove_by_alias(&at, host));
+        removal.attempt(|host| leftovers::remove_links_of(&at, host));
     }
     if config.spoof_check {
         removal.step(&Step::remove_rules(spoof::remove(&at)));
     }
     removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Del, host));
-    removal.finish()
-}
-
-/// The runtime may have lost the namespace while it lives.
-fn remove_by_alias(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    let links = leftovers::links_of(at, host)?;
-    let mut removal = Removal::new(host);
-    for link in links {
-        let name = IfName::parse(&link.name)?;
-        removal.step(&Step::RemoveLink { ns: Ns::Host, name });
-    }
     removal.finish()
 }

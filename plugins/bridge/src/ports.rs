@@ -1,16 +1,14 @@
 //! The port of the bridge that is the host's end of a container's veth.
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::family::Family;
-use cni_core::mac::Mac;
-use cni_core::names::{Attachment, IfName};
-use cni_interface::{alias, verify};
+use cni_core::names::IfName;
+use cni_interface::verify;
+use cni_interface::veth::{self, NewVeth};
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
-use cni_plugin::plan::{BridgePort, IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, VethPeer};
+use cni_plugin::plan::{BridgePort, LinkSetting, Ns, Plan, Step};
 use cni_plugin::vlan::{PortVlans, VlanId};
 
-use crate::add::Names;
 use crate::config::Config;
 
 /// What of a port is missing or wrong.
@@ -44,37 +42,14 @@ impl Failure for PortError {
     }
 }
 
-/// Plans the veth: one end in the container, the other a port of the bridge.
-pub fn veth(plan: &mut Plan, config: &Config, at: &Attachment, mac: &Mac, names: &Names) {
-    let host = &names.host;
-    let peer = VethPeer { ns: Ns::Host, name: host.clone(), mac: names.host_mac.clone() };
-    let link = NewLink {
-        name: at.ifname.clone(),
-        mac: Some(mac.clone()),
-        mtu: config.mtu,
-        if_present: IfPresent::Refuse,
-        kind: LinkKind::Veth { peer },
-    };
-    plan.owned(Step::CreateLink { ns: Ns::Container, link });
-    plan.within(set(Ns::Host, host, LinkSetting::Alias(alias::of(at))));
-    plan.within(accept_no_router(host));
-    plan.within(set(Ns::Host, host, LinkSetting::Up));
-    plan.within(set(Ns::Host, host, LinkSetting::Master(config.bridge.clone())));
+/// Plans the port: what the host's end of the veth becomes.
+pub fn plan_port(plan: &mut Plan, config: &Config, veth: &NewVeth) {
+    plan.within(veth.set(LinkSetting::Master(config.bridge.clone())));
     let port = BridgePort { hairpin: config.hairpin, isolated: config.isolated };
-    plan.within(set(Ns::Host, host, LinkSetting::Port(port)));
+    plan.within(veth.set(LinkSetting::Port(port)));
     if let Some(vlans) = config.vlans.port.clone() {
-        plan.within(Step::SetPortVlans { ns: Ns::Host, name: host.clone(), vlans });
+        plan.within(Step::SetPortVlans { ns: Ns::Host, name: veth.host.clone(), vlans });
     }
-}
-
-pub fn set(ns: Ns, name: &IfName, setting: LinkSetting) -> Step {
-    Step::SetLink { ns, name: name.clone(), setting }
-}
-
-/// Router advertisements of containers must not change the host's routes: CVE-2020-10749.
-pub fn accept_no_router(name: &IfName) -> Step {
-    let key = Sysctl::interface(Family::V6, name, "accept_ra");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
 /// The host's end is found from the container's, whatever it is called by now.
@@ -85,12 +60,7 @@ pub fn find(
     bridge: &Link,
     host: &mut dyn Host,
 ) -> Result<Link, Error> {
-    let peer = match container.peer {
-        Some(index) => host.link_by_index(Ns::Host, index)?,
-        None => None,
-    };
-    let is_peer = |link: &Link| link.kind.as_deref() == Some("veth") && link.peer == Some(container.index);
-    let port = peer.filter(|link| is_peer(link) && link.master == Some(bridge.index));
+    let port = veth::host_end(container, host)?.filter(|link| link.master == Some(bridge.index));
     let (bridge, ifname) = (config.bridge.to_string(), ifname.to_string());
     Ok(port.ok_or(PortError::NotAPort { bridge, ifname })?)
 }

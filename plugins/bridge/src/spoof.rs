@@ -12,13 +12,13 @@ use cni_netfilter::nftables::{
 };
 
 /// What of an attachment has a name in the kernel.
-struct Names {
+struct CheckNames {
     iface: ChainId,
     mac: ChainId,
     comment: NftComment,
 }
 
-impl Names {
+impl CheckNames {
     /// The reference's names, which its plugin finds; where one does not fit the kernel, digits of a hash
     /// take the place of container and interface. The reference cannot serve such a container.
     fn of(at: &Attachment) -> Self {
@@ -51,7 +51,7 @@ fn prerouting() -> ChainId {
 
 /// The check of the frames that come in by a veth.
 pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> NftRuleset {
-    let Names { iface, mac, comment } = Names::of(at);
+    let CheckNames { iface, mac, comment } = CheckNames::of(at);
     let rule = |chain: &ChainId, expressions| NftRule::new(chain.clone(), expressions).with_comment(comment.clone());
     let jump = |to: &ChainId| Expression::Verdict(Verdict::Jump(to.name.clone()));
     let by_veth = Expression::Interface(Direction::In, Is::Equal, veth.clone());
@@ -84,7 +84,7 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> NftRuleset {
 
 /// Removes the check of an attachment, of whatever veth it is.
 pub fn remove(at: &Attachment) -> NftRemoval {
-    let Names { iface, mac, comment } = Names::of(at);
+    let CheckNames { iface, mac, comment } = CheckNames::of(at);
     let which = Which::Tagged(Tag::Exactly(comment));
     let rules = vec![Unwanted { chain: prerouting(), which }];
     NftRemoval { rules, chains: vec![iface, mac], ..NftRemoval::default() }

@@ -3,7 +3,8 @@
 use cni_core::error::Error;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_interface::naming::{self, TakenError};
+use cni_interface::naming;
+use cni_interface::veth::NewVeth;
 use cni_netfilter::Backend;
 use cni_plugin::host::Host;
 use cni_plugin::link::{Address, Link};
@@ -21,18 +22,14 @@ pub struct Facts {
     /// What is to bring the masquerade about.
     pub masquerade_backend: Backend,
     /// Names and addresses for what is made.
-    pub names: Names,
+    pub names: NewNames,
 }
 
-/// Names and addresses chosen at random.
+/// Names and addresses chosen at random, but for the MAC address of the container if one is configured.
 #[derive(Clone, Debug)]
-pub struct Names {
-    /// The host's end of the veth.
-    pub host: IfName,
-    /// Its MAC address.
-    pub host_mac: Mac,
-    /// The MAC address of the container's end, unless one is configured.
-    pub container_mac: Mac,
+pub struct NewNames {
+    /// The veth.
+    pub veth: NewVeth,
     /// The MAC address of the bridge, if it has to be made.
     pub bridge_mac: Mac,
     /// The port of the link to the VLAN, if that has to be made.
@@ -45,11 +42,7 @@ pub struct Names {
 
 /// Asks for the facts, and refuses a name that the container's interface cannot have.
 pub fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<Facts, Error> {
-    let names = choose_names(host)?;
-    naming::refuse_pattern("make veth pair", &at.ifname)?;
-    if host.link(Ns::Container, &at.ifname)?.is_some() {
-        return Err(TakenError::Veth { name: at.ifname.clone(), peer: names.host }.into());
-    }
+    let names = choose_names(config, at, host)?;
     let bridge = host.link(Ns::Host, &config.bridge)?;
     let gateway = match &config.vlans.gateway {
         Some(link) => host.link(Ns::Host, &link.name)?,
@@ -62,11 +55,9 @@ pub fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<
     Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, names })
 }
 
-fn choose_names(host: &mut dyn Host) -> Result<Names, Error> {
-    Ok(Names {
-        host: naming::random_name(host)?,
-        host_mac: naming::random_mac(host)?,
-        container_mac: naming::random_mac(host)?,
+fn choose_names(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<NewNames, Error> {
+    Ok(NewNames {
+        veth: NewVeth::choose(at, config.mac.as_ref(), host)?,
         bridge_mac: naming::random_mac(host)?,
         vlan_port: naming::random_name(host)?,
         vlan_mac: naming::random_mac(host)?,

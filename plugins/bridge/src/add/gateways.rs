@@ -4,14 +4,15 @@
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_interface::network::Network;
+use cni_interface::veth::accept_no_router;
 use cni_plugin::link::Address;
 use cni_plugin::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl};
 use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
-use super::facts::{Facts, Names};
+use super::facts::{Facts, NewNames};
+use super::plan::set;
 use crate::config::{Config, OtherAddress};
-use crate::ports::{accept_no_router, set};
 use crate::vlan::GatewayLink;
 
 /// Plans the gateways of a network.
@@ -47,7 +48,7 @@ pub(super) fn gateways(plan: &mut Plan, config: &Config, network: &Network, fact
 
 /// The bridge itself takes part in no VLAN but the kernel's own, so that the host needs a port of its own
 /// to be the gateway of another one.
-fn vlan_link(plan: &mut Plan, config: &Config, names: &Names) {
+fn vlan_link(plan: &mut Plan, config: &Config, names: &NewNames) {
     let Some(GatewayLink { name, vlans }) = &config.vlans.gateway else { return };
     plan.shared(Step::EnsureVlanLink(VlanLink {
         name: name.clone(),

@@ -2,19 +2,18 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::addressing::{self, Setting};
 use cni_interface::masquerade;
 use cni_interface::network::Network;
+use cni_interface::veth::accept_no_router;
 use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, Until};
 
 use super::error::PlanError;
-use super::facts::{Facts, Names};
+use super::facts::Facts;
 use super::gateways::gateways;
 use crate::config::Config;
-use crate::ports::{self, accept_no_router, set};
-use crate::spoof;
+use crate::{ports, spoof};
 
 /// Plans an ADD: the bridge, the veth, and with IPAM the addresses, the gateway and the masquerade.
 ///
@@ -23,10 +22,11 @@ use crate::spoof;
 pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &Facts) -> Result<Plan, PlanError> {
     let mut plan = Plan::default();
     bridge(&mut plan, config, network, facts)?;
-    ports::veth(&mut plan, config, at, container_mac(config, &facts.names), &facts.names);
+    let veth = &facts.names.veth;
+    veth.plan(&mut plan, at, config.mtu);
+    ports::plan_port(&mut plan, config, veth);
     if config.spoof_check {
-        let check = spoof::ensure(at, &facts.names.host, container_mac(config, &facts.names));
-        plan.owned(Step::ensure_rules(check));
+        plan.owned(Step::ensure_rules(spoof::ensure(at, &veth.host, &veth.container_mac)));
     }
     match network {
         Some(network) => {
@@ -41,7 +41,7 @@ pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, fac
         None if config.leave_down => return Ok(plan),
         None => plan.within(set(Ns::Container, &at.ifname, LinkSetting::Up)),
     }
-    plan.within(Step::Await { ns: Ns::Host, name: facts.names.host.clone(), until: Until::Up });
+    plan.within(Step::Await { ns: Ns::Host, name: veth.host.clone(), until: Until::Up });
     Ok(plan)
 }
 
@@ -87,8 +87,8 @@ fn trust_link_local(name: &IfName) -> Step {
     Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
-fn container_mac<'a>(config: &'a Config, names: &'a Names) -> &'a Mac {
-    config.mac.as_ref().unwrap_or(&names.container_mac)
+pub fn set(ns: Ns, name: &IfName, setting: LinkSetting) -> Step {
+    Step::SetLink { ns, name: name.clone(), setting }
 }
 
 /// With `enabledad` the kernel looks for another user of an IPv6 address first.

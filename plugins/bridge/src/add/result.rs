@@ -8,7 +8,7 @@ use cni_interface::verify::present;
 use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 
-use super::facts::Names;
+use super::facts::NewNames;
 use crate::config::Config;
 
 /// The place of the container's interface in the result.
@@ -19,13 +19,13 @@ pub const CONTAINER: i64 = 2;
 pub fn interfaces(
     config: &Config,
     at: &Attachment,
-    names: &Names,
+    names: &NewNames,
     netns: &str,
     host: &mut dyn Host,
 ) -> Result<Vec<Interface>, Error> {
     let mut interfaces = vec![
         described(&present(Ns::Host, &config.bridge, host)?, ""),
-        described(&present(Ns::Host, &names.host, host)?, ""),
+        described(&present(Ns::Host, &names.veth.host, host)?, ""),
         described(&present(Ns::Container, &at.ifname, host)?, netns),
     ];
     if let Some(link) = &config.vlans.gateway {

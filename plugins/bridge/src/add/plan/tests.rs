@@ -1,11 +1,14 @@
 use super::*;
+use crate::add::facts::NewNames;
 use crate::add::result::CONTAINER;
 use crate::config::OtherAddress;
 use crate::fixtures::attachment;
 use crate::vlan::{VlanKeys, Vlans};
 use cni_core::error::Failure;
+use cni_core::mac::Mac;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_interface::network::{HostGateway, NetworkError};
+use cni_interface::veth::NewVeth;
 use cni_netfilter::Backend;
 use cni_plugin::link::{Address, Link, OperState};
 use cni_plugin::vlan::Earlier;
@@ -42,10 +45,8 @@ fn facts() -> Facts {
         bridge: None,
         gateway_addresses: Vec::new(),
         masquerade_backend: Backend::Iptables,
-        names: Names {
-            host: IfName::host_veth(0x1234_abcd),
-            host_mac: mac(1),
-            container_mac: mac(2),
+        names: NewNames {
+            veth: NewVeth { host: IfName::host_veth(0x1234_abcd), host_mac: mac(1), container_mac: mac(2) },
             bridge_mac: mac(3),
             vlan_port: IfName::host_veth(0x5678_abcd),
             vlan_mac: mac(4),
@@ -127,9 +128,10 @@ shared host: sysctl net/ipv6/conf/all/forwarding=1
 
 #[test]
 fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
-    let config = Config { spoof_check: true, mac: Some(Mac::local([7; 6])), ..config() };
+    let config = Config { spoof_check: true, ..config() };
     let network = network(&config, ipam(&["10.1.2.5/24"], &[])).expect("a network");
-    let facts = Facts { masquerade_backend: Backend::Nftables, ..facts() };
+    let mut facts = Facts { masquerade_backend: Backend::Nftables, ..facts() };
+    facts.names.veth.container_mac = Mac::local([7; 6]);
     let plan = plan_add(&config, &at(), Some(&network), &facts).expect("a plan");
     let owned: Vec<&Step> = plan
         .steps()
@@ -138,7 +140,7 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
         .map(|(_, step)| step)
         .collect();
     assert_eq!(owned.len(), 3, "{plan}");
-    assert_eq!(*owned[1], Step::ensure_rules(spoof::ensure(&at(), &facts.names.host, &Mac::local([7; 6]))));
+    assert_eq!(*owned[1], Step::ensure_rules(spoof::ensure(&at(), &facts.names.veth.host, &Mac::local([7; 6]))));
     assert_eq!(
         *owned[2],
         Step::ensure_rules(masquerade::rulesets(Backend::Nftables, &at(), &[cidr("10.1.2.5/24")]).remove(0))

@@ -1,0 +1,73 @@
+//! A veth pair that connects the container with the host. What becomes of the host's end is each plugin's own.
+
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::mac::Mac;
+use cni_core::names::{Attachment, IfName};
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, VethPeer};
+
+use crate::alias;
+use crate::naming::{self, TakenError};
+
+/// What is chosen for a veth pair; the container's end has the name that the runtime wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewVeth {
+    /// Name of the host's end.
+    pub host: IfName,
+    /// MAC address of the host's end.
+    pub host_mac: Mac,
+    /// MAC address of the container's end.
+    pub container_mac: Mac,
+}
+
+impl NewVeth {
+    /// Chooses at random, but for the MAC address of the container's end if one is configured.
+    ///
+    /// # Errors
+    /// [`naming::PatternError`] and [`TakenError::Veth`] for a name that the container's end cannot have, or
+    /// when the kernel does not answer.
+    pub fn choose(at: &Attachment, mac: Option<&Mac>, host: &mut dyn Host) -> Result<Self, Error> {
+        let name = naming::random_name(host)?;
+        naming::refuse_pattern("make veth pair", &at.ifname)?;
+        if host.link(Ns::Container, &at.ifname)?.is_some() {
+            return Err(TakenError::Veth { name: at.ifname.clone(), peer: name }.into());
+        }
+        let container_mac = mac.map_or_else(|| naming::random_mac(host), |mac| Ok(mac.clone()))?;
+        Ok(Self { host: name, host_mac: naming::random_mac(host)?, container_mac })
+    }
+
+    /// Plans the pair: made with one end in the container, and the host's end with the attachment's alias, deaf to
+    /// routers, and up.
+    pub fn plan(&self, plan: &mut Plan, at: &Attachment, mtu: Option<u32>) {
+        let peer = VethPeer { ns: Ns::Host, name: self.host.clone(), mac: self.host_mac.clone() };
+        let (name, mac) = (at.ifname.clone(), Some(self.container_mac.clone()));
+        let link = NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind: LinkKind::Veth { peer } };
+        plan.owned(Step::CreateLink { ns: Ns::Container, link });
+        plan.within(self.set(LinkSetting::Alias(alias::of(at))));
+        plan.within(accept_no_router(&self.host));
+        plan.within(self.set(LinkSetting::Up));
+    }
+
+    /// The step that sets a property of the host's end.
+    pub fn set(&self, setting: LinkSetting) -> Step {
+        Step::SetLink { ns: Ns::Host, name: self.host.clone(), setting }
+    }
+}
+
+/// Router advertisements of containers must not change the host's routes: CVE-2020-10749.
+pub fn accept_no_router(name: &IfName) -> Step {
+    let key = Sysctl::interface(Family::V6, name, "accept_ra");
+    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
+}
+
+/// The host's end of the pair whose other end is this link in the container, whatever it is called by now.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn host_end(container: &Link, host: &mut dyn Host) -> Result<Option<Link>, Error> {
+    let Some(index) = container.peer else { return Ok(None) };
+    let is_peer = |link: &Link| link.kind.as_deref() == Some("veth") && link.peer == Some(container.index);
+    Ok(host.link_by_index(Ns::Host, index)?.filter(is_peer))
+}

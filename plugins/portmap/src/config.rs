@@ -64,7 +64,7 @@ pub enum Marker {
 }
 
 /// One port of the host that leads to one port of the container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mapping {
     /// Port on the host.
     pub host_port: u16,
@@ -77,7 +77,7 @@ pub struct Mapping {
 }
 
 /// Where the host listens for a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Listen {
     /// On every address.
     Anywhere,
@@ -95,6 +95,11 @@ impl Mapping {
 }
 
 impl Config {
+    /// Whether a mapping is for packets of a family.
+    pub fn maps(&self, family: Family) -> bool {
+        self.mappings.iter().any(|mapping| mapping.applies_to(family))
+    }
+
     /// The conditions for a family.
     pub fn conditions(&self, family: Family) -> &[String] {
         match family {

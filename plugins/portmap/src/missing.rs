@@ -1,47 +1,97 @@
-//! What is missing of a container's rules: CHECK reports it, and a repair puts it back.
-
-use std::collections::HashSet;
+//! What others have removed of a container's port mappings, and of the guard of the host's loopback: CHECK
+//! reports it, and a repair puts it back. Kernel settings are no rules: `route_localnet` stays as it is found.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::Attachment;
-use cni_netfilter::iptables::{Iptables, IptablesError, IptablesRule, IptablesRuleset};
-use cni_netfilter::{Backend, MissingRule, Ruleset};
+use cni_core::request::Request;
+use cni_netfilter::flows::PortChange;
+use cni_netfilter::{Backend, MissingRule, Ruleset, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
+use cni_plugin::missing::MissingPart;
+use cni_plugin::plan::{Ns, Plan, Step};
 
-use crate::config::Config;
-use crate::{nftables, plan};
+use crate::add::{lead, localnet_target, observe_link};
+use crate::told::Told;
+use crate::{PortmapError, iptables, localnet, nftables};
 
-/// Up to so many rules are asked for one by one. The nft flavour of iptables answers each time by a walk
-/// through the chain: 6000 rules take it more than half a minute, and one listing of them a tenth of a second.
-const FEW: usize = 200;
+/// The rules of an attachment that are not complete, and the guard if it needs one.
+///
+/// # Errors
+/// When a packet filter cannot be read.
+pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+    let told = Told::read(request, PortmapError::NoPrevResult, host)?;
+    let mut parts = Vec::new();
+    if let Some(target) = localnet_target(&told)
+        && observe_link(host, target)?.is_some()
+    {
+        parts.extend(missing_guard(host)?);
+    }
+    for target in told.mapped() {
+        parts.extend(missing_mapping(&told, target, host)?);
+    }
+    Ok(parts)
+}
+
+/// As in ADD, a host without nf_tables has no guard.
+fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
+    let guard = Ruleset::from(localnet::guard());
+    let Some(missing) = unless_absent(guard.missing(host.netfilter(Ns::Host)?))? else {
+        log::warn!("containers can reach what listens on the host's loopback: there are no nf_tables for the guard");
+        return Ok(None);
+    };
+    Ok(missing.map(|missing| {
+        let mut plan = Plan::default();
+        plan.shared(Step::ensure_rules(guard));
+        MissingPart { missing: missing.to_string(), plan }
+    }))
+}
+
+/// What the reference has made counts as complete, as in CHECK, and goes where it is not.
+fn missing_mapping(told: &Told, target: Cidr, host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
+    let Some(MissingMapping { missing, family }) = observe_missing(host, told, target)? else { return Ok(None) };
+    let Told { config, at, .. } = told;
+    let mut plan = Plan::default();
+    if config.backend == Backend::Nftables
+        && let Some(unwanted) = nftables::observe_superseded(host, config, at, family)?
+    {
+        plan.within(Step::remove_rules(unwanted));
+    }
+    lead(&mut plan, config, at, target, PortChange::Restored);
+    Ok(Some(MissingPart { missing: missing.to_string(), plan }))
+}
+
+/// Looks for what a container needs in the family of its address: the first rule that is missing, unless the
+/// container has all that the reference makes.
+///
+/// # Errors
+/// When the packet filter cannot be read.
+pub fn observe_missing(host: &mut dyn Host, told: &Told, target: Cidr) -> Result<Option<MissingMapping>, Error> {
+    let Told { config, at, .. } = told;
+    let missing = match config.backend {
+        Backend::Iptables => Ruleset::from(iptables::ensure(config, at, target)).missing(host.netfilter(Ns::Host)?)?,
+        Backend::Nftables => nftables::observe_missing(host, config, at, target)?,
+    };
+    Ok(missing.map(|missing| MissingMapping { family: target.family(), missing }))
+}
 
 /// The first rule that is not there.
 #[derive(Debug, thiserror::Error)]
 #[error("could not check {} dnat: {}", family.word(), words(missing))]
-pub struct Missing {
+pub struct MissingMapping {
     /// Of which addresses.
     family: Family,
     /// The rule.
     missing: MissingRule,
 }
 
-impl Failure for Missing {
+impl Failure for MissingMapping {
     fn code(&self) -> Code {
         Code::CheckFailed
     }
 
     fn details(&self) -> String {
         self.missing.proof()
-    }
-}
-
-impl Missing {
-    /// What a repair makes, as an administrator would look for it.
-    pub fn made(&self) -> String {
-        self.missing.to_string()
     }
 }
 
@@ -56,35 +106,4 @@ fn words(missing: &MissingRule) -> String {
         MissingRule::Nftables(rule) => format!("rule [{rule}] not found in chain {}", rule.chain),
         MissingRule::Elements(elements) => format!("element [{elements}] not found"),
     }
-}
-/// Looks for what a container needs in the family of its address: the first rule that is missing, unless the
-/// container has all that the reference makes.
-///
-/// # Errors
-/// When the packet filter cannot be read.
-pub fn observe_missing(
-    host: &mut dyn Host,
-    config: &Config,
-    at: &Attachment,
-    target: Cidr,
-) -> Result<Option<Missing>, Error> {
-    let family = target.family();
-    let missing = match config.backend {
-        Backend::Iptables => {
-            let wanted = without_listed(host.netfilter(Ns::Host)?.iptables(), plan::ensure(config, at, target))?;
-            Ruleset::from(wanted).missing(host.netfilter(Ns::Host)?)?
-        }
-        Backend::Nftables => nftables::observe_missing(host, config, at, target)?,
-    };
-    Ok(missing.map(|missing| Missing { family, missing }))
-}
-
-/// Leaves out what a listing of the container's own chain shows, if that has many rules.
-fn without_listed(iptables: &mut dyn Iptables, mut want: IptablesRuleset) -> Result<IptablesRuleset, IptablesError> {
-    if let Some(chain) = want.chain.as_mut().filter(|chain| chain.rules.len() > FEW) {
-        let listed = iptables.list(want.family, want.table, &chain.name)?.unwrap_or_default();
-        let listed: HashSet<IptablesRule> = listed.into_iter().collect();
-        chain.rules.retain(|rule| !listed.contains(&rule.canonical()));
-    }
-    Ok(want)
 }

@@ -13,7 +13,7 @@
 //! container is masqueraded, not only the container, else a neighbour's answers are bridged past the host;
 //! only connections that were translated are meant, since bridged packets may pass there as well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
@@ -28,11 +28,11 @@ use cni_netfilter::nftables::{
 };
 use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Step};
+use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen, Mapping, Sources};
-use crate::del::removed_with_flows;
+use crate::del::remove_with_flows;
 use crate::flows;
 
 const HOSTPORTS: &str = "hostports";
@@ -164,13 +164,8 @@ fn words(conditions: &[String]) -> Option<Expression> {
 
 /// The mappings of a family, each once.
 fn mappings(config: &Config, family: Family) -> Vec<Mapping> {
-    let mut mappings: Vec<Mapping> = Vec::new();
-    for mapping in config.mappings.iter().filter(|mapping| mapping.applies_to(family)) {
-        if !mappings.contains(mapping) {
-            mappings.push(*mapping);
-        }
-    }
-    mappings
+    let mut seen = HashSet::new();
+    config.mappings.iter().filter(|mapping| mapping.applies_to(family) && seen.insert(**mapping)).copied().collect()
 }
 
 fn matches(mapping: &Mapping) -> Vec<Expression> {
@@ -248,8 +243,9 @@ pub fn observe_superseded(
 ) -> Result<Option<NftRemoval>, Error> {
     let chain = hostports(family);
     let found = host.netfilter(Ns::Host)?.nftables().list(&chain)?.unwrap_or_default();
-    let mappings = mappings(config, family);
-    let supersedes = |parts: &[Expression]| mappings.iter().any(|mapping| parts.starts_with(&matches(mapping)));
+    let mapped: HashSet<HostPort> =
+        mappings(config, family).iter().filter_map(|one| host_port(&matches(one))).collect();
+    let supersedes = |parts: &[Expression]| host_port(parts).is_some_and(|port| mapped.contains(&port));
     let references = Tag::LeadsNowhere(comment(at));
     let rules: Vec<NftRule> = found
         .into_iter()
@@ -261,6 +257,20 @@ pub fn observe_superseded(
     let which = Which::Listed(rules);
     let rules = vec![Unwanted { chain, which: which.clone() }];
     Ok((which != Which::Listed(Vec::new())).then(|| NftRemoval { rules, ..NftRemoval::default() }))
+}
+
+/// Where packets must go to for a mapping: to which address, if not to any, by which protocol, and to which port.
+type HostPort = (Option<Cidr>, Proto, u16);
+
+/// What the first parts of a rule ask for, as far as [`matches`] writes it.
+fn host_port(parts: &[Expression]) -> Option<HostPort> {
+    match parts {
+        [Expression::Address(End::Destination, Is::Equal, cidr), Expression::Port(proto, port), ..] => {
+            Some((Some(*cidr), *proto, *port))
+        }
+        [Expression::Port(proto, port), ..] => Some((None, *proto, *port)),
+        _ => None,
+    }
 }
 
 /// DEL in both families. `flows` are the connections that the mappings are known to have led to the container.
@@ -276,7 +286,7 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result
         if stale.is_empty() {
             stale = flows::of_ports(rules.iter().filter_map(udp_port).collect());
         }
-        removed_with_flows(host, Step::remove_rules(unwanted), stale)
+        remove_with_flows(host, unwanted.into(), stale)
     })
 }
 
@@ -299,7 +309,7 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
         if unwanted == NftRemoval::default() {
             return Ok(());
         }
-        removed_with_flows(host, Step::remove_rules(unwanted), flows::of_ports(ports))
+        remove_with_flows(host, unwanted.into(), flows::of_ports(ports))
     })
 }
 

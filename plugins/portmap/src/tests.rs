@@ -1,7 +1,9 @@
 //! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
 
 use super::*;
+use cni_core::family::Family;
 use cni_core::request::{Call, Environment};
+use cni_netfilter::iptables::IptablesTable;
 use cni_testkit::FakeNftables;
 use machine::Machine;
 use proptest::prelude::*;

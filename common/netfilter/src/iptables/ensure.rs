@@ -166,7 +166,7 @@ impl<'a> Draft<'a> {
             return;
         };
         let missing: Vec<&IptablesRule> = others.iter().filter(|rule| seen.copies(rule) == 0).collect();
-        let closing = seen.rules(&chain.name).last() == Some(&last.canonical());
+        let closing = seen.is_last(last);
         let copies = seen.copies(last);
         if missing.is_empty() && closing && copies == 1 {
             return;

@@ -7,6 +7,7 @@
 
 mod backend;
 mod batch;
+mod canonical;
 mod change;
 mod ensure;
 mod error;

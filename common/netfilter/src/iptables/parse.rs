@@ -24,22 +24,6 @@ impl IptablesRule {
         let (matches, target) = Parser::default().run(rest);
         Some(Self { chain, matches, target })
     }
-
-    /// The rule as it comes back from the kernel: host bits cleared, a user's words typed where possible.
-    ///
-    /// Addresses, interfaces and the protocol move to the front, and what then stands side by side may be
-    /// read otherwise than before, so the text is read again until that changes nothing. What has moved to
-    /// the front stays there, so this comes to an end.
-    #[must_use]
-    pub fn canonical(&self) -> Self {
-        let mut rule = self.clone();
-        loop {
-            match Self::parse(&rule.to_string()) {
-                Some(read) if read != rule => rule = read,
-                Some(_) | None => return rule,
-            }
-        }
-    }
 }
 
 #[derive(Default)]

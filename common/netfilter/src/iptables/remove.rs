@@ -4,6 +4,8 @@
 //! anything still leads to, so success proves that nothing is left. Otherwise the chains in question are
 //! read, and what is ours in them goes, whatever it looks like.
 
+use std::collections::HashSet;
+
 use super::ATTEMPTS;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
@@ -80,7 +82,7 @@ fn observe(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Seen
 
 /// What takes away all that is there of what is unwanted.
 fn present(unwanted: &IptablesRemoval, seen: &SeenChains) -> Vec<BatchLine> {
-    let listed: Vec<IptablesRule> = unwanted.rules.iter().map(IptablesRule::canonical).collect();
+    let listed: HashSet<IptablesRule> = unwanted.rules.iter().map(IptablesRule::canonical).collect();
     let goes = |rule: &IptablesRule| {
         listed.contains(rule)
             || unwanted.chains.iter().any(|chain| leads_to(rule, chain) && !is_kept(rule, &chain.jumps))

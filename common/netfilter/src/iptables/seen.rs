@@ -1,6 +1,7 @@
 //! What was read of some chains: facts for a repair, true at the moment of reading only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use super::backend::Iptables;
 use super::error::IptablesError;
@@ -9,12 +10,30 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 
 /// The chains that were asked for; `None` for one that is not there.
-pub(super) struct SeenChains(BTreeMap<ChainName, Option<Vec<IptablesRule>>>);
+pub(super) struct SeenChains(BTreeMap<ChainName, Option<SeenChain>>);
+
+/// The rules of a chain in order, and how many copies there are of each, so that one is looked up and not
+/// compared with all.
+struct SeenChain {
+    rules: Vec<Rc<IptablesRule>>,
+    copies: HashMap<Rc<IptablesRule>, usize>,
+}
+
+impl SeenChain {
+    fn new(rules: Vec<IptablesRule>) -> Self {
+        let rules: Vec<Rc<IptablesRule>> = rules.into_iter().map(Rc::new).collect();
+        let mut copies = HashMap::new();
+        for rule in &rules {
+            *copies.entry(Rc::clone(rule)).or_insert(0) += 1;
+        }
+        Self { rules, copies }
+    }
+}
 
 impl SeenChains {
     /// Reads chains, each once.
     pub(super) fn observe<'a>(
-        tables: &mut dyn Iptables,
+        iptables: &mut dyn Iptables,
         family: Family,
         table: IptablesTable,
         chains: impl IntoIterator<Item = &'a ChainName>,
@@ -22,34 +41,40 @@ impl SeenChains {
         let mut seen = BTreeMap::new();
         for chain in chains {
             if !seen.contains_key(chain) {
-                seen.insert(chain.clone(), tables.list(family, table, chain)?);
+                seen.insert(chain.clone(), iptables.list(family, table, chain)?.map(SeenChain::new));
             }
         }
         Ok(Self(seen))
     }
 
     pub(super) fn exists(&self, chain: &ChainName) -> bool {
-        self.0.get(chain).is_some_and(Option::is_some)
-    }
-
-    /// The rules of a chain, none when it is not there.
-    pub(super) fn rules(&self, chain: &ChainName) -> &[IptablesRule] {
-        self.0.get(chain).and_then(Option::as_deref).unwrap_or_default()
+        self.chain(chain).is_some()
     }
 
     /// Every rule that was read.
     pub(super) fn all_rules(&self) -> impl Iterator<Item = &IptablesRule> {
-        self.0.values().flatten().flatten()
+        self.0.values().flatten().flat_map(|chain| &chain.rules).map(Rc::as_ref)
     }
 
     /// How many copies of a rule there are.
     pub(super) fn copies(&self, rule: &IptablesRule) -> usize {
-        let wanted = rule.canonical();
-        self.rules(&rule.chain).iter().filter(|have| **have == wanted).count()
+        let copies = self.chain(&rule.chain).and_then(|chain| chain.copies.get(&rule.canonical()));
+        copies.copied().unwrap_or_default()
     }
 
     /// Whether the first rule of its chain is this one.
     pub(super) fn is_first(&self, rule: &IptablesRule) -> bool {
-        self.rules(&rule.chain).first() == Some(&rule.canonical())
+        let first = self.chain(&rule.chain).and_then(|chain| chain.rules.first());
+        first.is_some_and(|first| **first == rule.canonical())
+    }
+
+    /// Whether the last rule of its chain is this one.
+    pub(super) fn is_last(&self, rule: &IptablesRule) -> bool {
+        let last = self.chain(&rule.chain).and_then(|chain| chain.rules.last());
+        last.is_some_and(|last| **last == rule.canonical())
+    }
+
+    fn chain(&self, chain: &ChainName) -> Option<&SeenChain> {
+        self.0.get(chain).and_then(Option::as_ref)
     }
 }

@@ -267,6 +267,22 @@ proptest! {
     }
 
     #[test]
+    fn a_rule_without_words_is_sorted_as_its_text_would_tell(
+        mut matches in extensions(),
+        headers in headers(),
+        everything in any::<bool>(),
+        host in network(),
+        target in any_target(),
+    ) {
+        let any = "0.0.0.0/0".parse().expect("network");
+        matches.extend(everything.then_some(Match::Source(any)));
+        matches.extend(headers);
+        matches.push(Match::NotDestination(Cidr::truncated(host.address(), host.prefix() / 2 + 1)));
+        let rule = IptablesRule::new(ChainName::fixed("C"), matches, target);
+        prop_assert_eq!(rule.canonical(), rule.reread());
+    }
+
+    #[test]
     fn any_text_can_be_read(text in "\\PC*") {
         let rule = IptablesRule::parse(&format!("-A C {text}"));
         prop_assert_eq!(rule.map(|rule| rule.chain), Some(ChainName::fixed("C")));

@@ -1,0 +1,101 @@
+//! The one form that a rule has in a listing, so that equal rules are equal values.
+
+use super::rule::{IptablesRule, Match, Target};
+use crate::Proto;
+
+impl IptablesRule {
+    /// The rule as it comes back from the kernel: addresses, interfaces and the protocol first, host bits cleared,
+    /// and a user's words typed where possible.
+    #[must_use]
+    pub fn canonical(&self) -> Self {
+        if self.has_words() { self.reread() } else { self.sorted() }
+    }
+
+    /// Whether only its text tells what the rule is.
+    fn has_words(&self) -> bool {
+        let words = |part: &Match| matches!(part, Match::Raw(_));
+        matches!(self.target, Target::Raw(_)) || self.matches.iter().any(words) || self.has_two_protocols()
+    }
+
+    fn has_two_protocols(&self) -> bool {
+        let mut protocols = self.matches.iter().filter_map(protocol);
+        protocols.next().is_some_and(|first| protocols.any(|other| other != first))
+    }
+
+    fn sorted(&self) -> Self {
+        let mut matches: Vec<Match> = self.matches.iter().filter(|part| !is_everything(part)).map(plain).collect();
+        matches.sort_by_key(place);
+        Self { chain: self.chain.clone(), matches, target: plain_target(&self.target) }
+    }
+
+    /// By its text: what moves to the front may let that which then stands side by side be read otherwise than
+    /// before, so the text is read again until that changes nothing. What has moved to the front stays there, so
+    /// this comes to an end.
+    pub(super) fn reread(&self) -> Self {
+        let mut rule = self.clone();
+        loop {
+            match Self::parse(&rule.to_string()) {
+                Some(read) if read != rule => rule = read,
+                Some(_) | None => return rule,
+            }
+        }
+    }
+}
+
+const fn protocol(part: &Match) -> Option<Proto> {
+    if let Match::Port(proto, _) | Match::Ports(proto, _) = part { Some(*proto) } else { None }
+}
+
+/// A network of prefix 0 holds every address, which iptables says by saying nothing.
+fn is_everything(part: &Match) -> bool {
+    matches!(part, Match::Source(cidr) | Match::Destination(cidr) if cidr.prefix() == 0)
+}
+
+fn plain(part: &Match) -> Match {
+    match part {
+        Match::Source(cidr) => Match::Source(cidr.network()),
+        Match::NotSource(cidr) => Match::NotSource(cidr.network()),
+        Match::Destination(cidr) => Match::Destination(cidr.network()),
+        Match::NotDestination(cidr) => Match::NotDestination(cidr.network()),
+        Match::In(_)
+        | Match::NotIn(_)
+        | Match::Out(_)
+        | Match::NotOut(_)
+        | Match::LocalDestination
+        | Match::Port(..)
+        | Match::Ports(..)
+        | Match::Mark(_)
+        | Match::RelatedEstablished
+        | Match::Comment(_)
+        | Match::Raw(_) => part.clone(),
+    }
+}
+
+/// Where a match stands in a listing; those of the same place keep their order.
+const fn place(part: &Match) -> u8 {
+    match part {
+        Match::Source(_) | Match::NotSource(_) => 0,
+        Match::Destination(_) | Match::NotDestination(_) => 1,
+        Match::In(_) | Match::NotIn(_) => 2,
+        Match::Out(_) | Match::NotOut(_) => 3,
+        Match::LocalDestination
+        | Match::Port(..)
+        | Match::Ports(..)
+        | Match::Mark(_)
+        | Match::RelatedEstablished
+        | Match::Comment(_)
+        | Match::Raw(_) => 4,
+    }
+}
+
+/// A chain cannot have the name of a verdict.
+fn plain_target(target: &Target) -> Target {
+    let Target::Jump(chain) = target else { return target.clone() };
+    match chain.as_str() {
+        "ACCEPT" => Target::Accept,
+        "DROP" => Target::Drop,
+        "RETURN" => Target::Return,
+        "MASQUERADE" => Target::Masquerade,
+        _ => target.clone(),
+    }
+}

@@ -1,0 +1,119 @@
+//! ADD: maps the ports, and lets the host itself reach them by its loopback.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Error};
+use cni_core::names::{Attachment, IfName};
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_netfilter::Backend;
+use cni_netfilter::flows::PortChange;
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::plan::{Need, Ns, Plan, Step, Sysctl};
+
+use crate::config::Config;
+use crate::told::Told;
+use crate::{PortmapError, flows, iptables, localnet, nftables};
+
+/// Maps the ports to the container's addresses.
+///
+/// # Errors
+/// What cannot be used, or could not be done.
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let told = Told::read(request, PortmapError::NotChained, journal.host())?;
+    let link = match localnet_target(&told) {
+        Some(target) => observe_link(journal.host(), target)?,
+        None => None,
+    };
+    if link.is_some() {
+        guard_loopback(journal.host());
+    }
+    supersede(journal.host(), &told)?;
+    journal.apply(&plan(&told, link.as_ref())).map_err(|error| with_unjudged(error, &told.config))?;
+    Ok(told.prev_result)
+}
+
+/// The address for which the host must route from its loopback, if there is one.
+pub fn localnet_target(told: &Told) -> Option<IpAddr> {
+    let target = told.mapped().find(|target| target.family() == localnet::FAMILY)?;
+    told.config.masquerade.as_ref().map(|_| target.address())
+}
+
+/// The host's link to the container.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn observe_link(host: &mut dyn Host, target: IpAddr) -> Result<Option<IfName>, Error> {
+    match host.route_link(target)? {
+        Some(link) => Ok(Some(IfName::parse(&link.name)?)),
+        None => {
+            log::warn!("there is no route to {target}: its ports are not reached from the host's loopback");
+            Ok(None)
+        }
+    }
+}
+
+/// The reference has no such guard, and a host without nf_tables none either.
+fn guard_loopback(host: &mut dyn Host) {
+    if let Err(error) = host.apply(&Step::ensure_rules(localnet::guard())) {
+        let details = error.details();
+        log::warn!("containers can reach what listens on the host's loopback: {error}: {details}");
+    }
+}
+
+/// Makes way for ours where the reference has been at work before.
+fn supersede(host: &mut dyn Host, told: &Told) -> Result<(), Error> {
+    if told.config.backend == Backend::Iptables {
+        return Ok(());
+    }
+    for target in told.mapped() {
+        if let Some(unwanted) = nftables::observe_superseded(host, &told.config, &told.at, target.family())? {
+            host.apply(&Step::remove_rules(unwanted))?;
+        }
+    }
+    Ok(())
+}
+
+/// What leads to the container in each family. `link` is the host's link to the container, if loopback
+/// is to be routed on it.
+fn plan(told: &Told, link: Option<&IfName>) -> Plan {
+    let mut plan = Plan::default();
+    for target in told.mapped() {
+        let family = target.family();
+        lead(&mut plan, &told.config, &told.at, target, PortChange::Mapped);
+        if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
+            let key = Sysctl::interface(family, name, "route_localnet");
+            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
+        }
+    }
+    plan
+}
+
+/// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
+pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr, change: PortChange) {
+    match config.backend {
+        Backend::Iptables => plan.owned(Step::ensure_rules(iptables::ensure(config, at, target))),
+        Backend::Nftables => {
+            if config.masquerade.is_none() {
+                plan.within(Step::remove_rules(nftables::unmasquerade(at, target.family())));
+            }
+            plan.owned(Step::ensure_rules(nftables::ensure(config, at, target)));
+        }
+    }
+    if let Some(stale) = flows::of_mappings(change, config, target) {
+        plan.shared(Step::ForgetFlows(stale));
+    }
+}
+
+/// Names what the administrator has written where the backend refuses, which tells of its own input alone.
+fn with_unjudged(error: Error, config: &Config) -> Error {
+    if [Code::Kernel, Code::Program].contains(&error.code()) {
+        return config.unjudged().into_iter().fold(error, Error::with_note);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests;

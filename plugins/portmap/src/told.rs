@@ -1,0 +1,73 @@
+//! What a call is told: the configuration, and where its ports lead.
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::names::{Attachment, IfName};
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_netfilter::Backend;
+use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
+
+use crate::PortmapError;
+use crate::config::{Config, Keys};
+
+/// What a call for an attachment is told.
+pub struct Told {
+    /// What the plugin is to do.
+    pub config: Config,
+    /// For whom.
+    pub at: Attachment,
+    /// The container's addresses that ports lead to.
+    pub targets: Vec<Cidr>,
+    /// The result of the plugin that assigned them.
+    pub prev_result: CniResult,
+}
+
+impl Told {
+    /// Reads what a call is told; `unchained` is the error for one without `prevResult`.
+    ///
+    /// # Errors
+    /// What cannot be used.
+    pub fn read(request: &Request, unchained: PortmapError, host: &mut dyn Host) -> Result<Self, Error> {
+        let at = request.attachment()?;
+        let prev_result = request.prev_result();
+        let told = prev_result.as_ref().ok().and_then(Option::as_ref);
+        let targets = told.map(|result| targets(result, &at.ifname)).unwrap_or_default();
+        let config = config(request, &targets, host)?;
+        Ok(Self { config, at, targets, prev_result: prev_result?.ok_or(unchained)? })
+    }
+
+    /// The addresses to which at least one mapping leads.
+    pub fn mapped(&self) -> impl Iterator<Item = Cidr> {
+        self.targets.iter().copied().filter(|target| self.config.maps(target.family()))
+    }
+}
+
+/// The container's addresses that ports lead to: the first of each family, IPv4 first.
+pub fn targets(result: &CniResult, ifname: &IfName) -> Vec<Cidr> {
+    let first = |family| result.ips_of(ifname.as_str()).map(|ip| ip.address).find(|cidr| cidr.family() == family);
+    Family::ALL.into_iter().filter_map(first).collect()
+}
+
+/// The configuration, with the backend chosen for the families in use where it names none.
+///
+/// # Errors
+/// The first key that cannot be used.
+pub fn config(request: &Request, targets: &[Cidr], host: &mut dyn Host) -> Result<Config, Error> {
+    config_for(request, &targets.iter().map(|target| target.family()).collect::<Vec<_>>(), host)
+}
+
+/// The same, for some families.
+///
+/// # Errors
+/// The first key that cannot be used.
+pub fn config_for(request: &Request, families: &[Family], host: &mut dyn Host) -> Result<Config, Error> {
+    let keys = request.decode::<Keys>()?;
+    let in_use: Vec<Family> = families.iter().copied().filter(|family| keys.may_map(*family)).collect();
+    Ok(keys.judge(Backend::choose(host.netfilter(Ns::Host)?, in_use))?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::cidr::Cidr;
+mod networks;
 
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,32 +45,11 @@ impl Family {
         }
     }
 
-    /// The default destination, `0.0.0.0/0` or `::/0`.
-    pub const fn default_route(self) -> Cidr {
-        Cidr::truncated(self.unspecified(), 0)
-    }
-
-    /// All multicast addresses, `224.0.0.0/4` or `ff00::/8`.
-    pub const fn multicast(self) -> Cidr {
-        match self {
-            Self::V4 => Cidr::truncated(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 4),
-            Self::V6 => Cidr::truncated(IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
-        }
-    }
-
     /// The loopback address, `127.0.0.1` or `::1`.
     pub const fn loopback(self) -> IpAddr {
         match self {
             Self::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Self::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        }
-    }
-
-    /// All loopback addresses, `127.0.0.0/8` or `::1/128`.
-    pub const fn loopback_network(self) -> Cidr {
-        match self {
-            Self::V4 => Cidr::truncated(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
-            Self::V6 => Cidr::truncated(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
         }
     }
 
@@ -125,8 +104,6 @@ mod tests {
         for family in Family::ALL {
             assert_eq!(Family::of(family.unspecified()), family);
             assert_eq!(Family::of(family.loopback()), family);
-            assert_eq!(family.multicast().family(), family);
-            assert_eq!(family.default_route().prefix(), 0);
         }
     }
 }

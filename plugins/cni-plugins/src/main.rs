@@ -13,24 +13,14 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::{Environment, Request};
 use cni_linux::host::LinuxHost;
 use cni_plugin::host::Host;
-use cni_plugin::run::{Plugin, Process, error_text, run};
+use cni_plugin::run::{Process, error_text, run};
 
 mod logger;
+mod plugins;
 mod repair;
 mod tool;
 
-/// Every plugin of this binary, in the order in which they are listed.
-const PLUGINS: [&dyn Plugin; 7] = [
-    &cni_bridge::Bridge,
-    &cni_dummy::Dummy,
-    &cni_firewall::Firewall,
-    &cni_host_local::HostLocal,
-    &cni_loopback::Loopback,
-    &cni_portmap::Portmap,
-    &cni_static::Static,
-];
-
-const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
+use plugins::{OUR_VERSION, PLUGINS};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args();

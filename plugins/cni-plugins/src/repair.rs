@@ -25,7 +25,7 @@ mod cache;
 mod options;
 mod outcome;
 
-use super::PLUGINS;
+use super::plugins::PLUGINS;
 use cache::Cached;
 use options::Mode;
 pub use options::{Options, USAGE};

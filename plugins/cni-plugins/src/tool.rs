@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use super::logger;
+use super::plugins::{OUR_VERSION, PLUGINS};
 use super::repair::{self, Options};
-use super::{OUR_VERSION, PLUGINS, logger};
 
 /// The exit status for a wrong command line, as of most programs.
 const USAGE: u8 = 2;

@@ -32,15 +32,12 @@ pub use lease::{Home, Lease, Owner};
 pub use machine::Machine;
 
 use index::Index;
-use lease::FileId;
+use lease::{FILE_MODE, FileId};
 use lock::LOCK_WAIT;
 
 /// What lies beside the leases and is ours alone. No address has this name, and whoever reads all files
 /// below finds nothing that looks like a lease.
 const OWN_DIRECTORY: &str = ".cni-plugins-rs";
-
-/// The mode of all files but the lock.
-const FILE_MODE: u32 = 0o600;
 
 /// A lease that is complete but has no name yet. A crash may leave it; the next ADD removes it.
 const DRAFT: &str = "lease.draft";

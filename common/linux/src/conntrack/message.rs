@@ -6,7 +6,7 @@ use cni_core::family::Family;
 use cni_netfilter::flows::{Flow, FlowFilter};
 use netlink_packet_core::{NLA_F_NESTED, NetlinkSerializable};
 
-use super::{Entry, number};
+use super::entry::Entry;
 use crate::netlink::attribute::{Attribute, attributes, field, written};
 
 /// `NFNL_SUBSYS_CTNETLINK`, as it stands in a message type.
@@ -164,6 +164,15 @@ fn read_end(tuple: Attribute<'_>, addresses: [u16; 2], port: u16) -> Option<Sock
         }
     }
     if is_udp { Some(SocketAddr::new(address?, u16::from_be_bytes(number?))) } else { None }
+}
+
+/// `nfgen_family` of a family.
+fn number(family: Family) -> u8 {
+    // The constants of libc are as wide as C's `int`; both values fit a byte.
+    match family {
+        Family::V4 => libc::AF_INET as u8,
+        Family::V6 => libc::AF_INET6 as u8,
+    }
 }
 
 #[cfg(test)]

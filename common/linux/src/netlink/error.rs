@@ -5,10 +5,12 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
 
-use super::socket::TIMEOUT;
+/// How long an answer of the kernel may take.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The kernel's own text: the `NLMSGERR_ATTR_MSG` of its answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,6 @@ mod series;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -20,13 +19,11 @@ use netlink_packet_core::{
 use netlink_sys::SocketAddr;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use super::error::{Cause, NetlinkError, during};
+use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, Outcome};
 
 pub(crate) use batch::Refused;
 
-/// How long an answer may take.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a dump is repeated that was interrupted by a change; then it is used as it is.
 const REPEATS: u32 = 5;
 /// Room for the largest piece in which the kernel sends a dump, as a rule.

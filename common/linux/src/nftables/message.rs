@@ -3,7 +3,7 @@
 //! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
 
 use cni_netfilter::nftables::{
-    Base, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableFamily,
+    Base, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy,
 };
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
@@ -15,10 +15,8 @@ use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProto
 
 use super::compile::compile;
 use super::instruction::{Instruction, be32, nested};
+use super::request::{Request, message};
 use super::set;
-
-/// A message, and the flags of its header.
-pub(crate) type Request = (NetfilterMessage, u16);
 
 /// `NFNL_SUBSYS_NFTABLES`: whom a batch is for.
 const NFTABLES: u16 = 10;
@@ -79,17 +77,6 @@ pub(crate) fn change(op: &NftChange) -> Option<Vec<Request>> {
             Some(vec![delete_rules(chain, attributes)])
         }
     }
-}
-
-/// A message to tables of a family.
-pub(crate) fn message(family: TableFamily, inner: NfTablesMessage) -> NetfilterMessage {
-    let family = match family {
-        TableFamily::Ip => NetfilterProtoFamily::IPv4,
-        TableFamily::Ip6 => NetfilterProtoFamily::IPv6,
-        TableFamily::Inet => NetfilterProtoFamily::Inet,
-        TableFamily::Bridge => NetfilterProtoFamily::Bridge,
-    };
-    NetfilterMessage::new(NetfilterHeader::new(family, 0, 0), inner)
 }
 
 /// What names a chain in a message about it.

@@ -9,6 +9,7 @@ mod decompile;
 pub(crate) mod instruction;
 pub(crate) mod listing;
 pub(crate) mod message;
+pub(crate) mod request;
 mod script;
 mod set;
 
@@ -112,7 +113,7 @@ impl Nftables for NetlinkNftables {
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
         let Some(requests) = requests else { return script::run(transaction, &self.path, &self.scope) };
-        let (mut changes, mut origins): (Vec<message::Request>, Vec<&NftChange>) = Default::default();
+        let (mut changes, mut origins): (Vec<request::Request>, Vec<&NftChange>) = Default::default();
         for (op, requests) in transaction.ops.iter().zip(requests) {
             origins.extend(requests.iter().map(|_| op));
             changes.extend(requests);

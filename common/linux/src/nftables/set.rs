@@ -10,7 +10,7 @@ use netlink_packet_netfilter::nftables::NfTablesMessage;
 
 use super::compile::octets;
 use super::instruction::{be32, nested, text};
-use super::message::{Request, message};
+use super::request::{Request, message};
 
 /// `NFTNL_UDATA_SET_KEYBYTEORDER` of libnftnl's `udata.h`, its length, and "big endian": how `nft` is to read the keys.
 fn key_order() -> Vec<u8> {

@@ -12,9 +12,8 @@ use std::path::PathBuf;
 
 use cni_files::{Draft, FileError, overwrite, read_if_present, remove};
 
-use super::FILE_MODE;
 use super::error::StoreError;
-use super::lease::Lease;
+use super::lease::{FILE_MODE, Lease};
 use super::machine::Machine;
 use super::shard::{Shard, number_of};
 use super::stamp::Stamp;

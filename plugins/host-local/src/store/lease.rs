@@ -12,6 +12,9 @@ use cni_core::names::{Attachment, ContainerId, IfName};
 use super::error::StoreError;
 use super::machine::Machine;
 
+/// The mode of leases, and of all other files here except the lock.
+pub(super) const FILE_MODE: u32 = 0o600;
+
 /// Who holds a lease: the content of its file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {

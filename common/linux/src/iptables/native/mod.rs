@@ -27,7 +27,8 @@ use crate::netlink::{Cause, Refused};
 use crate::nftables::NetlinkNftables;
 use crate::nftables::instruction::{be32, nested};
 use crate::nftables::listing::RawRule;
-use crate::nftables::message::{self, Request};
+use crate::nftables::message;
+use crate::nftables::request::{self, Request};
 use part::Part;
 
 /// What is known after a look at, or a change of, the tables.
@@ -207,7 +208,7 @@ impl<'a> Draft<'a> {
     }
 
     fn push(&mut self, inner: NfTablesMessage, flags: u16) {
-        self.requests.push((message::message(TableFamily::from(self.family), inner), flags));
+        self.requests.push((request::message(TableFamily::from(self.family), inner), flags));
     }
 
     fn chain_message(&mut self, chain: &ChainName, flags: u16) -> Result<(), Not> {

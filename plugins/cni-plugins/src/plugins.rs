@@ -1,0 +1,17 @@
+//! What this binary contains.
+
+use cni_plugin::run::Plugin;
+
+/// Every plugin of this binary, in the order in which they are listed.
+pub const PLUGINS: [&dyn Plugin; 7] = [
+    &cni_bridge::Bridge,
+    &cni_dummy::Dummy,
+    &cni_firewall::Firewall,
+    &cni_host_local::HostLocal,
+    &cni_loopback::Loopback,
+    &cni_portmap::Portmap,
+    &cni_static::Static,
+];
+
+/// The version of this repository, which the plugins report behind that of the reference.
+pub const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");

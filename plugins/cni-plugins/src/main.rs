@@ -15,6 +15,8 @@ use cni_linux::host::LinuxHost;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
 
+#[cfg(test)]
+mod lists;
 mod logger;
 mod plugins;
 mod repair;

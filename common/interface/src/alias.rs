@@ -1,4 +1,4 @@
-//! The alias of a link on the host (`IFLA_IFALIAS`), which says whose it is:
+//! The alias of a link on the host (`IFLA_IFALIAS`), which says who owns it:
 //! `cni:<network>:<container>:<interface>`. DEL and GC find a container's link by it when the namespace
 //! is lost.
 

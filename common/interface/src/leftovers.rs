@@ -31,7 +31,7 @@ pub struct Sandbox {
 /// Looks into the container. A namespace that is gone took its interfaces with it.
 ///
 /// # Errors
-/// When the namespace is there and cannot be entered, or the kernel does not answer.
+/// When the namespace exists and cannot be entered, or the kernel does not answer.
 pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Sandbox, Error> {
     if !is_reached(request, host)? {
         return Ok(Sandbox::default());
@@ -52,7 +52,7 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
 /// Removes the interface from the container. That it is gone, or the namespace with it, is no failure.
 ///
 /// # Errors
-/// When the namespace is there and cannot be entered, or the kernel refuses.
+/// When the namespace exists and cannot be entered, or the kernel refuses.
 pub fn remove_interface(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if is_reached(request, host)? {
         let name = request.attachment()?.ifname;

@@ -1,4 +1,4 @@
-//! The masquerade: packets to other networks get the host's address. iptables or nf_tables bring it about, with
+//! The masquerade: packets to other networks get the host's address. iptables or nf_tables carry it out, with
 //! the reference's rules in either.
 //!
 //! Whose rules are shows in the names of chains and in comments, so that DEL and GC find them without a

@@ -170,7 +170,7 @@ pub fn told_mac(told: &Interface) -> Result<Mac, VerifyError> {
     told.mac.parse().map_err(|source| VerifyError::ToldMac { name, mac, source })
 }
 
-/// A link that must be there.
+/// A link that must exist.
 ///
 /// # Errors
 /// [`VerifyError::Missing`], or when the kernel does not answer.

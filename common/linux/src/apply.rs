@@ -21,7 +21,7 @@ mod parameter;
 mod vlan;
 mod wait;
 
-/// Carries out one step; returns the step that takes it back where only the effect tells.
+/// Carries out one step; returns the step that undoes it where only the effect tells.
 ///
 /// # Errors
 /// Those of the kernel, of files and of processes, each naming what was tried.
@@ -68,7 +68,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
     Ok(None)
 }
 
-/// An earlier claim of somebody else's is put back when this one is taken back, one of the owner's own stays.
+/// An earlier claim of somebody else's is put back when this one is undone, one of the owner's own stays.
 fn claim(host: &LinuxHost, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Step>, Error> {
     let Some(Claim { owner: former, mut keepers }) = host.claims().claim(address, owner, keeper)? else {
         return Ok(Some(Step::ReleaseAddress { address, owner: owner.clone() }));

@@ -1,7 +1,7 @@
 //! Whose the packet filter's rules for an address are.
 //!
 //! The firewall plugin's rules name just an address, byte for byte as the reference's do. So that a late
-//! DEL of an old container does not take the rules of the address's new owner, the owner is written down
+//! DEL of an old container does not take the rules of the address's new owner, the owner is recorded
 //! in a file for each address, with who keeps the rules, and beside it the addresses of each owner. The
 //! files live as long as the rules: below `/run`, in a directory of the boot and the network namespace. No
 //! lock is held: each file is drafted outside of `claims` and put in its place at once.
@@ -19,7 +19,7 @@ use cni_files::RUN_DIRECTORY;
 use cni_plugin::keeper::Keeper;
 use nix::unistd::gettid;
 
-/// How the name of a record in the making begins; it ends with the number of the thread.
+/// The beginning of the name of a record that is being written; it ends with the number of the thread.
 const DRAFT: &str = "draft-";
 
 /// How often a record is written again into directories that come and go.
@@ -79,11 +79,11 @@ impl Claims {
         Self { directory: drafts.join("claims"), drafts }
     }
 
-    /// Writes down that the rules for `address` are `owner`'s and that `keeper` keeps them, beside those who
+    /// Records that the rules for `address` are `owner`'s and that `keeper` keeps them, beside those who
     /// did before; an earlier owner loses them. Returns the claim that there was.
     ///
     /// # Errors
-    /// [`ClaimError`] names the file. Then what was written down before still is.
+    /// [`ClaimError`] names the file. Then what was recorded before still is.
     pub fn claim(&self, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Claim>, ClaimError> {
         let earlier = self.find(address)?;
         let claim = Claim { owner: owner.clone(), keepers: with(earlier.as_ref(), keeper) };
@@ -394,7 +394,7 @@ mod tests {
         }
     }
 
-    /// The names of the records, and what stands in those that are files.
+    /// The names of the records, and what is in those that are files.
     fn files(claims: &Claims) -> BTreeSet<(PathBuf, Option<String>)> {
         let files = fs::read_dir(&claims.directory).expect("list");
         files.map(|file| file.expect("file").path()).map(|path| (path.clone(), fs::read_to_string(path).ok())).collect()

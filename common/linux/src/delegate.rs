@@ -12,7 +12,7 @@ use cni_files::find_files;
 use crate::process::{self, Output, ProcessError};
 
 /// How long a delegate may take. IPAM over a network may wait for an answer, but a delegate that hangs must not block
-/// the runtime for ever.
+/// the runtime forever.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Why a delegate failed.

@@ -1,7 +1,7 @@
 //! The machine behind [`cni_plugin::host::Host`]: one netlink socket for each of the two namespaces.
 //!
 //! The container's socket is opened on [`Host::enter`] and keeps belonging to the container's namespace,
-//! so the thread itself goes inside just for kernel parameters. How each step is carried out stands in
+//! so the thread itself goes inside just for kernel parameters. How each step is carried out is in
 //! `apply.rs`.
 
 use std::io;
@@ -37,7 +37,7 @@ pub enum HostError {
     /// A step in the container came before its namespace was entered.
     #[error("the container's network namespace is not open")]
     NotEntered,
-    /// A link that a step needs is not there.
+    /// A link that a step needs does not exist.
     #[error("there is no link {name:?} in the {ns} namespace")]
     NoLink { ns: Ns, name: String },
     /// A kernel parameter could not be read or written.
@@ -87,7 +87,7 @@ impl LinuxHost {
     /// Opens the host's side.
     ///
     /// # Errors
-    /// When the kernel gives no netlink socket, or `/proc` is not there.
+    /// When the kernel gives no netlink socket, or `/proc` does not exist.
     pub fn new(request: &Request) -> Result<Self, Error> {
         Ok(Self {
             request: request.clone(),
@@ -261,7 +261,7 @@ impl Host for LinuxHost {
     }
 }
 
-/// Whether the kernel's answer is that the object is not there (any more).
+/// Whether the kernel's answer is that the object does not exist (any more).
 pub(crate) fn is_absent(error: &NetlinkError) -> bool {
     matches!(error.errno(), Some(libc::ENODEV | libc::ENOENT | libc::EADDRNOTAVAIL | libc::ESRCH))
 }

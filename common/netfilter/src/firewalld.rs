@@ -32,7 +32,7 @@ impl Failure for ZoneError {
 }
 
 impl Zone {
-    /// A zone whose name is part of the program.
+    /// A zone with a name that is fixed in the program.
     pub fn fixed(name: &'static str) -> Self {
         Self(name.to_owned())
     }

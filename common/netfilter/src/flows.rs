@@ -145,7 +145,7 @@ impl StaleFlows {
         }
     }
 
-    /// Whether a connection is stale. `is_local` tells whether an address is the host's own; it is asked
+    /// Whether a connection is stale. `is_local` returns whether an address is the host's own; it is asked
     /// when that decides.
     ///
     /// # Errors

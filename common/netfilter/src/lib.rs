@@ -1,5 +1,5 @@
 //! The packet filter: rules as values and the changes that plugins want, for iptables, for nf_tables in its own
-//! terms, and for firewalld. It decides; what reads and changes a machine stands behind small traits.
+//! terms, and for firewalld. It decides; what reads and changes a host is behind small traits.
 //!
 //! [`Ruleset`] and [`RuleRemoval`] say what a plugin wants of either engine, [`Backend`] which engine keeps it.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Rules that are to be there, or to be gone, whichever engine keeps them.
+//! Rules that must exist, or must be gone, in either engine.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::iptables::{self, IptablesRemoval, IptablesRule, IptablesRuleset, Ipta
 use crate::nftables::{self, NftRemoval, NftRule, NftRuleset, SetElements};
 use cni_core::family::Family;
 
-/// Rules that are to be there.
+/// Rules that must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruleset {
     /// In one table of iptables.
@@ -19,7 +19,7 @@ pub enum Ruleset {
     Nftables(NftRuleset),
 }
 
-/// Rules that are to be gone.
+/// Rules to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleRemoval {
     /// From one table of iptables.
@@ -55,8 +55,8 @@ impl Ruleset {
         }
     }
 
-    /// Makes the rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
-    /// never anything shared, nor a rule that was there before.
+    /// Makes sure that the rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
+    /// never anything shared, nor a rule that existed before.
     ///
     /// # Errors
     /// Then nothing was changed.
@@ -67,7 +67,7 @@ impl Ruleset {
         })
     }
 
-    /// Looks for the first rule, or else the first elements, that are not there; `None` when all are. It changes
+    /// Looks for the first rule, or else the first elements, that do not exist; `None` when all exist. It changes
     /// nothing.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl RuleRemoval {
     /// A warning says so where the backend is absent and was expected to hold certain rules.
     ///
     /// # Errors
-    /// When the packet filter is there, and cannot be read or changed.
+    /// When the packet filter exists and cannot be read or changed.
     pub fn remove(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
         match self {
             Self::Iptables(unwanted) => {

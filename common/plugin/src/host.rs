@@ -109,7 +109,7 @@ pub trait Host {
     /// The value of a kernel parameter, without white space around it; `None` when there is no such one.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
+    /// When it exists and cannot be read.
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
 
     /// The packet filter of a namespace.
@@ -121,13 +121,13 @@ pub trait Host {
     /// The host's firewalld.
     fn firewalld(&mut self) -> &mut dyn Firewalld;
 
-    /// Whose rules for an address are, as written down by [`Step::ClaimAddress`].
+    /// Whose rules for an address are, as recorded by [`Step::ClaimAddress`].
     ///
     /// # Errors
-    /// When the record is there and cannot be read.
+    /// When the record exists and cannot be read.
     fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error>;
 
-    /// Who keeps the rules for an address, the last one that made some last; none when nothing is written down.
+    /// Who keeps the rules for an address, the last one that made some last; none when nothing is recorded.
     ///
     /// # Errors
     /// As [`Host::address_owner`].
@@ -145,7 +145,7 @@ pub trait Host {
     /// When the records cannot be read.
     fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error>;
 
-    /// Carries out a step. Returns the step that takes it back where [`Step::inverse`] cannot know it.
+    /// Carries out a step. Returns the step that undoes it where [`Step::inverse`] cannot know it.
     ///
     /// # Errors
     /// Then nothing of the step is left.

@@ -1,4 +1,4 @@
-//! The rollback journal: carries out an ADD, and takes back what is the attachment's own when it fails.
+//! The rollback journal: carries out an ADD, and undoes what is the attachment's own when it fails.
 //!
 //! Undo runs in reverse order and never replaces the first error; what cannot be undone is noted in its
 //! details. Shared objects stay, since another container may be using them by now.
@@ -100,7 +100,7 @@ impl<'a> Journal<'a> {
         Ok(result)
     }
 
-    /// Remembers how to take back something that was done outside the journal.
+    /// Remembers how to undo something that was done outside the journal.
     pub fn on_failure(&mut self, release: Release) {
         self.undo.push(Undo::Release(release));
     }

@@ -1,4 +1,4 @@
-//! Who keeps the rules for an address: what is written down beside whose they are, so that DEL and CHECK
+//! Who keeps the rules for an address: what is recorded beside whose they are, so that DEL and CHECK
 //! find them wherever ADD put them.
 
 use std::fmt;

@@ -1,5 +1,5 @@
 //! What the author of a plugin uses: the commands that a plugin answers, the plan of what it wants done, the
-//! journal that takes back what an ADD did, and the machine as far as a plugin sees it.
+//! journal that undoes what an ADD did, and the machine as far as a plugin sees it.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

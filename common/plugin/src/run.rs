@@ -26,7 +26,7 @@ pub trait Plugin: Sync {
         Version::ALL
     }
 
-    /// Adds the attachment. What fails after this is taken back through the journal as well.
+    /// Adds the attachment. What fails after this is undone through the journal as well.
     ///
     /// # Errors
     /// Whatever the attachment cannot do without.

@@ -41,7 +41,7 @@ fn ask_for_addresses(config: &Config, request: &Request, journal: &mut Journal<'
     Ok(Some(Network::decide(answer, config.gateway, result::CONTAINER, &config.dns)?))
 }
 
-/// A bridge that is there is not changed, as in the reference.
+/// A bridge that exists is not changed, as in the reference.
 fn warn_of_unfiltered(config: &Config, facts: &Facts) {
     if config.vlans.filtering && facts.bridge.as_ref().is_some_and(|link| link.vlan_filtering != Some(true)) {
         let bridge = &config.bridge;

@@ -47,7 +47,7 @@ pub enum VlanError {
     TrunkHalf {
         /// Its place in the array.
         element: usize,
-        /// The key that is not there.
+        /// The key that is missing.
         missing: &'static str,
     },
     /// The link that would be the gateway of the VLAN has no valid name.

@@ -1,4 +1,4 @@
-//! ADD: what stands in the way is looked for first, then the IPAM plugin is asked, and then the link is made.
+//! ADD: looks first for anything that is in the way, then asks the IPAM plugin, and then makes the link.
 
 use cni_core::error::Error;
 use cni_core::mac::Mac;

@@ -1,7 +1,7 @@
 //! ADD: claims the addresses, and lets their traffic through.
 //!
 //! Where firewalld keeps the filter, the addresses become sources of a zone, and where nf_tables do, elements of
-//! a set. The rules for an address carry no name, so a claim, written down first, says whose they are.
+//! a set. The rules for an address carry no name, so a claim, recorded first, says whose they are.
 
 use std::net::IpAddr;
 

@@ -69,7 +69,7 @@ pub enum Backend {
     None,
 }
 
-/// Where rules may be of which nothing is written down.
+/// Where rules may be of which nothing is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Who may keep them.
@@ -217,7 +217,7 @@ impl Config {
 }
 
 impl Keys {
-    /// Where to look for what nobody wrote down. The reference lets the plugin choose for a backend that it
+    /// Where to look for what nobody recorded. The reference lets the plugin choose for a backend that it
     /// does not know, and so may have used either.
     pub fn into_search(self) -> Search {
         let backend = Backend::parse(self.backend).unwrap_or(Backend::Auto);

@@ -1,7 +1,7 @@
 //! Finds out who is to keep the rules of an address, and who does.
 //!
 //! ADD writes that down with the claim of the address, so that DEL and CHECK look in the right place even
-//! when firewalld has been started or stopped since. Where nothing is written down, as for the containers
+//! when firewalld has been started or stopped since. Where nothing is recorded, as for the containers
 //! of the reference plugin, the configuration says where to look, and the machine whether there is anything.
 
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ use crate::{iptables, nftables};
 pub struct Held {
     /// The address.
     pub address: IpAddr,
-    /// Whose it is.
+    /// Who owns it.
     pub owner: Attachment,
     /// Who may keep rules for it.
     pub keepers: Vec<Keeper>,
@@ -139,8 +139,8 @@ fn search(request: &Request) -> Search {
     }
 }
 
-/// Who may keep rules for an address of which nothing is written down. A backend that was chosen by the
-/// plugin has left something in one place at most, and nothing in a place that is not there. The reference
+/// Who may keep rules for an address of which nothing is recorded. A backend that was chosen by the
+/// plugin has left something in one place at most, and nothing in a place that does not exist. The reference
 /// lets the plugin choose for `nftables`, too.
 fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<Keeper>, Error> {
     let firewalld = Keeper::Firewalld(search.zone.clone());
@@ -159,7 +159,7 @@ fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<Kee
     Ok(found.into_iter().collect())
 }
 
-/// Who keeps rules for an address of which nothing is written down, where the configuration says
+/// Who keeps rules for an address of which nothing is recorded, where the configuration says
 /// `nftables`: the reference does not know that word and chooses itself, so its containers have none there.
 fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Option<Keeper>, Error> {
     let search = Search { backend: config.backend, zone: config.zone.clone() };

@@ -19,8 +19,8 @@ use crate::config::{Config, Keys};
 use crate::{FirewallError, keepers};
 
 /// The rules of an attachment that are not complete: one part for each keeper. Who that is was decided by ADD and
-/// is written down, and stays so: firewalld may be about to start, or to end. An address that is another's by now
-/// is passed over.
+/// is recorded, and stays so: firewalld may be about to start, or to end. An address that is another's by now
+/// is skipped.
 ///
 /// # Errors
 /// When a record or a packet filter cannot be read.
@@ -53,7 +53,7 @@ fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host
     Ok(own)
 }
 
-/// The first thing that is not there, in the words of the reference where it has some.
+/// The first thing that is missing, in the reference's words where it has some.
 #[derive(Debug, thiserror::Error)]
 pub enum MissingAccess {
     /// A rule, or elements of a set.
@@ -61,7 +61,7 @@ pub enum MissingAccess {
     Rule {
         /// Which.
         missing: MissingRule,
-        /// Whose it is.
+        /// Who owns it.
         sharing: Sharing,
     },
     /// A source of a zone of firewalld.

@@ -2,7 +2,7 @@
 //!
 //! Table `inet cni_firewall` holds the addresses of all containers in two sets, so a packet costs one
 //! look-up however many containers there are, and the administrator can use the sets in rules of the
-//! administrator's chain, which stands in the same table and is asked first. An ingress policy adds rules
+//! administrator's chain, which is in the same table and is asked first. An ingress policy adds rules
 //! for its bridge to two chains that are asked before, as the reference does with iptables.
 //!
 //! What this table accepts another table may still drop: a verdict of nf_tables to accept ends one base

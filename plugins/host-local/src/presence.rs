@@ -14,7 +14,7 @@ pub struct Presence<'a> {
 }
 
 impl<'a> Presence<'a> {
-    /// Enters `CNI_NETNS`. If that fails, an address is given all the same, to whoever has no lease yet.
+    /// Enters `CNI_NETNS`. If that fails, an address is given anyway, to whoever has no lease yet.
     pub fn observe(host: &'a mut dyn Host, netns: Option<&str>) -> Self {
         let entered = netns.is_some_and(|path| {
             host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()

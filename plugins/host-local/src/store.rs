@@ -58,12 +58,12 @@ impl Scan {
     }
 }
 
-/// What is to be taken back when an ADD fails.
+/// What to undo when an ADD fails.
 #[derive(Debug)]
 pub enum Undo {
     /// The lease was made.
     Made(Lease),
-    /// The lease was there before, as it is here.
+    /// The lease existed before, as it is here.
     Kept(Lease),
 }
 
@@ -345,7 +345,7 @@ impl Store {
         }
     }
 
-    /// Writes down which address of a range set was given last.
+    /// Records which address of a range set was given last.
     ///
     /// # Errors
     /// [`StoreError`] names the file.

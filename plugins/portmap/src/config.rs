@@ -2,7 +2,7 @@
 //!
 //! What cannot be used is refused here, with the key, the index and the value; a [`Config`] can only be
 //! carried out. The words of `conditionsV4` and `conditionsV6` are the administrator's own and stay as
-//! they are, but for those that could not stand in one line of the backend's input.
+//! they are, except those that could not be in one line of the backend's input.
 
 use std::net::IpAddr;
 

@@ -75,7 +75,7 @@ pub fn observe_missing(host: &mut dyn Host, told: &Told, target: Cidr) -> Result
     Ok(missing.map(|missing| MissingMapping { family: target.family(), missing }))
 }
 
-/// The first rule that is not there.
+/// The first missing rule.
 #[derive(Debug, thiserror::Error)]
 #[error("could not check {} dnat: {}", family.word(), words(missing))]
 pub struct MissingMapping {

@@ -8,7 +8,7 @@
 //! are replaced in ADD, deleted in DEL, and known in GC. The reference's DEL leaves our chains; nothing
 //! leads to them then. Its own rules jump nowhere, and go with the container's first DEL, as they do there.
 //!
-//! Conditions stand in the attachment's own chain, so that they are no other container's; the reference
+//! Conditions are in the attachment's own chain, so that they are no other container's; the reference
 //! puts them into `prerouting` and `output`, which are for everyone. In `masquerading` the network of the
 //! container is masqueraded, not only the container, else a neighbour's answers are bridged past the host;
 //! only connections that were translated are meant, since bridged packets may pass there as well.

@@ -9,7 +9,7 @@ use netlink_packet_core::{NLA_F_NESTED, NetlinkSerializable};
 use super::entry::Entry;
 use crate::netlink::attribute::{Attribute, attributes, field, written};
 
-/// `NFNL_SUBSYS_CTNETLINK`, as it stands in a message type.
+/// `NFNL_SUBSYS_CTNETLINK`, as it is in a message type.
 const SUBSYSTEM: u16 = 1 << 8;
 const GET: u16 = SUBSYSTEM | 1;
 const DELETE: u16 = SUBSYSTEM | 2;

@@ -139,7 +139,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Waits for something to happen, but not for ever.
+/// Waits for something to happen, but not forever.
 async fn within<T>(limit: Duration, work: impl Future<Output = zbus::Result<T>>) -> Result<zbus::Result<T>, TimedOut> {
     match SharedRuntime::current() {
         Ok(runtime) => runtime.timeout(limit, work).await,

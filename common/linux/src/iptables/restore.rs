@@ -1,7 +1,7 @@
 //! Applies batches by one `iptables-restore --noflush` process each, and reads chains by `iptables -S`.
 //!
 //! Both flavours of iptables, nf_tables and legacy, behave alike in this; where their words differ, no
-//! word is taken for absence that could mean something else.
+//! word is treated as absence that could mean something else.
 
 use std::any::Any;
 use std::env;
@@ -82,7 +82,7 @@ impl RestoreIptables {
         }
     }
 
-    /// Whether a chain of which `iptables -S` says that it is "incompatible" is not there at all: the
+    /// Whether a chain of which `iptables -S` says that it is "incompatible" does not exist at all: the
     /// words of iptables-nft 1.8.9 are the same. The batch is refused in either case, at the second line
     /// when there is a chain and at the third when there is none, so it changes nothing.
     fn is_absent(&self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<bool, IptablesError> {

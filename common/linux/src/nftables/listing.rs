@@ -1,4 +1,4 @@
-//! Reading a rule from its message. Attributes that a newer kernel adds are passed over.
+//! Reading a rule from its message. Attributes that a newer kernel adds are skipped.
 
 use cni_netfilter::nftables::{Generation, Listed, TableFamily};
 
@@ -7,7 +7,7 @@ use super::instruction::Instruction;
 use super::message::COMMENT;
 use crate::netlink::attribute::{Attribute, attributes, field};
 
-/// Length of `struct nfgenmsg`, which stands before the attributes.
+/// Length of `struct nfgenmsg`, which comes before the attributes.
 const HEADER_LENGTH: usize = 4;
 
 /// `NFTA_RULE_HANDLE`, `NFTA_RULE_EXPRESSIONS`, `NFTA_RULE_USERDATA`.
@@ -32,7 +32,7 @@ pub(crate) fn read_generation(payload: &[u8]) -> Option<Generation> {
 pub(crate) struct RawRule<'a> {
     /// Its number in its table.
     pub(crate) handle: u64,
-    /// Whose it is.
+    /// Who owns it.
     pub(crate) comment: Option<String>,
     /// The names of its expressions, and their attributes.
     pub(crate) expressions: Vec<(String, &'a [u8])>,

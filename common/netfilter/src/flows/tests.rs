@@ -25,7 +25,7 @@ fn is_local(address: IpAddr) -> Result<bool, Infallible> {
     Ok(address.is_loopback() || [ip("192.0.2.1"), ip("2001:db8::1")].contains(&address))
 }
 
-/// The connections, each `<to> <answered by>`, that are taken for stale.
+/// The connections, each `<to> <answered by>`, that are treated as stale.
 fn taken<'a>(stale: &StaleFlows, flows: &[&'a str]) -> Vec<&'a str> {
     let contains = |text: &&&str| {
         let (to, answered_by) = text.split_once(' ').expect("two addresses");

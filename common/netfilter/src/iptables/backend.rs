@@ -13,7 +13,7 @@ pub trait Iptables {
     /// The rules of a chain in order; `None` when there is no such chain.
     ///
     /// # Errors
-    /// When the chain cannot be read, which is never taken for absence.
+    /// When the chain cannot be read, which is never treated as absence.
     fn list(
         &mut self,
         family: Family,

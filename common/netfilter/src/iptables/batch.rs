@@ -8,19 +8,19 @@ use cni_core::names::ChainName;
 /// One line of a batch. The semantics are those of `iptables-restore --noflush`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchLine {
-    /// `-C`: the rule must be there. Alone it changes nothing, in a batch it is a condition for the rest.
+    /// `-C`: the rule must exist. Alone it changes nothing, in a batch it is a condition for the rest.
     Require(IptablesRule),
-    /// `-N`: makes a chain, which must not be there.
+    /// `-N`: makes a chain, which must not exist.
     CreateChain(ChainName),
     /// `:CHAIN`: empties a chain, or makes it.
     EmptyChain(ChainName),
-    /// `-X`: removes a chain, which must be there, be empty, and have no jump leading to it.
+    /// `-X`: removes a chain, which must exist, be empty, and have no jump leading to it.
     DeleteChain(ChainName),
     /// `-I`: adds a rule in front of all others.
     Insert(IptablesRule),
     /// `-A`: adds a rule after all others.
     Append(IptablesRule),
-    /// `-D`: removes the first copy of a rule, which must be there.
+    /// `-D`: removes the first copy of a rule, which must exist.
     Delete(IptablesRule),
 }
 

@@ -71,7 +71,7 @@ fn plain(part: &Match) -> Match {
     }
 }
 
-/// Where a match stands in a listing; those of the same place keep their order.
+/// Where a match is in a listing; those of the same place keep their order.
 const fn place(part: &Match) -> u8 {
     match part {
         Match::Source(_) | Match::NotSource(_) => 0,

@@ -25,7 +25,7 @@ pub struct SharedRule {
     pub place: Place,
 }
 
-/// What happens to the rules of an owned chain that is there already.
+/// What happens to the rules of an owned chain that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingChain {
     /// They go, and with them all rules that jump to the chain from where our own rules stand.
@@ -45,7 +45,7 @@ pub struct OwnedChain {
     pub existing: ExistingChain,
 }
 
-/// Rules that are to be there.
+/// Rules that must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IptablesRuleset {
     /// The family.
@@ -84,7 +84,7 @@ pub struct OwnedChainRef {
     pub jumps: Jumps,
 }
 
-/// Rules that are to be gone. Absence is success.
+/// Rules to be removed. Absence is success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IptablesRemoval {
     /// The family.
@@ -93,7 +93,7 @@ pub struct IptablesRemoval {
     pub table: IptablesTable,
     /// Chains that go, with their rules and the rules that lead to them.
     pub chains: Vec<OwnedChainRef>,
-    /// Rules that go, every copy of them: those that are expected to stand in chains which stay.
+    /// Rules to remove, every copy of them, from chains that stay.
     pub rules: Vec<IptablesRule>,
 }
 

@@ -1,4 +1,4 @@
-//! Makes rules be there.
+//! Makes sure that rules exist.
 //!
 //! The first try is one batch that holds its own conditions: the shared rules are required, the owned
 //! chain must be new, which also proves that nothing leads to it. Where that does not fit, the chains in
@@ -16,8 +16,8 @@ use super::remove::remove;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 
-/// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
-/// never anything shared, nor a rule that was there before. A chain that was replaced counts as added.
+/// Makes sure that rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
+/// never anything shared, nor a rule that existed before. A chain that was replaced counts as added.
 ///
 /// # Errors
 /// Then nothing was changed.
@@ -66,7 +66,7 @@ fn taken_back(tables: &mut dyn Iptables, draft: Draft<'_>, error: IptablesError)
     }
 }
 
-/// A batch in the making, and what of it is ours.
+/// A batch that is being built, and which of it is ours.
 struct Draft<'a> {
     want: &'a IptablesRuleset,
     ops: Vec<BatchLine>,

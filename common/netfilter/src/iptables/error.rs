@@ -75,7 +75,7 @@ pub enum IptablesError {
         /// What it said.
         text: String,
     },
-    /// A lock was not to be had.
+    /// A lock could not be taken.
     #[error("gave up after {waited:?}: the lock {lock} is held by {holder}")]
     Locked {
         /// The path of the lock.
@@ -116,12 +116,12 @@ pub enum IptablesError {
         /// What was said last.
         refusal: Refusal,
     },
-    /// It is not known whether a batch was carried out, and it could not be taken back.
+    /// It is not known whether a batch was carried out, and it could not be undone.
     #[error("{error}")]
     Unsettled {
         /// What happened to the batch.
         error: Box<IptablesError>,
-        /// What happened to the batch that was to take it back.
+        /// What happened to the batch that was to undo it.
         undo: Box<IptablesError>,
     },
     /// Words of a rule hold a character that would end its line.

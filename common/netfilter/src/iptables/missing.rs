@@ -10,8 +10,8 @@ use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
 
-/// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
-/// else stands there, and how many copies there are, does not matter.
+/// The first wanted rule that does not exist; `None` when all exist. Where a rule is in its chain, what
+/// else is in the chain, and how many copies of the rule exist, does not matter.
 ///
 /// A batch of conditions alone changes nothing: one is enough when all hold. Where not all do, chains are read to
 /// say which does not, and before where many rules are wanted of one chain.

@@ -2,8 +2,8 @@
 //! the small trait [`Iptables`].
 //!
 //! [`IptablesRule`] is what `iptables -S` prints, typed. [`IptablesRuleset`] and [`IptablesRemoval`] say what
-//! a plugin wants of one family and table; [`ensure`], [`remove`] and [`missing`] bring it about, with one batch
-//! in the common case. What a batch does to a machine is the business of whoever is behind [`Iptables`].
+//! a plugin wants of one family and table; [`ensure`], [`remove`] and [`missing`] carry it out, with one batch
+//! in the common case. What a batch does to a machine is decided by the implementation of [`Iptables`].
 
 mod backend;
 mod batch;

@@ -1,4 +1,4 @@
-//! Makes rules be gone.
+//! Makes sure that rules are gone.
 //!
 //! The first try is one batch that deletes what is expected: a table refuses to delete a chain that
 //! anything still leads to, so success proves that nothing is left. Otherwise the chains in question are
@@ -15,7 +15,7 @@ use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
 
-/// Makes rules be gone. Absence is success; what belongs to others stays.
+/// Makes sure that rules are gone. Absence is success; what belongs to others stays.
 ///
 /// # Errors
 /// [`IptablesError::InUse`] when foreign rules lead to an owned chain, which is then empty and otherwise
@@ -80,7 +80,7 @@ fn observe(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Seen
     SeenChains::observe(tables, *family, *table, related.chain(rules.iter().map(|rule| &rule.chain)))
 }
 
-/// What takes away all that is there of what is unwanted.
+/// The batch that removes everything unwanted that exists.
 fn present(unwanted: &IptablesRemoval, seen: &SeenChains) -> Vec<BatchLine> {
     let listed: HashSet<IptablesRule> = unwanted.rules.iter().map(IptablesRule::canonical).collect();
     let goes = |rule: &IptablesRule| {

@@ -146,7 +146,7 @@ pub enum Target {
 /// a rule's text, whatever their place here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IptablesRule {
-    /// The chain that the rule stands in.
+    /// The chain that the rule is in.
     pub chain: ChainName,
     /// What must hold, all of it.
     pub matches: Vec<Match>,

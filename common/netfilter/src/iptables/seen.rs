@@ -9,7 +9,7 @@ use super::rule::{IptablesRule, IptablesTable};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
-/// The chains that were asked for; `None` for one that is not there.
+/// The chains that were asked for; `None` for one that does not exist.
 pub(super) struct SeenChains(BTreeMap<ChainName, Option<SeenChain>>);
 
 /// The rules of a chain in order, and how many copies there are of each, so that one is looked up and not

@@ -15,13 +15,13 @@ pub trait Nftables {
     /// The rules of a chain in order; `None` when there is no such chain.
     ///
     /// # Errors
-    /// When the chain cannot be read, which is never taken for absence.
+    /// When the chain cannot be read, which is never treated as absence.
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError>;
 
     /// Which of some addresses a set holds; `None` when there is no such set.
     ///
     /// # Errors
-    /// When the set cannot be read, which is never taken for absence.
+    /// When the set cannot be read, which is never treated as absence.
     fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError>;
 
     /// The state that everything is in.
@@ -43,7 +43,7 @@ pub trait Nftables {
 pub struct Listed {
     /// Its number in its table.
     pub handle: u64,
-    /// Whose it is.
+    /// Who owns it.
     pub comment: Option<String>,
     /// Its parts; `None` for a rule that holds one which has no type here.
     pub expressions: Option<Vec<Expression>>,

@@ -22,21 +22,21 @@ pub enum Tag {
     LeadsNowhere(NftComment),
 }
 
-/// What a chain is to hold, and whose it is.
+/// What a chain is to hold, and who owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Part of the skeleton. Attachments put their rules into it.
     Open,
-    /// Part of the skeleton. It holds just these rules: where it holds anything else it is emptied and
+    /// Part of the skeleton. It holds exactly these rules: where it holds anything else it is emptied and
     /// filled in one transaction, so that no packet ever meets it half full.
     Fixed(Vec<NftRule>),
-    /// Part of the skeleton. It holds these rules among others, which nobody takes back.
+    /// Part of the skeleton. It holds these rules among others, which nobody undoes.
     AtLeast(Vec<NftRule>),
-    /// The attachment's alone. It holds just these rules, likewise.
+    /// The attachment's alone. It holds exactly these rules, likewise.
     Own(Vec<NftRule>),
 }
 
-/// A chain that is to be there.
+/// A chain that must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedChain {
     /// The chain.
@@ -45,10 +45,10 @@ pub struct WantedChain {
     pub content: Content,
 }
 
-/// What happens to rules with the attachment's tag that are there already.
+/// What happens to rules with the attachment's tag that exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingRules {
-    /// They are what is left of an older attempt, and go unless they are just what is wanted.
+    /// They are what is left of an earlier attempt, and go unless they are exactly what is wanted.
     Replace,
     /// They may belong to another interface of the container, and stay; only what is missing is added.
     Keep,
@@ -61,13 +61,13 @@ pub struct Owned {
     pub chain: ChainId,
     /// How the attachment's rules are known; all of `rules` have it.
     pub tag: Tag,
-    /// The rules in order, which all stand in `chain`.
+    /// The rules in order, which all are in `chain`.
     pub rules: Vec<NftRule>,
     /// What to do with others that have the tag.
     pub existing: ExistingRules,
 }
 
-/// Rules that are to be there.
+/// Rules that must exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NftRuleset {
     /// Tables: made when missing, never removed.
@@ -91,7 +91,7 @@ pub enum Which {
     Listed(Vec<NftRule>),
 }
 
-/// Rules that are to be gone from a chain that stays.
+/// Rules to be removed from a chain that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwanted {
     /// The chain.
@@ -100,7 +100,7 @@ pub struct Unwanted {
     pub which: Which,
 }
 
-/// Rules and chains that are to be gone. Absence is success, that of the chain and the table included.
+/// Rules and chains to be removed. Absence is success, that of the chain and the table included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NftRemoval {
     /// Elements.

@@ -1,8 +1,8 @@
-//! Makes rules be there: reads the chains in question, and adds in one transaction what they lack.
+//! Makes sure that rules exist: reads the chains in question, and adds what is missing in one transaction.
 //!
 //! What others change between the reading and the transaction shows in two ways. A rule or a chain that
 //! was read and is gone makes the kernel refuse, and all is read again. A chain that somebody else filled
-//! meanwhile is filled once more: emptying and filling stand in the same transaction, so nothing is ever
+//! meanwhile is filled once more: emptying and filling are in the same transaction, so nothing is ever
 //! there twice. A rule that is added to those of others could be, so that transaction is bound to what was
 //! read: the kernel refuses it when anything has changed since.
 
@@ -16,8 +16,8 @@ use super::seen::SeenObjects;
 use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
 
-/// Makes rules be there, each once. Returns what takes back exactly what was added: `None` for nothing,
-/// never anything shared, nor a rule that was there before. A chain that was filled anew counts as added.
+/// Makes sure that rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
+/// never anything shared, nor a rule that existed before. A chain that was filled anew counts as added.
 ///
 /// # Errors
 /// Then nothing was changed.
@@ -40,7 +40,7 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
     }
 }
 
-/// A transaction in the making, and what takes back what of it is the attachment's.
+/// A transaction that is being built, and what undoes the attachment's part of it.
 #[derive(Default)]
 struct Draft {
     transaction: Transaction,
@@ -68,7 +68,7 @@ impl Draft {
         self.transaction.ops.extend(ops);
     }
 
-    /// Fills a chain, unless it holds just what it should.
+    /// Fills a chain, unless it holds exactly what it should.
     fn fill(&mut self, WantedChain { chain, content }: &WantedChain, seen: &SeenObjects) {
         match content {
             Content::Open => {}
@@ -135,7 +135,7 @@ impl Draft {
         }
     }
 
-    /// A chain that is taken back cannot go before the rules that lead to it, even if they were there.
+    /// A chain that is undone cannot go before the rules that lead to it, even if they were there.
     fn follow(&mut self, Owned { chain, tag, .. }: &Owned) {
         let Tag::LeadsTo(name) = tag else { return };
         if self.undo.chains.iter().any(|filled| filled.name == *name) {
@@ -157,14 +157,14 @@ fn lacking<'a>(rules: &'a [NftRule], found: &'a [Listed]) -> impl Iterator<Item 
     rules.iter().filter(|rule| !found.iter().any(|found| found.is(rule))).cloned()
 }
 
-/// Whether a rule that is there proves that a set is: the kernel keeps a set that a rule names.
+/// Whether a rule that exists proves that a set is: the kernel keeps a set that a rule names.
 fn is_named(set: &SetId, want: &NftRuleset, seen: &SeenObjects) -> bool {
     let chains = want.chains.iter().map(|wanted| &wanted.chain.id).filter(|chain| chain.table == set.table);
     let parts = chains.flat_map(|chain| seen.rules(chain)).filter_map(|rule| rule.expressions.as_deref()).flatten();
     parts.filter_map(Expression::looks_in).any(|name| *name == set.name)
 }
 
-/// Whether rules that were found are just those that are wanted, in order.
+/// Whether rules that were found are exactly those that are wanted, in order.
 fn are<'a>(found: impl ExactSizeIterator<Item = &'a Listed>, wanted: &[NftRule]) -> bool {
     found.len() == wanted.len() && found.zip(wanted).all(|(found, wanted)| found.is(wanted))
 }

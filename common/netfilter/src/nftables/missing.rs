@@ -11,8 +11,8 @@ use super::rule::NftRule;
 use super::seen::SeenObjects;
 use super::set::SetElements;
 
-/// The first wanted rule that is not there; `None` when all are. Where a rule stands in its chain, what
-/// else stands there, and how many copies there are, does not matter.
+/// The first wanted rule that does not exist; `None` when all exist. Where a rule is in its chain, what
+/// else is in the chain, and how many copies of the rule exist, does not matter.
 ///
 /// A rule with a user's own words counts as there, too, when its chain holds one that cannot be read back.
 ///
@@ -27,7 +27,7 @@ pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<
     Ok(want.all_rules().find(|rule| !is_there(rule)))
 }
 
-/// The wanted elements that are not there, of the first set that lacks one; `None` when all are.
+/// The wanted elements that do not exist, of the first set that lacks one; `None` when all exist.
 ///
 /// # Errors
 /// When nf_tables cannot be read.

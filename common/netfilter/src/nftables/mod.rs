@@ -2,9 +2,9 @@
 //! plugins want, carried out over the small trait [`Nftables`].
 //!
 //! [`NftRule`] is what `nft list ruleset` prints, typed. [`NftRuleset`] and [`NftRemoval`] say what a plugin
-//! wants; [`ensure`], [`remove`] and [`missing`] bring it about, each with one transaction. The rules of an
+//! wants; [`ensure`], [`remove`] and [`missing`] carry it out, each with one transaction. The rules of an
 //! attachment are known by their comment, as those of the reference plugins are. What a transaction does
-//! to a machine is the business of whoever is behind [`Nftables`].
+//! to a machine is decided by the implementation of [`Nftables`].
 
 mod backend;
 mod change;

@@ -1,4 +1,4 @@
-//! Tables and chains: what rules stand in.
+//! Tables and chains: what rules are in.
 
 use std::fmt;
 
@@ -55,12 +55,12 @@ pub struct TableId {
 }
 
 impl TableId {
-    /// A table whose name is part of the program.
+    /// A table with a name that is fixed in the program.
     pub fn fixed(family: TableFamily, name: &'static str) -> Self {
         Self { family, name: NftName::fixed(name) }
     }
 
-    /// A chain of this table whose name is part of the program.
+    /// A chain of this table with a name that is fixed in the program.
     pub fn chain(&self, name: &'static str) -> ChainId {
         self.chain_named(NftName::fixed(name))
     }
@@ -164,7 +164,7 @@ impl NftChain {
         Self { id, base: None, comment: None }
     }
 
-    /// A chain that packets come to by themselves; the policy of one that is there stays as it is.
+    /// A chain that packets come to by themselves; the policy of one that exists stays as it is.
     pub const fn base(id: ChainId, kind: Kind, hook: Hook, priority: i32) -> Self {
         Self { id, base: Some(Base { kind, hook, priority, policy: None }), comment: None }
     }

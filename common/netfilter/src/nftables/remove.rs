@@ -1,4 +1,4 @@
-//! Makes rules be gone: looks for them, and deletes in one transaction what was found.
+//! Makes sure that rules are gone: looks for them, and deletes in one transaction what was found.
 
 use super::ATTEMPTS;
 use super::backend::Nftables;
@@ -7,7 +7,7 @@ use super::error::{NftablesError, TransactionError};
 use super::seen::SeenObjects;
 use super::transaction::{NftChange, Transaction};
 
-/// Makes rules be gone. Absence is success; what belongs to others stays.
+/// Makes sure that rules are gone. Absence is success; what belongs to others stays.
 ///
 /// # Errors
 /// Then nothing was changed.

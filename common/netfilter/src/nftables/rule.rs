@@ -1,4 +1,4 @@
-//! A rule as a value: where it stands, what it matches, what it does, and whose it is.
+//! A rule as a value: where it stands, what it matches, what it does, and who owns it.
 //!
 //! Only what the plugins themselves write has a type; anything else that a user asks for is kept as the
 //! words of its text.
@@ -125,11 +125,11 @@ impl Expression {
 /// One rule of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NftRule {
-    /// The chain that the rule stands in.
+    /// The chain that the rule is in.
     pub chain: ChainId,
     /// Its parts in order.
     pub expressions: Vec<Expression>,
-    /// Whose it is.
+    /// Who owns it.
     pub comment: Option<NftComment>,
 }
 

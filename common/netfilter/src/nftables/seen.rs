@@ -11,9 +11,9 @@ use super::set::{SetElements, SetId};
 /// The chains, and the elements of sets, that were asked for.
 #[derive(Default)]
 pub(super) struct SeenObjects {
-    /// `None` for a chain that is not there.
+    /// `None` for a chain that does not exist.
     chains: BTreeMap<ChainId, Option<Vec<Listed>>>,
-    /// `None` for a set that is not there.
+    /// `None` for a set that does not exist.
     sets: Vec<(SetId, Option<Vec<IpAddr>>)>,
 }
 
@@ -50,12 +50,12 @@ impl SeenObjects {
         self.sets.iter().any(|(seen, held)| seen == set && held.is_some())
     }
 
-    /// The rules of a chain, none when it is not there.
+    /// The rules of a chain, none when it does not exist.
     pub(super) fn rules(&self, chain: &ChainId) -> &[Listed] {
         self.chains.get(chain).and_then(Option::as_deref).unwrap_or_default()
     }
 
-    /// Those of some elements that are there, and those that are not.
+    /// Those of some elements that exist, and those that do not.
     pub(super) fn divide(&self, wanted: &SetElements) -> (SetElements, SetElements) {
         let held = self.sets.iter().filter(|(set, _)| *set == wanted.set).filter_map(|(_, held)| held.as_ref());
         let held: BTreeSet<&IpAddr> = held.flatten().collect();

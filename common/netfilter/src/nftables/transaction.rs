@@ -7,12 +7,12 @@ use super::object::{Base, ChainId, NftChain, NftTable};
 use super::rule::NftRule;
 use super::set::{Set, SetElements};
 
-/// One change. Those that add a table, a chain or a set accept one that is there already.
+/// One change. Those that add a table, a chain or a set accept one that exists already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NftChange {
     /// Makes a table.
     AddTable(NftTable),
-    /// Makes a chain, or sets the policy of one that is there.
+    /// Makes a chain, or sets the policy of one that exists.
     AddChain(NftChain),
     /// Makes a set, without elements.
     AddSet(Set),
@@ -20,13 +20,13 @@ pub enum NftChange {
     AddElements(SetElements),
     /// Takes elements out of a set, which must hold them.
     DeleteElements(SetElements),
-    /// Takes all rules out of a chain, which must be there.
+    /// Takes all rules out of a chain, which must exist.
     FlushChain(ChainId),
-    /// Removes a chain and its rules. It must be there, and nothing may lead to it.
+    /// Removes a chain and its rules. It must exist, and nothing may lead to it.
     DeleteChain(ChainId),
-    /// Adds a rule after all others of its chain, which must be there.
+    /// Adds a rule after all others of its chain, which must exist.
     AddRule(NftRule),
-    /// Removes a rule, which must be there.
+    /// Removes a rule, which must exist.
     DeleteRule(ChainId, u64),
 }
 

@@ -1,4 +1,4 @@
-//! Links that are to be made, and what can be set on those that are there.
+//! Links that are to be made, and what can be set on those that exist.
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
@@ -58,12 +58,12 @@ pub struct BridgePort {
     pub isolated: bool,
 }
 
-/// A property of a link that is there.
+/// A property of a link that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkSetting {
     /// Ready to pass packets.
     Up,
-    /// Out of use; a link that is not there is.
+    /// Out of use; a link that does not exist is.
     Down,
     /// Its link-layer address.
     Mac(Mac),
@@ -79,7 +79,7 @@ pub enum LinkSetting {
     TxQueueLength(u32),
     /// A port of a bridge, or a member of a VRF.
     Master(IfName),
-    /// No longer a port or member; a link that is not there is none.
+    /// No longer a port or member; a link that does not exist is none.
     NoMaster,
     /// What it may do as a port of a bridge.
     Port(BridgePort),

@@ -127,7 +127,7 @@ pub enum Step {
     /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
     /// kernel forgets them by itself, later.
     ForgetFlows(StaleFlows),
-    /// Makes an address a source of a zone of firewalld. What is there already is not taken back.
+    /// Makes an address a source of a zone of firewalld. What is there already is not undone.
     AddSource {
         /// The zone.
         zone: Zone,
@@ -141,8 +141,8 @@ pub enum Step {
         /// The address.
         address: IpAddr,
     },
-    /// Writes down whose rules for an address are, since those rules cannot say it, and who keeps them. Who
-    /// kept rules for it before may still do so, and stays written down.
+    /// Records whose rules for an address are, since those rules cannot say it, and who keeps them. Who
+    /// kept rules for it before may still do so, and stays recorded.
     ClaimAddress {
         /// The address.
         address: IpAddr,
@@ -180,7 +180,7 @@ impl Step {
         Self::RemoveRules { ns: Ns::Host, removal: removal.into() }
     }
 
-    /// The step that takes this one back, where that does not depend on what was there before.
+    /// The step that undoes this one, where that does not depend on what existed before.
     pub fn inverse(&self) -> Option<Self> {
         match self {
             Self::CreateLink { ns, link } if link.if_present == IfPresent::Refuse => {
@@ -212,8 +212,8 @@ impl Step {
         }
     }
 
-    /// The step that takes this one back when it is not known whether it was carried out; none where that
-    /// could take away what was there before.
+    /// The step that undoes this one when it is not known whether it was carried out; none where that
+    /// could take away what existed before.
     pub fn inverse_of_attempt(&self) -> Option<Self> {
         let Self::SetLink { ns, name, setting: LinkSetting::Up } = self else { return None };
         Some(Self::SetLink { ns: *ns, name: name.clone(), setting: LinkSetting::Down })

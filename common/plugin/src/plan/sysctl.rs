@@ -8,7 +8,7 @@ use cni_core::names::IfName;
 pub struct Sysctl(Vec<String>);
 
 impl Sysctl {
-    /// A parameter whose name is part of the program.
+    /// A parameter with a name that is fixed in the program.
     pub fn fixed(path: &[&str]) -> Self {
         Self(path.iter().map(|part| (*part).to_owned()).collect())
     }

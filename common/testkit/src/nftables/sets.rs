@@ -9,7 +9,7 @@ use cni_netfilter::nftables::{NftName, Set, SetElements};
 pub(super) struct FakeSets(Vec<(Set, Vec<IpAddr>)>);
 
 impl FakeSets {
-    /// Makes a set; one that is there stays.
+    /// Makes a set; one that exists stays.
     pub(super) fn add(&mut self, set: &Set) {
         if !self.0.iter().any(|(have, _)| have.id == set.id) {
             self.0.push((set.clone(), Vec::new()));

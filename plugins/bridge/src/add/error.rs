@@ -21,7 +21,7 @@ pub enum PlanError {
         bridge: String,
         /// The address that was wanted.
         gateway: Cidr,
-        /// The address that is there.
+        /// The address that exists.
         found: Cidr,
     },
 }

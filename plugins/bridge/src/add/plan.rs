@@ -18,7 +18,7 @@ use crate::{ports, spoof};
 /// Plans an ADD: the bridge, the veth, and with IPAM the addresses, the gateway and the masquerade.
 ///
 /// # Errors
-/// [`PlanError`] when what is there stands in the way.
+/// [`PlanError`] when what is there is in the way.
 pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &Facts) -> Result<Plan, PlanError> {
     let mut plan = Plan::default();
     bridge(&mut plan, config, network, facts)?;

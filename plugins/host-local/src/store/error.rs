@@ -7,7 +7,7 @@ use std::time::Duration;
 use cni_core::error::{Code, Failure};
 use cni_files::{FileError, Holders, LockError};
 
-/// A file that cannot be worked with, or a lock that is not to be had.
+/// An operation on a file that failed, or a lock that cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An operation on a file failed.

@@ -72,7 +72,7 @@ impl Index {
         self.directory.join(format!("{number:02x}"))
     }
 
-    /// Takes the leases that are there in place of the records, unless these are complete anyway.
+    /// Takes the leases that exist in place of the records, unless these are complete anyway.
     pub fn adopt(&mut self, leases: &[Lease]) {
         if self.complete {
             return;

@@ -1,4 +1,4 @@
-//! The lock of a directory: `flock(2)` on its file `lock`, as the reference takes it, but not for ever.
+//! The lock of a directory: `flock(2)` on its file `lock`, as the reference takes it, but not forever.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;

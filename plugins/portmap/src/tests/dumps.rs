@@ -17,7 +17,7 @@ fn assert_dump(machine: &Machine, family: Family, want: &str) {
     assert_eq!(by_chain(&dump(machine, family)), by_chain(want));
 }
 
-/// The lines of a dump that lead to, or stand in, the container's own chain.
+/// The lines of a dump that lead to, or are in, the container's own chain.
 fn own_lines(machine: &Machine, family: Family) -> String {
     let text = dump(machine, family);
     let own = text.lines().filter(|line| line.starts_with("-A") && line.contains("CNI-DN-c189d8b6a7b4d184c9f70"));

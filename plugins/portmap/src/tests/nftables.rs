@@ -23,7 +23,7 @@ fn own_chain(machine: &Machine, container: &str) -> Option<String> {
     Some(jump.split(' ').find(|word| word.starts_with("dnat-"))?.to_owned())
 }
 
-/// Puts a rule of the reference's kind into a chain that is there.
+/// Puts a rule of the reference's kind into a chain that exists.
 fn reference_rule(machine: &mut Machine, chain: &'static str, container: &str, words: &str) {
     use cni_netfilter::nftables::Expression;
     let chain = TableId::fixed(TableFamily::Ip, "cni_hostport").chain(chain);

@@ -14,7 +14,7 @@ use super::part::Part;
 use crate::nftables::compile::{PORT, address_offset, mask};
 use crate::nftables::instruction::{Header, Instruction, Meta};
 
-/// Where the protocol stands in an IPv4 header: releases before 1.8.8 look there.
+/// Where the protocol is in an IPv4 header: releases before 1.8.8 look there.
 const PROTOCOL_OFFSET: u32 = 9;
 /// The same in an IPv6 header.
 const NEXT_HEADER_OFFSET: u32 = 6;
@@ -130,7 +130,7 @@ impl Reader {
         self.proto.replace(protocol(*number)?).is_none().then_some(())
     }
 
-    /// Puts a match that stands before the extensions in its place, which must be free.
+    /// Puts a match that comes before the extensions in its place, which must be free.
     fn place(&mut self, at: usize, part: Match) -> Option<()> {
         self.header[at].replace(part).is_none().then_some(())
     }

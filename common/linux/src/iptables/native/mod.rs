@@ -109,7 +109,7 @@ impl NetlinkNftables {
         Judged::Unclear(format!("others changed tables in between {ATTEMPTS} times"))
     }
 
-    /// The rules of a chain, `None` when it is not there.
+    /// The rules of a chain, `None` when it does not exist.
     ///
     /// # Errors
     /// Why they cannot be read here.
@@ -131,7 +131,7 @@ fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<Number
     Some((handle, decode::decode(family, chain, &parts?)?))
 }
 
-/// The messages of a batch in the making, and what was read for them.
+/// The messages of a batch being built, and what was read for them.
 struct Draft<'a> {
     family: Family,
     table: IptablesTable,

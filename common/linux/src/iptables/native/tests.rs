@@ -40,7 +40,7 @@ fn proto() -> impl Strategy<Value = Proto> {
     prop_oneof![Just(Proto::Tcp), Just(Proto::Udp)]
 }
 
-/// At most one of each kind that stands before the extensions, and some extensions for one protocol.
+/// At most one of each kind that comes before the extensions, and some extensions for one protocol.
 fn matches(family: Family) -> impl Strategy<Value = Vec<Match>> {
     let source = prop_oneof![cidr(family).prop_map(Match::Source), cidr(family).prop_map(Match::NotSource)];
     let destination =

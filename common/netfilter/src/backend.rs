@@ -70,9 +70,7 @@ pub enum BackendUnavailable {
     /// A table of iptables cannot be read.
     #[error("table {table} of iptables is not available")]
     Iptables {
-        /// The table.
         table: IptablesTable,
-        /// Why.
         #[source]
         source: IptablesError,
     },

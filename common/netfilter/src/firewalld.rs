@@ -17,7 +17,6 @@ pub struct Zone(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid firewalldZone {name:?}")]
 pub struct ZoneError {
-    /// The name as given.
     name: String,
 }
 

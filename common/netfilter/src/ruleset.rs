@@ -35,9 +35,7 @@ pub enum MissingRule {
     Iptables {
         /// Of which table.
         family: Family,
-        /// Which table.
         table: IptablesTable,
-        /// The rule.
         rule: IptablesRule,
     },
     /// A rule of nf_tables.

@@ -25,30 +25,16 @@ use crate::{ports, spoof};
 pub enum CheckError {
     /// The bridge does not receive every frame.
     #[error("Bridge interface {bridge} configured Promisc Mode true doesn't match current state: false")]
-    NotPromisc {
-        /// The bridge.
-        bridge: String,
-    },
+    NotPromisc { bridge: String },
     /// The bridge has lost the gateway's address.
     #[error("Failed to match gateway addr {gateway} on bridge {bridge}")]
-    GatewayAddress {
-        /// The address.
-        gateway: IpAddr,
-        /// The bridge.
-        bridge: String,
-    },
+    GatewayAddress { gateway: IpAddr, bridge: String },
     /// The MAC spoof check is not complete.
     #[error("MAC spoof check of the container not found: {rule}")]
-    SpoofCheck {
-        /// The rule.
-        rule: String,
-    },
+    SpoofCheck { rule: String },
     /// The masquerade is not complete.
     #[error("masquerade rule of the container not found: {rule}")]
-    Masquerade {
-        /// The rule.
-        rule: String,
-    },
+    Masquerade { rule: String },
 }
 
 impl Failure for CheckError {

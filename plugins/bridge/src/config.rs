@@ -23,18 +23,13 @@ pub enum ConfigError {
     /// `bridge` is no interface name.
     #[error("failed to create bridge {name:?}")]
     BridgeName {
-        /// The name.
         name: String,
-        /// Which rule it breaks.
         #[source]
         source: NameError,
     },
     /// `bridge` is a pattern to the kernel, which would choose a number for it.
     #[error("failed to create bridge {name:?}: % has a meaning of its own in the name of a new interface")]
-    BridgePattern {
-        /// The name.
-        name: String,
-    },
+    BridgePattern { name: String },
     /// IPAM needs an interface that is up.
     #[error("cannot use IPAM when DisableContainerInterface flag is set")]
     IpamOnDisabledInterface,
@@ -66,7 +61,6 @@ pub enum OtherAddress {
 /// A configuration that can be carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The bridge.
     pub bridge: IfName,
     /// What the bridge is to the containers' traffic.
     pub gateway: HostGateway,

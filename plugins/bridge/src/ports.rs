@@ -16,22 +16,10 @@ use crate::config::Config;
 pub enum PortError {
     /// The host's end is gone, or is no port of the bridge.
     #[error("CNI veth created for bridge {bridge} was not found: the peer of {ifname} is no port of {bridge}")]
-    NotAPort {
-        /// The bridge.
-        bridge: String,
-        /// The name inside the container.
-        ifname: String,
-    },
+    NotAPort { bridge: String, ifname: String },
     /// The port does not take part in a VLAN as it should.
     #[error("VLAN {vlan} not found on interface {port}, where {want} are expected")]
-    PortVlan {
-        /// The first one.
-        vlan: VlanId,
-        /// The port.
-        port: String,
-        /// All of the configuration.
-        want: PortVlans,
-    },
+    PortVlan { vlan: VlanId, port: String, want: PortVlans },
 }
 
 impl Failure for PortError {

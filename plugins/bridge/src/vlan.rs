@@ -12,50 +12,23 @@ use serde::Deserialize;
 pub enum VlanError {
     /// `vlan` is no number of a VLAN.
     #[error("invalid VLAN ID {id} (must be between 0 and {})", VlanId::LAST)]
-    Id {
-        /// The value.
-        id: i64,
-    },
+    Id { id: i64 },
     /// An element of `vlanTrunk` is null.
     #[error("incorrect trunk parameter: null")]
-    TrunkNull {
-        /// Its place in the array.
-        element: usize,
-    },
+    TrunkNull { element: usize },
     /// A number in an element of `vlanTrunk` is none of a VLAN.
     #[error("incorrect trunk {key} parameter")]
-    TrunkId {
-        /// Its place in the array.
-        element: usize,
-        /// Its key.
-        key: &'static str,
-        /// Its value.
-        id: i64,
-    },
+    TrunkId { element: usize, key: &'static str, id: i64 },
     /// A range ends before it begins.
     #[error("minID is greater than maxID in trunk parameter")]
-    TrunkOrder {
-        /// Its place in the array.
-        element: usize,
-        /// Its first VLAN.
-        min: VlanId,
-        /// Its last VLAN.
-        max: VlanId,
-    },
+    TrunkOrder { element: usize, min: VlanId, max: VlanId },
     /// A range has one end.
     #[error("minID and maxID should be configured simultaneously, {missing} is missing")]
-    TrunkHalf {
-        /// Its place in the array.
-        element: usize,
-        /// The key that is missing.
-        missing: &'static str,
-    },
+    TrunkHalf { element: usize, missing: &'static str },
     /// The link that would be the gateway of the VLAN has no valid name.
     #[error("failed to create vlan interface: failed to create vlan gateway {name:?}")]
     LinkName {
-        /// The name.
         name: String,
-        /// Which rule it breaks.
         #[source]
         source: NameError,
     },
@@ -102,13 +75,11 @@ pub struct Vlans {
 pub struct GatewayLink {
     /// `<bridge>.<vlan>`
     pub name: IfName,
-    /// The VLANs of its port.
     pub vlans: PortVlans,
 }
 
 /// The keys as they are written.
 pub(crate) struct VlanKeys {
-    /// `vlan`
     pub(crate) vlan: i64,
     /// `vlanTrunk`
     pub(crate) trunk: Option<Vec<Option<TrunkKeys>>>,

@@ -94,43 +94,25 @@ pub enum IngressPolicy {
 pub enum ConfigError {
     /// `backend` is none that there is.
     #[error("unknown backend: {backend:?}")]
-    UnknownBackend {
-        /// The value as given.
-        backend: String,
-    },
+    UnknownBackend { backend: String },
     /// `firewalldZone` is no name for a zone.
     #[error(transparent)]
     Zone(#[from] ZoneError),
     /// A policy consists of rules, and there are to be none.
     #[error("ingressPolicy {:?} needs rules, and backend \"none\" makes none", policy.as_str())]
-    PolicyWithoutRules {
-        /// `ingressPolicy`.
-        policy: IngressPolicy,
-    },
+    PolicyWithoutRules { policy: IngressPolicy },
     /// `ingressPolicy` is none of the three.
     #[error("unknown ingress policy: {policy:?}")]
-    UnknownPolicy {
-        /// The value as given.
-        policy: String,
-    },
+    UnknownPolicy { policy: String },
     /// `iptablesAdminChainName` is no name for a chain.
     #[error("invalid iptablesAdminChainName {name:?}")]
-    AdminChainName {
-        /// The value as given.
-        name: String,
-    },
+    AdminChainName { name: String },
     /// `iptablesAdminChainName` is no word that `nft` takes for a chain.
     #[error("invalid iptablesAdminChainName {name:?} for backend \"nftables\"")]
-    AdminChainWord {
-        /// The value as given.
-        name: String,
-    },
+    AdminChainWord { name: String },
     /// `iptablesAdminChainName` is the name of something else.
     #[error("iptablesAdminChainName {name:?} is taken")]
-    AdminChainTaken {
-        /// The value as given.
-        name: String,
-    },
+    AdminChainTaken { name: String },
 }
 
 impl Failure for ConfigError {

@@ -58,20 +58,10 @@ fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host
 pub enum MissingAccess {
     /// A rule, or elements of a set.
     #[error("expected {} not found", words(missing, *sharing))]
-    Rule {
-        /// Which.
-        missing: MissingRule,
-        /// Who owns it.
-        sharing: Sharing,
-    },
+    Rule { missing: MissingRule, sharing: Sharing },
     /// A source of a zone of firewalld.
     #[error("failed to find the address {address} in {zone} zone")]
-    Source {
-        /// The zone.
-        zone: Zone,
-        /// The address.
-        address: Cidr,
-    },
+    Source { zone: Zone, address: Cidr },
 }
 
 impl Failure for MissingAccess {

@@ -13,28 +13,20 @@ pub enum BridgeError {
     #[error(
         "interface needs to be set for ingress policy {policy:?}, make sure to chain \"firewall\" plugin with \"bridge\""
     )]
-    NoInterface {
-        /// `ingressPolicy`.
-        policy: &'static str,
-    },
+    NoInterface { policy: &'static str },
     /// Its first interface has no name.
     #[error("got empty bridge name")]
     EmptyName,
     /// Its first interface has a name that no interface can have.
     #[error("got invalid bridge name {name:?}")]
     InvalidName {
-        /// The name.
         name: String,
-        /// What is wrong with it.
         #[source]
         source: cni_core::names::NameError,
     },
     /// Its first interface has a name that a rule of iptables cannot mean alone.
     #[error("bridge name {name:?} is a pattern to iptables")]
-    Pattern {
-        /// The name.
-        name: String,
-    },
+    Pattern { name: String },
 }
 
 impl Failure for BridgeError {
@@ -59,7 +51,6 @@ impl Failure for BridgeError {
 pub struct Barrier {
     /// The policy, which is not to let everything pass.
     pub policy: IngressPolicy,
-    /// The bridge.
     pub bridge: IfName,
 }
 

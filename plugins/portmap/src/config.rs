@@ -66,9 +66,7 @@ pub enum Marker {
 /// One port of the host that leads to one port of the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mapping {
-    /// Port on the host.
     pub host_port: u16,
-    /// Port of the container.
     pub container_port: u16,
     /// Protocol.
     pub proto: Proto,

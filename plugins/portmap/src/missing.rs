@@ -79,9 +79,7 @@ pub fn observe_missing(host: &mut dyn Host, told: &Told, target: Cidr) -> Result
 #[derive(Debug, thiserror::Error)]
 #[error("could not check {} dnat: {}", family.word(), words(missing))]
 pub struct MissingMapping {
-    /// Of which addresses.
     family: Family,
-    /// The rule.
     missing: MissingRule,
 }
 

@@ -17,22 +17,10 @@ pub enum CheckError {
     NoPrevResult,
     /// An address is not in the result.
     #[error("static: Failed to find addr {address} on interface {ifname}")]
-    Address {
-        /// The configured address.
-        address: Cidr,
-        /// `CNI_IFNAME`.
-        ifname: String,
-    },
+    Address { address: Cidr, ifname: String },
     /// An address has another gateway, or none.
     #[error("static: Failed to match addr {gateway} on interface {ifname}")]
-    Gateway {
-        /// The address.
-        address: Cidr,
-        /// The configured gateway.
-        gateway: IpAddr,
-        /// `CNI_IFNAME`.
-        ifname: String,
-    },
+    Gateway { address: Cidr, gateway: IpAddr, ifname: String },
 }
 
 impl Failure for CheckError {

@@ -15,32 +15,16 @@ use serde::Deserialize;
 pub enum AddressError {
     /// An element of `ipam.addresses`.
     #[error("the 'address' field is expected to be in CIDR notation, got: '{text}'")]
-    Configured {
-        /// The key.
-        key: String,
-        /// The text.
-        text: String,
-    },
+    Configured { key: String, text: String },
     /// An element of `IP` in `CNI_ARGS`.
     #[error("the 'ip' field is expected to be in CIDR notation, got: '{text}'")]
-    Args {
-        /// The text.
-        text: String,
-    },
+    Args { text: String },
     /// An element of `args.cni.ips` or `runtimeConfig.ips`.
     #[error("an entry in the 'ips' field is NOT in CIDR notation, got: '{text}'")]
-    Listed {
-        /// The key.
-        key: String,
-        /// The text.
-        text: String,
-    },
+    Listed { key: String, text: String },
     /// An element of `GATEWAY` in `CNI_ARGS`.
     #[error("invalid gateway address: {text}")]
-    Gateway {
-        /// The text.
-        text: String,
-    },
+    Gateway { text: String },
 }
 
 impl Failure for AddressError {
@@ -65,7 +49,6 @@ impl Failure for AddressError {
 pub struct Address {
     /// The address and the length of its network's prefix.
     pub cidr: Cidr,
-    /// The gateway, if one is given.
     pub gateway: Option<IpAddr>,
 }
 
@@ -74,7 +57,6 @@ pub struct Address {
 pub struct Config {
     /// The addresses in the order of the result.
     pub addresses: Vec<Address>,
-    /// The routes.
     pub routes: Vec<Route>,
     /// The name resolution.
     pub dns: Dns,

@@ -41,9 +41,7 @@ impl BatchLine {
 /// Changes to one table of one family, in order, atomic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The family.
     pub family: Family,
-    /// The table.
     pub table: IptablesTable,
     /// The changes.
     pub ops: Vec<BatchLine>,

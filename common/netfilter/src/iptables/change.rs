@@ -19,7 +19,6 @@ pub enum Place {
 /// A rule of the skeleton that all containers share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRule {
-    /// The rule.
     pub rule: IptablesRule,
     /// Where it goes.
     pub place: Place,
@@ -37,7 +36,6 @@ pub enum ExistingChain {
 /// A chain that belongs to one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedChain {
-    /// Its name.
     pub name: ChainName,
     /// Its rules in order.
     pub rules: Vec<IptablesRule>,
@@ -48,9 +46,7 @@ pub struct OwnedChain {
 /// Rules that must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IptablesRuleset {
-    /// The family.
     pub family: Family,
-    /// The table.
     pub table: IptablesTable,
     /// Chains of the skeleton: made when missing, never emptied, never removed.
     pub shared_chains: Vec<ChainName>,
@@ -76,7 +72,6 @@ pub enum Jumps {
 /// A container's chain that is to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedChainRef {
-    /// Its name.
     pub name: ChainName,
     /// The chains in which rules that lead to it stand.
     pub parents: Vec<ChainName>,
@@ -87,9 +82,7 @@ pub struct OwnedChainRef {
 /// Rules to be removed. Absence is success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IptablesRemoval {
-    /// The family.
     pub family: Family,
-    /// The table.
     pub table: IptablesTable,
     /// Chains that go, with their rules and the rules that lead to them.
     pub chains: Vec<OwnedChainRef>,

@@ -31,105 +31,55 @@ pub enum BatchError {
 pub enum IptablesError {
     /// The program that changes the packet filter is not installed.
     #[error("failed to locate {program}: no such program in the directories of PATH")]
-    NoProgram {
-        /// The program.
-        program: String,
-        /// The value of `PATH`.
-        path: String,
-    },
+    NoProgram { program: String, path: String },
     /// A program could not be run to its end.
     #[error("failed to run {program}")]
     Run {
-        /// The program.
         program: String,
-        /// What went wrong.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A change was sent to the kernel, and its answer was lost.
     #[error("failed to learn whether the {family} rules of table {table} were changed")]
     Unanswered {
-        /// The family.
         family: Family,
-        /// The table.
         table: IptablesTable,
-        /// What became of the answer.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A program ran for too long, and was killed.
     #[error("{program} did not end within {limit:?}")]
-    Stuck {
-        /// The program.
-        program: String,
-        /// The time it had.
-        limit: Duration,
-    },
+    Stuck { program: String, limit: Duration },
     /// A program failed, and not because of what it was given.
     #[error("{program} failed, {status}")]
-    Failed {
-        /// The program with its arguments.
-        program: String,
-        /// How it ended.
-        status: String,
-        /// What it said.
-        text: String,
-    },
+    Failed { program: String, status: String, text: String },
     /// A lock could not be taken.
     #[error("gave up after {waited:?}: the lock {lock} is held by {holder}")]
-    Locked {
-        /// The path of the lock.
-        lock: String,
-        /// Who holds it.
-        holder: String,
-        /// How long was waited.
-        waited: Duration,
-    },
+    Locked { lock: String, holder: String, waited: Duration },
     /// The file behind a lock could not be used.
     #[error("failed to lock {path}")]
     LockFile {
         /// The file, or what stands for it.
         path: String,
-        /// The system's word.
         #[source]
         source: std::io::Error,
     },
     /// Rules were refused again and again.
     #[error("the {family} rules of table {table} were refused")]
-    Refused {
-        /// The family.
-        family: Family,
-        /// The table.
-        table: IptablesTable,
-        /// What was said last.
-        refusal: Refusal,
-    },
+    Refused { family: Family, table: IptablesTable, refusal: Refusal },
     /// A chain is empty now, and unreachable from where we put rules, but something else still leads to it.
     #[error("the {family} chain {chain} of table {table} is still in use")]
-    InUse {
-        /// The family.
-        family: Family,
-        /// The table.
-        table: IptablesTable,
-        /// The chain.
-        chain: ChainName,
-        /// What was said last.
-        refusal: Refusal,
-    },
+    InUse { family: Family, table: IptablesTable, chain: ChainName, refusal: Refusal },
     /// It is not known whether a batch was carried out, and it could not be undone.
     #[error("{error}")]
     Unsettled {
-        /// What happened to the batch.
         error: Box<IptablesError>,
         /// What happened to the batch that was to undo it.
         undo: Box<IptablesError>,
     },
     /// Words of a rule hold a character that would end its line.
     #[error("a rule of the packet filter holds a line break: {line:?}")]
-    Unprintable {
-        /// The rule.
-        line: String,
-    },
+    Unprintable { line: String },
 }
 
 impl IptablesError {

@@ -38,7 +38,6 @@ impl fmt::Display for IptablesTable {
 /// A value of the packet mark and the bits of it that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark {
-    /// The value.
     pub value: u32,
     /// The bits that are compared, or set.
     pub mask: u32,

@@ -39,7 +39,6 @@ pub enum Content {
 /// A chain that must exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedChain {
-    /// The chain.
     pub chain: NftChain,
     /// What it is to hold.
     pub content: Content,
@@ -94,7 +93,6 @@ pub enum Which {
 /// Rules to be removed from a chain that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwanted {
-    /// The chain.
     pub chain: ChainId,
     /// Which of its rules go.
     pub which: Which,
@@ -103,9 +101,7 @@ pub struct Unwanted {
 /// Rules and chains to be removed. Absence is success, that of the chain and the table included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NftRemoval {
-    /// Elements.
     pub elements: Vec<SetElements>,
-    /// Rules.
     pub rules: Vec<Unwanted>,
     /// Chains with all their rules, in this order: one that jumps to another comes before it.
     pub chains: Vec<ChainId>,

@@ -23,27 +23,21 @@ pub enum NftablesError {
     /// The kernel has no nf_tables, or none for this family of tables.
     #[error("failed to {operation}: nf_tables is not supported by this kernel")]
     Unsupported {
-        /// What was tried.
         operation: String,
-        /// The kernel's word.
         #[source]
         source: BoxError,
     },
     /// The process may not use nf_tables.
     #[error("failed to {operation}: not permitted")]
     NotPermitted {
-        /// What was tried.
         operation: String,
-        /// The kernel's word.
         #[source]
         source: BoxError,
     },
     /// The kernel refused.
     #[error("failed to {operation}")]
     Kernel {
-        /// What was tried.
         operation: String,
-        /// The kernel's word.
         #[source]
         source: BoxError,
     },
@@ -51,39 +45,20 @@ pub enum NftablesError {
     #[error(
         "failed to locate {program}, which has to read the rule {rule:?}: no such program in the directories of PATH"
     )]
-    NoProgram {
-        /// The program.
-        program: String,
-        /// The rule.
-        rule: String,
-        /// The value of `PATH`.
-        path: String,
-    },
+    NoProgram { program: String, rule: String, path: String },
     /// A program could not be run to its end.
     #[error("failed to run {program}")]
     Run {
-        /// The program.
         program: String,
-        /// What went wrong.
         #[source]
         source: BoxError,
     },
     /// A program refused.
     #[error("{program} failed, {status}")]
-    Program {
-        /// The program with its arguments.
-        program: String,
-        /// How it ended.
-        status: String,
-        /// What it said.
-        text: String,
-    },
+    Program { program: String, status: String, text: String },
     /// Words of a rule hold a character that would end its command.
     #[error("a rule of nftables holds a line break, a semicolon or a number sign: {line:?}")]
-    Unprintable {
-        /// The command.
-        line: String,
-    },
+    Unprintable { line: String },
 }
 
 impl NftablesError {

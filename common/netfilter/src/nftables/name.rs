@@ -17,16 +17,10 @@ const COMMENT_LEN: usize = 128;
 pub enum WordError {
     /// A name of nf_tables has 1 to 255 bytes, and none that a script reads as something else.
     #[error("invalid nftables name {name:?}")]
-    Name {
-        /// The name as given.
-        name: String,
-    },
+    Name { name: String },
     /// A comment of nf_tables has at most 128 bytes, none of them a quotation mark or a control character.
     #[error("invalid nftables comment {text:?}")]
-    Comment {
-        /// The comment as given.
-        text: String,
-    },
+    Comment { text: String },
 }
 
 impl Failure for WordError {

@@ -50,7 +50,6 @@ impl fmt::Display for TableFamily {
 pub struct TableId {
     /// What packets it sees.
     pub family: TableFamily,
-    /// Its name.
     pub name: NftName,
 }
 
@@ -80,9 +79,7 @@ impl fmt::Display for TableId {
 /// Which chain: `inet cni_plugins_masquerade postrouting`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainId {
-    /// Its table.
     pub table: TableId,
-    /// Its name.
     pub name: NftName,
 }
 
@@ -95,7 +92,6 @@ impl fmt::Display for ChainId {
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NftTable {
-    /// Which.
     pub id: TableId,
     /// What an administrator should know of it.
     pub comment: Option<NftComment>,
@@ -137,9 +133,7 @@ pub enum Policy {
 /// What makes a chain one that packets come to by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Base {
-    /// What it is for.
     pub kind: Kind,
-    /// Where it is.
     pub hook: Hook,
     /// Its place among the chains of the same hook, lowest first.
     pub priority: i32,
@@ -150,7 +144,6 @@ pub struct Base {
 /// A chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NftChain {
-    /// Which.
     pub id: ChainId,
     /// How packets come to it, if not by a jump.
     pub base: Option<Base>,

@@ -10,16 +10,13 @@ use cni_core::family::Family;
 /// Which set: `inet cni_firewall containers_v4`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SetId {
-    /// Its table.
     pub table: TableId,
-    /// Its name.
     pub name: NftName,
 }
 
 /// A set of addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Which.
     pub id: SetId,
     /// The family of the addresses.
     pub family: Family,
@@ -28,7 +25,6 @@ pub struct Set {
 /// Addresses in one set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetElements {
-    /// In which.
     pub set: SetId,
     /// The addresses, which are of its family.
     pub addresses: Vec<IpAddr>,

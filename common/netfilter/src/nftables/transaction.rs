@@ -33,7 +33,6 @@ pub enum NftChange {
 /// Changes in order, atomic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// The changes.
     pub ops: Vec<NftChange>,
     /// What must still hold: nothing has changed since then. `nft` does not know of it, so it does not
     /// bind a transaction with words.

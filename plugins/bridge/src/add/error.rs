@@ -8,22 +8,10 @@ use cni_core::error::{Code, Failure};
 pub enum PlanError {
     /// There is a link of the bridge's name that is no bridge.
     #[error("failed to create bridge {name:?}: {name:?} already exists but is not a bridge")]
-    NotABridge {
-        /// The name.
-        name: String,
-        /// What it is.
-        kind: String,
-    },
+    NotABridge { name: String, kind: String },
     /// The bridge, or the link to the VLAN, has an address of another network.
     #[error("failed to set bridge addr: {bridge:?} already has an IP address different from {gateway}")]
-    OtherAddress {
-        /// The bridge or the link.
-        bridge: String,
-        /// The address that was wanted.
-        gateway: Cidr,
-        /// The address that exists.
-        found: Cidr,
-    },
+    OtherAddress { bridge: String, gateway: Cidr, found: Cidr },
 }
 
 impl Failure for PlanError {

@@ -28,7 +28,6 @@ pub struct Facts {
 /// Names and addresses chosen at random, but for the MAC address of the container if one is configured.
 #[derive(Clone, Debug)]
 pub struct NewNames {
-    /// The veth.
     pub veth: NewVeth,
     /// The MAC address of the bridge, if it has to be made.
     pub bridge_mac: Mac,

@@ -7,86 +7,40 @@ use cni_core::error::{Code, Failure};
 pub enum ConfigError {
     /// Both keys say who marks.
     #[error("Cannot specify externalSetMarkChain and markMasqBit")]
-    TwoMarkers {
-        /// `markMasqBit`.
-        bit: i64,
-        /// `externalSetMarkChain`.
-        chain: String,
-    },
+    TwoMarkers { bit: i64, chain: String },
     /// The mark of a packet has 32 bits.
     #[error("MasqMarkBit must be between 0 and 31")]
-    MarkBit {
-        /// `markMasqBit`.
-        bit: i64,
-    },
+    MarkBit { bit: i64 },
     /// `externalSetMarkChain` is no name for a chain.
     #[error("invalid externalSetMarkChain {name:?}")]
-    ExternalChain {
-        /// The value as given.
-        name: String,
-    },
+    ExternalChain { name: String },
     /// `backend` is none that the plugin knows.
     #[error("unrecognized backend {name:?}")]
-    UnknownBackend {
-        /// The value as given.
-        name: String,
-    },
+    UnknownBackend { name: String },
     /// The conditions are written for another backend.
     #[error(
         "iptables backend was requested but configuration contains nftables-specific options [{}]",
         keys.join(" ")
     )]
-    NftablesOptions {
-        /// The keys of the conditions.
-        keys: Vec<&'static str>,
-    },
+    NftablesOptions { keys: Vec<&'static str> },
     /// Keys are given that mean something to iptables alone.
     #[error(
         "nftables backend was requested but configuration contains iptables-specific options [{}]",
         keys.join(" ")
     )]
-    IptablesOptions {
-        /// The keys.
-        keys: Vec<&'static str>,
-    },
+    IptablesOptions { keys: Vec<&'static str> },
     /// A word that cannot be handed to the backend.
     #[error("invalid word {word:?} in {key}")]
-    Condition {
-        /// The key of the conditions.
-        key: &'static str,
-        /// Its place.
-        index: usize,
-        /// The word.
-        word: String,
-    },
+    Condition { key: &'static str, index: usize, word: String },
     /// A number that is no port.
     #[error("Invalid {side} port number: {port}")]
-    Port {
-        /// Whose port.
-        side: &'static str,
-        /// The key.
-        key: &'static str,
-        /// The place of the mapping.
-        index: usize,
-        /// The number.
-        port: i64,
-    },
+    Port { side: &'static str, key: &'static str, index: usize, port: i64 },
     /// A protocol without ports, or none.
     #[error("Invalid protocol: {protocol:?}")]
-    Protocol {
-        /// The place of the mapping.
-        index: usize,
-        /// The value as given.
-        protocol: String,
-    },
+    Protocol { index: usize, protocol: String },
     /// `hostIP` is no address.
     #[error("Invalid host IP: {host_ip:?}")]
-    HostIp {
-        /// The place of the mapping.
-        index: usize,
-        /// The value as given.
-        host_ip: String,
-    },
+    HostIp { index: usize, host_ip: String },
 }
 
 impl Failure for ConfigError {

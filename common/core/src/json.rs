@@ -14,6 +14,9 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializ
 
 use crate::error::{Code, Failure};
 
+/// The longest document that is read. In memory one may take thirty times as much.
+pub const MOST_BYTES: usize = 16 << 20;
+
 /// A JSON value; objects keep every key as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
@@ -64,8 +67,12 @@ impl Json {
     /// Parses a document.
     ///
     /// # Errors
-    /// [`JsonError::Syntax`] for anything that is not exactly one JSON value.
+    /// [`JsonError::Syntax`] for anything that is not exactly one JSON value, for one of more than [`MOST_BYTES`],
+    /// and for one that is nested more than 127 levels deep.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
+        if bytes.len() > MOST_BYTES {
+            return Err(JsonError::Syntax { problem: format!("longer than {} MiB", MOST_BYTES >> 20) });
+        }
         let text = String::from_utf8_lossy(bytes);
         serde_json::from_str(&text).map_err(|error| JsonError::Syntax { problem: syntax_problem(&error, &text) })
     }
@@ -429,6 +436,17 @@ mod tests {
         ] {
             assert_eq!(decode(text), Err(want.to_owned()), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_too_long_or_too_deep_is_refused() {
+        let refused = |text: String| Json::parse(text.as_bytes()).map_err(|error| error.to_string()).err();
+        let long = |length: usize| format!("\"{}\"", "x".repeat(length - 2));
+        assert_eq!(refused(long(MOST_BYTES)), None);
+        assert_eq!(refused(long(MOST_BYTES + 1)), Some("longer than 16 MiB".to_owned()));
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert_eq!(refused(deep(127)), None);
+        assert_eq!(refused(deep(128)), Some("recursion limit exceeded at line 1 column 128".to_owned()));
     }
 
     #[test]

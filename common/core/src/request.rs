@@ -1,6 +1,7 @@
 //! One call of the runtime: environment and standard input, checked in the order of the reference.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 
 use serde::Deserialize;
 
@@ -54,17 +55,29 @@ impl Command {
 
 /// The environment of the process. A variable with an empty value counts as unset.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(BTreeMap<String, String>);
+pub struct Environment(BTreeMap<String, Value>);
+
+/// The value of a variable. In its text, bytes that are not UTF-8 are replaced.
+#[derive(Clone, Debug)]
+struct Value {
+    text: String,
+    bytes: OsString,
+}
 
 impl Environment {
     /// Takes the variables of the process.
-    pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(variables.into_iter().collect())
+    pub fn new<T: Into<OsString>>(variables: impl IntoIterator<Item = (T, T)>) -> Self {
+        let text = |bytes: &OsString| bytes.to_string_lossy().into_owned();
+        let variable = |(name, bytes): (T, T)| {
+            let bytes = bytes.into();
+            (text(&name.into()), Value { text: text(&bytes), bytes })
+        };
+        Self(variables.into_iter().map(variable).collect())
     }
 
     /// The value of a variable, if it has one.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.0.get(name).map(|value| value.text.as_str()).filter(|value| !value.is_empty())
     }
 }
 
@@ -223,13 +236,13 @@ impl Request {
     }
 
     /// `CNI_PATH` as given.
-    pub fn path(&self) -> &str {
-        self.environment.get("CNI_PATH").unwrap_or_default()
+    pub fn path(&self) -> &OsStr {
+        self.environment.0.get("CNI_PATH").map(|value| value.bytes.as_os_str()).unwrap_or_default()
     }
 
     /// The variables of the call, under their names.
-    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.environment.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &OsStr)> {
+        self.environment.0.iter().map(|(name, value)| (name.as_str(), value.bytes.as_os_str()))
     }
 
     /// `CNI_ARGS`, split.

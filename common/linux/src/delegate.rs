@@ -1,6 +1,6 @@
 //! Running a delegated plugin: SPEC section 4, with the look-up and the messages of the reference.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,12 @@ use crate::process::{self, Output, ProcessError};
 /// the runtime forever.
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// The variable in which plugins count how many of them have delegated, one to the next.
+const DELEGATIONS: &str = "CNI_PLUGINS_RS_DELEGATIONS";
+
+/// More than any chain of plugins that makes sense.
+const MOST_DELEGATIONS: u32 = 8;
+
 /// Why a delegate failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DelegateError {
@@ -27,6 +33,12 @@ pub enum DelegateError {
     /// No directory of `CNI_PATH` has it.
     #[error("failed to find plugin {plugin:?} in path [{}]", path.replace(':', " "))]
     Absent { plugin: String, path: String },
+    /// It would ask itself for addresses.
+    #[error("{plugin} cannot be its own IPAM plugin")]
+    Itself { plugin: String },
+    /// Plugins have started each other in a ring.
+    #[error("plugins delegate to each other without end: the last is {plugin}")]
+    Endless { plugin: String },
     /// It printed an error object, which is passed on.
     #[error("{msg}")]
     Reported { code: u32, msg: String, details: String },
@@ -45,7 +57,7 @@ pub enum DelegateError {
 impl Failure for DelegateError {
     fn code(&self) -> Code {
         match self {
-            Self::Name { .. } | Self::NoPath => Code::InvalidConfig,
+            Self::Name { .. } | Self::NoPath | Self::Itself { .. } | Self::Endless { .. } => Code::InvalidConfig,
             Self::Absent { .. } => Code::Program,
             Self::Reported { code, .. } => Code::Delegated(*code),
             Self::Failed { .. } | Self::Process { .. } => Code::Delegated(0),
@@ -57,6 +69,7 @@ impl Failure for DelegateError {
             Self::Reported { details, .. } => details.clone(),
             Self::Process { source, .. } => source.to_string(),
             Self::Name { .. } | Self::NoPath | Self::Absent { .. } | Self::Failed { .. } => String::new(),
+            Self::Itself { .. } | Self::Endless { .. } => String::new(),
         }
     }
 }
@@ -67,6 +80,12 @@ impl Failure for DelegateError {
 /// # Errors
 /// [`DelegateError`].
 pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, DelegateError> {
+    if started_as().is_some_and(|own| own == plugin) {
+        return Err(DelegateError::Itself { plugin: plugin.to_owned() });
+    }
+    if delegations(request) >= MOST_DELEGATIONS {
+        return Err(DelegateError::Endless { plugin: plugin.to_owned() });
+    }
     let program = find(plugin, request.path())?;
     let Output { status, stdout, stderr } = start(&program, command, request).map_err(|source| {
         let perhaps_done = command == Command::Add && !matches!(source, ProcessError::Start { .. });
@@ -86,22 +105,37 @@ pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>,
 }
 
 fn start(program: &Path, command: Command, request: &Request) -> Result<Output, ProcessError> {
-    let own = request.variables().filter(|(name, _)| name.starts_with("CNI_") && *name != "CNI_COMMAND");
-    let environment: Vec<_> = own.chain([("CNI_COMMAND", command.as_str())]).collect();
+    let delegations = (delegations(request) + 1).to_string();
+    let ours = ["CNI_COMMAND", DELEGATIONS];
+    let inherited = request.variables().filter(|(name, _)| name.starts_with("CNI_") && !ours.contains(name));
+    let changes = [("CNI_COMMAND", OsStr::new(command.as_str())), (DELEGATIONS, OsStr::new(&delegations))];
+    let environment: Vec<_> = inherited.chain(changes).collect();
     process::run(program, &[], request.stdin(), &environment, DEADLINE)
 }
 
+/// The name under which this process was started: which plugin it is.
+fn started_as() -> Option<OsString> {
+    let started_as = PathBuf::from(std::env::args_os().next()?);
+    started_as.file_name().map(OsStr::to_owned)
+}
+
+/// How many plugins have delegated, one to the next, up to this one.
+fn delegations(request: &Request) -> u32 {
+    let told = request.variables().find(|(name, _)| *name == DELEGATIONS);
+    told.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or_default()
+}
+
 /// The first regular file with the name, executable or not, as the reference chooses.
-fn find(plugin: &str, path: &str) -> Result<PathBuf, DelegateError> {
+fn find(plugin: &str, path: &OsStr) -> Result<PathBuf, DelegateError> {
     if plugin.contains('/') {
         return Err(DelegateError::Name { plugin: plugin.to_owned() });
     }
     if path.is_empty() {
         return Err(DelegateError::NoPath);
     }
-    find_files(OsStr::new(plugin), OsStr::new(path))
+    find_files(OsStr::new(plugin), path)
         .next()
-        .ok_or_else(|| DelegateError::Absent { plugin: plugin.to_owned(), path: path.to_owned() })
+        .ok_or_else(|| DelegateError::Absent { plugin: plugin.to_owned(), path: path.to_string_lossy().into_owned() })
 }
 
 fn reported(stdout: &[u8]) -> Option<DelegateError> {
@@ -137,7 +171,7 @@ mod tests {
     #[test]
     fn a_name_with_a_path_is_refused() {
         for plugin in ["../bin/x", "/bin/sh", "a/b"] {
-            let error = find(plugin, "/bin").expect_err("refused");
+            let error = find(plugin, OsStr::new("/bin")).expect_err("refused");
             assert_eq!(
                 (error.to_string(), error.code()),
                 (format!("invalid plugin name: {plugin}"), Code::InvalidConfig)
@@ -147,9 +181,9 @@ mod tests {
 
     #[test]
     fn an_absent_plugin_is_named_with_the_path() {
-        let error = find("nope", "/nowhere:/neither").expect_err("absent");
+        let error = find("nope", OsStr::new("/nowhere:/neither")).expect_err("absent");
         assert_eq!(error.to_string(), "failed to find plugin \"nope\" in path [/nowhere /neither]");
-        assert_eq!(find("nope", "").expect_err("no path").to_string(), "no paths provided");
+        assert_eq!(find("nope", OsStr::new("")).expect_err("no path").to_string(), "no paths provided");
     }
 
     #[test]

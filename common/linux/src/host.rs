@@ -6,7 +6,6 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::path::Path;
 use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
@@ -77,6 +76,8 @@ pub struct LinuxHost {
     request: Request,
     netns: Netns,
     socket: Socket,
+    /// The namespace that was last asked about, with its path, which may lead elsewhere when it is entered.
+    asked: Option<(String, Netns)>,
     container: Option<Container>,
     netfilter: AutoIptables,
     firewalld: SystemFirewalld,
@@ -93,6 +94,7 @@ impl LinuxHost {
             request: request.clone(),
             netns: Netns::own().map_err(HostError::OwnNetns)?,
             socket: Socket::open()?,
+            asked: None,
             container: None,
             netfilter: AutoIptables::new(),
             firewalld: SystemFirewalld::new(),
@@ -163,7 +165,10 @@ fn identity() -> Option<String> {
 
 impl Host for LinuxHost {
     fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
-        let netns = Netns::open(path)?;
+        let netns = match self.asked.take() {
+            Some((asked, netns)) if asked == path => netns,
+            Some(_) | None => Netns::open(path)?,
+        };
         let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
         let (socket, identity) = netns.inside(|| (Socket::open(), identity())).map_err(failed)?;
         let socket =
@@ -175,7 +180,10 @@ impl Host for LinuxHost {
     }
 
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
-        Ok(self.netns.is_at(Path::new(path)).map_err(HostError::OwnNetns)?)
+        let Ok(netns) = Netns::open(path) else { return Ok(false) };
+        let is_own = self.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
+        self.asked = Some((path.to_owned(), netns));
+        Ok(is_own)
     }
 
     fn container_identity(&mut self) -> Option<String> {

@@ -5,9 +5,8 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 
 use cni_plugin::host::NetnsError;
@@ -34,42 +33,42 @@ impl Netns {
         Ok(Self { file: File::open("/proc/thread-self/ns/net")? })
     }
 
-    /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`.
+    /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`. What is there is looked at
+    /// before it is opened for good: a named pipe would keep its reader waiting for ever.
     ///
     /// # Errors
-    /// [`NetnsError::Gone`] when nothing is there, or a file that is not a namespace, which remains when a namespace is
-    /// unmounted. [`NetnsError::Failed`] for everything else.
+    /// [`NetnsError::Gone`] when nothing is there, or something that is not a namespace: an empty file remains when a
+    /// namespace is unmounted. [`NetnsError::Failed`] for everything else.
     pub fn open(path: &str) -> Result<Self, NetnsError> {
         let gone = |reason: String| NetnsError::Gone { path: path.to_owned(), reason };
         let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
         if path.is_empty() {
             return Err(gone("no path is given".to_owned()));
         }
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Err(gone(format!(
-                    "failed to Statfs {path:?}: {}",
-                    Errno::new(error.raw_os_error().unwrap_or(libc::EIO))
-                )));
+        let found = match File::options().read(true).custom_flags(libc::O_PATH).open(path) {
+            Ok(found) => found,
+            Err(error) => {
+                let number = error.raw_os_error().unwrap_or(libc::EIO);
+                let leads_nowhere = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP].contains(&number);
+                return Err(if leads_nowhere { gone(Errno::new(number).to_string()) } else { failed(error) });
             }
-            Err(error) => return Err(failed(error)),
         };
-        let magic = fstatfs(&file).map_err(|errno| failed(errno.into()))?.filesystem_type();
-        if magic == NSFS_MAGIC || magic == PROC_SUPER_MAGIC {
-            Ok(Self { file })
-        } else {
-            Err(gone(format!("unknown FS magic on {path:?}: {:x}", magic.0)))
+        let magic = fstatfs(&found).map_err(|errno| failed(errno.into()))?.filesystem_type();
+        if magic != NSFS_MAGIC && magic != PROC_SUPER_MAGIC {
+            return Err(gone("it is not a network namespace".to_owned()));
         }
+        let again = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(again).map_err(failed)?;
+        Ok(Self { file })
     }
 
-    /// Whether a path leads to this namespace. A path that cannot be opened does not.
+    /// Whether both are the same namespace.
     ///
     /// # Errors
-    /// When this namespace itself cannot be examined.
-    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
-        let own = self.file.metadata()?;
-        Ok(path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino())))
+    /// When one of them does not answer.
+    pub fn is_same(&self, other: &Self) -> io::Result<bool> {
+        let identity = |netns: &Self| netns.file.metadata().map(|file| (file.dev(), file.ino()));
+        Ok(identity(self)? == identity(other)?)
     }
 
     /// Runs `work` inside the namespace.

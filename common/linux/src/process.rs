@@ -5,6 +5,7 @@
 
 mod pipe;
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use pipe::{Drain, Feed};
+use pipe::{Drain, Feed, Room};
 
 /// How a program ended, and what it printed.
 #[derive(Debug)]
@@ -33,6 +34,9 @@ pub enum ProcessError {
     /// Reading or writing its pipes failed; it was killed.
     #[error("communication with {program} failed: {source}")]
     Lost { program: String, source: io::Error },
+    /// It printed too much; it was killed.
+    #[error("{program} printed more than {} MiB", MOST_OUTPUT >> 20)]
+    Flood { program: String },
     /// It took too long; it was killed.
     #[error("{program} did not end within {limit:?}")]
     Deadline { program: String, limit: Duration },
@@ -46,25 +50,40 @@ pub fn run(
     program: &Path,
     arguments: &[&str],
     input: &[u8],
-    changes: &[(&str, &str)],
+    changes: &[(&str, &OsStr)],
     limit: Duration,
 ) -> Result<Output, ProcessError> {
     let name = || program.display().to_string();
     let started = Instant::now();
     let child = spawn(program, arguments, changes).map_err(|source| ProcessError::Start { program: name(), source })?;
     match (Running { child, ended: false }).serve(input, started, limit) {
-        Ok(Some(output)) => Ok(output),
-        Ok(None) => Err(ProcessError::Deadline { program: name(), limit }),
+        Ok(Served::Ended(output)) => Ok(output),
+        Ok(Served::Flooded) => Err(ProcessError::Flood { program: name() }),
+        Ok(Served::Late) => Err(ProcessError::Deadline { program: name(), limit }),
         Err(source) => Err(ProcessError::Lost { program: name(), source }),
     }
 }
+
+/// Makes the ends of children known to this process. Whoever ignores `SIGCHLD` passes that on to the programs it
+/// starts, and then the kernel forgets their children before anybody has asked how they ended.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn keep_ended_children() -> io::Result<()> {
+    // SAFETY: SIG_DFL is no handler, so nothing of ours runs in the context of a signal.
+    let earlier = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    if earlier == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The most that a program may print to standard output, and to standard error.
+const MOST_OUTPUT: usize = 16 << 20;
 
 /// How often the start of a program that is just being replaced is repeated, and the pause in between.
 const BUSY_TRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Starts a program. If it is just being written (`ETXTBSY`), waits up to a second.
-fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> io::Result<Child> {
+fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &OsStr)]) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments).envs(changes.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -75,6 +94,16 @@ fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &str)]) -> io::Re
         }
     }
     command.spawn()
+}
+
+/// How serving a child ended.
+enum Served {
+    /// It has ended.
+    Ended(Output),
+    /// It has printed more than is kept.
+    Flooded,
+    /// The time was up first.
+    Late,
 }
 
 /// A child process. If it is dropped before it has ended, it is killed and reaped.
@@ -95,8 +124,8 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Writes and reads the child's pipes until it ends; `None` if the time is up first.
-    fn serve(&mut self, input: &[u8], started: Instant, limit: Duration) -> io::Result<Option<Output>> {
+    /// Writes and reads the child's pipes until it ends.
+    fn serve(&mut self, input: &[u8], started: Instant, limit: Duration) -> io::Result<Served> {
         let mut stdin = Feed::new(self.child.stdin.take(), input)?;
         let mut stdout = Drain::new(self.child.stdout.take())?;
         let mut stderr = Drain::new(self.child.stderr.take())?;
@@ -104,7 +133,7 @@ impl Running {
         loop {
             let left = limit.saturating_sub(started.elapsed());
             if left.is_zero() {
-                return Ok(None);
+                return Ok(Served::Late);
             }
             let pipes = [stdin.interest(), stdout.interest(), stderr.interest()];
             wait_for(pipes.into_iter().flatten().collect(), exit.as_ref(), left)?;
@@ -112,10 +141,13 @@ impl Running {
             let status = self.child.try_wait()?;
             self.ended = status.is_some();
             stdin.write()?;
-            stdout.read()?;
-            stderr.read()?;
+            let room = [stdout.read(MOST_OUTPUT)?, stderr.read(MOST_OUTPUT)?];
+            if room.contains(&Room::Full) {
+                return Ok(Served::Flooded);
+            }
             if let Some(status) = status {
-                return Ok(Some(Output { status, stdout: stdout.into_bytes(), stderr: stderr.into_bytes() }));
+                let (stdout, stderr) = (stdout.into_bytes(), stderr.into_bytes());
+                return Ok(Served::Ended(Output { status, stdout, stderr }));
             }
         }
     }
@@ -134,7 +166,8 @@ fn wait_for<'a>(mut fds: Vec<PollFd<'a>>, exit: Option<&'a OwnedFd>, left: Durat
     }
 }
 
-/// A descriptor that becomes readable when the child ends; `None` before Linux 5.3.
+/// A descriptor that becomes readable when the child ends; `None` before Linux 5.3, and where a container
+/// engine refuses it.
 fn watch(child: &Child) -> io::Result<Option<OwnedFd>> {
     // SAFETY: pidfd_open(2) takes two integers and no memory.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
@@ -144,8 +177,10 @@ fn watch(child: &Child) -> io::Result<Option<OwnedFd>> {
             // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
             Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
         }
-        Err(Errno::ENOSYS) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            log::debug!("the end of {} is watched by the clock: pidfd_open: {error}", child.id());
+            Ok(None)
+        }
     }
 }
 

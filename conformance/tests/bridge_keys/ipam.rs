@@ -325,3 +325,30 @@ fn a_delegate_that_reads_nothing_and_leaves_a_child_behind_does_not_hang_the_plu
     port.call(Verb::Add).deadline(Duration::from_secs(10)).run().expect_success();
     port.del();
 }
+
+/// Go reads on, as long as there is memory.
+#[test]
+fn a_delegate_that_prints_without_end_is_ended() {
+    for way in ["stdout", "stderr"] {
+        let sandbox = Sandbox::new();
+        let port = Port::new(&sandbox, "id1", answering(&format!("exec yes >/dev/{way}"), json!({})));
+        port.refused(0, &["printed more than 16 MiB"]);
+        assert_eq!(told_to_delegate("calls"), "ADD\nDEL\n", "what it may have done is taken back");
+    }
+}
+
+/// Go starts processes until the machine has no more.
+#[test]
+fn plugins_that_delegate_to_each_other_come_to_an_end() {
+    let sandbox = Sandbox::new();
+    let port = Port::new(&sandbox, "id1", layer_two(json!({"ipam": {"type": "bridge"}})));
+    for verb in [Verb::Add, Verb::Del] {
+        port.call(verb).run().expect_error(7, "bridge cannot be its own IPAM plugin");
+    }
+    let bridge = binaries::under_test().join("bridge");
+    let config = answering(&format!("exec {} < /run/conformance/delegates/stdin", bridge.display()), json!({}));
+    let port = Port::new(&sandbox, "id2", config);
+    port.refused(7, &["plugins delegate to each other without end"]);
+    let adds = told_to_delegate("calls").lines().filter(|call| *call == "ADD").count();
+    assert_eq!(adds, 8);
+}

@@ -16,6 +16,7 @@ mod about;
 mod args;
 mod environment;
 mod errors;
+mod inherited;
 mod keys;
 mod netns;
 mod prev_result;

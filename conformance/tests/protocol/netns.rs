@@ -4,6 +4,9 @@
 //! a half-made attachment, and reads two documents on standard output. Ours looks at it first.
 
 use std::fs::File;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
 
 use cni_conformance::{Invocation, Outcome, Sandbox, State, Verb, plugins, state};
 use serde_json::Value;
@@ -101,4 +104,28 @@ fn check_does_not_look_whose_namespace_it_is() {
         prepare(&sandbox, plugin, Verb::Add, container.path()).run().expect_success();
         prepare(&sandbox, plugin, Verb::Check, OWN[0]).run().expect_success();
     }
+}
+
+/// Opening a named pipe would wait for a writer, and a socket or a loop of links cannot be opened at all. DEL of a
+/// container whose namespace is replaced by such a thing has nothing to do there.
+#[test]
+fn what_is_no_namespace_is_told_at_once_and_keeps_no_container_from_being_deleted() {
+    let sandbox = Sandbox::new();
+    sandbox.sh("mkfifo /run/netns/fifo");
+    let _listener = UnixListener::bind("/run/netns/socket").expect("a socket");
+    symlink("/run/netns/loop", "/run/netns/loop").expect("a link to itself");
+    let before = State::of_host(&sandbox);
+    let rows = [
+        ("/run/netns/fifo", "it is not a network namespace"),
+        ("/run/netns/socket", "it is not a network namespace"),
+        ("/run/netns/loop", "too many levels of symbolic links"),
+    ];
+    for (netns, text) in rows {
+        for plugin in ["bridge", "loopback"] {
+            let call = |verb| prepare(&sandbox, plugin, verb, netns).deadline(Duration::from_secs(5)).run();
+            call(Verb::Add).expect_error(8, text);
+            call(Verb::Del).expect_success();
+        }
+    }
+    state::assert_same(&before, &State::of_host(&sandbox));
 }

@@ -54,6 +54,17 @@ fn what_is_no_json_object_is_a_decoding_error() {
     }
 }
 
+/// Thirty times as much memory as text would be taken otherwise.
+#[test]
+fn what_is_longer_than_any_configuration_is_not_read() {
+    let sandbox = Sandbox::new();
+    let long = format!("{{\"name\":\"n1\",\"x\":[{}0]}}", "0,".repeat(40 << 20));
+    for plugin in PLUGINS {
+        let outcome = call_with(&sandbox, plugin, Verb::Add, long.as_bytes()).run();
+        outcome.expect_error(6, "error unmarshall network config: longer than 16 MiB");
+    }
+}
+
 #[test]
 fn a_network_must_have_a_name() {
     let sandbox = Sandbox::new();

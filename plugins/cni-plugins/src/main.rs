@@ -10,8 +10,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cni_core::error::{Code, Error, Failure};
+use cni_core::json::MOST_BYTES;
 use cni_core::request::{Environment, Request};
 use cni_linux::host::LinuxHost;
+use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
 
@@ -25,17 +27,18 @@ mod tool;
 use plugins::{OUR_VERSION, PLUGINS};
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args();
+    if let Err(error) = keep_ended_children() {
+        ThisProcess.write_stderr(&format!("programs may be taken for lost: SIGCHLD: {error}\n"));
+    }
+    let mut arguments = std::env::args_os();
     let started_as = arguments.next().unwrap_or_default();
     let name = Path::new(&started_as).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == name) else {
-        return tool::run(arguments);
+        return tool::run(arguments.map(|word| word.to_string_lossy().into_owned()));
     };
     report_panics();
     logger::install(plugin.kind());
-    let variables = std::env::vars_os()
-        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-    ExitCode::from(run(plugin, OUR_VERSION, Environment::new(variables), &mut ThisProcess))
+    ExitCode::from(run(plugin, OUR_VERSION, Environment::new(std::env::vars_os()), &mut ThisProcess))
 }
 
 /// A fault of the plugin itself.
@@ -77,7 +80,8 @@ struct ThisProcess;
 impl Process for ThisProcess {
     fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes)?;
+        // One byte more tells that there is too much.
+        io::stdin().lock().take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 

@@ -26,6 +26,7 @@ mod options;
 mod outcome;
 
 use super::plugins::PLUGINS;
+use super::tool::complain;
 use cache::Cached;
 use options::Mode;
 pub use options::{Options, USAGE};
@@ -116,7 +117,7 @@ impl Report {
 }
 
 fn refused(problem: &str) -> ExitCode {
-    eprintln!("cni-plugins repair: {problem}");
+    complain(&format!("cni-plugins repair: {problem}\n"));
     ExitCode::FAILURE
 }
 

@@ -1,5 +1,6 @@
 //! What the binary does under its own name: it is the administrator's tool.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::logger;
@@ -10,36 +11,43 @@ use super::repair::{self, Options};
 const USAGE: u8 = 2;
 
 /// Runs one verb of the administrator's tool.
-#[expect(clippy::print_stdout, reason = "started by a person, not as a plugin: stdout is for reading")]
 pub fn run(mut words: impl Iterator<Item = String>) -> ExitCode {
     match words.next().as_deref() {
-        None | Some("help" | "--help" | "-h") => {
-            print!("{}", help());
-            ExitCode::SUCCESS
-        }
-        Some("version" | "--version" | "-V") => {
-            println!("cni-plugins {OUR_VERSION}");
-            ExitCode::SUCCESS
-        }
+        None | Some("help" | "--help" | "-h") => print(&help()),
+        Some("version" | "--version" | "-V") => print(&format!("cni-plugins {OUR_VERSION}\n")),
         Some("repair") => match Options::parse(words) {
             Ok(Some(options)) => {
                 logger::install("cni-plugins");
                 repair::run(&options)
             }
-            Ok(None) => {
-                print!("{}", repair::USAGE);
-                ExitCode::SUCCESS
-            }
+            Ok(None) => print(repair::USAGE),
             Err(error) => {
-                eprint!("cni-plugins repair: {error}\n{}", repair::USAGE);
+                complain(&format!("cni-plugins repair: {error}\n{}", repair::USAGE));
                 ExitCode::from(USAGE)
             }
         },
         Some(other) => {
-            eprintln!("cni-plugins: unknown verb {other:?}; `cni-plugins help` lists them");
+            complain(&format!("cni-plugins: unknown verb {other:?}; `cni-plugins help` lists them\n"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints what a person has asked for.
+fn print(text: &str) -> ExitCode {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("cni-plugins: failed to write to standard output: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says what is wrong. Nobody can be told when that fails.
+pub fn complain(text: &str) {
+    let _lost = io::stderr().write_all(text.as_bytes());
 }
 
 /// Nomad starts every program in the plugins' folder without arguments, and reads the first word that is a number as

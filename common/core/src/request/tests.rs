@@ -113,3 +113,18 @@ proptest! {
         let _args = CniArgs::parse(&text);
     }
 }
+
+/// A folder may have any name.
+#[test]
+fn the_path_is_kept_as_it_is_given() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let path = OsStr::from_bytes(b"/opt/\xff");
+    let environment = Environment::new([(OsStr::new("CNI_PATH"), path)]);
+    let call = Call::parse("STATUS", environment).expect("a call");
+    let config = br#"{"cniVersion":"1.1.0","name":"n1"}"#;
+    let request = call.with_config(config.to_vec(), Version::ALL).expect("a request");
+    assert_eq!(request.path(), path);
+    assert!(request.variables().any(|variable| variable == ("CNI_PATH", path)));
+}

@@ -62,7 +62,7 @@ impl Program {
             Err(error) => Err(IptablesError::Run { program: command, source: Box::new(error) }),
             Ok(Ok(output)) => ended(command, output, patience),
             Ok(Err(ProcessError::Deadline { program, limit })) => Err(IptablesError::Stuck { program, limit }),
-            Ok(Err(error @ (ProcessError::Start { .. } | ProcessError::Lost { .. }))) => {
+            Ok(Err(error @ (ProcessError::Start { .. } | ProcessError::Lost { .. } | ProcessError::Flood { .. }))) => {
                 Err(IptablesError::Run { program: command, source: Box::new(error) })
             }
         }

@@ -44,6 +44,15 @@ impl<'a> Feed<'a> {
     }
 }
 
+/// Whether there is room for more of what a child prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// There is.
+    Left,
+    /// It has printed too much.
+    Full,
+}
+
 /// What a child printed so far, and the pipe it comes from.
 pub(super) struct Drain<P> {
     pipe: Option<P>,
@@ -61,17 +70,20 @@ impl<P: Read + AsFd> Drain<P> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Reads what is available now, and closes the pipe at its end.
-    pub(super) fn read(&mut self) -> io::Result<()> {
+    /// Reads what is available now, and closes the pipe at its end. If the child goes on printing meanwhile, stops
+    /// when there are more than `most` bytes.
+    pub(super) fn read(&mut self, most: usize) -> io::Result<Room> {
         let Some(pipe) = &mut self.pipe else {
-            return Ok(());
+            return Ok(Room::Left);
         };
-        match pipe.read_to_end(&mut self.bytes) {
+        let room = (most + 1).saturating_sub(self.bytes.len());
+        match pipe.take(room as u64).read_to_end(&mut self.bytes) {
+            Ok(_) if self.bytes.len() > most => return Ok(Room::Full),
             Ok(_) => self.pipe = None,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
-        Ok(())
+        Ok(Room::Left)
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn shell(script: &str, input: &[u8], limit: Duration) -> Result<Output, ProcessError> {
-    run(Path::new("/bin/sh"), &["-c", script], input, &[("ANSWER", "42")], limit)
+    run(Path::new("/bin/sh"), &["-c", script], input, &[("ANSWER", OsStr::new("42"))], limit)
 }
 
 const LONG: Duration = Duration::from_secs(30);
@@ -55,4 +55,22 @@ fn a_signal_is_an_end() {
     use std::os::unix::process::ExitStatusExt;
     let output = shell("kill -9 $$", b"", LONG).expect("it ends");
     assert_eq!(output.status.signal(), Some(9));
+}
+
+#[test]
+fn a_program_that_prints_without_end_is_killed() {
+    for way in ["1", "2"] {
+        let error = shell(&format!("exec yes >&{way}"), b"", LONG).expect_err("killed");
+        assert_eq!(error.to_string(), "/bin/sh printed more than 16 MiB", "{way}");
+    }
+    let all = shell(&format!("head -c {MOST_OUTPUT} /dev/zero"), b"", LONG).expect("it ends");
+    assert_eq!(all.stdout.len(), MOST_OUTPUT);
+}
+
+/// Whatever the reason is, as in a container engine that refuses the call with `EPERM`.
+#[test]
+fn an_end_that_cannot_be_watched_is_no_failure() {
+    let mut child = Command::new("/bin/true").spawn().expect("started");
+    child.wait().expect("ended");
+    assert!(watch(&child).expect("no failure").is_none(), "there is no process to be watched");
 }

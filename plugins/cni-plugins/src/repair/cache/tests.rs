@@ -70,7 +70,7 @@ fn the_request_tells_whose_it_is_and_where() {
     let names = (network.as_str(), container.as_str(), ifname.as_str());
     assert_eq!(names, ("nomad", "cnitool-6ec4df1c9798a5a53f21", "eth0"));
     assert_eq!((request.netns(), request.version.as_str()), (Some("/run/netns/a1"), "1.0.0"));
-    assert!(request.variables().any(|pair| pair == ("CNI_ARGS", "A=b=c;IgnoreUnknown=1")));
+    assert!(request.variables().any(|pair| pair == ("CNI_ARGS", "A=b=c;IgnoreUnknown=1".as_ref())));
     let result = request.prev_result().expect("a result").expect("prevResult");
     assert_eq!(result.ips_of("eth0").count(), 1);
 }

@@ -18,12 +18,16 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Prepares Nomad's list up to this plugin; `host-local` stands for itself, with the
-    /// configuration that bridge would hand it.
+    /// Prepares Nomad's list up to this plugin; an IPAM plugin stands for itself, with the configuration
+    /// that bridge would hand it.
     pub fn new(plugin: &'static str, nomad: &Nomad, flavour: Flavour) -> Self {
         let mut list = nomad.conflist();
         if plugin == "host-local" {
             list["plugins"] = json!([{"type": "host-local", "ipam": list["plugins"][1]["ipam"]}]);
+        }
+        if plugin == "static" {
+            let ipam = json!({"type": "static", "addresses": [{"address": "172.26.64.9/20"}]});
+            list["plugins"] = json!([{"type": "static", "ipam": ipam}]);
         }
         Self::with_list(plugin, nomad, list, flavour)
     }

@@ -28,7 +28,7 @@ pub enum KeyError {
         source: MacError,
     },
     /// A MAC address that no Ethernet interface may have.
-    #[error("failed to {making}: {key} {mac} is no unicast address of 6 bytes")]
+    #[error("failed to {making}: {key} {mac} is not a unicast address of 6 bytes")]
     MacNotUnicast {
         /// What it was for, such as `make veth pair`.
         making: &'static str,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn not_unicast(what: &str) -> String {
-        format!("failed to create dummy: {what} is no unicast address of 6 bytes")
+        format!("failed to create dummy: {what} is not a unicast address of 6 bytes")
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn removals(
 /// The addresses that `prevResult` and the namespace tell, but for those that another interface has.
 fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<IpAddr> {
     let told = request.prev_result().unwrap_or_else(|error| {
-        log::warn!("DEL goes on without prevResult: {error}");
+        log::warn!("DEL continues without prevResult: {error}");
         None
     });
     let told = told.unwrap_or_default();

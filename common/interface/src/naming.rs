@@ -9,7 +9,7 @@ use cni_plugin::plan::Ns;
 
 /// A name for a new interface that is a pattern to the kernel, which would put a number for `%d`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("failed to {making}: % in {:?} has a meaning of its own in the name of a new interface", name.as_str())]
+#[error("failed to {making}: the kernel would replace the % in {:?} with a number", name.as_str())]
 pub struct PatternError {
     /// What was to be done with it, such as `create dummy`.
     pub making: &'static str,
@@ -114,7 +114,7 @@ mod tests {
         let name = |text| IfName::parse(text).expect("name");
         assert_eq!(refuse_pattern("create dummy", &name("eth0")), Ok(()));
         let error = refuse_pattern("create dummy", &name("eth%d")).expect_err("a pattern");
-        let text = r#"failed to create dummy: % in "eth%d" has a meaning of its own in the name of a new interface"#;
+        let text = r#"failed to create dummy: the kernel would replace the % in "eth%d" with a number"#;
         assert_eq!((error.code().number(), error.to_string()), (4, text.to_owned()));
     }
 }

@@ -15,7 +15,7 @@ pub enum NetworkError {
     #[error("IPAM plugin returned missing IP config")]
     NoAddress,
     /// The network has no address left for a gateway.
-    #[error("no address follows {network} to be the gateway's")]
+    #[error("{network} has no next address, which would be the gateway's")]
     NoGateway {
         /// The network.
         network: Cidr,

@@ -46,7 +46,7 @@ fn warn_of_unfiltered(config: &Config, facts: &Facts) {
     if config.vlans.filtering && facts.bridge.as_ref().is_some_and(|link| link.vlan_filtering != Some(true)) {
         let bridge = &config.bridge;
         log::warn!(
-            "bridge {bridge} does not filter VLANs, so that they separate nothing: it was made without vlan and \
+            "bridge {bridge} does not filter VLANs, so they separate nothing: it was made without vlan and \
              vlanTrunk; \"ip link set {bridge} type bridge vlan_filtering 1\" changes that for all its ports"
         );
     }

@@ -28,7 +28,7 @@ pub enum ConfigError {
         source: NameError,
     },
     /// `bridge` is a pattern to the kernel, which would choose a number for it.
-    #[error("failed to create bridge {name:?}: % has a meaning of its own in the name of a new interface")]
+    #[error("failed to create bridge {name:?}: the kernel would replace the % with a number")]
     BridgePattern { name: String },
     /// IPAM needs an interface that is up.
     #[error("cannot use IPAM when DisableContainerInterface flag is set")]

@@ -15,7 +15,7 @@ use crate::config::Config;
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The host's end is gone, or is no port of the bridge.
-    #[error("CNI veth created for bridge {bridge} was not found: the peer of {ifname} is no port of {bridge}")]
+    #[error("CNI veth created for bridge {bridge} was not found: the peer of {ifname} is not a port of {bridge}")]
     NotAPort { bridge: String, ifname: String },
     /// The port does not take part in a VLAN as it should.
     #[error("VLAN {vlan} not found on interface {port}, where {want} are expected")]

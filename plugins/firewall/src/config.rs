@@ -111,7 +111,7 @@ pub enum ConfigError {
     #[error("invalid iptablesAdminChainName {name:?} for backend \"nftables\"")]
     AdminChainWord { name: String },
     /// `iptablesAdminChainName` is the name of something else.
-    #[error("iptablesAdminChainName {name:?} is taken")]
+    #[error("iptablesAdminChainName {name:?} is reserved")]
     AdminChainTaken { name: String },
 }
 
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn an_admin_chain_must_be_a_chain_of_its_own() {
         for name in TAKEN {
-            let want = (7, format!("iptablesAdminChainName {name:?} is taken"));
+            let want = (7, format!("iptablesAdminChainName {name:?} is reserved"));
             assert_eq!(config(&format!(r#"{{"iptablesAdminChainName":"{name}"}}"#)), Err(want));
         }
         for name in ["A B", "-A", "!A", "CNI-ADMIN-OF-29-CHARACTERS-XX", "a'b"] {
@@ -370,7 +370,7 @@ mod tests {
             assert_eq!(config(name), Err(want));
         }
         for name in nftables::CHAINS {
-            assert_eq!(config(name), Err((7, format!("iptablesAdminChainName {name:?} is taken"))));
+            assert_eq!(config(name), Err((7, format!("iptablesAdminChainName {name:?} is reserved"))));
         }
     }
 }

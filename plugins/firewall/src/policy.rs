@@ -25,7 +25,7 @@ pub enum BridgeError {
         source: cni_core::names::NameError,
     },
     /// Its first interface has a name that a rule of iptables cannot mean alone.
-    #[error("bridge name {name:?} is a pattern to iptables")]
+    #[error("bridge name {name:?} ends in +, which means any ending to iptables")]
     Pattern { name: String },
 }
 

@@ -128,13 +128,13 @@ fn an_empty_prev_result_needs_no_rules() {
 fn a_bad_configuration_is_refused_before_any_work() {
     for (keys, code, message) in [
         (r#""ingressPolicy":"bogus""#, 7, r#"unknown ingress policy: "bogus""#),
-        (r#""iptablesAdminChainName":"CNI-FORWARD""#, 7, r#"iptablesAdminChainName "CNI-FORWARD" is taken"#),
+        (r#""iptablesAdminChainName":"CNI-FORWARD""#, 7, r#"iptablesAdminChainName "CNI-FORWARD" is reserved"#),
         (r#""backend":7"#, 6, "failed to load netconf"),
         (r#""backend":"anything""#, 7, r#"unknown backend: "anything""#),
         (
             r#""backend":"nftables","iptablesAdminChainName":"forward""#,
             7,
-            r#"iptablesAdminChainName "forward" is taken"#,
+            r#"iptablesAdminChainName "forward" is reserved"#,
         ),
         (r#""firewalldZone":"a b""#, 7, r#"invalid firewalldZone "a b""#),
     ] {

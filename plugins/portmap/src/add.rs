@@ -49,7 +49,7 @@ pub fn observe_link(host: &mut dyn Host, target: IpAddr) -> Result<Option<IfName
     match host.route_link(target)? {
         Some(link) => Ok(Some(IfName::parse(&link.name)?)),
         None => {
-            log::warn!("there is no route to {target}: its ports are not reached from the host's loopback");
+            log::warn!("there is no route to {target}: its ports cannot be reached at the host's loopback address");
             Ok(None)
         }
     }

@@ -38,7 +38,7 @@ fn logged<T>(what: &str, found: Result<T, Error>) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(error) => {
-            log::warn!("DEL goes on without {what}: {error}: {}", error.details());
+            log::warn!("DEL skips {what}: {error}: {}", error.details());
             None
         }
     }

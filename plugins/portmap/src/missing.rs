@@ -37,7 +37,9 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
 fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
     let guard = Ruleset::from(localnet::guard());
     let Some(missing) = unless_absent(guard.missing(host.netfilter(Ns::Host)?))? else {
-        log::warn!("containers can reach what listens on the host's loopback: there are no nf_tables for the guard");
+        log::warn!(
+            "containers can reach what listens on the host's loopback: the kernel has no nf_tables, which would prevent it"
+        );
         return Ok(None);
     };
     Ok(missing.map(|missing| {

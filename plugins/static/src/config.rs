@@ -181,7 +181,7 @@ fn set_gateways(addresses: &mut [Address], list: Option<&str>) -> Result<(), Add
             matched = true;
         }
         if !matched {
-            log::info!("GATEWAY {gateway} of CNI_ARGS lies in the network of no address");
+            log::info!("GATEWAY {gateway} of CNI_ARGS is in no address's network, and is ignored");
         }
     }
     Ok(())

@@ -46,7 +46,7 @@ fn what_ipam_cannot_mean_is_refused() {
     assert_eq!(refused(CniResult::default()), (7, "IPAM plugin returned missing IP config".to_owned()));
     assert_eq!(
         refused(ipam(&["255.255.255.255/32"], &[])),
-        (7, "no address follows 255.255.255.255/32 to be the gateway's".to_owned())
+        (7, "255.255.255.255/32 has no next address, which would be the gateway's".to_owned())
     );
     let mut odd = ipam(&["10.1.2.5/24"], &["10.9.0.0/16"]);
     odd.routes[0].priority = -1;

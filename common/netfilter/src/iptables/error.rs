@@ -40,7 +40,7 @@ pub enum IptablesError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A change was sent to the kernel, and its answer was lost.
-    #[error("failed to learn whether the {family} rules of table {table} were changed")]
+    #[error("failed to find out whether the {family} rules of table {table} were changed")]
     Unanswered {
         family: Family,
         table: IptablesTable,
@@ -156,7 +156,7 @@ mod tests {
     fn a_lost_answer_is_the_kernels_and_names_the_table() {
         let source = Box::new(std::io::Error::from_raw_os_error(11));
         let error = IptablesError::Unanswered { family: Family::V6, table: IptablesTable::Nat, source };
-        assert_eq!(error.to_string(), "failed to learn whether the v6 rules of table nat were changed");
+        assert_eq!(error.to_string(), "failed to find out whether the v6 rules of table nat were changed");
         assert_eq!(
             (error.code(), error.details().as_str()),
             (Code::Kernel, "Resource temporarily unavailable (os error 11)")

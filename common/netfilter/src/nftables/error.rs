@@ -43,7 +43,7 @@ pub enum NftablesError {
     },
     /// A user's own words are part of a rule, and the program that understands them is not installed.
     #[error(
-        "failed to locate {program}, which has to read the rule {rule:?}: no such program in the directories of PATH"
+        "failed to locate {program}, which must interpret the rule {rule:?}: no such program in the directories of PATH"
     )]
     NoProgram { program: String, rule: String, path: String },
     /// A program could not be run to its end.

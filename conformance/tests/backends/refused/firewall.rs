@@ -29,7 +29,7 @@ fn of_any(backend: &'static str) -> Vec<Row> {
         rows.push(row(json!({"iptablesAdminChainName": name}), UNUSABLE, &msg, details));
     }
     for name in ["FORWARD", "ACCEPT", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"] {
-        let msg = format!("iptablesAdminChainName {name:?} is taken");
+        let msg = format!("iptablesAdminChainName {name:?} is reserved");
         rows.push(row(json!({"iptablesAdminChainName": name}), UNUSABLE, &msg, "it must not be a chain or verdict"));
     }
     for zone in ["a b", "x;y", "a\"b"] {
@@ -51,7 +51,7 @@ fn names_of_nft() -> Vec<Row> {
         row("firewall", "nftables", json!({"iptablesAdminChainName": name}), UNUSABLE, msg, details)
     };
     let taken = ["admin", "forward", "isolation-stage-1", "isolation-stage-2"]
-        .map(|name| row(name, &format!("iptablesAdminChainName {name:?} is taken"), "nor a chain of this plugin"));
+        .map(|name| row(name, &format!("iptablesAdminChainName {name:?} is reserved"), "nor a chain of this plugin"));
     let unreadable = ["accept", "drop", "jump", "9A", "A:B", "A;B", "A{", "A$"].map(|name| {
         let msg = format!("invalid iptablesAdminChainName {name:?} for backend \"nftables\"");
         row(name, &msg, "a chain of nft has letters, digits")

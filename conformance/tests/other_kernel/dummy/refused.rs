@@ -35,7 +35,7 @@ fn a_name_that_is_a_pattern_is_refused() {
     let sandbox = Sandbox::new();
     let container = sandbox.container("c1");
     let before = contents(&container);
-    let text = r#"failed to create dummy: % in "d%d" has a meaning of its own"#;
+    let text = r#"failed to create dummy: the kernel would replace the % in "d%d""#;
     assert_refused(&sandbox, &container, "d%d", network(), ENVIRONMENT, text);
     assert_eq!(contents(&container), before);
 }

@@ -123,7 +123,7 @@ fn a_value_that_cannot_be_used_is_named_with_its_key() {
         (
             r#","args":{"cni":{"mac":"01:00:00:00:00:01"}}"#,
             7,
-            "failed to make veth pair: args.cni.mac 01:00:00:00:00:01 is no unicast address of 6 bytes",
+            "failed to make veth pair: args.cni.mac 01:00:00:00:00:01 is not a unicast address of 6 bytes",
             "",
         ),
     ] {

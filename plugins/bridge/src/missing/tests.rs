@@ -182,7 +182,7 @@ fn without_the_hosts_end_or_an_address_there_is_no_mac_spoof_check() {
     assert_eq!(refused("", &mut Machine::default()), (7, text));
     let machine = &mut Machine::default();
     machine.port.master = None;
-    let text = "CNI veth created for bridge cni0 was not found: the peer of eth0 is no port of cni0".to_owned();
+    let text = "CNI veth created for bridge cni0 was not found: the peer of eth0 is not a port of cni0".to_owned();
     assert_eq!(refused(MAC, machine), (100, text));
 }
 

@@ -17,7 +17,7 @@ use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, Iptabl
 use cni_netfilter::nftables::Nftables;
 
 use super::RestoreIptables;
-use super::native::{Done, Judged};
+use super::native::{BatchOutcome, Native, NativeIptables};
 use crate::netns::NetnsScope;
 use crate::nftables::NetlinkNftables;
 
@@ -96,9 +96,9 @@ impl Iptables for AutoIptables {
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         if self.is_in_nftables(family) {
-            match self.kernel.list_compat(family, table, chain) {
-                Judged::Clear(rules) => return Ok(rules),
-                Judged::Unclear(reason) => log::debug!("chain {chain} is read by iptables: {reason}"),
+            match NativeIptables::new(self.kernel.connection()).list(family, table, chain) {
+                Native::Done(rules) => return Ok(rules),
+                Native::Fallback(reason) => log::debug!("chain {chain} is read by iptables: {reason}"),
             }
         }
         self.programs.list(family, table, chain)
@@ -109,16 +109,16 @@ impl Iptables for AutoIptables {
             return self.programs.commit(batch);
         }
         let (family, table) = (batch.family, batch.table);
-        match self.kernel.commit_compat(batch) {
-            Judged::Clear(Done::Committed) => Ok(()),
-            Judged::Clear(Done::Refused(line)) => {
+        match NativeIptables::new(self.kernel.connection()).commit(batch) {
+            Native::Done(BatchOutcome::Committed) => Ok(()),
+            Native::Done(BatchOutcome::Refused(line)) => {
                 let program = format!("table {family} {table} of nf_tables");
                 Err(BatchError::Refused(Refusal { program, text: format!("{line}: does not fit") }))
             }
-            Judged::Clear(Done::Unsettled(cause)) => {
+            Native::Done(BatchOutcome::Unanswered(cause)) => {
                 Err(BatchError::Failed(IptablesError::Unanswered { family, table, source: Box::new(cause) }))
             }
-            Judged::Unclear(reason) => {
+            Native::Fallback(reason) => {
                 log::debug!("the {family} rules of table {table} are changed by iptables: {reason}");
                 self.programs.commit(batch)
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cni_core::error::{Code, Failure};
 
 /// How long an answer of the kernel may take.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The kernel's own text: the `NLMSGERR_ATTR_MSG` of its answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

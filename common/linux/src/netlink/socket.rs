@@ -182,7 +182,7 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 fn set_receive_timeout(socket: &netlink_sys::Socket) -> io::Result<()> {
-    // The types of the fields depend on the platform; 60 fits all of them.
+    // The types of the fields depend on the platform; 10 fits all of them.
     let timeout = libc::timeval { tv_sec: TIMEOUT.as_secs() as libc::time_t, tv_usec: 0 };
     // SAFETY: the descriptor is open, and the option's value is a timeval that outlives the call.
     let result = unsafe {

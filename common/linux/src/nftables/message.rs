@@ -15,7 +15,7 @@ use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProto
 
 use super::compile::compile;
 use super::instruction::{Instruction, be32, nested};
-use super::request::{Request, message};
+use super::request::{ChangeMessage, message};
 use super::set;
 
 /// `NFNL_SUBSYS_NFTABLES`: whom a batch is for.
@@ -58,7 +58,7 @@ pub(crate) fn get_rules(chain: &ChainId) -> NetfilterMessage {
 }
 
 /// The messages of a change; `None` for one with words that only `nft` understands.
-pub(crate) fn change(op: &NftChange) -> Option<Vec<Request>> {
+pub(crate) fn change(op: &NftChange) -> Option<Vec<ChangeMessage>> {
     match op {
         NftChange::AddTable(table) => Some(vec![add_table(table)]),
         NftChange::AddChain(chain) => Some(vec![add_chain(chain)]),
@@ -90,7 +90,7 @@ pub(crate) fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute>
 }
 
 /// Without a handle, all rules of a chain.
-fn delete_rules(chain: &ChainId, attributes: Vec<RuleAttribute>) -> Request {
+fn delete_rules(chain: &ChainId, attributes: Vec<RuleAttribute>) -> ChangeMessage {
     (message(chain.table.family, NfTablesMessage::DeleteRule(RuleMessage { attributes })), 0)
 }
 
@@ -101,13 +101,13 @@ fn user_data(comment: &NftComment) -> Vec<u8> {
     [&[COMMENT, length], text, &[0]].concat()
 }
 
-fn add_table(NftTable { id, comment }: &NftTable) -> Request {
+fn add_table(NftTable { id, comment }: &NftTable) -> ChangeMessage {
     let mut attributes = vec![TableAttribute::Name(id.name.to_string()), TableAttribute::Flags(TableFlags::empty())];
     attributes.extend(comment.as_ref().map(user_data).map(TableAttribute::UserData));
     (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
 }
 
-fn add_chain(NftChain { id, base, comment }: &NftChain) -> Request {
+fn add_chain(NftChain { id, base, comment }: &NftChain) -> ChangeMessage {
     let mut attributes = names(id);
     if let Some(Base { kind, hook, priority, policy }) = base {
         attributes.push(ChainAttribute::Type(kind.to_string()));
@@ -139,7 +139,7 @@ const fn policy_number(policy: Policy) -> u32 {
     }
 }
 
-fn add_rule(rule: &NftRule) -> Option<Request> {
+fn add_rule(rule: &NftRule) -> Option<ChangeMessage> {
     let family = rule.chain.table.family;
     let instructions = compile(family, &rule.expressions)?;
     let mut attributes = stands_in(&rule.chain);

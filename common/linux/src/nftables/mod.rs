@@ -1,10 +1,10 @@
 //! The machine's nf_tables, behind [`cni_netfilter::nftables::Nftables`]: netlink messages, no program.
 //!
 //! A rule is compiled to the instructions that `nft` would write for it, and read back from those that
-//! any program wrote. Only a user's own words take `nft` itself. The socket is opened when it is first
-//! used and then kept: closing it waits until the kernel has thrown away what was deleted.
+//! any program wrote. Only a user's own words take `nft` itself.
 
 pub(crate) mod compile;
+pub(crate) mod connection;
 mod decompile;
 pub(crate) mod instruction;
 pub(crate) mod listing;
@@ -20,24 +20,25 @@ use std::net::IpAddr;
 use cni_netfilter::nftables::{
     ChainId, Generation, Listed, NftChange, Nftables, NftablesError, SetElements, Transaction, TransactionError,
 };
-use netlink_packet_netfilter::NetfilterMessage;
-use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use crate::netlink::{Cause, Refused, Socket};
+use crate::netlink::{Cause, Refused};
 use crate::netns::NetnsScope;
+use connection::NftConnection;
+use request::ChangeMessage;
 
-/// The nf_tables of the network namespace that the calling thread is in when they are first used.
+/// The nf_tables of a network namespace.
 #[derive(Debug)]
 pub struct NetlinkNftables {
-    socket: Option<Socket>,
+    connection: NftConnection,
     path: OsString,
     scope: NetnsScope,
 }
 
 impl NetlinkNftables {
-    /// Runs the `nft` that `PATH` leads to, where it has to.
+    /// Works in the namespace that the calling thread is in, and runs the `nft` that `PATH` leads to, where it has to.
     pub fn new() -> Self {
-        Self { socket: None, path: env::var_os("PATH").unwrap_or_default(), scope: NetnsScope::Current }
+        let path = env::var_os("PATH").unwrap_or_default();
+        Self { connection: NftConnection::new(NetnsScope::Current), path, scope: NetnsScope::Current }
     }
 
     /// Runs the `nft` that another list of directories leads to.
@@ -49,30 +50,12 @@ impl NetlinkNftables {
     /// Works in another namespace than that of the calling thread.
     #[must_use]
     pub fn within(self, scope: NetnsScope) -> Self {
-        Self { socket: None, scope, ..self }
+        Self { connection: NftConnection::new(scope.clone()), scope, ..self }
     }
 
-    pub(crate) fn socket(&mut self) -> Result<&mut Socket, Cause> {
-        match &mut self.socket {
-            Some(socket) => Ok(socket),
-            none => {
-                let opened = self.scope.run(|| Socket::of(NETLINK_NETFILTER))?;
-                Ok(none.insert(opened.map_err(|error| error.cause().clone())?))
-            }
-        }
-    }
-
-    pub(crate) fn exists(&mut self, question: NetfilterMessage) -> Result<bool, Cause> {
-        match self.socket()?.ask(question, |_| Some(())) {
-            Ok(()) => Ok(true),
-            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(false),
-            Err(cause) => Err(cause),
-        }
-    }
-
-    fn rules(&mut self, chain: &ChainId) -> Result<Vec<Listed>, Cause> {
-        let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
-        self.socket()?.dump(&message::get_rules(chain), read)
+    /// The connection, which the tables of iptables can share.
+    pub(crate) const fn connection(&mut self) -> &mut NftConnection {
+        &mut self.connection
     }
 }
 
@@ -85,20 +68,23 @@ impl Default for NetlinkNftables {
 impl Nftables for NetlinkNftables {
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError> {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
-        let there = self.exists(message::get_chain(chain)).map_err(failed)?;
-        if there { self.rules(chain).map(Some).map_err(failed) } else { Ok(None) }
+        if !self.connection.exists(message::get_chain(chain)).map_err(failed)? {
+            return Ok(None);
+        }
+        let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
+        self.connection.rules(chain, read).map(Some).map_err(failed)
     }
 
     /// Asks for one element after the other: the kernel answers one question about several with an error
     /// when one of them is absent.
     fn held(&mut self, wanted: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
         let failed = |cause| unreadable(format!("look into set {}", wanted.set), cause);
-        if !self.exists(set::get(&wanted.set)).map_err(failed)? {
+        if !self.connection.exists(set::get(&wanted.set)).map_err(failed)? {
             return Ok(None);
         }
         let mut held = Vec::new();
         for address in &wanted.addresses {
-            if self.exists(set::get_element(&wanted.set, *address)).map_err(failed)? {
+            if self.connection.exists(set::get_element(&wanted.set, *address)).map_err(failed)? {
                 held.push(*address);
             }
         }
@@ -107,13 +93,13 @@ impl Nftables for NetlinkNftables {
 
     fn generation(&mut self) -> Result<Generation, NftablesError> {
         let failed = |cause| unreadable("read the generation of nf_tables".to_owned(), cause);
-        self.socket().map_err(failed)?.ask(message::get_generation(), listing::read_generation).map_err(failed)
+        self.connection.generation().map_err(failed)
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
         let Some(requests) = requests else { return script::run(transaction, &self.path, &self.scope) };
-        let (mut changes, mut origins): (Vec<request::Request>, Vec<&NftChange>) = Default::default();
+        let (mut changes, mut origins): (Vec<ChangeMessage>, Vec<&NftChange>) = Default::default();
         for (op, requests) in transaction.ops.iter().zip(requests) {
             origins.extend(requests.iter().map(|_| op));
             changes.extend(requests);
@@ -121,8 +107,7 @@ impl Nftables for NetlinkNftables {
         if changes.is_empty() {
             return Ok(());
         }
-        let socket = self.socket().map_err(|cause| TransactionError::Failed(unusable(COMMIT.to_owned(), cause)))?;
-        socket.batch(message::batch_ends(transaction.since), changes).map_err(|refused| refusal(refused, &origins))
+        self.connection.batch(transaction.since, changes).map_err(|refused| refusal(refused, &origins))
     }
 }
 

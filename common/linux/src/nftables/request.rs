@@ -5,7 +5,7 @@ use netlink_packet_netfilter::nftables::NfTablesMessage;
 use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProtoFamily};
 
 /// A message, and the flags of its header.
-pub(crate) type Request = (NetfilterMessage, u16);
+pub(crate) type ChangeMessage = (NetfilterMessage, u16);
 
 /// A message to tables of a family.
 pub(crate) fn message(family: TableFamily, inner: NfTablesMessage) -> NetfilterMessage {

@@ -10,7 +10,7 @@ use netlink_packet_netfilter::nftables::NfTablesMessage;
 
 use super::compile::octets;
 use super::instruction::{be32, nested, text};
-use super::request::{Request, message};
+use super::request::{ChangeMessage, message};
 
 /// `NFTNL_UDATA_SET_KEYBYTEORDER` of libnftnl's `udata.h`, its length, and "big endian": how `nft` is to read the keys.
 fn key_order() -> Vec<u8> {
@@ -26,7 +26,7 @@ const fn type_number(family: Family) -> u32 {
 }
 
 /// Makes a set.
-pub(super) fn add(Set { id, family }: &Set) -> Request {
+pub(super) fn add(Set { id, family }: &Set) -> ChangeMessage {
     let mut attributes = vec![text(1, id.table.name.as_str()), text(2, id.name.as_str())];
     let length = u32::from(family.bits() / 8);
     attributes.extend([be32(3, 0), be32(4, type_number(*family)), be32(5, length), be32(10, 1)]);
@@ -54,19 +54,19 @@ const GET_ELEMENTS: u8 = 13;
 const DELETE_ELEMENTS: u8 = 14;
 
 /// Puts elements into a set.
-pub(super) fn add_elements(elements: &SetElements) -> Vec<Request> {
+pub(super) fn add_elements(elements: &SetElements) -> Vec<ChangeMessage> {
     list(elements, NEW_ELEMENTS, NLM_F_CREATE)
 }
 
 /// Takes elements out of a set.
-pub(super) fn delete_elements(elements: &SetElements) -> Vec<Request> {
+pub(super) fn delete_elements(elements: &SetElements) -> Vec<ChangeMessage> {
     list(elements, DELETE_ELEMENTS, 0)
 }
 
 /// So many elements fit the 64 kB of an attribute.
 const PIECE: usize = 1024;
 
-fn list(SetElements { set, addresses }: &SetElements, message_type: u8, flags: u16) -> Vec<Request> {
+fn list(SetElements { set, addresses }: &SetElements, message_type: u8, flags: u16) -> Vec<ChangeMessage> {
     let piece = |addresses: &[IpAddr]| {
         let attributes = elements_of(set, addresses);
         (message(set.table.family, NfTablesMessage::Other { message_type, attributes }), flags)

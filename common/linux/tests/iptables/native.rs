@@ -1,13 +1,18 @@
 //! What is written and read over netlink, beside the programs of iptables as witnesses.
 
+use std::time::{Duration, Instant};
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, Iptables, IptablesRule, IptablesTable, Match, Target, ensure,
+    Batch, BatchError, BatchLine, Iptables, IptablesRule, IptablesRuleset, IptablesTable, Match, Target, ensure,
+    missing, remove,
 };
 
 use super::all_kinds;
 use super::host::{Flavour, HostsTables, on};
-use super::wanted::{chain, portmap};
+use super::wanted::{address, chain, dnat_chain, portmap};
 
 /// Whether a rule is of a kind that goes without the programs.
 fn is_native(rule: &IptablesRule) -> bool {
@@ -72,6 +77,61 @@ fn what_does_not_fit_is_refused_without_the_programs_and_changes_nothing() {
         let ops = vec![BatchLine::Append(rule), BatchLine::CreateChain(chain("CNI-HOSTPORT-DNAT"))];
         let refused = tables.commit(&Batch { family, table: IptablesTable::Nat, ops });
         assert!(matches!(refused, Err(BatchError::Refused(_))), "{refused:?}");
+        assert_eq!(host.dump("nat"), before);
+    });
+}
+
+/// What a container with many UDP ports needs: three rules for each.
+fn many_ports(family: Family, ports: u16) -> IptablesRuleset {
+    let mut want = portmap(family, 1);
+    let here = address(family, 1);
+    let rules = |port| {
+        let rule = |from: Option<Match>, target| {
+            let matches = from.into_iter().chain([Match::Port(Proto::Udp, port)]).collect();
+            IptablesRule::new(dnat_chain(1), matches, target)
+        };
+        let marked = |from| rule(Some(Match::Source(from)), Target::Jump(chain("CNI-HOSTPORT-SETMARK")));
+        let translated = rule(None, Target::Dnat((here.address(), port).into()));
+        [marked(here.network()), marked(Cidr::host(family.loopback())), translated]
+    };
+    if let Some(own) = &mut want.chain {
+        own.rules = (1..=ports).flat_map(rules).collect();
+    }
+    want
+}
+
+/// The kernel would refuse every rule, and a socket holds no more than about 277 of its answers.
+#[test]
+fn many_rules_for_a_table_that_is_not_there_are_left_to_the_programs_at_once() {
+    on(Flavour::Native, |host| {
+        let (want, mut tables) = (many_ports(host.family, 200), host.tables());
+        let started = Instant::now();
+        let undo = ensure(&mut tables, &want).expect("made").expect("something was added");
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert_eq!(missing(&mut tables, &want).expect("looked"), None);
+        remove(&mut tables, &undo).expect("removed");
+        assert_eq!(host.dump("nat").iter().find(|line| line.contains("CNI-DN-")), None);
+    });
+}
+
+#[test]
+fn more_refusals_than_a_socket_holds_are_one_refusal_and_the_next_question_is_answered() {
+    on(Flavour::Native, |host| {
+        let (family, mut tables) = (host.family, host.tables());
+        ensure(&mut tables, &portmap(family, 1)).expect("the skeleton and container 1");
+        let before = host.dump("nat");
+        let astray = |port| {
+            let matches = vec![Match::Port(Proto::Udp, port)];
+            BatchLine::Append(IptablesRule::new(chain("CNI-TEST"), matches, Target::Jump(chain("CNI-NOWHERE"))))
+        };
+        let ops = [BatchLine::CreateChain(chain("CNI-TEST"))].into_iter().chain((1..=2000).map(astray)).collect();
+        let started = Instant::now();
+        let refused = tables.commit(&Batch { family, table: IptablesTable::Nat, ops });
+        assert!(matches!(refused, Err(BatchError::Refused(_))), "{refused:?}");
+        host.started();
+        assert_eq!(tables.list(family, IptablesTable::Nat, &chain("CNI-TEST")).expect("listed"), None);
+        assert_eq!(host.started(), [""; 0]);
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         assert_eq!(host.dump("nat"), before);
     });
 }

@@ -1,5 +1,7 @@
 //! Rules there and back, and bytes that nobody has written.
 
+use super::chain::read_rule;
+use super::part::Part;
 use super::*;
 use cni_core::cidr::Cidr;
 use cni_core::names::{Comment, IfName};

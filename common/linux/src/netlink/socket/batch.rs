@@ -51,7 +51,12 @@ impl Socket {
     /// Waits for the first refusal, or for the acknowledgement of the last change.
     fn await_outcome(&mut self, first: u32, last: u32) -> Result<(), (u32, Cause)> {
         loop {
-            self.receive().map_err(|cause| (first, cause))?;
+            match self.receive() {
+                // There were more answers than the socket holds. It holds the first, and that is what counts.
+                Err(cause) if cause.errno() == Some(libc::ENOBUFS) => self.receive(),
+                received => received,
+            }
+            .map_err(|cause| (first, cause))?;
             for message in Messages::new(&self.buffer) {
                 let message = message.map_err(|cause| (first, cause))?;
                 if message.sequence.wrapping_sub(first) > last.wrapping_sub(first) {

@@ -1,0 +1,67 @@
+//! A chain of iptables in nf_tables: its name there, and its rules with their numbers.
+
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::{IptablesRule, IptablesTable};
+use cni_netfilter::nftables::{ChainId, NftName, TableId};
+
+use super::decode;
+use super::part::Part;
+use crate::netlink::Cause;
+use crate::nftables::connection::NftConnection;
+use crate::nftables::listing::RawRule;
+use crate::nftables::message;
+
+/// A rule and its number in the table.
+pub(super) type NumberedRule = (u64, IptablesRule);
+
+/// The chain as nf_tables know it.
+///
+/// # Errors
+/// For a name that nothing here could hold.
+pub(super) fn chain_id(family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainId, String> {
+    let name = |text| NftName::parse(text).map_err(|error| error.to_string());
+    Ok(TableId { family: family.into(), name: name(table.as_str())? }.chain_named(name(chain.as_str())?))
+}
+
+/// Whether a chain is one of the table's own, which iptables makes when it is first used.
+pub(super) fn is_builtin(chain: &ChainName) -> bool {
+    ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"].contains(&chain.as_str())
+}
+
+/// Whether a chain is there.
+///
+/// # Errors
+/// Why that cannot be told here.
+pub(super) fn exists(connection: &mut NftConnection, id: &ChainId) -> Result<bool, String> {
+    connection.exists(message::get_chain(id)).map_err(|cause| unreadable(id, &cause))
+}
+
+/// The rules of a chain, `None` when it is not there.
+///
+/// # Errors
+/// Why they cannot be read here.
+pub(super) fn numbered(
+    connection: &mut NftConnection,
+    family: Family,
+    id: &ChainId,
+    chain: &ChainName,
+) -> Result<Option<Vec<NumberedRule>>, String> {
+    if !exists(connection, id)? {
+        return Ok(None);
+    }
+    let found = connection.rules(id, |payload| Some(read_rule(family, chain, payload)));
+    let rules: Option<Vec<NumberedRule>> = found.map_err(|cause| unreadable(id, &cause))?.into_iter().collect();
+    rules.map(Some).ok_or_else(|| format!("chain {id} holds a rule of an unknown kind"))
+}
+
+fn unreadable(id: &ChainId, cause: &Cause) -> String {
+    format!("chain {id} cannot be read: {cause}")
+}
+
+/// Reads the message of a rule; `None` for a rule of an unknown kind.
+pub(super) fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
+    let RawRule { handle, comment: _, expressions } = RawRule::read(payload)?;
+    let parts: Option<Vec<Part>> = expressions.into_iter().map(|(name, data)| Part::decode(&name, data)).collect();
+    Some((handle, decode::decode(family, chain, &parts?)?))
+}

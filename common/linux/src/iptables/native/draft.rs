@@ -1,0 +1,181 @@
+//! From the lines of a batch to the messages that carry it out, as far as what is there allows.
+
+use std::collections::btree_map::Entry;
+use std::collections::hash_map;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::{Batch, BatchLine, IptablesRule, IptablesTable};
+use cni_netfilter::nftables::{ChainId, TableFamily};
+use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_netfilter::nftables::{
+    ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute, RuleMessage,
+};
+
+use super::chain::{NumberedRule, chain_id, exists, is_builtin, numbered};
+use super::encode;
+use super::part::Part;
+use crate::nftables::connection::NftConnection;
+use crate::nftables::instruction::{be32, nested};
+use crate::nftables::message;
+use crate::nftables::request::{self, ChangeMessage};
+
+/// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
+const COMPAT: u16 = 5;
+
+/// The numbers of the rules that a chain had before the batch, less those that it deletes. Copies of a rule stand
+/// in their order.
+type Handles = HashMap<IptablesRule, VecDeque<u64>>;
+
+/// The messages of a batch in the making, and what was read for them.
+pub(super) struct BatchDraft<'a> {
+    family: Family,
+    table: IptablesTable,
+    connection: &'a mut NftConnection,
+    seen: BTreeMap<ChainName, Handles>,
+    /// Chains of the table's own that are there.
+    builtin: BTreeSet<ChainName>,
+    changes: Vec<ChangeMessage>,
+}
+
+/// Why a batch has no messages.
+pub(super) enum NoDraft {
+    /// A line does not fit what is there.
+    Unfit(String),
+    /// It is for the programs to say, for this reason.
+    Unclear(String),
+}
+
+impl<'a> BatchDraft<'a> {
+    pub(super) fn new(connection: &'a mut NftConnection, batch: &Batch) -> Result<Self, NoDraft> {
+        let Batch { family, table, ops } = batch;
+        let (seen, builtin) = (BTreeMap::new(), BTreeSet::new());
+        let mut draft = Self { family: *family, table: *table, connection, seen, builtin, changes: Vec::new() };
+        ops.iter().try_for_each(|op| draft.take(op))?;
+        Ok(draft)
+    }
+
+    pub(super) fn into_changes(self) -> Vec<ChangeMessage> {
+        self.changes
+    }
+
+    fn take(&mut self, line: &BatchLine) -> Result<(), NoDraft> {
+        match line {
+            // A condition on what the batch itself changes is for the programs.
+            BatchLine::Require(_) if !self.changes.is_empty() => {
+                Err(NoDraft::Unclear("a condition follows a change".to_owned()))
+            }
+            BatchLine::Require(rule) => {
+                let holds = self.handles(&rule.chain)?.contains_key(&rule.canonical());
+                if holds { Ok(()) } else { Err(NoDraft::Unfit(format!("-C {}", rule.specification()))) }
+            }
+            BatchLine::CreateChain(chain) => self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL),
+            BatchLine::EmptyChain(chain) => {
+                self.chain_message(chain, NLM_F_CREATE)?;
+                self.delete(chain, None)
+            }
+            BatchLine::DeleteChain(chain) => {
+                let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: message::names(&self.id(chain)?) });
+                self.push(inner, 0);
+                Ok(())
+            }
+            BatchLine::Insert(rule) => self.add(rule, NLM_F_CREATE),
+            BatchLine::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND),
+            BatchLine::Delete(rule) => match self.first_copy(rule)? {
+                Some(handle) => self.delete(&rule.chain, Some(handle)),
+                None => Err(NoDraft::Unfit(format!("-D {}", rule.specification()))),
+            },
+        }
+    }
+
+    fn id(&self, chain: &ChainName) -> Result<ChainId, NoDraft> {
+        chain_id(self.family, self.table, chain).map_err(NoDraft::Unclear)
+    }
+
+    /// The rules of a chain; none when it is not there.
+    fn handles(&mut self, chain: &ChainName) -> Result<&mut Handles, NoDraft> {
+        let id = self.id(chain)?;
+        match self.seen.entry(chain.clone()) {
+            Entry::Occupied(seen) => Ok(seen.into_mut()),
+            Entry::Vacant(unseen) => {
+                let found = numbered(self.connection, self.family, &id, chain).map_err(NoDraft::Unclear)?;
+                if found.is_some() && is_builtin(chain) {
+                    self.builtin.insert(chain.clone());
+                }
+                Ok(unseen.insert(handles(found.unwrap_or_default())))
+            }
+        }
+    }
+
+    /// The number of the first copy of a rule, which is taken to go.
+    fn first_copy(&mut self, rule: &IptablesRule) -> Result<Option<u64>, NoDraft> {
+        let hash_map::Entry::Occupied(mut copies) = self.handles(&rule.chain)?.entry(rule.canonical()) else {
+            return Ok(None);
+        };
+        let first = copies.get_mut().pop_front();
+        if copies.get().is_empty() {
+            copies.remove();
+        }
+        Ok(first)
+    }
+
+    /// A chain of the table's own that is not there yet is for the programs to make, and the kernel would refuse
+    /// every rule for it, one by one.
+    fn require_builtin(&mut self, chain: &ChainName) -> Result<(), NoDraft> {
+        if !is_builtin(chain) || self.builtin.contains(chain) {
+            return Ok(());
+        }
+        let id = self.id(chain)?;
+        if !exists(self.connection, &id).map_err(NoDraft::Unclear)? {
+            return Err(NoDraft::Unclear(format!("there is no chain {id} yet")));
+        }
+        self.builtin.insert(chain.clone());
+        Ok(())
+    }
+
+    fn push(&mut self, inner: NfTablesMessage, flags: u16) {
+        self.changes.push((request::message(TableFamily::from(self.family), inner), flags));
+    }
+
+    fn chain_message(&mut self, chain: &ChainName, flags: u16) -> Result<(), NoDraft> {
+        let attributes = message::names(&self.id(chain)?);
+        self.push(NfTablesMessage::NewChain(ChainMessage { attributes }), flags);
+        Ok(())
+    }
+
+    /// Deletes a rule, or all rules of a chain.
+    fn delete(&mut self, chain: &ChainName, handle: Option<u64>) -> Result<(), NoDraft> {
+        let mut attributes = message::stands_in(&self.id(chain)?);
+        attributes.extend(handle.map(RuleAttribute::Handle));
+        self.push(NfTablesMessage::DeleteRule(RuleMessage { attributes }), 0);
+        Ok(())
+    }
+
+    fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoDraft> {
+        self.require_builtin(&rule.chain)?;
+        // In the order in which it comes back, so that it is the rule that it was asked for to be.
+        let rule = rule.canonical();
+        let unknown = || NoDraft::Unclear(format!("rule {rule} is of an unknown kind"));
+        let parts = encode::encode(self.family, &rule).ok_or_else(unknown)?;
+        let mut attributes = message::stands_in(&self.id(&rule.chain)?);
+        attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));
+        let compat = [be32(1, encode::protocol_number(&rule)), be32(2, 0)];
+        attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
+        self.push(NfTablesMessage::NewRule(RuleMessage { attributes }), flags);
+        Ok(())
+    }
+}
+
+fn handles(rules: Vec<NumberedRule>) -> Handles {
+    let mut handles = Handles::new();
+    for (handle, rule) in rules {
+        handles.entry(rule).or_default().push_back(handle);
+    }
+    handles
+}
+
+fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
+    let (name, attributes): (_, Vec<DefaultNla>) = part.encode();
+    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
+}

@@ -41,7 +41,7 @@ quick() {
     if command -v shellcheck >/dev/null 2>&1; then check_scripts; else say "scripts: not checked, shellcheck is missing"; fi
     say "unit tests, pages"
     cargo test --quiet --workspace --locked --lib --bins --no-fail-fast
-    cargo test --quiet --package cni-netfilter --locked --test iptables --test nftables
+    cargo test --quiet --package cni-netfilter --locked --test iptables --test nftables --test rulesets
     cargo test --quiet --package cni-conformance --locked --test readme
     say "the quick tests passed"
 }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod iptables;
+mod netfilter;
 mod nftables;
 
 pub use iptables::FakeIptables;
+pub use netfilter::{FakeNetfilter, FakePrograms};
 pub use nftables::FakeNftables;

@@ -75,14 +75,14 @@ fn describe(error: &Error) -> (u32, String, String) {
 }
 
 fn dump(machine: &Machine, family: Family) -> String {
-    machine.filter.fake.dump(family, IptablesTable::Nat)
+    machine.filter.tables.dump(family, IptablesTable::Nat)
 }
 
 /// How many batches and listings, which are processes at worst, some work costs.
 fn cost(machine: &mut Machine, work: impl FnOnce(&mut Machine)) -> (usize, usize) {
-    let before = (machine.filter.fake.commits(), machine.filter.fake.lists());
+    let before = (machine.filter.tables.commits(), machine.filter.tables.lists());
     work(machine);
-    (machine.filter.fake.commits() - before.0, machine.filter.fake.lists() - before.1)
+    (machine.filter.tables.commits() - before.0, machine.filter.tables.lists() - before.1)
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn no_mappings_need_nothing() {
     assert_eq!(Some(added), caller.request("ADD").prev_result().expect("result"));
     caller.check(machine).expect("nothing is missing");
     assert_eq!(cost(machine, |machine| caller.del(machine).expect("nothing there")), (0, 1));
-    assert_eq!((machine.filter.fake.commits(), machine.applied.len()), (0, 0));
+    assert_eq!((machine.filter.tables.commits(), machine.applied.len()), (0, 0));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_bad_configuration_is_refused_before_any_work() {
         for error in [caller.add(machine).expect_err("refused"), caller.check(machine).expect_err("refused")] {
             assert_eq!((error.code().number(), error.to_string().as_str()), (code, message));
         }
-        assert_eq!((machine.filter.fake.commits(), machine.filter.fake.lists()), (0, 0), "{keys}");
+        assert_eq!((machine.filter.tables.commits(), machine.filter.tables.lists()), (0, 0), "{keys}");
     }
 }
 
@@ -182,7 +182,7 @@ fn the_usual_cost_is_small() {
     let untold = Caller::new("ctr1", "", "", &["10.88.0.5/24"]);
     assert_eq!(cost(machine, |machine| untold.del(machine).expect("removed")), (1, 2));
     assert_eq!(cost(machine, |machine| untold.del(machine).expect("gone")), (0, 1));
-    assert_eq!(machine.filter.fake.locks(), 1, "only the first container sets up what is shared");
+    assert_eq!(machine.filter.tables.locks(), 1, "only the first container sets up what is shared");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn many_ports_are_checked_by_one_listing_and_one_batch() {
     let rules = dump(machine, Family::V4);
     let kept: Vec<&str> = rules.lines().filter(|line| !line.contains("--dport 2999 -j DNAT")).collect();
     let machine = &mut Machine::default();
-    machine.filter.fake.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
+    machine.filter.tables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
     let (code, message, _) = describe(&caller.check(machine).expect_err("missing"));
     assert_eq!(code, 100);
     assert!(message.contains("--dport 2999 -j DNAT"), "{message}");
@@ -222,7 +222,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
     for line in rules.lines().filter(|line| line.starts_with("-A")) {
         let kept: Vec<&str> = rules.lines().filter(|have| *have != line).collect();
         let machine = &mut Machine::default();
-        machine.filter.fake.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
+        machine.filter.tables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
         let before = dump(machine, Family::V4);
         let rule = line.trim_start_matches("-A ");
         let (chain, words) = rule.split_once(' ').expect("chain");
@@ -230,7 +230,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         let want = (100, message, format!("this fails: iptables -t nat -C {rule}"));
         assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
         assert_eq!(dump(machine, Family::V4), before);
-        assert_eq!((machine.applied.len(), machine.filter.fake.locks()), (0, 0));
+        assert_eq!((machine.applied.len(), machine.filter.tables.locks()), (0, 0));
     }
     assert_eq!(rules.lines().filter(|line| line.starts_with("-A")).count(), 9);
 }
@@ -281,7 +281,7 @@ fn del_removes_the_chains_of_old_releases() {
         [("null", prev_result, true), ("null", "null", true), (&told, prev_result, false), (&told, "null", false)]
     {
         let machine = &mut Machine::default();
-        machine.filter.fake.load(Family::V4, IptablesTable::Nat, &rules).expect("loads");
+        machine.filter.tables.load(Family::V4, IptablesTable::Nat, &rules).expect("loads");
         if with_new {
             Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
         }

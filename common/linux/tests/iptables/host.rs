@@ -14,6 +14,7 @@ use std::time::Duration;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_linux::iptables::{AutoIptables, RestoreIptables};
+use cni_linux::netns::NetnsScope;
 use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -48,6 +49,13 @@ impl HostsTables {
         match self {
             Self::Programs(tables) => Self::Programs(tables.with_patience(patience)),
             Self::Native(tables) => Self::Native(tables.with_patience(patience)),
+        }
+    }
+
+    pub fn within(self, scope: NetnsScope) -> Self {
+        match self {
+            Self::Programs(tables) => Self::Programs(tables.within(scope)),
+            Self::Native(tables) => Self::Native(tables.within(scope)),
         }
     }
 

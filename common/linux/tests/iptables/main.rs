@@ -6,16 +6,19 @@ mod native;
 mod wanted;
 
 use std::fs::File;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Comment, IfName};
+use cni_linux::netns::{Netns, NetnsScope};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
     Batch, BatchLine, Iptables, IptablesRemoval, IptablesRule, IptablesTable, Jumps, Mark, Match, OwnedChainRef,
     PortSet, Target, ensure, missing, remove,
 };
+use nix::sched::{CloneFlags, unshare};
 
 use host::{Flavour, Host, HostsTables, everywhere, on, run};
 use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, refuse, unmap};
@@ -450,5 +453,22 @@ fn a_chain_that_only_nft_can_read_is_not_absent() {
         let error =
             host.tables().list(host.family, IptablesTable::Nat, &chain("CNI-HOSTPORT-DNAT")).expect_err("unreadable");
         assert!(error.details().contains("incompatible"), "{}", error.details());
+    });
+}
+
+#[test]
+fn the_rules_of_another_namespace_are_made_and_found_inside_it() {
+    everywhere(|host| {
+        let there = Rc::new(Netns::own().expect("a namespace"));
+        unshare(CloneFlags::CLONE_NEWNET).expect("another namespace; this test needs root");
+        let mut tables = host.tables().within(NetnsScope::Other(Rc::clone(&there)));
+        let want = portmap(host.family, 1);
+        let undo = ensure(&mut tables, &want).expect("ensured").expect("something was added");
+        let dump_there = || there.inside(|| host.dump("nat")).expect("entered");
+        assert!(dump_there().iter().any(|line| line.contains("CNI-DN-")), "{:?}", dump_there());
+        assert_eq!(host.dump("nat"), [""; 0]);
+        assert_eq!(missing(&mut tables, &want).expect("looked"), None);
+        remove(&mut tables, &undo).expect("removed");
+        assert!(!dump_there().iter().any(|line| line.contains("CNI-DN-")), "{:?}", dump_there());
     });
 }

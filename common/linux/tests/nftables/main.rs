@@ -4,10 +4,13 @@ mod host;
 mod sets;
 mod wanted;
 
+use std::rc::Rc;
+
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::IfName;
+use cni_linux::netns::{Netns, NetnsScope};
 use cni_linux::nftables::NetlinkNftables;
 use cni_netfilter::Proto;
 use cni_netfilter::nftables::{
@@ -16,6 +19,7 @@ use cni_netfilter::nftables::{
     missing, remove,
 };
 use cni_testkit::FakeNftables;
+use nix::sched::{CloneFlags, unshare};
 
 use host::{alone, handles, instructions, nft, nftables, ruleset};
 use wanted::{cidr, masquerade, portmap, remove_masquerade, remove_spoof, spoof};
@@ -424,5 +428,19 @@ fn the_policy_of_a_chain_that_is_there_stays() {
         assert!(ruleset().contains("policy drop;"), "{}", ruleset());
         let own = spoof(1).chains.iter().filter(|wanted| matches!(wanted.content, Content::Own(_))).count();
         assert_eq!(own, 2);
+    });
+}
+
+#[test]
+fn the_tables_of_another_namespace_are_made_inside_it_with_and_without_nft() {
+    alone(|| {
+        let there = Rc::new(Netns::own().expect("a namespace"));
+        unshare(CloneFlags::CLONE_NEWNET).expect("another namespace; this test needs root");
+        let mut elsewhere = NetlinkNftables::new().within(NetnsScope::Other(Rc::clone(&there)));
+        ensure(&mut elsewhere, &masquerade(1)).expect("by netlink");
+        ensure(&mut elsewhere, &portmap(Family::V4, &["ip", "saddr", "!=", "192.0.2.0/24"])).expect("by nft");
+        let text = there.inside(ruleset).expect("entered");
+        assert!(text.contains("masquerade") && text.contains("192.0.2.0/24"), "{text}");
+        assert_eq!(ruleset(), "");
     });
 }

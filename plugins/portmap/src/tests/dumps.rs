@@ -236,7 +236,7 @@ const EXTERNAL_CHAIN: &str = r#":CNI-DN-c189d8b6a7b4d184c9f70 -
 #[test]
 fn external_set_mark_chain() {
     let mut machine = Machine::default();
-    machine.filter.fake.load(Family::V4, IptablesTable::Nat, "-N KUBE-MARK-MASQ").expect("loads");
+    machine.filter.tables.load(Family::V4, IptablesTable::Nat, "-N KUBE-MARK-MASQ").expect("loads");
     let caller = Caller::new("ctr1", r#""externalSetMarkChain":"KUBE-MARK-MASQ""#, TCP_8080, &["10.88.0.5/24"]);
     caller.add(&mut machine).expect("added");
     assert_dump(&machine, Family::V4, EXTERNAL_CHAIN);

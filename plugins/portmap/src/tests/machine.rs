@@ -1,15 +1,14 @@
 //! A machine in memory, as far as this plugin is concerned: a packet filter, a route, and parameters.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::{Attachment, ChainName, IfName, NetworkName};
+use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_netfilter::firewalld::Firewalld;
-use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable};
+use cni_netfilter::iptables::Iptables;
 use cni_netfilter::nftables::Nftables;
 use cni_netfilter::{Backend, Netfilter};
 use cni_plugin::host::{Host, NetnsError};
@@ -17,12 +16,11 @@ use cni_plugin::keeper::Keeper;
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::vlan::BridgeVlan;
-use cni_testkit::FakeIptables;
-use cni_testkit::FakeNftables;
+use cni_testkit::{FakeNftables, FakePrograms};
 
 #[derive(Default)]
 pub struct Machine {
-    pub filter: Programs,
+    pub filter: FakePrograms,
     /// The link by which every packet leaves.
     pub link: Option<&'static str>,
     pub parameters: BTreeMap<String, String>,
@@ -35,48 +33,6 @@ pub struct Machine {
     pub forgotten: Vec<String>,
     /// The step that fails, counted from 1.
     pub failing: Option<usize>,
-}
-
-/// A packet filter of which the program of a family may not be installed.
-#[derive(Default)]
-pub struct Programs {
-    pub fake: FakeIptables,
-    pub lacking: Vec<Family>,
-}
-
-impl Programs {
-    fn locate(&self, family: Family) -> Result<(), IptablesError> {
-        if self.lacking.contains(&family) {
-            let program = format!("{}-restore", family.iptables());
-            return Err(IptablesError::NoProgram { program, path: "/bin".to_owned() });
-        }
-        Ok(())
-    }
-}
-
-impl Iptables for Programs {
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
-        self.locate(family)?;
-        self.fake.list(family, table, chain)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        self.locate(batch.family).map_err(BatchError::Failed)?;
-        self.fake.commit(batch)
-    }
-
-    fn is_installed(&mut self, family: Family) -> bool {
-        self.locate(family).is_ok()
-    }
-
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
-        self.fake.lock()
-    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -91,7 +91,7 @@ fn add_lays_out_the_references_chains_and_the_containers_own() {
     assert_eq!(format!("table {table}"), want);
     assert_eq!(own, DNAT);
     assert_eq!(machine.parameters.len(), 1, "loopback is routed");
-    assert_eq!((machine.filter.fake.commits(), machine.filter.fake.lists()), (0, 0));
+    assert_eq!((machine.filter.tables.commits(), machine.filter.tables.lists()), (0, 0));
     assert_eq!(machine.kernel.scripts(), 0);
 }
 

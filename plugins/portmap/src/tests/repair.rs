@@ -50,7 +50,7 @@ fn after_a_flush_all_rules_come_back_in_their_order() {
         let callers = callers(keys);
         callers.iter().for_each(|caller| drop(caller.add(machine).expect("added")));
         let before = rules(machine);
-        machine.filter.fake = FakeIptables::new();
+        machine.filter.tables = FakeIptables::new();
         machine.kernel = FakeNftables::new();
         let guarded = usize::from(!keys.contains("snat"));
         assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [2 + guarded, 1], "{keys}");
@@ -72,8 +72,8 @@ fn every_single_rule_of_iptables_is_missed() {
     assert_eq!(rules.clone().count(), 13, "{whole}");
     for rule in rules {
         let others: Vec<&str> = lines.iter().copied().filter(|line| line != rule).collect();
-        machine.filter.fake = FakeIptables::new();
-        machine.filter.fake.load(Family::V4, IptablesTable::Nat, &others.join("\n")).expect("rules");
+        machine.filter.tables = FakeIptables::new();
+        machine.filter.tables.load(Family::V4, IptablesTable::Nat, &others.join("\n")).expect("rules");
         let parts = caller.parts(machine);
         assert_eq!(
             parts.iter().map(|part| part.missing.clone()).collect::<Vec<_>>(),
@@ -121,7 +121,7 @@ fn connections_that_went_elsewhere_meanwhile_are_forgotten() {
         machine.forgotten.clear();
         caller.repair(machine);
         assert_eq!(machine.forgotten, [""; 0], "{keys}");
-        machine.filter.fake = FakeIptables::new();
+        machine.filter.tables = FakeIptables::new();
         machine.kernel = FakeNftables::new();
         caller.repair(machine);
         assert_eq!(machine.forgotten, ["forget UDP flows to *:53 not answered by 10.88.0.5"], "{keys}");

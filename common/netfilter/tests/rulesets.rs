@@ -1,0 +1,119 @@
+//! One set of rules above both engines: the choice between them, and what an absent one means.
+
+use cni_core::error::{Code, Failure};
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::{Iptables, IptablesRule, IptablesRuleset, IptablesTable};
+use cni_netfilter::nftables::{
+    Content, Expression, NftChain, NftRule, NftRuleset, NftTable, TableFamily, TableId, Verdict, WantedChain,
+};
+use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
+use cni_testkit::{FakeNetfilter, FakeNftables};
+
+fn by_iptables(family: Family) -> Ruleset {
+    let rules = vec![IptablesRule::parse("-A FORWARD -i cni0 -j ACCEPT").expect("a rule")];
+    let (shared_chains, shared) = (Vec::new(), Vec::new());
+    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chain: None, rules }.into()
+}
+
+fn by_nftables() -> Ruleset {
+    let table = TableId::fixed(TableFamily::Inet, "t");
+    let rule = NftRule::new(table.chain("c"), vec![Expression::Verdict(Verdict::Accept)]);
+    let chain = WantedChain { chain: NftChain::regular(table.chain("c")), content: Content::Own(vec![rule]) };
+    NftRuleset { tables: vec![NftTable { id: table, comment: None }], chains: vec![chain], ..NftRuleset::default() }
+        .into()
+}
+
+fn without(families: &[Family]) -> FakeNetfilter {
+    let mut netfilter = FakeNetfilter::default();
+    netfilter.iptables.lacking = families.to_vec();
+    netfilter
+}
+
+fn without_both() -> FakeNetfilter {
+    FakeNetfilter { nftables: FakeNftables::unsupported(), ..without(&Family::ALL) }
+}
+
+#[test]
+fn iptables_is_chosen_where_it_is_installed_for_every_family_in_use() {
+    let both = &Family::ALL[..];
+    for (lacking, in_use, chosen) in [
+        (&[][..], both, Backend::Iptables),
+        (&[Family::V6], &[Family::V4], Backend::Iptables),
+        (&[Family::V6], both, Backend::Nftables),
+        (&[Family::V6], &[Family::V6], Backend::Nftables),
+        (both, &[Family::V4], Backend::Nftables),
+        (both, &[], Backend::Iptables),
+    ] {
+        let mut netfilter = without(lacking);
+        assert_eq!(Backend::choose(&mut netfilter, in_use.iter().copied()), chosen, "{lacking:?} {in_use:?}");
+        assert_eq!((netfilter.iptables.tables.lists(), netfilter.iptables.tables.commits()), (0, 0));
+    }
+    assert_eq!(
+        Backend::choose(&mut without_both(), Family::ALL),
+        Backend::Iptables,
+        "whose error tells what is missing"
+    );
+}
+
+#[test]
+fn what_cannot_be_used_is_not_available() {
+    let mut whole = FakeNetfilter::default();
+    for backend in [Backend::Iptables, Backend::Nftables] {
+        backend.verify_available(&mut whole, IptablesTable::Nat).expect("available");
+    }
+    assert_eq!((whole.iptables.tables.lists(), whole.iptables.tables.commits()), (1, 0));
+    for (backend, message, cause) in [
+        (Backend::Iptables, "table nat of iptables is not available", "failed to locate iptables-restore"),
+        (Backend::Nftables, "nf_tables is not available", "nf_tables is not supported by this kernel"),
+    ] {
+        let error = backend.verify_available(&mut without_both(), IptablesTable::Nat).expect_err("absent");
+        assert_eq!((error.to_string().as_str(), error.code()), (message, Code::NotAvailable));
+        assert!(error.details().contains(cause), "{}", error.details());
+    }
+}
+
+#[test]
+fn rules_come_go_and_are_missed_whichever_engine_keeps_them() {
+    let mut netfilter = FakeNetfilter::default();
+    for (ruleset, missing) in [
+        (by_iptables(Family::V6), "ip6tables -t filter -A FORWARD -i cni0 -j ACCEPT"),
+        (by_nftables(), "nft inet t c accept"),
+    ] {
+        let told = ruleset.missing(&mut netfilter).expect("looked").map(|missing| missing.to_string());
+        assert_eq!(told.as_deref(), Some(missing));
+        let undo = ruleset.ensure(&mut netfilter).expect("made").expect("something was added");
+        assert_eq!(ruleset.missing(&mut netfilter).expect("looked"), None);
+        assert_eq!(ruleset.ensure(&mut netfilter).expect("there"), None);
+        undo.remove(&mut netfilter).expect("removed");
+        undo.remove(&mut netfilter).expect("gone");
+        assert!(ruleset.missing(&mut netfilter).expect("looked").is_some());
+    }
+}
+
+#[test]
+fn an_absent_engine_holds_nothing_of_ours_and_takes_nothing() {
+    let removals: Vec<RuleRemoval> = [by_iptables(Family::V4), by_nftables()]
+        .iter()
+        .map(|ruleset| ruleset.ensure(&mut FakeNetfilter::default()).expect("made").expect("something was added"))
+        .collect();
+    for removal in removals {
+        removal.remove(&mut without_both()).expect("nothing to remove");
+    }
+    let absent =
+        unless_absent(without_both().iptables.list(Family::V4, IptablesTable::Nat, &ChainName::fixed("POSTROUTING")));
+    assert_eq!(absent.expect("nothing to list"), None);
+    for ruleset in [by_iptables(Family::V4), by_nftables()] {
+        ruleset.ensure(&mut without_both()).expect_err("nowhere to be put");
+        ruleset.missing(&mut without_both()).expect_err("nowhere to be looked for");
+    }
+}
+
+#[test]
+fn any_other_failure_is_no_absence() {
+    let mut netfilter = FakeNetfilter::default();
+    let undo = by_iptables(Family::V4).ensure(&mut netfilter).expect("made").expect("something was added");
+    netfilter.iptables.tables.fail_commit(2);
+    let error = undo.remove(&mut netfilter).expect_err("failed");
+    assert_eq!((error.to_string().as_str(), error.code()), ("fake failed, as it was told to", Code::Program));
+}

@@ -10,7 +10,7 @@ mod sets;
 use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
-    ChainId, Expression, Generation, Listed, NftChain, NftChange, NftRule, NftTable, Nftables, NftablesError,
+    ChainId, Expression, Generation, ListedRule, NftChain, NftChange, NftRule, NftTable, Nftables, NftablesError,
     SetElements, TableId, Transaction, TransactionError,
 };
 
@@ -197,8 +197,8 @@ fn leads_to(rule: &NftRule, chain: &ChainId) -> bool {
     rule.expressions.iter().filter_map(Expression::leads_to).any(|name| *name == chain.name)
 }
 
-fn listed((handle, rule): &(u64, NftRule)) -> Listed {
-    Listed {
+fn listed((handle, rule): &(u64, NftRule)) -> ListedRule {
+    ListedRule {
         handle: *handle,
         comment: rule.comment.as_ref().map(ToString::to_string),
         expressions: Some(rule.expressions.clone()).filter(|_| !rule.has_words()),
@@ -210,7 +210,7 @@ fn unsupported(operation: String) -> NftablesError {
 }
 
 impl Nftables for FakeNftables {
-    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError> {
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
         self.lists += 1;
         if self.absent {
             return Err(unsupported(format!("list chain {chain}")));

@@ -23,7 +23,7 @@ use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
-    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, Listed, NftChain, NftComment, NftName,
+    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
     NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
 use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
@@ -279,7 +279,7 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result
         let Some(shared) = list(host, &hostports(family))? else { return Ok(()) };
         let unwanted = remove(at, family);
         let made_by_reference = Tag::LeadsNowhere(comment(at));
-        let mut rules: Vec<Listed> = shared.into_iter().filter(|rule| made_by_reference.is_on(rule)).collect();
+        let mut rules: Vec<ListedRule> = shared.into_iter().filter(|rule| made_by_reference.is_on(rule)).collect();
         rules.extend(list(host, &unwanted.chains[0])?.unwrap_or_default());
         let known = flows.iter().filter(|stale| stale.family() == family).cloned();
         let mut stale: Vec<StaleFlows> = known.filter(|_| !rules.is_empty()).collect();
@@ -314,15 +314,20 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
 }
 
 /// The chains of the network to which rules lead, but for those of valid attachments.
-fn stale(rules: &[Listed], start: &'static str, network: &NetworkName, valid: &ValidAttachments) -> BTreeSet<NftName> {
+fn stale(
+    rules: &[ListedRule],
+    start: &'static str,
+    network: &NetworkName,
+    valid: &ValidAttachments,
+) -> BTreeSet<NftName> {
     let of_network = format!("{}-", NftName::hashed_parts(start, &[network.as_str()]));
     let keep: BTreeSet<NftName> = valid.of_network(network).map(|at| own(start, &at)).collect();
-    let names = rules.iter().flat_map(Listed::leads_to);
+    let names = rules.iter().flat_map(ListedRule::leads_to);
     names.filter(|name| name.as_str().starts_with(&of_network) && !keep.contains(name)).cloned().collect()
 }
 
 /// The rules of a chain that may not be there.
-fn list(host: &mut dyn Host, chain: &ChainId) -> Result<Option<Vec<Listed>>, Error> {
+fn list(host: &mut dyn Host, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, Error> {
     Ok(unless_absent(host.netfilter(Ns::Host)?.nftables().list(chain))?.flatten())
 }
 
@@ -336,7 +341,7 @@ fn each_family(host: &mut dyn Host, work: impl Fn(&mut dyn Host, Family) -> Resu
 }
 
 /// The UDP port that a rule translates, if it is readable.
-fn udp_port(rule: &Listed) -> Option<UdpPort> {
+fn udp_port(rule: &ListedRule) -> Option<UdpPort> {
     let parts = rule.expressions.as_deref()?;
     let port =
         parts.iter().find_map(|part| if let Expression::Port(Proto::Udp, port) = part { Some(*port) } else { None })?;

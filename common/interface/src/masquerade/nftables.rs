@@ -7,7 +7,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName, hash_hex};
 use cni_core::valid::ValidAttachments;
 use cni_netfilter::nftables::{
-    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, Listed, NftChain, NftComment, NftName,
+    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
     NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
 
@@ -61,7 +61,7 @@ pub fn remove(at: &Attachment) -> NftRemoval {
 
 /// Removes the rules whose comments name another attachment of the network than the valid ones; `None` when
 /// there is none.
-pub fn stale(rules: &[Listed], network: &NetworkName, valid: &ValidAttachments) -> Option<NftRemoval> {
+pub fn stale(rules: &[ListedRule], network: &NetworkName, valid: &ValidAttachments) -> Option<NftRemoval> {
     let kept: Vec<String> = valid.of_network(network).map(|at| instance(&at)).collect();
     let start = format!("{}-", digits(network.as_str()));
     let mut unwanted: Vec<Unwanted> = Vec::new();

@@ -1,6 +1,6 @@
 //! Reading a rule from its message. Attributes that a newer kernel adds are skipped.
 
-use cni_netfilter::nftables::{Generation, Listed, TableFamily};
+use cni_netfilter::nftables::{Generation, ListedRule, TableFamily};
 
 use super::decompile::decompile;
 use super::instruction::Instruction;
@@ -60,12 +60,12 @@ fn expression(element: Attribute<'_>) -> Option<(String, &[u8])> {
 }
 
 /// Reads the message of a rule.
-pub(crate) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<Listed> {
+pub(crate) fn read_rule(table: TableFamily, payload: &[u8]) -> Option<ListedRule> {
     let RawRule { handle, comment, expressions } = RawRule::read(payload)?;
     let instructions: Option<Vec<Instruction>> =
         expressions.into_iter().map(|(name, data)| Instruction::decode(&name, data)).collect();
     let expressions = instructions.and_then(|instructions| decompile(table, &instructions));
-    Some(Listed { handle, comment, expressions })
+    Some(ListedRule { handle, comment, expressions })
 }
 
 /// User data are entries of a type, a length and a value.

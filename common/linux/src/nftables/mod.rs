@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
-    ChainId, Generation, Listed, NftChange, Nftables, NftablesError, SetElements, Transaction, TransactionError,
+    ChainId, Generation, ListedRule, NftChange, Nftables, NftablesError, SetElements, Transaction, TransactionError,
 };
 
 use crate::netlink::{Cause, Refused};
@@ -66,7 +66,7 @@ impl Default for NetlinkNftables {
 }
 
 impl Nftables for NetlinkNftables {
-    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError> {
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
         if !self.connection.exists(message::get_chain(chain)).map_err(failed)? {
             return Ok(None);

@@ -22,7 +22,7 @@ use super::seen::SeenChains;
 /// # Errors
 /// Then nothing was changed.
 pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesRemoval>, IptablesError> {
-    if let Some(draft) = Draft::optimistic(tables, want)? {
+    if let Some(draft) = BatchDraft::optimistic(tables, want)? {
         if draft.ops.is_empty() {
             return Ok(None);
         }
@@ -40,7 +40,7 @@ fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<Ip
     let mut attempt = 1;
     loop {
         let seen = SeenChains::observe(tables, want.family, want.table, want.chains())?;
-        let draft = Draft::repaired(want, &seen);
+        let draft = BatchDraft::repaired(want, &seen);
         if draft.ops.is_empty() {
             return Ok(None);
         }
@@ -56,7 +56,7 @@ fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<Ip
 }
 
 /// Whoever was given a batch may have carried it out, if it is not known how that ended.
-fn taken_back(tables: &mut dyn Iptables, draft: Draft<'_>, error: IptablesError) -> IptablesError {
+fn taken_back(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesError) -> IptablesError {
     let perhaps_done =
         matches!(error, IptablesError::Run { .. } | IptablesError::Stuck { .. } | IptablesError::Unanswered { .. });
     let undo = if perhaps_done { draft.undo() } else { None };
@@ -67,14 +67,14 @@ fn taken_back(tables: &mut dyn Iptables, draft: Draft<'_>, error: IptablesError)
 }
 
 /// A batch that is being built, and which of it is ours.
-struct Draft<'a> {
+struct BatchDraft<'a> {
     want: &'a IptablesRuleset,
     ops: Vec<BatchLine>,
     created: Option<&'a OwnedChain>,
     added: Vec<IptablesRule>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> BatchDraft<'a> {
     const fn new(want: &'a IptablesRuleset) -> Self {
         Self { want, ops: Vec::new(), created: None, added: Vec::new() }
     }

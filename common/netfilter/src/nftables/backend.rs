@@ -16,7 +16,7 @@ pub trait Nftables {
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<Listed>>, NftablesError>;
+    fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError>;
 
     /// Which of some addresses a set holds; `None` when there is no such set.
     ///
@@ -40,7 +40,7 @@ pub trait Nftables {
 
 /// A rule as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedRule {
     /// Its number in its table.
     pub handle: u64,
     /// Who owns it.
@@ -49,7 +49,7 @@ pub struct Listed {
     pub expressions: Option<Vec<Expression>>,
 }
 
-impl Listed {
+impl ListedRule {
     /// The chains that packets enter by this rule.
     pub fn leads_to(&self) -> impl Iterator<Item = &NftName> {
         self.expressions.iter().flatten().filter_map(Expression::leads_to)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::backend::Listed;
+use super::backend::ListedRule;
 use super::name::{NftComment, NftName};
 use super::object::{ChainId, NftChain, NftTable};
 use super::rule::NftRule;
@@ -109,7 +109,7 @@ pub struct NftRemoval {
 
 impl Tag {
     /// Whether a rule has it.
-    pub fn is_on(&self, rule: &Listed) -> bool {
+    pub fn is_on(&self, rule: &ListedRule) -> bool {
         let comment = rule.comment.as_deref();
         match self {
             Self::Exactly(tag) => comment == Some(tag.as_str()),
@@ -122,7 +122,7 @@ impl Tag {
 
 impl Which {
     /// Whether a rule is meant.
-    pub(super) fn means(&self, found: &Listed) -> bool {
+    pub(super) fn means(&self, found: &ListedRule) -> bool {
         match self {
             Self::Tagged(tag) => tag.is_on(found),
             Self::Listed(rules) => rules.iter().any(|rule| found.is(rule)),

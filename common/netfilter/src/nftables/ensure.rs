@@ -7,7 +7,7 @@
 //! read: the kernel refuses it when anything has changed since.
 
 use super::ATTEMPTS;
-use super::backend::{Listed, Nftables};
+use super::backend::{ListedRule, Nftables};
 use super::change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
 use super::error::{NftablesError, TransactionError};
 use super::object::ChainId;
@@ -27,7 +27,7 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
         let generation = if want.adds_to_others() { Some(nftables.generation()?) } else { None };
         let chains = want.chains.iter().map(|wanted| &wanted.chain.id);
         let seen = SeenObjects::observe(nftables, chains, &want.elements)?;
-        let Draft { mut transaction, undo, adds_to_others } = Draft::new(want, &seen);
+        let TransactionDraft { mut transaction, undo, adds_to_others } = TransactionDraft::new(want, &seen);
         transaction.since = generation.filter(|_| adds_to_others);
         if transaction.ops.is_empty() {
             return Ok(None);
@@ -42,14 +42,14 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
 
 /// A transaction that is being built, and what undoes the attachment's part of it.
 #[derive(Default)]
-struct Draft {
+struct TransactionDraft {
     transaction: Transaction,
     undo: NftRemoval,
     /// Whether rules are added beside rules that stay.
     adds_to_others: bool,
 }
 
-impl Draft {
+impl TransactionDraft {
     fn new(want: &NftRuleset, seen: &SeenObjects) -> Self {
         let mut draft = Self::default();
         let tables = want.tables.iter().filter(|table| !seen.has_table(&table.id));
@@ -118,7 +118,7 @@ impl Draft {
                 self.add(chain, lacking);
             }
             ExistingRules::Replace => {
-                let stale: Vec<&Listed> = found.iter().filter(|rule| tag.is_on(rule)).collect();
+                let stale: Vec<&ListedRule> = found.iter().filter(|rule| tag.is_on(rule)).collect();
                 if are(stale.iter().copied(), rules) {
                     self.follow(owned);
                     return;
@@ -153,7 +153,7 @@ impl Draft {
 }
 
 /// Those of some rules that are not among others.
-fn lacking<'a>(rules: &'a [NftRule], found: &'a [Listed]) -> impl Iterator<Item = NftRule> + 'a {
+fn lacking<'a>(rules: &'a [NftRule], found: &'a [ListedRule]) -> impl Iterator<Item = NftRule> + 'a {
     rules.iter().filter(|rule| !found.iter().any(|found| found.is(rule))).cloned()
 }
 
@@ -165,6 +165,6 @@ fn is_named(set: &SetId, want: &NftRuleset, seen: &SeenObjects) -> bool {
 }
 
 /// Whether rules that were found are exactly those that are wanted, in order.
-fn are<'a>(found: impl ExactSizeIterator<Item = &'a Listed>, wanted: &[NftRule]) -> bool {
+fn are<'a>(found: impl ExactSizeIterator<Item = &'a ListedRule>, wanted: &[NftRule]) -> bool {
     found.len() == wanted.len() && found.zip(wanted).all(|(found, wanted)| found.is(wanted))
 }

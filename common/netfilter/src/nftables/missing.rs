@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::backend::{Listed, Nftables};
+use super::backend::{ListedRule, Nftables};
 use super::change::NftRuleset;
 use super::error::NftablesError;
 use super::object::ChainId;
@@ -44,8 +44,8 @@ struct Found {
 }
 
 impl Found {
-    fn of(chain: &ChainId, rules: &[Listed]) -> Self {
-        let text = |rule: &Listed| {
+    fn of(chain: &ChainId, rules: &[ListedRule]) -> Self {
+        let text = |rule: &ListedRule| {
             let parts = rule.expressions.as_deref()?;
             Some((rule.comment.clone(), render::text(chain.table.family, parts)))
         };

@@ -20,7 +20,7 @@ mod seen;
 mod set;
 mod transaction;
 
-pub use backend::{Listed, Nftables};
+pub use backend::{ListedRule, Nftables};
 pub use change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
 pub use ensure::ensure;
 pub use error::{BoxError, NftablesError, TransactionError};

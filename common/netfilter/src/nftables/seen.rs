@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::backend::{Listed, Nftables};
+use super::backend::{ListedRule, Nftables};
 use super::error::NftablesError;
 use super::object::{ChainId, TableId};
 use super::set::{SetElements, SetId};
@@ -12,7 +12,7 @@ use super::set::{SetElements, SetId};
 #[derive(Default)]
 pub(super) struct SeenObjects {
     /// `None` for a chain that does not exist.
-    chains: BTreeMap<ChainId, Option<Vec<Listed>>>,
+    chains: BTreeMap<ChainId, Option<Vec<ListedRule>>>,
     /// `None` for a set that does not exist.
     sets: Vec<(SetId, Option<Vec<IpAddr>>)>,
 }
@@ -51,7 +51,7 @@ impl SeenObjects {
     }
 
     /// The rules of a chain, none when it does not exist.
-    pub(super) fn rules(&self, chain: &ChainId) -> &[Listed] {
+    pub(super) fn rules(&self, chain: &ChainId) -> &[ListedRule] {
         self.chains.get(chain).and_then(Option::as_deref).unwrap_or_default()
     }
 

@@ -29,7 +29,7 @@ const COMPAT: u16 = 5;
 type Handles = HashMap<IptablesRule, VecDeque<u64>>;
 
 /// The messages of a batch in the making, and what was read for them.
-pub(super) struct BatchDraft<'a> {
+pub(super) struct MessageDraft<'a> {
     family: Family,
     table: IptablesTable,
     connection: &'a mut NftConnection,
@@ -40,15 +40,15 @@ pub(super) struct BatchDraft<'a> {
 }
 
 /// Why a batch has no messages.
-pub(super) enum NoDraft {
+pub(super) enum NoMessages {
     /// A line does not fit what is there.
     Unfit(String),
     /// It is for the programs to say, for this reason.
     Unclear(String),
 }
 
-impl<'a> BatchDraft<'a> {
-    pub(super) fn new(connection: &'a mut NftConnection, batch: &Batch) -> Result<Self, NoDraft> {
+impl<'a> MessageDraft<'a> {
+    pub(super) fn new(connection: &'a mut NftConnection, batch: &Batch) -> Result<Self, NoMessages> {
         let Batch { family, table, ops } = batch;
         let (seen, builtin) = (BTreeMap::new(), BTreeSet::new());
         let mut draft = Self { family: *family, table: *table, connection, seen, builtin, changes: Vec::new() };
@@ -60,15 +60,15 @@ impl<'a> BatchDraft<'a> {
         self.changes
     }
 
-    fn take(&mut self, line: &BatchLine) -> Result<(), NoDraft> {
+    fn take(&mut self, line: &BatchLine) -> Result<(), NoMessages> {
         match line {
             // A condition on what the batch itself changes is for the programs.
             BatchLine::Require(_) if !self.changes.is_empty() => {
-                Err(NoDraft::Unclear("a condition follows a change".to_owned()))
+                Err(NoMessages::Unclear("a condition follows a change".to_owned()))
             }
             BatchLine::Require(rule) => {
                 let holds = self.handles(&rule.chain)?.contains_key(&rule.canonical());
-                if holds { Ok(()) } else { Err(NoDraft::Unfit(format!("-C {}", rule.specification()))) }
+                if holds { Ok(()) } else { Err(NoMessages::Unfit(format!("-C {}", rule.specification()))) }
             }
             BatchLine::CreateChain(chain) => self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL),
             BatchLine::EmptyChain(chain) => {
@@ -84,22 +84,22 @@ impl<'a> BatchDraft<'a> {
             BatchLine::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND),
             BatchLine::Delete(rule) => match self.first_copy(rule)? {
                 Some(handle) => self.delete(&rule.chain, Some(handle)),
-                None => Err(NoDraft::Unfit(format!("-D {}", rule.specification()))),
+                None => Err(NoMessages::Unfit(format!("-D {}", rule.specification()))),
             },
         }
     }
 
-    fn id(&self, chain: &ChainName) -> Result<ChainId, NoDraft> {
-        chain_id(self.family, self.table, chain).map_err(NoDraft::Unclear)
+    fn id(&self, chain: &ChainName) -> Result<ChainId, NoMessages> {
+        chain_id(self.family, self.table, chain).map_err(NoMessages::Unclear)
     }
 
     /// The rules of a chain; none when it is not there.
-    fn handles(&mut self, chain: &ChainName) -> Result<&mut Handles, NoDraft> {
+    fn handles(&mut self, chain: &ChainName) -> Result<&mut Handles, NoMessages> {
         let id = self.id(chain)?;
         match self.seen.entry(chain.clone()) {
             Entry::Occupied(seen) => Ok(seen.into_mut()),
             Entry::Vacant(unseen) => {
-                let found = numbered(self.connection, self.family, &id, chain).map_err(NoDraft::Unclear)?;
+                let found = numbered(self.connection, self.family, &id, chain).map_err(NoMessages::Unclear)?;
                 if found.is_some() && is_builtin(chain) {
                     self.builtin.insert(chain.clone());
                 }
@@ -109,7 +109,7 @@ impl<'a> BatchDraft<'a> {
     }
 
     /// The number of the first copy of a rule, which is taken to go.
-    fn first_copy(&mut self, rule: &IptablesRule) -> Result<Option<u64>, NoDraft> {
+    fn first_copy(&mut self, rule: &IptablesRule) -> Result<Option<u64>, NoMessages> {
         let hash_map::Entry::Occupied(mut copies) = self.handles(&rule.chain)?.entry(rule.canonical()) else {
             return Ok(None);
         };
@@ -122,13 +122,13 @@ impl<'a> BatchDraft<'a> {
 
     /// A chain of the table's own that is not there yet is for the programs to make, and the kernel would refuse
     /// every rule for it, one by one.
-    fn require_builtin(&mut self, chain: &ChainName) -> Result<(), NoDraft> {
+    fn require_builtin(&mut self, chain: &ChainName) -> Result<(), NoMessages> {
         if !is_builtin(chain) || self.builtin.contains(chain) {
             return Ok(());
         }
         let id = self.id(chain)?;
-        if !exists(self.connection, &id).map_err(NoDraft::Unclear)? {
-            return Err(NoDraft::Unclear(format!("there is no chain {id} yet")));
+        if !exists(self.connection, &id).map_err(NoMessages::Unclear)? {
+            return Err(NoMessages::Unclear(format!("there is no chain {id} yet")));
         }
         self.builtin.insert(chain.clone());
         Ok(())
@@ -138,25 +138,25 @@ impl<'a> BatchDraft<'a> {
         self.changes.push((request::message(TableFamily::from(self.family), inner), flags));
     }
 
-    fn chain_message(&mut self, chain: &ChainName, flags: u16) -> Result<(), NoDraft> {
+    fn chain_message(&mut self, chain: &ChainName, flags: u16) -> Result<(), NoMessages> {
         let attributes = message::names(&self.id(chain)?);
         self.push(NfTablesMessage::NewChain(ChainMessage { attributes }), flags);
         Ok(())
     }
 
     /// Deletes a rule, or all rules of a chain.
-    fn delete(&mut self, chain: &ChainName, handle: Option<u64>) -> Result<(), NoDraft> {
+    fn delete(&mut self, chain: &ChainName, handle: Option<u64>) -> Result<(), NoMessages> {
         let mut attributes = message::stands_in(&self.id(chain)?);
         attributes.extend(handle.map(RuleAttribute::Handle));
         self.push(NfTablesMessage::DeleteRule(RuleMessage { attributes }), 0);
         Ok(())
     }
 
-    fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoDraft> {
+    fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoMessages> {
         self.require_builtin(&rule.chain)?;
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
-        let unknown = || NoDraft::Unclear(format!("rule {rule} is of an unknown kind"));
+        let unknown = || NoMessages::Unclear(format!("rule {rule} is of an unknown kind"));
         let parts = encode::encode(self.family, &rule).ok_or_else(unknown)?;
         let mut attributes = message::stands_in(&self.id(&rule.chain)?);
         attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));

@@ -16,7 +16,7 @@ use crate::nftables::compile::{compare_network, transport_number};
 use crate::nftables::instruction::{Instruction, Meta};
 
 /// What a match comes to, by where it stands among the expressions.
-enum Place<'a> {
+enum PartPlace<'a> {
     /// First: a link.
     Link(Meta, Is, &'a IfName),
     /// Behind the protocol: an address.
@@ -27,10 +27,10 @@ enum Place<'a> {
 
 /// The expressions of a rule; `None` for one that is left to iptables.
 pub(super) fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
-    let places: Vec<Place<'_>> = rule.matches.iter().map(|part| place(family, part)).collect::<Option<_>>()?;
+    let places: Vec<PartPlace<'_>> = rule.matches.iter().map(|part| place(family, part)).collect::<Option<_>>()?;
     let mut parts = Vec::new();
     for one in &places {
-        if let Place::Link(meta, is, name) = one {
+        if let PartPlace::Link(meta, is, name) = one {
             parts.extend([Instruction::Meta(*meta), Instruction::Compare(*is, link_name(name))].map(Part::Plain));
         }
     }
@@ -40,7 +40,7 @@ pub(super) fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
     }
     for end in [End::Source, End::Destination] {
         for one in &places {
-            if let Place::Address(at, is, cidr) = one
+            if let PartPlace::Address(at, is, cidr) = one
                 && *at == end
             {
                 parts.extend(compare_network(end, *is, *cidr).into_iter().map(Part::Plain));
@@ -48,7 +48,7 @@ pub(super) fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
         }
     }
     let extensions =
-        places.into_iter().filter_map(|one| if let Place::Extension(part) = one { Some(part) } else { None });
+        places.into_iter().filter_map(|one| if let PartPlace::Extension(part) = one { Some(part) } else { None });
     parts.extend(extensions.map(Part::Match));
     parts.push(Part::Counter);
     match verdict(&rule.target)? {
@@ -59,13 +59,13 @@ pub(super) fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
 }
 
 /// Where a match goes; `None` for one that is left to iptables.
-fn place(family: Family, part: &Match) -> Option<Place<'_>> {
-    let address = |end, is, cidr: Cidr| (cidr.family() == family).then_some(Place::Address(end, is, cidr));
+fn place(family: Family, part: &Match) -> Option<PartPlace<'_>> {
+    let address = |end, is, cidr: Cidr| (cidr.family() == family).then_some(PartPlace::Address(end, is, cidr));
     match part {
-        Match::In(name) => Some(Place::Link(Meta::InName, Is::Equal, name)),
-        Match::NotIn(name) => Some(Place::Link(Meta::InName, Is::Other, name)),
-        Match::Out(name) => Some(Place::Link(Meta::OutName, Is::Equal, name)),
-        Match::NotOut(name) => Some(Place::Link(Meta::OutName, Is::Other, name)),
+        Match::In(name) => Some(PartPlace::Link(Meta::InName, Is::Equal, name)),
+        Match::NotIn(name) => Some(PartPlace::Link(Meta::InName, Is::Other, name)),
+        Match::Out(name) => Some(PartPlace::Link(Meta::OutName, Is::Equal, name)),
+        Match::NotOut(name) => Some(PartPlace::Link(Meta::OutName, Is::Other, name)),
         Match::Source(cidr) => address(End::Source, Is::Equal, *cidr),
         Match::NotSource(cidr) => address(End::Source, Is::Other, *cidr),
         Match::Destination(cidr) => address(End::Destination, Is::Equal, *cidr),
@@ -76,7 +76,7 @@ fn place(family: Family, part: &Match) -> Option<Place<'_>> {
         | Match::Mark(_)
         | Match::RelatedEstablished
         | Match::Comment(_)
-        | Match::Raw(_) => Extension::of_match(part).map(Place::Extension),
+        | Match::Raw(_) => Extension::of_match(part).map(PartPlace::Extension),
     }
 }
 

@@ -19,7 +19,7 @@ use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
 use crate::netlink::{Cause, Refused};
 use crate::nftables::connection::NftConnection;
 use chain::{chain_id, is_builtin, numbered};
-use draft::{BatchDraft, NoDraft};
+use draft::{MessageDraft, NoMessages};
 
 /// What is known after a look at, or a change of, the tables.
 #[derive(Debug)]
@@ -79,10 +79,10 @@ impl<'a> NativeIptables<'a> {
                 Ok(since) => since,
                 Err(cause) => return Native::Fallback(format!("the generation of nf_tables cannot be read: {cause}")),
             };
-            let changes = match BatchDraft::new(self.connection, batch) {
+            let changes = match MessageDraft::new(self.connection, batch) {
                 Ok(draft) => draft.into_changes(),
-                Err(NoDraft::Unfit(line)) => return Native::Done(BatchOutcome::Refused(line)),
-                Err(NoDraft::Unclear(reason)) => return Native::Fallback(reason),
+                Err(NoMessages::Unfit(line)) => return Native::Done(BatchOutcome::Refused(line)),
+                Err(NoMessages::Unclear(reason)) => return Native::Fallback(reason),
             };
             if changes.is_empty() {
                 return Native::Done(BatchOutcome::Committed);

@@ -32,7 +32,7 @@ pub fn assign(plan: &mut Plan, name: &IfName, network: &Network, dad: Dad, setti
         let (ns, name, if_present) = (Ns::Container, name.clone(), IfPresent::Refuse);
         plan.within(Step::AddAddress { ns, name, cidr, dad, if_present });
     }
-    plan.within(Step::SetLink { ns: Ns::Container, name: name.clone(), setting: LinkSetting::Up });
+    plan.within(Step::set_link(Ns::Container, name, LinkSetting::Up));
     if has_ipv6 && dad == Dad::Perform {
         plan.within(Step::Await { ns: Ns::Container, name: name.clone(), until: Until::AddressesSettled });
     }

@@ -52,7 +52,7 @@ impl NewVeth {
 
     /// The step that sets a property of the host's end.
     pub fn set(&self, setting: LinkSetting) -> Step {
-        Step::SetLink { ns: Ns::Host, name: self.host.clone(), setting }
+        Step::set_link(Ns::Host, &self.host, setting)
     }
 }
 

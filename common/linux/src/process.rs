@@ -7,7 +7,7 @@ mod pipe;
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -182,13 +182,6 @@ fn watch(child: &Child) -> io::Result<Option<OwnedFd>> {
             Ok(None)
         }
     }
-}
-
-/// Makes reads and writes of a pipe return without waiting.
-fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
-    // SAFETY: FIONBIO reads one int, which lives until the call returns; the descriptor is open.
-    let done = unsafe { libc::ioctl(pipe.as_fd().as_raw_fd(), libc::FIONBIO, &1) };
-    Errno::result(done).map(|_| ()).map_err(io::Error::from)
 }
 
 #[cfg(test)]

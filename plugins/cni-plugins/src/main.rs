@@ -20,6 +20,7 @@ use cni_plugin::run::{Process, error_text, run};
 #[cfg(test)]
 mod lists;
 mod logger;
+mod output;
 mod plugins;
 mod repair;
 mod tool;

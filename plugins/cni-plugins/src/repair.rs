@@ -25,8 +25,8 @@ mod cache;
 mod options;
 mod outcome;
 
+use super::output::complain;
 use super::plugins::PLUGINS;
-use super::tool::complain;
 use cache::Cached;
 use options::Mode;
 pub use options::{Options, USAGE};

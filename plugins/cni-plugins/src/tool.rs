@@ -1,9 +1,9 @@
 //! What the binary does under its own name: it is the administrator's tool.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::logger;
+use super::output::{complain, print};
 use super::plugins::{OUR_VERSION, PLUGINS};
 use super::repair::{self, Options};
 
@@ -31,23 +31,6 @@ pub fn run(mut words: impl Iterator<Item = String>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints what a person has asked for.
-fn print(text: &str) -> ExitCode {
-    let mut stdout = io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&format!("cni-plugins: failed to write to standard output: {error}\n"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Says what is wrong. Nobody can be told when that fails.
-pub fn complain(text: &str) {
-    let _lost = io::stderr().write_all(text.as_bytes());
 }
 
 /// Nomad starts every program in the plugins' folder without arguments, and reads the first word that is a number as

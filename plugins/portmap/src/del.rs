@@ -3,10 +3,9 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
+use cni_netfilter::Backend;
 use cni_netfilter::flows::{PortChange, StaleFlows};
-use cni_netfilter::{Backend, RuleRemoval};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::config::Config;
@@ -42,15 +41,4 @@ fn logged<T>(what: &str, found: Result<T, Error>) -> Option<T> {
             None
         }
     }
-}
-
-/// Removes rules, and then lets the kernel forget the connections that they have led to the container: before,
-/// the rules would lead the next packet there again.
-pub fn remove_with_flows(host: &mut dyn Host, rules: RuleRemoval, flows: Vec<StaleFlows>) -> Result<(), Error> {
-    let mut plan = Plan::default();
-    plan.owned(Step::remove_rules(rules));
-    flows.into_iter().for_each(|stale| plan.shared(Step::ForgetFlows(stale)));
-    let mut removal = Removal::new(host);
-    removal.in_order(&plan);
-    removal.finish()
 }

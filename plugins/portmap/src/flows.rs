@@ -4,9 +4,13 @@
 use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
-use cni_netfilter::Proto;
+use cni_core::error::Error;
 use cni_netfilter::flows::{PortChange, StaleFlows, UdpPort};
 use cni_netfilter::iptables::{IptablesRule, Match, Target};
+use cni_netfilter::{Proto, RuleRemoval};
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Plan, Step};
+use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen};
 
@@ -46,6 +50,20 @@ fn udp_port(rule: &IptablesRule) -> Option<UdpPort> {
         .iter()
         .find_map(|part| if let Match::Destination(cidr) = part { Some(cidr.address()) } else { None });
     Some(UdpPort { host_ip, port, target })
+}
+
+/// Removes rules, and then makes the kernel forget the connections that they have led to the container. In the other
+/// order, the rules would lead the next packet there again.
+///
+/// # Errors
+/// The first failure, with notes of the others.
+pub fn remove_with_flows(host: &mut dyn Host, rules: RuleRemoval, flows: Vec<StaleFlows>) -> Result<(), Error> {
+    let mut plan = Plan::default();
+    plan.owned(Step::remove_rules(rules));
+    flows.into_iter().for_each(|stale| plan.shared(Step::ForgetFlows(stale)));
+    let mut removal = Removal::new(host);
+    removal.in_order(&plan);
+    removal.finish()
 }
 
 #[cfg(test)]

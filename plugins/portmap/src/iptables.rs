@@ -23,7 +23,6 @@ use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen, Mapping, Marker, Sources};
-use crate::del::remove_with_flows;
 use crate::{flows, localnet};
 
 /// The chain that leads to every container's own.
@@ -191,7 +190,7 @@ fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expect
     if entries.is_empty() {
         entries = observe_entries(host, family, at)?;
     }
-    remove_with_flows(host, removal(family, at, entries).into(), flows)
+    flows::remove_with_flows(host, removal(family, at, entries).into(), flows)
 }
 
 /// The rules of a chain that may not be there.
@@ -231,7 +230,7 @@ fn remove_stale(
     let entries = list(host, family, &ChainName::fixed(DNAT))?.unwrap_or_default();
     let Some(unwanted) = stale(family, IptablesTable::Nat, entries, network, valid) else { return Ok(()) };
     let flows = observe_flows(host, &unwanted)?;
-    remove_with_flows(host, unwanted.into(), flows)
+    flows::remove_with_flows(host, unwanted.into(), flows)
 }
 
 /// Reads the chains to which UDP ports lead.

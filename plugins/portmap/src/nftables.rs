@@ -32,7 +32,6 @@ use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen, Mapping, Sources};
-use crate::del::remove_with_flows;
 use crate::flows;
 
 const HOSTPORTS: &str = "hostports";
@@ -286,7 +285,7 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result
         if stale.is_empty() {
             stale = flows::of_ports(rules.iter().filter_map(udp_port).collect());
         }
-        remove_with_flows(host, unwanted.into(), stale)
+        flows::remove_with_flows(host, unwanted.into(), stale)
     })
 }
 
@@ -309,7 +308,7 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
         if unwanted == NftRemoval::default() {
             return Ok(());
         }
-        remove_with_flows(host, unwanted.into(), flows::of_ports(ports))
+        flows::remove_with_flows(host, unwanted.into(), flows::of_ports(ports))
     })
 }
 

@@ -1,12 +1,11 @@
 //! The parent's ends of a child's pipes: one kind to fill, one to empty. Neither ever waits.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::ChildStdin;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
-
-use super::set_nonblocking;
 
 /// The rest of a child's input, and the pipe that takes it.
 pub(super) struct Feed<'a> {
@@ -89,4 +88,11 @@ impl<P: Read + AsFd> Drain<P> {
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+}
+
+/// Makes reads and writes of a pipe return without waiting.
+fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
+    // SAFETY: FIONBIO reads one int, which lives until the call returns; the descriptor is open.
+    let done = unsafe { libc::ioctl(pipe.as_fd().as_raw_fd(), libc::FIONBIO, &1) };
+    Errno::result(done).map(|_| ()).map_err(io::Error::from)
 }

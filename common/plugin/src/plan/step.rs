@@ -170,6 +170,11 @@ pub enum Until {
 }
 
 impl Step {
+    /// Sets a property of a link.
+    pub fn set_link(ns: Ns, name: &IfName, setting: LinkSetting) -> Self {
+        Self::SetLink { ns, name: name.clone(), setting }
+    }
+
     /// Makes rules of the host's packet filter.
     pub fn ensure_rules(ruleset: impl Into<Ruleset>) -> Self {
         Self::EnsureRules { ns: Ns::Host, ruleset: ruleset.into() }

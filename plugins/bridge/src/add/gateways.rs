@@ -11,7 +11,6 @@ use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
 use super::facts::{Facts, NewNames};
-use super::plan::set;
 use crate::config::{Config, OtherAddress};
 use crate::vlan::GatewayLink;
 
@@ -34,7 +33,7 @@ pub(super) fn gateways(plan: &mut Plan, config: &Config, network: &Network, fact
         let (ns, cidr, dad, if_present) = (Ns::Host, *gateway, Dad::Skip, IfPresent::Accept);
         plan.shared(Step::AddAddress { ns, name: name.clone(), cidr, dad, if_present });
         if let Some(mac) = facts.bridge.as_ref().and_then(|link| link.mac.clone()).filter(|_| *name == config.bridge) {
-            plan.shared(set(Ns::Host, name, LinkSetting::Mac(mac)));
+            plan.shared(Step::set_link(Ns::Host, name, LinkSetting::Mac(mac)));
         }
     }
     for family in Family::ALL {
@@ -59,7 +58,7 @@ fn vlan_link(plan: &mut Plan, config: &Config, names: &NewNames) {
         vlans: vlans.clone(),
     }));
     plan.shared(accept_no_router(name));
-    plan.shared(set(Ns::Host, name, LinkSetting::Up));
+    plan.shared(Step::set_link(Ns::Host, name, LinkSetting::Up));
 }
 
 /// Any other IPv4 address of the bridge is in the way of a gateway, an IPv6 address just when the

@@ -39,7 +39,7 @@ pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, fac
             }
         }
         None if config.leave_down => return Ok(plan),
-        None => plan.within(set(Ns::Container, &at.ifname, LinkSetting::Up)),
+        None => plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up)),
     }
     plan.within(Step::Await { ns: Ns::Host, name: veth.host.clone(), until: Until::Up });
     Ok(plan)
@@ -70,11 +70,11 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
         }
     }
     if config.promisc {
-        plan.shared(set(Ns::Host, &name, LinkSetting::Promisc(true)));
+        plan.shared(Step::set_link(Ns::Host, &name, LinkSetting::Promisc(true)));
     }
     plan.shared(accept_no_router(&name));
     if facts.bridge.as_ref().is_none_or(|link| !link.up) {
-        plan.shared(set(Ns::Host, &name, LinkSetting::Up));
+        plan.shared(Step::set_link(Ns::Host, &name, LinkSetting::Up));
     }
     Ok(())
 }
@@ -85,10 +85,6 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
 fn trust_link_local(name: &IfName) -> Step {
     let key = Sysctl::interface(Family::V6, name, "accept_dad");
     Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
-}
-
-pub fn set(ns: Ns, name: &IfName, setting: LinkSetting) -> Step {
-    Step::SetLink { ns, name: name.clone(), setting }
 }
 
 /// With `enabledad` the kernel looks for another user of an IPv6 address first.

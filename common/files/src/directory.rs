@@ -13,6 +13,7 @@ use nix::unistd::geteuid;
 
 use crate::draft::{Draft, set_mode};
 use crate::error::FileError;
+use crate::file::read_if_present;
 
 /// Where the plugins keep records that must not outlive a boot.
 pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
@@ -61,10 +62,7 @@ impl PrivateDirectory {
             let made = DirBuilder::new().recursive(true).mode(OUTER_MODE).create(outer);
             made.map_err(FileError::of("create", outer))?;
         }
-        let mut private: Vec<&Path> =
-            self.path.ancestors().take_while(|ancestor| ancestor.starts_with(&self.root)).collect();
-        private.reverse();
-        private.into_iter().try_for_each(ensure_private)
+        self.private().into_iter().try_for_each(ensure_private)
     }
 
     /// Makes the directory and does work in it. Whoever removes the last file of a directory also removes the directory
@@ -105,6 +103,53 @@ impl PrivateDirectory {
     pub fn replace_file(&self, drafts: &Self, name: &str, content: &[u8]) -> Result<(), FileError> {
         let path = self.path.join(name);
         drafts.with(|| self.with(|| Draft::create(&drafts.path, content, FILE_MODE)?.replace(&path)))
+    }
+
+    /// Reads a file of the directory; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`FileError`], also when the directory is somebody else's, who could have written anything.
+    pub fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, FileError> {
+        if self.verify()? { read_if_present(&self.path.join(name)) } else { Ok(None) }
+    }
+
+    /// The names of what is in the directory, in order; those that are no text are left out.
+    ///
+    /// # Errors
+    /// As [`PrivateDirectory::read_file`].
+    pub fn names(&self) -> Result<Vec<String>, FileError> {
+        if !self.verify()? {
+            return Ok(Vec::new());
+        }
+        let entries = match fs::read_dir(&self.path) {
+            Ok(entries) => entries.collect::<io::Result<Vec<_>>>(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        let entries = entries.map_err(FileError::of("list", &self.path))?;
+        let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Whether the directory is there.
+    fn verify(&self) -> Result<bool, FileError> {
+        for path in self.private() {
+            match fs::symlink_metadata(path) {
+                Ok(metadata) => verify_owner(&metadata).map_err(FileError::of("use", path))?,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+                Err(source) => return Err(FileError::of("stat", path)(source)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The directories that are private, the outermost first.
+    fn private(&self) -> Vec<&Path> {
+        let mut private: Vec<&Path> =
+            self.path.ancestors().take_while(|ancestor| ancestor.starts_with(&self.root)).collect();
+        private.reverse();
+        private
     }
 
     /// Removes the directory if it is empty. Returns whether it is gone.
@@ -188,9 +233,30 @@ mod tests {
         let directory = PrivateDirectory::new(root.path().join("private"));
         directory.ensure().expect("made");
         chown(directory.path(), Some(65534), None).expect("only root can run this test");
-        let error = directory.open_file("lock").expect_err("refused");
-        assert_eq!(error.to_string(), format!("failed to use {}", directory.path().display()));
-        assert_eq!(error.source.to_string(), "it belongs to user 65534, who could change its content; remove it");
+        let refused: [FileError; 3] = [
+            directory.open_file("lock").expect_err("refused"),
+            directory.read_file("record").expect_err("refused"),
+            directory.below("inner").names().expect_err("refused"),
+        ];
+        for error in refused {
+            assert_eq!(error.to_string(), format!("failed to use {}", directory.path().display()));
+            let why = "it belongs to user 65534, who could change its content; remove it";
+            assert_eq!(error.source.to_string(), why);
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_listed_and_read_and_what_is_not_there_is_nothing() {
+        let root = tempfile::tempdir().expect("directory");
+        let directory = PrivateDirectory::new(root.path().join("private"));
+        assert_eq!((directory.names().expect("none"), directory.read_file("b").expect("none")), (vec![], None));
+        assert!(!directory.path().exists(), "reading makes nothing");
+        for name in ["b", "a"] {
+            directory.replace_file(&directory, name, name.as_bytes()).expect("written");
+        }
+        assert_eq!(directory.names().expect("listed"), ["a", "b"]);
+        assert_eq!(directory.read_file("b").expect("read").as_deref(), Some(&b"b"[..]));
+        assert_eq!(directory.read_file("c").expect("none"), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
-use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
@@ -76,7 +76,7 @@ fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError
 /// The first failure; one link does not keep the others.
 pub fn remove_links_of(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let alias = alias::of(at);
-    let mut links = host.veths()?;
+    let mut links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
     links.retain(|link| link.alias.as_ref() == Some(&alias));
     let mut removal = Removal::new(host);
     for link in links {
@@ -94,7 +94,7 @@ pub fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut d
     let kept: Vec<String> = valid.of_network(network).map(|at| alias::of(&at)).collect();
     let start = alias::start(network);
     let is_stale = |alias: &String| alias.starts_with(&start) && !kept.contains(alias);
-    let mut links = host.veths()?;
+    let mut links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
     links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
     Ok(links)
 }

@@ -1,15 +1,12 @@
 //! Carries out the steps of a plan. Each is one change, or takes itself back when it fails half-way.
 
-use std::net::IpAddr;
-
 use cni_core::error::Error;
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::IfName;
 use cni_plugin::host::Host as _;
-use cni_plugin::keeper::Keeper;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step, Until};
+use cni_plugin::record::RecordKey;
 
-use crate::claims::Claim;
 use crate::firewalld::Added;
 use crate::host::{HostError, LinuxHost, is_absent};
 use crate::netlink::NetlinkError;
@@ -62,19 +59,23 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             return Ok((added == Added::Now).then_some(undo));
         }
         Step::RemoveSource { zone, address } => host.firewalld_mut().remove_source(zone, *address)?,
-        Step::ClaimAddress { address, owner, keeper } => return claim(host, *address, owner, keeper),
-        Step::ReleaseAddress { address, owner } => host.claims().release(*address, owner)?,
+        Step::WriteRecord { key, text } => return write_record(host, key, text),
+        Step::RemoveRecord { key } => {
+            let earlier = host.records_mut().remove(key)?;
+            return Ok(earlier.map(|text| Step::WriteRecord { key: key.clone(), text }));
+        }
     }
     Ok(None)
 }
 
-/// An earlier claim of somebody else's is put back when this one is undone, one of the owner's own stays.
-fn claim(host: &LinuxHost, address: IpAddr, owner: &Attachment, keeper: &Keeper) -> Result<Option<Step>, Error> {
-    let Some(Claim { owner: former, mut keepers }) = host.claims().claim(address, owner, keeper)? else {
-        return Ok(Some(Step::ReleaseAddress { address, owner: owner.clone() }));
-    };
-    let back = keepers.pop().filter(|_| former != *owner);
-    Ok(back.map(|keeper| Step::ClaimAddress { address, owner: former, keeper }))
+/// What was there before is written back when the step is undone.
+fn write_record(host: &mut LinuxHost, key: &RecordKey, text: &str) -> Result<Option<Step>, Error> {
+    let key = key.clone();
+    Ok(match host.records_mut().write(&key, text)? {
+        None => Some(Step::RemoveRecord { key }),
+        Some(earlier) if earlier != text => Some(Step::WriteRecord { key, text: earlier }),
+        Some(_) => None,
+    })
 }
 
 /// Whether an object is of this step's making.

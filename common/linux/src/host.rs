@@ -5,26 +5,25 @@
 //! `apply.rs`.
 
 use std::io;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::{Command, Request};
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::keeper::Keeper;
+use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::record::Records;
 use cni_plugin::vlan::BridgeVlan;
 
-use crate::claims::Claims;
 use crate::firewalld::SystemFirewalld;
+use crate::identity::{IdentityError, identity};
 use crate::iptables::AutoIptables;
-use crate::netlink::{NetlinkError, Socket, netns_cookie};
+use crate::netlink::{NetlinkError, Socket};
 use crate::netns::{Netns, NetnsScope};
+use crate::records::RunRecords;
 use crate::{apply, delegate, sysctl};
 
 /// Why this machine cannot serve a request.
@@ -68,7 +67,6 @@ struct Container {
     netns: Rc<Netns>,
     socket: Socket,
     netfilter: AutoIptables,
-    identity: Option<String>,
 }
 
 /// This machine, for one request.
@@ -81,7 +79,7 @@ pub struct LinuxHost {
     container: Option<Container>,
     netfilter: AutoIptables,
     firewalld: SystemFirewalld,
-    claims: Claims,
+    records: RunRecords,
 }
 
 impl LinuxHost {
@@ -98,7 +96,7 @@ impl LinuxHost {
             container: None,
             netfilter: AutoIptables::new(),
             firewalld: SystemFirewalld::new(),
-            claims: Claims::new(identity()),
+            records: RunRecords::default(),
         })
     }
 
@@ -146,21 +144,15 @@ impl LinuxHost {
         }
     }
 
-    /// The records of whose an address is.
-    pub(crate) const fn claims(&self) -> &Claims {
-        &self.claims
+    /// The records.
+    pub(crate) const fn records_mut(&mut self) -> &mut RunRecords {
+        &mut self.records
     }
 
     /// The host's firewalld.
     pub(crate) const fn firewalld_mut(&mut self) -> &mut SystemFirewalld {
         &mut self.firewalld
     }
-}
-
-/// The boot and the namespace that the calling thread is in: the kernel never gives a cookie twice in a boot.
-fn identity() -> Option<String> {
-    let boot = cni_files::boot_id().ok()?;
-    netns_cookie().map(|cookie| format!("{boot}:{cookie}"))
 }
 
 impl Host for LinuxHost {
@@ -170,12 +162,12 @@ impl Host for LinuxHost {
             Some(_) | None => Netns::open(path)?,
         };
         let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
-        let (socket, identity) = netns.inside(|| (Socket::open(), identity())).map_err(failed)?;
+        let socket = netns.inside(Socket::open).map_err(failed)?;
         let socket =
             socket.map_err(|error| failed(io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO))))?;
         let netns = Rc::new(netns);
         let netfilter = AutoIptables::new().within(NetnsScope::Other(Rc::clone(&netns)));
-        self.container = Some(Container { netns, socket, netfilter, identity });
+        self.container = Some(Container { netns, socket, netfilter });
         Ok(())
     }
 
@@ -186,39 +178,34 @@ impl Host for LinuxHost {
         Ok(is_own)
     }
 
-    fn container_identity(&mut self) -> Option<String> {
-        self.container.as_ref().and_then(|container| container.identity.clone())
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        let identity = self.within(ns, || Ok(identity()))?.map_err(IdentityError::Cookie)?;
+        Ok(identity?)
     }
 
-    fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error> {
-        Ok(self.socket(ns)?.link(name.as_str())?)
-    }
-
-    fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error> {
-        Ok(self.socket(ns)?.link_by_index(index)?)
-    }
-
-    fn veths(&mut self) -> Result<Vec<Link>, Error> {
-        Ok(self.socket.veths()?)
+    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
+        let socket = self.socket(ns)?;
+        Ok(match query {
+            LinkQuery::Name(name) => socket.link(name.as_str())?.into_iter().collect(),
+            LinkQuery::Index(index) => socket.link_by_index(index)?.into_iter().collect(),
+            LinkQuery::Kind(kind) => socket.links_of_kind(kind)?,
+            LinkQuery::Towards(address) => match socket.route_to(address)? {
+                Some(index) => socket.link_by_index(index)?.into_iter().collect(),
+                None => Vec::new(),
+            },
+        })
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
         Ok(self.socket(ns)?.addresses(index, family)?)
     }
 
-    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error> {
-        Ok(self.socket.bridge_vlans(index)?)
+    fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        Ok(self.socket(ns)?.bridge_vlans(index)?)
     }
 
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
         Ok(self.socket(ns)?.routes(family, table)?)
-    }
-
-    fn route_link(&mut self, address: IpAddr) -> Result<Option<Link>, Error> {
-        match self.socket.route_to(address)? {
-            Some(index) => Ok(self.socket.link_by_index(index)?),
-            None => Ok(None),
-        }
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
@@ -237,20 +224,8 @@ impl Host for LinuxHost {
         &mut self.firewalld
     }
 
-    fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
-        Ok(self.claims.owner(address)?)
-    }
-
-    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error> {
-        Ok(self.claims.keepers(address)?)
-    }
-
-    fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
-        Ok(self.claims.addresses_of(owner)?)
-    }
-
-    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error> {
-        Ok(self.claims.of_network(network)?)
+    fn records(&mut self) -> &mut dyn Records {
+        &mut self.records
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

@@ -3,15 +3,16 @@
 //! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_plugin::host::Host`.
 
 mod apply;
-pub mod claims;
 pub mod conntrack;
 pub mod delegate;
 pub mod firewalld;
 pub mod host;
+mod identity;
 pub mod iptables;
 pub mod netlink;
 pub mod netns;
 pub mod nftables;
 pub mod process;
+pub mod records;
 pub mod result_cache;
 mod sysctl;

@@ -19,9 +19,9 @@ fn request() -> Request {
 }
 
 /// Moves the thread of the test into a new namespace, with the veth `d0` and the bridges `br0` and `br1` in it.
-fn host() -> LinuxHost {
+fn host() -> Box<dyn Host> {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    let mut host = LinuxHost::new(&request()).expect("a host");
+    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&request()).expect("a host"));
     for (name, kind) in [("d0", veth()), ("br0", bridge()), ("br1", bridge())] {
         let undo = host.apply(&create(name, IfPresent::Refuse, kind)).expect("a link");
         assert_eq!(undo.map(|undo| undo.to_string()), Some(format!("host: link del {name}")));
@@ -51,7 +51,7 @@ fn set(setting: LinkSetting) -> Step {
 }
 
 /// The link without what the kernel counts or derives.
-fn d0(host: &mut LinuxHost) -> Link {
+fn d0(host: &mut dyn Host) -> Link {
     let link = host.link(Ns::Host, &name("d0")).expect("an answer").expect("d0");
     Link { oper_state: Default::default(), ..link }
 }
@@ -70,12 +70,12 @@ fn a_setting_is_taken_back_by_the_step_that_it_returns() {
         LinkSetting::TxQueueLength(17),
         LinkSetting::Master(name("br0")),
     ] {
-        let before = d0(&mut host);
+        let before = d0(host.as_mut());
         let undo = host.apply(&set(setting.clone())).expect("set").unwrap_or_else(|| panic!("no undo: {setting:?}"));
-        assert_ne!(d0(&mut host), before, "{setting:?}");
+        assert_ne!(d0(host.as_mut()), before, "{setting:?}");
         assert_eq!(host.apply(&set(setting.clone())).expect("set again"), None, "{setting:?}");
         host.apply(&undo).expect("taken back");
-        assert_eq!(d0(&mut host), before, "{setting:?}");
+        assert_eq!(d0(host.as_mut()), before, "{setting:?}");
     }
 }
 
@@ -84,11 +84,11 @@ fn a_port_goes_back_to_the_bridge_that_it_was_in() {
     let mut host = host();
     host.apply(&set(LinkSetting::Master(name("br0")))).expect("a port");
     for setting in [LinkSetting::Master(name("br1")), LinkSetting::NoMaster] {
-        let before = d0(&mut host);
+        let before = d0(host.as_mut());
         let undo = host.apply(&set(setting)).expect("set").expect("undo");
         assert_eq!(undo.to_string(), "host: link set d0 master br0");
         host.apply(&undo).expect("taken back");
-        assert_eq!(d0(&mut host).master, before.master);
+        assert_eq!(d0(host.as_mut()).master, before.master);
     }
 }
 
@@ -128,13 +128,13 @@ fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
     let route = NewRoute { table: Some(100), ..NewRoute::to("10.9.0.0/16".parse().expect("CIDR")) };
     let add = Step::AddRoute { ns: Ns::Host, name: name("d0"), route };
     host.apply(&add).expect("added");
-    let found = |host: &mut LinuxHost| host.routes(Ns::Host, cni_core::family::Family::V4, Some(100)).expect("routes");
-    assert_eq!(found(&mut host).len(), 1);
+    let found = |host: &mut dyn Host| host.routes(Ns::Host, cni_core::family::Family::V4, Some(100)).expect("routes");
+    assert_eq!(found(host.as_mut()).len(), 1);
     let undo = add.inverse().expect("undo");
     for _ in 0..2 {
         host.apply(&undo).expect("removed, or absent");
     }
-    assert_eq!(found(&mut host), []);
+    assert_eq!(found(host.as_mut()), []);
 
     let key = Sysctl::interface(cni_core::family::Family::V4, &name("d0"), "arp_notify");
     let write = Step::SetSysctl { ns: Ns::Host, key: key.clone(), value: "1".to_owned(), need: Need::Required };

@@ -26,7 +26,7 @@ fn by_nftables() -> Ruleset {
 
 fn without(families: &[Family]) -> FakeNetfilter {
     let mut netfilter = FakeNetfilter::default();
-    netfilter.iptables.lacking = families.to_vec();
+    netfilter.iptables.uninstall(families);
     netfilter
 }
 
@@ -47,7 +47,7 @@ fn iptables_is_chosen_where_it_is_installed_for_every_family_in_use() {
     ] {
         let mut netfilter = without(lacking);
         assert_eq!(Backend::choose(&mut netfilter, in_use.iter().copied()), chosen, "{lacking:?} {in_use:?}");
-        assert_eq!((netfilter.iptables.tables.lists(), netfilter.iptables.tables.commits()), (0, 0));
+        assert_eq!((netfilter.iptables.lists(), netfilter.iptables.commits()), (0, 0));
     }
     assert_eq!(
         Backend::choose(&mut without_both(), Family::ALL),
@@ -62,7 +62,7 @@ fn what_cannot_be_used_is_not_available() {
     for backend in [Backend::Iptables, Backend::Nftables] {
         backend.verify_available(&mut whole, IptablesTable::Nat).expect("available");
     }
-    assert_eq!((whole.iptables.tables.lists(), whole.iptables.tables.commits()), (1, 0));
+    assert_eq!((whole.iptables.lists(), whole.iptables.commits()), (1, 0));
     for (backend, message, cause) in [
         (Backend::Iptables, "table nat of iptables is not available", "failed to locate iptables-restore"),
         (Backend::Nftables, "nf_tables is not available", "nf_tables is not supported by this kernel"),
@@ -113,7 +113,7 @@ fn an_absent_engine_holds_nothing_of_ours_and_takes_nothing() {
 fn any_other_failure_is_no_absence() {
     let mut netfilter = FakeNetfilter::default();
     let undo = by_iptables(Family::V4).ensure(&mut netfilter).expect("made").expect("something was added");
-    netfilter.iptables.tables.fail_commit(2);
+    netfilter.iptables.fail_commit(2);
     let error = undo.remove(&mut netfilter).expect_err("failed");
     assert_eq!((error.to_string().as_str(), error.code()), ("fake failed, as it was told to", Code::Program));
 }

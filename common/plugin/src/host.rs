@@ -4,13 +4,13 @@
 
 use std::net::IpAddr;
 
-use crate::keeper::Keeper;
 use crate::link::{Address, KernelRoute, Link};
-use crate::plan::{Ns, Step, Sysctl};
+use crate::plan::{Ns, Plan, Step, Sysctl};
+use crate::record::Records;
 use crate::vlan::BridgeVlan;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::names::IfName;
 use cni_core::request::Command;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
@@ -46,6 +46,19 @@ impl Failure for NetnsError {
     }
 }
 
+/// Which links are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkQuery<'a> {
+    /// The one of a name.
+    Name(&'a IfName),
+    /// The one of an index.
+    Index(u32),
+    /// Those of a kind, by the kernel's word, such as `veth`.
+    Kind(&'static str),
+    /// The one by which packets to an address leave.
+    Towards(IpAddr),
+}
+
 /// The machine, as far as a plugin is concerned.
 pub trait Host {
     /// Opens the container's namespace; [`Ns::Container`] means it from then on.
@@ -60,27 +73,18 @@ pub trait Host {
     /// When the plugin's own namespace cannot be identified.
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
 
-    /// Something that differs between any two namespaces the container may have had since the machine
-    /// started and before; `None` where the kernel cannot say (before Linux 5.14).
-    fn container_identity(&mut self) -> Option<String>;
+    /// Something that differs between any two namespaces that the machine has had, in this boot and before;
+    /// `None` where the kernel cannot say (before Linux 5.14).
+    ///
+    /// # Errors
+    /// When the kernel could say and does not.
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error>;
 
-    /// A link by name; `None` when there is none.
+    /// The links that a question is about; none when there is no such one.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error>;
-
-    /// A link by index; `None` when there is none.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error>;
-
-    /// The ends of veth pairs on the host.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn veths(&mut self) -> Result<Vec<Link>, Error>;
+    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error>;
 
     /// The addresses of a link, or of all links, IPv4 first.
     ///
@@ -88,23 +92,17 @@ pub trait Host {
     /// When the kernel does not answer.
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error>;
 
-    /// The VLANs of a bridge's port on the host; none for a link that is no port.
+    /// The VLANs of a bridge's port; none for a link that is no port.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error>;
+    fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error>;
 
     /// The routes of a family: of one table, or of all.
     ///
     /// # Errors
     /// When the kernel does not answer.
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error>;
-
-    /// The host's link by which packets to an address leave; `None` when there is no route.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn route_link(&mut self, address: IpAddr) -> Result<Option<Link>, Error>;
 
     /// The value of a kernel parameter, without white space around it; `None` when there is no such one.
     ///
@@ -121,29 +119,8 @@ pub trait Host {
     /// The host's firewalld.
     fn firewalld(&mut self) -> &mut dyn Firewalld;
 
-    /// Whose rules for an address are, as recorded by [`Step::ClaimAddress`].
-    ///
-    /// # Errors
-    /// When the record exists and cannot be read.
-    fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error>;
-
-    /// Who keeps the rules for an address, the last one that made some last; none when nothing is recorded.
-    ///
-    /// # Errors
-    /// As [`Host::address_owner`].
-    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error>;
-
-    /// The addresses that an attachment has claimed.
-    ///
-    /// # Errors
-    /// When the records cannot be read.
-    fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error>;
-
-    /// The addresses that attachments of a network have claimed, with their owners.
-    ///
-    /// # Errors
-    /// When the records cannot be read.
-    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error>;
+    /// What plugins have recorded.
+    fn records(&mut self) -> &mut dyn Records;
 
     /// Carries out a step. Returns the step that undoes it where [`Step::inverse`] cannot know it.
     ///
@@ -163,4 +140,40 @@ pub trait Host {
     /// # Errors
     /// When the kernel gives none.
     fn random(&mut self) -> Result<[u8; 8], Error>;
+}
+
+/// Questions and work that come down to those of [`Host`].
+impl dyn Host + '_ {
+    /// The link of a name; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error> {
+        Ok(self.links(ns, LinkQuery::Name(name))?.pop())
+    }
+
+    /// The link of an index; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error> {
+        Ok(self.links(ns, LinkQuery::Index(index))?.pop())
+    }
+
+    /// The link by which packets to an address leave; `None` when there is no route.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn link_towards(&mut self, ns: Ns, address: IpAddr) -> Result<Option<Link>, Error> {
+        Ok(self.links(ns, LinkQuery::Towards(address))?.pop())
+    }
+
+    /// Carries out the steps of a plan, up to the first that fails. Nothing is taken back; for that there is the
+    /// [`Journal`](crate::journal::Journal).
+    ///
+    /// # Errors
+    /// That of the step.
+    pub fn carry_out(&mut self, plan: &Plan) -> Result<(), Error> {
+        plan.steps().iter().try_for_each(|(_, step)| self.apply(step).map(|_| ()))
+    }
 }

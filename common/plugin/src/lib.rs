@@ -6,10 +6,10 @@
 pub mod host;
 pub mod ipam;
 pub mod journal;
-pub mod keeper;
 pub mod link;
 pub mod missing;
 pub mod plan;
+pub mod record;
 pub mod removal;
 pub mod run;
 pub mod vlan;

@@ -30,7 +30,7 @@ impl<'a> Removal<'a> {
 
     /// Carries out the steps of a plan, each of which needs those before it: the first that fails is the last.
     pub fn in_order(&mut self, plan: &Plan) {
-        self.attempt(|host| plan.steps().iter().try_for_each(|(_, step)| host.apply(step).map(|_| ())));
+        self.attempt(|host| host.carry_out(plan));
     }
 
     /// Ends the removal.

@@ -24,6 +24,7 @@ pub struct FakeIptables {
     commits: usize,
     lists: usize,
     locks: usize,
+    uninstalled: Vec<Family>,
 }
 
 /// The chains that every table has.
@@ -68,6 +69,19 @@ impl FakeIptables {
         let user = chains.keys().filter(|name| !built_in(table).contains(&name.as_str()));
         let created = user.map(|name| format!("-N {name}"));
         created.chain(chains.values().flatten().map(IptablesRule::to_string)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Takes the programs of some families away; those of the others are there.
+    pub fn uninstall(&mut self, families: impl Into<Vec<Family>>) {
+        self.uninstalled = families.into();
+    }
+
+    fn locate(&self, family: Family) -> Result<(), IptablesError> {
+        if self.uninstalled.contains(&family) {
+            let program = format!("{}-restore", family.iptables());
+            return Err(IptablesError::NoProgram { program, path: "/bin".to_owned() });
+        }
+        Ok(())
     }
 
     /// Lets the batch of this number, counted from 1 over the fake's life, fail for an outside reason.
@@ -159,12 +173,14 @@ impl Iptables for FakeIptables {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+        self.locate(family)?;
         self.lists += 1;
         let chains = self.tables.entry((family, table)).or_insert_with(|| fresh(table));
         Ok(chains.get(chain).cloned())
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
+        self.locate(batch.family).map_err(BatchError::Failed)?;
         batch.text().map_err(BatchError::Failed)?;
         self.commits += 1;
         let program = "fake".to_owned();
@@ -179,8 +195,8 @@ impl Iptables for FakeIptables {
         self.apply(batch).map_err(refused)
     }
 
-    fn is_installed(&mut self, _: Family) -> bool {
-        true
+    fn is_installed(&mut self, family: Family) -> bool {
+        self.locate(family).is_ok()
     }
 
     fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {

@@ -1,22 +1,32 @@
-//! Both packet filters of a machine in memory, of which some may be absent.
-
-use std::any::Any;
+//! Both packet filters of a network namespace in memory, of which some may be absent.
 
 use cni_core::family::Family;
-use cni_core::names::ChainName;
 use cni_netfilter::Netfilter;
-use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable};
+use cni_netfilter::iptables::{Iptables, IptablesTable};
 use cni_netfilter::nftables::Nftables;
 
 use crate::{FakeIptables, FakeNftables};
 
-/// Both packet filters of a machine in memory.
+/// The packet filter of a namespace.
 #[derive(Debug, Default)]
 pub struct FakeNetfilter {
-    /// The tables of iptables.
-    pub iptables: FakePrograms,
-    /// The nf_tables.
+    /// Its iptables.
+    pub iptables: FakeIptables,
+    /// Its nf_tables.
     pub nftables: FakeNftables,
+}
+
+impl FakeNetfilter {
+    /// Every rule of both engines.
+    pub fn dump(&self) -> String {
+        let tables = [IptablesTable::Nat, IptablesTable::Filter].into_iter();
+        let all = tables.flat_map(|table| Family::ALL.map(|family| (family, table)));
+        let iptables = all.map(|(family, table)| {
+            let rules = self.iptables.dump(family, table);
+            rules.lines().map(|rule| format!("{} -t {table} {rule}\n", family.iptables())).collect::<String>()
+        });
+        iptables.collect::<String>() + &self.nftables.dump()
+    }
 }
 
 impl Netfilter for FakeNetfilter {
@@ -26,49 +36,5 @@ impl Netfilter for FakeNetfilter {
 
     fn nftables(&mut self) -> &mut dyn Nftables {
         &mut self.nftables
-    }
-}
-
-/// Tables of iptables for which the programs of a family may not be installed.
-#[derive(Debug, Default)]
-pub struct FakePrograms {
-    /// The tables.
-    pub tables: FakeIptables,
-    /// The families without programs.
-    pub lacking: Vec<Family>,
-}
-
-impl FakePrograms {
-    fn locate(&self, family: Family) -> Result<(), IptablesError> {
-        if self.lacking.contains(&family) {
-            let program = format!("{}-restore", family.iptables());
-            return Err(IptablesError::NoProgram { program, path: "/bin".to_owned() });
-        }
-        Ok(())
-    }
-}
-
-impl Iptables for FakePrograms {
-    fn list(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
-        self.locate(family)?;
-        self.tables.list(family, table, chain)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        self.locate(batch.family).map_err(BatchError::Failed)?;
-        self.tables.commit(batch)
-    }
-
-    fn is_installed(&mut self, family: Family) -> bool {
-        self.locate(family).is_ok()
-    }
-
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
-        self.tables.lock()
     }
 }

@@ -1,6 +1,6 @@
 //! ADD: claims the addresses, and lets their traffic through.
 //!
-//! Where firewalld keeps the filter, the addresses become sources of a zone, and where nf_tables do, elements of
+//! Where firewalld holds the filter, the addresses become sources of a zone, and where nf_tables do, elements of
 //! a set. The rules for an address carry no name, so a claim, recorded first, says whose they are.
 
 use std::net::IpAddr;
@@ -12,14 +12,15 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::Ruleset;
 use cni_plugin::journal::Journal;
-use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::{Plan, Step};
 
 use crate::FirewallError;
 use crate::addresses::{addresses, families};
+use crate::backend::RuleBackend;
+use crate::claims::Register;
 use crate::config::{Config, ConfigError, Keys};
 use crate::policy::{Barrier, BridgeError};
-use crate::{iptables, keepers, nftables};
+use crate::{iptables, locate, nftables};
 
 /// Lets the traffic of every address of the result through.
 ///
@@ -31,8 +32,10 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     if prev_result.ips.is_empty() {
         return Ok(prev_result);
     }
-    if let Some(keeper) = keepers::choose(&config, families(&addresses(&prev_result)), journal.host())? {
-        journal.apply(&plan(&config, &keeper, &request.attachment()?, &prev_result)?)?;
+    let (owner, addresses) = (request.attachment()?, addresses(&prev_result));
+    if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
+        let register = Register::observe(&owner, &addresses, journal.host().records())?;
+        journal.apply(&plan(&config, &backend, &owner, &prev_result, &register)?)?;
     }
     Ok(prev_result)
 }
@@ -68,20 +71,23 @@ impl Failure for RulesetError {
 ///
 /// # Errors
 /// As [`rulesets`].
-fn plan(config: &Config, keeper: &Keeper, owner: &Attachment, prev_result: &CniResult) -> Result<Plan, RulesetError> {
+fn plan(
+    config: &Config,
+    backend: &RuleBackend,
+    owner: &Attachment,
+    prev_result: &CniResult,
+    register: &Register,
+) -> Result<Plan, RulesetError> {
     let addresses = addresses(prev_result);
-    let rulesets = rulesets(config, keeper, &addresses, prev_result)?;
-    Ok(let_through(keeper, owner, addresses, rulesets))
+    let rulesets = rulesets(config, backend, &addresses, prev_result)?;
+    Ok(let_through(register.claim(owner, &addresses, backend), backend, &addresses, rulesets))
 }
 
-/// Claims some addresses, then makes the sources of a zone, and the rules that they need.
-pub fn let_through(keeper: &Keeper, owner: &Attachment, addresses: Vec<IpAddr>, rulesets: Vec<Ruleset>) -> Plan {
-    let mut plan = Plan::default();
-    for address in &addresses {
-        plan.owned(Step::ClaimAddress { address: *address, owner: owner.clone(), keeper: keeper.clone() });
-    }
-    if let Keeper::Firewalld(zone) = keeper {
-        addresses.into_iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address }));
+/// Makes the sources of a zone, and the rules that some addresses need, behind the plan that claims them.
+pub fn let_through(claim: Plan, backend: &RuleBackend, addresses: &[IpAddr], rulesets: Vec<Ruleset>) -> Plan {
+    let mut plan = claim;
+    if let RuleBackend::Firewalld(zone) = backend {
+        addresses.iter().for_each(|address| plan.owned(Step::AddSource { zone: zone.clone(), address: *address }));
     }
     rulesets.into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
     plan
@@ -90,11 +96,11 @@ pub fn let_through(keeper: &Keeper, owner: &Attachment, addresses: Vec<IpAddr>, 
 /// The rules that some addresses need. A policy beside firewalld is one of iptables.
 ///
 /// # Errors
-/// When there is a policy and no bridge that it could be about, or an administrator's chain that the keeper
-/// cannot have.
+/// When there is a policy and no bridge that it could be about, or an administrator's chain that the back
+/// end cannot have.
 pub fn rulesets(
     config: &Config,
-    keeper: &Keeper,
+    backend: &RuleBackend,
     addresses: &[IpAddr],
     prev_result: &CniResult,
 ) -> Result<Vec<Ruleset>, RulesetError> {
@@ -102,24 +108,26 @@ pub fn rulesets(
         return Ok(Vec::new());
     }
     let barrier = Barrier::choose(config.policy, prev_result)?;
-    match (keeper, &barrier) {
-        (Keeper::Iptables | Keeper::Firewalld(_), Some(barrier)) if barrier.bridge.as_str().ends_with('+') => {
+    match (backend, &barrier) {
+        (RuleBackend::Iptables | RuleBackend::Firewalld(_), Some(barrier))
+            if barrier.bridge.as_str().ends_with('+') =>
+        {
             return Err(BridgeError::Pattern { name: barrier.bridge.to_string() }.into());
         }
-        (Keeper::Iptables | Keeper::Nftables | Keeper::Firewalld(_), _) => {}
+        (RuleBackend::Iptables | RuleBackend::Nftables | RuleBackend::Firewalld(_), _) => {}
     }
     let families = by_family(addresses);
-    Ok(match keeper {
-        Keeper::Iptables => families
+    Ok(match backend {
+        RuleBackend::Iptables => families
             .map(|(family, addresses)| {
                 iptables::ensure(&config.admin_chain, barrier.as_ref(), family, &addresses).into()
             })
             .collect(),
-        Keeper::Nftables => {
+        RuleBackend::Nftables => {
             let admin = config.admin_chain_of_nftables()?;
             vec![nftables::ensure(admin, barrier.as_ref(), addresses).into()]
         }
-        Keeper::Firewalld(_) => {
+        RuleBackend::Firewalld(_) => {
             families.filter_map(|(family, _)| Some(iptables::policy_alone(barrier.as_ref()?, family).into())).collect()
         }
     })

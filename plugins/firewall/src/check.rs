@@ -8,7 +8,7 @@ use crate::FirewallError;
 use crate::add::rulesets;
 use crate::addresses::addresses;
 use crate::config::{Config, Keys};
-use crate::keepers;
+use crate::locate;
 use crate::missing::observe_missing;
 
 /// Looks for what ADD has made.
@@ -19,9 +19,9 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
     let addresses = addresses(&prev_result);
-    for (keeper, addresses) in keepers::observe_kept(&config, &request.attachment()?, &addresses, host)? {
-        let rulesets = rulesets(&config, &keeper, &addresses, &prev_result)?;
-        if let Some(missing) = observe_missing(&keeper, &addresses, &rulesets, host)? {
+    for (backend, addresses) in locate::observe_backends(&config, &request.attachment()?, &addresses, host)? {
+        let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
+        if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
             return Err(missing.into());
         }
     }

@@ -7,72 +7,78 @@ use cni_core::family::Family;
 use cni_core::request::Request;
 use cni_netfilter::firewalld::Zone;
 use cni_plugin::host::Host;
-use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
-use crate::keepers::Held;
-use crate::{iptables, keepers, nftables};
+use crate::backend::RuleBackend;
+use crate::claims::Register;
+use crate::locate::OwnedAddress;
+use crate::{iptables, locate, nftables};
 
 /// Removes what the attachment's addresses have.
 ///
 /// # Errors
 /// The first failure, with notes of the others.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let held = keepers::observe_held(request, &request.attachment()?, host)?;
-    remove(host, &held)
+    let owned = locate::observe_owned(request, &request.attachment()?, host)?;
+    remove(owned, host)
 }
 
-/// Removes what addresses have; one whose rules cannot be removed stays claimed.
+/// Removes what addresses have. One whose rules cannot be removed stays claimed, so that they are found again.
 ///
 /// # Errors
 /// The first failure, with notes of the others.
-pub fn remove(host: &mut dyn Host, held: &[Held]) -> Result<(), Error> {
+pub fn remove(owned: Vec<OwnedAddress>, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
-    plans(held).iter().for_each(|plan| removal.in_order(plan));
+    for group in groups(owned) {
+        removal.attempt(|host| host.carry_out(&plan(&group)).and_then(|()| release(&group, host)));
+    }
     removal.finish()
 }
 
-/// What removes what addresses have. Those of a family that iptables keeps have a plan of their own,
-/// those that nf_tables keep have one, and so has each of the others, so that one that fails does not keep
-/// the others. An address is released once its rules are gone.
-fn plans(held: &[Held]) -> Vec<Plan> {
-    let kept_by = |held: &Held, keeper: &Keeper| held.keepers == [keeper.clone()];
-    let (plain, others): (Vec<&Held>, Vec<&Held>) = held.iter().partition(|held| kept_by(held, &Keeper::Iptables));
-    let (native, others): (Vec<&Held>, Vec<&Held>) =
-        others.into_iter().partition(|held| kept_by(held, &Keeper::Nftables));
-    let of = |family| plain.iter().copied().filter(move |held| Family::of(held.address) == family).collect();
-    let groups = Family::ALL.into_iter().map(of).chain([native]).filter(|some: &Vec<&Held>| !some.is_empty());
-    groups.chain(others.into_iter().map(|held| vec![held])).map(|held| removal(&held)).collect()
+fn release(owned: &[OwnedAddress], host: &mut dyn Host) -> Result<(), Error> {
+    for OwnedAddress { address, owner, backends: _ } in owned {
+        let register = Register::observe(owner, &[*address], host.records())?;
+        host.carry_out(&register.release(owner, &[*address]))?;
+    }
+    Ok(())
 }
 
-/// Removes what some addresses have: all of them of one family, or none of them in iptables.
-fn removal(held: &[&Held]) -> Plan {
+/// Addresses whose rules one command removes: those of a family that iptables holds are one group, those that
+/// nf_tables hold are one, and so is each of the others, so that one that fails does not keep the others.
+fn groups(owned: Vec<OwnedAddress>) -> impl Iterator<Item = Vec<OwnedAddress>> {
+    let held_by = |owned: &OwnedAddress, backend: &RuleBackend| owned.backends == [backend.clone()];
+    let (plain, others): (Vec<_>, Vec<_>) = owned.into_iter().partition(|one| held_by(one, &RuleBackend::Iptables));
+    let (native, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|one| held_by(one, &RuleBackend::Nftables));
+    let (v4, v6): (Vec<_>, Vec<_>) = plain.into_iter().partition(|one| Family::of(one.address) == Family::V4);
+    let groups = [v4, v6, native].into_iter().filter(|group| !group.is_empty());
+    groups.chain(others.into_iter().map(|one| vec![one]))
+}
+
+/// Removes the rules of a group.
+fn plan(group: &[OwnedAddress]) -> Plan {
     let mut plan = Plan::default();
-    for (zone, address) in held.iter().flat_map(|held| sources(held)) {
+    for (zone, address) in group.iter().flat_map(sources) {
         plan.owned(Step::RemoveSource { zone: zone.clone(), address });
     }
-    let kept_by = |keeper: &Keeper| -> Vec<IpAddr> {
-        held.iter().filter(|held| held.keepers.contains(keeper)).map(|held| held.address).collect()
+    let held_by = |backend: &RuleBackend| -> Vec<IpAddr> {
+        group.iter().filter(|one| one.backends.contains(backend)).map(|one| one.address).collect()
     };
-    let in_nftables = kept_by(&Keeper::Nftables);
+    let in_nftables = held_by(&RuleBackend::Nftables);
     if !in_nftables.is_empty() {
         plan.owned(Step::remove_rules(nftables::remove(&in_nftables)));
     }
-    let in_tables = kept_by(&Keeper::Iptables);
+    let in_tables = held_by(&RuleBackend::Iptables);
     if let Some(family) = in_tables.first().copied().map(Family::of) {
         plan.owned(Step::remove_rules(iptables::remove(family, in_tables)));
-    }
-    for Held { address, owner, keepers: _ } in held {
-        plan.owned(Step::ReleaseAddress { address: *address, owner: owner.clone() });
     }
     plan
 }
 
-fn sources(held: &Held) -> impl Iterator<Item = (&Zone, IpAddr)> {
-    held.keepers.iter().filter_map(|keeper| match keeper {
-        Keeper::Firewalld(zone) => Some((zone, held.address)),
-        Keeper::Iptables | Keeper::Nftables => None,
+fn sources(owned: &OwnedAddress) -> impl Iterator<Item = (&Zone, IpAddr)> {
+    owned.backends.iter().filter_map(|backend| match backend {
+        RuleBackend::Firewalld(zone) => Some((zone, owned.address)),
+        RuleBackend::Iptables | RuleBackend::Nftables => None,
     })
 }
 

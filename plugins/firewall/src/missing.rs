@@ -1,4 +1,4 @@
-//! What is missing of an attachment's rules, whoever keeps them: CHECK reports it, and a repair puts it back.
+//! What is missing of an attachment's rules, whatever holds them: CHECK reports it, and a repair puts it back.
 
 use std::net::IpAddr;
 
@@ -9,16 +9,17 @@ use cni_core::request::Request;
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::host::Host;
-use cni_plugin::keeper::Keeper;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::{Ns, Sharing};
 
 use crate::add::{let_through, rulesets};
 use crate::addresses::addresses;
+use crate::backend::RuleBackend;
+use crate::claims::{self, Claim, Register};
 use crate::config::{Config, Keys};
-use crate::{FirewallError, keepers};
+use crate::{FirewallError, locate};
 
-/// The rules of an attachment that are not complete: one part for each keeper. Who that is was decided by ADD and
+/// The rules of an attachment that are not complete: one part for each back end. Which it is was decided by ADD and
 /// is recorded, and stays so: firewalld may be about to start, or to end. An address that is another's by now
 /// is skipped.
 ///
@@ -30,10 +31,11 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     let owner = request.attachment()?;
     let addresses = not_of_others(addresses(&prev_result), &owner, host)?;
     let mut parts = Vec::new();
-    for (keeper, addresses) in keepers::observe_kept(&config, &owner, &addresses, host)? {
-        let rulesets = rulesets(&config, &keeper, &addresses, &prev_result)?;
-        if let Some(missing) = observe_missing(&keeper, &addresses, &rulesets, host)? {
-            let plan = let_through(&keeper, &owner, addresses, rulesets);
+    for (backend, addresses) in locate::observe_backends(&config, &owner, &addresses, host)? {
+        let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
+        if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
+            let claim = Register::observe(&owner, &addresses, host.records())?.claim(&owner, &addresses, &backend);
+            let plan = let_through(claim, &backend, &addresses, rulesets);
             parts.push(MissingPart { missing: missing.made(), plan });
         }
     }
@@ -43,8 +45,8 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
 fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
     let mut own = Vec::new();
     for address in addresses {
-        match host.address_owner(address)? {
-            Some(other) if other != *owner => {
+        match claims::find(address, host.records())? {
+            Some(Claim { owner: other, .. }) if other != *owner => {
                 log::warn!("{address} belongs to container {} by now: its rules stay as they are", other.container);
             }
             Some(_) | None => own.push(address),
@@ -115,17 +117,17 @@ fn sharing(wanted: &Ruleset, missing: &MissingRule) -> Sharing {
     }
 }
 
-/// Looks for the sources and the rules that a keeper is to have for some addresses.
+/// Looks for the sources and the rules that a back end is to hold for some addresses.
 ///
 /// # Errors
 /// When they cannot be looked for.
 pub fn observe_missing(
-    keeper: &Keeper,
+    backend: &RuleBackend,
     addresses: &[IpAddr],
     wanted: &[Ruleset],
     host: &mut dyn Host,
 ) -> Result<Option<MissingAccess>, Error> {
-    if let Keeper::Firewalld(zone) = keeper {
+    if let RuleBackend::Firewalld(zone) = backend {
         for address in addresses {
             if !host.firewalld().has_source(zone, *address)? {
                 return Ok(Some(MissingAccess::Source { zone: zone.clone(), address: Cidr::host(*address) }));

@@ -1,4 +1,4 @@
-//! STATUS: whether who is to keep the rules can do so.
+//! STATUS: whether what is to hold the rules can do so.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -6,12 +6,12 @@ use cni_core::request::Request;
 use cni_netfilter::Backend;
 use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
-use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::Ns;
 
 use crate::FirewallError;
+use crate::backend::RuleBackend;
 use crate::config::{Config, IngressPolicy, Keys};
-use crate::keepers;
+use crate::locate;
 
 /// Asks firewalld, iptables or nf_tables, whichever ADD would use.
 ///
@@ -19,15 +19,15 @@ use crate::keepers;
 /// What is not available, or a configuration that ADD would refuse.
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
-    let keeper = keepers::choose(&config, [Family::V4], host)?;
-    if matches!(keeper, Some(Keeper::Firewalld(_))) && !host.firewalld().is_running() {
+    let held_by = locate::choose(&config, [Family::V4], host)?;
+    if matches!(held_by, Some(RuleBackend::Firewalld(_))) && !host.firewalld().is_running() {
         return Err(FirewallError::FirewalldAbsent.into());
     }
-    let backend = match keeper {
+    let backend = match held_by {
         None => return Ok(()),
-        Some(Keeper::Firewalld(_)) if config.policy == IngressPolicy::Open => return Ok(()),
-        Some(Keeper::Nftables) => Backend::Nftables,
-        Some(Keeper::Iptables | Keeper::Firewalld(_)) => Backend::Iptables,
+        Some(RuleBackend::Firewalld(_)) if config.policy == IngressPolicy::Open => return Ok(()),
+        Some(RuleBackend::Nftables) => Backend::Nftables,
+        Some(RuleBackend::Iptables | RuleBackend::Firewalld(_)) => Backend::Iptables,
     };
     Ok(backend.verify_available(host.netfilter(Ns::Host)?, IptablesTable::Filter)?)
 }

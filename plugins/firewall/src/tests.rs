@@ -1,127 +1,108 @@
 //! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
 
-use std::net::IpAddr;
-
 use super::*;
 use cni_core::family::Family;
-use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
-use cni_core::request::{Call, Environment};
+use cni_core::names::NetworkName;
 use cni_netfilter::iptables::IptablesTable;
-use cni_plugin::run::error_text;
-use machine::Machine;
+use cni_testkit::{FakeHost, REFUSAL, lifecycle};
 use proptest::prelude::*;
 
 mod dumps;
 mod firewalld;
-mod machine;
 mod nftables;
 mod repair;
 
 /// One container's place in the network, and the configuration it is called with.
-struct Caller {
-    container: &'static str,
-    config: String,
-}
+struct Caller(cni_testkit::Caller);
 
 impl Caller {
     /// `keys` are those of the plugin, `ips` the entries of `ips` in `prevResult`, behind a bridge `br0`.
-    fn new(container: &'static str, keys: &str, ips: &[&str]) -> Self {
+    fn new(container: &str, keys: &str, ips: &[&str]) -> Self {
         Self::on_bridge(container, "br0", keys, ips)
     }
 
-    fn on_bridge(container: &'static str, bridge: &str, keys: &str, ips: &[&str]) -> Self {
+    fn on_bridge(container: &str, bridge: &str, keys: &str, ips: &[&str]) -> Self {
         let ips: Vec<String> = ips.iter().map(|ip| format!(r#"{{"address":"{ip}"}}"#)).collect();
         let prev =
             format!(r#"{{"cniVersion":"1.0.0","interfaces":[{{"name":"{bridge}"}}],"ips":[{}]}}"#, ips.join(","));
         Self::with_prev_result(container, keys, &prev)
     }
 
-    fn with_prev_result(container: &'static str, keys: &str, prev_result: &str) -> Self {
+    fn with_prev_result(container: &str, keys: &str, prev_result: &str) -> Self {
         let keys = if keys.is_empty() { String::new() } else { format!(",{keys}") };
         let config = format!(r#"{{"name":"n1","cniVersion":"1.0.0","prevResult":{prev_result}{keys}}}"#);
-        Self { container, config }
+        Self(cni_testkit::Caller::new(container, &config))
+    }
+
+    /// A call about the network alone, with more keys.
+    fn of_network(network: &str, keys: &str) -> Self {
+        Self(cni_testkit::Caller::new("", &format!(r#"{{"name":"{network}","cniVersion":"1.1.0"{keys}}}"#)))
     }
 
     fn request(&self, command: &str) -> Request {
-        let environment = [
-            ("CNI_CONTAINERID", self.container),
-            ("CNI_NETNS", "/run/netns/c"),
-            ("CNI_IFNAME", "eth0"),
-            ("CNI_PATH", "/opt/cni/bin"),
-        ];
-        let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let call = Call::parse(command, Environment::new(environment)).expect("call");
-        call.with_config(self.config.clone().into_bytes(), Firewall.versions()).expect("request")
+        self.0.request(&Firewall, command)
     }
 
-    fn attachment(&self) -> Attachment {
-        Attachment {
-            network: NetworkName::parse("n1").expect("network"),
-            container: ContainerId::parse(self.container).expect("container"),
-            ifname: IfName::parse("eth0").expect("interface"),
-        }
+    fn add(&self, machine: &mut FakeHost) -> Result<CniResult, Error> {
+        self.0.add(&Firewall, machine)
     }
 
-    fn add(&self, machine: &mut Machine) -> Result<CniResult, Error> {
-        let mut journal = Journal::new(machine);
-        match Firewall.add(&self.request("ADD"), &mut journal) {
-            Ok(result) => {
-                journal.commit();
-                Ok(result)
-            }
-            Err(error) => Err(journal.rollback(error)),
-        }
+    fn del(&self, machine: &mut FakeHost) -> Result<(), Error> {
+        self.0.del(&Firewall, machine)
     }
 
-    fn del(&self, machine: &mut Machine) -> Result<(), Error> {
-        Firewall.del(&self.request("DEL"), machine)
+    fn check(&self, machine: &mut FakeHost) -> Result<(), Error> {
+        self.0.check(&Firewall, machine)
     }
+}
 
-    fn check(&self, machine: &mut Machine) -> Result<(), Error> {
-        Firewall.check(&self.request("CHECK"), machine)
-    }
+/// Every address that is claimed, with its owner and what holds its rules.
+fn claimed(machine: &mut FakeHost) -> Vec<String> {
+    let network = NetworkName::parse("n1").expect("network");
+    let claims = claims::of_network(&network, &mut machine.records).expect("records");
+    claims.into_iter().map(|(address, claim)| format!("{address} {claim}")).collect()
 }
 
 fn describe(error: &Error) -> (u32, String, String) {
     (error.code().number(), error.to_string(), error.details())
 }
 
-fn dump(machine: &Machine, family: Family) -> String {
-    machine.filter.dump(family, IptablesTable::Filter)
+fn dump(machine: &FakeHost, family: Family) -> String {
+    machine.netfilter.iptables.dump(family, IptablesTable::Filter)
 }
 
 /// How many batches and listings, which are processes at worst, some work costs.
-fn cost(machine: &mut Machine, work: impl FnOnce(&mut Machine)) -> (usize, usize) {
-    let before = (machine.filter.commits(), machine.filter.lists());
+fn cost(machine: &mut FakeHost, work: impl FnOnce(&mut FakeHost)) -> (usize, usize) {
+    let before = (machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists());
     work(machine);
-    (machine.filter.commits() - before.0, machine.filter.lists() - before.1)
+    (machine.netfilter.iptables.commits() - before.0, machine.netfilter.iptables.lists() - before.1)
 }
 
 #[test]
 fn the_result_is_passed_through() {
     let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
-    let added = caller.add(&mut Machine::default()).expect("added");
+    let added = caller.add(&mut FakeHost::default()).expect("added");
     assert_eq!(Some(added), caller.request("ADD").prev_result().expect("result"));
 }
 
 #[test]
 fn a_prev_result_is_needed() {
     let caller = Caller::with_prev_result("ctr1", "", "null");
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     for error in [caller.add(machine).expect_err("refused"), caller.check(machine).expect_err("refused")] {
         assert_eq!((error.code().number(), error.to_string().as_str()), (7, "missing prevResult from earlier plugin"));
     }
     caller.del(machine).expect("DEL needs none");
-    assert_eq!(machine.applied, [""; 0]);
+    assert_eq!(machine.applied(), [""; 0]);
 }
 
 #[test]
 fn an_empty_prev_result_needs_no_rules() {
     let caller = Caller::with_prev_result("ctr1", r#""ingressPolicy":"isolated""#, "{}");
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     assert_eq!(caller.add(machine).expect("added"), CniResult::default());
     caller.check(machine).expect("nothing is missing");
-    assert_eq!(machine.filter.commits(), 0);
+    assert_eq!(machine.netfilter.iptables.commits(), 0);
 }
 
 #[test]
@@ -139,19 +120,19 @@ fn a_bad_configuration_is_refused_before_any_work() {
         (r#""firewalldZone":"a b""#, 7, r#"invalid firewalldZone "a b""#),
     ] {
         let caller = Caller::new("ctr1", keys, &["10.88.0.5/24"]);
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         for error in [caller.add(machine).expect_err("refused"), caller.check(machine).expect_err("refused")] {
             assert_eq!((error.code().number(), error.to_string().as_str()), (code, message));
         }
         caller.del(machine).expect("DEL does not need these keys");
-        assert_eq!(machine.filter.commits(), 0, "{keys}");
+        assert_eq!(machine.netfilter.iptables.commits(), 0, "{keys}");
     }
 }
 
 #[test]
 fn a_second_add_changes_nothing() {
     let caller = Caller::new("ctr1", r#""ingressPolicy":"same-bridge""#, &["10.88.0.5/24", "fd00:88::5/64"]);
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     caller.add(machine).expect("added");
     let before = Family::ALL.map(|family| dump(machine, family));
     caller.add(machine).expect("added again");
@@ -160,20 +141,20 @@ fn a_second_add_changes_nothing() {
 
 #[test]
 fn the_usual_cost_is_small() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     Caller::new("first", "", &["10.88.0.4/24"]).add(machine).expect("added");
     let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
     assert_eq!(cost(machine, |machine| drop(caller.add(machine).expect("added"))), (1, 1));
     assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 0));
     assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")), (1, 1));
     assert_eq!(cost(machine, |machine| caller.del(machine).expect("gone")), (0, 1));
-    assert_eq!(machine.filter.locks(), 1, "only the first container sets up what is shared");
+    assert_eq!(machine.netfilter.iptables.locks(), 1, "only the first container sets up what is shared");
 }
 
 #[test]
 fn check_names_what_is_missing_and_writes_nothing() {
     let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, &["10.88.0.5/24"]);
-    let full = &mut Machine::default();
+    let full = &mut FakeHost::default();
     caller.add(full).expect("added");
     let rules = dump(full, Family::V4);
     for (line, message) in [
@@ -197,34 +178,33 @@ fn check_names_what_is_missing_and_writes_nothing() {
     ] {
         let kept: Vec<&str> = rules.lines().filter(|have| *have != line).collect();
         assert_eq!(kept.len() + 1, rules.lines().count(), "{line}");
-        let machine = &mut Machine::default();
-        machine.filter.load(Family::V4, IptablesTable::Filter, &kept.join("\n")).expect("loads");
+        let machine = &mut FakeHost::default();
+        machine.netfilter.iptables.load(Family::V4, IptablesTable::Filter, &kept.join("\n")).expect("loads");
         let before = dump(machine, Family::V4);
         let rule = line.trim_start_matches("-A ");
         let want = (100, message.to_owned(), format!("this fails: iptables -t filter -C {rule}"));
         assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
         assert_eq!(dump(machine, Family::V4), before);
     }
-    let bare = &mut Machine::default();
+    let bare = &mut FakeHost::default();
     let missing = caller.check(bare).expect_err("nothing is there");
     assert!(missing.to_string().starts_with("expected FORWARD rule"), "{missing}");
     assert_eq!(dump(bare, Family::V4), "");
     assert_eq!(machine_writes(bare), 0);
 }
 
-fn machine_writes(machine: &Machine) -> usize {
-    machine.applied.len() + machine.filter.locks()
+fn machine_writes(machine: &FakeHost) -> usize {
+    machine.applied().len() + machine.netfilter.iptables.locks()
 }
 
 #[test]
 fn del_removes_every_copy_with_what_the_runtime_remembers() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
     caller.add(machine).expect("added");
     let copies = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT\n-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
-    machine.filter.load(Family::V4, IptablesTable::Filter, copies).expect("loads");
-    machine.claims.clear();
-    machine.keepers.clear();
+    machine.netfilter.iptables.load(Family::V4, IptablesTable::Filter, copies).expect("loads");
+    machine.records.clear();
     caller.del(machine).expect("removed");
     assert!(!dump(machine, Family::V4).contains("10.88.0.5"), "{}", dump(machine, Family::V4));
     caller.del(machine).expect("gone");
@@ -233,7 +213,7 @@ fn del_removes_every_copy_with_what_the_runtime_remembers() {
 #[test]
 fn del_needs_no_prev_result() {
     for prev_result in ["null", "{}", r#"{"cniVersion":"0.4.0"}"#, r#"{"ips":7}"#] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         Caller::new("ctr1", "", &["10.88.0.5/24", "fd00:88::5/64"]).add(machine).expect("added");
         Caller::new("ctr2", "", &["10.88.0.6/24"]).add(machine).expect("added");
         let forgetful = Caller::with_prev_result("ctr1", "", prev_result);
@@ -241,18 +221,18 @@ fn del_needs_no_prev_result() {
         let left = dump(machine, Family::V4) + &dump(machine, Family::V6);
         assert!(!left.contains("10.88.0.5/") && !left.contains("fd00:88::5/"), "{prev_result}: {left}");
         assert!(left.contains("-s 10.88.0.6/32"), "{left}");
-        assert_eq!(machine.claims.len(), 1);
+        assert_eq!(claimed(machine).len(), 1);
         forgetful.del(machine).expect("gone");
     }
 }
 
 #[test]
 fn a_late_del_leaves_the_rules_of_the_addresss_new_owner() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let (old, new) = (Caller::new("old", "", &["10.88.0.5/24"]), Caller::new("new", "", &["10.88.0.5/24"]));
     old.add(machine).expect("added");
     new.add(machine).expect("takes the address over");
-    assert_eq!(machine.claims.values().next(), Some(&new.attachment()));
+    assert_eq!(claimed(machine), ["10.88.0.5 n1 new eth0"]);
     old.del(machine).expect("nothing of its own is left");
     new.check(machine).expect("untouched");
     new.del(machine).expect("removed");
@@ -261,36 +241,30 @@ fn a_late_del_leaves_the_rules_of_the_addresss_new_owner() {
 
 #[test]
 fn del_of_one_family_goes_on_when_the_other_fails() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", &["10.88.0.5/24", "fd00:88::5/64"]);
     caller.add(machine).expect("added");
-    machine.failing = Some(machine.applied.len() + 1);
+    machine.fail_at(machine.applied().len() + 1);
     let error = caller.del(machine).expect_err("the first step fails");
-    assert_eq!(error.to_string(), "as it was told to");
+    assert!(error.to_string().starts_with(REFUSAL), "{error}");
     assert!(!dump(machine, Family::V6).contains("fd00"), "IPv6 is done");
-    let left: Vec<String> = machine.claims.keys().map(IpAddr::to_string).collect();
-    assert_eq!(left, ["10.88.0.5"], "what is not done stays claimed");
+    assert_eq!(claimed(machine), ["10.88.0.5 n1 ctr1 eth0"], "what is not done stays claimed");
     caller.del(machine).expect("the second try");
-    assert!(machine.claims.is_empty() && !dump(machine, Family::V4).contains("10.88.0.5"));
+    assert!(machine.records.is_empty() && !dump(machine, Family::V4).contains("10.88.0.5"));
 }
 
-/// A call about the network alone, with more keys.
-fn of_network(network: &str, keys: &str) -> Caller {
-    Caller { container: "", config: format!(r#"{{"name":"{network}","cniVersion":"1.1.0"{keys}}}"#) }
-}
-
-fn gc(machine: &mut Machine, network: &str, valid: &[&str]) {
+fn gc(machine: &mut FakeHost, network: &str, valid: &[&str]) {
     let entries = valid.iter().map(|id| format!(r#"{{"containerID":"{id}","ifname":"eth0"}}"#));
     let list = entries.collect::<Vec<_>>().join(",");
     let keys = format!(r#","cni.dev/valid-attachments":[{list}]"#);
-    let request = of_network(network, &keys).request("GC");
+    let request = Caller::of_network(network, &keys).request("GC");
     let valid = request.valid_attachments().expect("understood").expect("a list");
     Firewall.gc(&request, &valid, machine).expect("collected");
 }
 
 #[test]
 fn gc_removes_the_rules_of_addresses_whose_owners_are_not_valid() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     for (id, last) in [("ctr1", 5), ("ctr2", 6), ("ctr3", 7)] {
         let ips = [format!("10.88.0.{last}/24"), format!("fd00:88::{last}/64")];
         Caller::new(id, "", &ips.each_ref().map(String::as_str)).add(machine).expect("added");
@@ -298,7 +272,7 @@ fn gc_removes_the_rules_of_addresses_whose_owners_are_not_valid() {
     let before = dump(machine, Family::V4);
     for (network, valid) in [("n1", &["ctr1", "ctr2", "ctr3"][..]), ("n2", &[])] {
         assert_eq!(cost(machine, |machine| gc(machine, network, valid)), (0, 0));
-        assert_eq!((dump(machine, Family::V4), machine.claims.len()), (before.clone(), 6));
+        assert_eq!((dump(machine, Family::V4), claimed(machine).len()), (before.clone(), 6));
     }
     gc(machine, "n1", &["ctr2"]);
     for (family, gone, kept) in
@@ -308,37 +282,55 @@ fn gc_removes_the_rules_of_addresses_whose_owners_are_not_valid() {
         assert!(gone.iter().all(|address| !left.contains(address)), "{left}");
         assert_eq!(left.matches(kept).count(), 2, "{left}");
     }
-    assert_eq!(machine.claims.len(), 2);
+    assert_eq!(claimed(machine).len(), 2);
     gc(machine, "n1", &[]);
-    assert!(machine.claims.is_empty() && !dump(machine, Family::V4).contains("10.88."));
+    assert!(machine.records.is_empty() && !dump(machine, Family::V4).contains("10.88."));
 }
 
 #[test]
 fn status_reads_the_table_once_and_refuses_what_add_would() {
-    let machine = &mut Machine::default();
-    let status =
-        |keys: &str, machine: &mut Machine| Firewall.status(&of_network("n1", keys).request("STATUS"), machine);
+    let machine = &mut FakeHost::default();
+    let status = |keys: &str, machine: &mut FakeHost| {
+        Firewall.status(&Caller::of_network("n1", keys).request("STATUS"), machine)
+    };
     assert_eq!(cost(machine, |machine| status("", machine).expect("available")), (0, 1));
     let error = status(r#","ingressPolicy":"bogus""#, machine).expect_err("refused");
     assert_eq!(describe(&error).1, r#"unknown ingress policy: "bogus""#);
 }
 
+/// What holds the rules, whether firewalld runs, and whether there is an ingress policy.
+const WAYS: [(&str, bool); 6] = [
+    ("", false),
+    (r#""ingressPolicy":"isolated""#, false),
+    (r#""backend":"nftables","ingressPolicy":"same-bridge""#, false),
+    ("", true),
+    (r#""ingressPolicy":"isolated","firewalldZone":"work""#, true),
+    (r#""backend":"iptables""#, true),
+];
+
+/// A machine on which another container of the network is already.
+fn with_neighbour(keys: &str, firewalld: bool) -> FakeHost {
+    let mut machine = FakeHost::new();
+    machine.firewalld.running = firewalld;
+    Caller::new("neighbour", keys, &["10.88.0.2/24", "fd00:88::2/64"]).add(&mut machine).expect("added");
+    machine
+}
+
 #[test]
-fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
-    let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, &["10.88.0.5/24", "fd00:88::5/64"]);
-    let steps = {
-        let machine = &mut Machine::default();
-        caller.add(machine).expect("added");
-        machine.applied.len()
-    };
-    for step in 1..=steps {
-        let machine = &mut Machine { failing: Some(step), ..Machine::default() };
-        let error = caller.add(machine).expect_err("fails");
-        assert_eq!(describe(&error), (101, "as it was told to".to_owned(), String::new()));
-        assert!(error_text(&error).contains("as it was told to"));
-        let left = dump(machine, Family::V4) + &dump(machine, Family::V6);
-        assert!(!left.contains("10.88.0.5") && !left.contains("fd00:88::5"), "step {step}: {left}");
-        assert!(machine.claims.is_empty(), "step {step}");
+fn del_removes_what_add_made() {
+    for (keys, firewalld) in WAYS {
+        let caller = Caller::new("ctr1", keys, &["10.88.0.5/24", "fd00:88::5/64"]);
+        lifecycle::assert_del_removes_what_add_made(&Firewall, &mut with_neighbour(keys, firewalld), &caller.0);
+    }
+}
+
+#[test]
+fn an_add_that_fails_at_any_step_leaves_nothing() {
+    for (keys, firewalld) in WAYS {
+        let caller = Caller::new("ctr1", keys, &["10.88.0.5/24", "fd00:88::5/64"]);
+        let machine = || with_neighbour(keys, firewalld);
+        let steps = lifecycle::assert_add_is_all_or_nothing(&Firewall, machine, &caller.0);
+        assert!(steps >= 4, "{keys}: {steps} steps");
     }
 }
 
@@ -352,10 +344,10 @@ proptest! {
     ) {
         let ips: Vec<&str> = ips.iter().map(String::as_str).collect();
         let caller = Caller::new("ctr1", &keys, &ips);
-        if cni_core::json::Json::parse(caller.config.as_bytes()).is_err() {
+        if cni_core::json::Json::parse(caller.0.config.as_bytes()).is_err() {
             return Ok(());
         }
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         machine.firewalld.running = running;
         let added = caller.add(machine).is_ok();
         prop_assert_eq!(caller.check(machine).is_ok(), added);
@@ -364,7 +356,7 @@ proptest! {
             let left = dump(machine, family);
             prop_assert!(!left.contains("-s ") && !left.contains("-d "), "{}", left);
         }
-        prop_assert!(!machine.nftables.dump().contains("elements"), "{}", machine.nftables.dump());
-        prop_assert!(machine.claims.is_empty() && machine.firewalld.sources.is_empty());
+        prop_assert!(!machine.netfilter.nftables.dump().contains("elements"), "{}", machine.netfilter.nftables.dump());
+        prop_assert!(machine.records.is_empty() && machine.firewalld.sources().is_empty());
     }
 }

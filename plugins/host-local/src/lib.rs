@@ -25,9 +25,6 @@ mod status;
 mod store;
 
 #[cfg(test)]
-#[path = "../tests/common/host.rs"]
-mod fake_host;
-#[cfg(test)]
 #[path = "../tests/common/request.rs"]
 mod fake_request;
 
@@ -49,7 +46,7 @@ impl Plugin for HostLocal {
         let config = Config::parse(request)?;
         let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
         let attachment = request.attachment()?;
-        let presence = Presence::observe(journal.host(), request.netns());
+        let presence = Presence::observe(journal.host(), request.netns())?;
         let mut store = Store::create(&config.directory, Machine::this())?;
         let (ips, done) = Allocation::new(&mut store, presence, &attachment).run(&config.sets, requested)?;
         drop(store);

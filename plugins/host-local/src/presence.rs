@@ -15,12 +15,15 @@ pub struct Presence<'a> {
 
 impl<'a> Presence<'a> {
     /// Enters `CNI_NETNS`. If that fails, an address is given anyway, to whoever has no lease yet.
-    pub fn observe(host: &'a mut dyn Host, netns: Option<&str>) -> Self {
+    ///
+    /// # Errors
+    /// When the kernel does not tell which namespace it is, though it could.
+    pub fn observe(host: &'a mut dyn Host, netns: Option<&str>) -> Result<Self, Error> {
         let entered = netns.is_some_and(|path| {
             host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()
         });
-        let identity = if entered { host.container_identity() } else { None };
-        Self { host, entered, identity }
+        let identity = if entered { host.identity(Ns::Container)? } else { None };
+        Ok(Self { host, entered, identity })
     }
 
     /// Where the container is now, to be recorded with its leases.

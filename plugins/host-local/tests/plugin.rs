@@ -12,12 +12,8 @@ use cni_core::request::{Environment, Request};
 use cni_host_local::HostLocal;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, run};
+use cni_testkit::{FakeContainer, FakeHost};
 use tempfile::TempDir;
-
-#[path = "common/host.rs"]
-mod host;
-
-use host::FakeHost;
 
 struct OneCall {
     stdin: Vec<u8>,
@@ -44,7 +40,8 @@ impl Process for OneCall {
     }
 
     fn host(&mut self, _request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(FakeHost::at(&self.namespace)))
+        let container = FakeContainer::Present(Some(self.namespace.clone()));
+        Ok(Box::new(FakeHost::new().with_container("/netns", container)))
     }
 }
 

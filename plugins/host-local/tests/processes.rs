@@ -14,13 +14,11 @@ use std::time::{Duration, Instant};
 use cni_host_local::HostLocal;
 use cni_plugin::journal::Journal;
 use cni_plugin::run::Plugin;
+use cni_testkit::{FakeContainer, FakeHost};
 
-#[path = "common/host.rs"]
-mod host;
 #[path = "common/request.rs"]
 mod request;
 
-use host::FakeHost;
 use request::request;
 
 fn main() {
@@ -35,12 +33,17 @@ fn main() {
     }
 }
 
+/// A host whose container lives in the namespace of this identity.
+fn host_at(identity: &str) -> FakeHost {
+    FakeHost::new().with_container("/netns", FakeContainer::Present(Some(identity.to_owned())))
+}
+
 fn config(data_dir: &str) -> String {
     format!(r#"{{"cniVersion":"1.1.0","ipam":{{"subnet":"10.1.2.0/26","dataDir":"{data_dir}"}}}}"#)
 }
 
 fn add(data_dir: &str, container: &str, namespace: &str) -> Result<String, String> {
-    let mut host = FakeHost::at(namespace);
+    let mut host = host_at(namespace);
     let mut journal = Journal::new(&mut host);
     let result = HostLocal.add(&request("ADD", &[("CNI_CONTAINERID", container)], &config(data_dir)), &mut journal);
     journal.commit();
@@ -51,12 +54,12 @@ fn add(data_dir: &str, container: &str, namespace: &str) -> Result<String, Strin
 
 fn del(data_dir: &str, container: &str) {
     let request = request("DEL", &[("CNI_CONTAINERID", container)], &config(data_dir));
-    HostLocal.del(&request, &mut FakeHost::at("none")).unwrap_or_else(|error| panic!("{error}: {}", error.details()));
+    HostLocal.del(&request, &mut host_at("none")).unwrap_or_else(|error| panic!("{error}: {}", error.details()));
 }
 
 fn check(data_dir: &str, container: &str) -> bool {
     let request = request("CHECK", &[("CNI_CONTAINERID", container)], &config(data_dir));
-    HostLocal.check(&request, &mut FakeHost::at("none")).is_ok()
+    HostLocal.check(&request, &mut host_at("none")).is_ok()
 }
 
 fn work(data_dir: &str, rounds: u64, container: &str) {

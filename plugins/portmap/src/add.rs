@@ -46,7 +46,7 @@ pub fn localnet_target(told: &Told) -> Option<IpAddr> {
 /// # Errors
 /// When the kernel does not answer.
 pub fn observe_link(host: &mut dyn Host, target: IpAddr) -> Result<Option<IfName>, Error> {
-    match host.route_link(target)? {
+    match host.link_towards(Ns::Host, target)? {
         Some(link) => Ok(Some(IfName::parse(&link.name)?)),
         None => {
             log::warn!("there is no route to {target}: its ports cannot be reached at the host's loopback address");

@@ -2,14 +2,11 @@
 
 use super::*;
 use cni_core::family::Family;
-use cni_core::request::{Call, Environment};
 use cni_netfilter::iptables::IptablesTable;
-use cni_testkit::FakeNftables;
-use machine::Machine;
+use cni_testkit::{FakeHost, FakeNftables, REFUSAL, lifecycle};
 use proptest::prelude::*;
 
 mod dumps;
-mod machine;
 mod nftables;
 mod repair;
 
@@ -17,79 +14,76 @@ const TCP_8080: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"
 const CHAIN: &str = "CNI-DN-c189d8b6a7b4d184c9f70";
 
 /// One container's place in the network, and the configuration it is called with.
-struct Caller {
-    container: &'static str,
-    config: String,
-}
+struct Caller(cni_testkit::Caller);
 
 impl Caller {
     /// `keys` are those of the plugin, `ips` the entries of `ips` in `prevResult`.
-    fn new(container: &'static str, keys: &str, mappings: &str, ips: &[&str]) -> Self {
+    fn new(container: &str, keys: &str, mappings: &str, ips: &[&str]) -> Self {
         let ips: Vec<String> = ips.iter().map(|ip| format!(r#"{{"address":"{ip}"}}"#)).collect();
         let prev_result = format!(r#"{{"cniVersion":"1.0.0","ips":[{}]}}"#, ips.join(","));
         let runtime = format!(r#"{{"portMappings":[{mappings}]}}"#);
         Self::with(container, keys, &runtime, &prev_result)
     }
 
-    fn with(container: &'static str, keys: &str, runtime_config: &str, prev_result: &str) -> Self {
+    fn with(container: &str, keys: &str, runtime_config: &str, prev_result: &str) -> Self {
         let keys = if keys.is_empty() { String::new() } else { format!(",{keys}") };
         let head = r#""name":"n1","cniVersion":"1.0.0""#;
         let config = format!(r#"{{{head},"runtimeConfig":{runtime_config},"prevResult":{prev_result}{keys}}}"#);
-        Self { container, config }
+        Self(cni_testkit::Caller::new(container, &config))
     }
 
     fn request(&self, command: &str) -> Request {
-        let environment = [
-            ("CNI_CONTAINERID", self.container),
-            ("CNI_NETNS", "/run/netns/c"),
-            ("CNI_IFNAME", "eth0"),
-            ("CNI_PATH", "/opt/cni/bin"),
-        ];
-        let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let call = Call::parse(command, Environment::new(environment)).expect("call");
-        call.with_config(self.config.clone().into_bytes(), Portmap.versions()).expect("request")
+        self.0.request(&Portmap, command)
     }
 
-    fn add(&self, machine: &mut Machine) -> Result<CniResult, Error> {
-        let mut journal = Journal::new(machine);
-        match Portmap.add(&self.request("ADD"), &mut journal) {
-            Ok(result) => {
-                journal.commit();
-                Ok(result)
-            }
-            Err(error) => Err(journal.rollback(error)),
-        }
+    fn add(&self, machine: &mut FakeHost) -> Result<CniResult, Error> {
+        self.0.add(&Portmap, machine)
     }
 
-    fn del(&self, machine: &mut Machine) -> Result<(), Error> {
-        Portmap.del(&self.request("DEL"), machine)
+    fn del(&self, machine: &mut FakeHost) -> Result<(), Error> {
+        self.0.del(&Portmap, machine)
     }
 
-    fn check(&self, machine: &mut Machine) -> Result<(), Error> {
-        Portmap.check(&self.request("CHECK"), machine)
+    fn check(&self, machine: &mut FakeHost) -> Result<(), Error> {
+        self.0.check(&Portmap, machine)
     }
+}
+
+/// A machine from which packets to the containers leave by `br0`.
+fn routed() -> FakeHost {
+    FakeHost::new().with_bridge("br0", "10.88.0.1/24")
+}
+
+/// The same machine, with another container of the network on it.
+fn with_neighbour(keys: &str) -> FakeHost {
+    let mut machine = routed();
+    let mapping = r#"{"hostPort":9090,"containerPort":90,"protocol":"udp"}"#;
+    let neighbour = Caller::new("neighbour", keys, mapping, &["10.88.0.2/24", "fd00:88::2/64"]);
+    neighbour.add(&mut machine).expect("added");
+    machine.clear_log();
+    machine
 }
 
 fn describe(error: &Error) -> (u32, String, String) {
     (error.code().number(), error.to_string(), error.details())
 }
 
-fn dump(machine: &Machine, family: Family) -> String {
-    machine.filter.tables.dump(family, IptablesTable::Nat)
+fn dump(machine: &FakeHost, family: Family) -> String {
+    machine.netfilter.iptables.dump(family, IptablesTable::Nat)
 }
 
 /// How many batches and listings, which are processes at worst, some work costs.
-fn cost(machine: &mut Machine, work: impl FnOnce(&mut Machine)) -> (usize, usize) {
-    let before = (machine.filter.tables.commits(), machine.filter.tables.lists());
+fn cost(machine: &mut FakeHost, work: impl FnOnce(&mut FakeHost)) -> (usize, usize) {
+    let before = (machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists());
     work(machine);
-    (machine.filter.tables.commits() - before.0, machine.filter.tables.lists() - before.1)
+    (machine.netfilter.iptables.commits() - before.0, machine.netfilter.iptables.lists() - before.1)
 }
 
 #[test]
 fn a_prev_result_is_needed_even_without_mappings() {
     for runtime in [r#"{"portMappings":[]}"#.to_owned(), format!(r#"{{"portMappings":[{TCP_8080}]}}"#)] {
         let caller = Caller::with("ctr1", "", &runtime, "null");
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         let details = "chain portmap behind the plugin that assigns addresses".to_owned();
         let added = describe(&caller.add(machine).expect_err("refused"));
         assert_eq!(added, (7, "must be called as chained plugin".to_owned(), details.clone()));
@@ -102,12 +96,12 @@ fn a_prev_result_is_needed_even_without_mappings() {
 #[test]
 fn no_mappings_need_nothing() {
     let caller = Caller::new("ctr1", "", "", &["10.88.0.5/24"]);
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let added = caller.add(machine).expect("added");
     assert_eq!(Some(added), caller.request("ADD").prev_result().expect("result"));
     caller.check(machine).expect("nothing is missing");
     assert_eq!(cost(machine, |machine| caller.del(machine).expect("nothing there")), (0, 1));
-    assert_eq!((machine.filter.tables.commits(), machine.applied.len()), (0, 0));
+    assert_eq!((machine.netfilter.iptables.commits(), machine.applied().len()), (0, 0));
 }
 
 #[test]
@@ -117,18 +111,18 @@ fn a_bad_configuration_is_refused_before_any_work() {
         (r#""markMasqBit":"x""#, 6, "failed to load netconf"),
     ] {
         let caller = Caller::new("ctr1", keys, TCP_8080, &["10.88.0.5/24"]);
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         for error in [caller.add(machine).expect_err("refused"), caller.check(machine).expect_err("refused")] {
             assert_eq!((error.code().number(), error.to_string().as_str()), (code, message));
         }
-        assert_eq!((machine.filter.tables.commits(), machine.filter.tables.lists()), (0, 0), "{keys}");
+        assert_eq!((machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists()), (0, 0), "{keys}");
     }
 }
 
 #[test]
 fn a_second_add_changes_nothing() {
     let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24", "fd00:88::5/64"]);
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     caller.add(machine).expect("added");
     let before = Family::ALL.map(|family| dump(machine, family));
     caller.add(machine).expect("added again");
@@ -137,7 +131,7 @@ fn a_second_add_changes_nothing() {
 
 #[test]
 fn a_new_address_or_port_leaves_nothing_stale() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     Caller::new("ctr1", "", TCP_8080, &["10.88.0.4/24"]).add(machine).expect("added");
     let udp = r#"{"hostPort":8081,"containerPort":81,"protocol":"udp"}"#;
     Caller::new("ctr1", "", udp, &["10.88.0.5/24"]).add(machine).expect("added");
@@ -148,10 +142,9 @@ fn a_new_address_or_port_leaves_nothing_stale() {
 
 #[test]
 fn loopback_is_routed_on_the_link_to_the_container() {
-    let machine = &mut Machine { link: Some("br0.7"), ..Machine::default() };
+    let machine = &mut FakeHost::new().with_bridge("br0.7", "10.88.0.1/24");
     Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
-    let set: Vec<_> = machine.parameters.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    assert_eq!(set, [("net/ipv4/conf/br0.7/route_localnet", "1")]);
+    assert_eq!(machine.parameters(), ["net/ipv4/conf/br0.7/route_localnet=1"]);
     let guard = "\
 table inet cni_plugins_localnet {
 \tcomment \"Drops packets with loopback addresses that come in by a link, where portmap sets route_localnet\"
@@ -162,17 +155,17 @@ table inet cni_plugins_localnet {
 \t}
 }
 ";
-    assert_eq!(machine.kernel.dump(), guard);
-    let first = machine.applied.first().expect("a step");
+    assert_eq!(machine.netfilter.nftables.dump(), guard);
+    let first = machine.applied().first().expect("a step");
     assert!(first.contains("cni_plugins_localnet"), "before the switch is set: {first}");
-    let unreachable = &mut Machine::default();
+    let unreachable = &mut FakeHost::default();
     Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(unreachable).expect("added");
-    assert!(unreachable.parameters.is_empty() && unreachable.kernel.dump().is_empty());
+    assert!(unreachable.parameters().is_empty() && unreachable.netfilter.nftables.dump().is_empty());
 }
 
 #[test]
 fn the_usual_cost_is_small() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     Caller::new("first", "", TCP_8080, &["10.88.0.4/24"]).add(machine).expect("added");
     let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
     assert_eq!(cost(machine, |machine| drop(caller.add(machine).expect("added"))), (1, 0));
@@ -182,13 +175,13 @@ fn the_usual_cost_is_small() {
     let untold = Caller::new("ctr1", "", "", &["10.88.0.5/24"]);
     assert_eq!(cost(machine, |machine| untold.del(machine).expect("removed")), (1, 2));
     assert_eq!(cost(machine, |machine| untold.del(machine).expect("gone")), (0, 1));
-    assert_eq!(machine.filter.tables.locks(), 1, "only the first container sets up what is shared");
+    assert_eq!(machine.netfilter.iptables.locks(), 1, "only the first container sets up what is shared");
 }
 
 #[test]
 fn what_only_the_backend_can_judge_is_named_when_that_refuses() {
     let keys = r#""externalSetMarkChain":"NOPE","conditionsV6":["-s","10.0.0.0/8"]"#;
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", keys, TCP_8080, &["10.88.0.5/24"]);
     let (code, _, details) = describe(&caller.add(machine).expect_err("refused"));
     assert_eq!(code, 101);
@@ -198,7 +191,7 @@ fn what_only_the_backend_can_judge_is_named_when_that_refuses() {
 
 #[test]
 fn many_ports_are_checked_by_one_listing_and_one_batch() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let mapping = |port| format!(r#"{{"hostPort":{port},"containerPort":{port},"protocol":"tcp"}}"#);
     let mappings: Vec<String> = (2000..3000).map(mapping).collect();
     let caller = Caller::new("ctr1", "", &mappings.join(","), &["10.88.0.5/24"]);
@@ -206,8 +199,8 @@ fn many_ports_are_checked_by_one_listing_and_one_batch() {
     assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 1));
     let rules = dump(machine, Family::V4);
     let kept: Vec<&str> = rules.lines().filter(|line| !line.contains("--dport 2999 -j DNAT")).collect();
-    let machine = &mut Machine::default();
-    machine.filter.tables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
+    let machine = &mut FakeHost::default();
+    machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
     let (code, message, _) = describe(&caller.check(machine).expect_err("missing"));
     assert_eq!(code, 100);
     assert!(message.contains("--dport 2999 -j DNAT"), "{message}");
@@ -216,13 +209,13 @@ fn many_ports_are_checked_by_one_listing_and_one_batch() {
 #[test]
 fn check_names_what_is_missing_and_writes_nothing() {
     let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
-    let full = &mut Machine::default();
+    let full = &mut FakeHost::default();
     caller.add(full).expect("added");
     let rules = dump(full, Family::V4);
     for line in rules.lines().filter(|line| line.starts_with("-A")) {
         let kept: Vec<&str> = rules.lines().filter(|have| *have != line).collect();
-        let machine = &mut Machine::default();
-        machine.filter.tables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
+        let machine = &mut FakeHost::default();
+        machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
         let before = dump(machine, Family::V4);
         let rule = line.trim_start_matches("-A ");
         let (chain, words) = rule.split_once(' ').expect("chain");
@@ -230,7 +223,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         let want = (100, message, format!("this fails: iptables -t nat -C {rule}"));
         assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
         assert_eq!(dump(machine, Family::V4), before);
-        assert_eq!((machine.applied.len(), machine.filter.tables.locks()), (0, 0));
+        assert_eq!((machine.applied().len(), machine.netfilter.iptables.locks()), (0, 0));
     }
     assert_eq!(rules.lines().filter(|line| line.starts_with("-A")).count(), 9);
 }
@@ -248,7 +241,7 @@ fn del_needs_only_names() {
         (r#""snat":7"#, "7", none),
         (r#""conditionsV4":["-s","10.0.0.0/8"]"#, "null", none),
     ] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
         Caller::new("ctr2", "", TCP_8080, &["10.88.0.6/24"]).add(machine).expect("added");
         let other =
@@ -264,7 +257,7 @@ fn del_needs_only_names() {
 
 #[test]
 fn del_removes_what_the_configuration_does_not_tell() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
     let changed = r#"{"hostPort":9999,"containerPort":80,"protocol":"tcp"}"#;
     Caller::new("ctr1", "", changed, &["10.88.0.5/24"]).del(machine).expect("removed");
@@ -280,8 +273,8 @@ fn del_removes_the_chains_of_old_releases() {
     for (runtime, prev_result, with_new) in
         [("null", prev_result, true), ("null", "null", true), (&told, prev_result, false), (&told, "null", false)]
     {
-        let machine = &mut Machine::default();
-        machine.filter.tables.load(Family::V4, IptablesTable::Nat, &rules).expect("loads");
+        let machine = &mut FakeHost::default();
+        machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, &rules).expect("loads");
         if with_new {
             Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]).add(machine).expect("added");
         }
@@ -294,8 +287,8 @@ fn del_removes_the_chains_of_old_releases() {
 
 #[test]
 fn only_a_family_in_use_needs_its_program() {
-    let machine = &mut Machine::default();
-    machine.filter.lacking = vec![Family::V6];
+    let machine = &mut FakeHost::default();
+    machine.netfilter.iptables.uninstall([Family::V6]);
     let v4 = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
     v4.add(machine).expect("added");
     v4.check(machine).expect("there");
@@ -312,40 +305,49 @@ fn only_a_family_in_use_needs_its_program() {
     assert!(!dump(machine, Family::V4).contains("CNI-DN-"), "IPv4 is taken back");
     dual.del(machine).expect("a program that is not there has left nothing");
     Caller::new("ctr1", "", TCP_8080, ips).add(machine).expect("by nf_tables, which has both families");
-    assert!(machine.kernel.dump().contains("dnat to [fd00:88::5]:80") && dump(machine, Family::V4) == left);
+    assert!(machine.netfilter.nftables.dump().contains("dnat to [fd00:88::5]:80") && dump(machine, Family::V4) == left);
 }
 
 #[test]
 fn del_of_one_family_goes_on_when_the_other_fails() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24", "fd00:88::5/64"]);
     caller.add(machine).expect("added");
-    machine.failing = Some(machine.applied.len() + 1);
+    machine.fail_at(machine.applied().len() + 1);
     let error = caller.del(machine).expect_err("the first step fails");
-    assert_eq!(error.to_string(), "as it was told to");
+    assert!(error.to_string().starts_with(REFUSAL), "{error}");
     assert!(dump(machine, Family::V4).contains(CHAIN) && !dump(machine, Family::V6).contains(CHAIN));
     caller.del(machine).expect("the second try");
     assert!(!dump(machine, Family::V4).contains(CHAIN));
 }
 
+const BACKENDS: [&str; 2] = [r#""backend":"iptables""#, r#""backend":"nftables""#];
+
+const DUAL: [&str; 2] = ["10.88.0.5/24", "fd00:88::5/64"];
+
 #[test]
-fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
-    let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24", "fd00:88::5/64"]);
-    // The first step guards the loopback; an ADD does without it where it fails.
-    for step in 2..=4 {
-        let machine = &mut Machine { failing: Some(step), link: Some("br0"), ..Machine::default() };
-        let error = caller.add(machine).expect_err("fails");
-        assert_eq!(describe(&error), (101, "as it was told to".to_owned(), String::new()));
-        let left = dump(machine, Family::V4) + &dump(machine, Family::V6);
-        assert!(!left.contains(CHAIN), "step {step}: {left}");
+fn del_removes_what_add_made() {
+    for keys in BACKENDS {
+        let caller = Caller::new("ctr1", keys, TCP_8080, &DUAL);
+        lifecycle::assert_del_removes_what_add_made(&Portmap, &mut with_neighbour(keys), &caller.0);
+    }
+}
+
+/// The first step guards the loopback; an ADD does without it where it fails.
+#[test]
+fn an_add_that_fails_at_any_step_leaves_nothing() {
+    for keys in BACKENDS {
+        let caller = Caller::new("ctr1", keys, TCP_8080, &DUAL);
+        let steps = lifecycle::assert_add_is_all_or_nothing(&Portmap, || with_neighbour(keys), &caller.0);
+        assert!(steps >= 3, "{keys}: {steps} steps");
     }
 }
 
 /// What the kernel was to forget by some work.
-fn forgotten(machine: &mut Machine, work: impl FnOnce(&mut Machine)) -> Vec<String> {
-    machine.forgotten.clear();
+fn forgotten(machine: &mut FakeHost, work: impl FnOnce(&mut FakeHost)) -> Vec<String> {
+    machine.clear_log();
     work(machine);
-    machine.forgotten.clone()
+    machine.forgotten().to_vec()
 }
 
 #[test]
@@ -357,22 +359,22 @@ fn stale_udp_flows_are_forgotten_once_the_rules_are_there_or_gone() {
     let ips = ["10.88.0.5/24", "fd00:88::5/64"];
     let caller = Caller::new("ctr1", "", &mappings, &ips);
     let untold = Caller::with("ctr1", "", "null", "null");
-    let machine = &mut Machine { link: Some("br0"), ..Machine::default() };
+    let machine = &mut routed();
     let mapped = [
         "forget UDP flows to *:53 192.0.2.1:54 not answered by 10.88.0.5",
         "forget UDP flows to *:53 *:55 not answered by fd00:88::5",
     ];
     let unmapped = mapped.map(|text| text.replace("not answered", "answered"));
     for told in [&caller, &untold] {
-        machine.applied.clear();
+        machine.clear_log();
         assert_eq!(forgotten(machine, |machine| drop(caller.add(machine).expect("added"))), mapped);
         let kinds = ["ensure nftables", "ensure v4", "forget", "sysctl", "ensure v6", "forget"];
-        assert_eq!(machine.applied.len(), kinds.len());
-        for (step, kind) in machine.applied.iter().zip(kinds) {
+        assert_eq!(machine.applied().len(), kinds.len());
+        for (step, kind) in machine.applied().iter().zip(kinds) {
             assert!(step.starts_with(&format!("host: {kind}")), "{step}");
         }
         assert_eq!(forgotten(machine, |machine| told.del(machine).expect("removed")), unmapped);
-        let last = machine.applied.last().expect("a step");
+        let last = machine.applied().last().expect("a step");
         assert!(last.starts_with("host: forget"), "{last}");
     }
     assert_eq!(forgotten(machine, |machine| untold.del(machine).expect("gone")), [""; 0]);
@@ -380,21 +382,21 @@ fn stale_udp_flows_are_forgotten_once_the_rules_are_there_or_gone() {
 
 #[test]
 fn without_a_udp_port_no_flow_is_looked_at() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
     caller.add(machine).expect("added");
     caller.del(machine).expect("removed");
     caller.add(machine).expect("added");
     Caller::with("ctr1", "", "null", "null").del(machine).expect("removed");
-    assert_eq!(machine.forgotten, [""; 0]);
+    assert_eq!(machine.forgotten(), [""; 0]);
 }
 
 /// Runs GC with these containers valid.
-fn gc(machine: &mut Machine, network: &str, valid: &[&str]) -> Result<(), Error> {
+fn gc(machine: &mut FakeHost, network: &str, valid: &[&str]) -> Result<(), Error> {
     let entries: Vec<String> = valid.iter().map(|id| format!(r#"{{"containerID":"{id}","ifname":"eth0"}}"#)).collect();
     let list = entries.join(",");
     let config = format!(r#"{{"name":"{network}","cniVersion":"1.1.0","cni.dev/valid-attachments":[{list}]}}"#);
-    let request = Caller { container: "", config }.request("GC");
+    let request = Caller(cni_testkit::Caller::new("", &config)).request("GC");
     let valid = request.valid_attachments().expect("understood").expect("a list");
     Portmap.gc(&request, &valid, machine)
 }
@@ -403,7 +405,7 @@ fn gc(machine: &mut Machine, network: &str, valid: &[&str]) -> Result<(), Error>
 fn gc_removes_what_belongs_to_no_valid_attachment_of_the_network() {
     let udp = r#"{"hostPort":53,"containerPort":53,"protocol":"udp"}"#;
     let both = format!("{TCP_8080},{udp}");
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     for (id, last) in [("ctr1", 5), ("ctr2", 6), ("ctr3", 7)] {
         let ips = [format!("10.88.0.{last}/24"), format!("fd00:88::{last}/64")];
         Caller::new(id, "", &both, &ips.each_ref().map(String::as_str)).add(machine).expect("added");
@@ -432,16 +434,16 @@ fn gc_removes_what_belongs_to_no_valid_attachment_of_the_network() {
 
 #[test]
 fn gc_and_status_need_the_programs_that_there_is_something_for() {
-    let machine = &mut Machine::default();
-    let status = |machine: &mut Machine| {
+    let machine = &mut FakeHost::default();
+    let status = |machine: &mut FakeHost| {
         let config = r#"{"name":"n1","cniVersion":"1.1.0"}"#.to_owned();
-        Portmap.status(&Caller { container: "", config }.request("STATUS"), machine)
+        Portmap.status(&Caller(cni_testkit::Caller::new("", &config)).request("STATUS"), machine)
     };
     assert_eq!(cost(machine, |machine| status(machine).expect("available")), (0, 1));
-    machine.filter.lacking = vec![Family::V6];
+    machine.netfilter.iptables.uninstall([Family::V6]);
     status(machine).expect("available");
-    machine.filter.lacking = Family::ALL.to_vec();
-    machine.kernel = FakeNftables::unsupported();
+    machine.netfilter.iptables.uninstall(Family::ALL);
+    machine.netfilter.nftables = FakeNftables::unsupported();
     gc(machine, "n1", &[]).expect("nothing to do");
     let details = "failed to locate iptables-restore: no such program in the directories of PATH: PATH=/bin";
     let want = (50, "table nat of iptables is not available".to_owned(), details.to_owned());
@@ -477,7 +479,7 @@ proptest! {
     ) {
         let ips = if dual { &["10.88.0.5/24", "fd00:88::5/64"][..] } else { &["10.88.0.5/24"] };
         let caller = Caller::new("ctr1", keys, &mappings.join(","), ips);
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         let added = caller.add(machine).is_ok();
         prop_assert_eq!(caller.check(machine).is_ok(), added);
         let forgetful = Caller::with("ctr1", "", "null", "null");

@@ -1,16 +1,19 @@
 //! The cookie of a network namespace: a number that the kernel gives out once per boot, unlike the
 //! inode of the namespace, which a later namespace may get again.
 
+use std::io;
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-/// Reads the cookie of the calling thread's network namespace; `None` on kernels before 5.14.
-pub fn netns_cookie() -> Option<u64> {
-    let socket = netlink_sys::Socket::new(NETLINK_ROUTE)
-        .inspect_err(|error| log::debug!("cannot read the cookie of the network namespace: {error}"))
-        .ok()?;
+/// Reads the cookie of the calling thread's network namespace; `None` on kernels before 5.14, which do not know
+/// the question.
+///
+/// # Errors
+/// When the kernel gives no socket, or does not answer.
+pub fn netns_cookie() -> io::Result<Option<u64>> {
+    let socket = netlink_sys::Socket::new(NETLINK_ROUTE)?;
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
     // SAFETY: the descriptor is open; value and length are writable and outlive the call, and the
@@ -24,5 +27,11 @@ pub fn netns_cookie() -> Option<u64> {
             &raw mut length,
         )
     };
-    (result == 0).then_some(cookie)
+    match result {
+        0 => Ok(Some(cookie)),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+            error => Err(error),
+        },
+    }
 }

@@ -36,17 +36,17 @@ impl Socket {
         self.ask_for_link(link_message(index)).map_err(during(|| format!("look up link {index}")))
     }
 
-    /// Lists the ends of veth pairs. Older kernels send all links; the others are left out here.
+    /// Lists the links of a kind, by the kernel's word. Older kernels send all links; the others are left out here.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn veths(&mut self) -> Result<Vec<Link>, NetlinkError> {
+    pub fn links_of_kind(&mut self, kind: &str) -> Result<Vec<Link>, NetlinkError> {
         let mut question = LinkMessage::default();
-        question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth)]));
+        question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Other(kind.to_owned()))]));
         question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-        let veth = |payload: &[u8]| read_link(payload).filter(|link| link.kind.as_deref() == Some("veth"));
-        let listed = self.dump(&RouteNetlinkMessage::GetLink(question), veth);
-        listed.map_err(during(|| "list the veth links".to_owned()))
+        let of_kind = |payload: &[u8]| read_link(payload).filter(|link| link.kind.as_deref() == Some(kind));
+        let listed = self.dump(&RouteNetlinkMessage::GetLink(question), of_kind);
+        listed.map_err(during(|| format!("list the {kind} links")))
     }
 
     fn ask_for_link(&mut self, mut question: LinkMessage) -> Result<Option<Link>, Cause> {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::names::Attachment;
+use cni_core::names::IfName;
 
 use super::{BridgePort, Dad, LinkKind, LinkSetting, NewLink, NewRoute, Plan, Sharing, Step, Until};
 use crate::vlan::VlanLink;
@@ -54,13 +54,8 @@ impl Display for Step {
             Self::RemoveSource { zone, address } => {
                 write!(f, "host: firewalld remove source {} from zone {zone}", Cidr::host(*address))
             }
-            Self::ClaimAddress { address, owner, keeper } => {
-                let Attachment { network, container, ifname } = owner;
-                write!(f, "host: claim {address} for {network} {container} {ifname}: {keeper}")
-            }
-            Self::ReleaseAddress { address, owner } => {
-                write!(f, "host: release {address} of {} {} {}", owner.network, owner.container, owner.ifname)
-            }
+            Self::WriteRecord { key, text } => write!(f, "host: write record {key} {text:?}"),
+            Self::RemoveRecord { key } => write!(f, "host: remove record {key}"),
         }
     }
 }
@@ -109,7 +104,7 @@ const fn switch(on: bool) -> &'static str {
 }
 
 /// A route with the link that it leaves by.
-struct OnLink<'a>(&'a NewRoute, &'a cni_core::names::IfName);
+struct OnLink<'a>(&'a NewRoute, &'a IfName);
 
 impl Display for OnLink<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -133,7 +128,6 @@ mod tests {
 
     use super::*;
     use crate::plan::Ns;
-    use cni_core::names::IfName;
 
     fn set(setting: LinkSetting) -> String {
         Step::SetLink { ns: Ns::Container, name: name(), setting }.to_string()

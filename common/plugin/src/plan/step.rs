@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::IfName;
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::{RuleRemoval, Ruleset};
 
 use super::{Dad, IfPresent, LinkSetting, Need, NewLink, NewRoute, Ns, Sysctl};
-use crate::keeper::Keeper;
+use crate::record::RecordKey;
 use crate::vlan::{PortVlans, VlanLink};
 
 /// One change.
@@ -141,22 +141,18 @@ pub enum Step {
         /// The address.
         address: IpAddr,
     },
-    /// Records whose rules for an address are, since those rules cannot say it, and who keeps them. Who
-    /// kept rules for it before may still do so, and stays recorded.
-    ClaimAddress {
-        /// The address.
-        address: IpAddr,
-        /// Its owner.
-        owner: Attachment,
-        /// Who keeps the rules.
-        keeper: Keeper,
+    /// Writes a record, in place of one of this key. Where nothing can be written at all, the log says so and
+    /// the plan goes on: see [`crate::record`].
+    WriteRecord {
+        /// Which.
+        key: RecordKey,
+        /// What it says.
+        text: String,
     },
-    /// Forgets whose rules for an address are, if they are `owner`'s.
-    ReleaseAddress {
-        /// The address.
-        address: IpAddr,
-        /// Its owner.
-        owner: Attachment,
+    /// Removes a record; absence is success.
+    RemoveRecord {
+        /// Which.
+        key: RecordKey,
     },
 }
 
@@ -212,8 +208,8 @@ impl Step {
             | Self::ForgetFlows(_)
             | Self::AddSource { .. }
             | Self::RemoveSource { .. }
-            | Self::ClaimAddress { .. }
-            | Self::ReleaseAddress { .. } => None,
+            | Self::WriteRecord { .. }
+            | Self::RemoveRecord { .. } => None,
         }
     }
 

@@ -1,18 +1,15 @@
 //! A host that refuses one change, and passes everything else on to the real one.
 
-use std::net::IpAddr;
-
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Command;
 use cni_linux::host::LinuxHost;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::keeper::Keeper;
+use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::record::Records;
 use cni_plugin::vlan::BridgeVlan;
 
 use crate::Refused;
@@ -53,20 +50,12 @@ impl Host for RefusingHost {
         self.host.is_own_netns(path)
     }
 
-    fn container_identity(&mut self) -> Option<String> {
-        self.host.container_identity()
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        self.host.identity(ns)
     }
 
-    fn link(&mut self, ns: Ns, name: &IfName) -> Result<Option<Link>, Error> {
-        self.host.link(ns, name)
-    }
-
-    fn link_by_index(&mut self, ns: Ns, index: u32) -> Result<Option<Link>, Error> {
-        self.host.link_by_index(ns, index)
-    }
-
-    fn veths(&mut self) -> Result<Vec<Link>, Error> {
-        self.host.veths()
+    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
+        self.host.links(ns, query)
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
@@ -77,12 +66,8 @@ impl Host for RefusingHost {
         self.host.routes(ns, family, table)
     }
 
-    fn port_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, Error> {
-        self.host.port_vlans(index)
-    }
-
-    fn route_link(&mut self, address: IpAddr) -> Result<Option<Link>, Error> {
-        self.host.route_link(address)
+    fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        self.host.port_vlans(ns, index)
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
@@ -97,20 +82,8 @@ impl Host for RefusingHost {
         self.host.firewalld()
     }
 
-    fn address_keepers(&mut self, address: IpAddr) -> Result<Vec<Keeper>, Error> {
-        self.host.address_keepers(address)
-    }
-
-    fn address_owner(&mut self, address: IpAddr) -> Result<Option<Attachment>, Error> {
-        self.host.address_owner(address)
-    }
-
-    fn addresses_owned_by(&mut self, owner: &Attachment) -> Result<Vec<IpAddr>, Error> {
-        self.host.addresses_owned_by(owner)
-    }
-
-    fn addresses_owned_in(&mut self, network: &NetworkName) -> Result<Vec<(IpAddr, Attachment)>, Error> {
-        self.host.addresses_owned_in(network)
+    fn records(&mut self) -> &mut dyn Records {
+        self.host.records()
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

@@ -23,15 +23,21 @@ fn result(text: &str) -> CniResult {
     CniResult::parse_prev(&Json::parse(text.as_bytes()).expect("JSON"), Version::V1_0_0).expect("result")
 }
 
+/// The plan of a container whose addresses nobody has claimed.
+fn planned(config: &Config, backend: &RuleBackend, result: &CniResult) -> Result<Plan, RulesetError> {
+    plan(config, backend, &owner(), result, &Register::default())
+}
+
 const BRIDGED: &str =
     r#"{"interfaces":[{"name":"br0"},{"name":"eth0","sandbox":"/n"}],"ips":[{"address":"10.88.0.5/24"}]}"#;
 
 #[test]
 fn an_address_is_claimed_before_its_rules_are_made() {
-    let plan = plan(&config("{}"), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
+    let plan = planned(&config("{}"), &RuleBackend::Iptables, &result(BRIDGED)).expect("plan");
     assert_eq!(
         plan.to_string(),
-        r#"owned  host: claim 10.88.0.5 for n1 ctr1 eth0: iptables
+        r#"owned  host: write record claims/owner-8c757206cca44345d6fe223bb7fcd9e6 "10.88.0.5\n"
+owned  host: write record claims/10.88.0.5 "n1 ctr1 eth0"
 owned  host: ensure v4 filter
   shared chain CNI-FORWARD
   shared chain CNI-ADMIN
@@ -46,7 +52,7 @@ owned  host: ensure v4 filter
 #[test]
 fn a_policy_adds_two_stages() {
     let plan =
-        plan(&config(r#"{"ingressPolicy":"isolated"}"#), &Keeper::Iptables, &owner(), &result(BRIDGED)).expect("plan");
+        planned(&config(r#"{"ingressPolicy":"isolated"}"#), &RuleBackend::Iptables, &result(BRIDGED)).expect("plan");
     let text = plan.to_string();
     let stages: Vec<&str> = text.lines().filter(|line| line.contains("STAGE")).collect();
     assert_eq!(
@@ -72,7 +78,7 @@ fn every_address_counts_once_and_ipv4_comes_first() {
     );
     let texts: Vec<String> = addresses(&result).iter().map(IpAddr::to_string).collect();
     assert_eq!(texts, ["10.0.0.5", "10.0.0.6", "10.0.0.7", "fd00::5"]);
-    let rules = rulesets(&config("{}"), &Keeper::Iptables, &addresses(&result), &result).expect("rules");
+    let rules = rulesets(&config("{}"), &RuleBackend::Iptables, &addresses(&result), &result).expect("rules");
     let families: Vec<Family> = rules
         .iter()
         .filter_map(|want| if let Ruleset::Iptables(want) = want { Some(want.family) } else { None })
@@ -83,7 +89,7 @@ fn every_address_counts_once_and_ipv4_comes_first() {
 #[test]
 fn no_address_needs_nothing() {
     let isolated = config(r#"{"ingressPolicy":"isolated"}"#);
-    assert_eq!(plan(&isolated, &Keeper::Iptables, &owner(), &CniResult::default()), Ok(Plan::default()));
+    assert_eq!(planned(&isolated, &RuleBackend::Iptables, &CniResult::default()), Ok(Plan::default()));
 }
 
 #[test]
@@ -109,32 +115,33 @@ fn a_policy_needs_a_bridge() {
         ),
     ] {
         let result = result(&format!(r#"{{"interfaces":{interfaces},"ips":[{{"address":"10.0.0.5/8"}}]}}"#));
-        let error = plan(&isolated, &Keeper::Iptables, &owner(), &result).expect_err("refused");
+        let error = planned(&isolated, &RuleBackend::Iptables, &result).expect_err("refused");
         assert_eq!((error.code(), error.to_string().as_str()), (Code::InvalidConfig, message));
         assert_eq!(error.details(), details);
-        assert!(plan(&config("{}"), &Keeper::Iptables, &owner(), &result).is_ok(), "open needs no bridge");
+        assert!(planned(&config("{}"), &RuleBackend::Iptables, &result).is_ok(), "open needs no bridge");
     }
 }
 
-fn trusted() -> Keeper {
-    Keeper::Firewalld(Zone::fixed("trusted"))
+fn trusted() -> RuleBackend {
+    RuleBackend::Firewalld(Zone::fixed("trusted"))
 }
 
 #[test]
 fn firewalld_gets_sources_and_only_a_policy_is_one_of_iptables() {
     let result =
         result(r#"{"interfaces":[{"name":"br0"}],"ips":[{"address":"10.88.0.5/24"},{"address":"fd00:88::5/64"}]}"#);
-    let open = plan(&config("{}"), &trusted(), &owner(), &result).expect("plan");
+    let open = planned(&config("{}"), &trusted(), &result).expect("plan");
     assert_eq!(
         open.to_string(),
-        "owned  host: claim 10.88.0.5 for n1 ctr1 eth0: firewalld:trusted
-owned  host: claim fd00:88::5 for n1 ctr1 eth0: firewalld:trusted
+        r#"owned  host: write record claims/owner-8c757206cca44345d6fe223bb7fcd9e6 "10.88.0.5\nfd00:88::5\n"
+owned  host: write record claims/10.88.0.5 "n1 ctr1 eth0 firewalld:trusted"
+owned  host: write record claims/fd00:88::5 "n1 ctr1 eth0 firewalld:trusted"
 owned  host: firewalld add source 10.88.0.5/32 to zone trusted
 owned  host: firewalld add source fd00:88::5/128 to zone trusted
-"
+"#
     );
     let keys = r#"{"ingressPolicy":"same-bridge"}"#;
-    let text = plan(&config(keys), &trusted(), &owner(), &result).expect("plan").to_string();
+    let text = planned(&config(keys), &trusted(), &result).expect("plan").to_string();
     assert!(text.starts_with(&open.to_string()), "{text}");
     assert_eq!(text.matches("owned  host: ensure").count(), 2, "{text}");
     assert!(text.contains("shared chain CNI-ISOLATION-STAGE-2") && !text.contains("CNI-FORWARD"), "{text}");

@@ -13,7 +13,7 @@ fn by_chain(text: &str) -> Vec<String> {
     lines
 }
 
-fn assert_dump(machine: &Machine, family: Family, want: &str) {
+fn assert_dump(machine: &FakeHost, family: Family, want: &str) {
     assert_eq!(by_chain(&dump(machine, family)), by_chain(want));
 }
 
@@ -26,7 +26,7 @@ const OPEN: &str = r#":CNI-ADMIN -
 
 #[test]
 fn open() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     Caller::new("ctr1", "", &["10.88.0.5/24"]).add(machine).expect("added");
     assert_dump(machine, Family::V4, OPEN);
     assert_eq!(dump(machine, Family::V6), "");
@@ -48,8 +48,8 @@ const NOMAD_V6: &str = r#":CNI-FORWARD -
 
 #[test]
 fn dual_stack_with_an_admin_chain_of_nomad() {
-    let machine = &mut Machine::default();
-    machine.filter.load(Family::V4, IptablesTable::Filter, "-N NOMAD-ADMIN").expect("loads");
+    let machine = &mut FakeHost::default();
+    machine.netfilter.iptables.load(Family::V4, IptablesTable::Filter, "-N NOMAD-ADMIN").expect("loads");
     let keys = r#""backend":"iptables","iptablesAdminChainName":"NOMAD-ADMIN""#;
     Caller::new("ctr1", keys, &["10.88.0.5/24", "fd00:88::5/64"]).add(machine).expect("added");
     assert_dump(machine, Family::V4, NOMAD_V4);
@@ -86,7 +86,7 @@ const SAME_BRIDGE_V6: &str = r#":CNI-ADMIN -
 
 #[test]
 fn same_bridge() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let keys = r#""ingressPolicy":"same-bridge""#;
     Caller::new("ctr1", keys, &["fd00:88::5/64", "10.88.0.5/24"]).add(machine).expect("added");
     assert_dump(machine, Family::V4, SAME_BRIDGE_V4);
@@ -129,7 +129,7 @@ const ISOLATED_AND_SAME_BRIDGE: &str = r#":CNI-ADMIN -
 
 #[test]
 fn isolated_and_then_another_bridge() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     Caller::new("ctr1", r#""ingressPolicy":"isolated""#, &["10.88.0.5/24"]).add(machine).expect("added");
     assert_dump(machine, Family::V4, ISOLATED);
     let other = Caller::on_bridge("ctr2", "br1", r#""ingressPolicy":"same-bridge""#, &["10.89.0.5/24"]);
@@ -139,7 +139,7 @@ fn isolated_and_then_another_bridge() {
 
 #[test]
 fn what_is_shared_stays() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let first = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, &["10.88.0.5/24"]);
     let second = Caller::on_bridge("ctr2", "br1", r#""ingressPolicy":"same-bridge""#, &["10.89.0.5/24"]);
     for caller in [&first, &second] {

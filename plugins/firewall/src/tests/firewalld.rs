@@ -1,5 +1,7 @@
 //! firewalld beside iptables: which of the two gets the rules, and where they are found again.
 
+use std::net::IpAddr;
+
 use super::*;
 use cni_netfilter::firewalld::Zone;
 use cni_testkit::FakeIptables;
@@ -8,19 +10,19 @@ const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 const TRUSTED: [&str; 2] = ["trusted 10.88.0.5", "trusted fd00:88::5"];
 
-fn with_firewalld() -> Machine {
-    let mut machine = Machine::default();
+fn with_firewalld() -> FakeHost {
+    let mut machine = FakeHost::default();
     machine.firewalld.running = true;
     machine
 }
 
-fn zones(machine: &Machine) -> Vec<String> {
-    machine.firewalld.zones().into_iter().collect()
+fn zones(machine: &FakeHost) -> Vec<String> {
+    machine.firewalld.sources()
 }
 
-fn is_bare(machine: &Machine) -> bool {
+fn is_bare(machine: &FakeHost) -> bool {
     let rules = Family::ALL.map(|family| dump(machine, family)).concat();
-    !rules.contains("/32") && !rules.contains("/128") && machine.firewalld.sources.is_empty()
+    !rules.contains("/32") && !rules.contains("/128") && machine.firewalld.sources().is_empty()
 }
 
 #[test]
@@ -34,7 +36,7 @@ fn firewalld_is_chosen_where_it_runs() {
         caller.check(machine).expect("there");
         caller.del(machine).expect("removed");
         caller.del(machine).expect("gone");
-        assert_eq!((is_bare(machine), machine.claims.len(), machine.filter.locks()), (true, 0, 0));
+        assert_eq!((is_bare(machine), claimed(machine).len(), machine.netfilter.iptables.locks()), (true, 0, 0));
     }
 }
 
@@ -52,23 +54,23 @@ fn firewalld_costs_no_process() {
 #[test]
 fn iptables_is_used_where_firewalld_does_not_run_and_when_it_is_asked_for() {
     for (running, keys) in [(false, ""), (true, r#""backend":"iptables""#)] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         machine.firewalld.running = running;
         let caller = Caller::new("ctr1", keys, BOTH);
         caller.add(machine).expect("added");
         caller.check(machine).expect("there");
-        assert!(dump(machine, Family::V4).contains("-s 10.88.0.5/32") && machine.firewalld.sources.is_empty());
+        assert!(dump(machine, Family::V4).contains("-s 10.88.0.5/32") && machine.firewalld.sources().is_empty());
         caller.del(machine).expect("removed");
         caller.del(machine).expect("gone");
         assert!(is_bare(machine));
-        assert_eq!(machine.firewalld.questions == 0, running, "firewalld was asked {keys}");
+        assert_eq!(machine.firewalld.questions() == 0, running, "firewalld was asked {keys}");
     }
 }
 
 #[test]
 fn del_finds_what_was_made_before_firewalld_came_or_went() {
     for before in [false, true] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         machine.firewalld.running = before;
         let caller = Caller::new("ctr1", "", BOTH);
         caller.add(machine).expect("added");
@@ -80,7 +82,7 @@ fn del_finds_what_was_made_before_firewalld_came_or_went() {
         }
         let listed =
             cost(machine, |machine| Caller::with_prev_result("ctr1", "", "null").del(machine).expect("removed"));
-        assert_eq!((is_bare(machine), machine.claims.len()), (true, 0));
+        assert_eq!((is_bare(machine), claimed(machine).len()), (true, 0));
         assert_eq!(listed == (0, 0), before, "what firewalld kept needs no process");
     }
 }
@@ -88,27 +90,27 @@ fn del_finds_what_was_made_before_firewalld_came_or_went() {
 #[test]
 fn a_container_that_was_added_to_both_is_removed_from_both() {
     for keys in ["", r#""backend":"iptables""#, r#""backend":"none""#] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         let caller = Caller::new("ctr1", "", BOTH);
         caller.add(machine).expect("added to iptables");
         machine.firewalld.running = true;
         caller.add(machine).expect("added to firewalld");
-        let missing = machine.firewalld.sources.pop_first().expect("a source");
+        machine.firewalld.take(IpAddr::from([10, 88, 0, 5]));
         let want = (
             100,
             "failed to find the address 10.88.0.5/32 in trusted zone".to_owned(),
             "this fails: firewall-cmd --zone=trusted --query-source=10.88.0.5/32".to_owned(),
         );
         assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
-        machine.firewalld.sources.extend([missing]);
+        machine.firewalld.insert(&Zone::fixed("trusted"), IpAddr::from([10, 88, 0, 5]));
         Caller::with_prev_result("ctr1", keys, "null").del(machine).expect("removed");
-        assert!(is_bare(machine) && machine.claims.is_empty() && machine.keepers.is_empty());
+        assert!(is_bare(machine) && machine.records.is_empty());
     }
 }
 
 #[test]
 fn a_late_del_leaves_the_source_of_the_addresss_new_owner() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let (old, new) = (Caller::new("old", "", BOTH), Caller::new("new", "", BOTH));
     old.add(machine).expect("added to iptables");
     machine.firewalld.running = true;
@@ -124,45 +126,29 @@ fn a_late_del_leaves_the_source_of_the_addresss_new_owner() {
 fn a_conflict_of_zones_takes_everything_back() {
     let machine = &mut with_firewalld();
     let conflict: IpAddr = "fd00:88::5".parse().expect("address");
-    machine.firewalld.sources.insert(conflict, Zone::fixed("work"));
+    machine.firewalld.insert(&Zone::fixed("work"), conflict);
     let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, BOTH);
     assert_eq!(caller.add(machine).expect_err("refused").to_string(), "ZONE_CONFLICT");
-    assert_eq!((zones(machine), machine.claims.len()), (vec!["work fd00:88::5".to_owned()], 0));
+    assert_eq!((zones(machine), claimed(machine).len()), (vec!["work fd00:88::5".to_owned()], 0));
     assert_eq!(dump(machine, Family::V4) + &dump(machine, Family::V6), "");
 }
 
 #[test]
 fn an_add_that_fails_keeps_what_an_earlier_one_made() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
     caller.add(machine).expect("added to iptables");
     let rules = dump(machine, Family::V4);
     machine.firewalld.running = true;
-    machine.firewalld.sources.insert(IpAddr::from([10, 88, 0, 5]), Zone::fixed("work"));
+    machine.firewalld.insert(&Zone::fixed("work"), IpAddr::from([10, 88, 0, 5]));
     for container in ["ctr1", "ctr2"] {
         Caller::new(container, "", &["10.88.0.5/24"]).add(machine).expect_err("conflict");
-        assert_eq!(machine.claims.values().next(), Some(&caller.attachment()));
+        assert_eq!(claimed(machine), ["10.88.0.5 n1 ctr1 eth0"]);
     }
     assert_eq!(dump(machine, Family::V4), rules);
     caller.del(machine).expect("removed");
     assert_eq!(zones(machine), ["work 10.88.0.5"], "somebody else's");
-    assert!(machine.claims.is_empty() && !dump(machine, Family::V4).contains("/32"));
-}
-
-#[test]
-fn an_add_that_fails_at_any_step_leaves_no_source() {
-    let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, BOTH);
-    let steps = {
-        let machine = &mut with_firewalld();
-        caller.add(machine).expect("added");
-        machine.applied.len()
-    };
-    assert_eq!(steps, 6);
-    for step in 1..=steps {
-        let machine = &mut Machine { failing: Some(step), ..with_firewalld() };
-        caller.add(machine).expect_err("fails");
-        assert!(is_bare(machine) && machine.claims.is_empty(), "step {step}");
-    }
+    assert!(machine.records.is_empty() && !dump(machine, Family::V4).contains("/32"));
 }
 
 #[test]
@@ -176,11 +162,10 @@ fn what_nobody_wrote_down_is_looked_for() {
     ] {
         let machine = &mut with_firewalld();
         Caller::new("ctr1", "", BOTH).add(machine).expect("added");
-        machine.claims.clear();
-        machine.keepers.clear();
+        machine.records.clear();
         let caller = Caller::new("ctr1", keys, BOTH);
         assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")).0, 0);
-        assert_eq!(machine.firewalld.sources.len(), sources, "{keys}");
+        assert_eq!(machine.firewalld.sources().len(), sources, "{keys}");
     }
 }
 
@@ -188,8 +173,7 @@ fn what_nobody_wrote_down_is_looked_for() {
 fn a_zone_that_is_gone_keeps_del_from_nothing() {
     let machine = &mut with_firewalld();
     Caller::new("ctr1", r#""backend":"iptables""#, BOTH).add(machine).expect("added");
-    machine.claims.clear();
-    machine.keepers.clear();
+    machine.records.clear();
     Caller::new("ctr1", r#""firewalldZone":"nope""#, BOTH).del(machine).expect("removed");
     assert!(is_bare(machine));
 }
@@ -202,7 +186,7 @@ fn a_policy_is_made_and_checked_beside_firewalld() {
     let rules = dump(machine, Family::V4);
     assert!(rules.contains("CNI-ISOLATION-STAGE-2") && !rules.contains("CNI-FORWARD"), "{rules}");
     caller.check(machine).expect("there");
-    machine.filter = FakeIptables::new();
+    machine.netfilter.iptables = FakeIptables::new();
     let error = caller.check(machine).expect_err("missing");
     assert!(error.to_string().contains("CNI-ISOLATION-STAGE-1] not found"), "{error}");
 }
@@ -214,7 +198,10 @@ fn no_rules_are_asked_for() {
     assert_eq!(Some(caller.add(machine).expect("added")), caller.request("ADD").prev_result().expect("result"));
     caller.check(machine).expect("nothing is missing");
     caller.del(machine).expect("nothing to remove");
-    assert_eq!((machine.filter.commits(), machine.filter.lists(), machine.firewalld.questions), (0, 0, 0));
+    assert_eq!(
+        (machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists(), machine.firewalld.questions()),
+        (0, 0, 0)
+    );
     let caller = Caller::new("ctr1", r#""backend":"none","ingressPolicy":"isolated""#, BOTH);
     assert_eq!(describe(&caller.add(machine).expect_err("refused")).0, 7);
 }
@@ -226,16 +213,16 @@ fn gc_removes_the_sources_of_addresses_whose_owners_are_not_valid() {
         Caller::new(id, "", &[ip]).add(machine).expect("added");
     }
     gc(machine, "n1", &["ctr2"]);
-    assert_eq!((zones(machine), machine.claims.len()), (vec!["trusted 10.88.0.6".to_owned()], 1));
+    assert_eq!((zones(machine), claimed(machine).len()), (vec!["trusted 10.88.0.6".to_owned()], 1));
 }
 
 #[test]
 fn status_says_whether_the_backend_is_there() {
-    let status = |keys: &str, machine: &mut Machine| {
-        let caller = of_network("n1", &format!(",{keys}"));
+    let status = |keys: &str, machine: &mut FakeHost| {
+        let caller = Caller::of_network("n1", &format!(",{keys}"));
         Firewall.status(&caller.request("STATUS"), machine).map_err(|error| describe(&error))
     };
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let firewalld = r#""backend":"firewalld""#;
     let absent = "backend firewalld is not available".to_owned();
     let why = "firewalld does not answer on the system bus".to_owned();

@@ -8,14 +8,14 @@ use cni_testkit::FakeNftables;
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 impl Caller {
-    fn parts(&self, machine: &mut Machine) -> Vec<MissingPart> {
-        let applied = machine.applied.len();
+    fn parts(&self, machine: &mut FakeHost) -> Vec<MissingPart> {
+        let applied = machine.applied().len();
         let parts = Firewall.find_missing(&self.request("ADD"), machine).expect("can be told");
-        assert_eq!(machine.applied.len(), applied, "looking has changed something");
+        assert_eq!(machine.applied().len(), applied, "looking has changed something");
         parts
     }
 
-    fn repair(&self, machine: &mut Machine) -> usize {
+    fn repair(&self, machine: &mut FakeHost) -> usize {
         let parts = self.parts(machine);
         let mut journal = Journal::new(machine);
         parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
@@ -24,18 +24,11 @@ impl Caller {
     }
 }
 
-/// The packet filters, the zones, and whose the addresses are.
-fn state(machine: &Machine) -> String {
-    let filter = Family::ALL.map(|family| dump(machine, family)).concat();
-    let Machine { nftables, firewalld, claims, keepers, .. } = machine;
-    format!("{filter}{}{:?}{claims:?}{keepers:?}", nftables.dump(), firewalld.zones())
-}
-
 /// What a flush of everything, and a reload of firewalld, leave.
-fn flush(machine: &mut Machine) {
-    machine.filter = FakeIptables::new();
-    machine.nftables = FakeNftables::new();
-    machine.firewalld.sources.clear();
+fn flush(machine: &mut FakeHost) {
+    machine.netfilter.iptables = FakeIptables::new();
+    machine.netfilter.nftables = FakeNftables::new();
+    machine.firewalld.reload();
 }
 
 #[test]
@@ -48,14 +41,14 @@ fn after_a_flush_all_rules_come_back_in_their_order() {
         (true, ""),
         (true, r#""ingressPolicy":"isolated","firewalldZone":"work""#),
     ] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         machine.firewalld.running = running;
         let callers = [Caller::new("ctr1", keys, BOTH), Caller::on_bridge("ctr2", "br1", keys, &["10.88.1.6/24"])];
         callers.iter().for_each(|caller| drop(caller.add(machine).expect("added")));
-        let before = state(machine);
+        let before = machine.state();
         flush(machine);
         assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [1, 1], "{keys}");
-        assert_eq!(state(machine), before, "{keys}");
+        assert_eq!(machine.state(), before, "{keys}");
         callers.iter().for_each(|caller| caller.check(machine).expect("there"));
         assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [0, 0], "{keys}");
     }
@@ -68,7 +61,7 @@ fn a_lack_names_what_is_missing() {
         (false, r#""backend":"nftables""#, "nft inet cni_firewall admin jump CNI-ADMIN"),
         (true, "", "firewalld source 10.88.0.5/32 of zone trusted"),
     ] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         machine.firewalld.running = running;
         let caller = Caller::new("ctr1", keys, BOTH);
         caller.add(machine).expect("added");
@@ -80,62 +73,61 @@ fn a_lack_names_what_is_missing() {
 
 #[test]
 fn an_element_of_a_set_is_missed_too() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let keys = r#""backend":"nftables""#;
     let caller = Caller::new("ctr1", keys, BOTH);
     caller.add(machine).expect("added");
-    let before = state(machine);
-    nf::remove(&mut machine.nftables, &crate::nftables::remove(&["fd00:88::5".parse().expect("address")]))
+    let before = machine.state();
+    nf::remove(&mut machine.netfilter.nftables, &crate::nftables::remove(&["fd00:88::5".parse().expect("address")]))
         .expect("removed");
     let parts = caller.parts(machine);
     let told: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
     assert_eq!(told, ["nft element inet cni_firewall containers_v6 { fd00:88::5 }"]);
     caller.repair(machine);
-    assert_eq!(state(machine), before);
+    assert_eq!(machine.state(), before);
 }
 
 /// firewalld has been started since: the rules stay where ADD has put them, and where CHECK looks.
 #[test]
 fn who_keeps_the_rules_does_not_change() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", BOTH);
     caller.add(machine).expect("added");
-    let before = state(machine);
+    let before = machine.state();
     flush(machine);
     machine.firewalld.running = true;
     caller.repair(machine);
-    assert_eq!(state(machine), before);
+    assert_eq!(machine.state(), before);
     caller.check(machine).expect("there");
 }
 
 #[test]
 fn an_address_that_is_anothers_by_now_is_passed_over() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let [old, new] = ["old", "new"].map(|container| Caller::new(container, "", &BOTH[..1]));
     old.add(machine).expect("added");
     new.add(machine).expect("added");
     flush(machine);
     assert_eq!((old.repair(machine), dump(machine, Family::V4).contains("10.88.0.5")), (0, false));
     assert_eq!((new.repair(machine), dump(machine, Family::V4).contains("10.88.0.5")), (1, true));
-    assert_eq!(machine.claims.values().next(), Some(&new.attachment()));
+    assert_eq!(claimed(machine), ["10.88.0.5 n1 new eth0"]);
 }
 
 /// The reference claims nothing; what it has made is complete.
 #[test]
 fn rules_that_nobody_has_claimed_are_left_alone() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", BOTH);
     caller.add(machine).expect("added");
-    machine.claims.clear();
-    machine.keepers.clear();
-    assert_eq!((caller.repair(machine), machine.claims.len()), (0, 0));
+    machine.records.clear();
+    assert_eq!((caller.repair(machine), claimed(machine).len()), (0, 0));
     flush(machine);
-    assert_eq!((caller.repair(machine), machine.claims.len()), (1, 2));
+    assert_eq!((caller.repair(machine), claimed(machine).len()), (1, 2));
 }
 
 #[test]
 fn nobody_keeps_nothing() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", r#""backend":"none""#, BOTH);
     caller.add(machine).expect("added");
     assert_eq!(caller.repair(machine), 0);
@@ -143,7 +135,7 @@ fn nobody_keeps_nothing() {
 
 #[test]
 fn a_firewalld_that_knows_no_such_zone_is_a_failure() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     machine.firewalld.running = true;
     let caller = Caller::new("ctr1", r#""firewalldZone":"nope""#, BOTH);
     let error = Firewall.find_missing(&caller.request("ADD"), machine).expect_err("unknown");

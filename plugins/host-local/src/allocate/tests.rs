@@ -4,13 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use cni_core::names::{ContainerId, IfName, NetworkName};
+use cni_plugin::host::Host as _;
+use cni_plugin::link::{Address, Link};
+use cni_plugin::plan::Ns;
+use cni_testkit::{FakeContainer, FakeHost};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::fake_host::FakeHost;
 use crate::ranges::{Given, Subnet};
 use crate::store::Machine;
+
+const NETNS: &str = "/netns";
 
 struct Network {
     root: TempDir,
@@ -34,6 +39,11 @@ fn attachment(container: &str, ifname: &str) -> Attachment {
         container: ContainerId::parse(container).expect("container"),
         ifname: IfName::parse(ifname).expect("interface"),
     }
+}
+
+/// A host whose container lives in the namespace of this identity.
+fn at_netns(identity: &str) -> FakeHost {
+    FakeHost::new().with_container(NETNS, FakeContainer::Present(Some(identity.to_owned())))
 }
 
 type Refusal = (u32, String, String);
@@ -72,7 +82,7 @@ impl Network {
     fn add_by(&self, host: &mut FakeHost, attachment: &Attachment, requested: &[&str]) -> Result<String, Refusal> {
         let requested = requested.iter().map(|text| text.parse().expect("address")).collect();
         let mut store = self.store();
-        let presence = Presence::observe(host, Some("/netns"));
+        let presence = Presence::observe(host, Some(NETNS)).expect("no failure");
         match Allocation::new(&mut store, presence, attachment).run(&self.sets, requested) {
             Ok((ips, _)) => {
                 let texts: Vec<String> = ips.iter().map(|ip| ip.address.address().to_string()).collect();
@@ -83,15 +93,15 @@ impl Network {
     }
 
     fn add(&self, container: &str) -> Result<String, Refusal> {
-        self.add_by(&mut FakeHost::at("ns"), &attachment(container, "eth0"), &[])
+        self.add_by(&mut at_netns("ns"), &attachment(container, "eth0"), &[])
     }
 
     fn add_at(&self, namespace: &str, container: &str) -> Result<String, Refusal> {
-        self.add_by(&mut FakeHost::at(namespace), &attachment(container, "eth0"), &[])
+        self.add_by(&mut at_netns(namespace), &attachment(container, "eth0"), &[])
     }
 
     fn request(&self, container: &str, requested: &[&str]) -> Result<String, Refusal> {
-        self.add_by(&mut FakeHost::at("ns"), &attachment(container, "eth0"), requested)
+        self.add_by(&mut at_netns("ns"), &attachment(container, "eth0"), requested)
     }
 
     fn del(&self, container: &str) {
@@ -160,7 +170,7 @@ fn a_container_that_is_there_gets_no_second_address() {
     assert_eq!(network.add("c1"), given("2.2"));
     let text = "failed to allocate for range 0: 10.1.2.2 has been allocated to c1, duplicate allocation is not allowed";
     assert_eq!(network.add("c1"), refused(text, DUPLICATE));
-    let other = network.add_by(&mut FakeHost::at("ns"), &attachment("c1", "eth1"), &[]);
+    let other = network.add_by(&mut at_netns("ns"), &attachment("c1", "eth1"), &[]);
     assert_eq!(other, given("2.3"), "another interface is another attachment");
     assert_eq!(
         network.request("c1", &["10.1.2.5"]),
@@ -178,7 +188,7 @@ fn a_container_that_comes_again_in_another_namespace_gets_its_addresses_again() 
     assert_eq!(network.add_at("ns2", "c1"), given("2.2 3.2"));
     let text = "failed to allocate for range 0: 10.1.2.2 has been allocated to c1, duplicate allocation is not allowed";
     assert_eq!(network.add_at("ns2", "c1"), refused(text, DUPLICATE));
-    let again = network.add_by(&mut FakeHost::at("ns3"), &attachment("c1", "eth0"), &["10.1.3.2"]);
+    let again = network.add_by(&mut at_netns("ns3"), &attachment("c1", "eth0"), &["10.1.3.2"]);
     assert_eq!(again, given("2.2 3.2"), "also when it is asked for");
     assert_eq!(network.add_at("ns1", "c3"), given("2.4 3.4"), "the cursor stays where it was");
 }
@@ -198,13 +208,16 @@ fn a_lease_of_unknown_home_is_given_again_when_the_container_is_there_without_it
     let text = "failed to allocate for range 0: 10.1.2.4 has been allocated to c1, duplicate allocation is not allowed";
     let at = attachment("c1", "eth0");
     assert_eq!(network.add_by(&mut FakeHost::default(), &at, &[]), refused(text, DUPLICATE));
-    let address = "10.1.2.4/29".parse().expect("address");
-    let mut living = FakeHost { addresses: vec![address], ..FakeHost::at("ns1") };
+    let cidr = "10.1.2.4/29".parse().expect("address");
+    let mut living = at_netns("ns1");
+    living.enter(NETNS).expect("entered");
+    living.add_link(Ns::Container, Link { name: "eth0".to_owned(), ..Link::default() });
+    living.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
     assert_eq!(network.add_by(&mut living, &at, &[]), refused(text, DUPLICATE));
-    let mut old_kernel = FakeHost { netns: true, ..FakeHost::default() };
+    let mut old_kernel = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
     assert_eq!(network.add_by(&mut old_kernel, &at, &[]), given("2.4"));
-    assert_eq!(network.add_by(&mut FakeHost::at("ns1"), &at, &[]), given("2.4"));
-    assert_eq!(network.add_by(&mut FakeHost::at("ns1"), &at, &[]), refused(text, DUPLICATE), "now it is known");
+    assert_eq!(network.add_by(&mut at_netns("ns1"), &at, &[]), given("2.4"));
+    assert_eq!(network.add_by(&mut at_netns("ns1"), &at, &[]), refused(text, DUPLICATE), "now it is known");
 }
 
 #[test]
@@ -266,7 +279,7 @@ fn a_failure_takes_back_what_was_made_and_nothing_else() {
     assert_eq!(network.add_at("ns1", "c2").map_err(|(code, ..)| code), Err(102), "the second set is full");
     assert_eq!(network.leases(), before);
     let text = "failed to allocate for range 1: 10.1.3.2 has been allocated to c1, duplicate allocation is not allowed";
-    let again = network.add_by(&mut FakeHost::at("ns1"), &attachment("c1", "eth0"), &["10.1.2.5"]);
+    let again = network.add_by(&mut at_netns("ns1"), &attachment("c1", "eth0"), &["10.1.2.5"]);
     assert_eq!(again, refused(text, DUPLICATE), "the first set gave 10.1.2.5");
     assert_eq!(network.leases(), before, "the leases of the first ADD stay");
 }

@@ -13,19 +13,19 @@ fn by_chain(text: &str) -> Vec<String> {
     lines
 }
 
-fn assert_dump(machine: &Machine, family: Family, want: &str) {
+fn assert_dump(machine: &FakeHost, family: Family, want: &str) {
     assert_eq!(by_chain(&dump(machine, family)), by_chain(want));
 }
 
 /// The lines of a dump that lead to, or are in, the container's own chain.
-fn own_lines(machine: &Machine, family: Family) -> String {
+fn own_lines(machine: &FakeHost, family: Family) -> String {
     let text = dump(machine, family);
     let own = text.lines().filter(|line| line.starts_with("-A") && line.contains("CNI-DN-c189d8b6a7b4d184c9f70"));
     own.collect::<Vec<_>>().join("\n")
 }
 
-fn added(keys: &str, mappings: &str, ips: &[&str]) -> Machine {
-    let mut machine = Machine { link: Some("br0"), ..Machine::default() };
+fn added(keys: &str, mappings: &str, ips: &[&str]) -> FakeHost {
+    let mut machine = routed();
     Caller::new("ctr1", keys, mappings, ips).add(&mut machine).expect("added");
     machine
 }
@@ -235,8 +235,8 @@ const EXTERNAL_CHAIN: &str = r#":CNI-DN-c189d8b6a7b4d184c9f70 -
 
 #[test]
 fn external_set_mark_chain() {
-    let mut machine = Machine::default();
-    machine.filter.tables.load(Family::V4, IptablesTable::Nat, "-N KUBE-MARK-MASQ").expect("loads");
+    let mut machine = FakeHost::default();
+    machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, "-N KUBE-MARK-MASQ").expect("loads");
     let caller = Caller::new("ctr1", r#""externalSetMarkChain":"KUBE-MARK-MASQ""#, TCP_8080, &["10.88.0.5/24"]);
     caller.add(&mut machine).expect("added");
     assert_dump(&machine, Family::V4, EXTERNAL_CHAIN);

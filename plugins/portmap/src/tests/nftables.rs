@@ -17,14 +17,14 @@ fn caller(keys: &str, mappings: &str, ips: &[&str]) -> Caller {
 }
 
 /// The name of a container's own chain, as a rule in `hostports` names it.
-fn own_chain(machine: &Machine, container: &str) -> Option<String> {
-    let dump = machine.kernel.dump();
+fn own_chain(machine: &FakeHost, container: &str) -> Option<String> {
+    let dump = machine.netfilter.nftables.dump();
     let jump = dump.lines().find(|line| line.contains(" jump dnat-") && line.contains(&format!("\"{container}\"")))?;
     Some(jump.split(' ').find(|word| word.starts_with("dnat-"))?.to_owned())
 }
 
 /// Puts a rule of the reference's kind into a chain that exists.
-fn reference_rule(machine: &mut Machine, chain: &'static str, container: &str, words: &str) {
+fn reference_rule(machine: &mut FakeHost, chain: &'static str, container: &str, words: &str) {
     use cni_netfilter::nftables::Expression;
     let chain = TableId::fixed(TableFamily::Ip, "cni_hostport").chain(chain);
     let expressions = match words.split(' ').collect::<Vec<_>>()[..] {
@@ -36,12 +36,12 @@ fn reference_rule(machine: &mut Machine, chain: &'static str, container: &str, w
         _ => panic!("no rule of the reference: {words}"),
     };
     let rule = NftRule::new(chain, expressions).with_comment(NftComment::cut(container));
-    machine.kernel.commit(&Transaction::from(vec![NftChange::AddRule(rule)])).expect("added");
+    machine.netfilter.nftables.commit(&Transaction::from(vec![NftChange::AddRule(rule)])).expect("added");
 }
 
 #[test]
 fn add_lays_out_the_references_chains_and_the_containers_own() {
-    let machine = &mut Machine { link: Some("br0"), ..Machine::default() };
+    let machine = &mut routed();
     caller("", TCP_8080, V4).add(machine).expect("added");
     let own = own_chain(machine, "ctr1").expect("a chain");
     let masquerade = own.replace("dnat-", "masquerade-");
@@ -86,13 +86,13 @@ fn add_lays_out_the_references_chains_and_the_containers_own() {
 }}
 "
     );
-    let dump = machine.kernel.dump();
+    let dump = machine.netfilter.nftables.dump();
     let table = dump.split("table ").find(|table| table.starts_with("ip cni_hostport")).expect("the table");
     assert_eq!(format!("table {table}"), want);
     assert_eq!(own, DNAT);
-    assert_eq!(machine.parameters.len(), 1, "loopback is routed");
-    assert_eq!((machine.filter.tables.commits(), machine.filter.tables.lists()), (0, 0));
-    assert_eq!(machine.kernel.scripts(), 0);
+    assert_eq!(machine.parameters().len(), 1, "loopback is routed");
+    assert_eq!((machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists()), (0, 0));
+    assert_eq!(machine.netfilter.nftables.scripts(), 0);
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn each_family_has_its_own_mappings_each_once() {
         r#"{TCP_8080},{TCP_8080},{UDP_53},{{"hostPort":1,"containerPort":2,"protocol":"sctp","hostIP":"fd00::1"}},
         {{"hostPort":3,"containerPort":4,"protocol":"tcp","hostIP":"10.88.0.1"}}"#
     );
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     caller(r#""masqAll":true"#, &mappings, DUAL).add(machine).expect("added");
-    let dump = machine.kernel.dump();
+    let dump = machine.netfilter.nftables.dump();
     let rules =
         |word: &str| -> Vec<&str> { dump.lines().filter(|line| line.contains(word)).map(|line| line.trim()).collect() };
     let translations = [
@@ -130,29 +130,29 @@ fn each_family_has_its_own_mappings_each_once() {
 
 #[test]
 fn conditions_are_the_containers_alone() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let conditions = r#""conditionsV4":["ip","saddr","!=","192.0.2.0/24"]"#;
     let limited = caller(conditions, TCP_8080, V4);
     limited.add(machine).expect("added");
     Caller::new("ctr2", NFT, TCP_8080, &["10.88.0.6/24"]).add(machine).expect("added");
-    let dump = machine.kernel.dump();
+    let dump = machine.netfilter.nftables.dump();
     let with: Vec<&str> = dump.lines().filter(|line| line.contains("192.0.2.0/24")).map(|line| line.trim()).collect();
     assert_eq!(with, ["ip saddr != 192.0.2.0/24 tcp dport 8080 dnat to 10.88.0.5:80"]);
     limited.check(machine).expect("there");
-    assert_eq!(machine.kernel.scripts(), 1, "only what has words takes the program");
+    assert_eq!(machine.netfilter.nftables.scripts(), 1, "only what has words takes the program");
     limited.del(machine).expect("removed");
-    assert!(!machine.kernel.dump().contains("ctr1"));
+    assert!(!machine.netfilter.nftables.dump().contains("ctr1"));
 }
 
 #[test]
 fn a_second_add_replaces_and_repeats_nothing() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     caller("", TCP_8080, DUAL).add(machine).expect("added");
-    let first = machine.kernel.dump();
+    let first = machine.netfilter.nftables.dump();
     caller("", TCP_8080, DUAL).add(machine).expect("added again");
-    assert_eq!(machine.kernel.dump(), first);
+    assert_eq!(machine.netfilter.nftables.dump(), first);
     caller(r#""snat":false"#, UDP_53, &["10.88.0.9/24", "fd00:88::9/64"]).add(machine).expect("moved");
-    let moved = machine.kernel.dump();
+    let moved = machine.netfilter.nftables.dump();
     for gone in ["8080", "10.88.0.5", "fd00:88::5", "masquerade-"] {
         assert!(!moved.contains(gone), "{gone}: {moved}");
     }
@@ -168,68 +168,68 @@ fn del_needs_only_names_and_no_program() {
         (r#""backend":"foo""#, "7", r#"{"cniVersion":"1.0.0","ips":[{"address":"10.88.0.5/24"}]}"#),
         (NFT, r#"{"portMappings":[{"hostPort":1,"containerPort":1,"protocol":"tcp"}]}"#, "null"),
     ] {
-        let machine = &mut Machine::default();
-        machine.filter.lacking = Family::ALL.to_vec();
+        let machine = &mut FakeHost::default();
+        machine.netfilter.iptables.uninstall(Family::ALL);
         caller("", TCP_8080, DUAL).add(machine).expect("added");
         Caller::new("ctr2", NFT, TCP_8080, &["10.88.0.6/24"]).add(machine).expect("added");
         let forgetful = Caller::with("ctr1", keys, runtime, prev_result);
         forgetful.del(machine).expect("removed");
-        let left = machine.kernel.dump();
+        let left = machine.netfilter.nftables.dump();
         assert!(!left.contains("ctr1") && !left.contains("10.88.0.5"), "{keys}: {left}");
         assert_eq!(left.matches("\"ctr2\"").count(), 3, "{left}");
-        let commits = machine.kernel.commits();
+        let commits = machine.netfilter.nftables.commits();
         forgetful.del(machine).expect("gone");
-        assert_eq!(machine.kernel.commits(), commits);
+        assert_eq!(machine.netfilter.nftables.commits(), commits);
     }
 }
 
 #[test]
 fn del_removes_what_the_other_backend_made() {
     for (made_by, removed_by) in [("iptables", "nftables"), ("nftables", "iptables")] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         let of = |backend: &str| Caller::new("ctr1", &format!(r#""backend":"{backend}""#), TCP_8080, DUAL);
         of(made_by).add(machine).expect("added");
         of(removed_by).del(machine).expect("removed");
-        let left = dump(machine, Family::V4) + &dump(machine, Family::V6) + &machine.kernel.dump();
+        let left = dump(machine, Family::V4) + &dump(machine, Family::V6) + &machine.netfilter.nftables.dump();
         assert!(!left.contains("10.88.0.5") && !left.contains("ctr1"), "{made_by}: {left}");
     }
 }
 
 #[test]
 fn the_other_network_of_a_container_keeps_its_mappings() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let one = caller("", TCP_8080, V4);
     let mut two = caller("", UDP_53, &["10.99.0.5/24"]);
-    two.config = two.config.replace(r#""name":"n1""#, r#""name":"n2""#);
+    two.0.config = two.0.config.replace(r#""name":"n1""#, r#""name":"n2""#);
     one.add(machine).expect("added");
     two.add(machine).expect("added");
     one.check(machine).expect("there");
     one.del(machine).expect("removed");
     two.check(machine).expect("still there");
-    assert!(!machine.kernel.dump().contains("10.88.0.5"));
+    assert!(!machine.netfilter.nftables.dump().contains("10.88.0.5"));
     two.del(machine).expect("removed");
-    assert!(!machine.kernel.dump().contains("ctr1"));
+    assert!(!machine.netfilter.nftables.dump().contains("ctr1"));
 }
 
 #[test]
 fn what_the_reference_made_is_checked_replaced_and_deleted() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let plain = caller(r#""snat":false"#, TCP_8080, V4);
     Caller::new("ctr2", NFT, UDP_53, &["10.88.0.6/24"]).add(machine).expect("the skeleton");
     reference_rule(machine, "hostports", "ctr1", "tcp dport 8080 dnat to 10.88.0.5:80");
     plain.check(machine).expect("the reference's rules will do");
     reference_rule(machine, "hostports", "ctr1", "tcp dport 9090 dnat to 10.77.0.5:80");
     plain.add(machine).expect("added");
-    let dump = machine.kernel.dump();
+    let dump = machine.netfilter.nftables.dump();
     assert_eq!(dump.matches("dport 8080").count(), 2, "one entry and one translation: {dump}");
     assert!(dump.contains("10.77.0.5"), "another network's, for all that is known: {dump}");
     plain.del(machine).expect("removed");
-    assert!(!machine.kernel.dump().contains("\"ctr1\""));
+    assert!(!machine.netfilter.nftables.dump().contains("\"ctr1\""));
 }
 
 #[test]
 fn check_names_the_rule_that_is_missing() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let caller = caller("", TCP_8080, V4);
     let missing = describe(&caller.check(machine).expect_err("nothing there"));
     let message =
@@ -240,45 +240,35 @@ fn check_names_the_rule_that_is_missing() {
     let other = Caller::new("ctr1", NFT, UDP_53, V4);
     let (_, message, _) = describe(&other.check(machine).expect_err("another port"));
     assert!(message.contains("udp dport 53"), "{message}");
-    let commits = machine.kernel.commits();
+    let commits = machine.netfilter.nftables.commits();
     caller.check(machine).expect("there");
-    assert_eq!(machine.kernel.commits(), commits, "CHECK writes nothing");
-}
-
-#[test]
-fn an_add_that_fails_at_any_step_leaves_nothing_of_its_own() {
-    for step in 2..=4 {
-        let machine = &mut Machine { failing: Some(step), link: Some("br0"), ..Machine::default() };
-        caller("", &format!("{TCP_8080},{UDP_53}"), DUAL).add(machine).expect_err("fails");
-        let left = machine.kernel.dump();
-        assert!(!left.contains("ctr1") && !left.contains("10.88.0.5"), "step {step}: {left}");
-    }
+    assert_eq!(machine.netfilter.nftables.commits(), commits, "CHECK writes nothing");
 }
 
 /// The chain is filled anew, and the rules that lead to it are there already.
 #[test]
 fn a_second_add_that_fails_takes_back_the_chain_it_filled() {
-    let machine = &mut Machine { link: Some("br0"), ..Machine::default() };
+    let machine = &mut routed();
     caller("", TCP_8080, V4).add(machine).expect("added");
-    machine.failing = Some(machine.applied.len() + 3);
+    machine.fail_at(machine.applied().len() + 3);
     let error = caller("", TCP_8080, &["10.88.0.9/24"]).add(machine).expect_err("fails");
     assert_eq!(describe(&error).2, "", "all of it could be undone");
-    assert!(!machine.kernel.dump().contains("ctr1"), "{}", machine.kernel.dump());
+    assert!(!machine.netfilter.nftables.dump().contains("ctr1"), "{}", machine.netfilter.nftables.dump());
 }
 
 #[test]
 fn the_automatic_choice_looks_for_iptables_and_then_for_nf_tables() {
     let automatic = Caller::new("ctr1", "", TCP_8080, V4);
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     automatic.add(machine).expect("by iptables");
-    assert_eq!(machine.kernel.commits(), 0);
-    let machine = &mut Machine::default();
-    machine.filter.lacking = Family::ALL.to_vec();
+    assert_eq!(machine.netfilter.nftables.commits(), 0);
+    let machine = &mut FakeHost::default();
+    machine.netfilter.iptables.uninstall(Family::ALL);
     automatic.add(machine).expect("by nf_tables");
     automatic.check(machine).expect("there");
     automatic.del(machine).expect("removed");
-    assert!(!machine.kernel.dump().contains("ctr1"));
-    machine.kernel = FakeNftables::unsupported();
+    assert!(!machine.netfilter.nftables.dump().contains("ctr1"));
+    machine.netfilter.nftables = FakeNftables::unsupported();
     let (code, message, _) = describe(&automatic.add(machine).expect_err("neither"));
     let want = "failed to locate iptables-restore: no such program in the directories of PATH";
     assert_eq!((code, message.as_str()), (104, want));
@@ -286,14 +276,15 @@ fn the_automatic_choice_looks_for_iptables_and_then_for_nf_tables() {
 
 #[test]
 fn a_kernel_without_nf_tables_has_nothing_to_delete() {
-    let machine = &mut Machine { kernel: FakeNftables::unsupported(), ..Machine::default() };
+    let machine = &mut FakeHost::new();
+    machine.netfilter.nftables = FakeNftables::unsupported();
     let iptables = Caller::new("ctr1", "", TCP_8080, V4);
     iptables.add(machine).expect("added");
     iptables.del(machine).expect("removed");
     caller("", TCP_8080, V4).del(machine).expect("nothing there");
     gc(machine, "n1", &[]).expect("nothing there");
     let config = format!(r#"{{"name":"n1","cniVersion":"1.1.0",{NFT}}}"#);
-    let status = Portmap.status(&Caller { container: "", config }.request("STATUS"), machine);
+    let status = Portmap.status(&Caller(cni_testkit::Caller::new("", &config)).request("STATUS"), machine);
     let (code, message, details) = describe(&status.expect_err("not available"));
     assert_eq!((code, message.as_str()), (50, "nf_tables is not available"));
     assert!(details.contains("not supported by this kernel"), "{details}");
@@ -301,23 +292,23 @@ fn a_kernel_without_nf_tables_has_nothing_to_delete() {
 
 #[test]
 fn gc_removes_what_belongs_to_no_valid_attachment_of_the_network() {
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let both = format!("{TCP_8080},{UDP_53}");
     for (id, last) in [("ctr1", 5), ("ctr2", 6)] {
         let ips = [format!("10.88.0.{last}/24"), format!("fd00:88::{last}/64")];
         Caller::new(id, NFT, &both, &ips.each_ref().map(String::as_str)).add(machine).expect("added");
     }
-    let before = machine.kernel.dump();
+    let before = machine.netfilter.nftables.dump();
     for (network, valid) in [("n1", &["ctr1", "ctr2"][..]), ("n2", &[]), ("n", &[])] {
         gc(machine, network, valid).expect("nothing to do");
-        assert_eq!(machine.kernel.dump(), before);
+        assert_eq!(machine.netfilter.nftables.dump(), before);
     }
     let forgotten = forgotten(machine, |machine| gc(machine, "n1", &["ctr2"]).expect("removed"));
     assert_eq!(
         forgotten,
         ["forget UDP flows to *:53 answered by 10.88.0.5", "forget UDP flows to *:53 answered by fd00:88::5"]
     );
-    let left = machine.kernel.dump();
+    let left = machine.netfilter.nftables.dump();
     assert!(!left.contains("ctr1") && !left.contains("10.88.0.5") && left.contains("10.88.0.6"), "{left}");
 }
 
@@ -326,7 +317,7 @@ fn stale_udp_flows_are_forgotten() {
     let told = caller("", UDP_53, V4);
     let untold = Caller::with("ctr1", NFT, "null", "null");
     for del in [&told, &untold] {
-        let machine = &mut Machine::default();
+        let machine = &mut FakeHost::default();
         let mapped = forgotten(machine, |machine| drop(told.add(machine).expect("added")));
         assert_eq!(mapped, ["forget UDP flows to *:53 not answered by 10.88.0.5"]);
         let unmapped = forgotten(machine, |machine| del.del(machine).expect("removed"));
@@ -341,12 +332,12 @@ fn two_thousand_ports_are_one_transaction() {
         let entry = |port| format!(r#"{{"hostPort":{port},"containerPort":{port},"protocol":"{proto}"}}"#);
         (10_000..11_000).map(entry).collect::<Vec<_>>().join(",")
     };
-    let machine = &mut Machine::default();
+    let machine = &mut FakeHost::default();
     let many = caller("", &format!("{},{}", ports("tcp"), ports("udp")), V4);
     many.add(machine).expect("added");
-    assert_eq!(machine.kernel.commits(), 1);
-    assert_eq!(machine.kernel.dump().matches(" dnat to ").count(), 2000);
+    assert_eq!(machine.netfilter.nftables.commits(), 1);
+    assert_eq!(machine.netfilter.nftables.dump().matches(" dnat to ").count(), 2000);
     many.check(machine).expect("there");
     many.del(machine).expect("removed");
-    assert_eq!(machine.kernel.commits(), 2);
+    assert_eq!(machine.netfilter.nftables.commits(), 2);
 }

@@ -9,14 +9,14 @@ const UDP_53: &str = r#"{"hostPort":53,"containerPort":5353,"protocol":"udp"}"#;
 const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 impl Caller {
-    fn parts(&self, machine: &mut Machine) -> Vec<MissingPart> {
-        let applied = machine.applied.len();
+    fn parts(&self, machine: &mut FakeHost) -> Vec<MissingPart> {
+        let applied = machine.applied().len();
         let parts = Portmap.find_missing(&self.request("ADD"), machine).expect("can be told");
-        assert_eq!(machine.applied.len(), applied, "looking has changed something");
+        assert_eq!(machine.applied().len(), applied, "looking has changed something");
         parts
     }
 
-    fn repair(&self, machine: &mut Machine) -> usize {
+    fn repair(&self, machine: &mut FakeHost) -> usize {
         let parts = self.parts(machine);
         let mut journal = Journal::new(machine);
         parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
@@ -26,8 +26,8 @@ impl Caller {
 }
 
 /// Both packet filters; the settings are no rules.
-fn rules(machine: &Machine) -> [String; 3] {
-    [dump(machine, Family::V4), dump(machine, Family::V6), machine.kernel.dump()]
+fn rules(machine: &FakeHost) -> [String; 3] {
+    [dump(machine, Family::V4), dump(machine, Family::V6), machine.netfilter.nftables.dump()]
 }
 
 /// Two containers, one with both families and two protocols.
@@ -39,19 +39,15 @@ fn callers(keys: &str) -> [Caller; 2] {
     ]
 }
 
-fn machine() -> Machine {
-    Machine { link: Some("br0"), ..Machine::default() }
-}
-
 #[test]
 fn after_a_flush_all_rules_come_back_in_their_order() {
     for keys in ["", NFT, r#""snat":false"#, r#""backend":"nftables","snat":false"#] {
-        let machine = &mut machine();
+        let machine = &mut routed();
         let callers = callers(keys);
         callers.iter().for_each(|caller| drop(caller.add(machine).expect("added")));
         let before = rules(machine);
-        machine.filter.tables = FakeIptables::new();
-        machine.kernel = FakeNftables::new();
+        machine.netfilter.iptables = FakeIptables::new();
+        machine.netfilter.nftables = FakeNftables::new();
         let guarded = usize::from(!keys.contains("snat"));
         assert_eq!(callers.each_ref().map(|caller| caller.repair(machine)), [2 + guarded, 1], "{keys}");
         assert_eq!(rules(machine), before, "{keys}");
@@ -64,7 +60,7 @@ fn after_a_flush_all_rules_come_back_in_their_order() {
 #[test]
 fn every_single_rule_of_iptables_is_missed() {
     let caller = Caller::new("ctr1", "", &format!("{TCP_8080},{UDP_53}"), &["10.88.0.5/24"]);
-    let machine = &mut machine();
+    let machine = &mut routed();
     caller.add(machine).expect("added");
     let whole = dump(machine, Family::V4);
     let lines: Vec<&str> = whole.lines().collect();
@@ -72,8 +68,8 @@ fn every_single_rule_of_iptables_is_missed() {
     assert_eq!(rules.clone().count(), 13, "{whole}");
     for rule in rules {
         let others: Vec<&str> = lines.iter().copied().filter(|line| line != rule).collect();
-        machine.filter.tables = FakeIptables::new();
-        machine.filter.tables.load(Family::V4, IptablesTable::Nat, &others.join("\n")).expect("rules");
+        machine.netfilter.iptables = FakeIptables::new();
+        machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, &others.join("\n")).expect("rules");
         let parts = caller.parts(machine);
         assert_eq!(
             parts.iter().map(|part| part.missing.clone()).collect::<Vec<_>>(),
@@ -93,10 +89,10 @@ fn every_single_rule_of_iptables_is_missed() {
 #[test]
 fn the_guard_comes_back_alone() {
     let caller = Caller::new("ctr1", "", TCP_8080, &DUAL[..1]);
-    let machine = &mut machine();
+    let machine = &mut routed();
     caller.add(machine).expect("added");
     let before = rules(machine);
-    machine.kernel = FakeNftables::new();
+    machine.netfilter.nftables = FakeNftables::new();
     let parts = caller.parts(machine);
     let told: Vec<&str> = parts.iter().map(|part| part.missing.as_str()).collect();
     assert_eq!(told, [r#"nft inet cni_plugins_localnet prerouting iifname != "lo" ip daddr 127.0.0.0/8 drop"#]);
@@ -107,7 +103,8 @@ fn the_guard_comes_back_alone() {
 #[test]
 fn without_nf_tables_there_is_no_guard_to_miss() {
     let caller = Caller::new("ctr1", r#""backend":"iptables""#, TCP_8080, &DUAL[..1]);
-    let machine = &mut Machine { kernel: FakeNftables::unsupported(), ..machine() };
+    let machine = &mut routed();
+    machine.netfilter.nftables = FakeNftables::unsupported();
     caller.add(machine).expect("added");
     assert_eq!(caller.repair(machine), 0);
 }
@@ -116,23 +113,23 @@ fn without_nf_tables_there_is_no_guard_to_miss() {
 fn connections_that_went_elsewhere_meanwhile_are_forgotten() {
     for keys in ["", NFT] {
         let caller = Caller::new("ctr1", keys, UDP_53, &DUAL[..1]);
-        let machine = &mut machine();
+        let machine = &mut routed();
         caller.add(machine).expect("added");
-        machine.forgotten.clear();
+        machine.clear_log();
         caller.repair(machine);
-        assert_eq!(machine.forgotten, [""; 0], "{keys}");
-        machine.filter.tables = FakeIptables::new();
-        machine.kernel = FakeNftables::new();
+        assert_eq!(machine.forgotten(), [""; 0], "{keys}");
+        machine.netfilter.iptables = FakeIptables::new();
+        machine.netfilter.nftables = FakeNftables::new();
         caller.repair(machine);
-        assert_eq!(machine.forgotten, ["forget UDP flows to *:53 not answered by 10.88.0.5"], "{keys}");
+        assert_eq!(machine.forgotten(), ["forget UDP flows to *:53 not answered by 10.88.0.5"], "{keys}");
     }
 }
 
 #[test]
 fn what_cannot_be_read_is_a_failure() {
     let caller = Caller::new("ctr1", r#""backend":"iptables""#, TCP_8080, &DUAL[1..]);
-    let machine = &mut machine();
-    machine.filter.lacking.push(Family::V6);
+    let machine = &mut routed();
+    machine.netfilter.iptables.uninstall([Family::V6]);
     let error = Portmap.find_missing(&caller.request("ADD"), machine).expect_err("no program");
     assert_eq!((error.code().number(), error.to_string().contains("ip6tables-restore")), (104, true));
     let error =

@@ -1,13 +1,13 @@
-//! Who keeps the rules for an address: what is recorded beside whose they are, so that DEL and CHECK
-//! find them wherever ADD put them.
+//! What holds the rules for an address: it is recorded beside whose they are, so that DEL and CHECK find
+//! them wherever ADD put them.
 
 use std::fmt;
 
 use cni_netfilter::firewalld::Zone;
 
-/// Who keeps the rules for an address.
+/// What holds the rules for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keeper {
+pub enum RuleBackend {
     /// The tables of iptables.
     Iptables,
     /// A table of nf_tables.
@@ -16,8 +16,8 @@ pub enum Keeper {
     Firewalld(Zone),
 }
 
-impl Keeper {
-    /// Reads what [`Keeper`] displays: one word.
+impl RuleBackend {
+    /// Reads what [`RuleBackend`] displays: one word.
     pub fn parse(word: &str) -> Option<Self> {
         match word.split_once(':') {
             None if word == "iptables" => Some(Self::Iptables),
@@ -28,7 +28,7 @@ impl Keeper {
     }
 }
 
-impl fmt::Display for Keeper {
+impl fmt::Display for RuleBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Iptables => f.write_str("iptables"),
@@ -43,13 +43,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_keeper_is_one_word_that_is_read_back() {
-        for keeper in [Keeper::Iptables, Keeper::Nftables, Keeper::Firewalld(Zone::fixed("trusted"))] {
-            let word = keeper.to_string();
-            assert_eq!((Keeper::parse(&word), word.contains(' ')), (Some(keeper), false));
+    fn a_back_end_is_one_word_that_is_read_back() {
+        for backend in [RuleBackend::Iptables, RuleBackend::Nftables, RuleBackend::Firewalld(Zone::fixed("trusted"))] {
+            let word = backend.to_string();
+            assert_eq!((RuleBackend::parse(&word), word.contains(' ')), (Some(backend), false));
         }
         for word in ["", "iptables:", "nftables:", "firewalld", "firewalld:", "firewalld:a:b", "other"] {
-            assert_eq!(Keeper::parse(word), None, "{word}");
+            assert_eq!(RuleBackend::parse(word), None, "{word}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Finds out who is to keep the rules of an address, and who does.
+//! Finds out what is to hold the rules of an address, and what does.
 //!
-//! ADD writes that down with the claim of the address, so that DEL and CHECK look in the right place even
+//! ADD records that with the claim of the address, so that DEL and CHECK look in the right place even
 //! when firewalld has been started or stopped since. Where nothing is recorded, as for the containers
 //! of the reference plugin, the configuration says where to look, and the machine whether there is anything.
 
@@ -12,77 +12,79 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
-use cni_plugin::keeper::Keeper;
 use cni_plugin::plan::Ns;
 
 use crate::addresses::{addresses, families, sorted};
+use crate::backend::RuleBackend;
+use crate::claims::{self, Claim};
 use crate::config::{Backend, Config, Keys, Search};
 use crate::{iptables, nftables};
 
 /// An address whose rules are to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct OwnedAddress {
+    /// The address.
     pub address: IpAddr,
     /// Who owns it.
     pub owner: Attachment,
-    /// Who may keep rules for it.
-    pub keepers: Vec<Keeper>,
+    /// What may hold rules for it.
+    pub backends: Vec<RuleBackend>,
 }
 
-/// Who is to keep the rules of a new attachment: firewalld where it runs and iptables elsewhere, as the
+/// What is to hold the rules of a new attachment: firewalld where it runs and iptables elsewhere, as the
 /// reference has it, unless the configuration says otherwise. A host without iptables, on which the reference
-/// fails, has nf_tables. `None` when nobody is to keep them.
+/// fails, has nf_tables. `None` when there are to be none.
+///
+/// # Errors
+/// When the packet filter cannot be asked.
 pub fn choose(
     config: &Config,
     families: impl IntoIterator<Item = Family>,
     host: &mut dyn Host,
-) -> Result<Option<Keeper>, Error> {
-    let firewalld = || Keeper::Firewalld(config.zone.clone());
+) -> Result<Option<RuleBackend>, Error> {
+    let firewalld = || RuleBackend::Firewalld(config.zone.clone());
     Ok(match config.backend {
-        Backend::Iptables => Some(Keeper::Iptables),
-        Backend::Nftables => Some(Keeper::Nftables),
+        Backend::Iptables => Some(RuleBackend::Iptables),
+        Backend::Nftables => Some(RuleBackend::Nftables),
         Backend::Firewalld => Some(firewalld()),
         Backend::None => None,
         Backend::Auto if host.firewalld().is_running() => Some(firewalld()),
         Backend::Auto => Some(match cni_netfilter::Backend::choose(host.netfilter(Ns::Host)?, families) {
-            cni_netfilter::Backend::Iptables => Keeper::Iptables,
-            cni_netfilter::Backend::Nftables => Keeper::Nftables,
+            cni_netfilter::Backend::Iptables => RuleBackend::Iptables,
+            cni_netfilter::Backend::Nftables => RuleBackend::Nftables,
         }),
     })
 }
 
-/// Who keeps the rules of an attachment's addresses: who made some last, or else who would now. Empty when
-/// nobody is to.
+/// What holds the rules of an attachment's addresses: what was given some last, or else what would be now.
+/// Empty when there are to be none.
 ///
 /// # Errors
 /// When a record cannot be read.
-pub fn observe_kept(
+pub fn observe_backends(
     config: &Config,
     owner: &Attachment,
     addresses: &[IpAddr],
     host: &mut dyn Host,
-) -> Result<Vec<(Keeper, Vec<IpAddr>)>, Error> {
+) -> Result<Vec<(RuleBackend, Vec<IpAddr>)>, Error> {
     if config.backend == Backend::None {
         return Ok(Vec::new());
     }
-    let mut kept: Vec<(Keeper, Vec<IpAddr>)> = Vec::new();
+    let mut found: Vec<(RuleBackend, Vec<IpAddr>)> = Vec::new();
     for address in addresses {
-        let recorded = match host.address_owner(*address)? {
-            Some(claimed) if claimed == *owner => host.address_keepers(*address)?.pop(),
-            Some(_) | None => None,
-        };
-        let keeper = match recorded {
-            Some(keeper) => Some(keeper),
+        let own = claims::find(*address, host.records())?.filter(|claim| claim.owner == *owner);
+        let backend = match own.and_then(|mut claim| claim.backends.pop()) {
+            Some(recorded) => Some(recorded),
             None if config.backend == Backend::Nftables => locate(config, *address, host)?,
             None => choose(config, families(addresses), host)?,
         };
-        let Some(keeper) = keeper else { continue };
-        match kept.iter_mut().find(|(other, _)| *other == keeper) {
+        let Some(backend) = backend else { continue };
+        match found.iter_mut().find(|(other, _)| *other == backend) {
             Some((_, addresses)) => addresses.push(*address),
-            None => kept.push((keeper, vec![*address])),
+            None => found.push((backend, vec![*address])),
         }
     }
-    Ok(kept)
+    Ok(found)
 }
 
 /// What goes with an attachment: the addresses that the runtime remembers and those that were claimed, but
@@ -90,31 +92,22 @@ pub fn observe_kept(
 ///
 /// # Errors
 /// When a record cannot be read.
-pub fn observe_held(request: &Request, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<Held>, Error> {
+pub fn observe_owned(request: &Request, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<OwnedAddress>, Error> {
     let search = search(request);
-    let claimed = host.addresses_owned_by(owner)?;
-    let mut held = Vec::new();
+    let claimed = claims::addresses_of(owner, host.records())?;
+    let mut owned = Vec::new();
     for address in sorted(remembered(request).into_iter().chain(claimed)) {
-        let keepers = match host.address_owner(address)? {
-            Some(other) if other != *owner => {
+        let backends = match claims::find(address, host.records())? {
+            Some(Claim { owner: other, .. }) if other != *owner => {
                 log::info!("{address} belongs to container {} by now: its rules stay", other.container);
                 continue;
             }
-            Some(_) => host.address_keepers(address)?,
+            Some(claim) => claim.backends,
             None => find(&search, address, host)?,
         };
-        held.push(Held { address, owner: owner.clone(), keepers });
+        owned.push(OwnedAddress { address, owner: owner.clone(), backends });
     }
-    Ok(held)
-}
-
-/// What claimed addresses have.
-///
-/// # Errors
-/// When a record cannot be read.
-pub fn observe_claimed(claims: Vec<(IpAddr, Attachment)>, host: &mut dyn Host) -> Result<Vec<Held>, Error> {
-    let hold = |(address, owner)| Ok(Held { address, owner, keepers: host.address_keepers(address)? });
-    claims.into_iter().map(hold).collect()
+    Ok(owned)
 }
 
 fn remembered(request: &Request) -> Vec<IpAddr> {
@@ -132,45 +125,45 @@ fn search(request: &Request) -> Search {
     match request.decode::<Keys>() {
         Ok(keys) => keys.into_search(),
         Err(error) => {
-            log::warn!("DEL looks everywhere: {error}");
+            log::warn!("configuration unreadable; DEL searches every backend: {error}");
             Keys::default().into_search()
         }
     }
 }
 
-/// Who may keep rules for an address of which nothing is recorded. A backend that was chosen by the
+/// What may hold rules for an address of which nothing is recorded. A backend that was chosen by the
 /// plugin has left something in one place at most, and nothing in a place that does not exist. The reference
 /// lets the plugin choose for `nftables`, too.
-fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<Keeper>, Error> {
-    let firewalld = Keeper::Firewalld(search.zone.clone());
+fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<RuleBackend>, Error> {
+    let firewalld = RuleBackend::Firewalld(search.zone.clone());
     let found = match search.backend {
-        Backend::Iptables => Some(Keeper::Iptables),
+        Backend::Iptables => Some(RuleBackend::Iptables),
         Backend::Firewalld => Some(firewalld),
         Backend::None => None,
-        Backend::Nftables if nftables::observe_held(address, host)? => Some(Keeper::Nftables),
+        Backend::Nftables if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
         Backend::Auto | Backend::Nftables if is_source(search, address, host) => Some(firewalld),
         Backend::Auto | Backend::Nftables if host.netfilter(Ns::Host)?.iptables().is_installed(Family::of(address)) => {
-            Some(Keeper::Iptables)
+            Some(RuleBackend::Iptables)
         }
-        Backend::Auto if nftables::observe_held(address, host)? => Some(Keeper::Nftables),
+        Backend::Auto if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
         Backend::Auto | Backend::Nftables => None,
     };
     Ok(found.into_iter().collect())
 }
 
-/// Who keeps rules for an address of which nothing is recorded, where the configuration says
+/// What holds rules for an address of which nothing is recorded, where the configuration says
 /// `nftables`: the reference does not know that word and chooses itself, so its containers have none there.
-fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Option<Keeper>, Error> {
+fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Option<RuleBackend>, Error> {
     let search = Search { backend: config.backend, zone: config.zone.clone() };
-    for keeper in find(&search, address, host)? {
-        match &keeper {
-            Keeper::Nftables | Keeper::Firewalld(_) => return Ok(Some(keeper)),
-            Keeper::Iptables
+    for backend in find(&search, address, host)? {
+        match &backend {
+            RuleBackend::Nftables | RuleBackend::Firewalld(_) => return Ok(Some(backend)),
+            RuleBackend::Iptables
                 if Ruleset::from(iptables::address_alone(address)).missing(host.netfilter(Ns::Host)?)?.is_none() =>
             {
-                return Ok(Some(keeper));
+                return Ok(Some(backend));
             }
-            Keeper::Iptables => {}
+            RuleBackend::Iptables => {}
         }
     }
     choose(config, [Family::of(address)], host)
@@ -181,7 +174,11 @@ fn is_source(search: &Search, address: IpAddr, host: &mut dyn Host) -> bool {
         return false;
     }
     host.firewalld().has_source(&search.zone, address).unwrap_or_else(|error| {
-        log::warn!("{address} is taken for no source of zone {}: {error}: {}", search.zone, error.details());
+        log::warn!(
+            "cannot query firewalld; treating {address} as no source of zone {}: {error}: {}",
+            search.zone,
+            error.details()
+        );
         false
     })
 }

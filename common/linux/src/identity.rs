@@ -1,0 +1,57 @@
+//! What tells a network namespace from every other one that the machine has had.
+
+use std::io;
+
+use cni_core::error::{Code, Failure};
+use cni_files::FileError;
+
+use crate::netlink::netns_cookie;
+
+/// A namespace that the kernel could identify, and does not.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// It does not tell which boot this is.
+    #[error(transparent)]
+    Boot(#[from] FileError),
+    /// It does not tell which namespace this is.
+    #[error("failed to read the cookie of the network namespace")]
+    Cookie(#[source] io::Error),
+}
+
+impl Failure for IdentityError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Boot(error) => error.code(),
+            Self::Cookie(_) => Code::Kernel,
+        }
+    }
+}
+
+/// The boot and the namespace that the calling thread is in: the kernel never gives a cookie twice in a boot.
+/// `None` where it gives none, before Linux 5.14.
+///
+/// # Errors
+/// When it could and does not. Who takes that for an old kernel would look for records in the wrong place.
+pub fn identity() -> Result<Option<String>, IdentityError> {
+    match netns_cookie().map_err(IdentityError::Cookie)? {
+        Some(cookie) => Ok(Some(format!("{}:{cookie}", cni_files::boot_id()?))),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sched::{CloneFlags, unshare};
+
+    #[test]
+    fn every_namespace_is_another_one() {
+        let first = identity().expect("an identity").expect("the kernel has cookies since 5.14");
+        assert_eq!(identity().expect("an identity").as_deref(), Some(&first[..]));
+        let elsewhere = std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
+            identity().expect("an identity")
+        });
+        assert_ne!(elsewhere.join().expect("no panic"), Some(first));
+    }
+}

@@ -1,0 +1,203 @@
+//! The records of the host, as files below `/run`.
+//!
+//! They lie in a directory of the boot and the host's network namespace, one directory for each kind. No
+//! lock is held: each file is drafted beside those directories and put in its place at once. Whoever removes
+//! the last record removes the directories too.
+
+use std::io::ErrorKind;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
+use cni_plugin::record::{RecordKey, RecordKind, Records};
+
+use crate::identity::{IdentityError, identity};
+
+/// What the directory is called where the kernel gives namespaces no cookie, so that there is just one host.
+const ONLY_HOST: &str = "host";
+
+/// The records of one network namespace.
+#[derive(Debug)]
+pub struct RunRecords {
+    root: PrivateDirectory,
+    /// That of the boot and the namespace, once it is known.
+    directory: Option<PrivateDirectory>,
+}
+
+/// A record that is no text.
+#[derive(Debug, thiserror::Error)]
+#[error("the record {key} is no text")]
+struct RecordTextError {
+    key: RecordKey,
+    #[source]
+    source: std::string::FromUtf8Error,
+}
+
+impl Failure for RecordTextError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+}
+
+impl Default for RunRecords {
+    /// The records of the network namespace in which one of them is first asked for.
+    fn default() -> Self {
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY), directory: None }
+    }
+}
+
+impl RunRecords {
+    fn directory(&mut self) -> Result<&PrivateDirectory, IdentityError> {
+        let directory = match self.directory.take() {
+            Some(directory) => directory,
+            None => self.root.below(&identity()?.unwrap_or_else(|| ONLY_HOST.to_owned()).replace(':', "-")),
+        };
+        Ok(self.directory.insert(directory))
+    }
+
+    /// Writes a record. Returns what was there before.
+    ///
+    /// # Errors
+    /// When it cannot be read or written; then it is as it was.
+    pub fn write(&mut self, key: &RecordKey, text: &str) -> Result<Option<String>, Error> {
+        let earlier = self.read(key)?;
+        if earlier.as_deref() == Some(text) {
+            return Ok(earlier);
+        }
+        let drafts = self.directory()?.clone();
+        let written = drafts.below(key.kind().as_str()).replace_file(&drafts, key.name(), text.as_bytes());
+        if let Err(error) = written {
+            self.tidy(&drafts, key.kind());
+            tolerate_no_place(key, error)?;
+        }
+        Ok(earlier)
+    }
+
+    /// Removes a record. Returns what was there before.
+    ///
+    /// # Errors
+    /// When it cannot be read or removed.
+    pub fn remove(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
+        let earlier = self.read(key)?;
+        let drafts = self.directory()?.clone();
+        if earlier.is_some() {
+            let path = drafts.below(key.kind().as_str()).path().join(key.name());
+            cni_files::remove(&path).or_else(|error| tolerate_no_place(key, error))?;
+        }
+        self.tidy(&drafts, key.kind());
+        Ok(earlier)
+    }
+
+    /// Leaves nothing behind that is of no use. Directories are not empty while somebody uses them.
+    fn tidy(&self, drafts: &PrivateDirectory, kind: RecordKind) {
+        if let Err(error) = Draft::remove_dead(drafts.path()) {
+            log::warn!("{error}: {}", error.details());
+        }
+        let gone = drafts.below(kind.as_str()).remove_if_empty() && drafts.remove_if_empty();
+        if gone && self.root.remove_if_empty() {
+            log::trace!("{} is gone with its last record", self.root.path().display());
+        }
+    }
+}
+
+/// A host whose run directory cannot be written to has no records, and containers all the same.
+fn tolerate_no_place(key: &RecordKey, error: FileError) -> Result<(), FileError> {
+    if ![ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied].contains(&error.source.kind()) {
+        return Err(error);
+    }
+    log::warn!("the record {key} stays as it is: {error}: {}", error.details());
+    Ok(())
+}
+
+impl Records for RunRecords {
+    fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
+        let directory = self.directory()?.below(key.kind().as_str());
+        let Some(content) = directory.read_file(key.name())? else { return Ok(None) };
+        let text = String::from_utf8(content).map_err(|source| RecordTextError { key: key.clone(), source })?;
+        Ok(Some(text))
+    }
+
+    fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
+        Ok(self.directory()?.below(kind.as_str()).names()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::path::Path;
+
+    use super::*;
+
+    const KIND: RecordKind = RecordKind::new("claims");
+
+    /// The records of a namespace below a folder.
+    fn records(root: &Path) -> RunRecords {
+        let root = PrivateDirectory::new(root.join("records"));
+        RunRecords { directory: Some(root.below("boot-1")), root }
+    }
+
+    fn key(name: &str) -> RecordKey {
+        RecordKey::new(KIND, name).expect("a key")
+    }
+
+    #[test]
+    fn a_record_is_what_was_written_last() {
+        let root = tempfile::tempdir().expect("directory");
+        let mut records = records(root.path());
+        assert_eq!((records.read(&key("a")).expect("read"), records.names(KIND).expect("listed")), (None, vec![]));
+        assert_eq!(records.write(&key("a"), "first").expect("written"), None);
+        assert_eq!(records.write(&key("a"), "second").expect("written").as_deref(), Some("first"));
+        assert_eq!(records.write(&key("a"), "second").expect("as it is").as_deref(), Some("second"));
+        records.write(&key("10.1.2.3"), "").expect("written");
+        assert_eq!(records.names(KIND).expect("listed"), ["10.1.2.3", "a"]);
+        let file = root.path().join("records/boot-1/claims/a");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "second");
+        assert_eq!(file.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_last_record_takes_the_directories_along_and_what_killed_processes_left() {
+        let root = tempfile::tempdir().expect("directory");
+        let mut records = records(root.path());
+        for name in ["a", "b"] {
+            records.write(&key(name), "text").expect("written");
+        }
+        let draft = root.path().join("records/boot-1/draft-0000000000000000");
+        fs::write(&draft, "half a rec").expect("written");
+        assert_eq!(records.remove(&key("a")).expect("removed").as_deref(), Some("text"));
+        assert_eq!((records.names(KIND).expect("listed"), draft.exists()), (vec!["b".to_owned()], false));
+        assert_eq!(records.remove(&key("a")).expect("absence is success"), None);
+        records.remove(&key("b")).expect("removed");
+        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
+    }
+
+    #[test]
+    fn a_record_that_is_no_text_or_in_a_directory_of_another_user_is_refused() {
+        let root = tempfile::tempdir().expect("directory");
+        let mut records = records(root.path());
+        records.write(&key("a"), "text").expect("written");
+        fs::write(root.path().join("records/boot-1/claims/a"), [0xff]).expect("written");
+        let error = records.read(&key("a")).expect_err("no text");
+        assert_eq!((error.to_string(), error.code()), ("the record claims/a is no text".to_owned(), Code::Io));
+        chown(root.path().join("records"), Some(65534), None).expect("only root can run this test");
+        for error in [
+            records.read(&key("b")).expect_err("refused"),
+            records.names(KIND).expect_err("refused"),
+            records.write(&key("b"), "text").expect_err("refused"),
+        ] {
+            assert!(error.details().starts_with("it belongs to user 65534"), "{}", error.details());
+        }
+    }
+
+    #[test]
+    fn a_host_without_a_place_for_records_goes_on_without_them() {
+        let failed = |kind: ErrorKind| FileError { verb: "create", path: "/run/x".into(), source: kind.into() };
+        for kind in [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied] {
+            tolerate_no_place(&key("a"), failed(kind)).expect("tolerated");
+        }
+        for kind in [ErrorKind::StorageFull, ErrorKind::NotFound, ErrorKind::Other] {
+            assert_eq!(tolerate_no_place(&key("a"), failed(kind)).expect_err("told").source.kind(), kind);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What plugins record beside the kernel's state, because that has no place for it.
+//!
+//! A record lives as long as what it tells of: until the next boot, and for the network namespace of the
+//! host. It is never the truth. Whatever reads one must do as well without it, only slower or with less
+//! certainty, since it may be missing, old, or of another release.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::hash_hex;
+
+/// Records that tell of the same thing, in one directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordKind(&'static str);
+
+impl RecordKind {
+    /// A kind whose name is part of the program: a word of small letters.
+    ///
+    /// # Panics
+    /// For any other word. As a constant it does not compile then.
+    pub const fn new(word: &'static str) -> Self {
+        let bytes = word.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            assert!(bytes[at].is_ascii_lowercase(), "a kind of record is a word of small letters");
+            at += 1;
+        }
+        assert!(!bytes.is_empty(), "a kind of record has a name");
+        Self(word)
+    }
+
+    /// The word.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+/// Which record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordKey {
+    kind: RecordKind,
+    name: String,
+}
+
+/// A name that no file can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid name of a record: {name:?}")]
+pub struct RecordNameError {
+    name: String,
+}
+
+impl Failure for RecordNameError {
+    fn code(&self) -> Code {
+        Code::Internal
+    }
+}
+
+/// The longest name of a file, in bytes: `NAME_MAX` of `linux/limits.h`.
+const LONGEST: usize = 255;
+
+impl RecordKey {
+    /// The record of a name, which becomes that of a file.
+    ///
+    /// # Errors
+    /// [`RecordNameError`] for a name that no file in the directory of the kind can have.
+    pub fn new(kind: RecordKind, name: &str) -> Result<Self, RecordNameError> {
+        let reserved = name.is_empty() || name == "." || name == "..";
+        if reserved || name.len() > LONGEST || name.contains(['/', '\0']) {
+            return Err(RecordNameError { name: name.to_owned() });
+        }
+        Ok(Self { kind, name: name.to_owned() })
+    }
+
+    /// The record of an address.
+    pub fn of_address(kind: RecordKind, address: IpAddr) -> Self {
+        Self { kind, name: address.to_string() }
+    }
+
+    /// The record of something whose own name may be too long for a file: 128 bits of its hash.
+    pub fn hashed(kind: RecordKind, prefix: &'static str, text: &str) -> Self {
+        Self { kind, name: format!("{prefix}{}", &hash_hex(text)[..32]) }
+    }
+
+    /// Its kind.
+    pub const fn kind(&self) -> RecordKind {
+        self.kind
+    }
+
+    /// Its name among those of its kind.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for RecordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.0, self.name)
+    }
+}
+
+/// The records of the host, for the host's network namespace and this boot. They are changed by steps.
+pub trait Records {
+    /// What a record says; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error>;
+
+    /// The names of all records of a kind, in order.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: RecordKind = RecordKind::new("kind");
+
+    #[test]
+    fn a_record_has_a_name_that_a_file_can_have() {
+        for name in ["", ".", "..", "a/b", "a\0", &"x".repeat(256)] {
+            let error = RecordKey::new(KIND, name).expect_err("refused");
+            assert_eq!(error.to_string(), format!("invalid name of a record: {name:?}"));
+        }
+        let longest = "x".repeat(255);
+        for name in ["a", "...", "10.1.2.3", "fd00::1", &longest] {
+            assert_eq!(RecordKey::new(KIND, name).expect("a key").to_string(), format!("kind/{name}"));
+        }
+        let address = RecordKey::of_address(KIND, IpAddr::from([10, 1, 2, 3]));
+        assert_eq!(Ok(&address), RecordKey::new(KIND, "10.1.2.3").as_ref());
+    }
+
+    #[test]
+    fn a_long_text_becomes_a_short_name() {
+        let key = RecordKey::hashed(KIND, "owner-", &"x".repeat(1000));
+        assert_eq!((key.name().len(), key.kind()), ("owner-".len() + 32, KIND));
+        assert_ne!(key, RecordKey::hashed(KIND, "owner-", "y"));
+    }
+}

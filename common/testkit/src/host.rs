@@ -1,0 +1,352 @@
+//! A whole machine behind [`Host`].
+//!
+//! A step is carried out on a copy of the kernel that counts only when all of it fits. The packet filters see
+//! to that themselves. Every step is remembered as text, and one of them, or a delegated ADD, can be told to
+//! fail; what comes after it, such as the undoing, succeeds again.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
+use cni_core::request::Command;
+use cni_netfilter::Netfilter;
+use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::host::{Host, LinkQuery, NetnsError};
+use cni_plugin::link::{Address, KernelRoute, Link};
+use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::record::Records;
+use cni_plugin::vlan::BridgeVlan;
+
+use crate::{FakeFirewalld, FakeNetfilter, FakeRecords};
+
+mod apply;
+mod kernel;
+mod kernel_error;
+mod route;
+mod vlan;
+
+use kernel::{Kernel, Space};
+use kernel_error::refuse;
+
+/// What the step says that was told to fail.
+pub const REFUSAL: &str = "refused by the test";
+
+/// The step that was told to fail.
+#[derive(Debug, thiserror::Error)]
+#[error("{REFUSAL}: {step}")]
+struct Refused {
+    step: String,
+}
+
+impl Failure for Refused {
+    fn code(&self) -> Code {
+        Code::Kernel
+    }
+}
+
+/// A delegated plugin that says it has failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{plugin} has failed")]
+struct DelegateFailed {
+    plugin: String,
+}
+
+impl Failure for DelegateFailed {
+    fn code(&self) -> Code {
+        Code::Delegated(100)
+    }
+}
+
+/// A container's network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FakeContainer {
+    /// It can be entered; the kernel identifies it so, if it can.
+    Present(Option<String>),
+    /// There is none, or not any more.
+    Gone,
+    /// It is there, and cannot be entered.
+    Closed,
+}
+
+/// What the IPAM plugin answers.
+#[derive(Clone, Debug, Default)]
+struct Ipam {
+    answer: String,
+    /// Who has its addresses: what `ADD` gave and `DEL` has not taken back.
+    leases: usize,
+    failing: Option<Command>,
+    calls: Vec<String>,
+}
+
+/// A machine in memory.
+#[derive(Debug, Default)]
+pub struct FakeHost {
+    /// The host's packet filter.
+    pub netfilter: FakeNetfilter,
+    /// The host's firewalld.
+    pub firewalld: FakeFirewalld,
+    /// What plugins have written down.
+    pub records: FakeRecords,
+    kernel: Kernel,
+    entered: Option<Entered>,
+    own_netns: Option<String>,
+    ipam: Ipam,
+    applied: Vec<String>,
+    forgotten: Vec<String>,
+    failing: Option<usize>,
+    drawn: u64,
+}
+
+/// The container's side, once it was entered.
+#[derive(Debug)]
+struct Entered {
+    space: Space,
+    netfilter: FakeNetfilter,
+}
+
+impl FakeHost {
+    /// A host with its loopback interface, and no container.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a container at a path, or says what has become of it.
+    #[must_use]
+    pub fn with_container(mut self, path: &str, container: FakeContainer) -> Self {
+        self.set_container(path, container);
+        self
+    }
+
+    /// Adds a container at a path, or says what has become of it: with one that is gone, its interfaces go.
+    pub fn set_container(&mut self, path: &str, container: FakeContainer) {
+        self.kernel.set_container(path, container);
+    }
+
+    /// Says which path leads to the plugin's own namespace.
+    pub fn set_own_netns(&mut self, path: &str) {
+        self.own_netns = Some(path.to_owned());
+    }
+
+    /// Lets every IPAM plugin answer ADD with this result, as JSON.
+    #[must_use]
+    pub fn with_ipam(mut self, answer: &str) -> Self {
+        answer.clone_into(&mut self.ipam.answer);
+        self
+    }
+
+    /// Lets the IPAM plugin fail at a command, or at none.
+    pub fn fail_delegate(&mut self, command: Option<Command>) {
+        self.ipam.failing = command;
+    }
+
+    /// What delegated plugins were called with, as `plugin COMMAND`.
+    pub fn delegated(&self) -> &[String] {
+        &self.ipam.calls
+    }
+
+    /// Adds a link that was there before any plugin came. Its index is given by the machine.
+    pub fn add_link(&mut self, ns: Ns, link: Link) -> u32 {
+        let space = self.space(ns).expect("the namespace was entered");
+        self.kernel.add(&space, link)
+    }
+
+    /// Adds an address to a link that is there.
+    pub fn add_address(&mut self, ns: Ns, name: &str, address: Address) {
+        let space = self.space(ns).expect("the namespace was entered");
+        self.kernel.find_mut(&space, name).expect("a link").addresses.push(address);
+    }
+
+    /// Changes a link behind the back of the plugins.
+    pub fn change_link(&mut self, ns: Ns, name: &str, change: impl FnOnce(&mut Link)) {
+        let space = self.space(ns).expect("the namespace was entered");
+        change(&mut self.kernel.find_mut(&space, name).expect("a link").link);
+    }
+
+    /// Takes a kernel parameter away, as on a kernel that does not have it.
+    pub fn remove_sysctl(&mut self, path: &str) {
+        self.kernel.absent.insert(path.to_owned());
+    }
+
+    /// The kernel parameters of the host that steps have written, each as `path=value`, in order.
+    pub fn parameters(&self) -> Vec<String> {
+        let written = self.kernel.parameters.iter().filter(|((space, _), _)| *space == Space::host());
+        written.map(|((_, path), value)| format!("{path}={value}")).collect()
+    }
+
+    /// Lets the change of this number, counted from 1, fail, once. Steps count, and a delegated ADD.
+    pub fn fail_at(&mut self, number: usize) {
+        self.failing = Some(number);
+    }
+
+    /// Whether a change that is to fail is still to come.
+    pub const fn is_to_fail(&self) -> bool {
+        self.failing.is_some()
+    }
+
+    /// Every step that was tried, as text, and every delegated ADD.
+    pub fn applied(&self) -> &[String] {
+        &self.applied
+    }
+
+    /// Forgets which steps were tried and which connections were to be forgotten.
+    pub fn clear_log(&mut self) {
+        self.applied.clear();
+        self.forgotten.clear();
+    }
+
+    /// Adds a bridge of the host that has an address, so that packets to its network leave there.
+    #[must_use]
+    pub fn with_bridge(mut self, name: &str, address: &str) -> Self {
+        let kind = Some("bridge".to_owned());
+        self.add_link(Ns::Host, Link { name: name.to_owned(), kind, mtu: 1500, up: true, ..Link::default() });
+        let cidr = address.parse().expect("a CIDR");
+        self.add_address(Ns::Host, name, Address { cidr, tentative: false, dad_failed: false });
+        self
+    }
+
+    /// The connections that were to be forgotten.
+    pub fn forgotten(&self) -> &[String] {
+        &self.forgotten
+    }
+
+    /// Everything on the machine that a plugin can change, a line for each thing, in order. Which value a
+    /// kernel parameter has is told unless it is the first one.
+    pub fn state(&self) -> Vec<String> {
+        let mut lines = self.kernel.lines();
+        lines.extend(self.netfilter.dump().lines().map(str::to_owned));
+        lines.extend(self.firewalld.sources().into_iter().map(|source| format!("firewalld {source}")));
+        lines.extend(self.records.lines().into_iter().map(|record| format!("record {record}")));
+        lines.extend((0..self.ipam.leases).map(|_| "lease".to_owned()));
+        lines
+    }
+
+    fn space(&self, ns: Ns) -> Result<Space, Error> {
+        match (ns, &self.entered) {
+            (Ns::Host, _) => Ok(Space::host()),
+            (Ns::Container, Some(entered)) => Ok(entered.space.clone()),
+            (Ns::Container, None) => refuse("the container's network namespace is not open"),
+        }
+    }
+
+    /// Counts a change, and fails if it is the one that is to.
+    fn count(&mut self, change: String) -> Result<(), Error> {
+        self.applied.push(change.clone());
+        if self.failing == Some(self.applied.len()) {
+            self.failing = None;
+            return Err(Refused { step: change }.into());
+        }
+        Ok(())
+    }
+}
+
+impl Host for FakeHost {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        match self.kernel.container(path) {
+            FakeContainer::Present(_) => {
+                let (space, netfilter) = (Space::container(path), FakeNetfilter::default());
+                let again = self.entered.take().filter(|entered| entered.space == space);
+                self.entered = Some(again.unwrap_or(Entered { space, netfilter }));
+                Ok(())
+            }
+            FakeContainer::Gone => Err(NetnsError::Gone { path: path.to_owned(), reason: "not there".to_owned() }),
+            FakeContainer::Closed => {
+                let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+                Err(NetnsError::Failed { path: path.to_owned(), source })
+            }
+        }
+    }
+
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
+        Ok(self.own_netns.as_deref() == Some(path))
+    }
+
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.identity(&space))
+    }
+
+    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
+        let space = self.space(ns)?;
+        Ok(match query {
+            LinkQuery::Name(name) => self.kernel.links(&space, |link| link.name == name.as_str()),
+            LinkQuery::Index(index) => self.kernel.links(&space, |link| link.index == index),
+            LinkQuery::Kind(kind) => self.kernel.links(&space, |link| link.kind.as_deref() == Some(kind)),
+            LinkQuery::Towards(address) => match self.kernel.output(&space, address) {
+                Some(index) => self.kernel.links(&space, |link| link.index == index),
+                None => Vec::new(),
+            },
+        })
+    }
+
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
+        let space = self.space(ns)?;
+        let links = self.kernel.entries(&space).filter(|entry| index.is_none_or(|index| entry.link.index == index));
+        let mut found: Vec<Address> = links.flat_map(|entry| entry.addresses.clone()).collect();
+        found.retain(|address| family.is_none_or(|family| address.cidr.family() == family));
+        found.sort_by_key(|address| address.cidr.family());
+        Ok(found)
+    }
+
+    fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        let space = self.space(ns)?;
+        let port = self.kernel.entries(&space).find(|entry| entry.link.index == index);
+        Ok(port.map(|entry| entry.vlans.clone()).unwrap_or_default())
+    }
+
+    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
+        let space = self.space(ns)?;
+        let routes = self.kernel.routes(&space).into_iter();
+        Ok(routes.filter(|route| route.dst.family() == family && table.is_none_or(|id| id == route.table)).collect())
+    }
+
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.parameter(&space, &key.path()))
+    }
+
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
+        match (ns, &mut self.entered) {
+            (Ns::Host, _) => Ok(&mut self.netfilter),
+            (Ns::Container, Some(entered)) => Ok(&mut entered.netfilter),
+            (Ns::Container, None) => refuse("the container's network namespace is not open"),
+        }
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        &mut self.firewalld
+    }
+
+    fn records(&mut self) -> &mut dyn Records {
+        &mut self.records
+    }
+
+    fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
+        self.count(step.to_string())?;
+        self.carry_out_step(step)
+    }
+
+    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
+        self.ipam.calls.push(format!("{plugin} {}", command.as_str()));
+        if command == Command::Add {
+            self.count(format!("delegate ADD to {plugin}"))?;
+        }
+        if self.ipam.failing == Some(command) {
+            return Err(DelegateFailed { plugin: plugin.to_owned() }.into());
+        }
+        match command {
+            Command::Add => {
+                self.ipam.leases += 1;
+                Ok(self.ipam.answer.clone().into_bytes())
+            }
+            Command::Del => {
+                self.ipam.leases = self.ipam.leases.saturating_sub(1);
+                Ok(Vec::new())
+            }
+            Command::Check | Command::Status | Command::Gc => Ok(Vec::new()),
+        }
+    }
+
+    /// Never the same twice.
+    fn random(&mut self) -> Result<[u8; 8], Error> {
+        self.drawn += 1;
+        Ok(self.drawn.to_le_bytes())
+    }
+}

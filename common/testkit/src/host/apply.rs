@@ -1,0 +1,201 @@
+//! Carries out the steps of a plan on the machine in memory.
+
+use cni_core::error::Error;
+use cni_core::names::IfName;
+use cni_plugin::host::Host as _;
+use cni_plugin::link::{Address, Link};
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Step, Sysctl, Until};
+
+use super::FakeHost;
+use super::kernel::{Kernel, Space};
+use super::kernel_error::refuse;
+use super::vlan::DEFAULT;
+
+impl FakeHost {
+    /// Carries out a step: all of it, or nothing.
+    pub(super) fn carry_out_step(&mut self, step: &Step) -> Result<Option<Step>, Error> {
+        match step {
+            Step::EnsureRules { ns, ruleset } => {
+                let undo = ruleset.ensure(self.netfilter(*ns)?)?;
+                Ok(undo.map(|removal| Step::RemoveRules { ns: *ns, removal }))
+            }
+            Step::RemoveRules { ns, removal } => {
+                removal.remove(self.netfilter(*ns)?)?;
+                Ok(None)
+            }
+            Step::ForgetFlows(stale) => {
+                self.forgotten.push(stale.to_string());
+                Ok(None)
+            }
+            Step::AddSource { zone, address } => {
+                let undo = Step::RemoveSource { zone: zone.clone(), address: *address };
+                Ok(self.firewalld.add(zone, *address)?.then_some(undo))
+            }
+            Step::RemoveSource { zone, address } => {
+                self.firewalld.remove(zone, *address);
+                Ok(None)
+            }
+            Step::WriteRecord { key, text } => Ok(self.records.write(key, text)),
+            Step::RemoveRecord { key } => Ok(self.records.remove(key)),
+            Step::CreateLink { ns, .. }
+            | Step::RemoveLink { ns, .. }
+            | Step::SetLink { ns, .. }
+            | Step::SetPortVlans { ns, .. }
+            | Step::AddAddress { ns, .. }
+            | Step::RemoveAddress { ns, .. }
+            | Step::AddRoute { ns, .. }
+            | Step::RemoveRoute { ns, .. }
+            | Step::Await { ns, .. }
+            | Step::SetSysctl { ns, .. } => self.on_copy(*ns, step),
+            Step::EnsureVlanLink(_) => self.on_copy(Ns::Host, step),
+        }
+    }
+
+    fn on_copy(&mut self, ns: Ns, step: &Step) -> Result<Option<Step>, Error> {
+        let spaces = |ns| self.space(ns);
+        let mut copy = self.kernel.clone();
+        let undo = change(&mut copy, &spaces(ns)?, &spaces, step)?;
+        self.kernel = copy;
+        Ok(undo)
+    }
+}
+
+/// Finds the namespace that a veth's other end is in.
+type Spaces<'a> = &'a dyn Fn(Ns) -> Result<Space, Error>;
+
+fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -> Result<Option<Step>, Error> {
+    match step {
+        Step::CreateLink { ns, link } => {
+            let made = create(kernel, space, spaces, link)?;
+            return Ok(made.then(|| Step::RemoveLink { ns: *ns, name: link.name.clone() }));
+        }
+        Step::RemoveLink { name, .. } => {
+            if let Some(index) = kernel.find_mut(space, name.as_str()).map(|entry| entry.link.index) {
+                kernel.forget(space, index);
+            }
+        }
+        Step::SetLink { ns, name, setting } => {
+            let undo = set(kernel, space, name, setting)?;
+            return Ok(undo.map(|setting| Step::SetLink { ns: *ns, name: name.clone(), setting }));
+        }
+        Step::SetPortVlans { name, vlans, .. } => kernel.set_port_vlans(space, name.as_str(), vlans)?,
+        Step::EnsureVlanLink(link) => kernel.ensure_vlan_link(link)?,
+        Step::AddAddress { ns, name, cidr, dad: _, if_present } => {
+            let entry = kernel.present(space, name.as_str())?;
+            if entry.addresses.iter().any(|address| address.cidr == *cidr) {
+                return if *if_present == IfPresent::Accept { Ok(None) } else { refuse("file exists") };
+            }
+            entry.addresses.push(Address { cidr: *cidr, tentative: false, dad_failed: false });
+            return Ok(Some(Step::RemoveAddress { ns: *ns, name: name.clone(), cidr: *cidr }));
+        }
+        Step::RemoveAddress { name, cidr, .. } => {
+            if let Some(entry) = kernel.find_mut(space, name.as_str()) {
+                entry.addresses.retain(|address| address.cidr != *cidr);
+            }
+        }
+        Step::AddRoute { name, route, .. } => kernel.add_route(space, name.as_str(), route)?,
+        Step::RemoveRoute { name, route, .. } => kernel.remove_route(space, name.as_str(), route),
+        Step::Await { name, until, .. } => wait(kernel, space, name, *until)?,
+        Step::SetSysctl { ns, key, value, need } => return write(kernel, space, (*ns, key), value, *need),
+        Step::EnsureRules { .. }
+        | Step::RemoveRules { .. }
+        | Step::ForgetFlows(_)
+        | Step::AddSource { .. }
+        | Step::RemoveSource { .. }
+        | Step::WriteRecord { .. }
+        | Step::RemoveRecord { .. } => return refuse(format!("no step of the kernel: {step}")),
+    }
+    Ok(None)
+}
+
+/// Tells whether the link was made, or is there already and that is fine.
+fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink) -> Result<bool, Error> {
+    let NewLink { name, mac, mtu, if_present, kind } = link;
+    if kernel.find_mut(space, name.as_str()).is_some() {
+        return if *if_present == IfPresent::Accept { Ok(false) } else { refuse(format!("{name} exists")) };
+    }
+    let (word, vlan_filtering) = match kind {
+        LinkKind::Bridge { vlan_filtering } => ("bridge", Some(*vlan_filtering)),
+        LinkKind::Veth { .. } => ("veth", None),
+        LinkKind::Dummy => ("dummy", None),
+    };
+    let new = Link { kind: Some(word.to_owned()), mtu: mtu.unwrap_or(1500), tx_queue_length: 1000, ..Link::default() };
+    let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, ..new.clone() };
+    let near = kernel.add(space, near);
+    if let LinkKind::Veth { peer } = kind {
+        let there = spaces(peer.ns)?;
+        if kernel.find_mut(&there, peer.name.as_str()).is_some() {
+            return refuse(format!("{} exists", peer.name));
+        }
+        let far = kernel.add(&there, Link { name: peer.name.to_string(), mac: Some(peer.mac.clone()), ..new });
+        kernel.pair((space, near), (&there, far));
+    }
+    Ok(true)
+}
+
+fn set(kernel: &mut Kernel, space: &Space, name: &IfName, setting: &LinkSetting) -> Result<Option<LinkSetting>, Error> {
+    let may_be_gone = matches!(setting, LinkSetting::Down | LinkSetting::NoMaster);
+    if may_be_gone && kernel.find_mut(space, name.as_str()).is_none() {
+        return Ok(None);
+    }
+    let before = kernel.present(space, name.as_str())?.link.clone();
+    let former = before.master.and_then(|index| kernel.by_index_mut(space, index).map(|entry| entry.link.name.clone()));
+    let former = former.map(|name| IfName::parse(&name)).transpose()?;
+    let bridge = if let LinkSetting::Master(bridge) = setting { Some(bridge) } else { None };
+    let new_master = bridge.map(|bridge| kernel.present(space, bridge.as_str()).map(|entry| entry.link.index));
+    let new_master = new_master.transpose()?;
+    let entry = kernel.present(space, name.as_str())?;
+    let link = &mut entry.link;
+    match setting {
+        LinkSetting::Up => link.up = true,
+        LinkSetting::Down => {
+            link.up = false;
+            entry.routes.clear();
+        }
+        LinkSetting::Mac(mac) => link.mac = Some(mac.clone()),
+        LinkSetting::Mtu(mtu) => link.mtu = *mtu,
+        LinkSetting::Alias(text) => link.alias = Some(text.clone()).filter(|text| !text.is_empty()),
+        LinkSetting::Promisc(on) => (link.promisc, link.promiscuity) = (*on, u32::from(*on)),
+        LinkSetting::AllMulticast(on) => link.all_multicast = *on,
+        LinkSetting::TxQueueLength(packets) => link.tx_queue_length = *packets,
+        LinkSetting::Master(_) => (link.master, entry.vlans) = (new_master, vec![DEFAULT]),
+        LinkSetting::NoMaster => (link.master, entry.port, entry.vlans) = (None, None, Vec::new()),
+        LinkSetting::Port(_) if link.master.is_none() => return refuse(format!("{name} is no port")),
+        LinkSetting::Port(port) => entry.port = Some(*port),
+    }
+    if *setting == LinkSetting::Up && name.as_str() == "lo" {
+        kernel.set_lo_addresses(space);
+    }
+    Ok(setting.undo(&before, former.as_ref()))
+}
+
+fn wait(kernel: &mut Kernel, space: &Space, name: &IfName, until: Until) -> Result<(), Error> {
+    let entry = kernel.present(space, name.as_str())?.clone();
+    match until {
+        Until::AddressesSettled if entry.addresses.iter().any(|address| address.dad_failed) => {
+            refuse(format!("an address of {name} is in DADFAILED state"))
+        }
+        Until::Up if kernel.oper_state(&entry) != cni_plugin::link::OperState::Up => {
+            refuse(format!("{name} does not come up"))
+        }
+        Until::AddressesSettled | Until::Up => Ok(()),
+    }
+}
+
+fn write(
+    kernel: &mut Kernel,
+    space: &Space,
+    (ns, key): (Ns, &Sysctl),
+    value: &str,
+    need: Need,
+) -> Result<Option<Step>, Error> {
+    let path = key.path();
+    let Some(earlier) = kernel.parameter(space, &path) else {
+        return if need == Need::Wanted { Ok(None) } else { refuse(format!("there is no {path}")) };
+    };
+    if earlier == value {
+        return Ok(None);
+    }
+    kernel.parameters.insert((space.clone(), path), value.to_owned());
+    Ok(Some(Step::SetSysctl { ns, key: key.clone(), value: earlier, need }))
+}

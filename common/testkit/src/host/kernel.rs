@@ -1,0 +1,229 @@
+//! Links, addresses and parameters of every network namespace of the machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_plugin::link::{Address, Link, OperState};
+use cni_plugin::plan::BridgePort;
+use cni_plugin::vlan::BridgeVlan;
+
+use super::FakeContainer;
+use super::kernel_error::refuse;
+use super::route::FakeRoute;
+
+/// A network namespace: that of the host, or one by its path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Space(Option<String>);
+
+impl Space {
+    pub fn host() -> Self {
+        Self(None)
+    }
+
+    pub fn container(path: &str) -> Self {
+        Self(Some(path.to_owned()))
+    }
+
+    fn word(&self) -> &str {
+        self.0.as_deref().unwrap_or("host")
+    }
+}
+
+/// A link with what belongs to it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub space: Space,
+    pub link: Link,
+    pub addresses: Vec<Address>,
+    pub routes: Vec<FakeRoute>,
+    pub vlans: Vec<BridgeVlan>,
+    pub port: Option<BridgePort>,
+    /// The other end of a veth.
+    pub peer: Option<(Space, u32)>,
+}
+
+/// The kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    entries: Vec<Entry>,
+    containers: BTreeMap<String, FakeContainer>,
+    pub parameters: BTreeMap<(Space, String), String>,
+    /// Parameters that this kernel does not have.
+    pub absent: BTreeSet<String>,
+    last_index: u32,
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        let mut kernel = Self {
+            entries: Vec::new(),
+            containers: BTreeMap::new(),
+            parameters: BTreeMap::new(),
+            absent: BTreeSet::new(),
+            last_index: 0,
+        };
+        kernel.add_lo(Space::host(), true);
+        kernel
+    }
+}
+
+impl Kernel {
+    pub fn set_container(&mut self, path: &str, container: FakeContainer) {
+        let space = Space::container(path);
+        match container {
+            FakeContainer::Gone => {
+                for index in self.links(&space, |_| true).iter().map(|link| link.index) {
+                    self.forget(&space, index);
+                }
+                self.parameters.retain(|(of, _), _| *of != space);
+            }
+            FakeContainer::Present(_) | FakeContainer::Closed if self.entries(&space).next().is_none() => {
+                self.add_lo(space, false);
+            }
+            FakeContainer::Present(_) | FakeContainer::Closed => {}
+        }
+        self.containers.insert(path.to_owned(), container);
+    }
+
+    pub fn container(&self, path: &str) -> FakeContainer {
+        self.containers.get(path).cloned().unwrap_or(FakeContainer::Gone)
+    }
+
+    pub fn identity(&self, space: &Space) -> Option<String> {
+        match &space.0 {
+            None => Some("boot:host".to_owned()),
+            Some(path) => match self.container(path) {
+                FakeContainer::Present(identity) => identity,
+                FakeContainer::Gone | FakeContainer::Closed => None,
+            },
+        }
+    }
+
+    fn add_lo(&mut self, space: Space, up: bool) {
+        self.add(&space, Link { name: "lo".to_owned(), mtu: 65536, up, ..Link::default() });
+        if up {
+            self.set_lo_addresses(&space);
+        }
+    }
+
+    /// The kernel gives `lo` its addresses when it comes up.
+    pub fn set_lo_addresses(&mut self, space: &Space) {
+        let own = ["127.0.0.1/8", "::1/128"].map(|text| text.parse::<Cidr>().expect("CIDR"));
+        if let Some(lo) = self.find_mut(space, "lo").filter(|lo| lo.addresses.is_empty()) {
+            lo.addresses = own.map(|cidr| Address { cidr, tentative: false, dad_failed: false }).into();
+        }
+    }
+
+    /// Adds a link under an index that no link of the machine has.
+    pub fn add(&mut self, space: &Space, mut link: Link) -> u32 {
+        self.last_index += 1;
+        link.index = self.last_index;
+        let (space, addresses, routes, vlans) = (space.clone(), Vec::new(), Vec::new(), Vec::new());
+        self.entries.push(Entry { space, link, addresses, routes, vlans, port: None, peer: None });
+        self.last_index
+    }
+
+    /// Makes two links the ends of one pair.
+    pub fn pair(&mut self, one: (&Space, u32), other: (&Space, u32)) {
+        for (end, peer) in [(one, other), (other, one)] {
+            if let Some(entry) = self.by_index_mut(end.0, end.1) {
+                entry.peer = Some((peer.0.clone(), peer.1));
+                entry.link.peer = Some(peer.1);
+            }
+        }
+    }
+
+    /// Takes a link away with all that belongs to it, and the other end of a veth.
+    pub fn forget(&mut self, space: &Space, index: u32) {
+        let gone = self.entries.iter().position(|entry| entry.space == *space && entry.link.index == index);
+        let Some(entry) = gone.map(|at| self.entries.remove(at)) else { return };
+        let conf = format!("/conf/{}/", entry.link.name);
+        self.parameters.retain(|(of, path), _| of != space || !path.contains(&conf));
+        for other in self.entries.iter_mut().filter(|other| other.space == *space) {
+            if other.link.master == Some(index) {
+                (other.link.master, other.port, other.vlans) = (None, None, Vec::new());
+            }
+        }
+        if let Some((space, peer)) = entry.peer {
+            self.forget(&space, peer);
+        }
+    }
+
+    pub fn entries<'a>(&'a self, space: &'a Space) -> impl Iterator<Item = &'a Entry> {
+        self.entries.iter().filter(move |entry| entry.space == *space)
+    }
+
+    pub fn find_mut(&mut self, space: &Space, name: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.space == *space && entry.link.name == name)
+    }
+
+    pub fn by_index_mut(&mut self, space: &Space, index: u32) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.space == *space && entry.link.index == index)
+    }
+
+    /// The link of a name, which must be there.
+    pub fn present(&mut self, space: &Space, name: &str) -> Result<&mut Entry, Error> {
+        let word = space.word().to_owned();
+        match self.find_mut(space, name) {
+            Some(entry) => Ok(entry),
+            None => refuse(format!("there is no link {name:?} in {word}")),
+        }
+    }
+
+    /// The links that a condition holds for, as the kernel describes them now.
+    pub fn links(&self, space: &Space, condition: impl Fn(&Link) -> bool) -> Vec<Link> {
+        let found = self.entries(space).filter(|entry| condition(&entry.link));
+        found.map(|entry| Link { oper_state: self.oper_state(entry), ..entry.link.clone() }).collect()
+    }
+
+    /// A veth passes packets when both ends are up.
+    pub fn oper_state(&self, entry: &Entry) -> OperState {
+        let is_up = |(space, index): &(Space, u32)| {
+            self.entries(space).any(|other| other.link.index == *index && other.link.up)
+        };
+        match &entry.peer {
+            _ if !entry.link.up => OperState::Down,
+            Some(peer) if !is_up(peer) => OperState::LowerLayerDown,
+            Some(_) | None => OperState::Up,
+        }
+    }
+
+    /// The value of a parameter, `0` where nobody has written any; none of a link that is not there.
+    pub fn parameter(&self, space: &Space, path: &str) -> Option<String> {
+        let name = path.split_once("/conf/").map(|(_, rest)| rest.rsplit_once('/').map_or(rest, |(name, _)| name));
+        let exists =
+            |name: &str| ["all", "default"].contains(&name) || self.entries(space).any(|entry| entry.link.name == name);
+        if self.absent.contains(path) || !name.is_none_or(exists) {
+            return None;
+        }
+        let written = self.parameters.get(&(space.clone(), path.to_owned())).cloned();
+        Some(written.unwrap_or_else(|| "0".to_owned()))
+    }
+
+    /// A line for everything.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.entries.iter().flat_map(|entry| entry_lines(self, entry)).collect();
+        let changed = self.parameters.iter().filter(|(_, value)| *value != "0");
+        lines.extend(changed.map(|((space, path), value)| format!("{} {path}={value}", space.word())));
+        lines.sort();
+        lines
+    }
+}
+
+/// Without the index, which never comes again.
+fn entry_lines(kernel: &Kernel, entry: &Entry) -> Vec<String> {
+    let Entry { space, link, addresses, routes, vlans, port, peer: _ } = entry;
+    let (word, name) = (space.word(), &link.name);
+    let name_of = |index: u32| kernel.entries(space).find(|entry| entry.link.index == index).map(|at| &at.link.name);
+    let master = link.master.and_then(name_of);
+    let Link { kind, mac, mtu, up, promisc, all_multicast, tx_queue_length, alias, vlan_filtering, .. } = link;
+    let mut lines = vec![format!(
+        "{word} link {name} {kind:?} {mac:?} mtu {mtu} up {up} promisc {promisc} allmulticast {all_multicast} \
+         txqueuelen {tx_queue_length} alias {alias:?} vlan_filtering {vlan_filtering:?} master {master:?} {port:?}"
+    )];
+    lines.extend(addresses.iter().map(|address| format!("{word} address {} dev {name}", address.cidr)));
+    lines.extend(routes.iter().map(|route| format!("{word} route dev {name} {route:?}")));
+    lines.extend(vlans.iter().map(|vlan| format!("{word} vlan {vlan:?} dev {name}")));
+    lines
+}

@@ -1,0 +1,69 @@
+//! Routes: those that steps have made, and those that come with an address.
+
+use std::net::IpAddr;
+
+use cni_core::error::Error;
+use cni_plugin::link::KernelRoute;
+use cni_plugin::plan::NewRoute;
+
+use super::kernel::{Kernel, Space};
+use super::kernel_error::refuse;
+
+/// A route that a step has made.
+pub type FakeRoute = NewRoute;
+
+/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
+const MAIN: u32 = 254;
+
+impl Kernel {
+    /// Adds a route by a link, which must be up, to a gateway that is on it.
+    pub fn add_route(&mut self, space: &Space, name: &str, route: &NewRoute) -> Result<(), Error> {
+        let entry = self.present(space, name)?;
+        if !entry.link.up {
+            return refuse(format!("link {name} is down"));
+        }
+        if entry.routes.contains(route) {
+            return refuse("file exists");
+        }
+        let reachable = |gw: IpAddr| entry.addresses.iter().any(|address| address.cidr.contains(gw));
+        if let Some(gw) = route.gw.filter(|gw| !route.onlink && !reachable(*gw)) {
+            return refuse(format!("network is unreachable: {gw} is on no link"));
+        }
+        entry.routes.push(route.clone());
+        Ok(())
+    }
+
+    /// Removes a route that may be there.
+    pub fn remove_route(&mut self, space: &Space, name: &str, route: &NewRoute) {
+        if let Some(entry) = self.find_mut(space, name) {
+            entry.routes.retain(|have| have != route);
+        }
+    }
+
+    /// All routes of a namespace.
+    pub fn routes(&self, space: &Space) -> Vec<KernelRoute> {
+        let mut found = Vec::new();
+        for entry in self.entries(space).filter(|entry| entry.link.up) {
+            let link = Some(entry.link.index);
+            found.extend(entry.routes.iter().map(|route| KernelRoute {
+                dst: route.dst,
+                gateways: route.gw.into_iter().collect(),
+                link,
+                table: route.table.unwrap_or(MAIN),
+            }));
+            found.extend(entry.addresses.iter().map(|address| KernelRoute {
+                dst: address.cidr.network(),
+                gateways: Vec::new(),
+                link,
+                table: MAIN,
+            }));
+        }
+        found
+    }
+
+    /// The link by which packets to an address leave: that of the longest prefix.
+    pub fn output(&self, space: &Space, address: IpAddr) -> Option<u32> {
+        let routes = self.routes(space).into_iter().filter(|route| route.table == MAIN && route.dst.contains(address));
+        routes.max_by_key(|route| route.dst.prefix()).and_then(|route| route.link)
+    }
+}

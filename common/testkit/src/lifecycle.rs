@@ -1,0 +1,48 @@
+//! The two properties that every plugin has: DEL takes away exactly what ADD made, and an ADD that fails at
+//! any step leaves nothing of its own.
+//!
+//! Both are tried on a machine that another container of the network is on already, so that all that
+//! containers share is there before, and whatever changes is the container's own.
+
+use cni_plugin::run::Plugin;
+
+use crate::host::{FakeHost, REFUSAL};
+use crate::request::Caller;
+
+/// Requires that DEL, after ADD, leaves what was there before, and does so again.
+///
+/// # Panics
+/// When it does not.
+pub fn assert_del_removes_what_add_made(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) {
+    let before = host.state();
+    caller.add(plugin, host).expect("ADD");
+    assert_ne!(host.state(), before, "ADD makes something");
+    for _ in 0..2 {
+        caller.del(plugin, host).expect("DEL");
+        assert_eq!(host.state(), before);
+    }
+}
+
+/// Lets each step of an ADD fail in turn, and requires that it leaves nothing then. Where a plugin gets over
+/// the failure, all that CHECK looks for must be there. Returns how many steps there are.
+///
+/// # Panics
+/// When something is left, or could not be undone.
+pub fn assert_add_is_all_or_nothing(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) -> usize {
+    for step in 1.. {
+        let mut host = machine();
+        let before = host.state();
+        host.fail_at(host.applied().len() + step);
+        match caller.add(plugin, &mut host) {
+            Ok(_) if host.is_to_fail() => return step - 1,
+            Ok(_) => {}
+            Err(error) => {
+                let text = error.in_full();
+                assert!(text.contains(REFUSAL), "step {step}: {text}");
+                assert!(!text.contains("while undoing"), "step {step}: {text}");
+                assert_eq!(host.state(), before, "step {step}: {text}");
+            }
+        }
+    }
+    unreachable!("the steps do not end")
+}

@@ -1,0 +1,124 @@
+//! What a runtime calls a plugin with.
+
+use cni_core::error::Error;
+use cni_core::names::Attachment;
+use cni_core::request::{Call, Environment, Request};
+use cni_core::result::CniResult;
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::missing::MissingPart;
+use cni_plugin::run::Plugin;
+
+/// A container's place in a network: the variables and the configuration of its calls.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// `CNI_CONTAINERID`
+    pub container: String,
+    /// `CNI_NETNS`
+    pub netns: String,
+    /// `CNI_IFNAME`
+    pub ifname: String,
+    /// The configuration, as JSON.
+    pub config: String,
+}
+
+impl Caller {
+    /// A container whose namespace is at `/run/netns/<container>` and whose interface is `eth0`.
+    pub fn new(container: &str, config: &str) -> Self {
+        Self {
+            container: container.to_owned(),
+            netns: format!("/run/netns/{container}"),
+            ifname: "eth0".to_owned(),
+            config: config.to_owned(),
+        }
+    }
+
+    /// The same with another configuration.
+    #[must_use]
+    pub fn with_config(&self, config: &str) -> Self {
+        Self { config: config.to_owned(), ..self.clone() }
+    }
+
+    /// The request of a command.
+    ///
+    /// # Panics
+    /// When the variables or the configuration are refused before any plugin sees them.
+    pub fn request(&self, plugin: &dyn Plugin, command: &str) -> Request {
+        let variables = [
+            ("CNI_CONTAINERID", &self.container[..]),
+            ("CNI_NETNS", &self.netns),
+            ("CNI_IFNAME", &self.ifname),
+            ("CNI_PATH", "/opt/cni/bin"),
+        ];
+        let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let call = Call::parse(command, Environment::new(variables)).expect("a call");
+        call.with_config(self.config.clone().into_bytes(), plugin.versions()).expect("a request")
+    }
+
+    /// The attachment of the container.
+    ///
+    /// # Panics
+    /// As [`Caller::request`].
+    pub fn attachment(&self, plugin: &dyn Plugin) -> Attachment {
+        self.request(plugin, "ADD").attachment().expect("an attachment")
+    }
+
+    /// ADD, with everything taken back when it fails, as the plugin's process does it.
+    ///
+    /// # Errors
+    /// Those of the plugin.
+    pub fn add(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<CniResult, Error> {
+        let mut journal = Journal::new(host);
+        match plugin.add(&self.request(plugin, "ADD"), &mut journal) {
+            Ok(result) => {
+                journal.commit();
+                Ok(result)
+            }
+            Err(error) => Err(journal.rollback(error)),
+        }
+    }
+
+    /// DEL.
+    ///
+    /// # Errors
+    /// Those of the plugin.
+    pub fn del(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
+        plugin.del(&self.request(plugin, "DEL"), host)
+    }
+
+    /// CHECK.
+    ///
+    /// # Errors
+    /// Those of the plugin.
+    pub fn check(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
+        plugin.check(&self.request(plugin, "CHECK"), host)
+    }
+
+    /// STATUS.
+    ///
+    /// # Errors
+    /// Those of the plugin.
+    pub fn status(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
+        plugin.status(&self.request(plugin, "STATUS"), host)
+    }
+
+    /// GC, with the list that the configuration holds; without one there is nothing to do.
+    ///
+    /// # Errors
+    /// Those of the plugin, and of the list.
+    pub fn gc(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
+        let request = self.request(plugin, "GC");
+        match request.valid_attachments()? {
+            Some(valid) => plugin.gc(&request, &valid, host),
+            None => Ok(()),
+        }
+    }
+
+    /// What a repair would put back.
+    ///
+    /// # Errors
+    /// Those of the plugin.
+    pub fn find_missing(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+        plugin.find_missing(&self.request(plugin, "CHECK"), host)
+    }
+}

@@ -1,0 +1,171 @@
+use super::*;
+use cni_netfilter::firewalld::Zone;
+
+/// Records in memory, and the steps that change them.
+#[derive(Default)]
+struct Memory(BTreeMap<RecordKey, String>);
+
+impl Records for Memory {
+    fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
+        Ok(self.0.get(key).cloned())
+    }
+
+    fn names(&mut self, _: RecordKind) -> Result<Vec<String>, Error> {
+        Ok(self.0.keys().map(|key| key.name().to_owned()).collect())
+    }
+}
+
+impl Memory {
+    fn carry_out(&mut self, plan: &Plan) {
+        for (_, step) in plan.steps() {
+            if let Step::WriteRecord { key, text } = step {
+                self.0.insert(key.clone(), text.clone());
+            } else if let Step::RemoveRecord { key } = step {
+                self.0.remove(key);
+            } else {
+                panic!("not a record: {step}");
+            }
+        }
+    }
+
+    fn claim(&mut self, container: &str, addresses: &[IpAddr], backend: &RuleBackend) {
+        let owner = owner(container);
+        let plan = Register::observe(&owner, addresses, self).expect("read").claim(&owner, addresses, backend);
+        self.carry_out(&plan);
+    }
+
+    fn release(&mut self, container: &str, addresses: &[IpAddr]) {
+        let owner = owner(container);
+        let plan = Register::observe(&owner, addresses, self).expect("read").release(&owner, addresses);
+        self.carry_out(&plan);
+    }
+
+    fn owner_of(&mut self, address: IpAddr) -> Option<String> {
+        find(address, self).expect("read").map(|claim| claim.owner.container.to_string())
+    }
+
+    fn addresses_of(&mut self, container: &str) -> Vec<IpAddr> {
+        addresses_of(&owner(container), self).expect("read")
+    }
+}
+
+fn owner(container: &str) -> Attachment {
+    Attachment {
+        network: NetworkName::parse("net").expect("network"),
+        container: ContainerId::parse(container).expect("container"),
+        ifname: IfName::parse("eth0").expect("interface"),
+    }
+}
+
+const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 2, 3));
+const SECOND: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+
+#[test]
+fn the_last_claim_wins_and_the_first_owner_cannot_release_it() {
+    let mut memory = Memory::default();
+    memory.claim("old", &[FIRST], &RuleBackend::Iptables);
+    assert_eq!(memory.addresses_of("old"), [FIRST]);
+    memory.claim("new", &[FIRST], &RuleBackend::Iptables);
+    assert_eq!((memory.addresses_of("old"), memory.addresses_of("new")), (vec![], vec![FIRST]));
+    memory.release("old", &[FIRST]);
+    assert_eq!(memory.owner_of(FIRST).as_deref(), Some("new"));
+    memory.release("new", &[FIRST]);
+    assert!(memory.0.is_empty(), "nothing stays behind: {:?}", memory.0);
+}
+
+#[test]
+fn the_records_are_those_of_earlier_releases() {
+    let mut memory = Memory::default();
+    memory.claim("ctr", &[FIRST, SECOND], &RuleBackend::Iptables);
+    memory.claim("ctr", &[SECOND], &RuleBackend::Firewalld(Zone::fixed("work")));
+    let records: Vec<(String, &str)> = memory.0.iter().map(|(key, text)| (key.to_string(), &text[..])).collect();
+    let list = "claims/owner-b00c407ae9d02c283aecd673397a85d1".to_owned();
+    let want = [
+        ("claims/10.1.2.3".to_owned(), "net ctr eth0"),
+        ("claims/::1".to_owned(), "net ctr eth0 iptables firewalld:work"),
+        (list, "10.1.2.3\n::1\n"),
+    ];
+    assert_eq!(records, want);
+}
+
+#[test]
+fn an_owner_is_listed_before_its_addresses_are_claimed() {
+    let plan = Register::default().claim(&owner("ctr"), &[FIRST, SECOND], &RuleBackend::Nftables);
+    let steps: Vec<String> = plan.to_string().lines().map(|line| line[..41].to_owned()).collect();
+    let want = [
+        "owned  host: write record claims/owner-b0",
+        "owned  host: write record claims/10.1.2.3",
+        r#"owned  host: write record claims/::1 "net"#,
+    ];
+    assert_eq!(steps, want);
+}
+
+#[test]
+fn addresses_that_one_plan_claims_of_one_owner_leave_its_list_together() {
+    let mut memory = Memory::default();
+    memory.claim("old", &[FIRST, SECOND], &RuleBackend::Iptables);
+    memory.claim("new", &[FIRST, SECOND], &RuleBackend::Iptables);
+    let mut names: Vec<String> = memory.0.keys().map(|key| key.name().to_owned()).collect();
+    names.retain(|name| name.starts_with("owner-"));
+    assert_eq!(names.len(), 1, "the old owner has no list any more");
+    assert_eq!(memory.addresses_of("new"), [FIRST, SECOND]);
+}
+
+#[test]
+fn a_part_of_the_addresses_can_be_released() {
+    let mut memory = Memory::default();
+    memory.claim("ctr", &[FIRST, SECOND], &RuleBackend::Iptables);
+    memory.release("ctr", &[FIRST]);
+    assert_eq!((memory.owner_of(FIRST), memory.addresses_of("ctr")), (None, vec![SECOND]));
+}
+
+#[test]
+fn the_claims_of_a_network_are_listed_with_their_owners() {
+    let mut memory = Memory::default();
+    let net = NetworkName::parse("net").expect("network");
+    assert_eq!(of_network(&net, &mut memory).expect("read"), []);
+    let foreign = Attachment { network: NetworkName::parse("net2").expect("network"), ..owner("a") };
+    let other = IpAddr::from([10, 1, 2, 2]);
+    memory.carry_out(&Register::default().claim(&foreign, &[other], &RuleBackend::Iptables));
+    memory.claim("a", &[SECOND], &RuleBackend::Iptables);
+    memory.claim("b", &[FIRST], &RuleBackend::Nftables);
+    let found = of_network(&net, &mut memory).expect("read");
+    let claim = |container, backend| Claim { owner: owner(container), backends: vec![backend] };
+    assert_eq!(found, [(FIRST, claim("b", RuleBackend::Nftables)), (SECOND, claim("a", RuleBackend::Iptables))]);
+}
+
+#[test]
+fn an_address_that_was_about_to_be_claimed_is_found() {
+    let mut memory = Memory::default();
+    let plan = Register::default().claim(&owner("ctr"), &[FIRST], &RuleBackend::Iptables);
+    let mut first = Plan::default();
+    first.owned(plan.steps()[0].1.clone());
+    memory.carry_out(&first);
+    assert_eq!((memory.addresses_of("ctr"), memory.owner_of(FIRST)), (vec![FIRST], None));
+}
+
+#[test]
+fn a_record_that_makes_no_sense_is_none() {
+    for text in ["", "net", "net id", "net id eth0 more", "net id a/b"] {
+        assert_eq!(Claim::parse(text), None, "{text}");
+    }
+    let claim = |backends| Some(Claim { owner: owner("old"), backends });
+    assert_eq!(Claim::parse("net old eth0"), claim(vec![RuleBackend::Iptables]));
+    let both = vec![RuleBackend::Firewalld(Zone::fixed("work")), RuleBackend::Iptables];
+    assert_eq!(Claim::parse("net old eth0 firewalld:work iptables"), claim(both));
+}
+
+#[test]
+fn whatever_has_held_rules_stays_written_down_and_the_last_one_is_last() {
+    let mut memory = Memory::default();
+    let zone = |name| RuleBackend::Firewalld(Zone::fixed(name));
+    let given = [RuleBackend::Iptables, zone("trusted"), RuleBackend::Iptables, zone("work")];
+    for (container, backend) in ["old", "old", "new", "new"].into_iter().zip(&given) {
+        memory.claim(container, &[FIRST], backend);
+    }
+    let claim = find(FIRST, &mut memory).expect("read").expect("a claim");
+    assert_eq!(claim.to_string(), "net new eth0 firewalld:trusted iptables firewalld:work");
+    memory.release("new", &[FIRST]);
+    memory.claim("new", &[FIRST], &RuleBackend::Iptables);
+    assert_eq!(memory.0.get(&of_address(FIRST)).map(String::as_str), Some("net new eth0"));
+}

@@ -3,17 +3,16 @@
 //! Whoever can open a file can hold its lock, and whoever can create files can put links in the way of those that
 //! root is about to write. So the plugins keep their records in directories of mode 0700.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::libc::O_NOFOLLOW;
 use nix::unistd::geteuid;
 
 use crate::draft::{Draft, set_mode};
 use crate::error::FileError;
-use crate::file::read_if_present;
+use crate::file::{open_or_create, read_if_present};
 
 /// Where the plugins keep records that must not outlive a boot.
 pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
@@ -71,16 +70,7 @@ impl PrivateDirectory {
     /// # Errors
     /// [`FileError`] of the work, or of making the directory.
     pub fn with<T>(&self, work: impl Fn() -> Result<T, FileError>) -> Result<T, FileError> {
-        let attempt = || self.ensure().and_then(|()| work());
-        let gone = |error: &FileError| matches!(error.source.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
-        let mut done = attempt();
-        for _ in 0..REPEATS {
-            if !done.as_ref().is_err_and(gone) {
-                break;
-            }
-            done = attempt();
-        }
-        done
+        in_directory(|| self.ensure(), work)
     }
 
     /// Opens a file of the directory for reading and writing, and creates it, for its owner only, if it is missing.
@@ -89,10 +79,9 @@ impl PrivateDirectory {
     /// [`FileError`] names the file.
     pub fn open_file(&self, name: &str) -> Result<File, FileError> {
         let path = self.path.join(name);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE).custom_flags(O_NOFOLLOW);
-        let open = || options.open(&path).and_then(|file| set_mode(&file, FILE_MODE).map(|()| file));
-        self.with(|| open().map_err(FileError::of("open", &path)))
+        let file = self.with(|| open_or_create(&path, FILE_MODE))?;
+        set_mode(&file, FILE_MODE).map_err(FileError::of("change the mode of", &path))?;
+        Ok(file)
     }
 
     /// Writes a file, for its owner only, into the directory, and replaces one with this name: completely or not at
@@ -163,6 +152,27 @@ impl PrivateDirectory {
             }
         }
     }
+}
+
+/// Makes a directory and does work in it. Others may remove the directory as long as it is empty. If that happens
+/// during the work, both are repeated.
+///
+/// # Errors
+/// Those of `make` and of `work`.
+pub fn in_directory<T>(
+    make: impl Fn() -> Result<(), FileError>,
+    work: impl Fn() -> Result<T, FileError>,
+) -> Result<T, FileError> {
+    let attempt = || make().and_then(|()| work());
+    let gone = |error: &FileError| matches!(error.source.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
+    let mut done = attempt();
+    for _ in 0..REPEATS {
+        if !done.as_ref().is_err_and(gone) {
+            break;
+        }
+        done = attempt();
+    }
+    done
 }
 
 fn ensure_private(path: &Path) -> Result<(), FileError> {

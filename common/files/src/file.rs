@@ -1,6 +1,6 @@
 //! Reading, overwriting and removing one file.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -53,6 +53,17 @@ pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError
     let mut file = options.open(path).map_err(FileError::of("open", path))?;
     let written = file.write_all(content).and_then(|()| file.set_len(content.len() as u64));
     written.map_err(FileError::of("write", path))
+}
+
+/// Opens a file for reading and writing, and creates it with this mode if it is missing. A symbolic link is not followed,
+/// as in [`overwrite`].
+///
+/// # Errors
+/// [`FileError`] names the file.
+pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW);
+    options.open(path).map_err(FileError::of("open", path))
 }
 
 #[cfg(test)]

@@ -15,10 +15,10 @@ mod id;
 mod lock;
 mod program;
 
-pub use directory::{PrivateDirectory, RUN_DIRECTORY};
+pub use directory::{PrivateDirectory, RUN_DIRECTORY, in_directory};
 pub use draft::Draft;
 pub use error::FileError;
-pub use file::{overwrite, read, read_if_present, remove};
+pub use file::{open_or_create, overwrite, read, read_if_present, remove};
 pub use holder::{Holders, holders};
 pub use id::{boot_id, machine_id};
 pub use lock::{Lock, LockError};

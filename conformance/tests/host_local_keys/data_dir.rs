@@ -53,6 +53,22 @@ fn a_symbolic_link_to_the_folder_is_followed() {
     assert!(Path::new("/run/net1/10.1.2.2").exists());
 }
 
+/// Whoever owns the folder could have root overwrite any file. Go writes the last reserved address over it.
+#[test]
+fn a_symbolic_link_in_the_folder_is_not_written_through() {
+    for link in ["last_reserved_ip.0", "lock", ".cni-plugins-rs", ".cni-plugins-rs/stamp"] {
+        let pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
+        let link = Path::new("/run/leases/net1").join(link);
+        let mut config = pool.config.clone();
+        config["ipam"]["dataDir"] = json!("/run/leases");
+        fs::create_dir_all(link.parent().expect("a folder")).expect("create the folder");
+        fs::write("/run/victim", "precious").expect("write a file");
+        std::os::unix::fs::symlink("/run/victim", &link).expect("make a link");
+        pool.call(Verb::Add, "a").config(&config).run();
+        assert_eq!(fs::read_to_string("/run/victim").expect("read the file"), "precious", "{}", link.display());
+    }
+}
+
 #[test]
 fn networks_of_one_data_dir_do_not_meet() {
     let mut pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);

@@ -9,6 +9,7 @@ use cni_conformance::{Flavour, Sandbox};
 
 mod cleanup;
 mod firewall;
+mod lock;
 mod nomad;
 mod portmap;
 mod shared;

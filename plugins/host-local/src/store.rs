@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use cni_core::cidr::parse_ip;
 use cni_core::error::Failure;
 use cni_core::names::Attachment;
-use cni_files::{Draft, Lock, overwrite, read_if_present, remove};
+use cni_files::{Draft, FileError, Lock, in_directory, open_or_create, overwrite, read_if_present, remove};
 
 mod error;
 mod index;
@@ -92,9 +92,8 @@ impl Store {
     /// # Errors
     /// [`StoreError`] names the file, or the lock and its holder.
     pub fn create(path: &Path, machine: Machine) -> Result<Self, StoreError> {
-        DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(StoreError::io("mkdir", path))?;
-        let lock = lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
-        Self::open(path, machine, Access::Write, Some(lock))
+        let file = in_directory(|| make(path), || open_or_create(&path.join("lock"), lock::MODE))?;
+        Self::open_for_changes(path, machine, file)
     }
 
     /// Opens the directory for changes; `None` when it is missing.
@@ -105,8 +104,16 @@ impl Store {
         if is_missing(path)? {
             return Ok(None);
         }
-        let lock = lock::exclusive(&path.join("lock"), LOCK_WAIT)?;
-        Self::open(path, machine, Access::Write, Some(lock)).map(Some)
+        match open_or_create(&path.join("lock"), lock::MODE) {
+            Ok(file) => Self::open_for_changes(path, machine, file).map(Some),
+            Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn open_for_changes(path: &Path, machine: Machine, lock: File) -> Result<Self, StoreError> {
+        let lock = Lock::exclusive(lock, &path.join("lock"), LOCK_WAIT)?;
+        Self::open(path, machine, Access::Write, Some(lock))
     }
 
     /// Shows that the directory, which is missing, can be made, and leaves nothing of it.
@@ -115,7 +122,7 @@ impl Store {
     /// [`StoreError`] names the directory that cannot be made.
     pub fn probe_creation(path: &Path) -> Result<(), StoreError> {
         let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
-        DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(StoreError::io("mkdir", path))?;
+        in_directory(|| make(path), || Ok(()))?;
         for made in missing {
             // Somebody else has begun to use it.
             if let Err(error) = fs::remove_dir(made) {
@@ -135,7 +142,10 @@ impl Store {
             return Ok(None);
         }
         let lock = lock::shared(&path.join("lock"), LOCK_WAIT)?;
-        Self::open(path, machine, Access::Read, lock).map(Some)
+        match Self::open(path, machine, Access::Read, lock) {
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
     }
 
     fn open(path: &Path, machine: Machine, access: Access, lock: Option<Lock>) -> Result<Self, StoreError> {
@@ -377,6 +387,11 @@ impl Drop for Store {
             log::warn!("the index of the leases is not up to date: {error}: {}", error.details());
         }
     }
+}
+
+/// Makes the directory of a network. STATUS makes one and removes it at once, and may do so at any moment.
+fn make(path: &Path) -> Result<(), FileError> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(FileError::of("mkdir", path))
 }
 
 /// Whether there is nothing at a path.

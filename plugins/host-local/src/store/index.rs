@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
@@ -122,8 +122,12 @@ impl Index {
         }
     }
 
-    /// Makes the directory of the index where it is missing.
+    /// Makes the directory of the index where it is missing. A symbolic link in its place, of whoever owns the
+    /// directory of the leases, would lead root's files elsewhere.
     pub fn ensure_directory(&self) -> Result<(), StoreError> {
+        if self.directory.is_symlink() {
+            return Err(StoreError::io("use", &self.directory)(io::Error::other("it is a symbolic link")));
+        }
         match DirBuilder::new().mode(0o700).create(&self.directory) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

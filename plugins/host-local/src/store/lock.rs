@@ -1,8 +1,7 @@
 //! The lock of a directory: `flock(2)` on its file `lock`, as the reference takes it, but not forever.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,14 +13,7 @@ use super::error::StoreError;
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// The mode with which the reference makes the file.
-const MODE: u32 = 0o750;
-
-/// Takes the lock for changes, and makes its file where it is missing.
-pub fn exclusive(path: &Path, wait: Duration) -> Result<Lock, StoreError> {
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create(true).truncate(false).mode(MODE).open(path);
-    Ok(Lock::exclusive(file.map_err(StoreError::io("open", path))?, path, wait)?)
-}
+pub const MODE: u32 = 0o750;
 
 /// Takes the lock for looking; `None` when its file is missing.
 pub fn shared(path: &Path, wait: Duration) -> Result<Option<Lock>, StoreError> {
@@ -36,6 +28,7 @@ pub fn shared(path: &Path, wait: Duration) -> Result<Option<Lock>, StoreError> {
 #[expect(clippy::disallowed_methods, reason = "the holder of the lock is the test's own process")]
 mod tests {
     use super::*;
+    use cni_files::open_or_create;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
 
@@ -45,12 +38,13 @@ mod tests {
     fn a_lock_that_is_held_is_reported_with_its_holder() {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("lock");
-        let _held = exclusive(&path, SOON).expect("free");
+        let open = || open_or_create(&path, MODE).expect("opened");
+        let _held = Lock::exclusive(open(), &path, SOON).expect("free");
         assert_eq!(path.metadata().expect("there").mode() & 0o777, MODE & !umask());
-        let error = exclusive(&path, SOON).expect_err("held");
+        let error = shared(&path, SOON).expect_err("held");
         let us = format!("gave up after 30ms: the lock {} is held by process {} (", path.display(), std::process::id());
         assert!(error.to_string().starts_with(&us), "{error}");
-        assert!(matches!(shared(&path, SOON), Err(StoreError::Locked { .. })));
+        assert!(matches!(error, StoreError::Locked { .. }));
     }
 
     fn umask() -> u32 {

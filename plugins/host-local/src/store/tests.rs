@@ -1,7 +1,9 @@
 //! The bytes on the disk, the index against changes behind its back, crash states, and a model.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -338,6 +340,68 @@ fn what_stands_in_the_way_is_named_and_nothing_is_leased() {
         assert_eq!(error.to_string(), format!("{verb} {}", fixture.own(DRAFT).display()));
         assert!(!fixture.files().contains_key("10.1.2.2"));
     }
+}
+
+/// The directory may belong to somebody else, who would have root overwrite any file.
+#[test]
+fn no_symbolic_link_is_written_through() {
+    for (link, verb) in [("lock", "open"), ("last_reserved_ip.0", "open"), (".cni-plugins-rs", "use")] {
+        let fixture = Fixture::new();
+        let victim = fixture.path.with_file_name("victim");
+        fs::create_dir_all(&fixture.path).expect("mkdir");
+        symlink(&victim, fixture.path.join(link)).expect("linked");
+        let add = || -> Result<(), StoreError> {
+            let mut store = Store::create(&fixture.path, machine())?;
+            store.lease(ip(2), &owner("c1"), &home("ns1"))?;
+            store.set_last_reserved(0, ip(2))
+        };
+        let error = add().expect_err("refused");
+        assert_eq!(error.to_string(), format!("{verb} {}", fixture.path.join(link).display()));
+        assert!(!victim.exists(), "{link}");
+    }
+    let fixture = Fixture::new();
+    let victim = fixture.path.with_file_name("victim");
+    fixture.add("c1", 2);
+    fs::write(&victim, "precious").expect("written");
+    fs::remove_file(fixture.own("stamp")).expect("removed");
+    symlink(&victim, fixture.own("stamp")).expect("linked");
+    fixture.add("c2", 3);
+    assert_eq!(fs::read(&victim).expect("read"), b"precious");
+}
+
+/// STATUS makes the directory of a network that has none yet, and removes it at once.
+#[test]
+fn status_and_the_first_add_of_a_network_do_not_get_in_each_others_way() {
+    let fixture = Fixture::new();
+    let (number, probes, end) = (AtomicUsize::new(0), AtomicUsize::new(0), 300);
+    let told = Mutex::new(Vec::new());
+    let path = || fixture.path.with_file_name(number.load(Ordering::Relaxed).to_string());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while number.load(Ordering::Relaxed) < end {
+                    let path = path();
+                    let probe = || match Store::existing(&path, machine())? {
+                        Some(_) => Ok(()),
+                        None => Store::probe_creation(&path),
+                    };
+                    let failed = Store::reading(&path, machine()).map(drop).and_then(|()| probe()).err();
+                    told.lock().expect("no panic").extend(failed.map(|error| error.to_string()));
+                    probes.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        while number.load(Ordering::Relaxed) < end {
+            let probed = probes.load(Ordering::Relaxed);
+            while probes.load(Ordering::Relaxed) < probed + 3 {
+                std::thread::yield_now();
+            }
+            let failed = Store::create(&path(), machine()).err();
+            told.lock().expect("no panic").extend(failed.map(|error| error.to_string()));
+            number.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    assert_eq!(told.into_inner().expect("no panic"), [""; 0]);
 }
 
 #[test]

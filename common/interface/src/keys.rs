@@ -27,7 +27,7 @@ pub enum KeyError {
         #[source]
         source: MacError,
     },
-    /// A MAC address that no Ethernet interface may have.
+    /// A MAC address that an Ethernet interface cannot have.
     #[error("failed to {making}: {key} {mac} is not a unicast address of 6 bytes")]
     MacNotUnicast {
         /// What it was for, such as `make veth pair`.

@@ -49,7 +49,7 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
     Ok(Sandbox { reached: true, link, own, others })
 }
 
-/// Removes the interface from the container. That it is gone, or the namespace with it, is no failure.
+/// Removes the interface from the container. It is not a failure if the interface or the namespace is gone.
 ///
 /// # Errors
 /// When the namespace exists and cannot be entered, or the kernel refuses.

@@ -25,7 +25,7 @@ use crate::leftovers::Sandbox;
 mod iptables;
 mod nftables;
 
-/// What is to bring the masquerade of some addresses about: what the configuration says, or what the host has.
+/// Which backend masquerades some addresses: the configured one, or the one that the host has.
 ///
 /// # Errors
 /// When the packet filter cannot be asked.
@@ -67,7 +67,7 @@ pub fn removals(
     Ok(in_use.map(by_iptables).chain([nftables::remove(at).into()]).collect())
 }
 
-/// The addresses that `prevResult` and the namespace tell, but for those that another interface has.
+/// The addresses in `prevResult` and in the namespace, except those that another interface has.
 fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<IpAddr> {
     let told = request.prev_result().unwrap_or_else(|error| {
         log::warn!("DEL continues without prevResult: {error}");
@@ -128,7 +128,7 @@ fn stale_by_nftables(
 }
 
 /// The rules of an attachment that are not complete, for CHECK and for a repair. Where the configuration does not
-/// say what brings the masquerade about, either will do: iptables may have been installed, or removed, since ADD.
+/// name a backend, rules in either are enough: iptables may have been installed, or removed, since ADD.
 ///
 /// # Errors
 /// When the packet filter cannot be read.

@@ -8,10 +8,10 @@ use cni_core::family::Family;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_plugin::plan::{NewRoute, RouteNumberError};
 
-/// An answer of an IPAM plugin that no interface can have.
+/// An answer of an IPAM plugin that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// There is no address in it.
+    /// It contains no address.
     #[error("IPAM plugin returned missing IP config")]
     NoAddress,
     /// The network has no address left for a gateway.
@@ -53,9 +53,9 @@ impl Failure for NetworkError {
 /// What the host is to the containers' traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostGateway {
-    /// Nothing of its own accord: gateways are those that the IPAM plugin tells.
+    /// None are added: the gateways are those of the IPAM plugin's answer.
     None,
-    /// The gateway of every address: the first address of the network where the IPAM plugin tells none.
+    /// Every address gets one: the first address of its network, where the IPAM plugin names none.
     Address,
     /// As [`HostGateway::Address`], and the default route of each family that has none leads there.
     DefaultRoute,
@@ -64,7 +64,7 @@ pub enum HostGateway {
 /// Addresses and routes for the container, gateways decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
-    /// What the result tells.
+    /// What is printed in the result.
     pub result: CniResult,
     /// The gateway addresses that the host must have.
     pub gateways: Vec<Cidr>,

@@ -8,7 +8,7 @@ pub fn layer_two(dns: &Dns) -> CniResult {
     CniResult { dns: dns.clone(), ..CniResult::default() }
 }
 
-/// A link as the result tells it: `sandbox` is `CNI_NETNS` as given, and empty for a link on the host.
+/// A link as it is printed in the result: `sandbox` is `CNI_NETNS` as given, and empty for a link on the host.
 pub fn described(link: &Link, sandbox: &str) -> Interface {
     Interface {
         name: link.name.clone(),

@@ -17,7 +17,7 @@ use cni_plugin::plan::Ns;
 /// What of an interface is missing or wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// The runtime did not tell the result of ADD.
+    /// The runtime did not send the result of ADD.
     #[error("Required prevResult missing")]
     NoPrevResult,
     /// The result of ADD has no interface of this name.
@@ -33,7 +33,7 @@ pub enum VerifyError {
     ToldMac {
         /// The name.
         name: String,
-        /// The address told.
+        /// The address in `prevResult`.
         mac: String,
         /// What is wrong with it.
         #[source]
@@ -42,7 +42,7 @@ pub enum VerifyError {
     /// The result of ADD is of another namespace.
     #[error("Sandbox in prevResult {found} doesn't match configured netns: {netns}")]
     OtherSandbox {
-        /// The sandbox told.
+        /// The sandbox in `prevResult`.
         found: String,
         /// `CNI_NETNS`.
         netns: String,
@@ -76,7 +76,7 @@ pub enum VerifyError {
     Mac {
         /// Its name.
         name: String,
-        /// The address told.
+        /// The address in `prevResult`.
         told: String,
         /// The address found.
         found: String,
@@ -130,7 +130,7 @@ impl Failure for VerifyError {
 /// The result of ADD, which CHECK cannot do without.
 ///
 /// # Errors
-/// [`VerifyError::NoPrevResult`], or what is wrong with it.
+/// [`VerifyError::NoPrevResult`], or why it cannot be read.
 pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
     Ok(request.prev_result()?.ok_or(VerifyError::NoPrevResult)?)
 }
@@ -161,7 +161,7 @@ pub fn told_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError
     }
 }
 
-/// The MAC address that the result tells of an interface.
+/// The MAC address of an interface in the result.
 ///
 /// # Errors
 /// [`VerifyError::ToldMac`]
@@ -198,7 +198,7 @@ pub fn up(ns: Ns, link: &Link) -> Result<(), VerifyError> {
     if link.up { Ok(()) } else { Err(VerifyError::Down { ns, name: link.name.clone() }) }
 }
 
-/// Whether a link has the MAC address that the result tells, if it tells one.
+/// Whether a link has the MAC address of the result, if the result has one.
 ///
 /// # Errors
 /// [`VerifyError::Mac`]

@@ -23,7 +23,7 @@ pub struct NewVeth {
 }
 
 impl NewVeth {
-    /// Chooses at random, but for the MAC address of the container's end if one is configured.
+    /// Chooses at random, except the MAC address of the container's end if one is configured.
     ///
     /// # Errors
     /// [`naming::PatternError`] and [`TakenError::Veth`] for a name that the container's end cannot have, or
@@ -62,7 +62,7 @@ pub fn accept_no_router(name: &IfName) -> Step {
     Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
-/// The host's end of the pair whose other end is this link in the container, whatever it is called by now.
+/// The host's end of the pair whose other end is this link in the container, whatever its name is now.
 ///
 /// # Errors
 /// When the kernel does not answer.

@@ -26,7 +26,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What keeps rules where nobody has said it: iptables, as in the reference, where its programs are installed
+    /// The backend where none is configured: iptables, as in the reference, where its programs are installed
     /// for every family in use; else nf_tables where they can be used; else iptables, whose error then tells what
     /// is missing. No program is run to find out.
     pub fn choose(netfilter: &mut dyn Netfilter, families: impl IntoIterator<Item = Family>) -> Self {
@@ -39,7 +39,7 @@ impl Backend {
     /// addresses of a container.
     ///
     /// # Errors
-    /// [`BackendUnavailable`] tells what is missing.
+    /// [`BackendUnavailable`] names what is missing.
     pub fn verify_available(
         self,
         netfilter: &mut dyn Netfilter,
@@ -64,7 +64,7 @@ impl Backend {
     }
 }
 
-/// The packet filter cannot be used: what STATUS tells.
+/// Why the packet filter cannot be used; STATUS reports it.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendUnavailable {
     /// A table of iptables cannot be read.

@@ -16,7 +16,7 @@ pub enum NetfilterError {
 }
 
 impl NetfilterError {
-    /// Whether there is no such packet filter: no program of iptables for the family, or no nf_tables for us.
+    /// Whether the packet filter is absent: no iptables program for the family, or no nf_tables that we may use.
     pub(crate) const fn is_absence(&self) -> bool {
         match self {
             Self::Iptables(error) => error.is_absence(),

@@ -13,7 +13,7 @@ use cni_core::error::{Code, Error, Failure};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Zone(String);
 
-/// A name that no zone can have.
+/// An invalid name of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid firewalldZone {name:?}")]
 pub struct ZoneError {

@@ -1,7 +1,7 @@
 //! UDP connections that the kernel still sends where a host port used to lead.
 //!
 //! Rules of address translation are asked for the first packet of a connection alone. UDP knows no end of
-//! one, so a client that keeps its port keeps being sent to the old place, whatever the rules say by now.
+//! one, so a client that keeps its port keeps being sent to the old place, whatever the rules are now.
 //! [`StaleFlows`] decides which connections are to be forgotten: by filters with which the kernel deletes
 //! them unseen, or one by one from what it lists.
 

@@ -18,7 +18,7 @@ use cni_netfilter::firewalld::Firewalld;
 /// A network namespace that cannot be worked in.
 #[derive(Debug, thiserror::Error)]
 pub enum NetnsError {
-    /// There is no namespace at the path any more: no path, nothing there, or a file from which the
+    /// The namespace no longer exists: there is no path, nothing is there, or only a file from which the
     /// namespace was unmounted.
     #[error("failed to open netns {path:?}: {reason}")]
     Gone {
@@ -64,7 +64,7 @@ pub trait Host {
     /// Opens the container's namespace; [`Ns::Container`] means it from then on.
     ///
     /// # Errors
-    /// [`NetnsError::Gone`] when there is none, which is no reason for DEL to fail.
+    /// [`NetnsError::Gone`] when there is none; DEL does not fail for that.
     fn enter(&mut self, path: &str) -> Result<(), NetnsError>;
 
     /// Whether a path leads to the namespace that the plugin itself is in. A path that cannot be opened does not.
@@ -104,7 +104,7 @@ pub trait Host {
     /// When the kernel does not answer.
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error>;
 
-    /// The value of a kernel parameter, without white space around it; `None` when there is no such one.
+    /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
     ///
     /// # Errors
     /// When it exists and cannot be read.
@@ -128,7 +128,7 @@ pub trait Host {
     /// Then nothing of the step is left.
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error>;
 
-    /// Runs a delegated plugin with the request's own input and environment but for the command; returns
+    /// Runs a delegated plugin with the request's input and environment, in which only the command differs; returns
     /// what it printed.
     ///
     /// # Errors

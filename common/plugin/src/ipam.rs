@@ -13,10 +13,10 @@ use serde::Deserialize;
 /// A value of the section `ipam` that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IpamError {
-    /// There is no `ipam` section.
+    /// The `ipam` section is missing.
     #[error("IPAM config missing 'ipam' key")]
     NoSection,
-    /// A text is no network.
+    /// A text is not a network.
     #[error("invalid CIDR address: {text}")]
     Cidr {
         /// The key.
@@ -24,7 +24,7 @@ pub enum IpamError {
         /// The text.
         text: String,
     },
-    /// A text is no address.
+    /// A text is not an address.
     #[error("invalid IP address: {text}")]
     Address {
         /// The key.
@@ -70,7 +70,7 @@ impl RouteKeys {
     /// Reads the list `ipam.routes`.
     ///
     /// # Errors
-    /// [`IpamError`] for the first `dst` that is no network, or `gw` that is no address.
+    /// [`IpamError`] for the first `dst` that is not a network, or `gw` that is not an address.
     pub fn parse_all(routes: &[Self]) -> Result<Vec<Route>, IpamError> {
         routes.iter().enumerate().map(|(index, keys)| keys.parse(&format!("ipam.routes[{index}]"))).collect()
     }

@@ -1,7 +1,7 @@
 //! The rollback journal: carries out an ADD, and undoes what is the attachment's own when it fails.
 //!
 //! Undo runs in reverse order and never replaces the first error; what cannot be undone is noted in its
-//! details. Shared objects stay, since another container may be using them by now.
+//! details. Shared objects stay, since another container may be using them already.
 
 use crate::host::Host;
 use crate::plan::{Plan, Sharing, Step};
@@ -10,7 +10,7 @@ use cni_core::json::Json;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, ResultError};
 
-/// Takes back something that is no [`Step`].
+/// Undoes something that is not a [`Step`].
 pub type Release = Box<dyn FnOnce() -> Result<(), Error>>;
 
 enum Undo {
@@ -25,10 +25,10 @@ pub struct Journal<'a> {
     undo: Vec<Undo>,
 }
 
-/// A delegated plugin answered ADD with something that is no result.
+/// A delegated plugin answered ADD with something that is not a result.
 #[derive(Debug, thiserror::Error)]
 pub enum DelegateAnswerError {
-    /// Its output is no JSON.
+    /// Its output is not JSON.
     #[error("failed to unmarshal raw result of {plugin}")]
     Json {
         /// The delegated plugin.
@@ -37,7 +37,7 @@ pub enum DelegateAnswerError {
         #[source]
         source: cni_core::json::JsonError,
     },
-    /// Its output is no result.
+    /// Its output is not a result.
     #[error("{plugin} returned an invalid result")]
     Result {
         /// The delegated plugin.
@@ -89,7 +89,7 @@ impl<'a> Journal<'a> {
     /// Delegates ADD to an IPAM plugin, and reads its result.
     ///
     /// # Errors
-    /// The delegate's own, or why its output is no result.
+    /// The delegate's own, or why its output is not a result.
     pub fn delegate_add(&mut self, plugin: &str, request: &Request) -> Result<CniResult, Error> {
         let output = self.host.delegate(plugin, Command::Add)?;
         self.undo.push(Undo::Delegate(plugin.to_owned()));

@@ -93,7 +93,7 @@ pub struct KernelRoute {
     pub dst: Cidr,
     /// Next hops; more than one for a multipath route.
     pub gateways: Vec<IpAddr>,
-    /// Index of the output link, if there is just one.
+    /// Index of the output link, if there is only one.
     pub link: Option<u32>,
     /// Routing table.
     pub table: u32,

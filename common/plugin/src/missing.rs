@@ -20,7 +20,7 @@ pub struct MissingPart {
 }
 
 impl MissingPart {
-    /// Looks for rules that one step of ADD makes; `None` when all are there.
+    /// Looks for rules that one step of ADD makes; `None` when all exist.
     ///
     /// # Errors
     /// When the packet filter cannot be read.

@@ -1,6 +1,6 @@
-//! The one policy of DEL and GC: everything is tried, and the first error is told at the end.
+//! The one policy of DEL and GC: everything is tried, and the first error is reported at the end.
 //!
-//! A runtime that is told of a failure may try again, or give up; what could be removed is gone either way.
+//! After a failure a runtime may try again or give up; in both cases everything that could be removed is gone.
 
 use crate::host::Host;
 use crate::plan::{Plan, Step};

@@ -32,7 +32,7 @@ pub trait Plugin: Sync {
     /// Whatever the attachment cannot do without.
     fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error>;
 
-    /// Removes the attachment; what is gone already is no failure.
+    /// Removes the attachment; it is not a failure if something is gone already.
     ///
     /// # Errors
     /// What could not be removed.
@@ -66,7 +66,7 @@ pub trait Plugin: Sync {
     /// tool asks.
     ///
     /// # Errors
-    /// When it cannot be told what is missing.
+    /// When the plugin cannot find out what is missing.
     fn find_missing(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
         Ok(Vec::new())
     }
@@ -86,7 +86,7 @@ pub trait Process {
     /// Those of writing.
     fn write_stdout(&mut self, text: &str) -> io::Result<()>;
 
-    /// Writes to standard error; nobody can be told when that fails.
+    /// Writes to standard error; a failure to do so cannot be reported anywhere.
     fn write_stderr(&mut self, text: &str);
 
     /// The machine, for one request.

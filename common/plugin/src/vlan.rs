@@ -15,7 +15,7 @@ use cni_core::names::IfName;
 pub struct VlanId(u16);
 
 impl VlanId {
-    /// The first VLAN, which the kernel gives a port that is told of none: `vlan_default_pvid` of the bridge.
+    /// The first VLAN, which the kernel gives to a port without a configured one: `vlan_default_pvid` of the bridge.
     pub const FIRST: Self = Self(1);
     /// The last VLAN.
     pub const LAST: Self = Self(4094);
@@ -54,7 +54,7 @@ pub struct BridgeVlan {
     pub untagged: bool,
 }
 
-/// What becomes of the VLANs that a port has before it is told of its own.
+/// What happens to the VLANs that a port already has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Earlier {
     /// They are taken away.

@@ -55,7 +55,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     compare(&config, request, host)
 }
 
-/// Compares the machine with the result of ADD, and tells the first thing that is missing.
+/// Compares the host with the result of ADD, and reports the first thing that is missing.
 fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let result = verify::prev_result(request)?;
     let at = request.attachment()?;

@@ -20,7 +20,7 @@ use crate::vlan::{TrunkKeys, VlanKeys, Vlans};
 /// A value that the plugin cannot use.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// `bridge` is no interface name.
+    /// `bridge` is not an interface name.
     #[error("failed to create bridge {name:?}")]
     BridgeName {
         name: String,
@@ -68,7 +68,7 @@ pub struct Config {
     pub other_address: OtherAddress,
     /// Whether packets that leave the network get the host's address.
     pub masquerade: bool,
-    /// What brings that about; none for whichever the host has.
+    /// The backend for that; `None` for the one that the host has.
     pub masquerade_backend: Option<Backend>,
     /// Whether frames are dropped that do not come from the container's own MAC address.
     pub spoof_check: bool,

@@ -1,7 +1,7 @@
 //! GC: removes what belongs to no valid attachment of the network.
 //!
 //! Masquerade rules say in their comment whose they are, and links in their alias, so all is found without
-//! a record. The check of MAC addresses goes with its link; the reference's names for it tell no network.
+//! a record. The check of MAC addresses goes with its link; the reference's names for it do not contain the network.
 //! Rules go before the IPAM plugin gives their addresses to others.
 
 use cni_core::error::Error;
@@ -36,7 +36,7 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     removal.finish()
 }
 
-/// Removes a link, and the check of its MAC address, whose names tell no network.
+/// Removes a link and the check of its MAC address.
 fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, config: &DelConfig) -> Result<(), Error> {
     let name = IfName::parse(&link.name)?;
     let mut removal = Removal::new(host);

@@ -1,6 +1,6 @@
 //! What others have removed of an attachment's rules: those of the masquerade and of the MAC spoof check.
 //!
-//! It looks, and plans what ADD would have made for the result that it is told. CHECK asks here as well.
+//! It compares with what ADD has made for the given result, and plans what is missing. CHECK uses it as well.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
@@ -32,7 +32,7 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     Ok(parts)
 }
 
-/// The container may have changed its address since, so the one that ADD has told counts.
+/// The container may have changed its address since, so the one in ADD's result counts.
 fn missing_spoof_check(
     config: &Config,
     request: &Request,

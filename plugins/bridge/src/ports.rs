@@ -14,7 +14,7 @@ use crate::config::Config;
 /// What of a port is missing or wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The host's end is gone, or is no port of the bridge.
+    /// The host's end is gone, or is not a port of the bridge.
     #[error("CNI veth created for bridge {bridge} was not found: the peer of {ifname} is not a port of {bridge}")]
     NotAPort { bridge: String, ifname: String },
     /// The port does not take part in a VLAN as it should.
@@ -40,7 +40,7 @@ pub fn plan_port(plan: &mut Plan, config: &Config, veth: &NewVeth) {
     }
 }
 
-/// The host's end is found from the container's, whatever it is called by now.
+/// The host's end is found from the container's, whatever its name is now.
 pub fn find(
     config: &Config,
     ifname: &IfName,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// VLANs that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VlanError {
-    /// `vlan` is no number of a VLAN.
+    /// `vlan` is not a number of a VLAN.
     #[error("invalid VLAN ID {id} (must be between 0 and {})", VlanId::LAST)]
     Id { id: i64 },
     /// An element of `vlanTrunk` is null.
@@ -62,7 +62,7 @@ impl Failure for VlanError {
 /// What the three keys ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vlans {
-    /// Whether a bridge that is made tells VLANs apart.
+    /// Whether a new bridge filters VLANs.
     pub filtering: bool,
     /// The VLANs of the container's port; none leaves it those that the kernel gives.
     pub port: Option<PortVlans>,

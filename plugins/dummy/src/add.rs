@@ -13,7 +13,7 @@ use cni_plugin::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
 
 use crate::config::Config;
 
-/// What could not be done, in the words of an error.
+/// What could not be done, for error messages.
 const MAKING: &str = "create dummy";
 
 /// The place of the link in the result, which has no other.
@@ -34,7 +34,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(CniResult { interfaces: vec![described(&link, netns)], ..network.result })
 }
 
-/// Nobody else can have the addresses: there is nobody on a link that drops everything.
+/// The addresses cannot conflict with another host: a link that drops everything reaches nobody.
 fn plan(name: &IfName, mac: Mac, network: &Network) -> Plan {
     let mut plan = Plan::default();
     let (name, mac, if_present) = (name.clone(), Some(mac), IfPresent::Refuse);

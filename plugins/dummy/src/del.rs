@@ -1,4 +1,4 @@
-//! DEL: the link goes before its addresses are given to others. That something is gone is no failure.
+//! DEL: the link is removed before its addresses are released. It is not a failure if something is gone already.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

@@ -107,7 +107,7 @@ pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr, cha
     }
 }
 
-/// Names what the administrator has written where the backend refuses, which tells of its own input alone.
+/// Adds the administrator's keys to a refusal of the backend, whose text is about its own input only.
 fn with_unjudged(error: Error, config: &Config) -> Error {
     if [Code::Kernel, Code::Program].contains(&error.code()) {
         return config.unjudged().into_iter().fold(error, Error::with_note);

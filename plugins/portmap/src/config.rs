@@ -27,9 +27,9 @@ pub struct Config {
     pub backend: Backend,
     /// Which connections get the host's address as their source, if any.
     pub masquerade: Option<Masquerade>,
-    /// Words of the backend that a packet must match as well, for IPv4.
+    /// Conditions in the backend's language that a packet must match as well, for IPv4.
     pub conditions_v4: Vec<String>,
-    /// Words of the backend that a packet must match as well, for IPv6.
+    /// Conditions in the backend's language that a packet must match as well, for IPv6.
     pub conditions_v6: Vec<String>,
     /// The ports.
     pub mappings: Vec<Mapping>,
@@ -106,7 +106,7 @@ impl Config {
         }
     }
 
-    /// The keys, each with its value, of which only the backend can tell whether they make sense.
+    /// The keys, each with its value, whose values only the backend can check.
     pub fn unjudged(&self) -> Vec<String> {
         let conditions = [("conditionsV4", &self.conditions_v4), ("conditionsV6", &self.conditions_v6)];
         let given = conditions.into_iter().filter(|(_, words)| !words.is_empty());
@@ -151,7 +151,7 @@ struct Entry {
 }
 
 impl Keys {
-    /// Whether some mapping may be for a family, as far as that can be told before they are judged.
+    /// Whether some mapping may be for a family, as far as that is known before they are read.
     pub fn may_map(&self, family: Family) -> bool {
         let listens = |entry: &Entry| Listen::parse(entry.host_ip.clone(), 0).map_or(true, |on| on.takes(family));
         self.runtime_config.port_mappings.is_empty() || self.runtime_config.port_mappings.iter().any(listens)
@@ -216,7 +216,7 @@ fn choose_backend(name: Option<String>, automatic: Backend) -> Result<Backend, C
     }
 }
 
-/// The first word of a condition tells whose words it is made of: those of iptables start with a sign.
+/// The first word of a condition shows which language it is in: that of iptables starts with `-` or `!`.
 fn refuse_foreign(
     backend: Backend,
     has_chain: bool,

@@ -1,5 +1,5 @@
-//! DEL: it needs nothing but the names of the attachment. What else it is told only makes it faster. Both
-//! backends are cleaned, whichever the configuration names by now.
+//! DEL: it needs only the names of the attachment. Everything else that it gets makes it faster. Both
+//! backends are cleaned, whichever the configuration names now.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -146,7 +146,7 @@ fn removal(family: Family, at: &Attachment, expected: Vec<IptablesRule>) -> Ipta
     IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: expected }
 }
 
-/// DEL in both families, or in those that the addresses tell.
+/// DEL in both families, or in those of the addresses.
 pub fn del(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, targets: &[Cidr]) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for family in Family::ALL {

@@ -1,8 +1,8 @@
 //! The portmap plugin: host ports forwarded to a container.
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
-//! enters the container. There is a file for each command; `config.rs` judges the configuration, `told.rs`
-//! reads what else a call is told, `iptables.rs` and `nftables.rs` know the rules, `flows.rs` the connections
+//! enters the container. There is a file for each command; `config.rs` reads the configuration, `told.rs`
+//! the rest of what a call gets, `iptables.rs` and `nftables.rs` know the rules, `flows.rs` the connections
 //! that go with them, and `localnet.rs` guards the host's loopback.
 
 use cni_core::error::Error;

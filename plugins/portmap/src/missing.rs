@@ -1,5 +1,5 @@
 //! What others have removed of a container's port mappings, and of the guard of the host's loopback: CHECK
-//! reports it, and a repair puts it back. Kernel settings are no rules: `route_localnet` stays as it is found.
+//! reports it, and a repair restores it. Kernel settings are not rules: `route_localnet` stays as it is.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};

@@ -2,13 +2,13 @@
 //!
 //! Packets to a local address come through `hostports_all` to `hostports`, where each mapping has a rule
 //! whose comment is the container's ID: by this the reference counts the rules in CHECK and deletes them
-//! in DEL. The comment does not tell the container's networks apart, so a rule of ours does not translate
+//! in DEL. The comment does not distinguish the container's networks, so a rule of ours does not translate
 //! by itself. It jumps to a chain that is the attachment's alone and named after the digits of its network,
 //! and of its interface and container: `dnat-<network>-<interface:container>`. By where they jump the rules
 //! are replaced in ADD, deleted in DEL, and known in GC. The reference's DEL leaves our chains; nothing
 //! leads to them then. Its own rules jump nowhere, and go with the container's first DEL, as they do there.
 //!
-//! Conditions are in the attachment's own chain, so that they are no other container's; the reference
+//! Conditions are in the attachment's own chain, so that they apply to no other container; the reference
 //! puts them into `prerouting` and `output`, which are for everyone. In `masquerading` the network of the
 //! container is masqueraded, not only the container, else a neighbour's answers are bridged past the host;
 //! only connections that were translated are meant, since bridged packets may pass there as well.
@@ -290,7 +290,7 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result
 }
 
 /// GC in both families: removes our chains that belong to the network and to no valid attachment. Whose
-/// network the reference's rules are of cannot be told.
+/// network the reference's rules belong to is unknown.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
     each_family(host, |host, family| {
         let mut unwanted = NftRemoval::default();
@@ -312,7 +312,7 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
     })
 }
 
-/// The chains of the network to which rules lead, but for those of valid attachments.
+/// The chains of the network to which rules lead, except those of valid attachments.
 fn stale(
     rules: &[ListedRule],
     start: &'static str,

@@ -1,4 +1,4 @@
-//! What a call is told: the configuration, and where its ports lead.
+//! What a call gets: the configuration, and where its ports lead.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
@@ -13,7 +13,7 @@ use cni_plugin::plan::Ns;
 use crate::PortmapError;
 use crate::config::{Config, Keys};
 
-/// What a call for an attachment is told.
+/// What a call for an attachment gets.
 pub struct Told {
     /// What the plugin is to do.
     pub config: Config,
@@ -26,7 +26,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Reads what a call is told; `unchained` is the error for one without `prevResult`.
+    /// Reads what a call gets; `unchained` is the error for one without `prevResult`.
     ///
     /// # Errors
     /// What cannot be used.

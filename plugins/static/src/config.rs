@@ -10,7 +10,7 @@ use cni_core::result::{Dns, Route};
 use cni_plugin::ipam::{IpamError, RouteKeys, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
 
-/// An address that cannot be given, in the words of the reference.
+/// An address that cannot be given, with the reference's messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// An element of `ipam.addresses`.

@@ -1,4 +1,4 @@
-//! The static IPAM plugin: hands out the addresses that it is told, and remembers nothing.
+//! The static IPAM plugin: hands out the addresses of its configuration, and remembers nothing.
 //!
 //! Nothing of the machine is looked at: `config` reads the addresses of all sources, `check` compares them with
 //! the result of ADD.

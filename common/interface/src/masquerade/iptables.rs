@@ -11,7 +11,7 @@ use cni_netfilter::iptables::{
     OwnedChainRef, Target,
 };
 
-/// The chain in which the jumps to the containers' masquerade stand.
+/// The chain that contains the jumps to the containers' masquerade.
 pub fn postrouting() -> ChainName {
     ChainName::fixed("POSTROUTING")
 }
@@ -48,7 +48,7 @@ fn jump(at: &Attachment, address: IpAddr) -> IptablesRule {
     }
 }
 
-/// Removes the masquerade of one family: the chain of (network, container) with every jump to it, but for
+/// Removes the masquerade of one family: the chain of (network, container) with every jump to it, except for
 /// those of addresses that another interface of the container still has.
 pub fn remove(at: &Attachment, family: Family, own: &[IpAddr], kept: &[IpAddr]) -> IptablesRemoval {
     let of_family = |addresses: &[IpAddr]| -> Vec<IpAddr> {

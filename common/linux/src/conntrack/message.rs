@@ -66,7 +66,7 @@ impl Message {
     }
 
     /// Asks to delete the connections that pass a filter of IPv4 for one port. A kernel that cannot filter what
-    /// it deletes takes the tuple for one that names a connection, and lacks its other end: `EINVAL`.
+    /// it deletes reads the tuple as the name of one connection, without its other end: `EINVAL`.
     pub(super) fn delete_all(filter: &FlowFilter) -> Self {
         Self::new(DELETE, number(filter.family), &filtered(filter))
     }

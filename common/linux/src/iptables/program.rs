@@ -70,7 +70,7 @@ impl Program {
 }
 
 impl Ended {
-    /// The end as a failure that is nobody's rule's fault.
+    /// The failure of the program where no rule is at fault.
     pub(super) fn failure(self) -> IptablesError {
         let Self { command, status, stdout: _, stderr } = self;
         IptablesError::Failed { program: command, status: status.to_string(), text: stderr }

@@ -109,7 +109,7 @@ impl Iptables for RestoreIptables {
         match self.look(family, table, chain)? {
             Look::Rules(rules) => Ok(Some(rules)),
             Look::Absent => Ok(None),
-            // Someone may have made the chain just after it was looked for.
+            // Somebody may have made the chain just after we looked.
             Look::Unreadable(_) => match self.look(family, table, chain)? {
                 Look::Rules(rules) => Ok(Some(rules)),
                 Look::Absent => Ok(None),

@@ -9,7 +9,7 @@ use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 
 use crate::netlink::attribute::{Attribute, attributes, field};
 
-/// A fact about a packet that is no part of it: `enum nft_meta_keys`.
+/// A fact about a packet that is not part of it: `enum nft_meta_keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meta {
     /// The protocol in an Ethernet frame.
@@ -60,9 +60,9 @@ pub(crate) enum Instruction {
     ConnectionStatus,
     /// Keeps only some bits.
     Mask(Vec<u8>),
-    /// Goes on if what was loaded is, or is not, this.
+    /// Continues if what was loaded is, or is not, this.
     Compare(Is, Vec<u8>),
-    /// Goes on if a set holds what was loaded.
+    /// Continues if a set contains what was loaded.
     InSet(NftName),
     /// Loads a constant into a register.
     Load { register: u32, data: Vec<u8> },
@@ -262,7 +262,7 @@ impl<'a> Parts<'a> {
         plain.then(|| self.text(1).map(Instruction::InSet)).flatten()
     }
 
-    /// The kernel tells the ends of the ranges and its flags, too.
+    /// The kernel sends the ends of the ranges and its flags, too.
     fn nat(self) -> Option<Instruction> {
         let address = self.is(3, FIRST) && self.be32(4).is_none_or(|last| last == FIRST);
         let port = self.is(5, SECOND) && self.be32(6).is_none_or(|last| last == SECOND);

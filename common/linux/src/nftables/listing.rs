@@ -28,7 +28,7 @@ pub(crate) fn read_generation(payload: &[u8]) -> Option<Generation> {
     field(number.value, 0).map(u32::from_be_bytes).map(Generation)
 }
 
-/// A rule as its message tells it.
+/// A rule as it is in its message.
 pub(crate) struct RawRule<'a> {
     /// Its number in its table.
     pub(crate) handle: u64,
@@ -39,7 +39,7 @@ pub(crate) struct RawRule<'a> {
 }
 
 impl<'a> RawRule<'a> {
-    /// Reads the message of a rule; `None` when it lacks what every rule has, which does not happen.
+    /// Reads the message of a rule; `None` when it lacks what every rule has, which should never happen.
     pub(crate) fn read(payload: &'a [u8]) -> Option<Self> {
         let (mut handle, mut comment, mut expressions) = (None, None, Vec::new());
         for attribute in attributes(payload.get(HEADER_LENGTH..)?) {

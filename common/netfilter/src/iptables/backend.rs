@@ -10,7 +10,7 @@ use cni_core::names::ChainName;
 
 /// The packet filter of the network namespace that the plugin runs in.
 pub trait Iptables {
-    /// The rules of a chain in order; `None` when there is no such chain.
+    /// The rules of a chain in order; `None` when the chain does not exist.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.

@@ -11,7 +11,7 @@ impl IptablesRule {
         if self.has_words() { self.reread() } else { self.sorted() }
     }
 
-    /// Whether only its text tells what the rule is.
+    /// Whether the rule is only known as text.
     fn has_words(&self) -> bool {
         let words = |part: &Match| matches!(part, Match::Raw(_));
         matches!(self.target, Target::Raw(_)) || self.matches.iter().any(words) || self.has_two_protocols()
@@ -28,7 +28,7 @@ impl IptablesRule {
         Self { chain: self.chain.clone(), matches, target: plain_target(&self.target) }
     }
 
-    /// By its text: what moves to the front may let that which then stands side by side be read otherwise than
+    /// By its text: when something moves to the front, what is then side by side may be read differently than
     /// before, so the text is read again until that changes nothing. What has moved to the front stays there, so
     /// this comes to an end.
     pub(super) fn reread(&self) -> Self {

@@ -7,7 +7,7 @@ use super::rule::{IptablesRule, IptablesTable};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
-/// Where a shared rule goes when it is missing. One that stands elsewhere is left where it stands.
+/// Where a missing shared rule is added. One that exists elsewhere in the chain is left where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Before all others.
@@ -27,7 +27,7 @@ pub struct SharedRule {
 /// What happens to the rules of an owned chain that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingChain {
-    /// They go, and with them all rules that jump to the chain from where our own rules stand.
+    /// They are removed, with all rules that jump to the chain from the chains that contain our rules.
     Replace,
     /// They stay; missing ones are added before the last of ours, which stays behind all others.
     Merge,
@@ -73,7 +73,7 @@ pub enum Jumps {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedChainRef {
     pub name: ChainName,
-    /// The chains in which rules that lead to it stand.
+    /// The chains that contain rules which lead to it.
     pub parents: Vec<ChainName>,
     /// Which of those rules go.
     pub jumps: Jumps,

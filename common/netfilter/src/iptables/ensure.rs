@@ -55,7 +55,7 @@ fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<Ip
     }
 }
 
-/// Whoever was given a batch may have carried it out, if it is not known how that ended.
+/// If the outcome of a batch is unknown, it may have been carried out.
 fn taken_back(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesError) -> IptablesError {
     let perhaps_done =
         matches!(error, IptablesError::Run { .. } | IptablesError::Stuck { .. } | IptablesError::Unanswered { .. });

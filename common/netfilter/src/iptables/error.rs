@@ -59,7 +59,7 @@ pub enum IptablesError {
     /// The file behind a lock could not be used.
     #[error("failed to lock {path}")]
     LockFile {
-        /// The file, or what stands for it.
+        /// The file, or a description of it.
         path: String,
         #[source]
         source: std::io::Error,
@@ -77,13 +77,13 @@ pub enum IptablesError {
         /// What happened to the batch that was to undo it.
         undo: Box<IptablesError>,
     },
-    /// Words of a rule hold a character that would end its line.
+    /// The text of a rule contains a character that would end its line.
     #[error("a rule of the packet filter holds a line break: {line:?}")]
     Unprintable { line: String },
 }
 
 impl IptablesError {
-    /// Whether there is no program of iptables for the family.
+    /// Whether the host has no iptables program for the family.
     pub const fn is_absence(&self) -> bool {
         match self {
             Self::NoProgram { .. } => true,

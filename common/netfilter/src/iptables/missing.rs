@@ -1,4 +1,4 @@
-//! Looks whether rules are there, and changes nothing.
+//! Checks whether rules exist, and changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub fn missing<'a>(
     }
     let seen = SeenChains::observe(tables, want.family, want.table, rules.iter().map(|rule| &rule.chain))?;
     for rule in rules {
-        // A user's own words may read differently in a listing, so only the condition can tell.
+        // A user's own text may look different in a listing, so only the condition can decide.
         if seen.copies(rule) == 0 && !holds(tables, want, &[rule])? {
             return Ok(Some(rule));
         }
@@ -40,7 +40,7 @@ pub fn missing<'a>(
 /// walk through the chain: 6000 rules take it more than half a minute, and one listing of them a tenth of a second.
 const FEW: usize = 200;
 
-/// The wanted rules, but for those that a listing of a chain shows of which many are wanted.
+/// The wanted rules that still have to be checked: those of chains with many wanted rules are looked up in a listing.
 fn without_listed<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,

@@ -29,7 +29,7 @@ impl IptablesRule {
 #[derive(Default)]
 struct Parser {
     matches: Vec<Match>,
-    /// The protocol, and the place where its words stand unless a match on ports implies them.
+    /// The protocol, and the place of its words, unless a match on ports implies them.
     protocol: Option<(Proto, usize)>,
 }
 
@@ -110,7 +110,7 @@ fn starts_part(words: &[&str]) -> bool {
         || matches!(words, ["!", "-s" | "-d" | "-i" | "-o" | "-p", ..])
 }
 
-/// Whether the options of the extension just read go on.
+/// Whether more options of the extension follow.
 fn goes_on(rest: &[&str]) -> bool {
     matches!(rest, ["!", word, ..] | [word, ..] if word.starts_with("--"))
 }

@@ -1,7 +1,7 @@
-//! A rule as a value: where it stands, what it matches, what it does.
+//! A rule as a value: its chain, what it matches, and what it does.
 //!
 //! Only what the plugins themselves write has a type; anything else that a host holds, or a user asks
-//! for, is kept as the words of its text.
+//! for, is kept as text.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -114,7 +114,7 @@ pub enum Match {
     RelatedEstablished,
     /// Matches everything, and says whose the rule is.
     Comment(Comment),
-    /// Words of iptables that have no type here.
+    /// Options of iptables that have no type here.
     Raw(Vec<String>),
 }
 
@@ -135,13 +135,13 @@ pub enum Target {
     SetMark(Mark),
     /// It goes through another chain.
     Jump(ChainName),
-    /// The words that stand at the end of the rule, `-j` or `-g` included; none for a rule that only counts.
+    /// The words at the end of the rule, including `-j` or `-g`; none for a rule that only counts packets.
     Raw(Vec<String>),
 }
 
 /// One rule of a chain.
 ///
-/// The order of the matches counts, but for addresses, interfaces and the protocol: these stand first in
+/// The order of the matches matters, except for addresses, interfaces and the protocol: these come first in
 /// a rule's text, whatever their place here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IptablesRule {

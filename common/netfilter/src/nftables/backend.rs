@@ -12,13 +12,13 @@ use super::transaction::{Generation, Transaction};
 
 /// The nf_tables of the network namespace that the plugin runs in.
 pub trait Nftables {
-    /// The rules of a chain in order; `None` when there is no such chain.
+    /// The rules of a chain in order; `None` when the chain does not exist.
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError>;
 
-    /// Which of some addresses a set holds; `None` when there is no such set.
+    /// Which of some addresses a set holds; `None` when the set does not exist.
     ///
     /// # Errors
     /// When the set cannot be read, which is never treated as absence.
@@ -27,7 +27,7 @@ pub trait Nftables {
     /// The state that everything is in.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not answer.
     fn generation(&mut self) -> Result<Generation, NftablesError>;
 
     /// Carries out a transaction, all of it or nothing.

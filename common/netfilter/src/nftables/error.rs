@@ -8,7 +8,7 @@ use cni_core::error::{Code, Failure};
 /// Why a transaction was not carried out.
 #[derive(Debug)]
 pub enum TransactionError {
-    /// It does not fit what is there: someone may have changed that just now.
+    /// It does not fit what exists: someone may have changed that in the meantime.
     Refused(NftablesError),
     /// It could not be judged, or never fits.
     Failed(NftablesError),
@@ -56,13 +56,13 @@ pub enum NftablesError {
     /// A program refused.
     #[error("{program} failed, {status}")]
     Program { program: String, status: String, text: String },
-    /// Words of a rule hold a character that would end its command.
+    /// The text of a rule contains a character that would end its command.
     #[error("a rule of nftables holds a line break, a semicolon or a number sign: {line:?}")]
     Unprintable { line: String },
 }
 
 impl NftablesError {
-    /// Whether there are no nf_tables, or none that this process may use.
+    /// Whether the kernel has no nf_tables, or does not let this process use them.
     pub const fn is_absence(&self) -> bool {
         match self {
             Self::Unsupported { .. } | Self::NotPermitted { .. } => true,

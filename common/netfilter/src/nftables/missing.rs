@@ -1,4 +1,4 @@
-//! Looks whether rules and elements are there, and changes nothing.
+//! Checks whether rules and elements exist, and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<
     Ok(want.all_rules().find(|rule| !is_there(rule)))
 }
 
-/// The wanted elements that do not exist, of the first set that lacks one; `None` when all exist.
+/// The missing elements of the first set that does not contain all that are wanted; `None` when nothing is missing.
 ///
 /// # Errors
 /// When nf_tables cannot be read.

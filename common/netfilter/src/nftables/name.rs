@@ -62,7 +62,7 @@ impl NftName {
         Self(name.to_owned())
     }
 
-    /// A name of two fixed parts, and between them 64 digits that stand for a text of any length.
+    /// A name of two fixed parts, with 64 digits between them: the hash of a text of any length.
     pub fn hashed(start: &'static str, text: &str, end: &'static str) -> Self {
         let name = format!("{start}{}{end}", &hash_hex(text)[..64]);
         debug_assert!(Self::parse(&name).is_ok());

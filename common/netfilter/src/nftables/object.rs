@@ -1,4 +1,4 @@
-//! Tables and chains: what rules are in.
+//! Tables and chains, which contain the rules.
 
 use std::fmt;
 

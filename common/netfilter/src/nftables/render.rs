@@ -82,7 +82,7 @@ fn network(cidr: Cidr) -> String {
     if cidr.prefix() == cidr.family().bits() { cidr.address().to_string() } else { cidr.network().to_string() }
 }
 
-/// A star at the end of a name would stand for any ending.
+/// A star at the end of a name would mean any ending.
 fn interface(name: &IfName) -> String {
     match name.as_str().strip_suffix('*') {
         Some(start) => format!("{start}\\*"),

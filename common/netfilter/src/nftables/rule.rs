@@ -1,7 +1,7 @@
-//! A rule as a value: where it stands, what it matches, what it does, and who owns it.
+//! A rule as a value: its chain, what it matches, what it does, and who owns it.
 //!
 //! Only what the plugins themselves write has a type; anything else that a user asks for is kept as the
-//! words of its text.
+//! text.
 
 use std::net::IpAddr;
 
@@ -40,7 +40,7 @@ pub enum Is {
     Other,
 }
 
-/// Where a packet goes on.
+/// Where a packet goes next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It passes.
@@ -74,13 +74,13 @@ pub enum Expression {
     DestinationTranslated,
     /// An address of the packet is in the set of this name.
     InSet(End, Family, NftName),
-    /// The packet goes on so.
+    /// What happens to the packet next.
     Verdict(Verdict),
     /// The packet gets the address of the link by which it leaves.
     Masquerade,
     /// The packet gets this destination, and this port.
     Dnat(IpAddr, Option<u16>),
-    /// Words of `nft` that have no type here.
+    /// Text in the language of `nft`, which has no type here.
     Raw(Vec<String>),
 }
 
@@ -134,7 +134,7 @@ pub struct NftRule {
 }
 
 impl NftRule {
-    /// Joins the parts of a rule of nobody in particular.
+    /// A rule without owner, from its parts.
     pub const fn new(chain: ChainId, expressions: Vec<Expression>) -> Self {
         Self { chain, expressions, comment: None }
     }

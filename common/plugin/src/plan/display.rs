@@ -1,4 +1,4 @@
-//! Plans as text: a line for each step, in the words of the programs `ip`, `bridge` and `sysctl`.
+//! Plans as text: a line for each step, in the notation of the programs `ip`, `bridge` and `sysctl`.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -55,7 +55,7 @@ impl NewRoute {
     }
 }
 
-/// The route that a result tells of. SPEC: a number that is 0 is not given.
+/// The route of a result. SPEC: a number that is 0 is not given.
 impl TryFrom<&Route> for NewRoute {
     type Error = RouteNumberError;
 

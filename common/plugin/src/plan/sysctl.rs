@@ -13,7 +13,7 @@ impl Sysctl {
         Self(path.iter().map(|part| (*part).to_owned()).collect())
     }
 
-    /// A parameter of one interface in `net/<family>/conf`. Names with dots are no problem here.
+    /// A parameter of one interface in `net/<family>/conf`. Names with dots work here.
     pub fn interface(family: Family, name: &IfName, parameter: &str) -> Self {
         Self::fixed(&["net", family.word(), "conf", name.as_str(), parameter])
     }
@@ -34,6 +34,6 @@ impl Sysctl {
 pub enum Need {
     /// The step fails.
     Required,
-    /// The plan goes on; the log says so. For parameters that only some kernels have.
+    /// It is logged, and the plan continues. For parameters that only some kernels have.
     Wanted,
 }

@@ -37,7 +37,7 @@ impl FakeSets {
         Ok(())
     }
 
-    /// Those of some elements that a set holds; `None` when there is no such set.
+    /// Those of some elements that a set holds; `None` when the set does not exist.
     pub(super) fn among(&self, elements: &SetElements) -> Option<Vec<IpAddr>> {
         let (_, held) = self.0.iter().find(|(set, _)| set.id == elements.set)?;
         Some(elements.addresses.iter().copied().filter(|address| held.contains(address)).collect())

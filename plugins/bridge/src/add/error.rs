@@ -6,7 +6,7 @@ use cni_core::error::{Code, Failure};
 /// An ADD that cannot be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// There is a link of the bridge's name that is no bridge.
+    /// A link with the bridge's name is not a bridge.
     #[error("failed to create bridge {name:?}: {name:?} already exists but is not a bridge")]
     NotABridge { name: String, kind: String },
     /// The bridge, or the link to the VLAN, has an address of another network.

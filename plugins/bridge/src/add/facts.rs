@@ -19,13 +19,13 @@ pub struct Facts {
     pub bridge: Option<Link>,
     /// The addresses of the link that has the gateway's, which is the bridge or its link to the VLAN.
     pub gateway_addresses: Vec<Address>,
-    /// What is to bring the masquerade about.
+    /// Which backend masquerades.
     pub masquerade_backend: Backend,
     /// Names and addresses for what is made.
     pub names: NewNames,
 }
 
-/// Names and addresses chosen at random, but for the MAC address of the container if one is configured.
+/// Names and addresses chosen at random, except the MAC address of the container if one is configured.
 #[derive(Clone, Debug)]
 pub struct NewNames {
     pub veth: NewVeth,

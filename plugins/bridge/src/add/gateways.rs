@@ -61,7 +61,7 @@ fn vlan_link(plan: &mut Plan, config: &Config, names: &NewNames) {
     plan.shared(Step::set_link(Ns::Host, name, LinkSetting::Up));
 }
 
-/// Any other IPv4 address of the bridge is in the way of a gateway, an IPv6 address just when the
+/// Any other IPv4 address of the bridge conflicts with a gateway, an IPv6 address only when the
 /// networks overlap. The gateways of one ADD are not in each other's way.
 fn conflicts(present: &[Address], wanted: &[Cidr], gateway: Cidr) -> Vec<Cidr> {
     let others = present.iter().map(|address| address.cidr).filter(|cidr| !wanted.contains(cidr));

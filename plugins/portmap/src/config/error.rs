@@ -11,7 +11,7 @@ pub enum ConfigError {
     /// The mark of a packet has 32 bits.
     #[error("MasqMarkBit must be between 0 and 31")]
     MarkBit { bit: i64 },
-    /// `externalSetMarkChain` is no name for a chain.
+    /// `externalSetMarkChain` is not a name of a chain.
     #[error("invalid externalSetMarkChain {name:?}")]
     ExternalChain { name: String },
     /// `backend` is none that the plugin knows.
@@ -32,13 +32,13 @@ pub enum ConfigError {
     /// A word that cannot be handed to the backend.
     #[error("invalid word {word:?} in {key}")]
     Condition { key: &'static str, index: usize, word: String },
-    /// A number that is no port.
+    /// A number that is not a port.
     #[error("Invalid {side} port number: {port}")]
     Port { side: &'static str, key: &'static str, index: usize, port: i64 },
     /// A protocol without ports, or none.
     #[error("Invalid protocol: {protocol:?}")]
     Protocol { index: usize, protocol: String },
-    /// `hostIP` is no address.
+    /// `hostIP` is not an address.
     #[error("Invalid host IP: {host_ip:?}")]
     HostIp { index: usize, host_ip: String },
 }

@@ -32,7 +32,7 @@ pub(super) fn is_builtin(chain: &ChainName) -> bool {
 /// Whether a chain is there.
 ///
 /// # Errors
-/// Why that cannot be told here.
+/// Why that cannot be decided here.
 pub(super) fn exists(connection: &mut NftConnection, id: &ChainId) -> Result<bool, String> {
     connection.exists(message::get_chain(id)).map_err(|cause| unreadable(id, &cause))
 }

@@ -37,7 +37,7 @@ pub(super) fn decode(family: Family, chain: &ChainName, parts: &[Part]) -> Optio
 struct Reader {
     family: Family,
     proto: Option<Proto>,
-    /// Source, destination, and the links, which stand first in a rule's text.
+    /// Source, destination, and the links, which come first in a rule's text.
     header: [Option<Match>; 4],
     matches: Vec<Match>,
 }

@@ -24,7 +24,7 @@ use crate::nftables::request::{self, ChangeMessage};
 /// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
 const COMPAT: u16 = 5;
 
-/// The numbers of the rules that a chain had before the batch, less those that it deletes. Copies of a rule stand
+/// The numbers of the rules that a chain had before the batch, without those that it deletes. Copies of a rule are
 /// in their order.
 type Handles = HashMap<IptablesRule, VecDeque<u64>>;
 
@@ -34,7 +34,7 @@ pub(super) struct MessageDraft<'a> {
     table: IptablesTable,
     connection: &'a mut NftConnection,
     seen: BTreeMap<ChainName, Handles>,
-    /// Chains of the table's own that are there.
+    /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
     changes: Vec<ChangeMessage>,
 }

@@ -1,6 +1,6 @@
 //! From a rule of iptables to the expressions that iptables-nft writes for it.
 //!
-//! Those of 1.8.9, but for ports and marks, which go as extensions of x_tables: all releases read these, and
+//! Those of 1.8.9, except ports and marks, which are written as extensions of x_tables: all releases read these, and
 //! 1.8.7 misreads the newer form.
 
 use cni_core::cidr::Cidr;
@@ -15,7 +15,7 @@ use super::part::Part;
 use crate::nftables::compile::{compare_network, transport_number};
 use crate::nftables::instruction::{Instruction, Meta};
 
-/// What a match comes to, by where it stands among the expressions.
+/// What a match becomes, by its place among the expressions.
 enum PartPlace<'a> {
     /// First: a link.
     Link(Meta, Is, &'a IfName),

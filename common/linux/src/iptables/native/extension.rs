@@ -1,6 +1,6 @@
 //! The extensions of x_tables as their structures lie in a rule: name, revision and bytes.
 //!
-//! Numbers are in the byte order of the host but for ports, which are as in a packet only where the
+//! Numbers are in the byte order of the host, except ports, which are as in a packet only where the
 //! kernel's structure says so. Each structure is padded to eight bytes, as `XT_ALIGN` does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -111,7 +111,7 @@ impl Extension {
             ("multiport", 1) => Match::Ports(proto?, port_set(&self.info)?),
             _ => return None,
         };
-        // What the type does not hold, such as an inversion, is told by the bytes.
+        // What the type does not contain, such as an inversion, shows in the bytes.
         (Self::of_match(&found)?.info == self.info).then_some(found)
     }
 

@@ -20,6 +20,25 @@ pub struct Setting {
 
 /// Plans the addresses of an interface in the container, sets it up, and then plans its routes. With
 /// [`Dad::Perform`] the IPv6 addresses are waited for.
+///
+/// ```
+/// use cni_core::names::IfName;
+/// use cni_core::result::{CniResult, Dns, IpConfig};
+/// use cni_interface::addressing::assign;
+/// use cni_interface::network::{HostGateway, Network};
+/// use cni_plugin::plan::{Dad, Plan};
+///
+/// let ip = IpConfig { interface: None, address: "10.1.2.5/24".parse()?, gateway: None };
+/// let answer = CniResult { ips: vec![ip], ..CniResult::default() };
+/// let network = Network::decide(answer, HostGateway::None, 0, &Dns::default())?;
+/// let mut plan = Plan::default();
+/// assign(&mut plan, &IfName::parse("eth0")?, &network, Dad::Skip, &[]);
+/// assert_eq!(plan.to_string(), "\
+/// within container: addr add 10.1.2.5/24 dev eth0
+/// within container: link set eth0 up
+/// ");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn assign(plan: &mut Plan, name: &IfName, network: &Network, dad: Dad, settings: &[Setting]) {
     for Setting { family, parameter, value } in settings {
         plan.within(set(Sysctl::interface(*family, name, parameter), value, Need::Wanted));

@@ -1,6 +1,18 @@
 //! The alias of a link on the host (`IFLA_IFALIAS`), which says who owns it:
 //! `cni:<network>:<container>:<interface>`. DEL and GC find a container's link by it when the namespace
 //! is lost.
+//!
+//! ```
+//! use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+//! use cni_interface::alias;
+//!
+//! let network = NetworkName::parse("net1")?;
+//! let (container, ifname) = (ContainerId::parse("c1")?, IfName::parse("eth0")?);
+//! let at = Attachment { network: network.clone(), container, ifname };
+//! assert_eq!(alias::of(&at), "cni:net1:c1:eth0");
+//! assert_eq!(alias::owner("cni:net1:c1:eth0", &network), Some(at));
+//! # Ok::<(), cni_core::names::NameError>(())
+//! ```
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 

@@ -96,6 +96,15 @@ pub struct ArgsKey {
 
 /// The first MAC address that is given, of `(key, text)` in the order of precedence; an empty text is none.
 ///
+/// ```
+/// use cni_interface::keys::first_mac;
+///
+/// let given = [("runtimeConfig.mac", ""), ("mac", "02-00-00-00-00-0A")].map(|(key, text)| (key, text.to_owned()));
+/// let mac = first_mac("create macvlan", given)?.expect("one is given");
+/// assert_eq!(mac.to_string(), "02:00:00:00:00:0a");
+/// # Ok::<(), cni_interface::keys::KeyError>(())
+/// ```
+///
 /// # Errors
 /// [`KeyError::Mac`] and [`KeyError::MacNotUnicast`], which say that `making` failed.
 pub fn first_mac<const N: usize>(

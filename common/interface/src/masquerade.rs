@@ -38,6 +38,22 @@ pub fn choose(configured: Option<Backend>, addresses: &[Cidr], host: &mut dyn Ho
 }
 
 /// The rules that give packets from these addresses to other networks the host's address: what ADD makes.
+///
+/// ```
+/// use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+/// use cni_interface::masquerade::rulesets;
+/// use cni_netfilter::Backend;
+/// use cni_plugin::plan::{Plan, Step};
+///
+/// let (network, container) = (NetworkName::parse("net1")?, ContainerId::parse("c1")?);
+/// let at = Attachment { network, container, ifname: IfName::parse("eth0")? };
+/// let mut plan = Plan::default();
+/// for ruleset in rulesets(Backend::Iptables, &at, &["10.1.2.5/24".parse()?]) {
+///     plan.owned(Step::ensure_rules(ruleset));
+/// }
+/// assert!(plan.to_string().contains("-A POSTROUTING -s 10.1.2.5/32"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ruleset> {
     match backend {
         Backend::Iptables => iptables::ensure(at, addresses).into_iter().map(Ruleset::from).collect(),

@@ -70,6 +70,15 @@ pub fn is_pattern(name: &IfName) -> bool {
 
 /// Refuses `CNI_IFNAME` if it is a pattern.
 ///
+/// ```
+/// use cni_core::names::IfName;
+/// use cni_interface::naming::refuse_pattern;
+///
+/// assert!(refuse_pattern("create dummy", &IfName::parse("eth0")?).is_ok());
+/// assert!(refuse_pattern("create dummy", &IfName::parse("eth%d")?).is_err());
+/// # Ok::<(), cni_core::names::NameError>(())
+/// ```
+///
 /// # Errors
 /// [`PatternError`] with the name, and with `making` as what could not be done.
 pub fn refuse_pattern(making: &'static str, name: &IfName) -> Result<(), PatternError> {

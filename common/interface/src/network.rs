@@ -77,6 +77,18 @@ impl Network {
     /// `interface` is the place of the container's interface in the result; `dns` takes the place of the IPAM
     /// plugin's as a whole, unless it is absent.
     ///
+    /// ```
+    /// use cni_core::result::{CniResult, Dns, IpConfig};
+    /// use cni_interface::network::{HostGateway, Network};
+    ///
+    /// let ip = IpConfig { interface: None, address: "10.1.2.5/24".parse()?, gateway: None };
+    /// let answer = CniResult { ips: vec![ip], ..CniResult::default() };
+    /// let network = Network::decide(answer, HostGateway::DefaultRoute, 1, &Dns::default())?;
+    /// assert_eq!(network.gateways, ["10.1.2.1/24".parse()?]);
+    /// assert_eq!(network.routes[0].gw, Some("10.1.2.1".parse()?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NetworkError`] for what no interface can have.
     pub fn decide(ipam: CniResult, gateway: HostGateway, interface: i64, dns: &Dns) -> Result<Self, NetworkError> {

@@ -98,3 +98,6 @@ pub fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut d
     links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
     Ok(links)
 }
+
+#[cfg(test)]
+mod tests;

@@ -253,3 +253,6 @@ pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
         Err(VerifyError::Route { dst, gw, table }.into())
     }
 }
+
+#[cfg(test)]
+mod tests;

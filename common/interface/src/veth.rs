@@ -71,3 +71,6 @@ pub fn host_end(container: &Link, host: &mut dyn Host) -> Result<Option<Link>, E
     let is_peer = |link: &Link| link.kind.as_deref() == Some("veth") && link.peer == Some(container.index);
     Ok(host.link_by_index(Ns::Host, index)?.filter(is_peer))
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,3 +16,8 @@ pub mod network;
 pub mod result;
 pub mod verify;
 pub mod veth;
+
+/// The Rust of the page for authors of plugins.
+#[cfg(doctest)]
+#[doc = include_str!("../../../plugins/README.md")]
+pub struct AddAPlugin;

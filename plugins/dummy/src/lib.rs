@@ -44,3 +44,6 @@ impl Plugin for Dummy {
         gc::gc(request, host)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,3 +132,19 @@ fn it_stands_beside_an_interface_that_connects_the_container() {
         Runtime::new(&sandbox, list).check(&first).expect_success();
     });
 }
+
+#[test]
+fn the_example_of_the_page_works() {
+    on_a_kernel_with(Feature::DummyLinks, || {
+        let page = include_str!("../../../../plugins/dummy/README.md");
+        let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+        let list: Value = serde_json::from_str(example).expect("JSON");
+        let sandbox = Sandbox::new();
+        let (container, attachment) = attach(&sandbox, &list, "c1");
+        assert_eq!(Network::observe(&container).addresses_of("eth0"), ["169.254.169.254/32"]);
+        let runtime = Runtime::new(&sandbox, list);
+        runtime.check(&attachment).expect_success();
+        runtime.del(&attachment).expect_success();
+        assert!(!super::has_eth0(&container));
+    });
+}

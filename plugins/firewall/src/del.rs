@@ -4,14 +4,17 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
+use cni_core::names::ChainName;
 use cni_core::request::Request;
 use cni_netfilter::firewalld::Zone;
+use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Plan, Step};
+use cni_plugin::plan::{Ns, Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::backend::RuleBackend;
 use crate::claims::Register;
+use crate::config::FORWARD_CHAIN;
 use crate::locate::OwnedAddress;
 use crate::{iptables, locate, nftables};
 
@@ -31,9 +34,32 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 pub fn remove(owned: Vec<OwnedAddress>, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for group in groups(owned) {
-        removal.attempt(|host| host.carry_out(&plan(&group)).and_then(|()| release(&group, host)));
+        removal.attempt(|host| {
+            require_iptables(&group, host)?;
+            host.carry_out(&plan(&group))?;
+            release(&group, host)
+        });
     }
     removal.finish()
+}
+
+/// A record or the configuration says that iptables holds the rules. They are still in the kernel when its
+/// programs have been removed since, so their absence is an error here, which the programs themselves word.
+fn require_iptables(group: &[OwnedAddress], host: &mut dyn Host) -> Result<(), Error> {
+    let Some(family) = in_iptables(group).first().copied().map(Family::of) else { return Ok(()) };
+    let iptables = host.netfilter(Ns::Host)?.iptables();
+    if !iptables.is_installed(family) {
+        iptables.list(family, IptablesTable::Filter, &ChainName::fixed(FORWARD_CHAIN))?;
+    }
+    Ok(())
+}
+
+fn in_iptables(group: &[OwnedAddress]) -> Vec<IpAddr> {
+    held_by(group, &RuleBackend::Iptables)
+}
+
+fn held_by(group: &[OwnedAddress], backend: &RuleBackend) -> Vec<IpAddr> {
+    group.iter().filter(|one| one.backends.contains(backend)).map(|one| one.address).collect()
 }
 
 fn release(owned: &[OwnedAddress], host: &mut dyn Host) -> Result<(), Error> {
@@ -61,14 +87,11 @@ fn plan(group: &[OwnedAddress]) -> Plan {
     for (zone, address) in group.iter().flat_map(sources) {
         plan.owned(Step::RemoveSource { zone: zone.clone(), address });
     }
-    let held_by = |backend: &RuleBackend| -> Vec<IpAddr> {
-        group.iter().filter(|one| one.backends.contains(backend)).map(|one| one.address).collect()
-    };
-    let in_nftables = held_by(&RuleBackend::Nftables);
+    let in_nftables = held_by(group, &RuleBackend::Nftables);
     if !in_nftables.is_empty() {
         plan.owned(Step::remove_rules(nftables::remove(&in_nftables)));
     }
-    let in_tables = held_by(&RuleBackend::Iptables);
+    let in_tables = in_iptables(group);
     if let Some(family) = in_tables.first().copied().map(Family::of) {
         plan.owned(Step::remove_rules(iptables::remove(family, in_tables)));
     }

@@ -37,6 +37,8 @@ pub(super) struct MessageDraft<'a> {
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
     changes: Vec<ChangeMessage>,
+    /// Which of the changes make a chain that must not be there.
+    creations: Vec<(usize, ChainName)>,
 }
 
 /// Why a batch has no messages.
@@ -51,13 +53,22 @@ impl<'a> MessageDraft<'a> {
     pub(super) fn new(connection: &'a mut NftConnection, batch: &Batch) -> Result<Self, NoMessages> {
         let Batch { family, table, ops } = batch;
         let (seen, builtin) = (BTreeMap::new(), BTreeSet::new());
-        let mut draft = Self { family: *family, table: *table, connection, seen, builtin, changes: Vec::new() };
+        let mut draft = Self {
+            family: *family,
+            table: *table,
+            connection,
+            seen,
+            builtin,
+            changes: Vec::new(),
+            creations: Vec::new(),
+        };
         ops.iter().try_for_each(|op| draft.take(op))?;
         Ok(draft)
     }
 
-    pub(super) fn into_changes(self) -> Vec<ChangeMessage> {
-        self.changes
+    /// The messages, and which of them make a chain that must not be there.
+    pub(super) fn into_changes(self) -> (Vec<ChangeMessage>, Vec<(usize, ChainName)>) {
+        (self.changes, self.creations)
     }
 
     fn take(&mut self, line: &BatchLine) -> Result<(), NoMessages> {
@@ -70,7 +81,10 @@ impl<'a> MessageDraft<'a> {
                 let holds = self.handles(&rule.chain)?.contains_key(&rule.canonical());
                 if holds { Ok(()) } else { Err(NoMessages::Unfit(format!("-C {}", rule.specification()))) }
             }
-            BatchLine::CreateChain(chain) => self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL),
+            BatchLine::CreateChain(chain) => {
+                self.creations.push((self.changes.len(), chain.clone()));
+                self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL)
+            }
             BatchLine::EmptyChain(chain) => {
                 self.chain_message(chain, NLM_F_CREATE)?;
                 self.delete(chain, None)

@@ -15,6 +15,7 @@ mod part;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
+use cni_netfilter::nftables::Generation;
 
 use crate::netlink::{Cause, Refused};
 use crate::nftables::connection::NftConnection;
@@ -79,7 +80,7 @@ impl<'a> NativeIptables<'a> {
                 Ok(since) => since,
                 Err(cause) => return Native::Fallback(format!("the generation of nf_tables cannot be read: {cause}")),
             };
-            let changes = match MessageDraft::new(self.connection, batch) {
+            let (changes, creations) = match MessageDraft::new(self.connection, batch) {
                 Ok(draft) => draft.into_changes(),
                 Err(NoMessages::Unfit(line)) => return Native::Done(BatchOutcome::Refused(line)),
                 Err(NoMessages::Unclear(reason)) => return Native::Fallback(reason),
@@ -90,17 +91,28 @@ impl<'a> NativeIptables<'a> {
             match self.connection.batch(Some(since), changes) {
                 Ok(()) => return Native::Done(BatchOutcome::Committed),
                 Err(Refused { cause, .. }) if cause.errno() == Some(libc::ERESTART) => {}
-                Err(Refused { change: None, cause }) if cause.errno() != Some(libc::EPERM) => {
-                    // Carried out, it would have made another state.
-                    return match self.connection.generation() {
-                        Ok(now) if now == since => Native::Fallback(format!("the batch was not carried out: {cause}")),
-                        Ok(_) | Err(_) => Native::Done(BatchOutcome::Unanswered(cause)),
-                    };
-                }
-                Err(Refused { cause, .. }) => return Native::Fallback(format!("the kernel refuses: {cause}")),
+                Err(refused) => return self.judge(refused, since, &creations),
             }
         }
         Native::Fallback(format!("others changed tables in between {ATTEMPTS} times"))
+    }
+
+    /// What it means that a batch of this state was not acknowledged.
+    fn judge(&mut self, refused: Refused, since: Generation, creations: &[(usize, ChainName)]) -> Native<BatchOutcome> {
+        let Refused { change, cause } = refused;
+        let number = cause.errno();
+        let created = |at: usize| creations.iter().find(|(creation, _)| *creation == at).map(|(_, chain)| chain);
+        match (change, change.and_then(created)) {
+            (_, Some(chain)) if number == Some(libc::EEXIST) => {
+                Native::Done(BatchOutcome::Refused(format!("-N {chain}")))
+            }
+            // Carried out, it would have made another state.
+            (None, _) if number != Some(libc::EPERM) => match self.connection.generation() {
+                Ok(now) if now == since => Native::Fallback(format!("the batch was not carried out: {cause}")),
+                Ok(_) | Err(_) => Native::Done(BatchOutcome::Unanswered(cause)),
+            },
+            (None | Some(_), _) => Native::Fallback(format!("the kernel refuses: {cause}")),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use log::Level;
 
-use crate::backend::{Backend, Netfilter, unless_absent, unless_absent_logged};
+use crate::backend::{Backend, Netfilter, unless_absent_logged};
 use crate::error::NetfilterError;
 use crate::iptables::{self, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable};
 use crate::nftables::{self, NftRemoval, NftRule, NftRuleset, SetElements};
@@ -21,11 +21,24 @@ pub enum Ruleset {
 
 /// Rules to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RuleRemoval {
-    /// From one table of iptables.
+pub struct RuleRemoval {
+    rules: UnwantedRules,
+    presence: Presence,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum UnwantedRules {
     Iptables(IptablesRemoval),
-    /// From tables of nf_tables' own.
     Nftables(NftRemoval),
+}
+
+/// What is known of rules to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// They were made in this backend: one that is absent hides them.
+    Known,
+    /// They may have been made: a backend that is absent has none.
+    Possible,
 }
 
 /// Something that is to be there and is not.
@@ -60,8 +73,12 @@ impl Ruleset {
     /// Then nothing was changed.
     pub fn ensure(&self, netfilter: &mut dyn Netfilter) -> Result<Option<RuleRemoval>, NetfilterError> {
         Ok(match self {
-            Self::Iptables(want) => iptables::ensure(netfilter.iptables(), want)?.map(RuleRemoval::Iptables),
-            Self::Nftables(want) => nftables::ensure(netfilter.nftables(), want)?.map(RuleRemoval::Nftables),
+            Self::Iptables(want) => {
+                iptables::ensure(netfilter.iptables(), want)?.map(|undo| RuleRemoval::from(undo).known())
+            }
+            Self::Nftables(want) => {
+                nftables::ensure(netfilter.nftables(), want)?.map(|undo| RuleRemoval::from(undo).known())
+            }
         })
     }
 
@@ -88,22 +105,35 @@ impl Ruleset {
 }
 
 impl RuleRemoval {
-    /// Makes the rules be gone. Absence is success, that of the backend included; what belongs to others stays.
-    /// A warning says so where the backend is absent and was expected to hold certain rules.
+    const fn possible(rules: UnwantedRules) -> Self {
+        Self { rules, presence: Presence::Possible }
+    }
+
+    /// The same for rules that are known to have been made in this backend.
+    #[must_use]
+    pub fn known(self) -> Self {
+        Self { presence: Presence::Known, ..self }
+    }
+
+    /// Makes the rules be gone. Absence is success; what belongs to others stays. So is absence of the backend,
+    /// unless the rules are known to have been made there; a warning says so where it was expected to hold some.
     ///
     /// # Errors
-    /// When the packet filter exists and cannot be read or changed.
+    /// When the packet filter cannot be read or changed.
     pub fn remove(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
-        match self {
-            Self::Iptables(unwanted) => {
+        let (level, done) = match &self.rules {
+            UnwantedRules::Iptables(unwanted) => {
                 let level = if unwanted.rules.is_empty() { Level::Info } else { Level::Warn };
-                unless_absent_logged(level, iptables::remove(netfilter.iptables(), unwanted))?;
+                (level, iptables::remove(netfilter.iptables(), unwanted).map_err(NetfilterError::from))
             }
-            Self::Nftables(unwanted) => {
-                unless_absent(nftables::remove(netfilter.nftables(), unwanted))?;
+            UnwantedRules::Nftables(unwanted) => {
+                (Level::Info, nftables::remove(netfilter.nftables(), unwanted).map_err(NetfilterError::from))
             }
+        };
+        match self.presence {
+            Presence::Known => done,
+            Presence::Possible => unless_absent_logged(level, done).map(|_| ()),
         }
-        Ok(())
     }
 }
 
@@ -145,13 +175,13 @@ impl From<NftRuleset> for Ruleset {
 
 impl From<IptablesRemoval> for RuleRemoval {
     fn from(unwanted: IptablesRemoval) -> Self {
-        Self::Iptables(unwanted)
+        Self::possible(UnwantedRules::Iptables(unwanted))
     }
 }
 
 impl From<NftRemoval> for RuleRemoval {
     fn from(unwanted: NftRemoval) -> Self {
-        Self::Nftables(unwanted)
+        Self::possible(UnwantedRules::Nftables(unwanted))
     }
 }
 
@@ -166,9 +196,9 @@ impl fmt::Display for Ruleset {
 
 impl fmt::Display for RuleRemoval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Iptables(unwanted) => unwanted.fmt(f),
-            Self::Nftables(unwanted) => unwanted.fmt(f),
+        match &self.rules {
+            UnwantedRules::Iptables(unwanted) => unwanted.fmt(f),
+            UnwantedRules::Nftables(unwanted) => unwanted.fmt(f),
         }
     }
 }

@@ -3,9 +3,10 @@
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{Iptables, IptablesRule, IptablesRuleset, IptablesTable};
+use cni_netfilter::iptables::{Iptables, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable};
 use cni_netfilter::nftables::{
-    Content, Expression, NftChain, NftRule, NftRuleset, NftTable, TableFamily, TableId, Verdict, WantedChain,
+    Content, Expression, NftChain, NftRemoval, NftRule, NftRuleset, NftTable, TableFamily, TableId, Verdict,
+    WantedChain,
 };
 use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
 use cni_testkit::{FakeNetfilter, FakeNftables};
@@ -22,6 +23,15 @@ fn by_nftables() -> Ruleset {
     let chain = WantedChain { chain: NftChain::regular(table.chain("c")), content: Content::Own(vec![rule]) };
     NftRuleset { tables: vec![NftTable { id: table, comment: None }], chains: vec![chain], ..NftRuleset::default() }
         .into()
+}
+
+fn from_iptables() -> IptablesRemoval {
+    let rules = vec![IptablesRule::parse("-A FORWARD -i cni0 -j ACCEPT").expect("a rule")];
+    IptablesRemoval { family: Family::V4, table: IptablesTable::Filter, chains: Vec::new(), rules }
+}
+
+fn from_nftables() -> NftRemoval {
+    NftRemoval { chains: vec![TableId::fixed(TableFamily::Inet, "t").chain("c")], ..NftRemoval::default() }
 }
 
 fn without(families: &[Family]) -> FakeNetfilter {
@@ -93,12 +103,13 @@ fn rules_come_go_and_are_missed_whichever_engine_keeps_them() {
 
 #[test]
 fn an_absent_engine_holds_nothing_of_ours_and_takes_nothing() {
-    let removals: Vec<RuleRemoval> = [by_iptables(Family::V4), by_nftables()]
-        .iter()
-        .map(|ruleset| ruleset.ensure(&mut FakeNetfilter::default()).expect("made").expect("something was added"))
-        .collect();
-    for removal in removals {
-        removal.remove(&mut without_both()).expect("nothing to remove");
+    for (possible, message) in [
+        (RuleRemoval::from(from_iptables()), "failed to locate iptables-restore"),
+        (RuleRemoval::from(from_nftables()), "nf_tables is not supported by this kernel"),
+    ] {
+        possible.remove(&mut without_both()).expect("nothing to remove");
+        let error = possible.known().remove(&mut without_both()).expect_err("there are rules, and no way to them");
+        assert!(error.to_string().contains(message), "{error}");
     }
     let absent =
         unless_absent(without_both().iptables.list(Family::V4, IptablesTable::Nat, &ChainName::fixed("POSTROUTING")));

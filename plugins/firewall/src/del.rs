@@ -6,6 +6,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_core::request::Request;
+use cni_netfilter::RuleRemoval;
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
@@ -89,11 +90,11 @@ fn plan(group: &[OwnedAddress]) -> Plan {
     }
     let in_nftables = held_by(group, &RuleBackend::Nftables);
     if !in_nftables.is_empty() {
-        plan.owned(Step::remove_rules(nftables::remove(&in_nftables)));
+        plan.owned(Step::remove_rules(RuleRemoval::from(nftables::remove(&in_nftables)).known()));
     }
     let in_tables = in_iptables(group);
     if let Some(family) = in_tables.first().copied().map(Family::of) {
-        plan.owned(Step::remove_rules(iptables::remove(family, in_tables)));
+        plan.owned(Step::remove_rules(RuleRemoval::from(iptables::remove(family, in_tables)).known()));
     }
     plan
 }

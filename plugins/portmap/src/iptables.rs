@@ -17,7 +17,7 @@ use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
     OwnedChainRef, Place, PortSet, SharedRule, Target, stale,
 };
-use cni_netfilter::{Proto, unless_absent};
+use cni_netfilter::{Proto, RuleRemoval, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
@@ -177,8 +177,9 @@ struct Expected {
 /// nothing is left. Most containers have no chain, so without expectations it is looked for first.
 fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expected) -> Result<(), Error> {
     let Expected { mut entries, flows, address } = expected;
+    let known = !entries.is_empty() && address.is_some();
     let mut flows: Vec<StaleFlows> = flows.into_iter().collect();
-    if entries.is_empty() || address.is_none() {
+    if !known {
         match list(host, family, &at.dnat_chain())? {
             None if entries.is_empty() => return Ok(()),
             None => {}
@@ -190,7 +191,8 @@ fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expect
     if entries.is_empty() {
         entries = observe_entries(host, family, at)?;
     }
-    flows::remove_with_flows(host, removal(family, at, entries).into(), flows)
+    let unwanted = RuleRemoval::from(removal(family, at, entries));
+    flows::remove_with_flows(host, if known { unwanted.known() } else { unwanted }, flows)
 }
 
 /// The rules of a chain that may not be there.

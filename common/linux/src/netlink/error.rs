@@ -75,6 +75,9 @@ pub enum Cause {
     /// The kernel did not answer.
     #[error("no answer from the kernel within {} seconds", TIMEOUT.as_secs())]
     Timeout,
+    /// A list changed each time while it was read.
+    #[error("it was changed again and again while it was listed")]
+    Interrupted,
     /// The answer is not a netlink message, or does not contain what was requested.
     #[error("cannot decode the kernel's answer")]
     Malformed,
@@ -89,7 +92,7 @@ impl Cause {
         match self {
             Self::Errno(errno) => Some(errno.number()),
             Self::BridgeFull => Some(libc::EXFULL),
-            Self::Timeout | Self::Malformed | Self::MixedFamilies => None,
+            Self::Timeout | Self::Interrupted | Self::Malformed | Self::MixedFamilies => None,
         }
     }
 }
@@ -125,6 +128,7 @@ impl Failure for NetlinkError {
     fn code(&self) -> Code {
         match self.cause {
             Cause::BridgeFull => Code::TryAgain,
+            Cause::Interrupted => Code::TryAgain,
             Cause::Errno(_) | Cause::Timeout | Cause::Malformed | Cause::MixedFamilies => Code::Kernel,
         }
     }

@@ -24,8 +24,9 @@ use super::reply::{Messages, Outcome};
 
 pub(crate) use batch::Refused;
 
-/// How often a dump is repeated that was interrupted by a change; then it is used as it is.
-const REPEATS: u32 = 5;
+/// How often a dump is repeated that was interrupted by a change: it may lack what was there all the time. One takes a few
+/// milliseconds.
+const REPEATS: u32 = 50;
 /// Room for the largest piece in which the kernel sends a dump, as a rule.
 const CAPACITY: usize = 32 * 1024;
 
@@ -89,10 +90,11 @@ impl Socket {
         loop {
             let mut found = Vec::new();
             let interrupted = self.converse(question.clone(), NLM_F_DUMP, |payload| found.extend(read(payload)))?;
-            if !interrupted || repeats == REPEATS {
-                return Ok(found);
+            match (interrupted, repeats) {
+                (false, _) => return Ok(found),
+                (true, REPEATS) => return Err(Cause::Interrupted),
+                (true, _) => repeats += 1,
             }
-            repeats += 1;
         }
     }
 

@@ -135,9 +135,10 @@ fn unreadable(operation: String, cause: Cause) -> NftablesError {
 }
 
 fn unusable(operation: String, cause: Cause) -> NftablesError {
-    let number = cause.errno();
+    let (number, is_changing) = (cause.errno(), cause == Cause::Interrupted);
     let source = Box::new(cause);
     match number {
+        None if is_changing => NftablesError::Changing { operation, source },
         Some(libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT) => {
             NftablesError::Unsupported { operation, source }
         }
@@ -181,5 +182,12 @@ mod tests {
     fn a_kernel_without_the_subsystem_is_known_by_its_answer_to_a_question() {
         let error = unreadable("list chain ip x y".to_owned(), Errno::new(libc::EINVAL).into());
         assert_eq!(error.to_string(), "failed to list chain ip x y: nf_tables is not supported by this kernel");
+    }
+
+    #[test]
+    fn what_others_keep_changing_may_be_tried_again() {
+        let error = unreadable("list chain ip x y".to_owned(), Cause::Interrupted);
+        assert_eq!((error.code().number(), error.to_string()), (11, "failed to list chain ip x y".to_owned()));
+        assert_eq!(error.details(), "it was changed again and again while it was listed");
     }
 }

@@ -41,6 +41,13 @@ pub enum NftablesError {
         #[source]
         source: BoxError,
     },
+    /// Others changed it again and again while it was listed.
+    #[error("failed to {operation}")]
+    Changing {
+        operation: String,
+        #[source]
+        source: BoxError,
+    },
     /// A user's own words are part of a rule, and the program that understands them is not installed.
     #[error(
         "failed to locate {program}, which must interpret the rule {rule:?}: no such program in the directories of PATH"
@@ -67,6 +74,7 @@ impl NftablesError {
         match self {
             Self::Unsupported { .. } | Self::NotPermitted { .. } => true,
             Self::Kernel { .. }
+            | Self::Changing { .. }
             | Self::NoProgram { .. }
             | Self::Run { .. }
             | Self::Program { .. }
@@ -79,6 +87,7 @@ impl Failure for NftablesError {
     fn code(&self) -> Code {
         match self {
             Self::Unsupported { .. } | Self::NotPermitted { .. } | Self::Kernel { .. } => Code::Kernel,
+            Self::Changing { .. } => Code::TryAgain,
             Self::NoProgram { .. } | Self::Run { .. } | Self::Program { .. } => Code::Program,
             Self::Unprintable { .. } => Code::InvalidConfig,
         }
@@ -89,6 +98,7 @@ impl Failure for NftablesError {
             Self::Unsupported { source, .. }
             | Self::NotPermitted { source, .. }
             | Self::Kernel { source, .. }
+            | Self::Changing { source, .. }
             | Self::Run { source, .. } => without_swallowed_phrases(&ErrorChain(source.as_ref()).to_string()),
             Self::NoProgram { path, .. } => format!("PATH={path}"),
             Self::Program { text, .. } => without_swallowed_phrases(text),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 /// VLANs that cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub enum VlanError {
+pub enum VlanKeyError {
     /// `vlan` is not a number of a VLAN.
     #[error("invalid VLAN ID {id} (must be between 0 and {})", VlanId::LAST)]
     Id { id: i64 },
@@ -34,7 +34,7 @@ pub enum VlanError {
     },
 }
 
-impl Failure for VlanError {
+impl Failure for VlanKeyError {
     fn code(&self) -> Code {
         match self {
             Self::Id { .. }
@@ -100,11 +100,11 @@ pub(crate) struct TrunkKeys {
 
 impl VlanKeys {
     /// Checks the keys, `vlan` first. `gateway` is the bridge if it is to be the gateway of containers.
-    pub(crate) fn checked(&self, gateway: Option<&IfName>) -> Result<Vlans, VlanError> {
+    pub(crate) fn checked(&self, gateway: Option<&IfName>) -> Result<Vlans, VlanKeyError> {
         let Self { vlan, trunk: elements, earlier } = self;
         let access = match *vlan {
             0 => None,
-            id => Some(VlanId::new(id).ok_or(VlanError::Id { id })?),
+            id => Some(VlanId::new(id).ok_or(VlanKeyError::Id { id })?),
         };
         let tagged = trunk(elements.as_deref().unwrap_or_default())?;
         let in_use = access.is_some() || !tagged.is_empty();
@@ -120,25 +120,25 @@ impl VlanKeys {
     }
 }
 
-fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: Earlier) -> Result<GatewayLink, VlanError> {
+fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: Earlier) -> Result<GatewayLink, VlanKeyError> {
     let name = format!("{bridge}.{vlan}");
     match IfName::parse(&name) {
         Ok(name) => Ok(GatewayLink { name, vlans: PortVlans::new(vlan, BTreeSet::new(), earlier) }),
-        Err(source) => Err(VlanError::LinkName { name, source }),
+        Err(source) => Err(VlanKeyError::LinkName { name, source }),
     }
 }
 
 /// Every VLAN of a trunk.
-fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, VlanError> {
+fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, VlanKeyError> {
     let mut all = BTreeSet::new();
     for (element, keys) in elements.iter().enumerate() {
-        let TrunkKeys { min, max, id } = keys.as_ref().ok_or(VlanError::TrunkNull { element })?;
+        let TrunkKeys { min, max, id } = keys.as_ref().ok_or(VlanKeyError::TrunkNull { element })?;
         let number = |key, id: &Option<i64>| id.map(|id| trunk_id(element, key, id)).transpose();
         match (number("minID", min)?, number("maxID", max)?) {
-            (Some(min), Some(max)) if min > max => return Err(VlanError::TrunkOrder { element, min, max }),
+            (Some(min), Some(max)) if min > max => return Err(VlanKeyError::TrunkOrder { element, min, max }),
             (Some(min), Some(max)) => all.extend(min.through(max)),
-            (None, Some(_)) => return Err(VlanError::TrunkHalf { element, missing: "minID" }),
-            (Some(_), None) => return Err(VlanError::TrunkHalf { element, missing: "maxID" }),
+            (None, Some(_)) => return Err(VlanKeyError::TrunkHalf { element, missing: "minID" }),
+            (Some(_), None) => return Err(VlanKeyError::TrunkHalf { element, missing: "maxID" }),
             (None, None) => {}
         }
         all.extend(number("id", id)?);
@@ -146,8 +146,8 @@ fn trunk(elements: &[Option<TrunkKeys>]) -> Result<BTreeSet<VlanId>, VlanError> 
     Ok(all)
 }
 
-fn trunk_id(element: usize, key: &'static str, id: i64) -> Result<VlanId, VlanError> {
-    VlanId::new(id).ok_or(VlanError::TrunkId { element, key, id })
+fn trunk_id(element: usize, key: &'static str, id: i64) -> Result<VlanId, VlanKeyError> {
+    VlanId::new(id).ok_or(VlanKeyError::TrunkId { element, key, id })
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ const TAKEN: [&str; 12] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Who is to keep the rules.
-    pub backend: Backend,
+    pub backend: BackendKey,
     /// The zone in which firewalld is to have the addresses.
     pub zone: Zone,
     /// The chain that is asked before any rule for an address.
@@ -56,7 +56,7 @@ pub struct Config {
 
 /// Who is to keep the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
+pub enum BackendKey {
     /// firewalld where it runs, the tables of iptables elsewhere, and nf_tables where there is neither.
     Auto,
     /// The tables of iptables.
@@ -73,7 +73,7 @@ pub enum Backend {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Who may keep them.
-    pub backend: Backend,
+    pub backend: BackendKey,
     /// The zone of firewalld.
     pub zone: Zone,
 }
@@ -166,14 +166,14 @@ impl TryFrom<Keys> for Config {
 
     fn try_from(keys: Keys) -> Result<Self, ConfigError> {
         let Keys { backend, firewalld_zone, iptables_admin_chain_name, ingress_policy } = keys;
-        let backend = Backend::parse(backend)?;
+        let backend = BackendKey::parse(backend)?;
         let policy = IngressPolicy::parse(ingress_policy)?;
-        if backend == Backend::None && policy != IngressPolicy::Open {
+        if backend == BackendKey::None && policy != IngressPolicy::Open {
             return Err(ConfigError::PolicyWithoutRules { policy });
         }
         let admin_chain = admin_chain(iptables_admin_chain_name)?;
         let config = Self { backend, zone: zone(&firewalld_zone)?, admin_chain, policy };
-        if backend == Backend::Nftables {
+        if backend == BackendKey::Nftables {
             config.admin_chain_of_nftables()?;
         }
         Ok(config)
@@ -202,12 +202,12 @@ impl Keys {
     /// Where to look for what nobody recorded. The reference lets the plugin choose for a backend that it
     /// does not know, and so may have used either.
     pub fn into_search(self) -> Search {
-        let backend = Backend::parse(self.backend).unwrap_or(Backend::Auto);
+        let backend = BackendKey::parse(self.backend).unwrap_or(BackendKey::Auto);
         Search { backend, zone: zone(&self.firewalld_zone).unwrap_or_else(|_| Zone::fixed(ZONE)) }
     }
 }
 
-impl Backend {
+impl BackendKey {
     fn parse(backend: String) -> Result<Self, ConfigError> {
         match backend.as_str() {
             "" => Ok(Self::Auto),
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn nothing_need_be_said() {
         let want = Config {
-            backend: Backend::Auto,
+            backend: BackendKey::Auto,
             zone: Zone::fixed("trusted"),
             admin_chain: ChainName::fixed("CNI-ADMIN"),
             policy: IngressPolicy::Open,
@@ -294,10 +294,10 @@ mod tests {
     #[test]
     fn a_backend_has_one_spelling() {
         for (name, backend) in [
-            ("iptables", Backend::Iptables),
-            ("nftables", Backend::Nftables),
-            ("firewalld", Backend::Firewalld),
-            ("none", Backend::None),
+            ("iptables", BackendKey::Iptables),
+            ("nftables", BackendKey::Nftables),
+            ("firewalld", BackendKey::Firewalld),
+            ("none", BackendKey::None),
         ] {
             let keys = format!(r#"{{"backend":"{name}","firewalldZone":"work"}}"#);
             let config = config(&keys).expect("valid");
@@ -331,12 +331,12 @@ mod tests {
             let Search { backend, zone } = keys.into_search();
             (backend, zone.to_string())
         };
-        let everywhere = (Backend::Auto, "trusted".to_owned());
+        let everywhere = (BackendKey::Auto, "trusted".to_owned());
         for text in ["{}", r#"{"backend":"anything"}"#, r#"{"backend":"","firewalldZone":"a b"}"#] {
             assert_eq!(search(text), everywhere, "{text}");
         }
         let text = r#"{"backend":"firewalld","firewalldZone":"work","ingressPolicy":"bogus"}"#;
-        assert_eq!(search(text), (Backend::Firewalld, "work".to_owned()));
+        assert_eq!(search(text), (BackendKey::Firewalld, "work".to_owned()));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use cni_plugin::plan::Ns;
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;
 use crate::claims::{self, Claim};
-use crate::config::{Backend, Config, Keys, Search};
+use crate::config::{BackendKey, Config, Keys, Search};
 use crate::{iptables, nftables};
 
 /// An address whose rules are to go.
@@ -44,12 +44,12 @@ pub fn choose(
 ) -> Result<Option<RuleBackend>, Error> {
     let firewalld = || RuleBackend::Firewalld(config.zone.clone());
     Ok(match config.backend {
-        Backend::Iptables => Some(RuleBackend::Iptables),
-        Backend::Nftables => Some(RuleBackend::Nftables),
-        Backend::Firewalld => Some(firewalld()),
-        Backend::None => None,
-        Backend::Auto if host.firewalld().is_running() => Some(firewalld()),
-        Backend::Auto => Some(match cni_netfilter::Backend::choose(host.netfilter(Ns::Host)?, families) {
+        BackendKey::Iptables => Some(RuleBackend::Iptables),
+        BackendKey::Nftables => Some(RuleBackend::Nftables),
+        BackendKey::Firewalld => Some(firewalld()),
+        BackendKey::None => None,
+        BackendKey::Auto if host.firewalld().is_running() => Some(firewalld()),
+        BackendKey::Auto => Some(match cni_netfilter::Backend::choose(host.netfilter(Ns::Host)?, families) {
             cni_netfilter::Backend::Iptables => RuleBackend::Iptables,
             cni_netfilter::Backend::Nftables => RuleBackend::Nftables,
         }),
@@ -67,7 +67,7 @@ pub fn observe_backends(
     addresses: &[IpAddr],
     host: &mut dyn Host,
 ) -> Result<Vec<(RuleBackend, Vec<IpAddr>)>, Error> {
-    if config.backend == Backend::None {
+    if config.backend == BackendKey::None {
         return Ok(Vec::new());
     }
     let mut found: Vec<(RuleBackend, Vec<IpAddr>)> = Vec::new();
@@ -75,7 +75,7 @@ pub fn observe_backends(
         let own = claims::find(*address, host.records())?.filter(|claim| claim.owner == *owner);
         let backend = match own.and_then(|mut claim| claim.backends.pop()) {
             Some(recorded) => Some(recorded),
-            None if config.backend == Backend::Nftables => locate(config, *address, host)?,
+            None if config.backend == BackendKey::Nftables => locate(config, *address, host)?,
             None => choose(config, families(addresses), host)?,
         };
         let Some(backend) = backend else { continue };
@@ -137,16 +137,18 @@ fn search(request: &Request) -> Search {
 fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<RuleBackend>, Error> {
     let firewalld = RuleBackend::Firewalld(search.zone.clone());
     let found = match search.backend {
-        Backend::Iptables => Some(RuleBackend::Iptables),
-        Backend::Firewalld => Some(firewalld),
-        Backend::None => None,
-        Backend::Nftables if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
-        Backend::Auto | Backend::Nftables if is_source(search, address, host) => Some(firewalld),
-        Backend::Auto | Backend::Nftables if host.netfilter(Ns::Host)?.iptables().is_installed(Family::of(address)) => {
+        BackendKey::Iptables => Some(RuleBackend::Iptables),
+        BackendKey::Firewalld => Some(firewalld),
+        BackendKey::None => None,
+        BackendKey::Nftables if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
+        BackendKey::Auto | BackendKey::Nftables if is_source(search, address, host) => Some(firewalld),
+        BackendKey::Auto | BackendKey::Nftables
+            if host.netfilter(Ns::Host)?.iptables().is_installed(Family::of(address)) =>
+        {
             Some(RuleBackend::Iptables)
         }
-        Backend::Auto if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
-        Backend::Auto | Backend::Nftables => None,
+        BackendKey::Auto if nftables::observe_held(address, host)? => Some(RuleBackend::Nftables),
+        BackendKey::Auto | BackendKey::Nftables => None,
     };
     Ok(found.into_iter().collect())
 }

@@ -7,7 +7,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 
-use crate::config::{Address, Config};
+use crate::config::{Config, FixedAddress};
 
 /// A result that is not what the configuration asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +50,7 @@ pub fn check(config: &Config, request: &Request) -> Result<(), Error> {
     Ok(config.addresses.iter().try_for_each(|address| find(address, &result, &ifname))?)
 }
 
-fn find(&Address { cidr, gateway }: &Address, result: &CniResult, ifname: &str) -> Result<(), CheckError> {
+fn find(&FixedAddress { cidr, gateway }: &FixedAddress, result: &CniResult, ifname: &str) -> Result<(), CheckError> {
     let ifname = || ifname.to_owned();
     let mut found = result.ips.iter().filter(|ip| ip.address == cidr).peekable();
     if found.peek().is_none() {

@@ -46,7 +46,7 @@ impl Failure for AddressError {
 
 /// An address with its gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct FixedAddress {
     /// The address and the length of its network's prefix.
     pub cidr: Cidr,
     pub gateway: Option<IpAddr>,
@@ -56,7 +56,7 @@ pub struct Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The addresses in the order of the result.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<FixedAddress>,
     pub routes: Vec<Route>,
     /// The name resolution.
     pub dns: Dns,
@@ -106,7 +106,7 @@ impl Config {
         let Keys { ipam, args, runtime_config } = request.decode()?;
         let IpamKeys { addresses, routes, dns } = ipam.ok_or(IpamError::NoSection)?;
         let configured: Vec<_> = addresses.iter().enumerate().map(|(index, keys)| keys.parse(index)).collect();
-        let usable: Vec<Address> = configured.iter().flatten().copied().collect();
+        let usable: Vec<FixedAddress> = configured.iter().flatten().copied().collect();
         let cni_args = request.args()?;
         let from_args = parse_args(cni_args.ip.as_deref(), &usable)?;
         let from_config = parse_list("args.cni.ips", &args.cni.ips, &usable)?;
@@ -123,12 +123,12 @@ impl Config {
 }
 
 impl AddressKeys {
-    fn parse(&self, index: usize) -> Result<Address, Error> {
+    fn parse(&self, index: usize) -> Result<FixedAddress, Error> {
         let Self { address, gateway } = self;
         let key = |name| format!("ipam.addresses[{index}].{name}");
         let refused = || AddressError::Configured { key: key("address"), text: address.clone() };
         let cidr = parse_cidr(address).ok_or_else(refused)?;
-        Ok(Address { cidr, gateway: parse_optional_ip(&key("gateway"), gateway)? })
+        Ok(FixedAddress { cidr, gateway: parse_optional_ip(&key("gateway"), gateway)? })
     }
 }
 
@@ -141,21 +141,21 @@ fn parse_cidr(text: &str) -> Option<Cidr> {
 
 /// An address from outside of `ipam.addresses`. In the network of a configured address it may do without a prefix
 /// length, as podman sends it, and has that one's gateway.
-fn parse_given(text: &str, configured: &[Address]) -> Option<Address> {
+fn parse_given(text: &str, configured: &[FixedAddress]) -> Option<FixedAddress> {
     let bare = || {
         let address = parse_ip(text)?;
         Cidr::new(address, network_of(address, configured)?.cidr.prefix())
     };
     let cidr = parse_cidr(text).or_else(bare)?;
     let gateway = network_of(cidr.address(), configured).and_then(|configured| configured.gateway);
-    Some(Address { cidr, gateway })
+    Some(FixedAddress { cidr, gateway })
 }
 
-fn network_of(address: IpAddr, configured: &[Address]) -> Option<&Address> {
+fn network_of(address: IpAddr, configured: &[FixedAddress]) -> Option<&FixedAddress> {
     configured.iter().find(|configured| configured.cidr.contains(address))
 }
 
-fn parse_args(list: Option<&str>, configured: &[Address]) -> Result<Vec<Address>, AddressError> {
+fn parse_args(list: Option<&str>, configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, AddressError> {
     let parse = |text: &str| {
         let text = text.trim();
         parse_given(text, configured).ok_or_else(|| AddressError::Args { text: text.to_owned() })
@@ -163,7 +163,7 @@ fn parse_args(list: Option<&str>, configured: &[Address]) -> Result<Vec<Address>
     list.map_or_else(|| Ok(Vec::new()), |list| list.split(',').map(parse).collect())
 }
 
-fn parse_list(key: &str, list: &[String], configured: &[Address]) -> Result<Vec<Address>, AddressError> {
+fn parse_list(key: &str, list: &[String], configured: &[FixedAddress]) -> Result<Vec<FixedAddress>, AddressError> {
     let parse = |(index, text): (usize, &String)| {
         let refused = || AddressError::Listed { key: format!("{key}[{index}]"), text: text.clone() };
         parse_given(text, configured).ok_or_else(refused)
@@ -172,7 +172,7 @@ fn parse_list(key: &str, list: &[String], configured: &[Address]) -> Result<Vec<
 }
 
 /// Gives each gateway to the addresses in whose network it lies, the last one winning.
-fn set_gateways(addresses: &mut [Address], list: Option<&str>) -> Result<(), AddressError> {
+fn set_gateways(addresses: &mut [FixedAddress], list: Option<&str>) -> Result<(), AddressError> {
     for text in list.into_iter().flat_map(|list| list.split(',')) {
         let gateway = parse_ip(text.trim()).ok_or_else(|| AddressError::Gateway { text: text.to_owned() })?;
         let mut matched = false;

@@ -13,7 +13,7 @@ use cni_plugin::run::Plugin;
 mod check;
 mod config;
 
-use config::{Address, Config};
+use config::{Config, FixedAddress};
 
 /// The plugin.
 pub struct Static;
@@ -25,8 +25,11 @@ impl Plugin for Static {
 
     fn add(&self, request: &Request, _journal: &mut Journal<'_>) -> Result<CniResult, Error> {
         let Config { addresses, routes, dns } = Config::load(request)?;
-        let ips =
-            addresses.into_iter().map(|Address { cidr, gateway }| IpConfig { interface: None, address: cidr, gateway });
+        let ips = addresses.into_iter().map(|FixedAddress { cidr, gateway }| IpConfig {
+            interface: None,
+            address: cidr,
+            gateway,
+        });
         Ok(CniResult { interfaces: Vec::new(), ips: ips.collect(), routes, dns })
     }
 

@@ -27,7 +27,7 @@ fn refused(error: &Error) -> Refused {
 
 fn addresses(args: &str, config: &str) -> Result<String, Refused> {
     let config = Config::load(&request("ADD", args, config)).map_err(|error| refused(&error))?;
-    let text = |Address { cidr, gateway }: &Address| match gateway {
+    let text = |FixedAddress { cidr, gateway }: &FixedAddress| match gateway {
         Some(gateway) => format!("{cidr} via {gateway}"),
         None => cidr.to_string(),
     };

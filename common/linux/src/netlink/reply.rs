@@ -29,7 +29,7 @@ pub struct Message<'a> {
 
 /// What a message means for the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<'a> {
+pub enum ReplyKind<'a> {
     /// Part of the answer.
     Data(&'a [u8]),
     /// The end of it: an acknowledgement, the end of a dump, or an error.
@@ -40,12 +40,12 @@ pub enum Outcome<'a> {
 
 impl<'a> Message<'a> {
     /// Returns what the message means.
-    pub fn outcome(&self) -> Outcome<'a> {
+    pub fn outcome(&self) -> ReplyKind<'a> {
         match self.kind {
-            NLMSG_NOOP => Outcome::Nothing,
-            NLMSG_OVERRUN => Outcome::Ended(Err(Errno::new(libc::ENOBUFS))),
-            NLMSG_ERROR | NLMSG_DONE => Outcome::Ended(self.result()),
-            _ => Outcome::Data(self.payload),
+            NLMSG_NOOP => ReplyKind::Nothing,
+            NLMSG_OVERRUN => ReplyKind::Ended(Err(Errno::new(libc::ENOBUFS))),
+            NLMSG_ERROR | NLMSG_DONE => ReplyKind::Ended(self.result()),
+            _ => ReplyKind::Data(self.payload),
         }
     }
 

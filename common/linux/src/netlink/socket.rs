@@ -20,7 +20,7 @@ use netlink_sys::SocketAddr;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::error::{Cause, NetlinkError, TIMEOUT, during};
-use super::reply::{Messages, Outcome};
+use super::reply::{Messages, ReplyKind};
 
 pub(crate) use batch::Refused;
 
@@ -121,9 +121,9 @@ impl Socket {
                 }
                 interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.outcome() {
-                    Outcome::Nothing => (),
-                    Outcome::Ended(result) => return result.map(|()| interrupted).map_err(Cause::from),
-                    Outcome::Data(payload) => {
+                    ReplyKind::Nothing => (),
+                    ReplyKind::Ended(result) => return result.map(|()| interrupted).map_err(Cause::from),
+                    ReplyKind::Data(payload) => {
                         data(payload);
                         if flags & (NLM_F_ACK | NLM_F_DUMP) == 0 && message.flags & NLM_F_MULTIPART == 0 {
                             return Ok(interrupted);

@@ -15,12 +15,12 @@ fn datagram(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn outcomes(bytes: &[u8]) -> Vec<Outcome<'_>> {
+fn outcomes(bytes: &[u8]) -> Vec<ReplyKind<'_>> {
     Messages::new(bytes).map(|message| message.expect("well-formed").outcome()).collect()
 }
 
-fn refused(number: i32, text: &str) -> Outcome<'static> {
-    Outcome::Ended(Err(Errno::new(number).with_kernel_text(Some(KernelText(text.to_owned())))))
+fn refused(number: i32, text: &str) -> ReplyKind<'static> {
+    ReplyKind::Ended(Err(Errno::new(number).with_kernel_text(Some(KernelText(text.to_owned())))))
 }
 
 #[test]
@@ -31,16 +31,16 @@ fn a_dump_is_its_data_and_an_end() {
     bytes.extend([0; 3]);
     bytes.extend(datagram(NLMSG_NOOP, 0, &[]));
     bytes.extend(datagram(NLMSG_DONE, NLM_F_MULTIPART, &[0; 4]));
-    let want = [Outcome::Data(&[1, 2, 3, 4, 5]), Outcome::Data(&[6]), Outcome::Nothing, Outcome::Ended(Ok(()))];
+    let want = [ReplyKind::Data(&[1, 2, 3, 4, 5]), ReplyKind::Data(&[6]), ReplyKind::Nothing, ReplyKind::Ended(Ok(()))];
     assert_eq!(outcomes(&bytes), want);
     assert!(Messages::new(&bytes).all(|message| message.expect("well-formed").sequence == 7));
 }
 
 #[test]
 fn the_end_of_a_dump_may_be_empty_or_an_error() {
-    assert_eq!(outcomes(&datagram(NLMSG_DONE, 0, &[])), [Outcome::Ended(Ok(()))]);
+    assert_eq!(outcomes(&datagram(NLMSG_DONE, 0, &[])), [ReplyKind::Ended(Ok(()))]);
     let refusal = datagram(NLMSG_DONE, 0, &(-libc::ENODEV).to_ne_bytes());
-    assert_eq!(outcomes(&refusal), [Outcome::Ended(Err(Errno::new(libc::ENODEV)))]);
+    assert_eq!(outcomes(&refusal), [ReplyKind::Ended(Err(Errno::new(libc::ENODEV)))]);
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn the_text_of_the_kernel_stands_behind_a_whole_request() {
 #[test]
 fn an_error_without_text_is_its_number() {
     let payload = [&(-libc::EPERM).to_ne_bytes()[..], &datagram(20, 0, &[9; 8])].concat();
-    assert_eq!(outcomes(&datagram(NLMSG_ERROR, 0, &payload)), [Outcome::Ended(Err(Errno::new(libc::EPERM)))]);
-    assert_eq!(outcomes(&datagram(NLMSG_ERROR, 0, &[])), [Outcome::Ended(Err(Errno::new(libc::EBADMSG)))]);
-    assert_eq!(outcomes(&datagram(NLMSG_OVERRUN, 0, &[])), [Outcome::Ended(Err(Errno::new(libc::ENOBUFS)))]);
+    assert_eq!(outcomes(&datagram(NLMSG_ERROR, 0, &payload)), [ReplyKind::Ended(Err(Errno::new(libc::EPERM)))]);
+    assert_eq!(outcomes(&datagram(NLMSG_ERROR, 0, &[])), [ReplyKind::Ended(Err(Errno::new(libc::EBADMSG)))]);
+    assert_eq!(outcomes(&datagram(NLMSG_OVERRUN, 0, &[])), [ReplyKind::Ended(Err(Errno::new(libc::ENOBUFS)))]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ proptest! {
     #[test]
     fn no_error_message_panics(done: bool, flags: u16, payload in proptest::collection::vec(any::<u8>(), 0..80)) {
         let bytes = datagram(if done { NLMSG_DONE } else { NLMSG_ERROR }, flags, &payload);
-        let ends = matches!(outcomes(&bytes)[..], [Outcome::Ended(_)]);
+        let ends = matches!(outcomes(&bytes)[..], [ReplyKind::Ended(_)]);
         prop_assert!(ends);
     }
 }

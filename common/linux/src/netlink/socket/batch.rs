@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
 
 use super::super::error::Cause;
-use super::super::reply::{Messages, Outcome};
+use super::super::reply::{Messages, ReplyKind};
 use super::{Socket, uninterrupted};
 
 /// A batch up to this size fits the send buffer that a socket has from the start.
@@ -63,9 +63,9 @@ impl Socket {
                     continue;
                 }
                 match message.outcome() {
-                    Outcome::Ended(Err(errno)) => return Err((message.sequence, errno.into())),
-                    Outcome::Ended(Ok(())) if message.sequence == last => return Ok(()),
-                    Outcome::Ended(Ok(())) | Outcome::Nothing | Outcome::Data(_) => {}
+                    ReplyKind::Ended(Err(errno)) => return Err((message.sequence, errno.into())),
+                    ReplyKind::Ended(Ok(())) if message.sequence == last => return Ok(()),
+                    ReplyKind::Ended(Ok(())) | ReplyKind::Nothing | ReplyKind::Data(_) => {}
                 }
             }
         }

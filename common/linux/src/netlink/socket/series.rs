@@ -6,7 +6,7 @@
 use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
 
 use super::super::error::Cause;
-use super::super::reply::{Messages, Outcome};
+use super::super::reply::{Messages, ReplyKind};
 use super::{Socket, uninterrupted};
 
 /// How many are sent at a time: so few that a socket has room for as many refusals from the start.
@@ -47,7 +47,7 @@ impl Socket {
                 if index > last.wrapping_sub(first) {
                     continue;
                 }
-                let Outcome::Ended(result) = message.outcome() else { continue };
+                let ReplyKind::Ended(result) = message.outcome() else { continue };
                 if let (Err(errno), Ok(index)) = (result, usize::try_from(index)) {
                     refused(index, errno.into());
                 }

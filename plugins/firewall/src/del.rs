@@ -4,18 +4,15 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::names::ChainName;
 use cni_core::request::Request;
 use cni_netfilter::RuleRemoval;
 use cni_netfilter::firewalld::Zone;
-use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Plan, Step};
+use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::backend::RuleBackend;
 use crate::claims::Register;
-use crate::config::FORWARD_CHAIN;
 use crate::locate::OwnedAddress;
 use crate::{iptables, locate, nftables};
 
@@ -35,28 +32,9 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 pub fn remove(owned: Vec<OwnedAddress>, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for group in groups(owned) {
-        removal.attempt(|host| {
-            require_iptables(&group, host)?;
-            host.carry_out(&plan(&group))?;
-            release(&group, host)
-        });
+        removal.attempt(|host| host.carry_out(&plan(&group)).and_then(|()| release(&group, host)));
     }
     removal.finish()
-}
-
-/// A record or the configuration says that iptables holds the rules. They are still in the kernel when its
-/// programs have been removed since, so their absence is an error here, which the programs themselves word.
-fn require_iptables(group: &[OwnedAddress], host: &mut dyn Host) -> Result<(), Error> {
-    let Some(family) = in_iptables(group).first().copied().map(Family::of) else { return Ok(()) };
-    let iptables = host.netfilter(Ns::Host)?.iptables();
-    if !iptables.is_installed(family) {
-        iptables.list(family, IptablesTable::Filter, &ChainName::fixed(FORWARD_CHAIN))?;
-    }
-    Ok(())
-}
-
-fn in_iptables(group: &[OwnedAddress]) -> Vec<IpAddr> {
-    held_by(group, &RuleBackend::Iptables)
 }
 
 fn held_by(group: &[OwnedAddress], backend: &RuleBackend) -> Vec<IpAddr> {
@@ -92,7 +70,7 @@ fn plan(group: &[OwnedAddress]) -> Plan {
     if !in_nftables.is_empty() {
         plan.owned(Step::remove_rules(RuleRemoval::from(nftables::remove(&in_nftables)).known()));
     }
-    let in_tables = in_iptables(group);
+    let in_tables = held_by(group, &RuleBackend::Iptables);
     if let Some(family) = in_tables.first().copied().map(Family::of) {
         plan.owned(Step::remove_rules(RuleRemoval::from(iptables::remove(family, in_tables)).known()));
     }

@@ -4,7 +4,7 @@
 # Quick: what needs neither root nor any package but Rust, in under a minute once built.
 #
 #   scripts/test.sh               all of it
-#   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, links of the pages
+#   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, pages, circles of modules
 #   CNI_REFERENCE_DIR=DIR scripts/test.sh    also compares with the plugins in DIR
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -39,11 +39,11 @@ quick() {
     need_rust
     check_sources
     if command -v shellcheck >/dev/null 2>&1; then check_scripts; else say "scripts: not checked, shellcheck is missing"; fi
-    say "unit tests, pages"
+    say "unit tests, pages, circles of modules"
     cargo test --quiet --workspace --locked --lib --bins --no-fail-fast
     cargo test --quiet --package cni-netfilter --locked --test iptables --test nftables --test rulesets
     cargo test --quiet --package cni-plugin --package cni-interface --locked --doc
-    cargo test --quiet --package cni-conformance --locked --test readme
+    cargo test --quiet --package cni-conformance --locked --test readme --test imports
     say "the quick tests passed"
 }
 

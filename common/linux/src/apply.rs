@@ -1,22 +1,23 @@
 //! Carries out the steps of a plan. Each is one change, or takes itself back when it fails half-way.
 
 use cni_core::error::Error;
-use cni_core::names::IfName;
-use cni_plugin::host::Host as _;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{Ns, Step, Until};
+use cni_plugin::plan::{Step, Until};
 use cni_plugin::record::RecordKey;
 
 use crate::firewalld::Added;
-use crate::host::{HostError, LinuxHost, is_absent};
-use crate::netlink::NetlinkError;
+use crate::host::LinuxHost;
 
 mod address;
 mod flows;
 mod link;
+mod look_up;
+mod made;
 mod parameter;
 mod vlan;
 mod wait;
+
+use look_up::index;
+use made::Made;
 
 /// Carries out one step; returns the step that undoes it where only the effect tells.
 ///
@@ -48,10 +49,10 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::Await { ns, name, until: Until::Up } => wait::until_up(host, *ns, name)?,
         Step::SetSysctl { ns, key, value, need } => return parameter::set(host, *ns, key, value, *need),
         Step::EnsureRules { ns, ruleset } => {
-            let undo = ruleset.ensure(host.netfilter(*ns)?)?;
+            let undo = ruleset.ensure(host.netfilter_mut(*ns)?)?;
             return Ok(undo.map(|removal| Step::RemoveRules { ns: *ns, removal }));
         }
-        Step::RemoveRules { ns, removal } => removal.remove(host.netfilter(*ns)?)?,
+        Step::RemoveRules { ns, removal } => removal.remove(host.netfilter_mut(*ns)?)?,
         Step::ForgetFlows(stale) => flows::forget(host, stale),
         Step::AddSource { zone, address } => {
             let added = host.firewalld_mut().add_source(zone, *address)?;
@@ -76,33 +77,4 @@ fn write_record(host: &mut LinuxHost, key: &RecordKey, text: &str) -> Result<Opt
         Some(earlier) if earlier != text => Some(Step::WriteRecord { key, text: earlier }),
         Some(_) => None,
     })
-}
-
-/// Whether an object is of this step's making.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Made {
-    Now,
-    Earlier,
-}
-
-fn index(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<u32, Error> {
-    Ok(present(host, ns, name)?.index)
-}
-
-fn present(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<Link, Error> {
-    let link = host.socket(ns)?.link(name.as_str())?;
-    link.ok_or_else(|| HostError::NoLink { ns, name: name.to_string() }.into())
-}
-
-/// Another ADD may have made the same shared object a moment ago.
-fn accept_existing(done: Result<(), NetlinkError>) -> Result<Made, NetlinkError> {
-    match done {
-        Ok(()) => Ok(Made::Now),
-        Err(error) if error.errno() == Some(libc::EEXIST) => Ok(Made::Earlier),
-        Err(error) => Err(error),
-    }
-}
-
-fn accept_absent(done: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
-    done.or_else(|error| if is_absent(&error) { Ok(()) } else { Err(error) })
 }

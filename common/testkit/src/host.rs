@@ -18,10 +18,13 @@ use cni_plugin::vlan::BridgeVlan;
 use crate::{FakeFirewalld, FakeNetfilter, FakeRecords};
 
 mod apply;
+mod container;
 mod kernel;
 mod kernel_error;
 mod route;
 mod vlan;
+
+pub use container::FakeContainer;
 
 use kernel::{Kernel, Space};
 use kernel_error::refuse;
@@ -53,17 +56,6 @@ impl Failure for DelegateFailed {
     fn code(&self) -> Code {
         Code::Delegated(100)
     }
-}
-
-/// A container's network namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FakeContainer {
-    /// It can be entered; the kernel identifies it so, if it can.
-    Present(Option<String>),
-    /// There is none, or not any more.
-    Gone,
-    /// It is there, and cannot be entered.
-    Closed,
 }
 
 /// What the IPAM plugin answers.

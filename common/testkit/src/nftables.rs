@@ -6,30 +6,17 @@
 
 mod listing;
 mod sets;
+mod table;
 
 use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
-    ChainId, Expression, Generation, ListedRule, NftChain, NftChange, NftRule, NftTable, Nftables, NftablesError,
-    SetElements, TableId, Transaction, TransactionError,
+    ChainId, Expression, Generation, ListedRule, NftChain, NftChange, NftRule, Nftables, NftablesError, SetElements,
+    TableId, Transaction, TransactionError,
 };
 
 use sets::FakeSets;
-
-/// A chain with its rules and their handles.
-#[derive(Clone, Debug)]
-struct FakeChain {
-    chain: NftChain,
-    rules: Vec<(u64, NftRule)>,
-}
-
-/// A table with its chains.
-#[derive(Clone, Debug)]
-struct FakeTable {
-    table: NftTable,
-    chains: Vec<FakeChain>,
-    sets: FakeSets,
-}
+use table::{FakeChain, FakeTable};
 
 /// An nf_tables in memory.
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@ use cni_netfilter::nftables::NftName;
 use serde::Deserialize;
 
 use crate::nftables;
+use crate::policy::IngressPolicy;
 
 /// The chain of the administrator, unless the configuration names another.
 const ADMIN_CHAIN: &str = "CNI-ADMIN";
@@ -76,17 +77,6 @@ pub struct Search {
     pub backend: BackendKey,
     /// The zone of firewalld.
     pub zone: Zone,
-}
-
-/// Which containers may reach each other across, or on, the bridges that carry a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IngressPolicy {
-    /// All.
-    Open,
-    /// Those on the same bridge.
-    SameBridge,
-    /// None.
-    Isolated,
 }
 
 /// A configuration that is refused.
@@ -167,7 +157,9 @@ impl TryFrom<Keys> for Config {
     fn try_from(keys: Keys) -> Result<Self, ConfigError> {
         let Keys { backend, firewalld_zone, iptables_admin_chain_name, ingress_policy } = keys;
         let backend = BackendKey::parse(backend)?;
-        let policy = IngressPolicy::parse(ingress_policy)?;
+        let Some(policy) = IngressPolicy::parse(&ingress_policy) else {
+            return Err(ConfigError::UnknownPolicy { policy: ingress_policy });
+        };
         if backend == BackendKey::None && policy != IngressPolicy::Open {
             return Err(ConfigError::PolicyWithoutRules { policy });
         }
@@ -232,27 +224,6 @@ fn admin_chain(name: String) -> Result<ChainName, ConfigError> {
         return Err(ConfigError::AdminChainTaken { name });
     }
     ChainName::parse(&name).map_err(|_| ConfigError::AdminChainName { name })
-}
-
-impl IngressPolicy {
-    /// The policy as it is written in configurations and comments.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::SameBridge => "same-bridge",
-            Self::Isolated => "isolated",
-        }
-    }
-
-    fn parse(policy: String) -> Result<Self, ConfigError> {
-        match policy.as_str() {
-            "" => Ok(Self::Open),
-            text => [Self::Open, Self::SameBridge, Self::Isolated]
-                .into_iter()
-                .find(|policy| policy.as_str() == text)
-                .ok_or(ConfigError::UnknownPolicy { policy }),
-        }
-    }
 }
 
 #[cfg(test)]

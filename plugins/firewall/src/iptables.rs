@@ -12,8 +12,9 @@ use cni_netfilter::iptables::{
     IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, Place, SharedRule, Target,
 };
 
-use crate::config::{FORWARD_CHAIN, IngressPolicy, STAGE_1, STAGE_2};
+use crate::config::{FORWARD_CHAIN, STAGE_1, STAGE_2};
 use crate::policy::Barrier;
+use crate::policy::IngressPolicy;
 
 /// The chains of an ingress policy.
 const STAGES: [&str; 2] = [STAGE_1, STAGE_2];

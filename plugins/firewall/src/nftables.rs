@@ -21,8 +21,8 @@ use cni_netfilter::unless_absent;
 use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 
-use crate::config::IngressPolicy;
 use crate::policy::Barrier;
+use crate::policy::IngressPolicy;
 
 /// The chain that all forwarded packets pass.
 const FORWARD: &str = "forward";

@@ -4,7 +4,33 @@ use cni_core::error::{Code, Failure};
 use cni_core::names::IfName;
 use cni_core::result::CniResult;
 
-use crate::config::IngressPolicy;
+/// Which containers may reach each other across, or on, the bridges that carry a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IngressPolicy {
+    /// All.
+    Open,
+    /// Those on the same bridge.
+    SameBridge,
+    /// None.
+    Isolated,
+}
+
+impl IngressPolicy {
+    /// The policy as it is written in configurations and comments.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::SameBridge => "same-bridge",
+            Self::Isolated => "isolated",
+        }
+    }
+
+    /// Reads the key `ingressPolicy`; an empty text is the default.
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [Self::Open, Self::SameBridge, Self::Isolated];
+        if text.is_empty() { Some(Self::Open) } else { all.into_iter().find(|policy| policy.as_str() == text) }
+    }
+}
 
 /// A `prevResult` without a bridge, which an ingress policy is about.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,8 +10,9 @@ use cni_plugin::plan::Ns;
 
 use crate::FirewallError;
 use crate::backend::RuleBackend;
-use crate::config::{Config, IngressPolicy, Keys};
+use crate::config::{Config, Keys};
 use crate::locate;
+use crate::policy::IngressPolicy;
 
 /// Asks firewalld, iptables or nf_tables, whichever ADD would use.
 ///

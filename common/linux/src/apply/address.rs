@@ -5,7 +5,8 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_plugin::plan::{Dad, IfPresent, Ns};
 
-use super::{Made, accept_absent, accept_existing, index};
+use super::look_up::index;
+use super::made::{Made, accept_absent, accept_existing};
 use crate::host::LinuxHost;
 
 /// Adds an address to a link.

@@ -7,7 +7,9 @@ use cni_core::names::IfName;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
 
-use super::{Made, accept_absent, accept_existing, index, present, vlan};
+use super::look_up::{index, present};
+use super::made::{Made, accept_absent, accept_existing};
+use super::vlan;
 use crate::host::LinuxHost;
 use crate::netlink::{NetlinkError, Socket};
 

@@ -6,7 +6,8 @@ use cni_plugin::link::Link;
 use cni_plugin::plan::{BridgePort, IfPresent, LinkKind, NewLink, Ns, VethPeer};
 use cni_plugin::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
 
-use super::{Made, accept_absent, accept_existing, present};
+use super::look_up::present;
+use super::made::{Made, accept_absent, accept_existing};
 use crate::host::LinuxHost;
 use crate::netlink::{NetlinkError, Socket};
 

@@ -10,7 +10,7 @@ use cni_core::names::IfName;
 use cni_plugin::link::OperState;
 use cni_plugin::plan::Ns;
 
-use super::present;
+use super::look_up::present;
 use crate::host::LinuxHost;
 
 /// Why waiting for a link ended without success.

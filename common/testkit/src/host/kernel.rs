@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_plugin::link::{Address, Link, OperState};
-use cni_plugin::plan::BridgePort;
+use cni_plugin::plan::{BridgePort, NewRoute};
 use cni_plugin::vlan::BridgeVlan;
 
-use super::FakeContainer;
+use super::container::FakeContainer;
 use super::kernel_error::refuse;
-use super::route::FakeRoute;
 
 /// A network namespace: that of the host, or one by its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +35,7 @@ pub struct Entry {
     pub space: Space,
     pub link: Link,
     pub addresses: Vec<Address>,
-    pub routes: Vec<FakeRoute>,
+    pub routes: Vec<NewRoute>,
     pub vlans: Vec<BridgeVlan>,
     pub port: Option<BridgePort>,
     /// The other end of a veth.

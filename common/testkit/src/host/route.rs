@@ -9,9 +9,6 @@ use cni_plugin::plan::NewRoute;
 use super::kernel::{Kernel, Space};
 use super::kernel_error::refuse;
 
-/// A route that a step has made.
-pub type FakeRoute = NewRoute;
-
 /// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
 const MAIN: u32 = 254;
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use cni_netfilter::nftables::{Base, Hook, Policy, Set, TableFamily};
 
-use super::{FakeChain, FakeTable};
+use super::table::{FakeChain, FakeTable};
 
 /// A table with all that is in it.
 pub(super) fn table(FakeTable { table, chains, sets }: &FakeTable) -> String {

@@ -1,3 +1,5 @@
+use cni_netfilter::nftables::NftTable;
+
 use super::*;
 use cni_netfilter::nftables::{Hook, Kind, NftName, TableFamily, Verdict};
 

@@ -1,0 +1,156 @@
+//! What a request needs of the machine: one netlink socket for each of the two namespaces, and the packet filters.
+//!
+//! The container's socket is opened when its namespace is entered, and keeps belonging to that namespace, so the
+//! thread itself goes inside only for kernel parameters.
+
+use std::io;
+use std::rc::Rc;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_plugin::plan::Ns;
+
+use crate::firewalld::SystemFirewalld;
+use crate::iptables::AutoIptables;
+use crate::netlink::Socket;
+use crate::netns::Netns;
+use crate::records::RunRecords;
+
+/// Why this machine cannot serve a request.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The plugin's own namespace cannot be read.
+    #[error("get plugin's netns failed")]
+    OwnNetns(#[source] io::Error),
+    /// A step in the container came before its namespace was entered.
+    #[error("the container's network namespace is not open")]
+    NotEntered,
+    /// A link that a step needs does not exist.
+    #[error("there is no link {name:?} in the {ns} namespace")]
+    NoLink { ns: Ns, name: String },
+    /// A kernel parameter could not be read or written.
+    #[error("failed to {verb} {path}")]
+    Sysctl {
+        verb: &'static str,
+        path: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel gave no random bytes.
+    #[error("failed to read random bytes")]
+    Random(#[source] io::Error),
+}
+
+impl Failure for HostError {
+    fn code(&self) -> Code {
+        match self {
+            Self::OwnNetns(_) => Code::InvalidNetns,
+            Self::NotEntered => Code::Internal,
+            Self::NoLink { .. } | Self::Sysctl { .. } => Code::Kernel,
+            Self::Random(_) => Code::Io,
+        }
+    }
+}
+
+/// The container's side: its namespace, a socket in it, and its packet filter.
+pub(super) struct Container {
+    pub(super) netns: Rc<Netns>,
+    pub(super) socket: Socket,
+    pub(super) netfilter: AutoIptables,
+}
+
+/// This machine, for one request.
+pub struct LinuxHost {
+    pub(super) request: Request,
+    pub(super) netns: Netns,
+    socket: Socket,
+    /// The namespace that was last asked about, with its path, which may lead elsewhere when it is entered.
+    pub(super) asked: Option<(String, Netns)>,
+    pub(super) container: Option<Container>,
+    pub(super) netfilter: AutoIptables,
+    pub(super) firewalld: SystemFirewalld,
+    pub(super) records: RunRecords,
+}
+
+impl LinuxHost {
+    /// Opens the host's side.
+    ///
+    /// # Errors
+    /// When the kernel gives no netlink socket, or `/proc` does not exist.
+    pub fn new(request: &Request) -> Result<Self, Error> {
+        Ok(Self {
+            request: request.clone(),
+            netns: Netns::own().map_err(HostError::OwnNetns)?,
+            socket: Socket::open()?,
+            asked: None,
+            container: None,
+            netfilter: AutoIptables::new(),
+            firewalld: SystemFirewalld::new(),
+            records: RunRecords::default(),
+        })
+    }
+
+    /// The socket of a namespace.
+    pub(crate) fn socket(&mut self, ns: Ns) -> Result<&mut Socket, HostError> {
+        match ns {
+            Ns::Host => Ok(&mut self.socket),
+            Ns::Container => {
+                self.container.as_mut().map(|container| &mut container.socket).ok_or(HostError::NotEntered)
+            }
+        }
+    }
+
+    /// The socket of a namespace, and the other or the same namespace at once.
+    pub(crate) fn socket_and_netns(
+        &mut self,
+        ns: Ns,
+        other: Option<Ns>,
+    ) -> Result<(&mut Socket, Option<&Netns>), HostError> {
+        let Self { netns: host_netns, socket: host_socket, container, .. } = self;
+        let (container_socket, container_netns) = match container {
+            Some(Container { netns, socket, .. }) => (Some(socket), Some(&*netns)),
+            None => (None, None),
+        };
+        let netns = match other {
+            None => None,
+            Some(Ns::Host) => Some(&*host_netns),
+            Some(Ns::Container) => Some(container_netns.map(Rc::as_ref).ok_or(HostError::NotEntered)?),
+        };
+        let socket = match ns {
+            Ns::Host => host_socket,
+            Ns::Container => container_socket.ok_or(HostError::NotEntered)?,
+        };
+        Ok((socket, netns))
+    }
+
+    /// Does something in a namespace that follows the calling thread.
+    pub(crate) fn within<T>(&self, ns: Ns, work: impl FnOnce() -> io::Result<T>) -> Result<io::Result<T>, HostError> {
+        match ns {
+            Ns::Host => Ok(work()),
+            Ns::Container => {
+                let container = self.container.as_ref().ok_or(HostError::NotEntered)?;
+                Ok(container.netns.inside(work).and_then(|done| done))
+            }
+        }
+    }
+
+    /// The packet filter of a namespace.
+    pub(crate) fn netfilter_mut(&mut self, ns: Ns) -> Result<&mut AutoIptables, HostError> {
+        match ns {
+            Ns::Host => Ok(&mut self.netfilter),
+            Ns::Container => {
+                self.container.as_mut().map(|container| &mut container.netfilter).ok_or(HostError::NotEntered)
+            }
+        }
+    }
+
+    /// The records.
+    pub(crate) const fn records_mut(&mut self) -> &mut RunRecords {
+        &mut self.records
+    }
+
+    /// The host's firewalld.
+    pub(crate) const fn firewalld_mut(&mut self) -> &mut SystemFirewalld {
+        &mut self.firewalld
+    }
+}

@@ -1,0 +1,12 @@
+//! A container of the machine in memory.
+
+/// A container's network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FakeContainer {
+    /// It can be entered; the kernel identifies it so, if it can.
+    Present(Option<String>),
+    /// There is none, or not any more.
+    Gone,
+    /// It is there, and cannot be entered.
+    Closed,
+}

@@ -9,6 +9,7 @@ pub mod alias;
 mod fixtures;
 pub mod ipam;
 pub mod keys;
+pub mod kinds;
 pub mod leftovers;
 pub mod masquerade;
 pub mod naming;

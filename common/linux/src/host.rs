@@ -10,7 +10,7 @@ use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
-use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::vlan::BridgeVlan;
 
@@ -65,6 +65,10 @@ impl Host for LinuxHost {
                 None => Vec::new(),
             },
         })
+    }
+
+    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error> {
+        Ok(self.socket.has_link_kind(kind)?)
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {

@@ -5,7 +5,7 @@ use cni_core::names::IfName;
 use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
-use cni_plugin::host::Host;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
 use nix::sched::{CloneFlags, unshare};
@@ -142,4 +142,26 @@ fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
     assert_eq!(host.apply(&write).expect("nothing to do"), None);
     host.apply(&undo).expect("written back");
     assert_eq!(host.sysctl(Ns::Host, &key).expect("read").as_deref(), Some("0"));
+}
+
+#[test]
+fn the_kernel_says_which_kinds_of_links_it_has_and_makes_none() {
+    let mut host = host();
+    let before = host.links(Ns::Host, LinkQuery::Kind("bridge")).expect("an answer").len();
+    for kind in [bridge(), veth()] {
+        assert!(host.has_link_kind(&kind).expect("an answer"), "{}", kind.name());
+    }
+    let dummy = Step::CreateLink {
+        ns: Ns::Host,
+        link: NewLink { name: name("x0"), mac: None, mtu: None, if_present: IfPresent::Refuse, kind: LinkKind::Dummy },
+    };
+    let has_dummies = host.has_link_kind(&LinkKind::Dummy).expect("an answer");
+    match host.apply(&dummy) {
+        Ok(_) => assert!(has_dummies),
+        Err(error) => {
+            assert!(!has_dummies && error.code().number() == 2, "{error}");
+            assert!(error.to_string().contains("this kernel has no links of kind dummy"), "{error}");
+        }
+    }
+    assert_eq!(host.links(Ns::Host, LinkQuery::Kind("bridge")).expect("an answer").len(), before);
 }

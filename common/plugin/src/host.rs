@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use crate::link::{Address, KernelRoute, Link};
-use crate::plan::{Ns, Plan, Step, Sysctl};
+use crate::plan::{LinkKind, Ns, Plan, Step, Sysctl};
 use crate::record::Records;
 use crate::vlan::BridgeVlan;
 use cni_core::error::{Code, Error, Failure};
@@ -85,6 +85,12 @@ pub trait Host {
     /// # Errors
     /// When the kernel does not answer.
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error>;
+
+    /// Whether the kernel can make links of a kind; it loads their module if it has to. No link is made.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error>;
 
     /// The addresses of a link, or of all links, IPv4 first.
     ///

@@ -11,7 +11,7 @@ use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
-use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::vlan::BridgeVlan;
 
@@ -78,6 +78,7 @@ pub struct FakeHost {
     /// What plugins have written down.
     pub records: FakeRecords,
     kernel: Kernel,
+    absent_kind: Option<LinkKind>,
     entered: Option<Entered>,
     own_netns: Option<String>,
     ipam: Ipam,
@@ -150,6 +151,13 @@ impl FakeHost {
     pub fn change_link(&mut self, ns: Ns, name: &str, change: impl FnOnce(&mut Link)) {
         let space = self.space(ns).expect("the namespace was entered");
         change(&mut self.kernel.find_mut(&space, name).expect("a link").link);
+    }
+
+    /// Takes a kind of links away, as on a kernel that does not have them.
+    #[must_use]
+    pub fn without_link_kind(mut self, kind: LinkKind) -> Self {
+        self.absent_kind = Some(kind);
+        self
     }
 
     /// Takes a kernel parameter away, as on a kernel that does not have it.
@@ -266,6 +274,10 @@ impl Host for FakeHost {
                 None => Vec::new(),
             },
         })
+    }
+
+    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error> {
+        Ok(self.absent_kind.as_ref() != Some(kind))
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {

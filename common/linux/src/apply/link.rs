@@ -85,8 +85,10 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
             LinkError::VethExists { container: name.to_string(), host: peer.name.to_string(), source }.into()
         }
         LinkKind::Bridge { vlan_filtering: true } => vlan::unless_unsupported(name, source, Error::from),
-        LinkKind::Dummy if source.errno() == Some(libc::EOPNOTSUPP) => {
-            LinkError::UnknownKind { kind: "dummy", source }.into()
+        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy
+            if source.errno() == Some(libc::EOPNOTSUPP) =>
+        {
+            LinkError::UnknownKind { kind: kind.name(), source }.into()
         }
         LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy => match if_present {
             IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),

@@ -37,6 +37,24 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Whether the kernel can make links of a kind. It is asked for one with a link-layer address of one byte, which
+    /// no kind of Ethernet link takes (`dummy_validate` of `drivers/net/dummy.c`, and so on), once it is found.
+    ///
+    /// # Errors
+    /// When the kernel answers anything else than that it does not have the kind, or that the address is wrong.
+    pub fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::Address(vec![2]));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::from(kind.name()))]));
+        match self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL) {
+            Err(cause) if cause.errno() == Some(libc::EOPNOTSUPP) => Ok(false),
+            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(true),
+            other => other.map(|()| true).map_err(during(|| format!("ask for links of kind {}", kind.name()))),
+        }
+    }
+}
+
 fn described(name: &IfName, mac: Option<&Mac>, mtu: Option<u32>) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.attributes.push(LinkAttribute::IfName(name.to_string()));

@@ -66,9 +66,8 @@ impl Display for NewLink {
         let Self { name, mac: _, mtu, if_present: _, kind } = self;
         write!(f, "{name} type ")?;
         match kind {
-            LinkKind::Bridge { .. } => f.write_str("bridge")?,
             LinkKind::Veth { peer } => write!(f, "veth peer {} on {}", peer.name, peer.ns)?,
-            LinkKind::Dummy => f.write_str("dummy")?,
+            LinkKind::Bridge { .. } | LinkKind::Dummy => f.write_str(kind.name())?,
         }
         mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;
         if *kind == (LinkKind::Bridge { vlan_filtering: true }) { f.write_str(" vlan_filtering 1") } else { Ok(()) }

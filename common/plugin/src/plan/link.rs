@@ -38,6 +38,17 @@ pub enum LinkKind {
     Dummy,
 }
 
+impl LinkKind {
+    /// `IFLA_INFO_KIND`: the kernel's word for the kind, and the name of its module.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Bridge { .. } => "bridge",
+            Self::Veth { .. } => "veth",
+            Self::Dummy => "dummy",
+        }
+    }
+}
+
 /// The other end of a veth pair, made in its namespace: it never has to move or be renamed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VethPeer {

@@ -114,12 +114,12 @@ fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink
     if kernel.find_mut(space, name.as_str()).is_some() {
         return if *if_present == IfPresent::Accept { Ok(false) } else { refuse(format!("{name} exists")) };
     }
-    let (word, vlan_filtering) = match kind {
-        LinkKind::Bridge { vlan_filtering } => ("bridge", Some(*vlan_filtering)),
-        LinkKind::Veth { .. } => ("veth", None),
-        LinkKind::Dummy => ("dummy", None),
+    let vlan_filtering = match kind {
+        LinkKind::Bridge { vlan_filtering } => Some(*vlan_filtering),
+        LinkKind::Veth { .. } | LinkKind::Dummy => None,
     };
-    let new = Link { kind: Some(word.to_owned()), mtu: mtu.unwrap_or(1500), tx_queue_length: 1000, ..Link::default() };
+    let new =
+        Link { kind: Some(kind.name().to_owned()), mtu: mtu.unwrap_or(1500), tx_queue_length: 1000, ..Link::default() };
     let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, ..new.clone() };
     let near = kernel.add(space, near);
     if let LinkKind::Veth { peer } = kind {

@@ -8,7 +8,7 @@ use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
-use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::vlan::BridgeVlan;
 
@@ -56,6 +56,10 @@ impl Host for RefusingHost {
 
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
         self.host.links(ns, query)
+    }
+
+    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error> {
+        self.host.has_link_kind(kind)
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {

@@ -1,0 +1,27 @@
+//! Kinds of links that a kernel may have been built without: what STATUS says of them.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_plugin::host::Host;
+use cni_plugin::plan::LinkKind;
+
+/// The kernel cannot make the links that a plugin makes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this kernel has no links of kind {kind}, load their module")]
+pub struct UnknownKindError {
+    /// The kind.
+    pub kind: &'static str,
+}
+
+impl Failure for UnknownKindError {
+    fn code(&self) -> Code {
+        Code::NotAvailable
+    }
+}
+
+/// Requires, for STATUS, that the kernel can make links of a kind.
+///
+/// # Errors
+/// [`UnknownKindError`], or when the kernel does not answer.
+pub fn require(kind: &LinkKind, host: &mut dyn Host) -> Result<(), Error> {
+    if host.has_link_kind(kind)? { Ok(()) } else { Err(UnknownKindError { kind: kind.name() }.into()) }
+}

@@ -4,6 +4,8 @@
 //! to that themselves. Every step is remembered as text, and one of them, or a delegated ADD, can be told to
 //! fail; what comes after it, such as the undoing, succeeds again.
 
+use std::collections::BTreeSet;
+
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::request::Command;
@@ -62,8 +64,8 @@ impl Failure for DelegateFailed {
 #[derive(Clone, Debug, Default)]
 struct Ipam {
     answer: String,
-    /// Who has its addresses: what `ADD` gave and `DEL` has not taken back.
-    leases: usize,
+    /// The answers that ADD has given and DEL has not taken back.
+    leases: BTreeSet<String>,
     failing: Option<Command>,
     calls: Vec<String>,
 }
@@ -118,11 +120,17 @@ impl FakeHost {
         self.own_netns = Some(path.to_owned());
     }
 
-    /// Lets every IPAM plugin answer ADD with this result, as JSON.
+    /// Lets every IPAM plugin answer ADD with this result, as JSON, and release its addresses on DEL.
     #[must_use]
     pub fn with_ipam(mut self, answer: &str) -> Self {
-        answer.clone_into(&mut self.ipam.answer);
+        self.set_ipam(answer);
         self
+    }
+
+    /// Lets every IPAM plugin answer ADD with this result from now on: the calls that come are another
+    /// container's.
+    pub fn set_ipam(&mut self, answer: &str) {
+        answer.clone_into(&mut self.ipam.answer);
     }
 
     /// Lets the IPAM plugin fail at a command, or at none.
@@ -214,7 +222,7 @@ impl FakeHost {
         lines.extend(self.netfilter.dump().lines().map(str::to_owned));
         lines.extend(self.firewalld.sources().into_iter().map(|source| format!("firewalld {source}")));
         lines.extend(self.records.lines().into_iter().map(|record| format!("record {record}")));
-        lines.extend((0..self.ipam.leases).map(|_| "lease".to_owned()));
+        lines.extend(self.ipam.leases.iter().map(|answer| format!("lease {answer}")));
         lines
     }
 
@@ -337,11 +345,11 @@ impl Host for FakeHost {
         }
         match command {
             Command::Add => {
-                self.ipam.leases += 1;
+                self.ipam.leases.insert(self.ipam.answer.clone());
                 Ok(self.ipam.answer.clone().into_bytes())
             }
             Command::Del => {
-                self.ipam.leases = self.ipam.leases.saturating_sub(1);
+                self.ipam.leases.remove(&self.ipam.answer);
                 Ok(Vec::new())
             }
             Command::Check | Command::Status | Command::Gc => Ok(Vec::new()),
@@ -354,3 +362,6 @@ impl Host for FakeHost {
         Ok(self.drawn.to_le_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,3 +59,6 @@ impl Plugin for Bridge {
         missing::find_missing(request, host)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The whole life of a container's interface, on a machine in memory.
+
+use super::*;
+use cni_core::request::Command;
+use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle};
+
+/// What of the bridge's keys makes another plan.
+const WAYS: [&str; 6] = [
+    r#""isGateway":true,"ipMasq":true,"ipMasqBackend":"iptables""#,
+    r#""isGateway":true,"ipMasq":true,"ipMasqBackend":"nftables","macspoofchk":true"#,
+    r#""isDefaultGateway":true,"promiscMode":true,"mtu":1400"#,
+    r#""isGateway":true,"vlan":5,"ipMasq":true"#,
+    r#""vlanTrunk":[{"minID":20,"maxID":22}],"enabledad":true"#,
+    r#""portIsolation":true"#,
+];
+
+fn netns(container: &str) -> String {
+    format!("/run/netns/{container}")
+}
+
+fn caller(container: &str, keys: &str) -> Caller {
+    let ipam = r#""ipam":{"type":"host-local"}"#;
+    Caller::new(
+        container,
+        &format!(r#"{{"cniVersion":"1.1.0","name":"net1","type":"bridge","bridge":"br0",{ipam},{keys}}}"#),
+    )
+}
+
+fn layer_two(container: &str) -> Caller {
+    Caller::new(container, r#"{"cniVersion":"1.1.0","name":"net1","type":"bridge","bridge":"br0"}"#)
+}
+
+/// What the IPAM plugin gives the container of a number.
+fn answer(number: u8) -> String {
+    format!(
+        r#"{{"cniVersion":"1.1.0","ips":[{{"address":"10.1.2.{number}/24"}},{{"address":"fd00::{number}/64"}}],
+            "routes":[{{"dst":"0.0.0.0/0"}}]}}"#
+    )
+}
+
+/// A machine with another container on the bridge, and one that is to come.
+fn with_neighbour(neighbour: &Caller) -> FakeHost {
+    let mut host = FakeHost::new().with_ipam(&answer(2));
+    for container in ["neighbour", "ctr1"] {
+        host.set_container(&netns(container), FakeContainer::Present(None));
+    }
+    neighbour.add(&Bridge, &mut host).expect("the neighbour is added");
+    host.set_ipam(&answer(5));
+    host
+}
+
+#[test]
+fn del_removes_what_add_made() {
+    for keys in WAYS {
+        let mut host = with_neighbour(&caller("neighbour", keys));
+        lifecycle::assert_del_removes_what_add_made(&Bridge, &mut host, &caller("ctr1", keys));
+    }
+    let mut host = with_neighbour(&layer_two("neighbour"));
+    lifecycle::assert_del_removes_what_add_made(&Bridge, &mut host, &layer_two("ctr1"));
+}
+
+#[test]
+fn an_add_that_fails_at_any_step_leaves_nothing() {
+    for keys in WAYS {
+        let machine = || with_neighbour(&caller("neighbour", keys));
+        let steps = lifecycle::assert_add_is_all_or_nothing(&Bridge, machine, &caller("ctr1", keys));
+        assert!(steps > 12, "{keys}: {steps} steps");
+    }
+    let machine = || with_neighbour(&layer_two("neighbour"));
+    assert_eq!(lifecycle::assert_add_is_all_or_nothing(&Bridge, machine, &layer_two("ctr1")), 9);
+}
+
+/// Whatever the runtime has forgotten or lost.
+#[test]
+fn del_finds_the_rest_when_the_namespace_is_gone_or_closed() {
+    for gone in [FakeContainer::Gone, FakeContainer::Closed] {
+        for keys in WAYS {
+            let mut host = with_neighbour(&caller("neighbour", keys));
+            let closed = gone == FakeContainer::Closed;
+            let before: Vec<String> = host.state().into_iter().filter(|line| !line.contains("ctr1")).collect();
+            caller("ctr1", keys).add(&Bridge, &mut host).expect("ADD");
+            host.set_container(&netns("ctr1"), gone.clone());
+            let deleted = caller("ctr1", keys).del(&Bridge, &mut host);
+            assert_eq!(deleted.is_err(), closed, "a namespace that cannot be looked into is told of");
+            let left: Vec<String> = host.state().into_iter().filter(|line| !line.contains("ctr1 ")).collect();
+            assert_eq!(left, before, "{keys}");
+        }
+    }
+}
+
+/// One part that fails does not keep the others.
+#[test]
+fn del_goes_on_behind_whatever_fails() {
+    let keys = WAYS[1];
+    let mut host = with_neighbour(&caller("neighbour", keys));
+    let before = host.state();
+    caller("ctr1", keys).add(&Bridge, &mut host).expect("ADD");
+    host.fail_delegate(Some(Command::Del));
+    let error = caller("ctr1", keys).del(&Bridge, &mut host).expect_err("IPAM fails");
+    assert_eq!(error.to_string(), "host-local has failed");
+    let left: Vec<String> = host.state().into_iter().filter(|line| !before.contains(line)).collect();
+    assert_eq!(left, [format!("lease {}", answer(5))]);
+    host.fail_delegate(None);
+    caller("ctr1", keys).del(&Bridge, &mut host).expect("the second DEL");
+    assert_eq!(host.state(), before);
+}

@@ -42,6 +42,7 @@ quick() {
     say "unit tests, pages, circles of modules"
     cargo test --quiet --workspace --locked --lib --bins --no-fail-fast
     cargo test --quiet --package cni-netfilter --locked --test iptables --test nftables --test rulesets
+    cargo test --quiet --package cni-plugin --locked --test undoing
     cargo test --quiet --package cni-plugin --package cni-interface --locked --doc
     cargo test --quiet --package cni-conformance --locked --test readme --test imports
     say "the quick tests passed"

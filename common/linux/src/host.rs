@@ -68,7 +68,7 @@ impl Host for LinuxHost {
     }
 
     fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error> {
-        Ok(self.socket.has_link_kind(kind)?)
+        Ok(self.socket(Ns::Host)?.has_link_kind(kind)?)
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {

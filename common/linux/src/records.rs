@@ -23,9 +23,9 @@ pub struct RunRecords {
     directory: Option<PrivateDirectory>,
 }
 
-/// A record that is no text.
+/// A record that is not text.
 #[derive(Debug, thiserror::Error)]
-#[error("the record {key} is no text")]
+#[error("the record {key} is not text")]
 struct RecordTextError {
     key: RecordKey,
     #[source]
@@ -179,7 +179,7 @@ mod tests {
         records.write(&key("a"), "text").expect("written");
         fs::write(root.path().join("records/boot-1/claims/a"), [0xff]).expect("written");
         let error = records.read(&key("a")).expect_err("no text");
-        assert_eq!((error.to_string(), error.code()), ("the record claims/a is no text".to_owned(), Code::Io));
+        assert_eq!((error.to_string(), error.code()), ("the record claims/a is not text".to_owned(), Code::Io));
         chown(root.path().join("records"), Some(65534), None).expect("only root can run this test");
         for error in [
             records.read(&key("b")).expect_err("refused"),

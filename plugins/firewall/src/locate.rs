@@ -99,7 +99,7 @@ pub fn observe_owned(request: &Request, owner: &Attachment, host: &mut dyn Host)
     for address in sorted(remembered(request).into_iter().chain(claimed)) {
         let backends = match claims::find(address, host.records())? {
             Some(Claim { owner: other, .. }) if other != *owner => {
-                log::info!("{address} belongs to container {} by now: its rules stay", other.container);
+                log::info!("{address} belongs to container {} now; its rules stay", other.container);
                 continue;
             }
             Some(claim) => claim.backends,
@@ -114,7 +114,7 @@ fn remembered(request: &Request) -> Vec<IpAddr> {
     match request.prev_result() {
         Ok(prev_result) => prev_result.map(|result| addresses(&result)).unwrap_or_default(),
         Err(error) => {
-            log::warn!("DEL goes on without prevResult: {error}: {}", error.details());
+            log::warn!("DEL continues without prevResult: {error}: {}", error.details());
             Vec::new()
         }
     }
@@ -177,7 +177,7 @@ fn is_source(search: &Search, address: IpAddr, host: &mut dyn Host) -> bool {
     }
     host.firewalld().has_source(&search.zone, address).unwrap_or_else(|error| {
         log::warn!(
-            "cannot query firewalld; treating {address} as no source of zone {}: {error}: {}",
+            "cannot query firewalld; treating {address} as not a source of zone {}: {error}: {}",
             search.zone,
             error.details()
         );

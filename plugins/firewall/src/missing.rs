@@ -47,7 +47,7 @@ fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host
     for address in addresses {
         match claims::find(address, host.records())? {
             Some(Claim { owner: other, .. }) if other != *owner => {
-                log::warn!("{address} belongs to container {} by now: its rules stay as they are", other.container);
+                log::warn!("{address} belongs to container {} now; its rules stay as they are", other.container);
             }
             Some(_) | None => own.push(address),
         }

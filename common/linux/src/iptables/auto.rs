@@ -98,7 +98,9 @@ impl Iptables for AutoIptables {
         if self.is_in_nftables(family) {
             match NativeIptables::new(self.kernel.connection()).list(family, table, chain) {
                 Native::Done(rules) => return Ok(rules),
-                Native::Fallback(reason) => log::debug!("chain {chain} is read by iptables: {reason}"),
+                Native::Fallback(reason) => {
+                    log::debug!("reading chain {chain} with iptables instead of netlink: {reason}")
+                }
             }
         }
         self.programs.list(family, table, chain)
@@ -119,7 +121,7 @@ impl Iptables for AutoIptables {
                 Err(BatchError::Failed(IptablesError::Unanswered { family, table, source: Box::new(cause) }))
             }
             Native::Fallback(reason) => {
-                log::debug!("the {family} rules of table {table} are changed by iptables: {reason}");
+                log::debug!("changing the {family} rules of table {table} with iptables instead of netlink: {reason}");
                 self.programs.commit(batch)
             }
         }

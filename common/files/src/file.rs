@@ -55,8 +55,8 @@ pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError
     written.map_err(FileError::of("write", path))
 }
 
-/// Opens a file for reading and writing, and creates it with this mode if it is missing. A symbolic link is not
-/// followed, as in [`overwrite`].
+/// Opens a file for reading and writing, and creates it with this mode if it is missing. A symbolic link is not followed,
+/// as in [`overwrite`].
 ///
 /// # Errors
 /// [`FileError`] names the file.

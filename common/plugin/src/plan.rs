@@ -28,11 +28,15 @@ pub use sysctl::{Need, Sysctl};
 /// use cni_core::names::IfName;
 /// use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
 ///
-/// let (ns, name) = (Ns::Container, IfName::parse("eth0")?); let link = NewLink { name: name.clone(), mac: None, mtu:
-/// Some(1400), if_present: IfPresent::Refuse, kind: LinkKind::Dummy }; let mut plan = Plan::default();
-/// plan.owned(Step::CreateLink { ns, link }); plan.within(Step::SetLink { ns, name, setting: LinkSetting::Up });
-/// assert_eq!(plan.to_string(), "\ owned  container: link add eth0 type dummy mtu 1400 within container: link set eth0
-/// up ");
+/// let (ns, name) = (Ns::Container, IfName::parse("eth0")?);
+/// let link = NewLink { name: name.clone(), mac: None, mtu: Some(1400), if_present: IfPresent::Refuse, kind: LinkKind::Dummy };
+/// let mut plan = Plan::default();
+/// plan.owned(Step::CreateLink { ns, link });
+/// plan.within(Step::SetLink { ns, name, setting: LinkSetting::Up });
+/// assert_eq!(plan.to_string(), "\
+/// owned  container: link add eth0 type dummy mtu 1400
+/// within container: link set eth0 up
+/// ");
 /// # Ok::<(), cni_core::names::NameError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -114,7 +114,8 @@ impl Register {
         plan
     }
 
-    /// Forgets that the rules for some addresses are `owner`'s; another owner's claim stays.
+    /// Forgets that the rules for some addresses are `owner`'s; another owner's claim stays. Where nothing
+    /// is recorded the owner's list is removed all the same: with it goes what an ADD that was killed has left.
     pub fn release(&self, owner: &Attachment, addresses: &[IpAddr]) -> Plan {
         let mut plan = Plan::default();
         for address in addresses {
@@ -125,6 +126,9 @@ impl Register {
         self.write_list(&mut plan, &mut self.lists.clone(), owner, |list| {
             list.retain(|address| !addresses.contains(address));
         });
+        if plan.steps().is_empty() && self.lists.get(&of_owner(owner)).is_none_or(BTreeSet::is_empty) {
+            plan.owned(Step::RemoveRecord { key: of_owner(owner) });
+        }
         plan
     }
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::RuleRemoval;
 use cni_netfilter::firewalld::Zone;
@@ -21,7 +22,11 @@ use crate::{iptables, locate, nftables};
 /// # Errors
 /// The first failure, with notes of the others.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let owned = locate::observe_owned(request, &request.attachment()?, host)?;
+    let owner = request.attachment()?;
+    let owned = locate::observe_owned(request, &owner, host)?;
+    if owned.is_empty() {
+        return release(&owner, &[], host);
+    }
     remove(owned, host)
 }
 
@@ -32,7 +37,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 pub fn remove(owned: Vec<OwnedAddress>, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for group in groups(owned) {
-        removal.attempt(|host| host.carry_out(&plan(&group)).and_then(|()| release(&group, host)));
+        removal.attempt(|host| host.carry_out(&plan(&group)).and_then(|()| release_all(&group, host)));
     }
     removal.finish()
 }
@@ -41,12 +46,13 @@ fn held_by(group: &[OwnedAddress], backend: &RuleBackend) -> Vec<IpAddr> {
     group.iter().filter(|one| one.backends.contains(backend)).map(|one| one.address).collect()
 }
 
-fn release(owned: &[OwnedAddress], host: &mut dyn Host) -> Result<(), Error> {
-    for OwnedAddress { address, owner, backends: _ } in owned {
-        let register = Register::observe(owner, &[*address], host.records())?;
-        host.carry_out(&register.release(owner, &[*address]))?;
-    }
-    Ok(())
+fn release_all(group: &[OwnedAddress], host: &mut dyn Host) -> Result<(), Error> {
+    group.iter().try_for_each(|one| release(&one.owner, &[one.address], host))
+}
+
+fn release(owner: &Attachment, addresses: &[IpAddr], host: &mut dyn Host) -> Result<(), Error> {
+    let register = Register::observe(owner, addresses, host.records())?;
+    host.carry_out(&register.release(owner, addresses))
 }
 
 /// Addresses whose rules one command removes: those of a family that iptables holds are one group, those that

@@ -93,7 +93,8 @@ fn a_prev_result_is_needed() {
         assert_eq!((error.code().number(), error.to_string().as_str()), (7, "missing prevResult from earlier plugin"));
     }
     caller.del(machine).expect("DEL needs none");
-    assert_eq!(machine.applied(), [""; 0]);
+    let applied = machine.applied();
+    assert!(matches!(applied, [only] if only.starts_with("host: remove record claims/owner-")), "{applied:?}");
 }
 
 #[test]

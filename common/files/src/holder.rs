@@ -24,8 +24,17 @@ impl Holders {
     }
 }
 
+/// How often the list is read until it shows a holder. The kernel writes it in pieces and counts entries to go on, so
+/// an entry is passed over when one before it goes in between (`fs/locks.c`).
+const LOOKS: u32 = 5;
+
 /// Looks for the processes that hold a lock of flock(2) on a file.
 pub fn holders(file: &Metadata) -> Holders {
+    let mut looks = (0..LOOKS).map(|_| look(file));
+    looks.find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+fn look(file: &Metadata) -> Holders {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_else(|error: io::Error| {
         log::debug!("cannot find out who holds the lock: /proc/locks: {error}");
         String::new()

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::names::Attachment;
-use cni_core::result::CniResult;
+use cni_core::request::Request;
 
 use crate::config::Config;
+use crate::requested;
 use crate::store::{Lease, Machine, Store};
 
 /// Something that ADD made is missing.
@@ -34,15 +34,19 @@ impl Failure for CheckError {
 /// Verifies that the attachment holds a lease, and one for each address of ours in the result.
 ///
 /// # Errors
-/// [`CheckError`], or an error of the store.
-pub fn check(config: &Config, attachment: &Attachment, result: Option<&CniResult>) -> Result<(), Error> {
+/// That of the configuration, [`CheckError`], or an error of the store.
+pub fn check(request: &Request) -> Result<(), Error> {
+    let config = Config::parse(request)?;
+    requested::collect(request)?;
+    let attachment = request.attachment()?;
+    let result = request.prev_result()?;
     let store = Store::reading(&config.directory, Machine::this())?;
-    let leases = store.map(|mut store| store.leases_of_attachment(attachment)).transpose()?.unwrap_or_default();
+    let leases = store.map(|mut store| store.leases_of_attachment(&attachment)).transpose()?.unwrap_or_default();
     let missing = |address| CheckError { container: attachment.container.to_string(), address };
     if leases.is_empty() {
         return Err(missing(None).into());
     }
-    let addresses = result.into_iter().flat_map(|result| result.ips_of(attachment.ifname.as_str()));
+    let addresses = result.iter().flat_map(|result| result.ips_of(attachment.ifname.as_str()));
     for address in addresses.map(|ip| ip.address.address()) {
         let ours = config.sets.iter().any(|set| set.contains(address));
         if ours && !leases.iter().any(|lease: &Lease| lease.address == address) {

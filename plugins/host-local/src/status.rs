@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
 
 use crate::config::Config;
 use crate::ranges::RangeSet;
@@ -46,8 +47,9 @@ impl Failure for StatusError {
 /// Verifies that leases can be written, and that each range set has a free address.
 ///
 /// # Errors
-/// [`StatusError`], or that the lock is not free.
-pub fn status(config: &Config) -> Result<(), Error> {
+/// That of the configuration, [`StatusError`], or that the lock is not free.
+pub fn status(request: &Request) -> Result<(), Error> {
+    let config = Config::parse(request)?;
     let refused = |source: StoreError| match source {
         StoreError::Io { .. } => StatusError::Directory { directory: config.directory.clone(), source }.into(),
         StoreError::Locked { .. } => Error::from(source),

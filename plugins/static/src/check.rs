@@ -40,11 +40,12 @@ impl Failure for CheckError {
     }
 }
 
-/// Compares the addresses of a configuration with `prevResult`.
+/// Compares the configured addresses with `prevResult`.
 ///
 /// # Errors
-/// [`CheckError`] for the first that differs.
-pub fn check(config: &Config, request: &Request) -> Result<(), Error> {
+/// That of the configuration, or [`CheckError`] for the first address that differs.
+pub fn check(request: &Request) -> Result<(), Error> {
+    let config = Config::load(request)?;
     let result = request.prev_result()?.ok_or(CheckError::NoPrevResult)?;
     let ifname = request.attachment()?.ifname.to_string();
     Ok(config.addresses.iter().try_for_each(|address| find(address, &result, &ifname))?)

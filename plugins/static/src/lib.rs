@@ -1,19 +1,19 @@
 //! The static IPAM plugin: hands out the addresses of its configuration, and remembers nothing.
 //!
-//! Nothing of the machine is looked at: `config` reads the addresses of all sources, `check` compares them with
-//! the result of ADD.
+//! Nothing of the machine is looked at. There is a file for each command but DEL, which has nothing to do; `config.rs`
+//! reads the addresses of all sources.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
-use cni_core::result::{CniResult, IpConfig};
+use cni_core::result::CniResult;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::run::Plugin;
 
+mod add;
 mod check;
 mod config;
-
-use config::{Config, FixedAddress};
+mod status;
 
 /// The plugin.
 pub struct Static;
@@ -24,13 +24,7 @@ impl Plugin for Static {
     }
 
     fn add(&self, request: &Request, _journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        let Config { addresses, routes, dns } = Config::load(request)?;
-        let ips = addresses.into_iter().map(|FixedAddress { cidr, gateway }| IpConfig {
-            interface: None,
-            address: cidr,
-            gateway,
-        });
-        Ok(CniResult { interfaces: Vec::new(), ips: ips.collect(), routes, dns })
+        add::add(request)
     }
 
     /// Nothing was reserved.
@@ -39,11 +33,11 @@ impl Plugin for Static {
     }
 
     fn check(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        check::check(&Config::load(request)?, request)
+        check::check(request)
     }
 
     fn status(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        Config::load(request).map(|_| ())
+        status::status(request)
     }
 }
 

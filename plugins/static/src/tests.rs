@@ -1,6 +1,7 @@
 //! What the plugin answers, by configuration and environment.
 
 use super::*;
+use crate::config::{Config, FixedAddress};
 use cni_core::request::{Call, Environment};
 use cni_core::version::Version;
 use proptest::prelude::*;
@@ -133,8 +134,7 @@ fn old_versions_have_one_address_of_each_family() {
 fn check(config: &str, ips: &str) -> Result<(), Refused> {
     let config = format!(r#"{{{config},"prevResult":{{"cniVersion":"1.0.0","ips":[{ips}]}}}}"#);
     let request = request("CHECK", "", &config);
-    let config = Config::load(&request).expect("a good configuration");
-    check::check(&config, &request).map_err(|error| refused(&error))
+    check::check(&request).map_err(|error| refused(&error))
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn check_wants_every_address_with_its_prefix_and_its_gateway() {
         assert_eq!(check(ONE, ips), want, "{ips}");
     }
     let without = request("CHECK", "", &with_one(""));
-    let error = check::check(&Config::load(&without).expect("a good configuration"), &without).expect_err("refused");
+    let error = check::check(&without).expect_err("refused");
     assert_eq!(refused(&error), (7, "Required prevResult missing".to_owned(), String::new()));
 }
 

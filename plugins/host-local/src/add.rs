@@ -1,0 +1,55 @@
+//! ADD: an address from each range set, with the configured routes and the name resolution of a file.
+
+use std::path::Path;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_core::result::{CniResult, Dns};
+use cni_plugin::journal::Journal;
+
+use crate::allocate::Allocation;
+use crate::config::Config;
+use crate::presence::Presence;
+use crate::store::{Machine, Store, StoreError};
+use crate::{requested, resolv_conf};
+
+/// A `resolv.conf` with a line that is too long.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+struct ResolvConfError {
+    path: String,
+    problem: resolv_conf::LineTooLong,
+}
+
+impl Failure for ResolvConfError {
+    fn code(&self) -> Code {
+        Code::Io
+    }
+
+    fn details(&self) -> String {
+        self.path.clone()
+    }
+}
+
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let requested = requested::collect(request)?;
+    let config = Config::parse(request)?;
+    let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
+    let attachment = request.attachment()?;
+    let presence = Presence::observe(journal.host(), request.netns())?;
+    let mut store = Store::create(&config.directory, Machine::this())?;
+    let (ips, done) = Allocation::new(&mut store, presence, &attachment).run(&config.sets, requested)?;
+    drop(store);
+    let directory = config.directory;
+    journal.on_failure(Box::new(move || match Store::existing(&directory, Machine::this())? {
+        Some(mut store) => Ok(store.undo(&done)?),
+        None => Ok(()),
+    }));
+    Ok(CniResult { interfaces: Vec::new(), ips, routes: config.routes, dns })
+}
+
+fn read_dns(path: &Path) -> Result<Dns, Error> {
+    let content = cni_files::read(path).map_err(StoreError::from)?;
+    let failed = |problem| ResolvConfError { path: path.display().to_string(), problem };
+    Ok(resolv_conf::parse(&content).map_err(failed)?)
+}

@@ -1,0 +1,23 @@
+//! DEL: the leases of an attachment are released. It makes no directory, and does not fail if a lease is gone already.
+
+use cni_core::error::{Error, Failures};
+use cni_core::request::Request;
+
+use crate::config;
+use crate::store::{Machine, Store};
+
+/// Releases all leases of an attachment.
+///
+/// # Errors
+/// The first lease that could not be removed; all others are tried.
+pub fn del(request: &Request) -> Result<(), Error> {
+    let directory = config::directory(request)?;
+    let attachment = request.attachment()?;
+    let Some(mut store) = Store::existing(&directory, Machine::this())? else { return Ok(()) };
+    let leases = store.leases_of_attachment(&attachment)?;
+    let mut failures = Failures::default();
+    for lease in &leases {
+        failures.keep(store.release(lease));
+    }
+    failures.into_result()
+}

@@ -1,0 +1,14 @@
+//! CHECK: `lo` is up.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_plugin::host::Host;
+
+use crate::error::LoopbackError;
+use crate::lo;
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let netns = request.netns().unwrap_or_default();
+    let lo = lo::observe(host, netns)?;
+    if lo.up { Ok(()) } else { Err(LoopbackError::Down { netns: netns.to_owned() }.into()) }
+}

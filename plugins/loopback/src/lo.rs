@@ -1,0 +1,19 @@
+//! The interface `lo` of a container.
+
+use cni_core::error::Error;
+use cni_core::names::IfName;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{LinkSetting, Ns, Step};
+
+use crate::error::LoopbackError;
+
+pub fn observe(host: &mut dyn Host, netns: &str) -> Result<Link, Error> {
+    host.enter(netns)?;
+    let lo = host.link(Ns::Container, &IfName::lo())?;
+    lo.ok_or_else(|| LoopbackError::Missing { netns: netns.to_owned() }.into())
+}
+
+pub fn set(setting: LinkSetting) -> Step {
+    Step::SetLink { ns: Ns::Container, name: IfName::lo(), setting }
+}

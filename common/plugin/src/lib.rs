@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod commands;
 pub mod host;
 pub mod ipam;
 pub mod journal;

@@ -5,13 +5,6 @@
 //! command; `config.rs` and `vlan.rs` judge the configuration, `ports.rs` knows the port of the bridge that is the
 //! host's end of a veth, and `spoof.rs` the rules against frames with another's MAC address.
 
-use cni_core::error::Error;
-use cni_core::request::Request;
-use cni_core::result::CniResult;
-use cni_core::valid::ValidAttachments;
-use cni_plugin::host::Host;
-use cni_plugin::journal::Journal;
-use cni_plugin::missing::MissingPart;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -35,29 +28,7 @@ impl Plugin for Bridge {
         "bridge"
     }
 
-    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        add::add(request, journal)
-    }
-
-    fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        del::del(request, host)
-    }
-
-    fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        check::check(request, host)
-    }
-
-    fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        status::status(request, host)
-    }
-
-    fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-        gc::gc(request, valid, host)
-    }
-
-    fn find_missing(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
-        missing::find_missing(request, host)
-    }
+    cni_plugin::commands!(add, del, check, status, gc, find_missing);
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::*;
 use cni_core::request::Command;
 use cni_core::version::Version;
+use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{LinkKind, Ns};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};

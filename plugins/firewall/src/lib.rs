@@ -5,14 +5,7 @@
 //! the rules, `claims.rs` whose they are, `policy.rs` which bridge a policy is about, and `iptables.rs` and
 //! `nftables.rs` know the rules.
 
-use cni_core::error::Error;
-use cni_core::request::Request;
-use cni_core::result::CniResult;
-use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
-use cni_plugin::host::Host;
-use cni_plugin::journal::Journal;
-use cni_plugin::missing::MissingPart;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -45,29 +38,7 @@ impl Plugin for Firewall {
         Version::SINCE_0_4_0
     }
 
-    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        add::add(request, journal)
-    }
-
-    fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        del::del(request, host)
-    }
-
-    fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        check::check(request, host)
-    }
-
-    fn status(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-        status::status(request, host)
-    }
-
-    fn gc(&self, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-        gc::gc(request, valid, host)
-    }
-
-    fn find_missing(&self, request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
-        missing::find_missing(request, host)
-    }
+    cni_plugin::commands!(add, del, check, status, gc, find_missing);
 }
 
 #[cfg(test)]

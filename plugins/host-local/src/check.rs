@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
+use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::requested;
@@ -35,7 +36,7 @@ impl Failure for CheckError {
 ///
 /// # Errors
 /// That of the configuration, [`CheckError`], or an error of the store.
-pub fn check(request: &Request) -> Result<(), Error> {
+pub fn check(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::parse(request)?;
     requested::collect(request)?;
     let attachment = request.attachment()?;

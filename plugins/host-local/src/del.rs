@@ -2,6 +2,7 @@
 
 use cni_core::error::{Error, Failures};
 use cni_core::request::Request;
+use cni_plugin::host::Host;
 
 use crate::config;
 use crate::store::{Machine, Store};
@@ -10,7 +11,7 @@ use crate::store::{Machine, Store};
 ///
 /// # Errors
 /// The first lease that could not be removed; all others are tried.
-pub fn del(request: &Request) -> Result<(), Error> {
+pub fn del(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let directory = config::directory(request)?;
     let attachment = request.attachment()?;
     let Some(mut store) = Store::existing(&directory, Machine::this())? else { return Ok(()) };

@@ -4,6 +4,7 @@
 use cni_core::error::{Error, Failures};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
+use cni_plugin::host::Host;
 
 use crate::config;
 use crate::store::{Machine, Store};
@@ -12,7 +13,7 @@ use crate::store::{Machine, Store};
 ///
 /// # Errors
 /// The first file that could not be removed; all others are tried.
-pub fn gc(request: &Request, valid: &ValidAttachments) -> Result<(), Error> {
+pub fn gc(request: &Request, valid: &ValidAttachments, _host: &mut dyn Host) -> Result<(), Error> {
     let directory = config::directory(request)?;
     let Some(mut store) = Store::existing(&directory, Machine::this())? else { return Ok(()) };
     let scan = store.scan()?;

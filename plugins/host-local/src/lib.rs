@@ -4,12 +4,6 @@
 //! for, `presence.rs` knows whether a container still uses its address, `allocate.rs` chooses addresses, and `store.rs`
 //! keeps the leases; it alone touches the disk.
 
-use cni_core::error::Error;
-use cni_core::request::Request;
-use cni_core::result::CniResult;
-use cni_core::valid::ValidAttachments;
-use cni_plugin::host::Host;
-use cni_plugin::journal::Journal;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -37,23 +31,5 @@ impl Plugin for HostLocal {
         "host-local"
     }
 
-    fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        add::add(request, journal)
-    }
-
-    fn del(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        del::del(request)
-    }
-
-    fn check(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        check::check(request)
-    }
-
-    fn status(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        status::status(request)
-    }
-
-    fn gc(&self, request: &Request, valid: &ValidAttachments, _host: &mut dyn Host) -> Result<(), Error> {
-        gc::gc(request, valid)
-    }
+    cni_plugin::commands!(add, del, check, status, gc);
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
+use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::ranges::RangeSet;
@@ -48,7 +49,7 @@ impl Failure for StatusError {
 ///
 /// # Errors
 /// That of the configuration, [`StatusError`], or that the lock is not free.
-pub fn status(request: &Request) -> Result<(), Error> {
+pub fn status(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::parse(request)?;
     let refused = |source: StoreError| match source {
         StoreError::Io { .. } => StatusError::Directory { directory: config.directory.clone(), source }.into(),

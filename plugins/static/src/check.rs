@@ -6,6 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_plugin::host::Host;
 
 use crate::config::{Config, FixedAddress};
 
@@ -44,7 +45,7 @@ impl Failure for CheckError {
 ///
 /// # Errors
 /// That of the configuration, or [`CheckError`] for the first address that differs.
-pub fn check(request: &Request) -> Result<(), Error> {
+pub fn check(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let result = request.prev_result()?.ok_or(CheckError::NoPrevResult)?;
     let ifname = request.attachment()?.ifname.to_string();

@@ -5,9 +5,7 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
-use cni_core::result::CniResult;
 use cni_plugin::host::Host;
-use cni_plugin::journal::Journal;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -23,21 +21,11 @@ impl Plugin for Static {
         "static"
     }
 
-    fn add(&self, request: &Request, _journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-        add::add(request)
-    }
+    cni_plugin::commands!(add, check, status);
 
     /// Nothing was reserved.
     fn del(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
         Ok(())
-    }
-
-    fn check(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        check::check(request)
-    }
-
-    fn status(&self, request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
-        status::status(request)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
+use cni_plugin::host::Host;
 
 use crate::config::Config;
 
-pub fn status(request: &Request) -> Result<(), Error> {
+pub fn status(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     Config::load(request).map(|_| ())
 }

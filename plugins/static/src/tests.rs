@@ -4,6 +4,7 @@ use super::*;
 use crate::config::{Config, FixedAddress};
 use cni_core::request::{Call, Environment};
 use cni_core::version::Version;
+use cni_testkit::FakeHost;
 use proptest::prelude::*;
 
 type Refused = (u32, String, String);
@@ -134,7 +135,7 @@ fn old_versions_have_one_address_of_each_family() {
 fn check(config: &str, ips: &str) -> Result<(), Refused> {
     let config = format!(r#"{{{config},"prevResult":{{"cniVersion":"1.0.0","ips":[{ips}]}}}}"#);
     let request = request("CHECK", "", &config);
-    check::check(&request).map_err(|error| refused(&error))
+    check::check(&request, &mut FakeHost::new()).map_err(|error| refused(&error))
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn check_wants_every_address_with_its_prefix_and_its_gateway() {
         assert_eq!(check(ONE, ips), want, "{ips}");
     }
     let without = request("CHECK", "", &with_one(""));
-    let error = check::check(&without).expect_err("refused");
+    let error = check::check(&without, &mut FakeHost::new()).expect_err("refused");
     assert_eq!(refused(&error), (7, "Required prevResult missing".to_owned(), String::new()));
 }
 

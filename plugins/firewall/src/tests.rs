@@ -1,9 +1,14 @@
 //! The plugin on a machine in memory: what it leaves, what it takes away, and what it costs.
 
 use super::*;
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::NetworkName;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
 use cni_netfilter::iptables::IptablesTable;
+use cni_plugin::journal::Journal;
+use cni_plugin::missing::MissingPart;
 use cni_testkit::{FakeHost, REFUSAL, lifecycle};
 use proptest::prelude::*;
 

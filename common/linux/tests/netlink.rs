@@ -516,17 +516,3 @@ fn the_way_to_an_address_is_its_output_link() {
         assert_eq!(host.socket.route_to(ip(address)).expect("an answer"), want, "{address}");
     }
 }
-
-#[test]
-fn neighbours_are_deleted_once_or_twice() {
-    let mut host = Namespace::enter();
-    let index = host.veth("eth0", "eth1").index;
-    for address in ["10.1.2.9", "2001:db8::9"] {
-        host.run(&format!("ip neighbour add {address} lladdr 02:00:00:00:00:09 dev eth0"));
-        assert!(host.run("ip neighbour show").contains(address));
-        host.socket.delete_neighbour(index, ip(address)).expect("deleted");
-        assert!(!host.run("ip neighbour show nud reachable nud permanent nud stale").contains(address));
-        host.socket.delete_neighbour(index, ip(address)).expect("absence is no error");
-    }
-    host.socket.delete_neighbour(4711, ip("10.1.2.9")).expect("nor is that of the link");
-}

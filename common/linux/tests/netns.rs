@@ -10,25 +10,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_core::request::{Call, Environment, Request};
-use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::plan::Ns;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
 
+const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
+
 fn host() -> LinuxHost {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    LinuxHost::new(&request()).expect("a host")
-}
-
-fn request() -> Request {
-    let environment = [("CNI_CONTAINERID", "id1"), ("CNI_NETNS", "/n"), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/p")];
-    let environment = Environment::new(environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let config = br#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
-    let call = Call::parse("ADD", environment).expect("a call");
-    call.with_config(config.to_vec(), Version::ALL).expect("a request")
+    LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host")
 }
 
 fn run(command: &str) {

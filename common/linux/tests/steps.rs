@@ -2,26 +2,18 @@
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_core::request::{Call, Environment, Request};
-use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
 use nix::sched::{CloneFlags, unshare};
 
-fn request() -> Request {
-    let environment = [("CNI_CONTAINERID", "id1"), ("CNI_NETNS", "/n"), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/p")];
-    let environment = Environment::new(environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let config = br#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
-    let call = Call::parse("ADD", environment).expect("a call");
-    call.with_config(config.to_vec(), Version::ALL).expect("a request")
-}
+const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
 
 /// Moves the thread of the test into a new namespace, with the veth `d0` and the bridges `br0` and `br1` in it.
 fn host() -> Box<dyn Host> {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&request()).expect("a host"));
+    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host"));
     for (name, kind) in [("d0", veth()), ("br0", bridge()), ("br1", bridge())] {
         let undo = host.apply(&create(name, IfPresent::Refuse, kind)).expect("a link");
         assert_eq!(undo.map(|undo| undo.to_string()), Some(format!("host: link del {name}")));

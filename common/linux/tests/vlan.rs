@@ -3,29 +3,21 @@
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_core::request::{Call, Environment, Request};
-use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
 use cni_plugin::host::Host;
 use cni_plugin::plan::{IfPresent, LinkKind, NewLink, Ns, Step};
 use cni_plugin::vlan::{Earlier, PortVlans, VlanId, VlanLink};
 use nix::sched::{CloneFlags, unshare};
 
+const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
+
 const UNSUPPORTED: u32 = 2;
 const NO_FILTERING: &str = "this kernel has no bridge VLAN filtering";
-
-fn request() -> Request {
-    let environment = [("CNI_CONTAINERID", "id1"), ("CNI_NETNS", "/n"), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/p")];
-    let environment = Environment::new(environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let config = br#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
-    let call = Call::parse("ADD", environment).expect("a call");
-    call.with_config(config.to_vec(), Version::ALL).expect("a request")
-}
 
 /// Moves the thread of the test into a new namespace, with the bridge `br0` in it.
 fn host() -> Box<dyn Host> {
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
-    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&request()).expect("a host"));
+    let mut host: Box<dyn Host> = Box::new(LinuxHost::new(&cni_testkit::request("ADD", &[], CONFIG)).expect("a host"));
     host.apply(&bridge("br0", false)).expect("a bridge");
     host
 }

@@ -103,6 +103,13 @@ impl FakeHost {
         Self::default()
     }
 
+    /// How many batches and how many listings of iptables, each a process at worst, some work costs.
+    pub fn iptables_cost(&mut self, work: impl FnOnce(&mut Self)) -> (usize, usize) {
+        let before = (self.netfilter.iptables.commits(), self.netfilter.iptables.lists());
+        work(self);
+        (self.netfilter.iptables.commits() - before.0, self.netfilter.iptables.lists() - before.1)
+    }
+
     /// Adds a container at a path, or says what has become of it.
     #[must_use]
     pub fn with_container(mut self, path: &str, container: FakeContainer) -> Self {

@@ -20,4 +20,4 @@ pub use iptables::FakeIptables;
 pub use netfilter::FakeNetfilter;
 pub use nftables::FakeNftables;
 pub use records::FakeRecords;
-pub use request::Caller;
+pub use request::{Caller, attachment, request, told};

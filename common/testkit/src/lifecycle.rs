@@ -1,9 +1,11 @@
-//! The two properties that every plugin has: DEL takes away exactly what ADD made, and an ADD that fails at
-//! any step leaves nothing of its own.
+//! The properties that every plugin has: DEL takes away exactly what ADD made, an ADD that fails at any step leaves
+//! nothing of its own, and looking for what is missing changes nothing.
 //!
-//! Both are tried on a machine that another container of the network is on already, so that all that
+//! The first two are tried on a machine that another container of the network is on already, so that all that
 //! containers share is there before, and whatever changes is the container's own.
 
+use cni_plugin::journal::Journal;
+use cni_plugin::missing::MissingPart;
 use cni_plugin::run::Plugin;
 
 use crate::host::{FakeHost, REFUSAL};
@@ -45,4 +47,27 @@ pub fn assert_add_is_all_or_nothing(plugin: &dyn Plugin, machine: impl Fn() -> F
         }
     }
     unreachable!("the steps do not end")
+}
+
+/// Finds what a repair would put back, and requires that looking changes nothing.
+///
+/// # Panics
+/// When it changes something, or cannot find out.
+pub fn find_missing(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) -> Vec<MissingPart> {
+    let applied = host.applied().len();
+    let parts = caller.find_missing(plugin, host).expect("can be told");
+    assert_eq!(host.applied().len(), applied, "looking has changed something");
+    parts
+}
+
+/// Puts back what is missing; returns how many parts that are.
+///
+/// # Panics
+/// As [`find_missing`], and when a part cannot be put back.
+pub fn repair(plugin: &dyn Plugin, host: &mut FakeHost, caller: &Caller) -> usize {
+    let parts = find_missing(plugin, host, caller);
+    let mut journal = Journal::new(host);
+    parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
+    journal.commit();
+    parts.len()
 }

@@ -1,13 +1,52 @@
 //! What a runtime calls a plugin with.
 
 use cni_core::error::Error;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::request::{Call, Environment, Request};
 use cni_core::result::CniResult;
+use cni_core::version::Version;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::run::Plugin;
+
+/// An attachment of these names.
+///
+/// # Panics
+/// When one cannot be such a name.
+pub fn attachment(network: &str, container: &str, ifname: &str) -> Attachment {
+    Attachment {
+        network: NetworkName::parse(network).expect("network"),
+        container: ContainerId::parse(container).expect("container"),
+        ifname: IfName::parse(ifname).expect("interface"),
+    }
+}
+
+/// The request of a command about the interface `eth0` of container `c1`, unless the variables say otherwise.
+///
+/// # Panics
+/// When the variables or the configuration are refused before any plugin sees them.
+pub fn request(command: &str, variables: &[(&str, &str)], config: &str) -> Request {
+    parse(command, variables, config, Version::ALL)
+}
+
+fn parse(command: &str, variables: &[(&str, &str)], config: &str, versions: &'static [Version]) -> Request {
+    let usual = [
+        ("CNI_CONTAINERID", "c1"),
+        ("CNI_NETNS", "/run/netns/c1"),
+        ("CNI_IFNAME", "eth0"),
+        ("CNI_PATH", "/opt/cni/bin"),
+    ];
+    let variables = usual.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let call = Call::parse(command, Environment::new(variables)).expect("a call");
+    call.with_config(config.as_bytes().to_vec(), versions).expect("a request")
+}
+
+/// What an error object tells: the code, the message and the details.
+pub fn told(error: impl Into<Error>) -> (u32, String, String) {
+    let error = error.into();
+    (error.code().number(), error.to_string(), error.details())
+}
 
 /// A container's place in a network: the variables and the configuration of its calls.
 #[derive(Clone, Debug)]
@@ -44,15 +83,9 @@ impl Caller {
     /// # Panics
     /// When the variables or the configuration are refused before any plugin sees them.
     pub fn request(&self, plugin: &dyn Plugin, command: &str) -> Request {
-        let variables = [
-            ("CNI_CONTAINERID", &self.container[..]),
-            ("CNI_NETNS", &self.netns),
-            ("CNI_IFNAME", &self.ifname),
-            ("CNI_PATH", "/opt/cni/bin"),
-        ];
-        let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let call = Call::parse(command, Environment::new(variables)).expect("a call");
-        call.with_config(self.config.clone().into_bytes(), plugin.versions()).expect("a request")
+        let variables =
+            [("CNI_CONTAINERID", &self.container[..]), ("CNI_NETNS", &self.netns), ("CNI_IFNAME", &self.ifname)];
+        parse(command, &variables, &self.config, plugin.versions())
     }
 
     /// The attachment of the container.
@@ -119,6 +152,6 @@ impl Caller {
     /// # Errors
     /// Those of the plugin.
     pub fn find_missing(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
-        plugin.find_missing(&self.request(plugin, "CHECK"), host)
+        plugin.find_missing(&self.request(plugin, "ADD"), host)
     }
 }

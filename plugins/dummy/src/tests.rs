@@ -7,7 +7,7 @@ use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{LinkKind, Ns};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
-use cni_testkit::{Caller, FakeContainer, FakeHost};
+use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 
 const CONFIG: &str = r#"{"cniVersion":"1.1.0","name":"n1","type":"dummy","ipam":{"type":"static"}}"#;
 
@@ -29,8 +29,7 @@ fn after_add(host: &mut FakeHost) -> Caller {
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String, String) {
-    let error = caller.add(&Dummy, host).expect_err("refused");
-    (error.code().number(), error.to_string(), error.details())
+    told(caller.add(&Dummy, host).expect_err("refused"))
 }
 
 #[test]

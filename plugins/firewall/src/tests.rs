@@ -7,9 +7,7 @@ use cni_core::names::NetworkName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::iptables::IptablesTable;
-use cni_plugin::journal::Journal;
-use cni_plugin::missing::MissingPart;
-use cni_testkit::{FakeHost, REFUSAL, lifecycle};
+use cni_testkit::{FakeHost, REFUSAL, lifecycle, told};
 use proptest::prelude::*;
 
 mod dumps;
@@ -68,19 +66,8 @@ fn claimed(machine: &mut FakeHost) -> Vec<String> {
     claims.into_iter().map(|(address, claim)| format!("{address} {claim}")).collect()
 }
 
-fn describe(error: &Error) -> (u32, String, String) {
-    (error.code().number(), error.to_string(), error.details())
-}
-
 fn dump(machine: &FakeHost, family: Family) -> String {
     machine.netfilter.iptables.dump(family, IptablesTable::Filter)
-}
-
-/// How many batches and listings, which are processes at worst, some work costs.
-fn cost(machine: &mut FakeHost, work: impl FnOnce(&mut FakeHost)) -> (usize, usize) {
-    let before = (machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists());
-    work(machine);
-    (machine.netfilter.iptables.commits() - before.0, machine.netfilter.iptables.lists() - before.1)
 }
 
 #[test]
@@ -150,10 +137,10 @@ fn the_usual_cost_is_small() {
     let machine = &mut FakeHost::default();
     Caller::new("first", "", &["10.88.0.4/24"]).add(machine).expect("added");
     let caller = Caller::new("ctr1", "", &["10.88.0.5/24"]);
-    assert_eq!(cost(machine, |machine| drop(caller.add(machine).expect("added"))), (1, 1));
-    assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 0));
-    assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")), (1, 1));
-    assert_eq!(cost(machine, |machine| caller.del(machine).expect("gone")), (0, 1));
+    assert_eq!(machine.iptables_cost(|machine| drop(caller.add(machine).expect("added"))), (1, 1));
+    assert_eq!(machine.iptables_cost(|machine| caller.check(machine).expect("there")), (1, 0));
+    assert_eq!(machine.iptables_cost(|machine| caller.del(machine).expect("removed")), (1, 1));
+    assert_eq!(machine.iptables_cost(|machine| caller.del(machine).expect("gone")), (0, 1));
     assert_eq!(machine.netfilter.iptables.locks(), 1, "only the first container sets up what is shared");
 }
 
@@ -189,7 +176,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         let before = dump(machine, Family::V4);
         let rule = line.trim_start_matches("-A ");
         let want = (100, message.to_owned(), format!("this fails: iptables -t filter -C {rule}"));
-        assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
+        assert_eq!(told(caller.check(machine).expect_err("missing")), want);
         assert_eq!(dump(machine, Family::V4), before);
     }
     let bare = &mut FakeHost::default();
@@ -277,7 +264,7 @@ fn gc_removes_the_rules_of_addresses_whose_owners_are_not_valid() {
     }
     let before = dump(machine, Family::V4);
     for (network, valid) in [("n1", &["ctr1", "ctr2", "ctr3"][..]), ("n2", &[])] {
-        assert_eq!(cost(machine, |machine| gc(machine, network, valid)), (0, 0));
+        assert_eq!(machine.iptables_cost(|machine| gc(machine, network, valid)), (0, 0));
         assert_eq!((dump(machine, Family::V4), claimed(machine).len()), (before.clone(), 6));
     }
     gc(machine, "n1", &["ctr2"]);
@@ -299,9 +286,9 @@ fn status_reads_the_table_once_and_refuses_what_add_would() {
     let status = |keys: &str, machine: &mut FakeHost| {
         Firewall.status(&Caller::of_network("n1", keys).request("STATUS"), machine)
     };
-    assert_eq!(cost(machine, |machine| status("", machine).expect("available")), (0, 1));
+    assert_eq!(machine.iptables_cost(|machine| status("", machine).expect("available")), (0, 1));
     let error = status(r#","ingressPolicy":"bogus""#, machine).expect_err("refused");
-    assert_eq!(describe(&error).1, r#"unknown ingress policy: "bogus""#);
+    assert_eq!(told(error).1, r#"unknown ingress policy: "bogus""#);
 }
 
 /// What holds the rules, whether firewalld runs, and whether there is an ingress policy.

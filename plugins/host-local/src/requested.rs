@@ -95,13 +95,11 @@ fn parse_address(text: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
     use crate::fake_request::request;
+    use cni_testkit::told;
 
     fn collected(args: &str, config: &str) -> Result<String, (u32, String, String)> {
         let request = request("ADD", &[("CNI_ARGS", args)], config);
-        match collect(&request) {
-            Ok(list) => Ok(list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")),
-            Err(error) => Err((error.code().number(), error.to_string(), error.details())),
-        }
+        collect(&request).map(|list| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")).map_err(told)
     }
 
     #[test]

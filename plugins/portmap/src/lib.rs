@@ -12,6 +12,8 @@ mod check;
 mod config;
 mod del;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod flows;
 mod gc;
 mod iptables;

@@ -6,8 +6,7 @@ use cni_core::family::Family;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::iptables::IptablesTable;
-use cni_plugin::journal::Journal;
-use cni_testkit::{FakeHost, FakeNftables, REFUSAL, lifecycle};
+use cni_testkit::{FakeHost, FakeNftables, REFUSAL, lifecycle, told};
 use proptest::prelude::*;
 
 mod dumps;
@@ -68,19 +67,8 @@ fn with_neighbour(keys: &str) -> FakeHost {
     machine
 }
 
-fn describe(error: &Error) -> (u32, String, String) {
-    (error.code().number(), error.to_string(), error.details())
-}
-
 fn dump(machine: &FakeHost, family: Family) -> String {
     machine.netfilter.iptables.dump(family, IptablesTable::Nat)
-}
-
-/// How many batches and listings, which are processes at worst, some work costs.
-fn cost(machine: &mut FakeHost, work: impl FnOnce(&mut FakeHost)) -> (usize, usize) {
-    let before = (machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists());
-    work(machine);
-    (machine.netfilter.iptables.commits() - before.0, machine.netfilter.iptables.lists() - before.1)
 }
 
 #[test]
@@ -89,9 +77,9 @@ fn a_prev_result_is_needed_even_without_mappings() {
         let caller = Caller::with("ctr1", "", &runtime, "null");
         let machine = &mut FakeHost::default();
         let details = "chain portmap behind the plugin that assigns addresses".to_owned();
-        let added = describe(&caller.add(machine).expect_err("refused"));
+        let added = told(caller.add(machine).expect_err("refused"));
         assert_eq!(added, (7, "must be called as chained plugin".to_owned(), details.clone()));
-        let checked = describe(&caller.check(machine).expect_err("refused"));
+        let checked = told(caller.check(machine).expect_err("refused"));
         assert_eq!(checked, (7, "Required prevResult missing".to_owned(), details));
         caller.del(machine).expect("DEL needs none");
     }
@@ -104,7 +92,7 @@ fn no_mappings_need_nothing() {
     let added = caller.add(machine).expect("added");
     assert_eq!(Some(added), caller.request("ADD").prev_result().expect("result"));
     caller.check(machine).expect("nothing is missing");
-    assert_eq!(cost(machine, |machine| caller.del(machine).expect("nothing there")), (0, 1));
+    assert_eq!(machine.iptables_cost(|machine| caller.del(machine).expect("nothing there")), (0, 1));
     assert_eq!((machine.netfilter.iptables.commits(), machine.applied().len()), (0, 0));
 }
 
@@ -172,13 +160,13 @@ fn the_usual_cost_is_small() {
     let machine = &mut FakeHost::default();
     Caller::new("first", "", TCP_8080, &["10.88.0.4/24"]).add(machine).expect("added");
     let caller = Caller::new("ctr1", "", TCP_8080, &["10.88.0.5/24"]);
-    assert_eq!(cost(machine, |machine| drop(caller.add(machine).expect("added"))), (1, 0));
-    assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 0));
-    assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")), (1, 0));
+    assert_eq!(machine.iptables_cost(|machine| drop(caller.add(machine).expect("added"))), (1, 0));
+    assert_eq!(machine.iptables_cost(|machine| caller.check(machine).expect("there")), (1, 0));
+    assert_eq!(machine.iptables_cost(|machine| caller.del(machine).expect("removed")), (1, 0));
     caller.add(machine).expect("added");
     let untold = Caller::new("ctr1", "", "", &["10.88.0.5/24"]);
-    assert_eq!(cost(machine, |machine| untold.del(machine).expect("removed")), (1, 2));
-    assert_eq!(cost(machine, |machine| untold.del(machine).expect("gone")), (0, 1));
+    assert_eq!(machine.iptables_cost(|machine| untold.del(machine).expect("removed")), (1, 2));
+    assert_eq!(machine.iptables_cost(|machine| untold.del(machine).expect("gone")), (0, 1));
     assert_eq!(machine.netfilter.iptables.locks(), 1, "only the first container sets up what is shared");
 }
 
@@ -187,7 +175,7 @@ fn what_only_the_backend_can_judge_is_named_when_that_refuses() {
     let keys = r#""externalSetMarkChain":"NOPE","conditionsV6":["-s","10.0.0.0/8"]"#;
     let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", keys, TCP_8080, &["10.88.0.5/24"]);
-    let (code, _, details) = describe(&caller.add(machine).expect_err("refused"));
+    let (code, _, details) = told(caller.add(machine).expect_err("refused"));
     assert_eq!(code, 101);
     let notes = r#"; conditionsV6 is ["-s", "10.0.0.0/8"]; externalSetMarkChain is "NOPE""#;
     assert!(details.ends_with(notes), "{details}");
@@ -200,12 +188,12 @@ fn many_ports_are_checked_by_one_listing_and_one_batch() {
     let mappings: Vec<String> = (2000..3000).map(mapping).collect();
     let caller = Caller::new("ctr1", "", &mappings.join(","), &["10.88.0.5/24"]);
     caller.add(machine).expect("added");
-    assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (1, 1));
+    assert_eq!(machine.iptables_cost(|machine| caller.check(machine).expect("there")), (1, 1));
     let rules = dump(machine, Family::V4);
     let kept: Vec<&str> = rules.lines().filter(|line| !line.contains("--dport 2999 -j DNAT")).collect();
     let machine = &mut FakeHost::default();
     machine.netfilter.iptables.load(Family::V4, IptablesTable::Nat, &kept.join("\n")).expect("loads");
-    let (code, message, _) = describe(&caller.check(machine).expect_err("missing"));
+    let (code, message, _) = told(caller.check(machine).expect_err("missing"));
     assert_eq!(code, 100);
     assert!(message.contains("--dport 2999 -j DNAT"), "{message}");
 }
@@ -225,7 +213,7 @@ fn check_names_what_is_missing_and_writes_nothing() {
         let (chain, words) = rule.split_once(' ').expect("chain");
         let message = format!("could not check ipv4 dnat: rule [{words}] in chain {chain} not found in table nat");
         let want = (100, message, format!("this fails: iptables -t nat -C {rule}"));
-        assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
+        assert_eq!(told(caller.check(machine).expect_err("missing")), want);
         assert_eq!(dump(machine, Family::V4), before);
         assert_eq!((machine.applied().len(), machine.netfilter.iptables.locks()), (0, 0));
     }
@@ -417,7 +405,7 @@ fn gc_removes_what_belongs_to_no_valid_attachment_of_the_network() {
     }
     let before = dump(machine, Family::V4);
     for (network, valid) in [("n1", &["ctr1", "ctr2", "ctr3"][..]), ("n2", &[]), ("n", &[])] {
-        assert_eq!(cost(machine, |machine| gc(machine, network, valid).expect("nothing to do")), (0, 2));
+        assert_eq!(machine.iptables_cost(|machine| gc(machine, network, valid).expect("nothing to do")), (0, 2));
         assert_eq!(dump(machine, Family::V4), before);
     }
     let forgotten = forgotten(machine, |machine| gc(machine, "n1", &["ctr2", "ctr3"]).expect("removed"));
@@ -444,7 +432,7 @@ fn gc_and_status_need_the_programs_that_there_is_something_for() {
         let config = r#"{"name":"n1","cniVersion":"1.1.0"}"#.to_owned();
         Portmap.status(&Caller(cni_testkit::Caller::new("", &config)).request("STATUS"), machine)
     };
-    assert_eq!(cost(machine, |machine| status(machine).expect("available")), (0, 1));
+    assert_eq!(machine.iptables_cost(|machine| status(machine).expect("available")), (0, 1));
     machine.netfilter.iptables.uninstall([Family::V6]);
     status(machine).expect("available");
     machine.netfilter.iptables.uninstall(Family::ALL);
@@ -452,7 +440,7 @@ fn gc_and_status_need_the_programs_that_there_is_something_for() {
     gc(machine, "n1", &[]).expect("nothing to do");
     let details = "failed to locate iptables-restore: no such program in the directories of PATH: PATH=/bin";
     let want = (50, "table nat of iptables is not available".to_owned(), details.to_owned());
-    assert_eq!(describe(&status(machine).expect_err("not available")), want);
+    assert_eq!(told(status(machine).expect_err("not available")), want);
 }
 
 fn mapping() -> impl Strategy<Value = String> {

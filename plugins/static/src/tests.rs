@@ -2,33 +2,18 @@
 
 use super::*;
 use crate::config::{Config, FixedAddress};
-use cni_core::request::{Call, Environment};
-use cni_core::version::Version;
-use cni_testkit::FakeHost;
+use cni_testkit::{FakeHost, told};
 use proptest::prelude::*;
 
 type Refused = (u32, String, String);
 
 fn request(command: &str, args: &str, config: &str) -> Request {
-    let variables = [
-        ("CNI_CONTAINERID", "c1"),
-        ("CNI_IFNAME", "eth0"),
-        ("CNI_NETNS", "/netns"),
-        ("CNI_PATH", "/bin"),
-        ("CNI_ARGS", args),
-    ];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = format!(r#"{{"name":"net","cniVersion":"1.0.0",{}"#, config.strip_prefix('{').expect("an object"));
-    let call = Call::parse(command, Environment::new(variables)).expect("a good environment");
-    call.with_config(config.into_bytes(), Version::ALL).expect("a good configuration")
-}
-
-fn refused(error: &Error) -> Refused {
-    (error.code().number(), error.to_string(), error.details())
+    cni_testkit::request(command, &[("CNI_ARGS", args)], &config)
 }
 
 fn addresses(args: &str, config: &str) -> Result<String, Refused> {
-    let config = Config::load(&request("ADD", args, config)).map_err(|error| refused(&error))?;
+    let config = Config::load(&request("ADD", args, config)).map_err(told)?;
     let text = |FixedAddress { cidr, gateway }: &FixedAddress| match gateway {
         Some(gateway) => format!("{cidr} via {gateway}"),
         None => cidr.to_string(),
@@ -125,7 +110,7 @@ fn old_versions_have_one_address_of_each_family() {
     let load = |version: &str| {
         let two = r#""ipam":{"addresses":[{"address":"10.0.0.2/24"},{"address":"10.1.0.2/24"}]}"#;
         let request = request("ADD", "", &format!(r#"{{"cniVersion":"{version}",{two}}}"#));
-        Config::load(&request).map(|config| config.addresses.len()).map_err(|error| refused(&error))
+        Config::load(&request).map(|config| config.addresses.len()).map_err(told)
     };
     let text = "CNI version 0.2.0 does not support more than 1 address per family";
     assert_eq!(load("0.2.0"), Err((7, text.to_owned(), String::new())));
@@ -135,7 +120,7 @@ fn old_versions_have_one_address_of_each_family() {
 fn check(config: &str, ips: &str) -> Result<(), Refused> {
     let config = format!(r#"{{{config},"prevResult":{{"cniVersion":"1.0.0","ips":[{ips}]}}}}"#);
     let request = request("CHECK", "", &config);
-    check::check(&request, &mut FakeHost::new()).map_err(|error| refused(&error))
+    check::check(&request, &mut FakeHost::new()).map_err(told)
 }
 
 #[test]
@@ -160,7 +145,7 @@ fn check_wants_every_address_with_its_prefix_and_its_gateway() {
     }
     let without = request("CHECK", "", &with_one(""));
     let error = check::check(&without, &mut FakeHost::new()).expect_err("refused");
-    assert_eq!(refused(&error), (7, "Required prevResult missing".to_owned(), String::new()));
+    assert_eq!(told(error), (7, "Required prevResult missing".to_owned(), String::new()));
 }
 
 proptest! {

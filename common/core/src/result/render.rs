@@ -1,10 +1,8 @@
 //! Results as text: the shape, the order of keys and the escapes of the reference, for every version.
 
-use std::io;
-
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::ser::{Formatter, PrettyFormatter};
+use serde_json::ser::PrettyFormatter;
 
 use super::{CniResult, Dns, Interface, IpConfig, ResultError, Route, Shape};
 use crate::family::Family;
@@ -68,67 +66,23 @@ impl CniResult {
 /// Prints a value as the reference prints JSON: four blanks of indent, HTML characters escaped.
 pub fn to_text(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    let mut serializer =
-        serde_json::Serializer::with_formatter(&mut bytes, Html(PrettyFormatter::with_indent(b"    ")));
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, PrettyFormatter::with_indent(b"    "));
     match value.serialize(&mut serializer) {
-        Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
+        Ok(()) => escaped(&String::from_utf8_lossy(&bytes)),
         Err(error) => format!("{{\"code\": 999, \"msg\": \"could not print JSON: {error}\"}}"),
     }
 }
 
-/// Pretty printing with the characters escaped that Go escapes: `<`, `>`, `&`, U+2028 and U+2029.
-struct Html(PrettyFormatter<'static>);
-
-impl Formatter for Html {
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-            let (clean, tail) = rest.split_at(at);
-            let mut characters = tail.chars();
-            writer.write_all(clean.as_bytes())?;
-            if let Some(character) = characters.next() {
-                write!(writer, "\\u{:04x}", u32::from(character))?;
-            }
-            rest = characters.as_str();
+/// JSON with the characters escaped that Go escapes. In JSON they stand in texts alone.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escaped += &format!("\\u{:04x}", u32::from(character)),
+            _ => escaped.push(character),
         }
-        writer.write_all(rest.as_bytes())
     }
-
-    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_array(writer)
-    }
-
-    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array(writer)
-    }
-
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_array_value(writer, first)
-    }
-
-    fn end_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array_value(writer)
-    }
-
-    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object(writer)
-    }
-
-    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object(writer)
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_object_key(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(writer)
-    }
-
-    fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object_value(writer)
-    }
+    escaped
 }
 
 #[derive(Serialize)]

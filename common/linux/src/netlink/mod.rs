@@ -1,4 +1,4 @@
-//! Route netlink on a blocking socket: links, addresses, routes, bridge ports and neighbours.
+//! Route netlink on a blocking socket: links, addresses, routes and bridge ports.
 //!
 //! Requests are built from the message types of `netlink-packet-route`. Answers are not decoded by that crate: their
 //! attributes are walked and only the known ones read, so that nothing a newer kernel adds can fail a request. Objects
@@ -12,7 +12,6 @@ mod cookie;
 mod create;
 mod error;
 mod link;
-mod neighbour;
 mod reply;
 mod route;
 mod socket;

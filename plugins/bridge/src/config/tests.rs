@@ -1,20 +1,8 @@
 use super::*;
-use cni_core::request::{Call, Environment};
-use cni_core::version::Version;
 
 fn request(keys: &str, args: &str) -> Request {
-    let environment = [
-        ("CNI_CONTAINERID", "id1"),
-        ("CNI_NETNS", "/n"),
-        ("CNI_IFNAME", "eth0"),
-        ("CNI_PATH", "/p"),
-        ("CNI_ARGS", args),
-    ];
-    let environment = Environment::new(environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"bridge"{keys}}}"#);
-    Call::parse("ADD", environment)
-        .and_then(|call| call.with_config(config.into_bytes(), Version::ALL))
-        .expect("a request")
+    cni_testkit::request("ADD", &[("CNI_ARGS", args)], &config)
 }
 
 fn load(keys: &str) -> Result<Config, (u32, String, String)> {
@@ -22,9 +10,7 @@ fn load(keys: &str) -> Result<Config, (u32, String, String)> {
 }
 
 fn load_with_args(keys: &str, args: &str) -> Result<Config, (u32, String, String)> {
-    Config::load(&request(keys, args))
-        .and_then(|config| Ok(config.for_add()?))
-        .map_err(|error| (error.code().number(), error.to_string(), error.details()))
+    Config::load(&request(keys, args)).and_then(|config| Ok(config.for_add()?)).map_err(cni_testkit::told)
 }
 
 #[test]

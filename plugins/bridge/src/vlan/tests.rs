@@ -1,17 +1,10 @@
 use super::*;
 use crate::config::Config;
-use cni_core::request::{Call, Environment};
-use cni_core::version::Version;
 
 fn load(keys: &str) -> Result<Vlans, (u32, String, String)> {
-    let environment = [("CNI_CONTAINERID", "id1"), ("CNI_NETNS", "/n"), ("CNI_IFNAME", "eth0"), ("CNI_PATH", "/p")];
-    let environment = Environment::new(environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"bridge","bridge":"br0",{keys}}}"#);
-    let request = Call::parse("ADD", environment)
-        .and_then(|call| call.with_config(config.into_bytes(), Version::ALL))
-        .expect("a request");
-    let loaded = Config::load(&request).map(|config| config.vlans);
-    loaded.map_err(|error| (error.code().number(), error.to_string(), error.details()))
+    let loaded = Config::load(&cni_testkit::request("ADD", &[], &config));
+    loaded.map(|config| config.vlans).map_err(cni_testkit::told)
 }
 
 fn port(keys: &str) -> Option<String> {

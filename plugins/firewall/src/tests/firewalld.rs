@@ -44,10 +44,10 @@ fn firewalld_is_chosen_where_it_runs() {
 fn firewalld_costs_no_process() {
     let machine = &mut with_firewalld();
     let caller = Caller::new("ctr1", r#""firewalldZone":"work""#, BOTH);
-    assert_eq!(cost(machine, |machine| drop(caller.add(machine).expect("added"))), (0, 0));
+    assert_eq!(machine.iptables_cost(|machine| drop(caller.add(machine).expect("added"))), (0, 0));
     assert_eq!(zones(machine), ["work 10.88.0.5", "work fd00:88::5"]);
-    assert_eq!(cost(machine, |machine| caller.check(machine).expect("there")), (0, 0));
-    assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")), (0, 0));
+    assert_eq!(machine.iptables_cost(|machine| caller.check(machine).expect("there")), (0, 0));
+    assert_eq!(machine.iptables_cost(|machine| caller.del(machine).expect("removed")), (0, 0));
     assert!(is_bare(machine));
 }
 
@@ -80,8 +80,8 @@ fn del_finds_what_was_made_before_firewalld_came_or_went() {
             machine.firewalld.running = true;
             caller.check(machine).expect("its rules are still there");
         }
-        let listed =
-            cost(machine, |machine| Caller::with_prev_result("ctr1", "", "null").del(machine).expect("removed"));
+        let listed = machine
+            .iptables_cost(|machine| Caller::with_prev_result("ctr1", "", "null").del(machine).expect("removed"));
         assert_eq!((is_bare(machine), claimed(machine).len()), (true, 0));
         assert_eq!(listed == (0, 0), before, "what firewalld kept needs no process");
     }
@@ -101,7 +101,7 @@ fn a_container_that_was_added_to_both_is_removed_from_both() {
             "failed to find the address 10.88.0.5/32 in trusted zone".to_owned(),
             "this fails: firewall-cmd --zone=trusted --query-source=10.88.0.5/32".to_owned(),
         );
-        assert_eq!(describe(&caller.check(machine).expect_err("missing")), want);
+        assert_eq!(told(caller.check(machine).expect_err("missing")), want);
         machine.firewalld.insert(&Zone::fixed("trusted"), IpAddr::from([10, 88, 0, 5]));
         Caller::with_prev_result("ctr1", keys, "null").del(machine).expect("removed");
         assert!(is_bare(machine) && machine.records.is_empty());
@@ -164,7 +164,7 @@ fn what_nobody_wrote_down_is_looked_for() {
         Caller::new("ctr1", "", BOTH).add(machine).expect("added");
         machine.records.clear();
         let caller = Caller::new("ctr1", keys, BOTH);
-        assert_eq!(cost(machine, |machine| caller.del(machine).expect("removed")).0, 0);
+        assert_eq!(machine.iptables_cost(|machine| caller.del(machine).expect("removed")).0, 0);
         assert_eq!(machine.firewalld.sources().len(), sources, "{keys}");
     }
 }
@@ -203,7 +203,7 @@ fn no_rules_are_asked_for() {
         (0, 0, 0)
     );
     let caller = Caller::new("ctr1", r#""backend":"none","ingressPolicy":"isolated""#, BOTH);
-    assert_eq!(describe(&caller.add(machine).expect_err("refused")).0, 7);
+    assert_eq!(told(caller.add(machine).expect_err("refused")).0, 7);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn gc_removes_the_sources_of_addresses_whose_owners_are_not_valid() {
 fn status_says_whether_the_backend_is_there() {
     let status = |keys: &str, machine: &mut FakeHost| {
         let caller = Caller::of_network("n1", &format!(",{keys}"));
-        Firewall.status(&caller.request("STATUS"), machine).map_err(|error| describe(&error))
+        Firewall.status(&caller.request("STATUS"), machine).map_err(told)
     };
     let machine = &mut FakeHost::default();
     let firewalld = r#""backend":"firewalld""#;
@@ -230,8 +230,8 @@ fn status_says_whether_the_backend_is_there() {
     assert_eq!(status(r#""backend":"none""#, machine), Ok(()));
     machine.firewalld.running = true;
     for keys in [firewalld, r#""backend":null"#] {
-        assert_eq!(cost(machine, |machine| assert_eq!(status(keys, machine), Ok(()))), (0, 0));
+        assert_eq!(machine.iptables_cost(|machine| assert_eq!(status(keys, machine), Ok(()))), (0, 0));
     }
     let keys = r#""ingressPolicy":"isolated""#;
-    assert_eq!(cost(machine, |machine| assert_eq!(status(keys, machine), Ok(()))), (0, 1));
+    assert_eq!(machine.iptables_cost(|machine| assert_eq!(status(keys, machine), Ok(()))), (0, 1));
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use cni_netfilter::nftables as nf;
+use cni_plugin::missing::MissingPart;
 use cni_testkit::FakeIptables;
 use cni_testkit::FakeNftables;
 
@@ -9,18 +10,11 @@ const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 impl Caller {
     fn parts(&self, machine: &mut FakeHost) -> Vec<MissingPart> {
-        let applied = machine.applied().len();
-        let parts = Firewall.find_missing(&self.request("ADD"), machine).expect("can be told");
-        assert_eq!(machine.applied().len(), applied, "looking has changed something");
-        parts
+        lifecycle::find_missing(&Firewall, machine, &self.0)
     }
 
     fn repair(&self, machine: &mut FakeHost) -> usize {
-        let parts = self.parts(machine);
-        let mut journal = Journal::new(machine);
-        parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
-        journal.commit();
-        parts.len()
+        lifecycle::repair(&Firewall, machine, &self.0)
     }
 }
 

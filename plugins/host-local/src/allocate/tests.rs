@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use cni_core::names::{ContainerId, IfName, NetworkName};
 use cni_plugin::host::Host as _;
 use cni_plugin::link::{Address, Link};
 use cni_plugin::plan::Ns;
-use cni_testkit::{FakeContainer, FakeHost};
+use cni_testkit::{FakeContainer, FakeHost, told};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -34,11 +33,7 @@ fn machine(boot: &str) -> Machine {
 }
 
 fn attachment(container: &str, ifname: &str) -> Attachment {
-    Attachment {
-        network: NetworkName::parse("net").expect("network"),
-        container: ContainerId::parse(container).expect("container"),
-        ifname: IfName::parse(ifname).expect("interface"),
-    }
+    cni_testkit::attachment("net", container, ifname)
 }
 
 /// A host whose container lives in the namespace of this identity.
@@ -88,7 +83,7 @@ impl Network {
                 let texts: Vec<String> = ips.iter().map(|ip| ip.address.address().to_string()).collect();
                 Ok(texts.join(" ").replace("10.1.", ""))
             }
-            Err(error) => Err((error.code().number(), error.to_string(), error.details())),
+            Err(error) => Err(told(error)),
         }
     }
 

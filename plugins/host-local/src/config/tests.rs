@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::fake_request::request;
+use cni_testkit::told;
 
 fn parse_as(version: &str, config: &str) -> Result<Config, (u32, String, String)> {
     let config = format!(r#"{{"cniVersion":"{version}",{config}}}"#);
-    Config::parse(&request("ADD", &[], &config))
-        .map_err(|error| (error.code().number(), error.to_string(), error.details()))
+    Config::parse(&request("ADD", &[], &config)).map_err(told)
 }
 
 fn parse(config: &str) -> Result<Config, (u32, String, String)> {

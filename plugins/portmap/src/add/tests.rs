@@ -1,26 +1,6 @@
 use super::*;
+use crate::fixtures::{TCP, at, config};
 use cni_core::family::Family;
-use cni_core::json::Json;
-use cni_core::names::{ContainerId, NetworkName};
-
-use crate::config::Keys;
-
-const TCP: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
-
-fn config(keys: &str, mappings: &str) -> Config {
-    let separator = if keys.is_empty() { "" } else { "," };
-    let text = format!(r#"{{{keys}{separator}"runtimeConfig":{{"portMappings":[{mappings}]}}}}"#);
-    let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    keys.judge(Backend::Iptables).expect("valid")
-}
-
-fn at() -> Attachment {
-    Attachment {
-        network: NetworkName::parse("n1").expect("network"),
-        container: ContainerId::parse("ctr1").expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
-}
 
 fn told(config: Config, targets: &[&str]) -> Told {
     let targets = targets.iter().map(|text| text.parse().expect("CIDR")).collect();

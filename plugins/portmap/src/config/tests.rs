@@ -1,11 +1,10 @@
 use super::*;
-use cni_core::error::Failure;
 use cni_core::json::Json;
 use proptest::prelude::*;
 
 fn config(text: &str) -> Result<Config, (u32, String, String)> {
     let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    keys.judge(Backend::Iptables).map_err(|error| (error.code().number(), error.to_string(), error.details()))
+    keys.judge(Backend::Iptables).map_err(cni_testkit::told)
 }
 
 fn refused(message: &str, details: &str) -> Result<Config, (u32, String, String)> {

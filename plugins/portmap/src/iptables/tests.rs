@@ -1,26 +1,5 @@
 use super::*;
-use cni_core::json::Json;
-use cni_core::names::{ContainerId, IfName};
-use cni_netfilter::Backend;
-
-use crate::config::Keys;
-
-const TCP: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
-
-fn config(keys: &str, mappings: &str) -> Config {
-    let separator = if keys.is_empty() { "" } else { "," };
-    let text = format!(r#"{{{keys}{separator}"runtimeConfig":{{"portMappings":[{mappings}]}}}}"#);
-    let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    keys.judge(Backend::Iptables).expect("valid")
-}
-
-fn at() -> Attachment {
-    Attachment {
-        network: NetworkName::parse("n1").expect("network"),
-        container: ContainerId::parse("ctr1").expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
-}
+use crate::fixtures::{TCP, at, config};
 
 #[test]
 fn del_names_both_chains_and_what_leads_to_them() {

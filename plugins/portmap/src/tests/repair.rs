@@ -10,18 +10,11 @@ const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 impl Caller {
     fn parts(&self, machine: &mut FakeHost) -> Vec<MissingPart> {
-        let applied = machine.applied().len();
-        let parts = Portmap.find_missing(&self.request("ADD"), machine).expect("can be told");
-        assert_eq!(machine.applied().len(), applied, "looking has changed something");
-        parts
+        lifecycle::find_missing(&Portmap, machine, &self.0)
     }
 
     fn repair(&self, machine: &mut FakeHost) -> usize {
-        let parts = self.parts(machine);
-        let mut journal = Journal::new(machine);
-        parts.iter().for_each(|part| journal.apply(&part.plan).expect("put back"));
-        journal.commit();
-        parts.len()
+        lifecycle::repair(&Portmap, machine, &self.0)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What IPAM plugins share: the routes of the section `ipam`, and addresses that are refused by the key they
-//! stand under.
+//! What IPAM plugins share: the routes of the section `ipam`, addresses that are asked for elsewhere, and addresses
+//! that are refused by the key they stand under.
 
 use std::net::IpAddr;
 
@@ -85,6 +85,33 @@ impl RouteKeys {
             table: self.table,
             scope: self.scope,
         })
+    }
+}
+
+/// The addresses that a configuration asks for outside of the section `ipam`.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RequestedKeys {
+    args: ArgsKeys,
+    runtime_config: AddressesKeys,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ArgsKeys {
+    cni: AddressesKeys,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AddressesKeys {
+    ips: Vec<String>,
+}
+
+impl RequestedKeys {
+    /// Each list with its key: `args.cni.ips`, in which the user asks, then `runtimeConfig.ips`.
+    pub fn lists(self) -> [(&'static str, Vec<String>); 2] {
+        [("args.cni.ips", self.args.cni.ips), ("runtimeConfig.ips", self.runtime_config.ips)]
     }
 }
 

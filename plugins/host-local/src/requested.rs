@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use cni_core::cidr::{Cidr, parse_ip};
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
-use serde::Deserialize;
+use cni_plugin::ipam::RequestedKeys;
 
 /// A requested address that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,25 +40,6 @@ impl Failure for RequestedError {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Keys {
-    args: Args,
-    runtime_config: Ips,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Args {
-    cni: Ips,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Ips {
-    ips: Vec<String>,
-}
-
 /// Collects the requested addresses.
 ///
 /// # Errors
@@ -68,8 +49,7 @@ pub fn collect(request: &Request) -> Result<Vec<IpAddr>, Error> {
     if let Some(text) = request.args()?.ip {
         requested.push(parse_address(&text).ok_or(RequestedError::Args { text })?);
     }
-    let Keys { args, runtime_config } = request.decode()?;
-    for (key, texts) in [("args.cni.ips", args.cni.ips), ("runtimeConfig.ips", runtime_config.ips)] {
+    for (key, texts) in request.decode::<RequestedKeys>()?.lists() {
         for (index, text) in texts.iter().enumerate() {
             let address = parse_listed(&format!("{key}[{index}]"), text)?;
             if !requested.contains(&address) {

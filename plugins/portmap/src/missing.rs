@@ -38,7 +38,8 @@ fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
     let guard = Ruleset::from(localnet::guard());
     let Some(missing) = unless_absent(guard.missing(host.netfilter(Ns::Host)?))? else {
         log::warn!(
-            "containers can reach what listens on the host's loopback: the kernel has no nf_tables, which would prevent it"
+            "containers can reach what listens on the host's loopback: \
+             the kernel has no nf_tables, which would prevent it"
         );
         return Ok(None);
     };

@@ -7,7 +7,7 @@ use cni_core::cidr::{Cidr, parse_ip};
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_core::result::{Dns, Route};
-use cni_plugin::ipam::{IpamError, RouteKeys, parse_optional_ip, refuse_several_of_a_family};
+use cni_plugin::ipam::{IpamError, RequestedKeys, RouteKeys, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
 
 /// An address that cannot be given, with the reference's messages.
@@ -63,11 +63,9 @@ pub struct Config {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 struct Keys {
     ipam: Option<IpamKeys>,
-    args: Args,
-    runtime_config: Ips,
 }
 
 #[derive(Default, Deserialize)]
@@ -85,33 +83,22 @@ struct AddressKeys {
     gateway: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Args {
-    cni: Ips,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Ips {
-    ips: Vec<String>,
-}
-
 impl Config {
     /// Reads the addresses of all sources. Those of `ipam.addresses` are checked when they are used.
     ///
     /// # Errors
     /// [`AddressError`] or [`IpamError`] for the first value that cannot be used.
     pub fn load(request: &Request) -> Result<Self, Error> {
-        let Keys { ipam, args, runtime_config } = request.decode()?;
+        let Keys { ipam } = request.decode()?;
         let IpamKeys { addresses, routes, dns } = ipam.ok_or(IpamError::NoSection)?;
         let configured: Vec<_> = addresses.iter().enumerate().map(|(index, keys)| keys.parse(index)).collect();
         let usable: Vec<FixedAddress> = configured.iter().flatten().copied().collect();
         let cni_args = request.args()?;
         let from_args = parse_args(cni_args.ip.as_deref(), &usable)?;
-        let from_config = parse_list("args.cni.ips", &args.cni.ips, &usable)?;
-        let from_runtime = parse_list("runtimeConfig.ips", &runtime_config.ips, &usable)?;
-        let replacement = [from_runtime, from_config].into_iter().find(|list| !list.is_empty());
+        let requested = request.decode::<RequestedKeys>()?.lists();
+        let requested = requested.iter().map(|(key, list)| parse_list(key, list, &usable));
+        let requested: Vec<Vec<FixedAddress>> = requested.collect::<Result<_, _>>()?;
+        let replacement = requested.into_iter().rev().find(|list| !list.is_empty());
         let mut addresses = match replacement {
             Some(list) => list,
             None => configured.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().chain(from_args).collect(),

@@ -8,7 +8,7 @@ use cni_conformance::{Flavour, Nomad, Runtime, Sandbox, State, Verb};
 
 use crate::client::{ALLOC, CHECK_FAILED, Client, name_of, networks};
 
-/// The code of a configuration that lacks something.
+/// The code of a configuration in which something is missing.
 const INVALID_CONFIG: u64 = 7;
 
 #[test]

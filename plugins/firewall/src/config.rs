@@ -1,4 +1,4 @@
-//! The keys of the firewall plugin's configuration, decoded and judged before anything is done.
+//! The keys of the firewall plugin's configuration, decoded and checked before anything is done.
 //!
 //! What cannot be used is refused here with the key and its value; a [`Config`] can only be carried out.
 

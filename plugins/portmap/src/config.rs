@@ -1,4 +1,4 @@
-//! The keys of the portmap plugin's configuration, decoded and judged before anything is done.
+//! The keys of the portmap plugin's configuration, decoded and checked before anything is done.
 //!
 //! What cannot be used is refused here, with the key, the index and the value; a [`Config`] can only be
 //! carried out. The words of `conditionsV4` and `conditionsV6` are the administrator's own and stay as

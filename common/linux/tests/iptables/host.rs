@@ -30,13 +30,13 @@ pub enum Flavour {
     Legacy,
 }
 
-/// The tables of a host, by what its flavour takes.
-pub enum HostsTables {
+/// iptables as a host of a flavour has it.
+pub enum FlavourIptables {
     Programs(RestoreIptables),
     Native(AutoIptables),
 }
 
-impl HostsTables {
+impl FlavourIptables {
     /// The tables of the network namespace of the calling thread.
     pub fn new(flavour: Flavour, path: OsString) -> Self {
         match flavour {
@@ -67,7 +67,7 @@ impl HostsTables {
     }
 }
 
-impl Iptables for HostsTables {
+impl Iptables for FlavourIptables {
     fn list(
         &mut self,
         family: Family,
@@ -175,8 +175,8 @@ impl Host {
         self.programs.path().as_os_str().to_owned()
     }
 
-    pub fn tables(&self) -> HostsTables {
-        HostsTables::new(self.flavour, self.path())
+    pub fn tables(&self) -> FlavourIptables {
+        FlavourIptables::new(self.flavour, self.path())
     }
 
     /// The programs that were run since the last question.

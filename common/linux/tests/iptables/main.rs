@@ -20,7 +20,7 @@ use cni_netfilter::iptables::{
 };
 use nix::sched::{CloneFlags, unshare};
 
-use host::{Flavour, Host, HostsTables, everywhere, on, run};
+use host::{Flavour, Host, FlavourIptables, everywhere, on, run};
 use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, refuse, unmap};
 
 /// One rule of every kind, and of every combination that the plugins write.
@@ -253,7 +253,7 @@ fn a_look_names_what_is_missing_and_writes_nothing() {
     });
 }
 
-fn delete(tables: &mut HostsTables, host: &Host, rule: &IptablesRule) {
+fn delete(tables: &mut FlavourIptables, host: &Host, rule: &IptablesRule) {
     let ops = vec![BatchLine::Delete(rule.clone())];
     tables.commit(&Batch { family: host.family, table: IptablesTable::Nat, ops }).expect("deleted");
 }
@@ -294,7 +294,7 @@ fn sixteen_at_once_make_one_skeleton() {
             for n in 0..16 {
                 let path = host.path();
                 scope.spawn(move || {
-                    let mut tables = HostsTables::new(host.flavour, path);
+                    let mut tables = FlavourIptables::new(host.flavour, path);
                     ensure(&mut tables, &portmap(family, n)).expect("rules of portmap");
                     ensure(&mut tables, &accept(family, n)).expect("rules of firewall");
                 });
@@ -336,7 +336,7 @@ fn others_who_know_nothing_of_the_lock_do_not_disturb() {
                 for n in 0..3 {
                     let path = host.path();
                     scope.spawn(move || {
-                        let mut tables = HostsTables::new(host.flavour, path);
+                        let mut tables = FlavourIptables::new(host.flavour, path);
                         ensure(&mut tables, &portmap(host.family, n)).expect("ensured");
                     });
                 }
@@ -363,7 +363,7 @@ fn sixteen_at_once_take_away_what_is_theirs() {
             for n in 0..16 {
                 let path = host.path();
                 scope.spawn(move || {
-                    let mut tables = HostsTables::new(host.flavour, path);
+                    let mut tables = FlavourIptables::new(host.flavour, path);
                     remove(&mut tables, &unmap(family, n)).expect("removed");
                 });
             }
@@ -421,7 +421,7 @@ fn the_lock_of_the_skeleton_is_waited_for_in_bounds() {
 #[test]
 fn a_missing_program_is_named() {
     everywhere(|host| {
-        let mut tables = HostsTables::new(host.flavour, "/nowhere".into());
+        let mut tables = FlavourIptables::new(host.flavour, "/nowhere".into());
         let program = host.family.iptables();
         let error = ensure(&mut tables, &portmap(host.family, 1)).expect_err("absent");
         assert!(error.to_string().starts_with(&format!("failed to locate {program}-restore: ")), "{error}");

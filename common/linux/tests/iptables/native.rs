@@ -11,7 +11,7 @@ use cni_netfilter::iptables::{
 };
 
 use super::all_kinds;
-use super::host::{Flavour, HostsTables, on};
+use super::host::{Flavour, FlavourIptables, on};
 use super::wanted::{address, chain, dnat_chain, portmap};
 
 /// Whether a rule is of a kind that goes without the programs.
@@ -28,13 +28,13 @@ fn what_is_written_without_the_programs_is_theirs_and_what_they_write_is_read_wi
         assert_eq!(rules.len(), all_kinds(family).len() - 4);
         let batch = |ops: Vec<BatchLine>| Batch { family, table: IptablesTable::Nat, ops };
         let all = |op: fn(IptablesRule) -> BatchLine| batch(rules.iter().cloned().map(op).collect());
-        let (mut ours, mut theirs) = (host.tables(), HostsTables::new(Flavour::Nft, host.path()));
+        let (mut ours, mut theirs) = (host.tables(), FlavourIptables::new(Flavour::Nft, host.path()));
         let chains = ["CNI-OTHER", "CNI-TEST"].map(|name| BatchLine::CreateChain(chain(name))).to_vec();
         theirs.commit(&batch(chains)).expect("two chains");
         let text: Vec<String> = rules.iter().map(IptablesRule::to_string).collect();
         let canonical: Vec<IptablesRule> = rules.iter().map(IptablesRule::canonical).collect();
         for writer in [Flavour::Native, Flavour::Nft] {
-            let (mut writer, is_native) = (HostsTables::new(writer, host.path()), writer == Flavour::Native);
+            let (mut writer, is_native) = (FlavourIptables::new(writer, host.path()), writer == Flavour::Native);
             host.started();
             writer.commit(&all(BatchLine::Append)).expect("appended");
             assert_eq!(host.started().len(), usize::from(!is_native));
@@ -51,7 +51,7 @@ fn what_is_written_without_the_programs_is_theirs_and_what_they_write_is_read_wi
                 Some(canonical.clone())
             );
             assert_eq!(host.started(), [""; 0]);
-            let mut deleter = if is_native { HostsTables::new(Flavour::Nft, host.path()) } else { host.tables() };
+            let mut deleter = if is_native { FlavourIptables::new(Flavour::Nft, host.path()) } else { host.tables() };
             deleter.commit(&all(BatchLine::Delete)).expect("deleted");
             assert_eq!(host.started().len(), usize::from(is_native));
             assert_eq!(ours.list(family, IptablesTable::Nat, &chain("CNI-TEST")).expect("listed"), Some(Vec::new()));

@@ -90,12 +90,12 @@ impl TransactionDraft {
 
     /// Whether a chain had to be filled anew.
     fn refill(&mut self, chain: &ChainId, rules: &[NftRule], seen: &SeenObjects) -> bool {
-        let lacks = !seen.exists(chain) || !are(seen.rules(chain).iter(), rules);
-        if lacks {
+        let differs = !seen.exists(chain) || !are(seen.rules(chain).iter(), rules);
+        if differs {
             self.extend([NftChange::FlushChain(chain.clone())]);
             self.extend(rules.iter().cloned().map(NftChange::AddRule));
         }
-        lacks
+        differs
     }
 
     /// Puts the attachment's elements into a set.

@@ -10,7 +10,7 @@ pub fn rows() -> Vec<Row> {
     rows.chain(names_of_nft()).collect()
 }
 
-/// Keys are judged alike, whoever is to keep the rules.
+/// Keys are checked alike, whatever the backend.
 fn of_any(backend: &'static str) -> Vec<Row> {
     let row = |keys, code, msg: &str, details: &str| row("firewall", backend, keys, code, msg, details);
     let mut rows = Vec::new();

@@ -49,7 +49,7 @@ fn after_a_flush_all_rules_come_back_in_their_order() {
 }
 
 #[test]
-fn a_lack_names_what_is_missing() {
+fn a_missing_part_names_what_is_missing() {
     for (running, keys, missing) in [
         (false, "", r#"iptables -t filter -A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#),
         (false, r#""backend":"nftables""#, "nft inet cni_firewall admin jump CNI-ADMIN"),
@@ -83,7 +83,7 @@ fn an_element_of_a_set_is_missed_too() {
 
 /// firewalld has been started since: the rules stay where ADD has put them, and where CHECK looks.
 #[test]
-fn who_keeps_the_rules_does_not_change() {
+fn the_backend_does_not_change() {
     let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", "", BOTH);
     caller.add(machine).expect("added");
@@ -120,7 +120,7 @@ fn rules_that_nobody_has_claimed_are_left_alone() {
 }
 
 #[test]
-fn nobody_keeps_nothing() {
+fn without_a_backend_nothing_is_missing() {
     let machine = &mut FakeHost::default();
     let caller = Caller::new("ctr1", r#""backend":"none""#, BOTH);
     caller.add(machine).expect("added");

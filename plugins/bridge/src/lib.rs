@@ -2,7 +2,7 @@
 //! bridge as gateway, and a masquerade for what leaves the network.
 //!
 //! What it shares with other plugins that make interfaces is in `cni-interface`. There is a file for each
-//! command; `config.rs` and `vlan.rs` judge the configuration, `ports.rs` knows the port of the bridge that is the
+//! command; `config.rs` and `vlan.rs` check the configuration, `ports.rs` knows the port of the bridge that is the
 //! host's end of a veth, and `spoof.rs` the rules against frames with another's MAC address.
 
 use cni_plugin::run::Plugin;

@@ -1,7 +1,7 @@
 //! The firewall plugin: lets a container's traffic through the host's filter.
 //!
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never enters the
-//! container. There is a file for each command; `config.rs` judges the configuration, `locate.rs` finds out what holds
+//! container. There is a file for each command; `config.rs` checks the configuration, `locate.rs` finds out what holds
 //! the rules, `claims.rs` whose they are, `policy.rs` which bridge a policy is about, and `iptables.rs` and
 //! `nftables.rs` know the rules.
 

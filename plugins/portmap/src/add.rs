@@ -31,7 +31,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         guard_loopback(journal.host());
     }
     supersede(journal.host(), &told)?;
-    journal.apply(&plan(&told, link.as_ref())).map_err(|error| with_unjudged(error, &told.config))?;
+    journal.apply(&plan(&told, link.as_ref())).map_err(|error| with_unchecked(error, &told.config))?;
     Ok(told.prev_result)
 }
 
@@ -108,9 +108,9 @@ pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr, cha
 }
 
 /// Adds the administrator's keys to a refusal of the backend, whose text is about its own input only.
-fn with_unjudged(error: Error, config: &Config) -> Error {
+fn with_unchecked(error: Error, config: &Config) -> Error {
     if [Code::Kernel, Code::Program].contains(&error.code()) {
-        return config.unjudged().into_iter().fold(error, Error::with_note);
+        return config.unchecked().into_iter().fold(error, Error::with_note);
     }
     error
 }

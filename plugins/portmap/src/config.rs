@@ -107,7 +107,7 @@ impl Config {
     }
 
     /// The keys, each with its value, whose values only the backend can check.
-    pub fn unjudged(&self) -> Vec<String> {
+    pub fn unchecked(&self) -> Vec<String> {
         let conditions = [("conditionsV4", &self.conditions_v4), ("conditionsV6", &self.conditions_v6)];
         let given = conditions.into_iter().filter(|(_, words)| !words.is_empty());
         let mut told: Vec<String> = given.map(|(key, words)| format!("{key} is {words:?}")).collect();
@@ -157,11 +157,11 @@ impl Keys {
         self.runtime_config.port_mappings.is_empty() || self.runtime_config.port_mappings.iter().any(listens)
     }
 
-    /// Judges in the order of the reference. `automatic` keeps the rules unless a backend is named.
+    /// Checks in the order of the reference. `automatic` keeps the rules unless a backend is named.
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn judge(self, automatic: Backend) -> Result<Config, ConfigError> {
+    pub fn check(self, automatic: Backend) -> Result<Config, ConfigError> {
         let Keys {
             backend,
             snat,
@@ -178,7 +178,7 @@ impl Keys {
         let backend = choose_backend(backend, automatic)?;
         refuse_foreign(backend, has_chain, &conditions)?;
         conditions.iter().try_for_each(|(key, words)| refuse_unwritable(backend, key, words))?;
-        let mappings = port_mappings.into_iter().enumerate().map(|(index, entry)| entry.judge(index));
+        let mappings = port_mappings.into_iter().enumerate().map(|(index, entry)| entry.check(index));
         let sources = if masq_all { Sources::All } else { Sources::Local };
         Ok(Config {
             backend,
@@ -252,7 +252,7 @@ fn refuse_unwritable(backend: Backend, key: &'static str, words: &[String]) -> R
 }
 
 impl Entry {
-    fn judge(self, index: usize) -> Result<Mapping, ConfigError> {
+    fn check(self, index: usize) -> Result<Mapping, ConfigError> {
         let Self { host_port, container_port, protocol, host_ip } = self;
         let container_port = port(container_port).ok_or(ConfigError::Port {
             side: "container",

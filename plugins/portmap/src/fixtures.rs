@@ -14,7 +14,7 @@ pub fn config(keys: &str, mappings: &str) -> Config {
     let separator = if keys.is_empty() { "" } else { "," };
     let text = format!(r#"{{{keys}{separator}"runtimeConfig":{{"portMappings":[{mappings}]}}}}"#);
     let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    keys.judge(Backend::Iptables).expect("valid")
+    keys.check(Backend::Iptables).expect("valid")
 }
 
 /// The interface `eth0` of `ctr1` in `n1`.

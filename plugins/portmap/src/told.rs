@@ -66,7 +66,7 @@ pub fn config(request: &Request, targets: &[Cidr], host: &mut dyn Host) -> Resul
 pub fn config_for(request: &Request, families: &[Family], host: &mut dyn Host) -> Result<Config, Error> {
     let keys = request.decode::<Keys>()?;
     let in_use: Vec<Family> = families.iter().copied().filter(|family| keys.may_map(*family)).collect();
-    Ok(keys.judge(Backend::choose(host.netfilter(Ns::Host)?, in_use))?)
+    Ok(keys.check(Backend::choose(host.netfilter(Ns::Host)?, in_use))?)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use cni_netfilter::iptables::{
 };
 use nix::sched::{CloneFlags, unshare};
 
-use host::{Flavour, Host, FlavourIptables, everywhere, on, run};
+use host::{Flavour, FlavourIptables, Host, everywhere, on, run};
 use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, refuse, unmap};
 
 /// One rule of every kind, and of every combination that the plugins write.

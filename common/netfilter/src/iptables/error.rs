@@ -22,7 +22,7 @@ pub struct Refusal {
 pub enum BatchError {
     /// It does not fit what is there, or is wrong in itself.
     Refused(Refusal),
-    /// It could not be judged.
+    /// It could not be tried.
     Failed(IptablesError),
 }
 

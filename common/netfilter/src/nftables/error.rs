@@ -10,7 +10,7 @@ use cni_core::error::{Code, Failure};
 pub enum TransactionError {
     /// It does not fit what exists: someone may have changed that in the meantime.
     Refused(NftablesError),
-    /// It could not be judged, or never fits.
+    /// It could not be tried, or never fits.
     Failed(NftablesError),
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 fn config(text: &str) -> Result<Config, (u32, String, String)> {
     let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-    keys.judge(Backend::Iptables).map_err(cni_testkit::told)
+    keys.check(Backend::Iptables).map_err(cni_testkit::told)
 }
 
 fn refused(message: &str, details: &str) -> Result<Config, (u32, String, String)> {
@@ -105,7 +105,7 @@ fn other_backends_are_refused() {
 fn a_backend_that_is_not_named_is_the_automatic_one() {
     let chosen = |automatic, text: &str| {
         let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-        keys.judge(automatic).map(|config| config.backend)
+        keys.check(automatic).map(|config| config.backend)
     };
     for automatic in [Backend::Iptables, Backend::Nftables] {
         assert_eq!(chosen(automatic, "{}"), Ok(automatic));
@@ -225,7 +225,7 @@ proptest! {
         for json in [value, mappings] {
             if let Ok(json) = Json::parse(json.as_bytes())
                 && let Ok(keys) = json.decode::<Keys>()
-                && let Ok(config) = keys.judge(Backend::Iptables)
+                && let Ok(config) = keys.check(Backend::Iptables)
             {
                 prop_assert!(config.mappings.iter().all(|mapping| mapping.host_port > 0));
             }

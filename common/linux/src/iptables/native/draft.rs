@@ -46,7 +46,7 @@ pub(super) enum NoMessages {
     /// A line does not fit what is there.
     Unfit(String),
     /// It is for the programs to say, for this reason.
-    Unclear(String),
+    Fallback(String),
 }
 
 impl<'a> MessageDraft<'a> {
@@ -75,7 +75,7 @@ impl<'a> MessageDraft<'a> {
         match line {
             // A condition on what the batch itself changes is for the programs.
             BatchLine::Require(_) if !self.changes.is_empty() => {
-                Err(NoMessages::Unclear("a condition follows a change".to_owned()))
+                Err(NoMessages::Fallback("a condition follows a change".to_owned()))
             }
             BatchLine::Require(rule) => {
                 let holds = self.handles(&rule.chain)?.contains_key(&rule.canonical());
@@ -104,7 +104,7 @@ impl<'a> MessageDraft<'a> {
     }
 
     fn id(&self, chain: &ChainName) -> Result<ChainId, NoMessages> {
-        chain_id(self.family, self.table, chain).map_err(NoMessages::Unclear)
+        chain_id(self.family, self.table, chain).map_err(NoMessages::Fallback)
     }
 
     /// The rules of a chain; none when it is not there.
@@ -113,7 +113,7 @@ impl<'a> MessageDraft<'a> {
         match self.seen.entry(chain.clone()) {
             Entry::Occupied(seen) => Ok(seen.into_mut()),
             Entry::Vacant(unseen) => {
-                let found = numbered(self.connection, self.family, &id, chain).map_err(NoMessages::Unclear)?;
+                let found = numbered(self.connection, self.family, &id, chain).map_err(NoMessages::Fallback)?;
                 if found.is_some() && is_builtin(chain) {
                     self.builtin.insert(chain.clone());
                 }
@@ -141,8 +141,8 @@ impl<'a> MessageDraft<'a> {
             return Ok(());
         }
         let id = self.id(chain)?;
-        if !exists(self.connection, &id).map_err(NoMessages::Unclear)? {
-            return Err(NoMessages::Unclear(format!("there is no chain {id} yet")));
+        if !exists(self.connection, &id).map_err(NoMessages::Fallback)? {
+            return Err(NoMessages::Fallback(format!("there is no chain {id} yet")));
         }
         self.builtin.insert(chain.clone());
         Ok(())
@@ -170,7 +170,7 @@ impl<'a> MessageDraft<'a> {
         self.require_builtin(&rule.chain)?;
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
-        let unknown = || NoMessages::Unclear(format!("rule {rule} is of an unknown kind"));
+        let unknown = || NoMessages::Fallback(format!("rule {rule} is of an unknown kind"));
         let parts = encode::encode(self.family, &rule).ok_or_else(unknown)?;
         let mut attributes = message::stands_in(&self.id(&rule.chain)?);
         attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));

@@ -83,7 +83,7 @@ impl<'a> NativeIptables<'a> {
             let (changes, creations) = match MessageDraft::new(self.connection, batch) {
                 Ok(draft) => draft.into_changes(),
                 Err(NoMessages::Unfit(line)) => return Native::Done(BatchOutcome::Refused(line)),
-                Err(NoMessages::Unclear(reason)) => return Native::Fallback(reason),
+                Err(NoMessages::Fallback(reason)) => return Native::Fallback(reason),
             };
             if changes.is_empty() {
                 return Native::Done(BatchOutcome::Committed);

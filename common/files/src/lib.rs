@@ -13,6 +13,7 @@ mod file;
 mod holder;
 mod id;
 mod lock;
+mod private;
 mod program;
 
 pub use directory::{PrivateDirectory, RUN_DIRECTORY, in_directory};
@@ -22,4 +23,5 @@ pub use file::{open_or_create, overwrite, read, read_if_present, remove};
 pub use holder::{Holders, holders};
 pub use id::{boot_id, machine_id};
 pub use lock::{Lock, LockError};
+pub use private::{read_private, remove_private, replace_private};
 pub use program::{find_files, find_program};

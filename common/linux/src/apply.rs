@@ -13,6 +13,7 @@ mod link;
 mod look_up;
 mod made;
 mod parameter;
+mod state_file;
 mod vlan;
 mod wait;
 
@@ -65,6 +66,8 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             let earlier = host.records_mut().remove(key)?;
             return Ok(earlier.map(|text| Step::WriteRecord { key: key.clone(), text }));
         }
+        Step::WriteStateFile { file, text } => return state_file::write(file, text),
+        Step::RemoveStateFile { file, directories } => state_file::remove(file, directories)?,
     }
     Ok(None)
 }

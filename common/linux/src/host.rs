@@ -1,17 +1,20 @@
 //! The machine behind [`Host`]: each request in the namespace that it is about, each step by `apply.rs`.
 
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::Command;
+use cni_files::FileError;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
+use cni_plugin::state_file::StateFile;
 use cni_plugin::vlan::BridgeVlan;
 
 use crate::identity::{IdentityError, identity};
@@ -84,7 +87,7 @@ impl Host for LinuxHost {
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
-        let failed = |source| HostError::Sysctl { verb: "read", path: sysctl::path(key), source };
+        let failed = |source| HostError::ReadSysctl { path: sysctl::path(key), source };
         Ok(self.within(ns, || sysctl::read(key))?.map_err(failed)?)
     }
 
@@ -98,6 +101,19 @@ impl Host for LinuxHost {
 
     fn records(&mut self) -> &mut dyn Records {
         &mut self.records
+    }
+
+    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(FileError::of("read", path)(source).into()),
+        }
+    }
+
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
+        let content = cni_files::read_private(&file.path())?;
+        Ok(content.map(|content| String::from_utf8_lossy(&content).into_owned()))
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

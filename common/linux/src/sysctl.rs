@@ -17,12 +17,16 @@ pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
     }
 }
 
-/// Writes a parameter, unless it has the value already. Returns the earlier value if it was different.
+/// Writes a parameter, unless it has the value already. Returns the earlier value if it was different; one that
+/// can only be written, such as `net/ipv4/route/flush`, has none.
 ///
 /// # Errors
 /// Those of reading and writing; a parameter that does not exist is not created.
 pub fn ensure(key: &Sysctl, value: &str) -> io::Result<Option<String>> {
-    let earlier = read(key)?;
+    let earlier = match read(key) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+        earlier => earlier?,
+    };
     if earlier.as_deref() == Some(value) {
         return Ok(None);
     }

@@ -3,10 +3,12 @@
 //! `cni-linux` implements [`Host`] with netlink, `/proc`, processes and files. Everything above it is pure.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use crate::link::{Address, KernelRoute, Link};
 use crate::plan::{LinkKind, Ns, Plan, Step, Sysctl};
 use crate::record::Records;
+use crate::state_file::StateFile;
 use crate::vlan::BridgeVlan;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
@@ -127,6 +129,18 @@ pub trait Host {
 
     /// What plugins have recorded.
     fn records(&mut self) -> &mut dyn Records;
+
+    /// What a file says that the administrator may have written; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read, or is no text.
+    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error>;
+
+    /// What a state file says, with bytes that are no text replaced; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read, or is not root's own: a link, or another user's.
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error>;
 
     /// Carries out a step. Returns the step that undoes it where [`Step::inverse`] cannot know it.
     ///

@@ -13,4 +13,5 @@ pub mod plan;
 pub mod record;
 pub mod removal;
 pub mod run;
+pub mod state_file;
 pub mod vlan;

@@ -4,7 +4,8 @@
 //! to that themselves. Every step is remembered as text, and one of them, or a delegated ADD, can be told to
 //! fail; what comes after it, such as the undoing, succeeds again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
@@ -15,6 +16,7 @@ use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
+use cni_plugin::state_file::StateFile;
 use cni_plugin::vlan::BridgeVlan;
 
 use crate::{FakeFirewalld, FakeNetfilter, FakeRecords};
@@ -79,6 +81,10 @@ pub struct FakeHost {
     pub firewalld: FakeFirewalld,
     /// What plugins have written down.
     pub records: FakeRecords,
+    /// The files that plugins have written for their DEL, by path.
+    pub state_files: BTreeMap<PathBuf, String>,
+    /// The files that the administrator has written.
+    pub administrators_files: BTreeMap<PathBuf, String>,
     kernel: Kernel,
     absent_kind: Option<LinkKind>,
     entered: Option<Entered>,
@@ -229,6 +235,7 @@ impl FakeHost {
         lines.extend(self.netfilter.dump().lines().map(str::to_owned));
         lines.extend(self.firewalld.sources().into_iter().map(|source| format!("firewalld {source}")));
         lines.extend(self.records.lines().into_iter().map(|record| format!("record {record}")));
+        lines.extend(self.state_files.iter().map(|(path, text)| format!("file {} {text:?}", path.display())));
         lines.extend(self.ipam.leases.iter().map(|answer| format!("lease {answer}")));
         lines
     }
@@ -335,6 +342,14 @@ impl Host for FakeHost {
 
     fn records(&mut self) -> &mut dyn Records {
         &mut self.records
+    }
+
+    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error> {
+        Ok(self.administrators_files.get(path).cloned())
+    }
+
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
+        Ok(self.state_files.get(&file.path()).cloned())
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

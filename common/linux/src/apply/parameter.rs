@@ -16,7 +16,7 @@ pub(super) fn set(host: &LinuxHost, ns: Ns, key: &Sysctl, value: &str, need: Nee
             Ok(None)
         }
         (Err(source), Need::Required) => {
-            Err(HostError::Sysctl { verb: "write", path: sysctl::path(key), source }.into())
+            Err(HostError::WriteSysctl { path: sysctl::path(key), value: value.to_owned(), source }.into())
         }
     }
 }

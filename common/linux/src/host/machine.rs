@@ -28,11 +28,18 @@ pub enum HostError {
     /// A link that a step needs does not exist.
     #[error("there is no link {name:?} in the {ns} namespace")]
     NoLink { ns: Ns, name: String },
-    /// A kernel parameter could not be read or written.
-    #[error("failed to {verb} {path}")]
-    Sysctl {
-        verb: &'static str,
+    /// A kernel parameter could not be read.
+    #[error("failed to read {path}")]
+    ReadSysctl {
         path: String,
+        #[source]
+        source: io::Error,
+    },
+    /// A kernel parameter does not take a value.
+    #[error("failed to write {value:?} to {path}")]
+    WriteSysctl {
+        path: String,
+        value: String,
         #[source]
         source: io::Error,
     },
@@ -46,7 +53,7 @@ impl Failure for HostError {
         match self {
             Self::OwnNetns(_) => Code::InvalidNetns,
             Self::NotEntered => Code::Internal,
-            Self::NoLink { .. } | Self::Sysctl { .. } => Code::Kernel,
+            Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
             Self::Random(_) => Code::Io,
         }
     }

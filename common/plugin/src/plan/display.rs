@@ -56,6 +56,8 @@ impl Display for Step {
             }
             Self::WriteRecord { key, text } => write!(f, "host: write record {key} {text:?}"),
             Self::RemoveRecord { key } => write!(f, "host: remove record {key}"),
+            Self::WriteStateFile { file, text } => write!(f, "host: write {file} {text:?}"),
+            Self::RemoveStateFile { file, directories: _ } => write!(f, "host: rm {file}"),
         }
     }
 }

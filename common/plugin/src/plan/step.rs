@@ -1,6 +1,7 @@
 //! The changes that a plan is made of, and what takes each back.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use cni_core::cidr::Cidr;
 use cni_core::names::IfName;
@@ -10,6 +11,7 @@ use cni_netfilter::{RuleRemoval, Ruleset};
 
 use super::{Dad, IfPresent, LinkSetting, Need, NewLink, NewRoute, Ns, Sysctl};
 use crate::record::RecordKey;
+use crate::state_file::StateFile;
 use crate::vlan::{PortVlans, VlanLink};
 
 /// One change.
@@ -154,6 +156,20 @@ pub enum Step {
         /// Which.
         key: RecordKey,
     },
+    /// Writes a file that only root may read, all of it at once, and makes its directory if there is none.
+    WriteStateFile {
+        /// Which.
+        file: StateFile,
+        /// What it says.
+        text: String,
+    },
+    /// Removes a file; absence is success.
+    RemoveStateFile {
+        /// Which.
+        file: StateFile,
+        /// Directories that go with it where they are empty then, the innermost first.
+        directories: Vec<PathBuf>,
+    },
 }
 
 /// What a plan waits for.
@@ -209,7 +225,9 @@ impl Step {
             | Self::AddSource { .. }
             | Self::RemoveSource { .. }
             | Self::WriteRecord { .. }
-            | Self::RemoveRecord { .. } => None,
+            | Self::RemoveRecord { .. }
+            | Self::WriteStateFile { .. }
+            | Self::RemoveStateFile { .. } => None,
         }
     }
 

@@ -37,6 +37,14 @@ impl FakeHost {
             }
             Step::WriteRecord { key, text } => Ok(self.records.write(key, text)),
             Step::RemoveRecord { key } => Ok(self.records.remove(key)),
+            Step::WriteStateFile { file, text } => Ok(match self.state_files.insert(file.path(), text.clone()) {
+                None => Some(Step::RemoveStateFile { file: file.clone(), directories: Vec::new() }),
+                Some(earlier) => Some(Step::WriteStateFile { file: file.clone(), text: earlier }),
+            }),
+            Step::RemoveStateFile { file, directories: _ } => {
+                self.state_files.remove(&file.path());
+                Ok(None)
+            }
             Step::CreateLink { ns, .. }
             | Step::RemoveLink { ns, .. }
             | Step::SetLink { ns, .. }
@@ -103,7 +111,9 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
         | Step::AddSource { .. }
         | Step::RemoveSource { .. }
         | Step::WriteRecord { .. }
-        | Step::RemoveRecord { .. } => return refuse(format!("no step of the kernel: {step}")),
+        | Step::RemoveRecord { .. }
+        | Step::WriteStateFile { .. }
+        | Step::RemoveStateFile { .. } => return refuse(format!("no step of the kernel: {step}")),
     }
     Ok(None)
 }

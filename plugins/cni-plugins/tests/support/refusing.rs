@@ -1,5 +1,7 @@
 //! A host that refuses one change, and passes everything else on to the real one.
 
+use std::path::Path;
+
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::Command;
@@ -10,6 +12,7 @@ use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
+use cni_plugin::state_file::StateFile;
 use cni_plugin::vlan::BridgeVlan;
 
 use crate::Refused;
@@ -88,6 +91,14 @@ impl Host for RefusingHost {
 
     fn records(&mut self) -> &mut dyn Records {
         self.host.records()
+    }
+
+    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error> {
+        self.host.administrators_file(path)
+    }
+
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
+        self.host.state_file(file)
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

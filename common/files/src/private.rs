@@ -1,0 +1,162 @@
+//! A file for its owner alone, in a directory that is not ours: the configuration names it.
+//!
+//! An existing directory stays as it is, whoever may write to it. So nothing that lies there is followed or
+//! believed unless it is root's own.
+
+use std::cell::RefCell;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use nix::unistd::geteuid;
+
+use crate::directory::in_directory;
+use crate::draft::Draft;
+use crate::error::FileError;
+use crate::file::remove;
+
+/// The modes of a file, of its directory, and of the directories above that are missing.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+const OUTER_MODE: u32 = 0o755;
+
+/// Reads a file of root, or of the user that this process runs as; `None` when there is none.
+///
+/// # Errors
+/// [`FileError`], also when it is a link, no file, or another user's.
+pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    let mut options = OpenOptions::new();
+    let mut file = match options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(FileError::of("open", path)(source)),
+    };
+    verify(&file).map_err(FileError::of("use", path))?;
+    let mut content = Vec::new();
+    file.read_to_end(&mut content).map_err(FileError::of("read", path))?;
+    Ok(Some(content))
+}
+
+fn verify(file: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    let owner = metadata.uid();
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    if owner == 0 || owner == geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("it belongs to user {owner}, who could have written anything; remove it")))
+}
+
+/// Writes a file, for its owner alone: completely or not at all. A link of this name is replaced and not followed. Returns
+/// the directories that were made for it, the innermost first.
+///
+/// # Errors
+/// [`FileError`]. Then the file is as it was; directories may have been made.
+pub fn replace_private(path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, FileError> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let made = RefCell::new(Vec::new());
+    let make = || make_directory(directory, DIRECTORY_MODE, &mut made.borrow_mut());
+    in_directory(make, || Draft::create_at(&draft_of(path), content, FILE_MODE)?.replace(path))?;
+    Ok(made.into_inner())
+}
+
+/// Removes a file, and what a killed process has left of writing it; accepts that there is none.
+///
+/// # Errors
+/// [`FileError`]
+pub fn remove_private(path: &Path) -> Result<(), FileError> {
+    remove(&draft_of(path))?;
+    remove(path)
+}
+
+/// Nobody else writes a file of this name at the same time: runtimes call plugins for one container in turn.
+fn draft_of(path: &Path) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".draft");
+    draft.into()
+}
+
+fn make_directory(path: &Path, mode: u32, made: &mut Vec<PathBuf>) -> Result<(), FileError> {
+    let mut result = DirBuilder::new().mode(mode).create(path);
+    if let (Err(error), Some(outer)) = (&result, path.parent())
+        && error.kind() == ErrorKind::NotFound
+    {
+        make_directory(outer, OUTER_MODE, made)?;
+        result = DirBuilder::new().mode(mode).create(path);
+    }
+    match result {
+        Ok(()) => made.insert(0, path.to_owned()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(source) => return Err(FileError::of("create", path)(source)),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::libc::ELOOP;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().expect("there").permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_file_and_its_directory_are_made_for_their_owner_alone() {
+        let root = tempfile::tempdir().expect("directory");
+        let inner = root.path().join("a/b");
+        let file = inner.join("x.json");
+        assert_eq!(read_private(&file).expect("nothing there"), None);
+        assert_eq!(replace_private(&file, b"text").expect("written"), [inner.clone(), root.path().join("a")]);
+        assert_eq!([&file, &inner, &root.path().join("a")].map(|path| mode(path)), [0o600, 0o700, 0o755]);
+        assert_eq!(read_private(&file).expect("read").as_deref(), Some(&b"text"[..]));
+        assert_eq!(replace_private(&file, b"new").expect("written"), Vec::<PathBuf>::new());
+        assert_eq!(fs::read_dir(&inner).expect("listed").count(), 1, "no draft stays");
+    }
+
+    #[test]
+    fn a_directory_that_is_there_stays_as_it_is() {
+        let root = tempfile::tempdir().expect("directory");
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o1777)).expect("mode");
+        assert_eq!(replace_private(&root.path().join("x"), b"text").expect("written"), Vec::<PathBuf>::new());
+        assert_eq!(mode(root.path()), 0o1777);
+        let error = replace_private(&root.path().join("x/y"), b"text").expect_err("in a file");
+        assert_eq!(error.to_string(), format!("failed to create {}", root.path().join("x/y.draft").display()));
+    }
+
+    #[test]
+    fn what_is_not_roots_own_is_neither_read_nor_written_through() {
+        let root = tempfile::tempdir().expect("directory");
+        let [victim, link, foreign] = ["victim", "link", "foreign"].map(|name| root.path().join(name));
+        fs::write(&victim, "precious").expect("written");
+        symlink(&victim, &link).expect("linked");
+        assert_eq!(read_private(&link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
+        replace_private(&link, b"ours").expect("replaced");
+        assert_eq!(fs::read(&victim).expect("read"), b"precious");
+        fs::write(&foreign, "{}").expect("written");
+        chown(&foreign, Some(65534), None).expect("only root can run this test");
+        let error = read_private(&foreign).expect_err("refused");
+        assert_eq!(error.source.to_string(), "it belongs to user 65534, who could have written anything; remove it");
+        let error = read_private(root.path()).expect_err("refused");
+        assert_eq!(error.source.to_string(), "it is no file");
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_with_the_file() {
+        let root = tempfile::tempdir().expect("directory");
+        let file = root.path().join("x");
+        fs::write(root.path().join("x.draft"), "half").expect("written");
+        replace_private(&file, b"text").expect("written over");
+        fs::write(root.path().join("x.draft"), "half").expect("written");
+        for _ in 0..2 {
+            remove_private(&file).expect("removed");
+            assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0);
+        }
+    }
+}

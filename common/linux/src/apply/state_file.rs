@@ -1,0 +1,34 @@
+//! Files in which a plugin keeps what its DEL needs.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use cni_core::error::Error;
+use cni_files::{FileError, read_private, remove_private, replace_private};
+use cni_plugin::plan::Step;
+use cni_plugin::state_file::StateFile;
+
+/// Writes a file; returns what writes the earlier one back, or removes it with the directories that were made for it.
+pub(super) fn write(file: &StateFile, text: &str) -> Result<Option<Step>, Error> {
+    let earlier = read_private(&file.path())?;
+    if earlier.as_deref() == Some(text.as_bytes()) {
+        return Ok(None);
+    }
+    let (directories, file) = (replace_private(&file.path(), text.as_bytes())?, file.clone());
+    Ok(Some(match earlier {
+        Some(earlier) => Step::WriteStateFile { file, text: String::from_utf8_lossy(&earlier).into_owned() },
+        None => Step::RemoveStateFile { file, directories },
+    }))
+}
+
+pub(super) fn remove(file: &StateFile, directories: &[PathBuf]) -> Result<(), Error> {
+    remove_private(&file.path())?;
+    for directory in directories {
+        match std::fs::remove_dir(directory) {
+            Ok(()) => {}
+            Err(error) if [ErrorKind::NotFound, ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => {}
+            Err(source) => return Err(FileError::of("remove", directory)(source).into()),
+        }
+    }
+    Ok(())
+}

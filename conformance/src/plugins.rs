@@ -3,7 +3,7 @@
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 7] = ["loopback", "bridge", "dummy", "host-local", "static", "firewall", "portmap"];
+pub const ALL: [&str; 8] = ["loopback", "bridge", "dummy", "host-local", "static", "firewall", "portmap", "tuning"];
 
 /// The plugins whose ADD the running kernel can carry out. What the others do is shown in
 /// `tests/other_kernel`, on a kernel that can.

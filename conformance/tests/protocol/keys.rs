@@ -126,6 +126,23 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("portmap", "/runtimeConfig/portMappings/0/protocol", Text),
     ("portmap", "/runtimeConfig/portMappings/0/hostIP", Text),
     ("portmap", "/prevResult", Object),
+    ("tuning", "/sysctl", Object),
+    ("tuning", "/mac", Text),
+    ("tuning", "/promisc", Flag),
+    ("tuning", "/mtu", Integer),
+    ("tuning", "/allmulti", Flag),
+    ("tuning", "/txQLen", Integer),
+    ("tuning", "/dataDir", Text),
+    ("tuning", "/args", Object),
+    ("tuning", "/args/cni", Object),
+    ("tuning", "/args/cni/sysctl", Object),
+    ("tuning", "/args/cni/mac", Text),
+    ("tuning", "/args/cni/promisc", Flag),
+    ("tuning", "/args/cni/mtu", Integer),
+    ("tuning", "/args/cni/allmulti", Flag),
+    ("tuning", "/args/cni/txQLen", Integer),
+    ("tuning", "/runtimeConfig", Object),
+    ("tuning", "/runtimeConfig/mac", Text),
 ];
 
 /// The members of `prevResult`, for the plugins that read it on ADD.
@@ -204,6 +221,15 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("portmap", "/runtimeConfig/portMappings/0/protocol", json!("tcp udp")),
         ("portmap", "/runtimeConfig/portMappings/0/hostIP", json!("10.0.0.300")),
         ("portmap", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
+        ("tuning", "/mtu", json!(-5)),
+        ("tuning", "/mtu", json!(4_294_967_297_i64)),
+        ("tuning", "/args/cni/txQLen", json!(-1)),
+        ("tuning", "/mac", json!("zz")),
+        ("tuning", "/mac", json!("02:00:00:00:00:00:00:01")),
+        ("tuning", "/runtimeConfig/mac", json!("01:00:5e:00:00:01")),
+        ("tuning", "/args/cni/mac", json!("zz")),
+        ("tuning", "/dataDir", json!("run/x")),
+        ("tuning", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
     ]
 }
 
@@ -312,7 +338,7 @@ fn assert_all_refused(plugin: &str, rows: &[(String, Value)]) {
 
 fn of_wrong_types(plugin: &str) -> Vec<(String, Value)> {
     let own = KEYS.iter().filter(|(of, _, _)| *of == plugin).map(|(_, pointer, kind)| (*pointer, *kind));
-    let reads_result = ["loopback", "firewall", "portmap"].contains(&plugin);
+    let reads_result = ["loopback", "firewall", "portmap", "tuning"].contains(&plugin);
     let result = RESULT.iter().copied().filter(|_| reads_result);
     let rows = own
         .chain(result)
@@ -353,6 +379,11 @@ fn firewall_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn portmap_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("portmap", &of_wrong_types("portmap"));
+}
+
+#[test]
+fn tuning_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("tuning", &of_wrong_types("tuning"));
 }
 
 #[test]
@@ -466,7 +497,7 @@ fn no_command_crashes_or_leaves_a_trace_whatever_a_key_holds() {
 fn add_does_not_crash_on_null_in_a_list() {
     let lists =
         KEYS.iter().filter(|(_, pointer, _)| pointer.ends_with("/0")).map(|(plugin, pointer, _)| (*plugin, *pointer));
-    let results = ["firewall", "portmap", "loopback"].into_iter().flat_map(|plugin| {
+    let results = ["firewall", "portmap", "loopback", "tuning"].into_iter().flat_map(|plugin| {
         ["/prevResult/interfaces/0", "/prevResult/ips/0", "/prevResult/routes/0"].map(|at| (plugin, at))
     });
     for (plugin, pointer) in lists.chain(results) {

@@ -26,7 +26,7 @@ mod stdin;
 mod unknown;
 mod versions;
 
-const PLUGINS: [&str; 7] = plugins::ALL;
+const PLUGINS: [&str; 8] = plugins::ALL;
 
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
@@ -63,6 +63,7 @@ fn config(plugin: &str, version: &str) -> Value {
             "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]},
             "prevResult": prev_result(version),
         }),
+        "tuning" => json!({"mtu": 1400, "prevResult": prev_result(version)}),
         other => panic!("no plugin {other}"),
     };
     with(&json!({"cniVersion": version, "name": "n1", "type": plugin}), &keys)
@@ -89,9 +90,10 @@ fn prev_result(version: &str) -> Value {
     }
 }
 
-/// Prepares a call for the container `ctr1`.
+/// Prepares a call for the container `ctr1`. A plugin that changes an interface gets the one that is always there.
 fn call(sandbox: &Sandbox, plugin: &str, verb: Verb, container: &Namespace) -> Invocation {
-    Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path())
+    let call = Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path());
+    if plugin == "tuning" { call.ifname("lo") } else { call }
 }
 
 /// Prepares a plugin with nothing in its environment but `PATH`, for odd standard streams.

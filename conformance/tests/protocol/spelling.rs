@@ -46,6 +46,10 @@ pub fn rich(plugin: &str) -> Value {
                 {"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": "192.0.2.1"},
             ]},
         }),
+        "tuning" => json!({
+            "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1"}, "mac": "02:00:00:00:00:0a", "promisc": true, "mtu": 1300,
+            "allmulti": true, "txQLen": 500, "dataDir": "/run/other", "args": {"cni": {"txQLen": 700}},
+        }),
         other => panic!("no plugin {other}"),
     };
     with(&config(plugin, "1.0.0"), &keys)
@@ -105,7 +109,9 @@ fn hide(text: &str, random: &[String]) -> String {
 fn with_keys(value: &Value, change: fn(&str) -> String) -> Value {
     match value {
         Value::Object(entries) => {
-            let changed = entries.iter().map(|(key, value)| (change(key), with_keys(value, change)));
+            // The names of parameters are the kernel's.
+            let below = |key: &str, value| if key == "sysctl" { Value::clone(value) } else { with_keys(value, change) };
+            let changed = entries.iter().map(|(key, value)| (change(key), below(key, value)));
             Value::Object(changed.collect::<Map<_, _>>())
         }
         Value::Array(items) => items.iter().map(|item| with_keys(item, change)).collect(),

@@ -13,11 +13,14 @@ use crate::{PLUGINS, VERBS, call};
 /// Stands for a value in a configuration until it is text.
 const HERE: &str = "@value@";
 
-/// Adds an unknown key to every object.
+/// Adds an unknown key to every object but that of kernel parameters, whose keys are no plugin's.
 fn sprinkled(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {
-            let entry = |(key, value): (&String, &Value)| (key.clone(), sprinkled(value));
+            let entry = |(key, value): (&String, &Value)| match key.as_str() {
+                "sysctl" => (key.clone(), value.clone()),
+                _ => (key.clone(), sprinkled(value)),
+            };
             let unknown = ("x-unknown".to_owned(), json!(HERE));
             Value::Object(entries.iter().map(entry).chain([unknown]).collect())
         }

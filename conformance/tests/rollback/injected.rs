@@ -75,6 +75,11 @@ fn firewall_takes_back_whatever_call_fails() {
 }
 
 #[test]
+fn tuning_takes_back_whatever_call_fails() {
+    every_call_fails_once("tuning", &Nomad::default());
+}
+
+#[test]
 fn portmap_takes_back_whatever_call_fails() {
     for_each(networks(), |nomad| every_call_fails_once("portmap", &nomad));
 }

@@ -5,7 +5,7 @@ use cni_conformance::{Flavour, Nomad};
 
 use crate::stage::Stage;
 
-const PLUGINS: [&str; 6] = ["loopback", "host-local", "static", "bridge", "firewall", "portmap"];
+const PLUGINS: [&str; 7] = ["loopback", "host-local", "static", "bridge", "firewall", "portmap", "tuning"];
 
 /// The runtime takes the ADD for failed, so nothing may stay. There is no place for the error, but
 /// the exit status tells.

@@ -29,6 +29,13 @@ impl Stage {
             let ipam = json!({"type": "static", "addresses": [{"address": "172.26.64.9/20"}]});
             list["plugins"] = json!([{"type": "static", "ipam": ipam}]);
         }
+        if plugin == "tuning" {
+            let keys = json!({
+                "type": "tuning", "mac": "02:00:00:00:00:0a", "mtu": 1400, "promisc": true, "allmulti": true, "txQLen": 500,
+                "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1", "net.core.somaxconn": "500"},
+            });
+            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
+        }
         Self::with_list(plugin, nomad, list, flavour)
     }
 

@@ -3,7 +3,7 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 7] = [
+pub const PLUGINS: [&dyn Plugin; 8] = [
     &cni_bridge::Bridge,
     &cni_dummy::Dummy,
     &cni_firewall::Firewall,
@@ -11,6 +11,7 @@ pub const PLUGINS: [&dyn Plugin; 7] = [
     &cni_loopback::Loopback,
     &cni_portmap::Portmap,
     &cni_static::Static,
+    &cni_tuning::Tuning,
 ];
 
 /// The version of this repository, which the plugins report behind that of the reference.

@@ -1,0 +1,225 @@
+//! Patterns as the reference reads them, in the words of our engine.
+//!
+//! The reference takes the syntax RE2 (<https://github.com/google/re2/wiki/Syntax>). Our engine, `regex-lite`, knows nearly
+//! all of it; some texts it refuses, and a few mean something else to it. These are rewritten here. What still has no
+//! equal is refused, since a pattern that is misunderstood could allow too much.
+
+use std::str::Chars;
+
+/// A pattern that the reference refuses, or that our engine has no words for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternFault {
+    /// Two repetitions in a row.
+    #[error("invalid nested repetition operator")]
+    Nested,
+    /// More repetitions than RE2 takes.
+    #[error("invalid repeat count: more than {MOST_REPEATS}")]
+    TooMany,
+    /// A group that begins with an unknown flag.
+    #[error("invalid or unsupported Perl syntax: (?{flag}")]
+    Group { flag: char },
+    /// An escape sequence that is unknown, or a class of Unicode.
+    #[error("invalid or unsupported escape sequence: \\{letter}")]
+    Escape { letter: char },
+}
+
+const MOST_REPEATS: u32 = 1000;
+
+/// The letters that mean the same to both behind a backslash, and those of them that may stand in brackets.
+const ESCAPES: &str = "AbBzafnrtvdDsSwW";
+const ESCAPES_IN_BRACKETS: &str = "afnrtvdDsSwW";
+
+/// Rewrites a pattern.
+///
+/// # Errors
+/// [`PatternFault`] where both do not mean the same. Other faults are left for the engine to find.
+pub fn translate(pattern: &str) -> Result<String, PatternFault> {
+    let mut translation = Translation { rest: pattern.chars(), out: String::new(), repeats: false };
+    while let Some(next) = translation.rest.next() {
+        translation.token(next)?;
+    }
+    Ok(translation.out)
+}
+
+struct Translation<'a> {
+    rest: Chars<'a>,
+    out: String,
+    /// Whether the last token was a repetition.
+    repeats: bool,
+}
+
+impl Translation<'_> {
+    fn token(&mut self, next: char) -> Result<(), PatternFault> {
+        let repeats = std::mem::take(&mut self.repeats);
+        match next {
+            '*' | '+' | '?' => self.repetition(repeats, &next.to_string()),
+            '{' => match self.count()? {
+                Some(count) => self.repetition(repeats, &count),
+                None => self.literal('{'),
+            },
+            '[' => self.brackets(),
+            '(' => self.group(),
+            '\\' => self.escape(ESCAPES),
+            other => {
+                self.out.push(other);
+                Ok(())
+            }
+        }
+    }
+
+    fn literal(&mut self, letter: char) -> Result<(), PatternFault> {
+        self.out.push_str(&regex_lite::escape(&letter.to_string()));
+        Ok(())
+    }
+
+    /// Takes a text, if it comes next.
+    fn takes(&mut self, text: &str) -> bool {
+        let Some(rest) = self.rest.as_str().strip_prefix(text) else { return false };
+        self.rest = rest.chars();
+        true
+    }
+
+    fn repetition(&mut self, after_another: bool, operator: &str) -> Result<(), PatternFault> {
+        if after_another {
+            return Err(PatternFault::Nested);
+        }
+        self.out.push_str(operator);
+        if self.takes("?") {
+            self.out.push('?');
+        }
+        self.repeats = true;
+        Ok(())
+    }
+
+    /// `{n}`, `{n,}` or `{n,m}` behind the brace; anything else is a literal brace.
+    fn count(&mut self) -> Result<Option<String>, PatternFault> {
+        let Some((inside, rest)) = self.rest.as_str().split_once('}') else { return Ok(None) };
+        let (least, most) = inside.split_once(',').unwrap_or((inside, ""));
+        let is_number = |text: &str| {
+            !text.is_empty()
+                && text.bytes().all(|byte| byte.is_ascii_digit())
+                && (text == "0" || !text.starts_with('0'))
+        };
+        if !is_number(least) || !(most.is_empty() || is_number(most)) {
+            return Ok(None);
+        }
+        let too_many = |text: &str| text.parse::<u32>().map_or(true, |number| number > MOST_REPEATS);
+        if too_many(least) || !most.is_empty() && too_many(most) {
+            return Err(PatternFault::TooMany);
+        }
+        self.rest = rest.chars();
+        Ok(Some(format!("{{{inside}}}")))
+    }
+
+    fn group(&mut self) -> Result<(), PatternFault> {
+        self.out.push('(');
+        if !self.rest.as_str().starts_with('?') {
+            return Ok(());
+        }
+        let flags = self.rest.as_str()[1..].chars();
+        if ["P<", "<"].iter().any(|name| flags.as_str().starts_with(name)) {
+            self.copy_until('>');
+            return Ok(());
+        }
+        match flags.take_while(|flag| ![')', ':'].contains(flag)).find(|flag| !"imsU-".contains(*flag)) {
+            Some(flag) => Err(PatternFault::Group { flag }),
+            None => {
+                self.takes("?");
+                self.out.push('?');
+                Ok(())
+            }
+        }
+    }
+
+    fn copy_until(&mut self, end: char) {
+        for letter in self.rest.by_ref() {
+            self.out.push(letter);
+            if letter == end {
+                break;
+            }
+        }
+    }
+
+    /// What comes behind a backslash, of which these letters may be any.
+    fn escape(&mut self, letters: &str) -> Result<(), PatternFault> {
+        let Some(letter) = self.rest.next() else {
+            self.out.push('\\');
+            return Ok(());
+        };
+        match letter {
+            'Q' if letters == ESCAPES => self.quoted(),
+            'x' => {
+                self.out.push_str("\\x");
+                if self.rest.as_str().starts_with('{') {
+                    self.copy_until('}');
+                }
+                Ok(())
+            }
+            '0'..='7' => self.octal(letter),
+            letter if letter.is_ascii() && !letter.is_ascii_alphanumeric() => self.literal(letter),
+            letter if letters.contains(letter) => {
+                self.out.extend(['\\', letter]);
+                Ok(())
+            }
+            letter => Err(PatternFault::Escape { letter }),
+        }
+    }
+
+    fn quoted(&mut self) -> Result<(), PatternFault> {
+        let rest = self.rest.as_str();
+        let (text, rest) = rest.split_once("\\E").unwrap_or((rest, ""));
+        self.rest = rest.chars();
+        self.out.push_str(&regex_lite::escape(text));
+        Ok(())
+    }
+
+    /// Up to three digits. A single one that is not zero would refer to a group, which RE2 does not do.
+    fn octal(&mut self, first: char) -> Result<(), PatternFault> {
+        let rest = self.rest.as_str();
+        let more = rest.bytes().take(2).take_while(|digit| (b'0'..=b'7').contains(digit)).count();
+        if first != '0' && more == 0 {
+            return Err(PatternFault::Escape { letter: first });
+        }
+        let digits = format!("{first}{}", &rest[..more]);
+        self.rest = rest[more..].chars();
+        let letter = u32::from_str_radix(&digits, 8).ok().and_then(char::from_u32);
+        self.literal(letter.ok_or(PatternFault::Escape { letter: first })?)
+    }
+
+    /// A class of characters, behind its bracket.
+    fn brackets(&mut self) -> Result<(), PatternFault> {
+        self.out.push('[');
+        if self.takes("^") {
+            self.out.push('^');
+        }
+        if self.takes("]") {
+            self.out.push_str("\\]");
+        }
+        while let Some(next) = self.rest.next() {
+            match next {
+                ']' => {
+                    self.out.push(']');
+                    break;
+                }
+                '[' => self.bracket_in_brackets(),
+                '\\' => self.escape(ESCAPES_IN_BRACKETS)?,
+                '&' | '~' => self.literal(next)?,
+                other => self.out.push(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of a class, such as `[:alpha:]`, or a bracket.
+    fn bracket_in_brackets(&mut self) {
+        let rest = self.rest.as_str();
+        let name = rest.strip_prefix(':').and_then(|name| name.split_once(":]"));
+        match name {
+            Some((name, rest)) => {
+                self.out.push_str(&format!("[:{name}:]"));
+                self.rest = rest.chars();
+            }
+            None => self.out.push_str("\\["),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The keys of the tuning plugin from all their places, checked before anything is done.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::mac::Mac;
+use cni_core::names::Attachment;
+use cni_core::request::Request;
+use cni_interface::keys::{MacKey, first_mac};
+use cni_plugin::state_file::{StateFile, StateFileError};
+use serde::Deserialize;
+
+use crate::properties::Properties;
+use crate::sysctl::{Parameter, SysctlKeys, merge};
+
+/// Where the reference keeps what it has changed.
+const DATA_DIR: &str = "/run/cni/tuning";
+
+/// A value that no interface can have.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Out of the kernel's range.
+    #[error("invalid {key} {value} (must be between 0 and {MOST})")]
+    Number { key: &'static str, value: i64 },
+    /// A directory that cannot be used.
+    #[error("invalid dataDir")]
+    DataDir(#[source] StateFileError),
+}
+
+/// The kernel keeps an MTU as a signed number; a queue of so many packets is as good as endless.
+const MOST: i64 = i32::MAX as i64;
+
+impl Failure for ConfigError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Number { .. } | Self::DataDir(_) => Code::InvalidConfig,
+        }
+    }
+}
+
+/// What is to be tuned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Kernel parameters, in the order of the document.
+    pub parameters: Vec<Parameter>,
+    /// Properties of the interface.
+    pub wanted: Properties,
+    data_dir: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Keys {
+    sysctl: SysctlKeys,
+    mac: String,
+    promisc: bool,
+    mtu: i64,
+    allmulti: Option<bool>,
+    #[serde(rename = "txQLen")]
+    tx_queue_length: Option<i64>,
+    data_dir: String,
+    args: Args,
+    runtime_config: MacKey,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Args {
+    cni: ArgKeys,
+}
+
+/// What is given here goes before everything else.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ArgKeys {
+    sysctl: SysctlKeys,
+    mac: Option<String>,
+    promisc: Option<bool>,
+    mtu: Option<i64>,
+    allmulti: Option<bool>,
+    #[serde(rename = "txQLen")]
+    tx_queue_length: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DataDirKey {
+    data_dir: String,
+}
+
+impl Config {
+    /// Reads and checks every key.
+    ///
+    /// # Errors
+    /// Those of the first value that cannot be used.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let keys: Keys = request.decode()?;
+        let args = keys.args.cni;
+        let from_env = request.args()?.mac.unwrap_or_default();
+        let mac = mac(args.mac, keys.runtime_config.mac, from_env, keys.mac)?;
+        let tx_queue_length = args.tx_queue_length.or(keys.tx_queue_length);
+        let wanted = Properties {
+            mac,
+            promisc: Some(args.promisc.unwrap_or(keys.promisc)).filter(|wanted| *wanted),
+            mtu: Some(number("mtu", args.mtu.unwrap_or(keys.mtu))?).filter(|mtu| *mtu != 0),
+            all_multicast: args.allmulti.or(keys.allmulti),
+            tx_queue_length: tx_queue_length.map(|length| number("txQLen", length)).transpose()?,
+        };
+        let parameters = merge(keys.sysctl.parse()?, args.sysctl.parse()?);
+        let config = Self { parameters, wanted, data_dir: keys.data_dir };
+        backup_in(&config.data_dir, "any.json").map_err(ConfigError::DataDir)?;
+        Ok(config)
+    }
+
+    /// Where what the interface was before is kept.
+    ///
+    /// # Errors
+    /// [`ConfigError::DataDir`]
+    pub fn backup(&self, at: &Attachment) -> Result<StateFile, ConfigError> {
+        backup_in(&self.data_dir, &backup_name(at)).map_err(ConfigError::DataDir)
+    }
+}
+
+/// Where ADD has kept it, as far as a configuration can be read that may have become unusable since.
+///
+/// # Errors
+/// [`StateFileError`]
+pub fn backup_for_del(request: &Request, at: &Attachment) -> Result<StateFile, StateFileError> {
+    let DataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
+        log::warn!("dataDir is taken for {DATA_DIR}: {}", Error::from(error).in_full());
+        DataDirKey::default()
+    });
+    let name = backup_name(at);
+    backup_in(&data_dir, &name).or_else(|error| {
+        log::warn!("dataDir is taken for {DATA_DIR}: {error}");
+        StateFile::new(DATA_DIR, &name)
+    })
+}
+
+/// The reference's name.
+fn backup_name(at: &Attachment) -> String {
+    format!("{}_{}.json", at.container, at.ifname)
+}
+
+fn backup_in(directory: &str, name: &str) -> Result<StateFile, StateFileError> {
+    StateFile::new(if directory.is_empty() { DATA_DIR } else { directory }, name)
+}
+
+/// An empty text in `args.cni` switches the change off; elsewhere it is as good as nothing.
+fn mac(from_args: Option<String>, from_runtime: String, from_env: String, own: String) -> Result<Option<Mac>, Error> {
+    let given = match from_args {
+        Some(mac) => [("args.cni.mac", mac), ("", String::new()), ("", String::new())],
+        None => [("runtimeConfig.mac", from_runtime), ("MAC in CNI_ARGS", from_env), ("mac", own)],
+    };
+    Ok(first_mac("set the MAC address", given)?)
+}
+
+fn number(key: &'static str, value: i64) -> Result<u32, ConfigError> {
+    let refused = || ConfigError::Number { key, value };
+    u32::try_from(value).ok().filter(|_| value <= MOST).ok_or_else(refused)
+}

@@ -1,0 +1,149 @@
+//! Kernel parameters as configurations name them.
+//!
+//! `net.ipv4.conf.IFNAME.rp_filter` and `net/ipv4/conf/IFNAME/rp_filter` are the same. The interface's own name may
+//! have dots, so it takes its place after they have become slashes. Only parameters below `net` belong to the
+//! container; others are refused.
+
+use std::fmt;
+
+use cni_core::error::{Code, Failure};
+use cni_core::names::IfName;
+use cni_plugin::plan::Sysctl;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+/// What stands for `CNI_IFNAME` in a name.
+const PLACEHOLDER: &str = "IFNAME";
+
+/// A parameter that cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SysctlError {
+    /// It does not belong to the container's network.
+    #[error("invalid net sysctl key: {path:?}")]
+    NotBelowNet { key: String, path: String },
+    /// It is given more than once.
+    #[error("duplicated sysctl keys are not allowed: {first:?} and {second:?}")]
+    Twice { first: String, second: String },
+}
+
+impl Failure for SysctlError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NotBelowNet { .. } | Self::Twice { .. } => Code::InvalidConfig,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NotBelowNet { key, .. } => {
+                format!("sysctl {key:?}: only parameters below net belong to a container, such as net.core.somaxconn")
+            }
+            Self::Twice { .. } => "they are the same parameter".to_owned(),
+        }
+    }
+}
+
+/// The name of a parameter, with the place of the interface's name still open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SysctlName {
+    key: String,
+    path: Vec<String>,
+}
+
+impl SysctlName {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// [`SysctlError::NotBelowNet`]
+    pub fn parse(key: &str) -> Result<Self, SysctlError> {
+        let path: Vec<String> = key.split(['.', '/']).filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        match &path[..] {
+            [net, _, ..] if net == "net" && !key.contains('\0') => Ok(Self { key: key.to_owned(), path }),
+            _ => Err(SysctlError::NotBelowNet { key: key.to_owned(), path: key.replace('.', "/") }),
+        }
+    }
+
+    /// The name as it is written in the configuration.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The parameter, for an interface of this name. A second placeholder stays what it is.
+    pub fn of(&self, name: &IfName) -> Sysctl {
+        let mut path = self.path.clone();
+        if let Some(part) = path.iter_mut().find(|part| part.contains(PLACEHOLDER)) {
+            *part = part.replacen(PLACEHOLDER, name.as_str(), 1);
+        }
+        Sysctl::fixed(&path.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// A parameter with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    pub name: SysctlName,
+    pub value: String,
+}
+
+/// The object `sysctl`, in the order of the document. An empty value changes nothing, as in the reference.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SysctlKeys(Vec<(String, String)>);
+
+impl SysctlKeys {
+    /// Reads the names.
+    ///
+    /// # Errors
+    /// [`SysctlError`] for the first that cannot be used.
+    pub fn parse(self) -> Result<Vec<Parameter>, SysctlError> {
+        let mut parameters: Vec<Parameter> = Vec::new();
+        for (key, value) in self.0 {
+            let name = SysctlName::parse(&key)?;
+            if let Some(earlier) = parameters.iter().find(|earlier| earlier.name.path == name.path) {
+                return Err(SysctlError::Twice { first: earlier.name.key.clone(), second: key });
+            }
+            parameters.push(Parameter { name, value });
+        }
+        parameters.retain(|parameter| !parameter.value.is_empty());
+        Ok(parameters)
+    }
+}
+
+/// Puts those that come later in the place of those of the same name, and the others behind.
+pub fn merge(mut parameters: Vec<Parameter>, later: Vec<Parameter>) -> Vec<Parameter> {
+    for parameter in later {
+        match parameters.iter_mut().find(|earlier| earlier.name.path == parameter.name.path) {
+            Some(earlier) => *earlier = parameter,
+            None => parameters.push(parameter),
+        }
+    }
+    parameters
+}
+
+/// Whether two values mean the same: the kernel separates the numbers of a list by tabs.
+pub fn is_same(one: &str, other: &str) -> bool {
+    one.split_whitespace().eq(other.split_whitespace())
+}
+
+impl<'de> Deserialize<'de> for SysctlKeys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = SysctlKeys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SysctlKeys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    keys.push(entry);
+                }
+                Ok(SysctlKeys(keys))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}

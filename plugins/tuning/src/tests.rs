@@ -1,0 +1,211 @@
+//! The life of a tuned interface, on a machine in memory.
+
+use std::path::PathBuf;
+
+use super::*;
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
+use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::{Caller, FakeContainer, FakeHost};
+
+mod allow;
+mod config;
+
+const NETNS: &str = "/run/netns/c1";
+
+const BACKUP: &str = "/run/cni/tuning/c1_eth0.json";
+
+const PROPERTIES: &str = r#""mac":"02:00:00:00:00:0a","promisc":true,"mtu":1400,"allmulti":true,"txQLen":500"#;
+
+const PARAMETERS: &str = r#""sysctl":{"net.ipv4.conf.IFNAME.rp_filter":"2","net/core/somaxconn":"500"}"#;
+
+fn everything() -> Caller {
+    caller(&format!("{PROPERTIES},{PARAMETERS}"))
+}
+
+/// A container to whose interface a plugin before has given these keys.
+fn caller(keys: &str) -> Caller {
+    let comma = if keys.is_empty() { "" } else { "," };
+    let result = r#"{"cniVersion":"1.1.0","interfaces":[{"name":"eth0"},{"name":"eth0","mac":"02:00:00:00:00:01",
+        "sandbox":"/run/netns/c1","mtu":1500},{"name":"other","mac":"x","sandbox":"/run/netns/c1"}]}"#;
+    let config = format!(r#"{{"cniVersion":"1.1.0","name":"n1","type":"tuning","prevResult":{result}{comma}{keys}}}"#);
+    Caller::new("c1", &config)
+}
+
+fn machine() -> FakeHost {
+    let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
+    host.enter(NETNS).expect("entered");
+    let mac = "02:00:00:00:00:01".parse().ok();
+    host.add_link(
+        Ns::Container,
+        Link { name: "eth0".to_owned(), mac, mtu: 1500, tx_queue_length: 1000, ..Link::default() },
+    );
+    host
+}
+
+fn eth0(host: &mut FakeHost) -> Link {
+    let host: &mut dyn Host = host;
+    host.enter(NETNS).expect("entered");
+    host.link(Ns::Container, &cni_core::names::IfName::parse("eth0").expect("a name")).expect("links").expect("eth0")
+}
+
+fn backup(host: &FakeHost) -> Option<&str> {
+    host.state_files.get(&PathBuf::from(BACKUP)).map(String::as_str)
+}
+
+#[test]
+fn add_writes_parameters_then_the_backup_and_then_the_properties() {
+    let mut host = machine();
+    let result = everything().add(&Tuning, &mut host).expect("ADD");
+    let text = r#""{\n \"mac\": \"02:00:00:00:00:01\",\n \"promisc\": false,\n \"mtu\": 1500,\n \"allmulti\": false,\n \"txQLen\": 1000\n}""#;
+    let want = [
+        "container: sysctl net/ipv4/conf/eth0/rp_filter=2".to_owned(),
+        "container: sysctl net/core/somaxconn=500".to_owned(),
+        format!("host: write {BACKUP} {text}"),
+        "container: link set eth0 address 02:00:00:00:00:0a".to_owned(),
+        "container: link set eth0 promisc on".to_owned(),
+        "container: link set eth0 mtu 1400".to_owned(),
+        "container: link set eth0 allmulticast on".to_owned(),
+        "container: link set eth0 txqueuelen 500".to_owned(),
+    ];
+    assert_eq!(host.applied(), want);
+    let told: Vec<(&str, i64)> = result.interfaces.iter().map(|told| (told.mac.as_str(), told.mtu)).collect();
+    assert_eq!(told, [("", 0), ("02:00:00:00:00:0a", 1400), ("x", 0)]);
+    everything().check(&Tuning, &mut host).expect("CHECK");
+}
+
+#[test]
+fn a_failure_at_any_step_leaves_nothing() {
+    assert_eq!(assert_add_is_all_or_nothing(&Tuning, machine, &everything()), 8);
+}
+
+#[test]
+fn del_sets_back_what_add_has_changed() {
+    assert_del_removes_what_add_made(&Tuning, &mut machine(), &caller(PROPERTIES));
+}
+
+/// As podman and nerdctl write it.
+#[test]
+fn a_configuration_without_keys_changes_nothing_and_passes_the_result_on() {
+    for keys in ["", r#""mac":"","mtu":0,"promisc":false,"sysctl":{},"allmulti":null,"txQLen":null,"ipam":{}"#] {
+        let (mut host, caller) = (machine(), caller(keys));
+        let before = host.state();
+        let result = caller.add(&Tuning, &mut host).expect("ADD");
+        assert_eq!(Some(result), caller.request(&Tuning, "ADD").prev_result().expect("a result"));
+        caller.check(&Tuning, &mut host).expect("CHECK");
+        assert_eq!((host.applied(), host.state()), (&[][..], before.clone()));
+        caller.del(&Tuning, &mut host).expect("DEL");
+        assert_eq!(host.state(), before);
+    }
+}
+
+#[test]
+fn a_second_add_keeps_what_was_before_the_first() {
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    caller(r#""mtu":1300,"txQLen":5"#).add(&Tuning, &mut host).expect("ADD");
+    assert_eq!(backup(&host), Some("{\n \"mtu\": 1500,\n \"txQLen\": 1000\n}"));
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    let link = eth0(&mut host);
+    assert_eq!((link.mtu, link.tx_queue_length, backup(&host)), (1500, 1000, None));
+}
+
+#[test]
+fn a_torn_backup_is_written_anew_and_thrown_away() {
+    let mut host = machine();
+    host.state_files.insert(BACKUP.into(), "{\n \"mtu\": 9".to_owned());
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    assert_eq!(backup(&host), Some("{\n \"mtu\": 1500\n}"));
+    host.state_files.insert(BACKUP.into(), "{".to_owned());
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!((eth0(&mut host).mtu, backup(&host)), (1400, None));
+}
+
+#[test]
+fn without_the_namespace_or_the_interface_nothing_is_left_to_set_back() {
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    host.set_container(NETNS, FakeContainer::Gone);
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(backup(&host), None);
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    host.change_link(Ns::Container, "eth0", |link| link.name = "moved".to_owned());
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(backup(&host), None);
+}
+
+#[test]
+fn what_cannot_be_set_back_keeps_neither_the_others_nor_the_caller() {
+    let mut host = machine();
+    caller(r#""mtu":1400,"txQLen":5"#).add(&Tuning, &mut host).expect("ADD");
+    host.fail_at(host.applied().len() + 1);
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    let link = eth0(&mut host);
+    assert_eq!((link.mtu, link.tx_queue_length), (1400, 1000));
+    assert!(backup(&host).is_some(), "the next DEL tries again");
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!((eth0(&mut host).mtu, backup(&host)), (1500, None));
+}
+
+#[test]
+fn a_namespace_that_cannot_be_entered_fails_del() {
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    host.set_container(NETNS, FakeContainer::Closed);
+    caller("").del(&Tuning, &mut host).expect_err("it may be there still");
+    assert!(backup(&host).is_some());
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
+    let error = caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect_err("no eth0");
+    assert_eq!((error.code().number(), error.to_string()), (101, r#"failed to get "eth0": Link not found"#.to_owned()));
+    let error = caller("").check(&Tuning, &mut host).expect_err("no eth0");
+    assert_eq!((error.code().number(), error.to_string()), (100, "Cannot find container link eth0".to_owned()));
+}
+
+#[test]
+fn check_names_what_has_another_value() {
+    type Change = fn(&mut Link);
+    let changes: [(Change, &str); 5] = [
+        (|link| link.mac = None, "Ethernet of eth0 is 02:00:00:00:00:0a, current value is none"),
+        (|link| link.promisc = false, "promiscuous mode of eth0 is true, current value is false"),
+        (|link| link.mtu = 1300, "MTU of eth0 is 1400, current value is 1300"),
+        (|link| link.all_multicast = false, "all-multicast mode of eth0 is true, current value is false"),
+        (|link| link.tx_queue_length = 555, "Transmit Queue Length of eth0 is 500, current value is 555"),
+    ];
+    for (change, text) in changes {
+        let mut host = machine();
+        everything().add(&Tuning, &mut host).expect("ADD");
+        host.change_link(Ns::Container, "eth0", change);
+        let error = everything().check(&Tuning, &mut host).expect_err(text);
+        assert_eq!((error.code().number(), error.to_string()), (100, format!("Error: Tuning configured {text}")));
+        caller("").check(&Tuning, &mut host).expect("nothing was asked for");
+    }
+}
+
+#[test]
+fn check_compares_parameters_by_their_words() {
+    let check = |have: &str, want: &str| {
+        let mut host = machine();
+        let keys = |value: &str| format!(r#""sysctl":{{"net.ipv4.tcp_rmem":"{value}"}}"#);
+        caller(&keys(have)).add(&Tuning, &mut host).expect("ADD");
+        caller(&keys(want)).check(&Tuning, &mut host).map_err(|error| error.to_string())
+    };
+    assert_eq!(check("1 2 3", r"1\t2\t3\n"), Ok(()));
+    let text = "Error: Tuning configured value of /proc/sys/net/ipv4/tcp_rmem is 1 2, current value is 12";
+    assert_eq!(check("12", "1 2"), Err(text.to_owned()));
+}
+
+#[test]
+fn check_and_add_need_the_result_of_the_plugins_before() {
+    let lonely = Caller::new("c1", r#"{"cniVersion":"1.0.0","name":"n1","type":"tuning"}"#);
+    let add = lonely.add(&Tuning, &mut machine()).expect_err("refused");
+    let check = lonely.check(&Tuning, &mut machine()).expect_err("refused");
+    for error in [add, check] {
+        assert_eq!((error.code().number(), error.to_string()), (7, "Required prevResult missing".to_owned()));
+    }
+    lonely.del(&Tuning, &mut machine()).expect("DEL does not");
+}

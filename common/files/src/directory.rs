@@ -47,7 +47,6 @@ impl PrivateDirectory {
         Self { root: self.root.clone(), path: self.path.join(name) }
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -57,7 +57,6 @@ impl Draft {
         written.map_err(FileError::of("write", &self.path)).map(|()| self)
     }
 
-    /// The file.
     pub const fn file(&self) -> &File {
         &self.file
     }

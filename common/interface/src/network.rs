@@ -10,16 +10,14 @@ use cni_plugin::plan::{NewRoute, RouteNumberError};
 
 /// An answer of an IPAM plugin that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum NetworkError {
     /// It contains no address.
     #[error("IPAM plugin returned missing IP config")]
     NoAddress,
     /// The network has no address left for a gateway.
     #[error("{network} has no next address, which would be the gateway's")]
-    NoGateway {
-        /// The network.
-        network: Cidr,
-    },
+    NoGateway { network: Cidr },
     /// A route's next hop is of another family than its destination.
     #[error("failed to add route to {dst}: its gateway {gw} is of another family")]
     RouteFamily {
@@ -33,9 +31,7 @@ pub enum NetworkError {
     RouteNumber {
         /// The destination.
         dst: Cidr,
-        /// The key.
         key: &'static str,
-        /// The value.
         value: i64,
     },
 }

@@ -16,6 +16,7 @@ use cni_plugin::plan::Ns;
 
 /// What of an interface is missing or wrong.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum VerifyError {
     /// The runtime did not send the result of ADD.
     #[error("Required prevResult missing")]
@@ -23,7 +24,6 @@ pub enum VerifyError {
     /// The result of ADD has no interface of this name.
     #[error("prevResult has no interface {name} {place}")]
     NotInResult {
-        /// The name.
         name: String,
         /// Where it was looked for.
         place: String,
@@ -31,7 +31,6 @@ pub enum VerifyError {
     /// The result of ADD has no MAC address for an interface, or one that is none.
     #[error("invalid mac {mac:?} of interface {name} in prevResult")]
     ToldMac {
-        /// The name.
         name: String,
         /// The address in `prevResult`.
         mac: String,
@@ -52,13 +51,11 @@ pub enum VerifyError {
     Missing {
         /// Where.
         ns: Ns,
-        /// Its name.
         name: String,
     },
     /// An interface is of another kind.
     #[error("Interface {name} does not have link type of {wanted}")]
     Kind {
-        /// Its name.
         name: String,
         /// What it should be.
         wanted: &'static str,
@@ -68,13 +65,11 @@ pub enum VerifyError {
     Down {
         /// Where.
         ns: Ns,
-        /// Its name.
         name: String,
     },
     /// The container's interface has another MAC address.
     #[error("Interface {name} Mac {told} doesn't match container Mac: {found}")]
     Mac {
-        /// Its name.
         name: String,
         /// The address in `prevResult`.
         told: String,
@@ -84,7 +79,6 @@ pub enum VerifyError {
     /// An address is gone.
     #[error("Failed to match addr {address} on interface {name}")]
     Address {
-        /// The address.
         address: Cidr,
         /// The interface.
         name: String,
@@ -92,9 +86,7 @@ pub enum VerifyError {
     /// The route to the container's own network is gone.
     #[error("Failed to find the route to {network} of address {address} for interface {name}")]
     ConnectedRoute {
-        /// The network.
         network: Cidr,
-        /// The address.
         address: Cidr,
         /// The interface.
         name: String,
@@ -106,7 +98,6 @@ pub enum VerifyError {
         dst: Cidr,
         /// The next hop.
         gw: Option<IpAddr>,
-        /// The table.
         table: u32,
     },
 }

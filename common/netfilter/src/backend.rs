@@ -9,7 +9,6 @@ use cni_core::names::ChainName;
 
 /// The packet filter of one network namespace.
 pub trait Netfilter {
-    /// Its iptables.
     fn iptables(&mut self) -> &mut dyn Iptables;
 
     /// Its nf_tables, in their own terms.

@@ -12,26 +12,17 @@ use serde::Deserialize;
 
 /// A value of the section `ipam` that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum IpamError {
     /// The `ipam` section is missing.
     #[error("IPAM config missing 'ipam' key")]
     NoSection,
     /// A text is not a network.
     #[error("invalid CIDR address: {text}")]
-    Cidr {
-        /// The key.
-        key: String,
-        /// The text.
-        text: String,
-    },
+    Cidr { key: String, text: String },
     /// A text is not an address.
     #[error("invalid IP address: {text}")]
-    Address {
-        /// The key.
-        key: String,
-        /// The text.
-        text: String,
-    },
+    Address { key: String, text: String },
     /// Old versions know one address of each family.
     #[error("CNI version {version} does not support more than 1 address per family")]
     Version {

@@ -10,7 +10,6 @@ use crate::{FakeIptables, FakeNftables};
 /// The packet filter of a namespace.
 #[derive(Debug, Default)]
 pub struct FakeNetfilter {
-    /// Its iptables.
     pub iptables: FakeIptables,
     /// Its nf_tables.
     pub nftables: FakeNftables,

@@ -62,7 +62,6 @@ pub enum BackendKey {
     Auto,
     /// The tables of iptables.
     Iptables,
-    /// firewalld.
     Firewalld,
     /// A table of nf_tables.
     Nftables,

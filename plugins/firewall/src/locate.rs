@@ -23,7 +23,6 @@ use crate::{iptables, nftables};
 /// An address whose rules are to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedAddress {
-    /// The address.
     pub address: IpAddr,
     /// Who owns it.
     pub owner: Attachment,

@@ -50,7 +50,6 @@ pub struct Masquerade {
 pub enum Sources {
     /// Those from the container's own network and from the host's loopback.
     Local,
-    /// All.
     All,
 }
 

@@ -49,7 +49,6 @@ fn place(address: &str) -> &str {
 /// The answer of a method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer<T> {
-    /// Its value.
     Value(T),
     /// It failed, with the text of whoever was called.
     Error {

@@ -151,7 +151,6 @@ impl LinuxHost {
         }
     }
 
-    /// The records.
     pub(crate) const fn records_mut(&mut self) -> &mut RunRecords {
         &mut self.records
     }

@@ -42,7 +42,7 @@ impl IptablesRule {
     }
 }
 
-const fn protocol(part: &Match) -> Option<Proto> {
+pub(super) const fn protocol(part: &Match) -> Option<Proto> {
     if let Match::Port(proto, _) | Match::Ports(proto, _) = part { Some(*proto) } else { None }
 }
 
@@ -71,8 +71,11 @@ fn plain(part: &Match) -> Match {
     }
 }
 
+/// The place of matches that are extensions, behind all others.
+pub(super) const EXTENSION: u8 = 4;
+
 /// Where a match is in a listing; those of the same place keep their order.
-const fn place(part: &Match) -> u8 {
+pub(super) const fn place(part: &Match) -> u8 {
     match part {
         Match::Source(_) | Match::NotSource(_) => 0,
         Match::Destination(_) | Match::NotDestination(_) => 1,
@@ -84,7 +87,7 @@ const fn place(part: &Match) -> u8 {
         | Match::Mark(_)
         | Match::RelatedEstablished
         | Match::Comment(_)
-        | Match::Raw(_) => 4,
+        | Match::Raw(_) => EXTENSION,
     }
 }
 

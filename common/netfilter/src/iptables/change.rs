@@ -61,7 +61,6 @@ pub struct IptablesRuleset {
 /// Which rules that lead to an owned chain go with it, beside those that are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Jumps {
-    /// All.
     All,
     /// All but those for packets from these addresses. The chain stays as long as one of these does.
     AllBut(Vec<IpAddr>),

@@ -5,8 +5,7 @@
 
 use std::fmt;
 
-use crate::Proto;
-
+use super::canonical::{EXTENSION, place, protocol};
 use super::rule::{IptablesRule, Match, Target};
 use cni_core::cidr::Cidr;
 
@@ -21,11 +20,12 @@ impl IptablesRule {
     pub fn specification(&self) -> String {
         let Self { chain, matches, target } = self;
         let mut words = vec![chain.to_string()];
-        for part in [source, destination, input, output] {
-            words.extend(matches.iter().filter_map(part).flatten());
-        }
+        let mut parts: Vec<&Match> = matches.iter().collect();
+        parts.sort_by_key(|part| place(part));
+        let extensions = parts.split_off(parts.partition_point(|part| place(part) < EXTENSION));
+        words.extend(parts.into_iter().flat_map(part_words));
         words.extend(matches.iter().find_map(protocol).into_iter().flat_map(|proto| option("-p", proto.as_str())));
-        words.extend(matches.iter().filter_map(extension).flatten());
+        words.extend(extensions.into_iter().flat_map(part_words));
         words.extend(target_words(target));
         words.join(" ")
     }
@@ -42,59 +42,21 @@ fn negated(name: &str, value: &str) -> Words {
 }
 
 /// A network of prefix 0 holds every address, which iptables says by saying nothing.
-fn network(name: &str, cidr: Cidr) -> Option<Words> {
-    (cidr.prefix() > 0).then(|| option(name, &cidr.network().to_string()))
+fn network(name: &str, cidr: Cidr) -> Words {
+    if cidr.prefix() > 0 { option(name, &cidr.network().to_string()) } else { Vec::new() }
 }
 
-fn source(part: &Match) -> Option<Words> {
-    if let Match::Source(cidr) = part {
-        network("-s", *cidr)
-    } else if let Match::NotSource(cidr) = part {
-        Some(negated("-s", &cidr.network().to_string()))
-    } else {
-        None
-    }
-}
-
-fn destination(part: &Match) -> Option<Words> {
-    if let Match::Destination(cidr) = part {
-        network("-d", *cidr)
-    } else if let Match::NotDestination(cidr) = part {
-        Some(negated("-d", &cidr.network().to_string()))
-    } else {
-        None
-    }
-}
-
-fn input(part: &Match) -> Option<Words> {
-    if let Match::In(name) = part {
-        Some(option("-i", &word(name.as_str())))
-    } else if let Match::NotIn(name) = part {
-        Some(negated("-i", &word(name.as_str())))
-    } else {
-        None
-    }
-}
-
-fn output(part: &Match) -> Option<Words> {
-    if let Match::Out(name) = part {
-        Some(option("-o", &word(name.as_str())))
-    } else if let Match::NotOut(name) = part {
-        Some(negated("-o", &word(name.as_str())))
-    } else {
-        None
-    }
-}
-
-fn protocol(part: &Match) -> Option<Proto> {
-    if let Match::Port(proto, _) | Match::Ports(proto, _) = part { Some(*proto) } else { None }
-}
-
-fn extension(part: &Match) -> Option<Words> {
-    let module = |module: &str, name: &str, value: &str| {
-        Some(vec!["-m".to_owned(), module.to_owned(), name.to_owned(), value.to_owned()])
-    };
+fn part_words(part: &Match) -> Words {
+    let module = |module: &str, name: &str, value: &str| ["-m", module, name, value].map(str::to_owned).to_vec();
     match part {
+        Match::Source(cidr) => network("-s", *cidr),
+        Match::NotSource(cidr) => negated("-s", &cidr.network().to_string()),
+        Match::Destination(cidr) => network("-d", *cidr),
+        Match::NotDestination(cidr) => negated("-d", &cidr.network().to_string()),
+        Match::In(name) => option("-i", &word(name.as_str())),
+        Match::NotIn(name) => negated("-i", &word(name.as_str())),
+        Match::Out(name) => option("-o", &word(name.as_str())),
+        Match::NotOut(name) => negated("-o", &word(name.as_str())),
         Match::LocalDestination => module("addrtype", "--dst-type", "LOCAL"),
         Match::Port(proto, port) => module(proto.as_str(), "--dport", &port.to_string()),
         Match::Ports(_, set) => module("multiport", "--dports", &joined(set.ports())),
@@ -102,15 +64,7 @@ fn extension(part: &Match) -> Option<Words> {
         Match::Mark(mark) => module("mark", "--mark", &mark.to_string()),
         Match::RelatedEstablished => module("conntrack", "--ctstate", "RELATED,ESTABLISHED"),
         Match::Comment(comment) => module("comment", "--comment", &quoted(comment.as_str())),
-        Match::Raw(words) => Some(words.iter().map(|text| word(text)).collect()),
-        Match::Source(_)
-        | Match::NotSource(_)
-        | Match::Destination(_)
-        | Match::NotDestination(_)
-        | Match::In(_)
-        | Match::NotIn(_)
-        | Match::Out(_)
-        | Match::NotOut(_) => None,
+        Match::Raw(words) => words.iter().map(|text| word(text)).collect(),
     }
 }
 

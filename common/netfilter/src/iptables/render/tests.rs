@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Proto;
 use crate::iptables::rule::{Mark, PortSet};
 use cni_core::names::{ChainName, Comment, IfName};
 

@@ -15,6 +15,10 @@
 //! ```
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_plugin::link::Link;
+
+/// How every alias begins.
+const PREFIX: &str = "cni:";
 
 /// How long an alias may be: `IFALIASZ` of `linux/if.h`, less one.
 const ALIAS_LEN: usize = 255;
@@ -32,7 +36,29 @@ pub fn of(at: &Attachment) -> String {
 
 /// How the aliases of a network's attachments begin.
 pub fn start(network: &NetworkName) -> String {
-    format!("cni:{network}:")
+    format!("{PREFIX}{network}:")
+}
+
+/// Whose a link on the host is, as far as its alias says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkOwner {
+    /// The attachment in question.
+    This,
+    /// Another attachment.
+    Another,
+    /// It does not say: the reference plugins set no alias, and whoever rules the host may have set one of his own.
+    Unsaid,
+}
+
+impl LinkOwner {
+    /// Reads the alias of a link. Only who rules the host can have set it.
+    pub fn of(link: &Link, at: &Attachment) -> Self {
+        match link.alias.as_deref() {
+            Some(alias) if alias == of(at) => Self::This,
+            Some(alias) if alias.starts_with(PREFIX) => Self::Another,
+            Some(_) | None => Self::Unsaid,
+        }
+    }
 }
 
 /// Whose a link with an alias is; `None` also where the alias may have been cut.
@@ -50,6 +76,19 @@ mod tests {
 
     fn at() -> Attachment {
         attachment("id1", "eth0")
+    }
+
+    #[test]
+    fn a_link_is_somebody_elses_only_if_its_alias_says_so() {
+        let owner =
+            |alias: Option<&str>| LinkOwner::of(&Link { alias: alias.map(str::to_owned), ..Link::default() }, &at());
+        assert_eq!(owner(Some("cni:net1:id1:eth0")), LinkOwner::This);
+        for another in ["cni:net1:id1:eth1", "cni:net1:id10:eth0", "cni:net2:id1:eth0"] {
+            assert_eq!(owner(Some(another)), LinkOwner::Another, "{another}");
+        }
+        for unsaid in [None, Some(""), Some("uplink")] {
+            assert_eq!(owner(unsaid), LinkOwner::Unsaid, "{unsaid:?}");
+        }
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Host for LinuxHost {
                 Some(index) => socket.link_by_index(index)?.into_iter().collect(),
                 None => Vec::new(),
             },
+            LinkQuery::PeerOf(link) => self.peer_of(link, ns)?.into_iter().collect(),
         })
     }
 
@@ -76,6 +77,10 @@ impl Host for LinuxHost {
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
         Ok(self.socket(ns)?.addresses(index, family)?)
+    }
+
+    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
+        Ok(self.socket(Ns::Host)?.peer_addresses(link)?)
     }
 
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {

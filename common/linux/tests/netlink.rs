@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
@@ -134,6 +135,53 @@ fn veths_are_listed_with_their_aliases_and_nothing_else_is() {
     listed.sort();
     let alias = Some("cni:net:id:eth0".to_owned());
     assert_eq!(listed, [("veth0".to_owned(), alias), ("veth1".to_owned(), None)]);
+}
+
+#[test]
+fn the_other_end_of_a_veth_is_asked_for_its_addresses_for_as_long_as_its_namespace_lives() {
+    let mut host = Namespace::enter();
+    let mut container = Namespace::enter();
+    container.socket.create_link(&veth("eth0", "veth0"), Some(host.netns.as_fd())).expect("a veth");
+    let inner = container.link("eth0");
+    for address in ["10.1.2.3/24", "fd00::3/64"] {
+        container.socket.add_address(inner.index, cidr(address), Dad::Skip).expect("an address");
+    }
+    // The host has a link of the same index, with an address.
+    host.socket.add_address(1, cidr("10.9.9.9/24"), Dad::Skip).expect("an address");
+    let outer = host.link("veth0");
+    assert!(outer.peer_netns.is_some());
+    let found = host.socket.peer_addresses(&outer).expect("an answer").expect("the namespace lives");
+    let found: Vec<String> = found.iter().map(|address| address.cidr.to_string()).collect();
+    assert_eq!(found, ["10.1.2.3/24", "fd00::3/64"]);
+
+    setns(&*host.netns, CloneFlags::CLONE_NEWNET).expect("out of the container");
+    drop(container);
+    // The last user is a netlink socket, which the kernel ends a moment after it was closed.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while host.socket.peer_addresses(&outer).expect("an answer").is_some() {
+        assert!(Instant::now() < deadline, "the namespace has no user any more");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    let here = host.veth("a", "b");
+    assert_eq!(host.socket.peer_addresses(&here).expect("an answer"), None, "both ends are in the host");
+}
+
+#[test]
+fn a_namespace_has_a_number_for_another_that_holds_the_other_end_of_a_veth() {
+    let mut host = Namespace::enter();
+    let mut stranger = Namespace::enter();
+    let mut container = Namespace::enter();
+    assert_eq!(container.socket.netns_id(host.netns.as_fd()).expect("an answer"), None);
+    container.socket.create_link(&veth("eth0", "veth0"), Some(host.netns.as_fd())).expect("a veth");
+    let inner = container.link("eth0");
+    assert!(inner.peer_netns.is_some());
+    assert_eq!(container.socket.netns_id(host.netns.as_fd()).expect("an answer"), inner.peer_netns);
+    container.socket.create_link(&veth("eth1", "veth0"), Some(stranger.netns.as_fd())).expect("a veth");
+    let elsewhere = container.link("eth1");
+    assert_eq!(container.socket.netns_id(stranger.netns.as_fd()).expect("an answer"), elsewhere.peer_netns);
+    assert_ne!(elsewhere.peer_netns, inner.peer_netns);
+    assert!(host.link("veth0").peer_netns.is_some() && stranger.link("veth0").peer_netns.is_some());
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub enum LinkQuery<'a> {
     Kind(&'static str),
     /// The one by which packets to an address leave.
     Towards(IpAddr),
+    /// The other end of a veth whose one end, this link, is in the other one of the two namespaces. The kernel says so
+    /// of both ends: a container chooses the indices of its links, and so what an index alone seems to lead to.
+    PeerOf(&'a Link),
 }
 
 /// The machine, as far as a plugin is concerned.
@@ -99,6 +102,13 @@ pub trait Host {
     /// # Errors
     /// When the kernel does not answer.
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error>;
+
+    /// The addresses of the other end of a veth of the host, whatever namespace that one is in; `None` when it is in the
+    /// host's own, or when its namespace has lost its last user, so that the kernel is about to remove both ends.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error>;
 
     /// The VLANs of a bridge's port; none for a link that is no port.
     ///

@@ -61,6 +61,9 @@ pub struct Link {
     pub master: Option<u32>,
     /// `IFLA_LINK`: for a veth the index of its peer, in the peer's namespace.
     pub peer: Option<u32>,
+    /// `IFLA_LINK_NETNSID`: the peer's namespace, by the number that the link's own has for it; none when both are in
+    /// the same.
+    pub peer_netns: Option<i32>,
     /// `IFF_PROMISC`: the administrator has asked for promiscuous mode.
     pub promisc: bool,
     /// How many users have asked for promiscuous mode.

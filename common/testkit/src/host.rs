@@ -295,6 +295,7 @@ impl Host for FakeHost {
                 Some(index) => self.kernel.links(&space, |link| link.index == index),
                 None => Vec::new(),
             },
+            LinkQuery::PeerOf(link) => self.kernel.peer_of(&space, link),
         })
     }
 
@@ -309,6 +310,10 @@ impl Host for FakeHost {
         found.retain(|address| family.is_none_or(|family| address.cidr.family() == family));
         found.sort_by_key(|address| address.cidr.family());
         Ok(found)
+    }
+
+    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
+        Ok(self.kernel.peer_addresses(link))
     }
 
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {

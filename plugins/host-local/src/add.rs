@@ -36,7 +36,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let config = Config::parse(request)?;
     let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
     let attachment = request.attachment()?;
-    let presence = Presence::observe(journal.host(), request.netns())?;
+    let presence = Presence::observe(journal.host(), request.netns(), &attachment)?;
     let mut store = Store::create(&config.directory, Machine::this())?;
     let (ips, done) = Allocation::new(&mut store, presence, &attachment).run(&config.sets, requested)?;
     drop(store);

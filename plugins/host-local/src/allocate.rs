@@ -12,7 +12,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
 use cni_core::result::IpConfig;
 
-use crate::presence::Presence;
+use crate::presence::{Presence, Whereabouts};
 use crate::ranges::RangeSet;
 use crate::store::{Home, Lease, Owner, Scan, Store, Undo};
 
@@ -38,7 +38,12 @@ pub enum SetProblem {
     NotAvailable { address: IpAddr, set: String, holder: Option<Owner> },
     /// The container has an address of the set.
     #[error("{address} has been allocated to {container}, duplicate allocation is not allowed")]
-    Duplicate { address: IpAddr, container: String },
+    Duplicate {
+        address: IpAddr,
+        container: String,
+        /// The host's end of the interface that uses it, if that is in another namespace than the container is now.
+        port: Option<String>,
+    },
     /// All addresses are taken.
     #[error("no IP addresses available in range set: {set}")]
     Exhausted {
@@ -59,7 +64,13 @@ impl SetProblem {
             Self::NotAvailable { holder: Some(Owner { container, ifname }), .. } => {
                 format!("held by {container} {}", ifname.as_deref().unwrap_or_default()).trim_end().to_owned()
             }
-            Self::Duplicate { .. } => "its container still runs, or its namespace cannot be read".to_owned(),
+            Self::Duplicate { port: None, .. } => {
+                "its container still runs, or its namespace cannot be read".to_owned()
+            }
+            Self::Duplicate { port: Some(port), .. } => format!(
+                "it is in use in another namespace, which {port} of the host leads to; end what runs there, or DEL the \
+                 container"
+            ),
             Self::Exhausted { capacity, leases, containers, directory, .. } => {
                 format!(
                     "{leases} of {capacity} addresses are held by {containers} containers; see {}",
@@ -137,7 +148,7 @@ impl<'a> Allocation<'a> {
         }
         let own = self.store.leases_of(&self.owner.container)?;
         if let Some(lease) = own.into_iter().find(|lease| lease.address == address && lease.owner == self.owner)
-            && self.presence.has_left(&lease)?
+            && self.presence.whereabouts(&lease)? == Whereabouts::Left
         {
             return Ok(self.keep(lease));
         }
@@ -170,11 +181,14 @@ impl<'a> Allocation<'a> {
         own.retain(|lease| set.contains(lease.address) && (lease.owner == self.owner || lease.owner.ifname.is_none()));
         for lease in &own {
             let known = lease.owner.ifname.is_some() && !set.is_gateway(lease.address);
-            if !known || !self.presence.has_left(lease)? {
-                let (address, container) = (lease.address, self.owner.container.clone());
-                let problem = SetProblem::Duplicate { address, container };
-                return Err(AllocateError::Set { set: number, problem }.into());
-            }
+            let port = match if known { self.presence.whereabouts(lease)? } else { Whereabouts::Here } {
+                Whereabouts::Left => continue,
+                Whereabouts::Here => None,
+                Whereabouts::Elsewhere { port } => Some(port),
+            };
+            let (address, container) = (lease.address, self.owner.container.clone());
+            let problem = SetProblem::Duplicate { address, container, port };
+            return Err(AllocateError::Set { set: number, problem }.into());
         }
         Ok(own.into_iter().next())
     }

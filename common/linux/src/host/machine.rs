@@ -4,10 +4,12 @@
 //! thread itself goes inside only for kernel parameters.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
+use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 
 use crate::firewalld::SystemFirewalld;
@@ -128,6 +130,18 @@ impl LinuxHost {
             Ns::Container => container_socket.ok_or(HostError::NotEntered)?,
         };
         Ok((socket, netns))
+    }
+
+    /// The other end of a veth, if it is in `ns`: only the namespace of the link can say so, by its number for `ns`.
+    pub(super) fn peer_of(&mut self, link: &Link, ns: Ns) -> Result<Option<Link>, Error> {
+        let other = match ns {
+            Ns::Host => Ns::Container,
+            Ns::Container => Ns::Host,
+        };
+        let (socket, netns) = self.socket_and_netns(other, Some(ns))?;
+        let (Some(index), Some(netns)) = (link.peer, netns) else { return Ok(None) };
+        let leads_there = link.peer_netns.is_some() && socket.netns_id(netns.as_fd())? == link.peer_netns;
+        Ok(if leads_there { self.socket(ns)?.link_by_index(index)? } else { None })
     }
 
     /// Does something in a namespace that follows the calling thread.

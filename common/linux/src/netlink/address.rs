@@ -91,7 +91,7 @@ fn address_message(index: u32, cidr: Cidr) -> AddressMessage {
     message
 }
 
-fn read_address(payload: &[u8], link: Option<u32>) -> Option<Address> {
+pub(super) fn read_address(payload: &[u8], link: Option<u32>) -> Option<Address> {
     let [_, prefix, flags, _] = field(payload, 0)?;
     let index = field(payload, 4).map(u32::from_ne_bytes)?;
     if link.is_some_and(|link| link != index) {

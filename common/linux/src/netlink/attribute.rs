@@ -37,6 +37,11 @@ impl<'a> Attribute<'a> {
         self.u32().filter(|index| *index != 0)
     }
 
+    /// The number of a network namespace; a negative one means that there is none (`NETNSA_NSID_NOT_ASSIGNED`).
+    pub fn netns_id(self) -> Option<i32> {
+        field(self.value, 0).map(i32::from_ne_bytes).filter(|id| *id >= 0)
+    }
+
     /// A text up to its first zero byte.
     pub fn text(self) -> String {
         let text = self.value.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -187,6 +187,7 @@ fn read_link(payload: &[u8]) -> Option<Link> {
             libc::IFLA_OPERSTATE => link.oper_state = attribute.u8().map_or(OperState::Unknown, oper_state),
             libc::IFLA_MASTER => link.master = attribute.link_index(),
             libc::IFLA_LINK => link.peer = attribute.link_index(),
+            libc::IFLA_LINK_NETNSID => link.peer_netns = attribute.netns_id(),
             libc::IFLA_PROMISCUITY => link.promiscuity = attribute.u32().unwrap_or_default(),
             libc::IFLA_TXQLEN => link.tx_queue_length = attribute.u32().unwrap_or_default(),
             libc::IFLA_IFALIAS => link.alias = Some(attribute.text()).filter(|alias| !alias.is_empty()),

@@ -12,6 +12,7 @@ mod cookie;
 mod create;
 mod error;
 mod link;
+mod netns_id;
 mod reply;
 mod route;
 mod socket;

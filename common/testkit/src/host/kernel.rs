@@ -176,6 +176,23 @@ impl Kernel {
         found.map(|entry| Link { oper_state: self.oper_state(entry), ..entry.link.clone() }).collect()
     }
 
+    /// The other end of a veth, if it is in this namespace and the one end in another.
+    pub fn peer_of(&self, space: &Space, link: &Link) -> Vec<Link> {
+        let leads_here =
+            |entry: &&Entry| entry.peer.as_ref().is_some_and(|peer| peer.0 != *space && peer.1 == link.index);
+        let found = self.entries(space).filter(leads_here).find(|entry| link.peer == Some(entry.link.index));
+        found.map(|entry| entry.link.clone()).into_iter().collect()
+    }
+
+    /// The addresses of the other end of a veth of the host; none when that is in the host itself.
+    pub fn peer_addresses(&self, link: &Link) -> Option<Vec<Address>> {
+        let host = Space::host();
+        let of_host = self.entries(&host).find(|entry| entry.link.index == link.index)?;
+        let (space, peer) = of_host.peer.clone().filter(|(space, _)| *space != host)?;
+        let other = self.entries(&space).find(|entry| entry.link.index == peer)?;
+        Some(other.addresses.clone())
+    }
+
     /// A veth passes packets when both ends are up.
     pub fn oper_state(&self, entry: &Entry) -> OperState {
         let is_up = |(space, index): &(Space, u32)| {

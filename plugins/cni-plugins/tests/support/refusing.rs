@@ -69,6 +69,10 @@ impl Host for RefusingHost {
         self.host.addresses(ns, index, family)
     }
 
+    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
+        self.host.peer_addresses(link)
+    }
+
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
         self.host.routes(ns, family, table)
     }

@@ -77,7 +77,7 @@ impl Network {
     fn add_by(&self, host: &mut FakeHost, attachment: &Attachment, requested: &[&str]) -> Result<String, Refusal> {
         let requested = requested.iter().map(|text| text.parse().expect("address")).collect();
         let mut store = self.store();
-        let presence = Presence::observe(host, Some(NETNS)).expect("no failure");
+        let presence = Presence::observe(host, Some(NETNS), attachment).expect("no failure");
         match Allocation::new(&mut store, presence, attachment).run(&self.sets, requested) {
             Ok((ips, _)) => {
                 let texts: Vec<String> = ips.iter().map(|ip| ip.address.address().to_string()).collect();

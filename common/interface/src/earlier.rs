@@ -1,0 +1,97 @@
+//! The interface that an earlier ADD made for an attachment, in a namespace that lives, though the runtime may have
+//! lost it and come with another one.
+//!
+//! Nomad does so when a CHECK fails while the task goes on: it drops the name of the namespace without a DEL, makes a
+//! new namespace, and calls ADD for the same container. Whoever gave the address again would leave the task with an
+//! address that no longer leads to it, and nobody would notice.
+
+use std::net::IpAddr;
+
+use cni_core::error::Error;
+use cni_core::names::Attachment;
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::link::{Address, Link};
+use cni_plugin::plan::Ns;
+
+use crate::alias::LinkOwner;
+
+/// The host's end of a veth by which the attachment still uses an address. Its alias says that it is the attachment's;
+/// one of the reference plugins has no alias, and is known by the address at its other end.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn find_in_use(at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<Option<Link>, Error> {
+    for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
+        if is_in_use(&link, at, address, host)? {
+            return Ok(Some(link));
+        }
+    }
+    Ok(None)
+}
+
+fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+    let has_address = |found: Vec<Address>| found.iter().any(|one| one.cidr.address() == address);
+    Ok(match LinkOwner::of(link, at) {
+        LinkOwner::This => host.peer_addresses(link)?.is_some(),
+        LinkOwner::Another => false,
+        LinkOwner::Unsaid => host.peer_addresses(link)?.is_some_and(has_address),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_plugin::plan::{LinkSetting, Plan, Step};
+    use cni_testkit::{FakeContainer, FakeHost};
+
+    use crate::fixtures::attachment;
+    use crate::veth::NewVeth;
+
+    const NETNS: &str = "/run/netns/c1";
+
+    /// A container with an interface, whose host's end has this alias.
+    fn host(alias: Option<&str>) -> FakeHost {
+        let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
+        host.enter(NETNS).expect("entered");
+        let at = attachment("c1", "eth0");
+        let veth = NewVeth::choose(&at, None, &mut host).expect("chosen");
+        let mut plan = Plan::default();
+        veth.plan(&mut plan, &at, None);
+        plan.within(veth.set(LinkSetting::Alias(alias.unwrap_or_default().to_owned())));
+        plan.steps().iter().for_each(|(_, step): &(_, Step)| drop(host.apply(step).expect("made")));
+        host.change_link(Ns::Host, veth.host.as_str(), |link| link.alias = alias.map(str::to_owned));
+        let cidr = "10.1.2.5/24".parse().expect("CIDR");
+        host.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
+        host
+    }
+
+    fn is_found(host: &mut FakeHost, address: [u8; 4]) -> bool {
+        find_in_use(&attachment("c1", "eth0"), address.into(), host).expect("asked").is_some()
+    }
+
+    const ADDRESS: [u8; 4] = [10, 1, 2, 5];
+    const OTHER: [u8; 4] = [10, 1, 2, 6];
+
+    #[test]
+    fn an_interface_is_known_by_its_alias_and_else_by_its_address() {
+        for (alias, with_address, without) in [
+            (Some("cni:net1:c1:eth0"), true, true),
+            (Some("cni:net1:c2:eth0"), false, false),
+            (Some("uplink"), true, false),
+            (None, true, false),
+        ] {
+            let mut host = host(alias);
+            assert_eq!(is_found(&mut host, ADDRESS), with_address, "{alias:?}");
+            assert_eq!(is_found(&mut host, OTHER), without, "{alias:?}");
+        }
+    }
+
+    #[test]
+    fn one_whose_namespace_is_gone_is_not_in_use() {
+        for alias in [Some("cni:net1:c1:eth0"), None] {
+            let mut host = host(alias);
+            host.set_container(NETNS, FakeContainer::Gone);
+            assert!(!is_found(&mut host, ADDRESS), "{alias:?}");
+        }
+    }
+}

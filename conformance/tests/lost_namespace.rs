@@ -1,0 +1,228 @@
+//! ADD of a container that has an address already, in another namespace than before.
+//!
+//! Nomad calls it when a CHECK fails while the task goes on: it drops the name of the namespace without a DEL,
+//! makes a new namespace, and expects a refusal if the task is still at its address. An agent that was down
+//! while its tasks ended, or a machine that was restarted, calls it as well, and then the address is free.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::state::assert_same;
+use cni_conformance::traffic::ping;
+use cni_conformance::{
+    Attachment, Container, Network, Nomad, PortMapping, Runtime, Sandbox, Skeleton, Spelling, State,
+};
+
+const ALLOC: &str = "alloc";
+const ADDRESSES: [&str; 2] = ["172.26.64.2", "fd00:a110:c8::2"];
+const WORDS: &str = "172.26.64.2 has been allocated to alloc, duplicate allocation is not allowed";
+const LEASES: &str = "/run/cni/nomad";
+
+/// What the ADD before has left, as far as it tells whose the interface is.
+#[derive(Clone, Copy, Debug)]
+enum Made {
+    Ours,
+    /// The lease is the reference's, which says nothing of the namespace.
+    LeaseOfTheReference,
+    /// The veth is the reference's, which has no alias.
+    VethOfTheReference,
+    BothOfTheReference,
+}
+
+impl Made {
+    const ALL: [Self; 4] = [Self::Ours, Self::LeaseOfTheReference, Self::VethOfTheReference, Self::BothOfTheReference];
+
+    fn mark(self, client: &Client, port: &str) {
+        if matches!(self, Self::LeaseOfTheReference | Self::BothOfTheReference) {
+            client.sandbox.sh(&format!("rm -r {LEASES}/.cni-plugins-rs"));
+        }
+        if matches!(self, Self::VethOfTheReference | Self::BothOfTheReference) {
+            client.sandbox.host().must(&["ip", "link", "set", port, "alias", ""]);
+        }
+    }
+}
+
+/// A process in a namespace.
+struct Task(Child);
+
+impl Task {
+    fn start(container: &Container) -> Self {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(container.run(|| sleep.spawn().expect("start sleep")))
+    }
+
+    fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.kill().expect("kill sleep");
+        self.0.wait().expect("wait for sleep");
+    }
+}
+
+struct Client {
+    sandbox: Sandbox,
+    nomad: Nomad,
+}
+
+impl Client {
+    fn new() -> Self {
+        let (sandbox, nomad) = (Sandbox::new(), Nomad::default().dual_stack());
+        nomad.ensure_forwarding_rules(&sandbox);
+        Self { sandbox, nomad }
+    }
+
+    fn runtime(&self) -> Runtime<'_> {
+        Runtime::new(&self.sandbox, self.nomad.conflist())
+    }
+
+    fn host(&self) -> State {
+        State::of_host(&self.sandbox)
+    }
+
+    fn describe(&self, container: &Container) -> Attachment {
+        Attachment::new(ALLOC, container).ports(&PortMapping::twins(8080, 80), Spelling::Go)
+    }
+
+    /// Attaches the container in a new namespace, and starts its task.
+    fn run(&self) -> (Container, Attachment, Task) {
+        let container = self.sandbox.container(ALLOC);
+        let mut attachment = self.describe(&container);
+        self.runtime().add(&mut attachment).expect_success();
+        let task = Task::start(&container);
+        (container, attachment, task)
+    }
+
+    /// Attaches the container again, in a new namespace, and requires that it gets the addresses that it had.
+    #[track_caller]
+    fn comes_back(&self) -> (Container, Attachment) {
+        let container = self.sandbox.container(ALLOC);
+        let mut attachment = self.describe(&container);
+        let result = self.runtime().add(&mut attachment).result();
+        let given: Vec<&str> = result["ips"].as_array().expect("addresses").iter().map(address).collect();
+        assert_eq!(given, ADDRESSES, "{result:#}");
+        self.runtime().check(&attachment).expect_success();
+        (container, attachment)
+    }
+
+    /// Removes the container, and requires that this was all there was of it.
+    #[track_caller]
+    fn leaves_nothing(&self, before: &State, attachment: &Attachment) {
+        self.runtime().del(attachment).expect_success();
+        Skeleton::of(&self.nomad).assert_nothing_else(before, || self.host());
+    }
+
+    fn is_reached(&self, address: &str) -> bool {
+        let address: IpAddr = address.parse().expect("an address");
+        ping(self.sandbox.host(), address, Duration::from_secs(2))
+    }
+}
+
+fn address(ip: &serde_json::Value) -> &str {
+    ip["address"].as_str().and_then(|cidr| cidr.split('/').next()).expect("an address")
+}
+
+fn port(attachment: &Attachment) -> String {
+    let result = attachment.result.as_ref().expect("the container is attached");
+    result["interfaces"][1]["name"].as_str().expect("a name").to_owned()
+}
+
+fn leases() -> BTreeSet<String> {
+    let entries = fs::read_dir(LEASES).expect("list the leases").map(|entry| entry.expect("an entry").file_name());
+    let mut names: BTreeSet<String> = entries.map(|name| name.into_string().expect("text")).collect();
+    names.retain(|name| name.parse::<IpAddr>().is_ok());
+    names
+}
+
+/// The task keeps its address, and the container does not get it a second time.
+#[test]
+fn a_container_whose_task_lives_in_a_lost_namespace_is_refused() {
+    for_each(Made::ALL.map(|made| (format!("{made:?}"), made)), |made| {
+        let client = Client::new();
+        let (container, attachment, task) = client.run();
+        made.mark(&client, &port(&attachment));
+        container.remove();
+        let second = client.sandbox.container(ALLOC);
+        let before = client.host();
+        let mut again = client.describe(&second);
+        client.runtime().add(&mut again).expect_error("bridge", 102, WORDS);
+        assert_same(&before.without("files"), &client.host().without("files"));
+        assert_eq!(leases(), ADDRESSES.map(str::to_owned).into());
+        for address in ADDRESSES {
+            assert!(client.is_reached(address), "{address} of the task");
+        }
+        task.end();
+    });
+}
+
+/// The kernel takes the interface away some time after the last process has ended; ADD does not wait for that.
+#[test]
+fn a_container_whose_task_is_gone_gets_its_addresses_again() {
+    for_each(Made::ALL.map(|made| (format!("{made:?}"), made)), |made| {
+        let client = Client::new();
+        let before = client.host();
+        let (container, attachment, task) = client.run();
+        made.mark(&client, &port(&attachment));
+        container.remove();
+        task.end();
+        let (_second, attachment) = client.comes_back();
+        assert_eq!(leases(), ADDRESSES.map(str::to_owned).into());
+        client.leaves_nothing(&before, &attachment);
+    });
+}
+
+/// A process lives on in the old namespace, without the interface.
+#[test]
+fn a_container_whose_interface_is_gone_gets_its_addresses_again() {
+    let client = Client::new();
+    let before = client.host();
+    let (container, _, task) = client.run();
+    container.sh("ip link del eth0");
+    container.remove();
+    let (_second, attachment) = client.comes_back();
+    client.leaves_nothing(&before, &attachment);
+    task.end();
+}
+
+/// Other containers live, with addresses and aliases of their own.
+#[test]
+fn neighbours_do_not_keep_a_container_from_its_addresses() {
+    let client = Client::new();
+    let (container, _, task) = client.run();
+    let neighbour = client.sandbox.container("neighbour");
+    client.runtime().add(&mut Attachment::new("neighbour", &neighbour)).expect_success();
+    // What a container does to its own namespace has no effect on another's fate.
+    for address in ADDRESSES {
+        neighbour.sh(&format!("ip addr add {address} dev eth0"));
+    }
+    container.remove();
+    task.end();
+    client.comes_back();
+}
+
+/// The leases lie on a disk; links, rules and records went with the machine.
+#[test]
+fn after_a_reboot_a_container_gets_its_addresses_again() {
+    let client = Client::new();
+    let before = client.host();
+    let (container, _, task) = client.run();
+    task.end();
+    container.remove();
+    client.sandbox.sh("ip link del nomad");
+    client.sandbox.sh("nft flush ruleset");
+    client.sandbox.sh("rm -r /run/cni/.cni-plugins-rs");
+    fs::write("/run/conformance/boot_id", "5dd2c0a0-0000-4000-8000-000000000001\n").expect("write a boot ID");
+    client.sandbox.sh("mount -n --bind /run/conformance/boot_id /proc/sys/kernel/random/boot_id");
+    client.nomad.ensure_forwarding_rules(&client.sandbox);
+    let (second, attachment) = client.comes_back();
+    assert!(Network::observe(&second).links.iter().any(|link| link.name == "eth0"));
+    client.leaves_nothing(&before, &attachment);
+}

@@ -8,7 +8,7 @@ use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Plan, Step, Sysctl};
 use cni_plugin::record::{RecordKey, RecordKind};
 use cni_plugin::removal::Removal;
-use cni_testkit::{Caller, FakeContainer, FakeHost, REFUSAL};
+use cni_testkit::{FakeContainer, FakeHost, REFUSAL};
 
 const RECORDS: RecordKind = RecordKind::new("things");
 
@@ -101,7 +101,7 @@ fn what_was_there_before_and_what_is_shared_stays() {
 #[test]
 fn undoing_goes_backwards_and_its_failures_are_notes() {
     let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
-    let request = Caller::new("c", r#"{"cniVersion":"1.0.0","name":"n"}"#).request(&NoPlugin, "ADD");
+    let request = cni_testkit::request("ADD", &[], r#"{"cniVersion":"1.0.0","name":"n"}"#);
     host.fail_delegate(Some(Command::Del));
     let mut journal = Journal::new(&mut host);
     journal.delegate_add("ipam", &request).expect("an answer");
@@ -153,25 +153,4 @@ fn a_removal_without_failure_succeeds() {
     let mut removal = Removal::new(&mut host);
     removal.step(&Step::RemoveLink { ns: Ns::Container, name: name("none") });
     removal.finish().expect("absence is no failure");
-}
-
-/// Requests are made for a plugin, by the versions that it takes.
-struct NoPlugin;
-
-impl cni_plugin::run::Plugin for NoPlugin {
-    fn kind(&self) -> &'static str {
-        "none"
-    }
-
-    fn add(&self, _: &cni_core::request::Request, _: &mut Journal<'_>) -> Result<cni_core::result::CniResult, Error> {
-        Err(failure())
-    }
-
-    fn del(&self, _: &cni_core::request::Request, _: &mut dyn Host) -> Result<(), Error> {
-        Err(failure())
-    }
-
-    fn check(&self, _: &cni_core::request::Request, _: &mut dyn Host) -> Result<(), Error> {
-        Err(failure())
-    }
 }

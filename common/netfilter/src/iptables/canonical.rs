@@ -52,23 +52,13 @@ fn is_everything(part: &Match) -> bool {
 }
 
 fn plain(part: &Match) -> Match {
-    match part {
-        Match::Source(cidr) => Match::Source(cidr.network()),
-        Match::NotSource(cidr) => Match::NotSource(cidr.network()),
-        Match::Destination(cidr) => Match::Destination(cidr.network()),
-        Match::NotDestination(cidr) => Match::NotDestination(cidr.network()),
-        Match::In(_)
-        | Match::NotIn(_)
-        | Match::Out(_)
-        | Match::NotOut(_)
-        | Match::LocalDestination
-        | Match::Port(..)
-        | Match::Ports(..)
-        | Match::Mark(_)
-        | Match::RelatedEstablished
-        | Match::Comment(_)
-        | Match::Raw(_) => part.clone(),
+    let mut plain = part.clone();
+    if let Match::Source(cidr) | Match::NotSource(cidr) | Match::Destination(cidr) | Match::NotDestination(cidr) =
+        &mut plain
+    {
+        *cidr = cidr.network();
     }
+    plain
 }
 
 /// The place of matches that are extensions, behind all others.

@@ -1,6 +1,5 @@
 use super::*;
 use cni_core::json::Json;
-use cni_core::names::{ContainerId, IfName, NetworkName};
 use cni_core::version::Version;
 use cni_netfilter::firewalld::Zone;
 
@@ -12,11 +11,7 @@ fn config(text: &str) -> Config {
 }
 
 fn owner() -> Attachment {
-    Attachment {
-        network: NetworkName::parse("n1").expect("network"),
-        container: ContainerId::parse("ctr1").expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
+    cni_testkit::attachment("n1", "ctr1", "eth0")
 }
 
 fn result(text: &str) -> CniResult {

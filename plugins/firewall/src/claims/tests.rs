@@ -50,11 +50,7 @@ impl Memory {
 }
 
 fn owner(container: &str) -> Attachment {
-    Attachment {
-        network: NetworkName::parse("net").expect("network"),
-        container: ContainerId::parse(container).expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
+    cni_testkit::attachment("net", container, "eth0")
 }
 
 const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 2, 3));

@@ -1,12 +1,8 @@
 use super::*;
-use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_core::names::Attachment;
 
 fn owner() -> Attachment {
-    Attachment {
-        network: NetworkName::parse("n1").expect("network"),
-        container: ContainerId::parse("ctr1").expect("container"),
-        ifname: IfName::parse("eth0").expect("interface"),
-    }
+    cni_testkit::attachment("n1", "ctr1", "eth0")
 }
 
 fn trusted() -> RuleBackend {

@@ -75,7 +75,7 @@ impl AllowList {
                 return Ok(());
             }
         }
-        Err(TuningError::NotAllowed { key: key.to_owned(), patterns: self.0.clone() }.into())
+        Err(TuningError::NotAllowed { key: key.to_owned(), patterns: self.0.clone(), list: PATH }.into())
     }
 }
 

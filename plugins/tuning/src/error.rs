@@ -10,7 +10,7 @@ pub enum TuningError {
     NoLink { name: String },
     /// The administrator has not allowed a parameter.
     #[error("Sysctl {key} is not allowed. Only the following sysctls are allowed: [{}]", patterns.join(" "))]
-    NotAllowed { key: String, patterns: Vec<String> },
+    NotAllowed { key: String, patterns: Vec<String>, list: &'static str },
 }
 
 impl Failure for TuningError {
@@ -24,7 +24,7 @@ impl Failure for TuningError {
     fn details(&self) -> String {
         match self {
             Self::NoLink { .. } => "the plugins before tuning have not made it".to_owned(),
-            Self::NotAllowed { .. } => format!("no line of {} matches it", crate::allow::PATH),
+            Self::NotAllowed { list, .. } => format!("no line of {list} matches it"),
         }
     }
 }

@@ -1,20 +1,20 @@
-//! ADD: first the kernel parameters, then the properties of the interface, of which it writes down before what
-//! they were.
+//! ADD: first the kernel parameters, then the properties of the interface. What both were is written down before.
 
 use cni_core::error::Error;
-use cni_core::names::IfName;
+use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::verify;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{Need, Ns, Plan, Step};
+use cni_plugin::plan::{LinkSetting, Need, Ns, Plan, Step};
 use cni_plugin::state_file::StateFile;
 
+use crate::changes::{self, Changes};
 use crate::config::Config;
 use crate::error::TuningError;
 use crate::properties::Properties;
-use crate::{allow, backup};
+use crate::{allow, announce, backup};
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
@@ -22,43 +22,94 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let mut result = verify::prev_result(request)?;
     let at = request.attachment()?;
     journal.host().enter(request.netns().unwrap_or_default())?;
-    let before = if config.wanted.is_empty() {
-        None
-    } else {
-        let file = config.backup(&at)?;
-        let before = observe(&config, &at.ifname, &file, journal.host())?;
-        Some((file, before))
-    };
-    journal.apply(&plan(&config, &at.ifname, before))?;
+    if !config.is_empty() {
+        tune(&config, &at, journal)?;
+    }
     tell(&mut result, &at.ifname, &config.wanted);
     Ok(result)
 }
 
+fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(), Error> {
+    let earlier = Earlier::observe(at, journal.host())?;
+    let mut plan = Plan::default();
+    plan.owned(Changes::observe(config, at, earlier.changes(), journal.host())?.written(at)?);
+    set_parameters(&mut plan, config, &at.ifname);
+    if !config.wanted.is_empty() {
+        let file = config.backup(at)?;
+        let before = observe_interface(config, &at.ifname, &file, &earlier, journal.host())?;
+        plan.owned(Step::WriteStateFile { file, text: backup::render(&before) });
+    }
+    journal.apply(&plan)?;
+    let plan = properties(config, &at.ifname, journal.host())?;
+    journal.apply(&plan)
+}
+
+/// What an ADD has recorded that is not undone yet.
+enum Earlier {
+    Nothing,
+    /// It was in this namespace.
+    Here(Changes),
+    /// The container has another namespace now, and another interface.
+    Elsewhere,
+}
+
+impl Earlier {
+    fn observe(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        Ok(match changes::of(at, host)? {
+            None => Self::Nothing,
+            Some(changes) if changes.are_here(host)? => Self::Here(changes),
+            Some(_) => Self::Elsewhere,
+        })
+    }
+
+    const fn changes(&self) -> Option<&Changes> {
+        match self {
+            Self::Here(changes) => Some(changes),
+            Self::Nothing | Self::Elsewhere => None,
+        }
+    }
+}
+
 /// What the interface was before the first ADD that is not undone yet.
-fn observe(config: &Config, name: &IfName, file: &StateFile, host: &mut dyn Host) -> Result<Properties, Error> {
+fn observe_interface(
+    config: &Config,
+    name: &IfName,
+    file: &StateFile,
+    earlier: &Earlier,
+    host: &mut dyn Host,
+) -> Result<Properties, Error> {
     let link = host.link(Ns::Container, name)?.ok_or_else(|| TuningError::NoLink { name: name.to_string() })?;
     let now = Properties::before(&link, &config.wanted);
-    let Some(text) = host.state_file(file)? else { return Ok(now) };
-    match backup::parse(&text) {
-        Ok(earlier) => Ok(earlier.or(now)),
-        Err(error) => {
+    let text = match earlier {
+        Earlier::Elsewhere => None,
+        Earlier::Nothing | Earlier::Here(_) => host.state_file(file)?,
+    };
+    match text.map(|text| backup::parse(&text)) {
+        None => Ok(now),
+        Some(Ok(before)) => Ok(before.or(now)),
+        Some(Err(error)) => {
             log::warn!("{file} cannot be read, and is written anew: {error}");
             Ok(now)
         }
     }
 }
 
-fn plan(config: &Config, name: &IfName, before: Option<(StateFile, Properties)>) -> Plan {
-    let mut plan = Plan::default();
+fn set_parameters(plan: &mut Plan, config: &Config, name: &IfName) {
     for parameter in &config.parameters {
         let (key, value) = (parameter.name.of(name), parameter.value.clone());
         plan.owned(Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Required });
     }
-    if let Some((file, before)) = before {
-        plan.owned(Step::WriteStateFile { file, text: backup::render(&before) });
+}
+
+/// The properties, when the parameters have their values.
+fn properties(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Plan, Error> {
+    let mut plan = Plan::default();
+    for step in config.wanted.steps(name) {
+        let changes_mac = matches!(step, Step::SetLink { setting: LinkSetting::Mac(_), .. });
+        let steps = if changes_mac { announce::around(step, name, host)? } else { vec![step] };
+        steps.into_iter().for_each(|step| plan.owned(step));
     }
-    config.wanted.steps(name).into_iter().for_each(|step| plan.owned(step));
-    plan
+    Ok(plan)
 }
 
 /// Podman looks for the address of the container there. Interfaces of this name on the host are others.

@@ -106,7 +106,7 @@ impl Config {
         };
         let parameters = merge(keys.sysctl.parse()?, args.sysctl.parse()?);
         let config = Self { parameters, wanted, data_dir: keys.data_dir };
-        backup_in(&config.data_dir, "any.json").map_err(ConfigError::DataDir)?;
+        backup_in(&config.data_dir, "any", "any").map_err(ConfigError::DataDir)?;
         Ok(config)
     }
 
@@ -115,7 +115,17 @@ impl Config {
     /// # Errors
     /// [`ConfigError::DataDir`]
     pub fn backup(&self, at: &Attachment) -> Result<StateFile, ConfigError> {
-        backup_in(&self.data_dir, &backup_name(at)).map_err(ConfigError::DataDir)
+        backup_in(&self.data_dir, at.container.as_str(), at.ifname.as_str()).map_err(ConfigError::DataDir)
+    }
+
+    /// The directory of [`Config::backup`] as it is written; empty for the reference's.
+    pub fn data_dir(&self) -> &str {
+        &self.data_dir
+    }
+
+    /// Whether nothing is to be tuned, as in the lists that podman and nerdctl write.
+    pub fn is_empty(&self) -> bool {
+        self.parameters.is_empty() && self.wanted.is_empty()
     }
 }
 
@@ -128,20 +138,20 @@ pub fn backup_for_del(request: &Request, at: &Attachment) -> Result<StateFile, S
         log::warn!("dataDir is taken for {DATA_DIR}: {}", Error::from(error).in_full());
         DataDirKey::default()
     });
-    let name = backup_name(at);
-    backup_in(&data_dir, &name).or_else(|error| {
+    let (container, ifname) = (at.container.as_str(), at.ifname.as_str());
+    backup_in(&data_dir, container, ifname).or_else(|error| {
         log::warn!("dataDir is taken for {DATA_DIR}: {error}");
-        StateFile::new(DATA_DIR, &name)
+        backup_in(DATA_DIR, container, ifname)
     })
 }
 
-/// The reference's name.
-fn backup_name(at: &Attachment) -> String {
-    format!("{}_{}.json", at.container, at.ifname)
-}
-
-fn backup_in(directory: &str, name: &str) -> Result<StateFile, StateFileError> {
-    StateFile::new(if directory.is_empty() { DATA_DIR } else { directory }, name)
+/// The file of an interface in a directory; the reference's if that is empty. So is the name.
+///
+/// # Errors
+/// [`StateFileError`]
+pub fn backup_in(directory: &str, container: &str, ifname: &str) -> Result<StateFile, StateFileError> {
+    let directory = if directory.is_empty() { DATA_DIR } else { directory };
+    StateFile::new(directory, &format!("{container}_{ifname}.json"))
 }
 
 /// An empty text in `args.cni` switches the change off; elsewhere it is as good as nothing.

@@ -1,40 +1,68 @@
-//! DEL: sets the interface back to what it was before ADD.
+//! DEL: sets the interface and the kernel parameters back to what they were before ADD.
 //!
 //! The runtime removes the interface next, as a rule. So whatever cannot be set back is told to the log and keeps
-//! nobody waiting, as in the reference; what ADD has written is removed whenever there is nothing left to set back.
+//! nobody waiting, as in the reference; what ADD has written down is removed when there is nothing left to set back.
 
 use cni_core::error::Error;
-use cni_core::names::IfName;
+use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::plan::{Ns, Step};
+use cni_plugin::plan::{Need, Ns, Step};
+use cni_plugin::removal::Removal;
 use cni_plugin::state_file::StateFile;
 
-use crate::backup;
+use crate::changes::{self, ChangedParameter, Changes};
 use crate::config::backup_for_del;
 use crate::properties::Properties;
+use crate::{backup, sysctl};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let file = backup_for_del(request, &at)?;
     let outcome = match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => restore(&at.ifname, &file, host)?,
+        Ok(()) => restore(&at, &file, host)?,
         Err(NetnsError::Gone { .. }) => Restored::All,
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     };
     match outcome {
-        Restored::All => host.apply(&Step::RemoveStateFile { file, directories: Vec::new() }).map(|_| ()),
+        Restored::All => forget(&at, file, host),
         Restored::NotAll => Ok(()),
     }
 }
 
 /// Whether a later DEL has anything to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Restored {
     All,
     NotAll,
 }
 
-fn restore(name: &IfName, file: &StateFile, host: &mut dyn Host) -> Result<Restored, Error> {
+impl Restored {
+    fn and(self, other: Self) -> Self {
+        if self == Self::All { other } else { self }
+    }
+}
+
+fn forget(at: &Attachment, file: StateFile, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    removal.step(&Step::RemoveStateFile { file, directories: Vec::new() });
+    removal.step(&Step::RemoveRecord { key: changes::key(at)? });
+    removal.finish()
+}
+
+fn restore(at: &Attachment, file: &StateFile, host: &mut dyn Host) -> Result<Restored, Error> {
+    let changes = changes::of(at, host)?;
+    if let Some(changes) = &changes
+        && !changes.are_here(host)?
+    {
+        return Ok(Restored::All);
+    }
+    let interface = restore_interface(&at.ifname, file, host)?;
+    let parameters = changes.map_or(Ok(Restored::All), |changes| restore_parameters(at, &changes, host))?;
+    Ok(interface.and(parameters))
+}
+
+fn restore_interface(name: &IfName, file: &StateFile, host: &mut dyn Host) -> Result<Restored, Error> {
     let before = match host.state_file(file) {
         Ok(None) => return Ok(Restored::All),
         Ok(Some(text)) => backup::parse(&text).map_err(Error::from),
@@ -54,12 +82,37 @@ fn restore(name: &IfName, file: &StateFile, host: &mut dyn Host) -> Result<Resto
 fn set_back(before: &Properties, name: &IfName, host: &mut dyn Host) -> Restored {
     let mtu = Properties { mtu: before.mtu, ..Properties::default() };
     let others = Properties { mtu: None, ..before.clone() };
-    let mut outcome = Restored::All;
-    for step in mtu.steps(name).into_iter().chain(others.steps(name)) {
-        if let Err(error) = host.apply(&step) {
+    let steps = mtu.steps(name).into_iter().chain(others.steps(name));
+    steps.map(|step| attempt(&step, host)).fold(Restored::All, Restored::and)
+}
+
+fn attempt(step: &Step, host: &mut dyn Host) -> Restored {
+    match host.apply(step) {
+        Ok(_) => Restored::All,
+        Err(error) => {
             log::warn!("could not be set back: {step}: {}", error.in_full());
-            outcome = Restored::NotAll;
+            Restored::NotAll
         }
     }
-    outcome
+}
+
+/// The last one comes first. One that somebody has changed since, or that another interface of the container needs as
+/// well, stays as it is.
+fn restore_parameters(at: &Attachment, changes: &Changes, host: &mut dyn Host) -> Result<Restored, Error> {
+    let others = changes::of_others(at, host)?;
+    let is_shared =
+        |own: &ChangedParameter| others.iter().flat_map(|other| &other.parameters).any(|other| other.is_same(own));
+    let own = changes.parameters.iter().filter(|own| !is_shared(own));
+    let steps: Vec<Step> = own.rev().filter_map(|parameter| step_back(parameter, host)).collect();
+    Ok(steps.iter().map(|step| attempt(step, host)).fold(Restored::All, Restored::and))
+}
+
+fn step_back(parameter: &ChangedParameter, host: &mut dyn Host) -> Option<Step> {
+    let (key, value) = (parameter.key(), parameter.before.clone()?);
+    let now = host.sysctl(Ns::Container, &key).unwrap_or_else(|error| {
+        log::warn!("{} stays as it is: {}", key.path(), error.in_full());
+        None
+    })?;
+    let is_ours = sysctl::is_same(&now, &parameter.value) && !sysctl::is_same(&now, &value);
+    is_ours.then_some(Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Required })
 }

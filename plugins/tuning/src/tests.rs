@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
@@ -10,6 +11,7 @@ use cni_testkit::{Caller, FakeContainer, FakeHost};
 
 mod allow;
 mod config;
+mod removal;
 
 const NETNS: &str = "/run/netns/c1";
 
@@ -58,17 +60,23 @@ fn add_writes_parameters_then_the_backup_and_then_the_properties() {
     let mut host = machine();
     let result = everything().add(&Tuning, &mut host).expect("ADD");
     let text = r#""{\n \"mac\": \"02:00:00:00:00:01\",\n \"promisc\": false,\n \"mtu\": 1500,\n \"allmulti\": false,\n \"txQLen\": 1000\n}""#;
+    let (record, applied) = host.applied().split_first().expect("steps");
+    assert!(record.starts_with("host: write record tuning/"), "{record}");
     let want = [
         "container: sysctl net/ipv4/conf/eth0/rp_filter=2".to_owned(),
         "container: sysctl net/core/somaxconn=500".to_owned(),
         format!("host: write {BACKUP} {text}"),
+        "container: sysctl net/ipv6/conf/eth0/ndisc_notify=1".to_owned(),
+        "container: sysctl net/ipv4/conf/eth0/arp_notify=1".to_owned(),
         "container: link set eth0 address 02:00:00:00:00:0a".to_owned(),
+        "container: sysctl net/ipv4/conf/eth0/arp_notify=0".to_owned(),
+        "container: sysctl net/ipv6/conf/eth0/ndisc_notify=0".to_owned(),
         "container: link set eth0 promisc on".to_owned(),
         "container: link set eth0 mtu 1400".to_owned(),
         "container: link set eth0 allmulticast on".to_owned(),
         "container: link set eth0 txqueuelen 500".to_owned(),
     ];
-    assert_eq!(host.applied(), want);
+    assert_eq!(applied, want);
     let told: Vec<(&str, i64)> = result.interfaces.iter().map(|told| (told.mac.as_str(), told.mtu)).collect();
     assert_eq!(told, [("", 0), ("02:00:00:00:00:0a", 1400), ("x", 0)]);
     everything().check(&Tuning, &mut host).expect("CHECK");
@@ -76,12 +84,12 @@ fn add_writes_parameters_then_the_backup_and_then_the_properties() {
 
 #[test]
 fn a_failure_at_any_step_leaves_nothing() {
-    assert_eq!(assert_add_is_all_or_nothing(&Tuning, machine, &everything()), 8);
+    assert_eq!(assert_add_is_all_or_nothing(&Tuning, machine, &everything()), 13);
 }
 
 #[test]
 fn del_sets_back_what_add_has_changed() {
-    assert_del_removes_what_add_made(&Tuning, &mut machine(), &caller(PROPERTIES));
+    assert_del_removes_what_add_made(&Tuning, &mut machine(), &everything());
 }
 
 /// As podman and nerdctl write it.
@@ -108,53 +116,6 @@ fn a_second_add_keeps_what_was_before_the_first() {
     caller("").del(&Tuning, &mut host).expect("DEL");
     let link = eth0(&mut host);
     assert_eq!((link.mtu, link.tx_queue_length, backup(&host)), (1500, 1000, None));
-}
-
-#[test]
-fn a_torn_backup_is_written_anew_and_thrown_away() {
-    let mut host = machine();
-    host.state_files.insert(BACKUP.into(), "{\n \"mtu\": 9".to_owned());
-    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
-    assert_eq!(backup(&host), Some("{\n \"mtu\": 1500\n}"));
-    host.state_files.insert(BACKUP.into(), "{".to_owned());
-    caller("").del(&Tuning, &mut host).expect("DEL");
-    assert_eq!((eth0(&mut host).mtu, backup(&host)), (1400, None));
-}
-
-#[test]
-fn without_the_namespace_or_the_interface_nothing_is_left_to_set_back() {
-    let mut host = machine();
-    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
-    host.set_container(NETNS, FakeContainer::Gone);
-    caller("").del(&Tuning, &mut host).expect("DEL");
-    assert_eq!(backup(&host), None);
-    let mut host = machine();
-    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
-    host.change_link(Ns::Container, "eth0", |link| link.name = "moved".to_owned());
-    caller("").del(&Tuning, &mut host).expect("DEL");
-    assert_eq!(backup(&host), None);
-}
-
-#[test]
-fn what_cannot_be_set_back_keeps_neither_the_others_nor_the_caller() {
-    let mut host = machine();
-    caller(r#""mtu":1400,"txQLen":5"#).add(&Tuning, &mut host).expect("ADD");
-    host.fail_at(host.applied().len() + 1);
-    caller("").del(&Tuning, &mut host).expect("DEL");
-    let link = eth0(&mut host);
-    assert_eq!((link.mtu, link.tx_queue_length), (1400, 1000));
-    assert!(backup(&host).is_some(), "the next DEL tries again");
-    caller("").del(&Tuning, &mut host).expect("DEL");
-    assert_eq!((eth0(&mut host).mtu, backup(&host)), (1500, None));
-}
-
-#[test]
-fn a_namespace_that_cannot_be_entered_fails_del() {
-    let mut host = machine();
-    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
-    host.set_container(NETNS, FakeContainer::Closed);
-    caller("").del(&Tuning, &mut host).expect_err("it may be there still");
-    assert!(backup(&host).is_some());
 }
 
 #[test]

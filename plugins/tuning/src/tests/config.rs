@@ -1,23 +1,12 @@
 //! Which value of which place counts, and which are refused.
 
-use super::*;
 use crate::config::Config;
 use cni_core::error::Error;
-use cni_core::request::{Call, Environment, Request};
-use cni_core::version::Version;
+use cni_core::request::Request;
 
 fn request(args: &str, keys: &str) -> Request {
-    let variables = [
-        ("CNI_CONTAINERID", "c1"),
-        ("CNI_IFNAME", "eth0.100"),
-        ("CNI_NETNS", NETNS),
-        ("CNI_PATH", "/bin"),
-        ("CNI_ARGS", args),
-    ];
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"n1","type":"tuning",{keys}}}"#);
-    let call = Call::parse("ADD", Environment::new(variables)).expect("a call");
-    call.with_config(config.into_bytes(), Version::ALL).expect("a request")
+    cni_testkit::request("ADD", &[("CNI_IFNAME", "eth0.100"), ("CNI_ARGS", args)], &config)
 }
 
 /// The steps that the properties come to, and the parameters.

@@ -1,0 +1,168 @@
+//! What ADD has changed, recorded for DEL and GC beside the reference's file, which has no place for kernel
+//! parameters and does not tell the network.
+//!
+//! Without the record, as after an ADD of the reference, DEL sets back what the file says, and parameters stay.
+
+use cni_core::error::Error;
+use cni_core::json::Json;
+use cni_core::names::{Attachment, ContainerId, hash_hex};
+use cni_core::result::to_text;
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Ns, Step, Sysctl};
+use cni_plugin::record::{RecordKey, RecordKind, RecordNameError};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+const CHANGES: RecordKind = RecordKind::new("tuning");
+
+/// The changes of one attachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Changes {
+    pub network: String,
+    pub container: String,
+    pub ifname: String,
+    /// The namespace, if the kernel can identify it: a container may come again in a new one.
+    namespace: Option<String>,
+    /// The directory of the reference's file.
+    pub data_dir: String,
+    pub parameters: Vec<ChangedParameter>,
+}
+
+/// A kernel parameter with the value that ADD has given it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChangedParameter {
+    /// Below `/proc/sys`.
+    path: String,
+    pub value: String,
+    /// None for one that cannot be read.
+    pub before: Option<String>,
+}
+
+impl ChangedParameter {
+    pub fn key(&self) -> Sysctl {
+        Sysctl::fixed(&self.path.split('/').collect::<Vec<_>>())
+    }
+
+    /// Whether another one is the same, whatever its value.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Changes {
+    /// What an ADD is about to change in the namespace that was entered. What an earlier one has changed there keeps the
+    /// value that it had before.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn observe(
+        config: &Config,
+        at: &Attachment,
+        earlier: Option<&Self>,
+        host: &mut dyn Host,
+    ) -> Result<Self, Error> {
+        let mut parameters: Vec<ChangedParameter> = Vec::new();
+        for parameter in &config.parameters {
+            let key = parameter.name.of(&at.ifname);
+            let before = host.sysctl(Ns::Container, &key).unwrap_or_else(|error| {
+                log::info!("{} is not set back on DEL: {}", key.path(), error.in_full());
+                None
+            });
+            parameters.push(ChangedParameter { path: key.path(), value: parameter.value.clone(), before });
+        }
+        for changed in earlier.into_iter().flat_map(|earlier| &earlier.parameters) {
+            match parameters.iter_mut().find(|parameter| parameter.is_same(changed)) {
+                Some(parameter) => parameter.before.clone_from(&changed.before),
+                None => parameters.push(changed.clone()),
+            }
+        }
+        Ok(Self {
+            network: at.network.to_string(),
+            container: at.container.to_string(),
+            ifname: at.ifname.to_string(),
+            namespace: host.identity(Ns::Container)?,
+            data_dir: config.data_dir().to_owned(),
+            parameters,
+        })
+    }
+
+    /// Whether they were made in the namespace that was entered, as far as the kernel can tell.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn are_here(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let here = host.identity(Ns::Container)?;
+        Ok(here.is_none() || self.namespace.is_none() || here == self.namespace)
+    }
+
+    /// The step that records them.
+    ///
+    /// # Errors
+    /// Never: the name is made of hashes.
+    pub fn written(&self, at: &Attachment) -> Result<Step, RecordNameError> {
+        Ok(Step::WriteRecord { key: key(at)?, text: to_text(self) })
+    }
+}
+
+/// The record of an attachment.
+///
+/// # Errors
+/// Never: its name is made of hashes.
+pub fn key(at: &Attachment) -> Result<RecordKey, RecordNameError> {
+    let rest = hash_hex(&format!("{}/{}", at.network, at.ifname));
+    RecordKey::new(CHANGES, &format!("{}{}", prefix(&at.container), &rest[..32]))
+}
+
+/// How the names of a container's records begin.
+fn prefix(container: &ContainerId) -> String {
+    format!("{}-", &hash_hex(container.as_str())[..32])
+}
+
+/// What an attachment has changed. A record that makes no sense is as good as none.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of(at: &Attachment, host: &mut dyn Host) -> Result<Option<Changes>, Error> {
+    read(&key(at)?, host)
+}
+
+/// What other attachments of the container have changed.
+///
+/// # Errors
+/// When the records cannot be read.
+pub fn of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Changes>, Error> {
+    let (own, prefix) = (key(at)?, prefix(&at.container));
+    let found = all(|name| name.starts_with(&prefix) && name != own.name(), host)?;
+    Ok(found.into_iter().map(|(_, changes)| changes).collect())
+}
+
+/// Every record.
+///
+/// # Errors
+/// As [`of_others`].
+pub fn of_all(host: &mut dyn Host) -> Result<Vec<(RecordKey, Changes)>, Error> {
+    all(|_| true, host)
+}
+
+fn all(wanted: impl Fn(&str) -> bool, host: &mut dyn Host) -> Result<Vec<(RecordKey, Changes)>, Error> {
+    let mut found = Vec::new();
+    for name in host.records().names(CHANGES)?.into_iter().filter(|name| wanted(name)) {
+        let key = RecordKey::new(CHANGES, &name)?;
+        found.extend(read(&key, host)?.map(|changes| (key, changes)));
+    }
+    Ok(found)
+}
+
+fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<Changes>, Error> {
+    let Some(text) = host.records().read(key)? else { return Ok(None) };
+    match Json::parse(text.as_bytes()).and_then(|json| json.decode()) {
+        Ok(changes) => Ok(Some(changes)),
+        Err(error) => {
+            log::warn!("the record {key} makes no sense, and is passed over: {error}");
+            Ok(None)
+        }
+    }
+}

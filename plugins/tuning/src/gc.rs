@@ -1,0 +1,25 @@
+//! GC: removes what was written down about attachments that are not valid. Their interfaces went with the containers.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
+use cni_plugin::host::Host;
+use cni_plugin::plan::Step;
+use cni_plugin::removal::Removal;
+
+use crate::changes;
+use crate::config::backup_in;
+
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let mut stale = changes::of_all(host)?;
+    stale.retain(|(_, changes)| {
+        changes.network == request.network.as_str() && !valid.contains(&changes.container, Some(&changes.ifname))
+    });
+    let mut removal = Removal::new(host);
+    for (key, changes) in stale {
+        let file = backup_in(&changes.data_dir, &changes.container, &changes.ifname);
+        removal.attempt(|host| host.apply(&Step::RemoveStateFile { file: file?, directories: Vec::new() }));
+        removal.step(&Step::RemoveRecord { key });
+    }
+    removal.finish()
+}

@@ -1,0 +1,150 @@
+//! What DEL sets back, what GC collects, and what both leave alone.
+
+use super::*;
+
+#[test]
+fn a_torn_backup_is_written_anew_and_thrown_away() {
+    let mut host = machine();
+    host.state_files.insert(BACKUP.into(), "{\n \"mtu\": 9".to_owned());
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    assert_eq!(backup(&host), Some("{\n \"mtu\": 1500\n}"));
+    host.state_files.insert(BACKUP.into(), "{".to_owned());
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!((eth0(&mut host).mtu, backup(&host)), (1400, None));
+}
+
+#[test]
+fn without_the_namespace_or_the_interface_nothing_is_left_to_set_back() {
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    host.set_container(NETNS, FakeContainer::Gone);
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(backup(&host), None);
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    host.change_link(Ns::Container, "eth0", |link| link.name = "moved".to_owned());
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(backup(&host), None);
+}
+
+#[test]
+fn what_cannot_be_set_back_keeps_neither_the_others_nor_the_caller() {
+    let mut host = machine();
+    caller(r#""mtu":1400,"txQLen":5"#).add(&Tuning, &mut host).expect("ADD");
+    host.fail_at(host.applied().len() + 1);
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    let link = eth0(&mut host);
+    assert_eq!((link.mtu, link.tx_queue_length), (1400, 1000));
+    assert!(backup(&host).is_some(), "the next DEL tries again");
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!((eth0(&mut host).mtu, backup(&host)), (1500, None));
+}
+
+#[test]
+fn a_namespace_that_cannot_be_entered_fails_del() {
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    host.set_container(NETNS, FakeContainer::Closed);
+    caller("").del(&Tuning, &mut host).expect_err("it may be there still");
+    assert!(backup(&host).is_some());
+}
+
+/// The value of a parameter of the container; nothing for the first one.
+fn parameter(host: &FakeHost, path: &str) -> Option<String> {
+    let start = format!("{NETNS} {path}=");
+    host.state().iter().find_map(|line| line.strip_prefix(&start).map(str::to_owned))
+}
+
+const SOMAXCONN: &str = "net/core/somaxconn";
+
+fn with_somaxconn(value: &str) -> Caller {
+    caller(&format!(r#""sysctl":{{"net.core.somaxconn":"{value}"}}"#))
+}
+
+#[test]
+fn a_second_add_keeps_the_parameters_of_the_first() {
+    let mut host = machine();
+    let before = host.state();
+    for value in ["500", "600", "600"] {
+        with_somaxconn(value).add(&Tuning, &mut host).expect("ADD");
+    }
+    caller(PROPERTIES).add(&Tuning, &mut host).expect("ADD");
+    assert_eq!(parameter(&host, SOMAXCONN).as_deref(), Some("600"));
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(host.state(), before);
+}
+
+#[test]
+fn a_parameter_that_somebody_has_changed_since_stays_as_it_is() {
+    let mut host = machine();
+    with_somaxconn("500").add(&Tuning, &mut host).expect("ADD");
+    let other = Caller { container: "c2".to_owned(), ..with_somaxconn("600") };
+    other.add(&Tuning, &mut host).expect("ADD");
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(parameter(&host, SOMAXCONN).as_deref(), Some("600"));
+}
+
+#[test]
+fn a_parameter_of_another_interface_stays_as_it_is() {
+    let mut host = machine();
+    let second = Caller { ifname: "net1".to_owned(), ..with_somaxconn("500") };
+    for caller in [&with_somaxconn("500"), &second] {
+        caller.add(&Tuning, &mut host).expect("ADD");
+    }
+    caller("").del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(parameter(&host, SOMAXCONN).as_deref(), Some("500"));
+    second.check(&Tuning, &mut host).expect_err("there is no net1");
+    assert_eq!(host.records.len(), 1);
+}
+
+#[test]
+fn what_was_written_down_for_another_namespace_does_not_count() {
+    let identified = |id: &str| FakeContainer::Present(Some(id.to_owned()));
+    let mut host = machine();
+    host.set_container(NETNS, identified("old"));
+    let caller = caller(r#""mtu":1400,"sysctl":{"net.core.somaxconn":"500"}"#);
+    caller.add(&Tuning, &mut host).expect("ADD");
+    host.set_container(NETNS, identified("new"));
+    host.change_link(Ns::Container, "eth0", |link| link.mtu = 9000);
+    caller.del(&Tuning, &mut host).expect("DEL");
+    assert_eq!((eth0(&mut host).mtu, backup(&host), host.records.len()), (9000, None, 0));
+
+    let mut host = machine();
+    host.set_container(NETNS, identified("old"));
+    caller.add(&Tuning, &mut host).expect("ADD");
+    host.set_container(NETNS, identified("new"));
+    host.change_link(Ns::Container, "eth0", |link| link.mtu = 9000);
+    caller.add(&Tuning, &mut host).expect("ADD");
+    assert_eq!(backup(&host), Some("{\n \"mtu\": 9000\n}"));
+}
+
+#[test]
+fn a_record_that_makes_no_sense_keeps_nobody() {
+    let mut host = machine();
+    let before = host.state();
+    let caller = caller(PROPERTIES);
+    caller.add(&Tuning, &mut host).expect("ADD");
+    let key = crate::changes::key(&caller.attachment(&Tuning)).expect("a key");
+    host.records.write(&key, "{");
+    caller.add(&Tuning, &mut host).expect("ADD");
+    host.records.write(&key, "[]");
+    caller.del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(host.state(), before);
+}
+
+#[test]
+fn gc_removes_what_was_written_down_about_attachments_of_the_network_that_are_not_valid() {
+    let mut host = machine();
+    let gone = caller(r#""mtu":1400"#);
+    let kept = Caller { container: "c2".to_owned(), ..gone.clone() };
+    let elsewhere = gone.with_config(&gone.config.replace(r#""n1""#, r#""n2""#));
+    let elsewhere = Caller { container: "c3".to_owned(), ..elsewhere };
+    for caller in [&gone, &kept, &elsewhere] {
+        caller.add(&Tuning, &mut host).expect("ADD");
+    }
+    let valid = r#""cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth0"}]"#;
+    caller(valid).gc(&Tuning, &mut host).expect("GC");
+    let left: Vec<String> = host.state_files.keys().map(|path| path.display().to_string()).collect();
+    assert_eq!(left, ["/run/cni/tuning/c2_eth0.json", "/run/cni/tuning/c3_eth0.json"]);
+    assert_eq!(host.records.len(), 2);
+}

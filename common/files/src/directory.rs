@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::unistd::geteuid;
 
@@ -118,6 +119,18 @@ impl PrivateDirectory {
         let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// The names of files that were written longer ago than `age`, in order. Those that go meanwhile are left out.
+    ///
+    /// # Errors
+    /// As [`PrivateDirectory::read_file`].
+    pub fn names_older_than(&self, age: Duration) -> Result<Vec<String>, FileError> {
+        let is_old = |name: &String| {
+            let written = fs::symlink_metadata(self.path.join(name)).and_then(|metadata| metadata.modified());
+            written.is_ok_and(|written| written.elapsed().is_ok_and(|passed| passed > age))
+        };
+        Ok(self.names()?.into_iter().filter(is_old).collect())
     }
 
     /// Whether the directory is there.
@@ -266,6 +279,19 @@ mod tests {
         assert_eq!(directory.names().expect("listed"), ["a", "b"]);
         assert_eq!(directory.read_file("b").expect("read").as_deref(), Some(&b"b"[..]));
         assert_eq!(directory.read_file("c").expect("none"), None);
+    }
+
+    #[test]
+    fn old_files_are_told_from_new_ones() {
+        let root = tempfile::tempdir().expect("directory");
+        let directory = PrivateDirectory::new(root.path().join("private"));
+        let minute = Duration::from_secs(60);
+        for name in ["new", "old"] {
+            directory.replace_file(&directory, name, b"").expect("written");
+        }
+        let old = File::options().write(true).open(directory.path().join("old")).expect("opened");
+        old.set_modified(std::time::SystemTime::now() - 2 * minute).expect("the time is set");
+        assert_eq!(directory.names_older_than(minute).expect("listed"), ["old"]);
     }
 
     #[test]

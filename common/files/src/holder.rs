@@ -22,6 +22,18 @@ impl Holders {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// These processes.
+    pub(crate) fn of(pids: impl IntoIterator<Item = u32>) -> Self {
+        Self(pids.into_iter().map(Holder::new).collect())
+    }
+}
+
+impl Holder {
+    fn new(pid: u32) -> Self {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
+        Self { pid, name }
+    }
 }
 
 /// How often the list is read until it shows a holder. The kernel writes it in pieces and counts entries to go on, so
@@ -39,8 +51,7 @@ fn look(file: &Metadata) -> Holders {
         log::debug!("cannot find out who holds the lock: /proc/locks: {error}");
         String::new()
     });
-    let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
-    Holders(pids(&locks, file.dev(), file.ino()).into_iter().map(|pid| Holder { pid, name: name(pid) }).collect())
+    Holders::of(pids(&locks, file.dev(), file.ino()))
 }
 
 /// Finds the holders in lines like `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits

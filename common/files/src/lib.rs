@@ -13,6 +13,7 @@ mod file;
 mod holder;
 mod id;
 mod lock;
+mod lock_table;
 mod private;
 mod program;
 
@@ -23,5 +24,6 @@ pub use file::{open_or_create, overwrite, read, read_if_present, remove};
 pub use holder::{Holders, holders};
 pub use id::{boot_id, machine_id};
 pub use lock::{Lock, LockError};
+pub use lock_table::LockTable;
 pub use private::{read_private, remove_private, replace_private};
 pub use program::{find_files, find_program};

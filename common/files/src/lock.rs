@@ -67,22 +67,31 @@ fn take(
     path: &Path,
     patience: Duration,
 ) -> Result<Lock, LockError> {
+    let holders = || file.metadata().map_or_else(|_| Holders::default(), |metadata| holders(&metadata));
+    wait(|| attempt(&file), holders, path, patience)?;
+    Ok(Lock(file))
+}
+
+/// Tries to take a lock until it succeeds or `patience` is at its end.
+pub(crate) fn wait(
+    attempt: impl Fn() -> Result<(), TryLockError>,
+    holders: impl Fn() -> Holders,
+    path: &Path,
+    patience: Duration,
+) -> Result<(), LockError> {
     let end = Instant::now() + patience;
     let mut pause = FIRST_PAUSE;
     loop {
-        match attempt(&file) {
-            Ok(()) => return Ok(Lock(file)),
+        match attempt() {
+            Ok(()) => return Ok(()),
             Err(TryLockError::Error(source)) => return Err(FileError::of("lock", path)(source).into()),
-            Err(TryLockError::WouldBlock) if Instant::now() >= end => return Err(held(&file, path, patience)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= end => {
+                return Err(LockError::Held { path: path.to_owned(), waited: patience, holders: holders() });
+            }
             Err(TryLockError::WouldBlock) => sleep(pause),
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
-}
-
-fn held(file: &File, path: &Path, waited: Duration) -> LockError {
-    let holders = file.metadata().map_or_else(|_| Holders::default(), |metadata| holders(&metadata));
-    LockError::Held { path: path.to_owned(), waited, holders }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use cni_core::request::Command;
 use cni_files::FileError;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::exclusion::LockName;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
@@ -119,6 +120,10 @@ impl Host for LinuxHost {
     fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
         let content = cni_files::read_private(&file.path())?;
         Ok(content.map(|content| String::from_utf8_lossy(&content).into_owned()))
+    }
+
+    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
+        Ok(self.locks.take(name)?)
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

@@ -4,13 +4,14 @@
 //! lock is held: each file is drafted beside those directories and put in its place at once. Whoever removes
 //! the last record removes the directories too.
 
-use std::io::ErrorKind;
+use std::time::Duration;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
 use cni_plugin::record::{RecordKey, RecordKind, Records};
 
 use crate::identity::{IdentityError, identity};
+use crate::locks::is_without_place;
 
 /// What the directory is called where the kernel gives namespaces no cookie, so that there is just one host.
 const ONLY_HOST: &str = "host";
@@ -101,7 +102,7 @@ impl RunRecords {
 
 /// A host whose run directory cannot be written to has no records, and containers all the same.
 fn tolerate_no_place(key: &RecordKey, error: FileError) -> Result<(), FileError> {
-    if ![ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied].contains(&error.source.kind()) {
+    if !is_without_place(&error) {
         return Err(error);
     }
     log::warn!("the record {key} stays as it is: {error}: {}", error.details());
@@ -119,11 +120,16 @@ impl Records for RunRecords {
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
         Ok(self.directory()?.below(kind.as_str()).names()?)
     }
+
+    fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error> {
+        Ok(self.directory()?.below(kind.as_str()).names_older_than(age)?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::ErrorKind;
     use std::os::unix::fs::{PermissionsExt, chown};
     use std::path::Path;
 

@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use crate::exclusion::LockName;
 use crate::link::{Address, KernelRoute, Link};
 use crate::plan::{LinkKind, Ns, Plan, Step, Sysctl};
 use crate::record::Records;
@@ -151,6 +152,12 @@ pub trait Host {
     /// # Errors
     /// When it is there and cannot be read, or is not root's own: a link, or another user's.
     fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error>;
+
+    /// Takes a lock, which is held until the host is dropped. Processes of one machine exclude each other so.
+    ///
+    /// # Errors
+    /// When it does not become free within ten seconds.
+    fn lock(&mut self, name: &LockName) -> Result<(), Error>;
 
     /// Carries out a step. Returns the step that undoes it where [`Step::inverse`] cannot know it.
     ///

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod commands;
+pub mod exclusion;
 pub mod host;
 pub mod ipam;
 pub mod journal;

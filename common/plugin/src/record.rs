@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::hash_hex;
@@ -112,6 +113,12 @@ pub trait Records {
     /// # Errors
     /// When they cannot be listed.
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
+
+    /// The names of the records of a kind that were written longer ago than `age`, in order.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error>;
 }
 
 #[cfg(test)]

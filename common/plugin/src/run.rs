@@ -4,6 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
+use crate::exclusion::{self, Share};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::missing::MissingPart;
@@ -24,6 +25,11 @@ pub trait Plugin: Sync {
     /// The versions it takes.
     fn versions(&self) -> &'static [Version] {
         Version::ALL
+    }
+
+    /// What it makes of an attachment.
+    fn share(&self) -> Share {
+        Share::Nothing
     }
 
     /// Adds the attachment. What fails after this is undone through the journal as well.
@@ -168,16 +174,22 @@ fn answer(
     match request.command {
         Command::Add => {
             refuse_own_netns(&request, host.as_mut())?;
+            exclusion::begin_add(plugin.share(), &request.attachment()?, host.as_mut());
             add(plugin, &request, host.as_mut(), process)
         }
         Command::Del => {
             refuse_own_netns(&request, host.as_mut())?;
-            plugin.del(&request, host.as_mut())
+            del(plugin, &request, host.as_mut())
         }
         Command::Check => plugin.check(&request, host.as_mut()),
         Command::Status => plugin.status(&request, host.as_mut()),
         Command::Gc => match request.valid_attachments()? {
-            Some(valid) => plugin.gc(&request, &valid, host.as_mut()),
+            Some(valid) => {
+                if plugin.share() != Share::Nothing {
+                    exclusion::begin_gc(&request.network, host.as_mut())?;
+                }
+                plugin.gc(&request, &valid, host.as_mut())
+            }
             None => Ok(()),
         },
     }
@@ -205,6 +217,14 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
         }
         Err(error) => Err(journal.rollback(error)),
     }
+}
+
+fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let (share, at) = (plugin.share(), request.attachment()?);
+    exclusion::begin_del(share, &at, host);
+    plugin.del(request, host)?;
+    exclusion::end_del(share, &at, host);
+    Ok(())
 }
 
 #[derive(Serialize)]

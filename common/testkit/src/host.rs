@@ -12,6 +12,7 @@ use cni_core::family::Family;
 use cni_core::request::Command;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::exclusion::LockName;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
@@ -94,6 +95,8 @@ pub struct FakeHost {
     forgotten: Vec<String>,
     failing: Option<usize>,
     drawn: u64,
+    locks: Vec<LockName>,
+    is_locked: bool,
 }
 
 /// The container's side, once it was entered.
@@ -240,6 +243,16 @@ impl FakeHost {
         lines
     }
 
+    /// The locks that were asked for.
+    pub fn locks(&self) -> &[LockName] {
+        &self.locks
+    }
+
+    /// Lets others hold every lock.
+    pub const fn hold_locks(&mut self) {
+        self.is_locked = true;
+    }
+
     fn space(&self, ns: Ns) -> Result<Space, Error> {
         match (ns, &self.entered) {
             (Ns::Host, _) => Ok(Space::host()),
@@ -355,6 +368,11 @@ impl Host for FakeHost {
 
     fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
         Ok(self.state_files.get(&file.path()).cloned())
+    }
+
+    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
+        self.locks.push(name.clone());
+        if self.is_locked { refuse("gave up after 10s: the lock is held") } else { Ok(()) }
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

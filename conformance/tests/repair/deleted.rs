@@ -2,13 +2,15 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_conformance::{Sandbox, State};
+use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb};
+use serde_json::Value;
 
-use crate::{Backend, Guest, assert_said, repair_with};
+use crate::{Backend, Guest, assert_said, repair, repair_with};
 
 /// The lock of legacy iptables.
 const LOCK: &str = "/run/xtables.lock";
@@ -62,6 +64,95 @@ fn what_the_runtime_deletes_meanwhile_is_taken_back() {
     assert_eq!(rules(&sandbox), alone);
     neighbour.check();
     assert!(!guest.is_whole());
+}
+
+/// What libcni remembers of a guest, and a runtime that calls single plugins of its list.
+fn remembered<'s>(sandbox: &'s Sandbox, list: &Value, guest: &Guest<'_>, file: &Path) -> (Runtime<'s>, Attachment) {
+    let text = fs::read(file).expect("read the cache");
+    let cached: Value = serde_json::from_slice(&text).expect("libcni writes JSON");
+    let id = cached["containerId"].as_str().expect("a container ID");
+    let mut attachment = Attachment::new(id, &guest.container);
+    attachment.result = Some(cached["result"].clone());
+    (Runtime::new(sandbox, list.clone()), attachment)
+}
+
+/// The marks of attachments that are being deleted.
+fn marks() -> Vec<PathBuf> {
+    let boots = fs::read_dir("/run/cni/.cni-plugins-rs").into_iter().flatten();
+    let kinds = boots.map(|entry| entry.expect("read the run directory").path().join("deleting"));
+    let marks = kinds.flat_map(|kind| fs::read_dir(kind).into_iter().flatten());
+    marks.map(|entry| entry.expect("read the marks").path()).collect()
+}
+
+/// Between the DEL of portmap and that of bridge the namespace lives, the interface is there, and rules are missing. No
+/// other DEL of portmap would come.
+#[test]
+fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
+    for backend in Backend::ALL {
+        let sandbox = backend.sandbox();
+        let list = backend.list();
+        let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+        let alone = rules(&sandbox);
+        let known = cache();
+        let guest = Guest::add(&sandbox, &list, "second", 8081);
+        let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
+        let (runtime, attachment) = remembered(&sandbox, &list, &guest, &file);
+        let del = |plugin: &str| {
+            let result = attachment.result.as_ref();
+            runtime.invocation(Verb::Del, plugin, &attachment, result).run().expect_success();
+        };
+        for plugin in ["portmap", "firewall"] {
+            del(plugin);
+            let begun = rules(&sandbox);
+            for arguments in [&["--dry-run"][..], &[]] {
+                let repaired = repair(&sandbox, arguments);
+                assert_said(&repaired, &["nothing missing", "skipped"]);
+                assert!(repaired.stdout().contains("the runtime is deleting the attachment"), "{repaired}");
+            }
+            assert_eq!((rules(&sandbox), marks().len()), (begun, 1), "{backend:?} {plugin}");
+        }
+        del("bridge");
+        fs::remove_file(&file).expect("the end of libcni's DEL");
+        assert_eq!((rules(&sandbox), marks()), (alone, vec![]), "{backend:?}");
+
+        guest.tool.add(&guest.container).expect_success();
+        del("portmap");
+        assert_eq!(marks().len(), 1, "{backend:?}");
+        neighbour.check();
+    }
+}
+
+/// One repair after the other, as a unit of systemd that is started too often would do it.
+#[test]
+fn nothing_stays_of_what_is_deleted_while_repairs_run() {
+    for backend in Backend::ALL {
+        let sandbox = backend.sandbox();
+        let list = backend.list();
+        let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+        let alone = rules(&sandbox);
+        let guest = |number: u16| Guest::add(&sandbox, &list, &format!("guest-{number}"), 8081 + number);
+        let guests: Vec<Guest<'_>> = (0..8).map(guest).collect();
+        let ended = AtomicBool::new(false);
+        let repair = repair_with(&sandbox, &[]);
+        thread::scope(|scope| {
+            let repairing = scope.spawn(|| {
+                let mut repairs = Vec::new();
+                while !ended.load(Ordering::Relaxed) {
+                    repairs.push(repair.run());
+                }
+                repairs
+            });
+            let deleted: Vec<Outcome> = guests.iter().map(|guest| guest.tool.del(&guest.container)).collect();
+            ended.store(true, Ordering::Relaxed);
+            let repairs = repairing.join().expect("repairs end");
+            for outcome in deleted.iter().chain(&repairs) {
+                outcome.expect_success();
+            }
+            assert!(repairs.len() > 1, "repairs ran beside the deletes");
+        });
+        assert_eq!((rules(&sandbox), marks()), (alone, vec![]), "{backend:?}");
+        neighbour.check();
+    }
 }
 
 fn cache() -> Vec<PathBuf> {

@@ -5,6 +5,7 @@
 //! command; `config.rs` and `vlan.rs` check the configuration, `ports.rs` knows the port of the bridge that is the
 //! host's end of a veth, and `spoof.rs` the rules against frames with another's MAC address.
 
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -26,6 +27,10 @@ pub struct Bridge;
 impl Plugin for Bridge {
     fn kind(&self) -> &'static str {
         "bridge"
+    }
+
+    fn share(&self) -> Share {
+        Share::Interface
     }
 
     cni_plugin::commands!(add, del, check, status, gc, find_missing);

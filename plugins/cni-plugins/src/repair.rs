@@ -15,6 +15,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_linux::host::LinuxHost;
 use cni_linux::result_cache::{self, CacheFile};
+use cni_plugin::exclusion;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
@@ -166,18 +167,21 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
         }
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
+    let result = request.prev_result()?.unwrap_or_default();
+    let kept = Kept { at: &cached.at, file, netns, result };
     let (parts, failures) = look(&ours, &mut host);
     if parts.is_empty() && failures.is_empty() {
         return Ok(Outcome::Complete);
     }
-    let result = request.prev_result()?.unwrap_or_default();
-    if !is_the_containers(&cached.at, &result, &mut host)? {
-        let ifname = &cached.at.ifname;
-        return Ok(Outcome::Skipped(format!("{netns} does not have the container's {ifname} any more")));
-    }
     match mode {
-        Mode::Apply => Ok(apply(&parts, failures, file, &mut host)),
-        Mode::DryRun => Ok(with_failures(failures, names(&parts), Outcome::Missing)),
+        Mode::DryRun => Ok(match kept.lost(&mut host)? {
+            Some(why) => Outcome::Skipped(why),
+            None => with_failures(failures, names(&parts), Outcome::Missing),
+        }),
+        Mode::Apply => {
+            exclusion::begin_repair(&cached.at, &mut host)?;
+            apply_locked(&ours, &kept, &mut host)
+        }
     }
 }
 
@@ -195,22 +199,57 @@ fn look(ours: &[Ours], host: &mut dyn Host) -> (Vec<Found>, Vec<Error>) {
     (parts, failures)
 }
 
-/// A namespace may have been emptied, or its path may lead to another container's namespace now, because a process
-/// has got the number of one that ended. Then the address of the rules may belong to another container, too.
-fn is_the_containers(at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<bool, Error> {
-    let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(false) };
-    let found = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
-    let mut told = result.interfaces.iter().filter(|told| told.name == link.name && !told.sandbox.is_empty());
-    if told.any(|told| told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found)) {
-        return Ok(true);
-    }
-    let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
-    Ok(result.ips.iter().any(|ip| addresses.iter().any(|address| address.cidr == ip.address)))
+/// What tells whether the attachment is still the one of which the cache tells.
+struct Kept<'a> {
+    at: &'a Attachment,
+    file: &'a CacheFile,
+    netns: &'a str,
+    result: CniResult,
 }
 
-/// A failure does not stop the rest. If the runtime has deleted the attachment in the meantime, everything is
-/// undone.
-fn apply(parts: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut dyn Host) -> Outcome {
+impl Kept<'_> {
+    /// Why the attachment must be left alone, if it must.
+    fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
+        if exclusion::is_being_deleted(self.at, host)? {
+            return Ok(Some("the runtime is deleting the attachment".to_owned()));
+        }
+        if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
+            return Ok(Some(RepairError::Deleted.to_string()));
+        }
+        if !self.has_interface(host)? {
+            let Self { at, netns, .. } = self;
+            return Ok(Some(format!("{netns} does not have the container's {} any more", at.ifname)));
+        }
+        Ok(None)
+    }
+
+    /// A namespace may have been emptied, or its path may lead to another container's namespace now, because a process
+    /// has got the number of one that ended. Then the address of the rules may belong to another container, too.
+    fn has_interface(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let Some(link) = host.link(Ns::Container, &self.at.ifname)? else { return Ok(false) };
+        let found = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
+        let mut told = self.result.interfaces.iter().filter(|told| told.name == link.name && !told.sandbox.is_empty());
+        if told.any(|told| told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found)) {
+            return Ok(true);
+        }
+        let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
+        Ok(self.result.ips.iter().any(|ip| addresses.iter().any(|address| address.cidr == ip.address)))
+    }
+}
+
+/// Repairs an attachment that nothing of ours works on meanwhile. What is missing is looked for again, since a DEL may
+/// have come before the lock.
+fn apply_locked(ours: &[Ours], kept: &Kept<'_>, host: &mut LinuxHost) -> Result<Outcome, Error> {
+    if let Some(why) = kept.lost(host)? {
+        return Ok(Outcome::Skipped(why));
+    }
+    let (parts, failures) = look(ours, host);
+    Ok(apply(&parts, failures, kept, host))
+}
+
+/// A failure does not stop the rest. If the attachment is being deleted in the meantime, by plugins that do not know of
+/// the lock, everything is undone.
+fn apply(parts: &[Found], mut failures: Vec<Error>, kept: &Kept<'_>, host: &mut dyn Host) -> Outcome {
     let mut journal = Journal::new(host);
     let mut repaired = Vec::new();
     for (plugin, part) in parts {
@@ -219,21 +258,17 @@ fn apply(parts: &[Found], mut failures: Vec<Error>, file: &CacheFile, host: &mut
             Err(error) => failures.push(error),
         }
     }
-    match file.is_current() {
-        Ok(true) => journal.commit(),
-        Ok(false) => {
+    match kept.lost(journal.host()) {
+        Ok(None) => journal.commit(),
+        Ok(Some(why)) => {
             let error = journal.rollback(RepairError::Deleted.into());
             let clean = failures.is_empty() && error.details().is_empty();
             failures.push(error);
-            return if clean {
-                Outcome::Skipped(RepairError::Deleted.to_string())
-            } else {
-                Outcome::Failed(failures, Box::new(Outcome::Complete))
-            };
+            return if clean { Outcome::Skipped(why) } else { Outcome::Failed(failures, Box::new(Outcome::Complete)) };
         }
         Err(error) => {
             journal.commit();
-            failures.push(unreadable(file, &error));
+            failures.push(error);
         }
     }
     with_failures(failures, repaired, Outcome::Repaired)

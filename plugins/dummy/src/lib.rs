@@ -1,6 +1,7 @@
 //! The dummy plugin: a link inside the container that has addresses, and drops what it is to send. Services
 //! of the container itself are reached there.
 
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -16,6 +17,10 @@ pub struct Dummy;
 impl Plugin for Dummy {
     fn kind(&self) -> &'static str {
         "dummy"
+    }
+
+    fn share(&self) -> Share {
+        Share::Interface
     }
 
     cni_plugin::commands!(add, del, check, status, gc);

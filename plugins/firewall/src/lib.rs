@@ -6,6 +6,7 @@
 //! `nftables.rs` know the rules.
 
 use cni_core::version::Version;
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -36,6 +37,10 @@ impl Plugin for Firewall {
 
     fn versions(&self) -> &'static [Version] {
         Version::SINCE_0_4_0
+    }
+
+    fn share(&self) -> Share {
+        Share::Rules
     }
 
     cni_plugin::commands!(add, del, check, status, gc, find_missing);

@@ -5,6 +5,7 @@
 //! the rest of what a call gets, `iptables.rs` and `nftables.rs` know the rules, `flows.rs` the connections
 //! that go with them, and `localnet.rs` guards the host's loopback.
 
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -31,6 +32,10 @@ pub struct Portmap;
 impl Plugin for Portmap {
     fn kind(&self) -> &'static str {
         "portmap"
+    }
+
+    fn share(&self) -> Share {
+        Share::Rules
     }
 
     cni_plugin::commands!(add, del, check, status, gc, find_missing);

@@ -14,6 +14,7 @@ use cni_plugin::plan::Ns;
 
 use crate::firewalld::SystemFirewalld;
 use crate::iptables::AutoIptables;
+use crate::locks::Locks;
 use crate::netlink::Socket;
 use crate::netns::Netns;
 use crate::records::RunRecords;
@@ -79,6 +80,7 @@ pub struct LinuxHost {
     pub(super) netfilter: AutoIptables,
     pub(super) firewalld: SystemFirewalld,
     pub(super) records: RunRecords,
+    pub(super) locks: Locks,
 }
 
 impl LinuxHost {
@@ -96,6 +98,7 @@ impl LinuxHost {
             netfilter: AutoIptables::new(),
             firewalld: SystemFirewalld::new(),
             records: RunRecords::default(),
+            locks: Locks::default(),
         })
     }
 

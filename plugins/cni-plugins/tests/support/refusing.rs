@@ -8,6 +8,7 @@ use cni_core::request::Command;
 use cni_linux::host::LinuxHost;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::exclusion::LockName;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
@@ -103,6 +104,10 @@ impl Host for RefusingHost {
 
     fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
         self.host.state_file(file)
+    }
+
+    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
+        self.host.lock(name)
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

@@ -1,25 +1,16 @@
 use super::*;
 use cni_netfilter::firewalld::Zone;
+use cni_testkit::FakeRecords;
 
 /// Records in memory, and the steps that change them.
 #[derive(Default)]
-struct Memory(BTreeMap<RecordKey, String>);
-
-impl Records for Memory {
-    fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
-        Ok(self.0.get(key).cloned())
-    }
-
-    fn names(&mut self, _: RecordKind) -> Result<Vec<String>, Error> {
-        Ok(self.0.keys().map(|key| key.name().to_owned()).collect())
-    }
-}
+struct Memory(FakeRecords);
 
 impl Memory {
     fn carry_out(&mut self, plan: &Plan) {
         for (_, step) in plan.steps() {
             if let Step::WriteRecord { key, text } = step {
-                self.0.insert(key.clone(), text.clone());
+                self.0.write(key, text);
             } else if let Step::RemoveRecord { key } = step {
                 self.0.remove(key);
             } else {
@@ -30,22 +21,22 @@ impl Memory {
 
     fn claim(&mut self, container: &str, addresses: &[IpAddr], backend: &RuleBackend) {
         let owner = owner(container);
-        let plan = Register::observe(&owner, addresses, self).expect("read").claim(&owner, addresses, backend);
+        let plan = Register::observe(&owner, addresses, &mut self.0).expect("read").claim(&owner, addresses, backend);
         self.carry_out(&plan);
     }
 
     fn release(&mut self, container: &str, addresses: &[IpAddr]) {
         let owner = owner(container);
-        let plan = Register::observe(&owner, addresses, self).expect("read").release(&owner, addresses);
+        let plan = Register::observe(&owner, addresses, &mut self.0).expect("read").release(&owner, addresses);
         self.carry_out(&plan);
     }
 
     fn owner_of(&mut self, address: IpAddr) -> Option<String> {
-        find(address, self).expect("read").map(|claim| claim.owner.container.to_string())
+        find(address, &mut self.0).expect("read").map(|claim| claim.owner.container.to_string())
     }
 
     fn addresses_of(&mut self, container: &str) -> Vec<IpAddr> {
-        addresses_of(&owner(container), self).expect("read")
+        addresses_of(&owner(container), &mut self.0).expect("read")
     }
 }
 
@@ -66,7 +57,7 @@ fn the_last_claim_wins_and_the_first_owner_cannot_release_it() {
     memory.release("old", &[FIRST]);
     assert_eq!(memory.owner_of(FIRST).as_deref(), Some("new"));
     memory.release("new", &[FIRST]);
-    assert!(memory.0.is_empty(), "nothing stays behind: {:?}", memory.0);
+    assert!(memory.0.is_empty(), "nothing stays behind: {:?}", memory.0.lines());
 }
 
 #[test]
@@ -74,14 +65,12 @@ fn the_records_are_those_of_earlier_releases() {
     let mut memory = Memory::default();
     memory.claim("ctr", &[FIRST, SECOND], &RuleBackend::Iptables);
     memory.claim("ctr", &[SECOND], &RuleBackend::Firewalld(Zone::fixed("work")));
-    let records: Vec<(String, &str)> = memory.0.iter().map(|(key, text)| (key.to_string(), &text[..])).collect();
-    let list = "claims/owner-b00c407ae9d02c283aecd673397a85d1".to_owned();
     let want = [
-        ("claims/10.1.2.3".to_owned(), "net ctr eth0"),
-        ("claims/::1".to_owned(), "net ctr eth0 iptables firewalld:work"),
-        (list, "10.1.2.3\n::1\n"),
+        r#"claims/10.1.2.3: "net ctr eth0""#,
+        r#"claims/::1: "net ctr eth0 iptables firewalld:work""#,
+        r#"claims/owner-b00c407ae9d02c283aecd673397a85d1: "10.1.2.3\n::1\n""#,
     ];
-    assert_eq!(records, want);
+    assert_eq!(memory.0.lines(), want);
 }
 
 #[test]
@@ -101,7 +90,7 @@ fn addresses_that_one_plan_claims_of_one_owner_leave_its_list_together() {
     let mut memory = Memory::default();
     memory.claim("old", &[FIRST, SECOND], &RuleBackend::Iptables);
     memory.claim("new", &[FIRST, SECOND], &RuleBackend::Iptables);
-    let mut names: Vec<String> = memory.0.keys().map(|key| key.name().to_owned()).collect();
+    let mut names = memory.0.names(CLAIMS).expect("listed");
     names.retain(|name| name.starts_with("owner-"));
     assert_eq!(names.len(), 1, "the old owner has no list any more");
     assert_eq!(memory.addresses_of("new"), [FIRST, SECOND]);
@@ -119,13 +108,13 @@ fn a_part_of_the_addresses_can_be_released() {
 fn the_claims_of_a_network_are_listed_with_their_owners() {
     let mut memory = Memory::default();
     let net = NetworkName::parse("net").expect("network");
-    assert_eq!(of_network(&net, &mut memory).expect("read"), []);
+    assert_eq!(of_network(&net, &mut memory.0).expect("read"), []);
     let foreign = Attachment { network: NetworkName::parse("net2").expect("network"), ..owner("a") };
     let other = IpAddr::from([10, 1, 2, 2]);
     memory.carry_out(&Register::default().claim(&foreign, &[other], &RuleBackend::Iptables));
     memory.claim("a", &[SECOND], &RuleBackend::Iptables);
     memory.claim("b", &[FIRST], &RuleBackend::Nftables);
-    let found = of_network(&net, &mut memory).expect("read");
+    let found = of_network(&net, &mut memory.0).expect("read");
     let claim = |container, backend| Claim { owner: owner(container), backends: vec![backend] };
     assert_eq!(found, [(FIRST, claim("b", RuleBackend::Nftables)), (SECOND, claim("a", RuleBackend::Iptables))]);
 }
@@ -159,9 +148,9 @@ fn whatever_has_held_rules_stays_written_down_and_the_last_one_is_last() {
     for (container, backend) in ["old", "old", "new", "new"].into_iter().zip(&given) {
         memory.claim(container, &[FIRST], backend);
     }
-    let claim = find(FIRST, &mut memory).expect("read").expect("a claim");
+    let claim = find(FIRST, &mut memory.0).expect("read").expect("a claim");
     assert_eq!(claim.to_string(), "net new eth0 firewalld:trusted iptables firewalld:work");
     memory.release("new", &[FIRST]);
     memory.claim("new", &[FIRST], &RuleBackend::Iptables);
-    assert_eq!(memory.0.get(&of_address(FIRST)).map(String::as_str), Some("net new eth0"));
+    assert_eq!(memory.0.read(&of_address(FIRST)).expect("read").as_deref(), Some("net new eth0"));
 }

@@ -1,0 +1,92 @@
+//! Who works on an attachment, and what repair is told of it, on a machine in memory.
+
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_plugin::exclusion::{LockName, Share, begin_add, begin_del, begin_gc, begin_repair, end_del, is_being_deleted};
+use cni_testkit::FakeHost;
+
+fn at(container: &str, ifname: &str) -> Attachment {
+    Attachment {
+        network: NetworkName::parse("net").expect("a network"),
+        container: ContainerId::parse(container).expect("a container"),
+        ifname: IfName::parse(ifname).expect("a name"),
+    }
+}
+
+fn is_marked(at: &Attachment, host: &mut FakeHost) -> bool {
+    is_being_deleted(at, host).expect("a record can be read")
+}
+
+#[test]
+fn the_mark_comes_with_the_first_del_and_goes_with_the_interface() {
+    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    for share in [Share::Nothing, Share::Interface] {
+        begin_del(share, &ours, &mut host);
+        assert!(!is_marked(&ours, &mut host), "{share:?} alone needs no mark");
+    }
+    begin_del(Share::Rules, &ours, &mut host);
+    end_del(Share::Rules, &ours, &mut host);
+    assert!(is_marked(&ours, &mut host));
+    for other in [at("c1", "eth1"), at("c2", "eth0")] {
+        assert!(!is_marked(&other, &mut host), "{other:?}");
+    }
+    begin_del(Share::Nothing, &ours, &mut host);
+    end_del(Share::Nothing, &ours, &mut host);
+    assert!(is_marked(&ours, &mut host));
+    end_del(Share::Interface, &ours, &mut host);
+    assert!(!is_marked(&ours, &mut host));
+    assert!(host.records.is_empty());
+}
+
+#[test]
+fn add_takes_the_mark_away() {
+    for share in [Share::Interface, Share::Rules] {
+        let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+        begin_del(Share::Rules, &ours, &mut host);
+        begin_add(Share::Nothing, &ours, &mut host);
+        assert!(is_marked(&ours, &mut host));
+        begin_add(share, &ours, &mut host);
+        assert!(!is_marked(&ours, &mut host));
+    }
+}
+
+#[test]
+fn everything_holds_the_lock_of_what_it_works_on() {
+    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    begin_add(Share::Rules, &ours, &mut host);
+    begin_del(Share::Interface, &ours, &mut host);
+    begin_gc(&ours.network, &mut host).expect("free");
+    begin_repair(&ours, &mut host).expect("free");
+    begin_add(Share::Nothing, &ours, &mut host);
+    let (attachment, network) = (LockName::attachment(&ours), LockName::network(&ours.network));
+    let expected = [&attachment, &attachment, &network, &network, &attachment];
+    assert_eq!(host.locks().iter().collect::<Vec<_>>(), expected);
+}
+
+/// They share chains of the packet filter.
+#[test]
+fn the_interfaces_of_a_container_in_a_network_have_one_lock() {
+    let lock = |container, ifname| LockName::attachment(&at(container, ifname)).number();
+    assert_eq!(lock("c1", "eth0"), lock("c1", "eth1"));
+    assert_ne!(lock("c1", "eth0"), lock("c2", "eth0"));
+    assert_ne!(lock("c1", "eth0"), LockName::network(&at("c1", "eth0").network).number());
+}
+
+#[test]
+fn repair_and_gc_fail_without_their_locks_and_del_goes_on_with_its_mark() {
+    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    host.hold_locks();
+    begin_repair(&ours, &mut host).expect_err("held");
+    begin_gc(&ours.network, &mut host).expect_err("held");
+    begin_add(Share::Rules, &ours, &mut host);
+    begin_del(Share::Rules, &ours, &mut host);
+    assert!(is_marked(&ours, &mut host));
+}
+
+#[test]
+fn a_mark_that_cannot_be_written_does_not_stop_del() {
+    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    host.fail_at(1);
+    begin_del(Share::Rules, &ours, &mut host);
+    assert!(!is_marked(&ours, &mut host) && !host.is_to_fail());
+    assert_eq!(host.locks(), [LockName::attachment(&ours)]);
+}

@@ -38,7 +38,7 @@ impl Made {
 
     fn mark(self, client: &Client, port: &str) {
         if matches!(self, Self::LeaseOfTheReference | Self::BothOfTheReference) {
-            client.sandbox.sh(&format!("rm -r {LEASES}/.cni-plugins-rs"));
+            client.sandbox.sh(&format!("rm -rf {LEASES}/.cni-plugins-rs"));
         }
         if matches!(self, Self::VethOfTheReference | Self::BothOfTheReference) {
             client.sandbox.host().must(&["ip", "link", "set", port, "alias", ""]);
@@ -218,7 +218,7 @@ fn after_a_reboot_a_container_gets_its_addresses_again() {
     container.remove();
     client.sandbox.sh("ip link del nomad");
     client.sandbox.sh("nft flush ruleset");
-    client.sandbox.sh("rm -r /run/cni/.cni-plugins-rs");
+    client.sandbox.sh("rm -rf /run/cni/.cni-plugins-rs");
     fs::write("/run/conformance/boot_id", "5dd2c0a0-0000-4000-8000-000000000001\n").expect("write a boot ID");
     client.sandbox.sh("mount -n --bind /run/conformance/boot_id /proc/sys/kernel/random/boot_id");
     client.nomad.ensure_forwarding_rules(&client.sandbox);

@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 
-use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
@@ -13,19 +12,31 @@ use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
-use crate::alias;
+use crate::alias::{self, LinkOwner};
+use crate::{verify, veth};
 
-/// What DEL finds inside the container: the interface, its addresses, and those of other interfaces.
+/// What DEL finds at the path of the namespace. That may be another container's by now: `/proc/<pid>/ns/net` leads to
+/// whoever has the number. And whoever rules the namespace may have put anything there, under any name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Whether there was a namespace to look into.
-    pub reached: bool,
     /// The interface.
-    pub link: Option<Link>,
+    pub veth: SandboxVeth,
     /// Its addresses.
-    pub own: Vec<Cidr>,
-    /// The addresses of other interfaces of the container.
+    pub own: Vec<IpAddr>,
+    /// The addresses of other interfaces of the container in the same network.
     pub others: Vec<IpAddr>,
+}
+
+/// The interface of the attachment's name inside the container, as far as it is the attachment's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SandboxVeth {
+    /// There is none, or one that some other plugin made, or for another attachment.
+    #[default]
+    None,
+    /// An end of a veth whose owner nobody has noted: one of the reference plugins, or of the container itself.
+    Unsaid,
+    /// The attachment's, whose host's end has this name.
+    Own(IfName),
 }
 
 /// Looks into the container. A namespace that is gone took its interfaces with it.
@@ -36,17 +47,53 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
     if !is_reached(request, host)? {
         return Ok(Sandbox::default());
     }
-    let link = host.link(Ns::Container, &at.ifname)?;
-    let own: Vec<Cidr> = match &link {
-        Some(link) => {
-            host.addresses(Ns::Container, Some(link.index), None)?.iter().map(|address| address.cidr).collect()
-        }
-        None => Vec::new(),
+    let others = addresses_of_others(at, host)?;
+    let Some(link) = host.link(Ns::Container, &at.ifname)? else {
+        return Ok(Sandbox { others, ..Sandbox::default() });
     };
-    let all = host.addresses(Ns::Container, None, None)?;
-    let others = all.iter().map(|address| address.cidr).filter(|cidr| !own.contains(cidr));
-    let others = others.map(Cidr::address).collect();
-    Ok(Sandbox { reached: true, link, own, others })
+    let veth = judge(&link, request, at, host)?;
+    let own = match veth {
+        SandboxVeth::None => Vec::new(),
+        SandboxVeth::Unsaid | SandboxVeth::Own(_) => addresses_of(&link, host)?,
+    };
+    Ok(Sandbox { veth, own, others })
+}
+
+/// Whose the interface is shows at the host's end, which the container has no hold on. Where nobody has noted it there,
+/// the result of ADD may tell it apart by the MAC address.
+fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<SandboxVeth, Error> {
+    let port = veth::host_end(link, host)?;
+    let owner = port.as_ref().map_or(LinkOwner::Unsaid, |port| LinkOwner::of(port, at));
+    Ok(match (owner, port) {
+        (LinkOwner::This, Some(port)) => SandboxVeth::Own(IfName::parse(&port.name)?),
+        (LinkOwner::Unsaid, _) if veth::is_veth(link) && may_be_told(link, request, at) => SandboxVeth::Unsaid,
+        (LinkOwner::This | LinkOwner::Another | LinkOwner::Unsaid, _) => SandboxVeth::None,
+    })
+}
+
+/// Whether the result of ADD, as far as there is one, does not say another MAC address of the interface.
+fn may_be_told(link: &Link, request: &Request, at: &Attachment) -> bool {
+    let told = request.prev_result().ok().flatten().unwrap_or_default();
+    let mut told = told.interfaces.iter().filter(|told| told.name == at.ifname.as_str() && !told.sandbox.is_empty());
+    told.find_map(|told| verify::told_mac(told).ok()).is_none_or(|mac| link.mac.as_ref() == Some(&mac))
+}
+
+/// The addresses of those veths of the container that the same network has attached under other names. An address
+/// that the container itself has put elsewhere does not count: it could keep its rules alive by that.
+fn addresses_of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+    let mut addresses = Vec::new();
+    for link in host.links(Ns::Container, LinkQuery::Kind("veth"))? {
+        let owner = veth::host_end(&link, host)?.and_then(|port| alias::owner(port.alias.as_deref()?, &at.network));
+        if owner.is_some_and(|owner| owner.container == at.container && owner.ifname != at.ifname) {
+            addresses.extend(addresses_of(&link, host)?);
+        }
+    }
+    Ok(addresses)
+}
+
+fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+    let found = host.addresses(Ns::Container, Some(link.index), None)?;
+    Ok(found.iter().map(|address| address.cidr.address()).collect())
 }
 
 /// Removes the interface from the container. It is not a failure if the interface or the namespace is gone.
@@ -69,21 +116,34 @@ fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError
     }
 }
 
-/// Removes the links on the host whose alias says that they are an attachment's. The runtime may have lost the
-/// namespace while it lives; then they are all that can be found.
+/// Removes the veth of an attachment, by its host's end. Where that was not found from inside the container, it is the
+/// one whose alias says so: the runtime may have lost the namespace, or the container may have replaced its interface.
+/// Where none says so, the interface inside goes if it may be one of the reference plugins, which set no alias.
 ///
 /// # Errors
 /// The first failure; one link does not keep the others.
-pub fn remove_links_of(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    let alias = alias::of(at);
-    let mut links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
-    links.retain(|link| link.alias.as_ref() == Some(&alias));
+pub fn remove_veth(at: &Attachment, sandbox: &Sandbox, host: &mut dyn Host) -> Result<(), Error> {
+    let ports = match &sandbox.veth {
+        SandboxVeth::Own(port) => vec![port.clone()],
+        SandboxVeth::None | SandboxVeth::Unsaid => links_of(at, host)?,
+    };
     let mut removal = Removal::new(host);
-    for link in links {
-        let name = IfName::parse(&link.name)?;
-        removal.step(&Step::RemoveLink { ns: Ns::Host, name });
+    match &sandbox.veth {
+        SandboxVeth::Unsaid if ports.is_empty() => {
+            removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
+        }
+        SandboxVeth::None | SandboxVeth::Unsaid | SandboxVeth::Own(_) => {
+            ports.into_iter().for_each(|name| removal.step(&Step::RemoveLink { ns: Ns::Host, name }));
+        }
     }
     removal.finish()
+}
+
+/// The veths of the host whose alias says that they are the attachment's.
+fn links_of(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IfName>, Error> {
+    let links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
+    let own = links.iter().filter(|link| LinkOwner::of(link, at) == LinkOwner::This);
+    own.map(|link| Ok(IfName::parse(&link.name)?)).collect()
 }
 
 /// The links on the host whose alias names another attachment of the network than the valid ones.

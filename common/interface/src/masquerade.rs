@@ -83,7 +83,7 @@ pub fn removals(
     Ok(in_use.map(by_iptables).chain([nftables::remove(at).into()]).collect())
 }
 
-/// The addresses in `prevResult` and in the namespace, except those that another interface has.
+/// The addresses in `prevResult` and of the interface, except those that another one of the container has by now.
 fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<IpAddr> {
     let told = request.prev_result().unwrap_or_else(|error| {
         log::warn!("DEL continues without prevResult: {error}");
@@ -91,7 +91,7 @@ fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<I
     });
     let told = told.unwrap_or_default();
     let told = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address());
-    let mut own: Vec<IpAddr> = told.chain(sandbox.own.iter().map(|cidr| cidr.address())).filter(is_global).collect();
+    let mut own: Vec<IpAddr> = told.chain(sandbox.own.iter().copied()).filter(is_global).collect();
     own.retain(|address| !sandbox.others.contains(address));
     own.sort_unstable();
     own.dedup();

@@ -4,7 +4,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
-use cni_plugin::host::Host;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, VethPeer};
 
@@ -62,14 +62,18 @@ pub fn accept_no_router(name: &IfName) -> Step {
     Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
-/// The host's end of the pair whose other end is this link in the container, whatever its name is now.
+/// The host's end of the pair whose other end is this link in the container, whatever its name is now. The kernel says
+/// so, and not the indices: a container may give a link of its own the index of another container's port for a peer.
 ///
 /// # Errors
 /// When the kernel does not answer.
 pub fn host_end(container: &Link, host: &mut dyn Host) -> Result<Option<Link>, Error> {
-    let Some(index) = container.peer else { return Ok(None) };
-    let is_peer = |link: &Link| link.kind.as_deref() == Some("veth") && link.peer == Some(container.index);
-    Ok(host.link_by_index(Ns::Host, index)?.filter(is_peer))
+    Ok(host.links(Ns::Host, LinkQuery::PeerOf(container))?.pop().filter(is_veth))
+}
+
+/// Whether a link is an end of a veth pair.
+pub fn is_veth(link: &Link) -> bool {
+    link.kind.as_deref() == Some("veth")
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<()
     let told = verify::told_interface(&result, &at.ifname, request.netns().unwrap_or_default())?;
     let bridge = check_bridge(config, &result, host)?;
     let container = check_container(config, &at.ifname, told, host)?;
-    let port = ports::find(config, &at.ifname, &container, &bridge, host)?;
+    let port = ports::find(config, &at, &container, &bridge, host)?;
     ports::check(config, &port, host)?;
     if config.spoof_check {
         check_spoof(&at, &port, &container, host)?;

@@ -4,7 +4,7 @@ use cni_core::error::Error;
 use cni_core::request::{Command, Request};
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Step};
+use cni_plugin::plan::Step;
 use cni_plugin::removal::Removal;
 
 use crate::config::DelConfig;
@@ -19,12 +19,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let unwanted = removal.attempt(|host| masquerade::removals(request, &at, &sandbox, host));
         unwanted.into_iter().flatten().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
     }
-    if sandbox.link.is_some() {
-        removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
-    }
-    if !sandbox.reached {
-        removal.attempt(|host| leftovers::remove_links_of(&at, host));
-    }
+    removal.attempt(|host| leftovers::remove_veth(&at, &sandbox, host));
     if config.spoof_check {
         removal.step(&Step::remove_rules(spoof::remove(&at)));
     }

@@ -43,7 +43,7 @@ fn missing_spoof_check(
     let own = verify::told_mac(verify::told_interface(result, &at.ifname, request.netns().unwrap_or_default())?)?;
     let container = verify::present(Ns::Container, &at.ifname, host)?;
     let bridge = verify::present(Ns::Host, &config.bridge, host)?;
-    let port = ports::find(config, &at.ifname, &container, &bridge, host)?;
+    let port = ports::find(config, at, &container, &bridge, host)?;
     MissingPart::find(Ns::Host, spoof::ensure(at, &IfName::parse(&port.name)?, &own), host)
 }
 

@@ -1,7 +1,8 @@
 //! The port of the bridge that is the host's end of a container's veth.
 
 use cni_core::error::{Code, Error, Failure};
-use cni_core::names::IfName;
+use cni_core::names::Attachment;
+use cni_interface::alias::LinkOwner;
 use cni_interface::verify;
 use cni_interface::veth::{self, NewVeth};
 use cni_plugin::host::Host;
@@ -40,16 +41,18 @@ pub fn plan_port(plan: &mut Plan, config: &Config, veth: &NewVeth) {
     }
 }
 
-/// The host's end is found from the container's, whatever its name is now.
+/// The host's end is found from the container's, whatever its name is now; one that says it is another attachment's is
+/// none, whatever the container has made of its interfaces.
 pub fn find(
     config: &Config,
-    ifname: &IfName,
+    at: &Attachment,
     container: &Link,
     bridge: &Link,
     host: &mut dyn Host,
 ) -> Result<Link, Error> {
-    let port = veth::host_end(container, host)?.filter(|link| link.master == Some(bridge.index));
-    let (bridge, ifname) = (config.bridge.to_string(), ifname.to_string());
+    let is_ours = |link: &Link| link.master == Some(bridge.index) && LinkOwner::of(link, at) != LinkOwner::Another;
+    let port = veth::host_end(container, host)?.filter(is_ours);
+    let (bridge, ifname) = (config.bridge.to_string(), at.ifname.to_string());
     Ok(port.ok_or(PortError::NotAPort { bridge, ifname })?)
 }
 

@@ -36,10 +36,15 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let config = Config::parse(request)?;
     let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
     let attachment = request.attachment()?;
-    let presence = Presence::observe(journal.host(), request.netns(), &attachment)?;
-    let mut store = Store::create(&config.directory, Machine::this())?;
-    let (ips, done) = Allocation::new(&mut store, presence, &attachment).run(&config.sets, requested)?;
-    drop(store);
+    let mut presence = Presence::observe(journal.host(), request.netns(), &attachment)?;
+    let lease = |presence: &mut Presence<'_>| {
+        let mut store = Store::create(&config.directory, Machine::this())?;
+        Allocation::new(&mut store, presence, &attachment).run(&config.sets, requested.clone())
+    };
+    let (ips, done) = match lease(&mut presence) {
+        Err(_) if presence.await_departure() => lease(&mut presence)?,
+        leased => leased?,
+    };
     let directory = config.directory;
     journal.on_failure(Box::new(move || match Store::existing(&directory, Machine::this())? {
         Some(mut store) => Ok(store.undo(&done)?),

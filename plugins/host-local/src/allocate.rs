@@ -99,17 +99,17 @@ fn words(addresses: &[IpAddr]) -> String {
 }
 
 /// The work of one ADD on a store.
-pub struct Allocation<'a> {
+pub struct Allocation<'a, 'h> {
     store: &'a mut Store,
-    presence: Presence<'a>,
+    presence: &'a mut Presence<'h>,
     owner: Owner,
     home: Home,
     done: Vec<Undo>,
 }
 
-impl<'a> Allocation<'a> {
+impl<'a, 'h> Allocation<'a, 'h> {
     /// Prepares to lease addresses to an attachment.
-    pub fn new(store: &'a mut Store, presence: Presence<'a>, attachment: &Attachment) -> Self {
+    pub fn new(store: &'a mut Store, presence: &'a mut Presence<'h>, attachment: &Attachment) -> Self {
         let home = presence.home(store.machine());
         Self { store, presence, owner: Owner::of(attachment), home, done: Vec::new() }
     }

@@ -5,10 +5,10 @@
 //! does not look. It also holds for every plugin that gives its links the alias of [`cni_interface::alias`].
 
 use cni_core::error::Error;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, IfName};
 use cni_interface::earlier;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
+use cni_plugin::plan::{Ns, Step, Until};
 
 use crate::store::{Home, Lease, Machine};
 
@@ -18,6 +18,8 @@ pub struct Presence<'a> {
     at: &'a Attachment,
     entered: bool,
     identity: Option<String>,
+    /// The host's end of the interface that kept an address from being handed back.
+    in_the_way: Option<IfName>,
 }
 
 /// Where the holder of a lease is, as far as can be known.
@@ -41,7 +43,7 @@ impl<'a> Presence<'a> {
             host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()
         });
         let identity = if entered { host.identity(Ns::Container)? } else { None };
-        Ok(Self { host, at, entered, identity })
+        Ok(Self { host, at, entered, identity, in_the_way: None })
     }
 
     /// Where the container is now, to be recorded with its leases.
@@ -59,8 +61,17 @@ impl<'a> Presence<'a> {
         if self.is_here(lease)? {
             return Ok(Whereabouts::Here);
         }
-        let link = earlier::find_in_use(self.at, lease.address, self.host)?;
-        Ok(link.map_or(Whereabouts::Left, |link| Whereabouts::Elsewhere { port: link.name }))
+        let Some(link) = earlier::find_in_use(self.at, lease.address, self.host)? else { return Ok(Whereabouts::Left) };
+        self.in_the_way = Some(IfName::parse(&link.name)?);
+        Ok(Whereabouts::Elsewhere { port: link.name })
+    }
+
+    /// Waits until nothing keeps an address from being handed back: the namespace may be about to end. Returns
+    /// whether that was what an allocation has failed for. It is not for whoever holds the lock of the leases.
+    pub fn await_departure(&mut self) -> bool {
+        let Some(name) = self.in_the_way.take() else { return false };
+        let departure = Step::Await { ns: Ns::Host, name, until: Until::PeerGone };
+        self.host.apply(&departure).inspect_err(|error| log::debug!("{error}")).is_ok()
     }
 
     fn is_here(&mut self, lease: &Lease) -> Result<bool, Error> {

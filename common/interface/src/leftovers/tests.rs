@@ -1,8 +1,10 @@
 use super::*;
 use cni_plugin::link::Address;
+use cni_plugin::plan::Plan;
 use cni_testkit::{FakeContainer, FakeHost};
 
 use crate::fixtures::{attachment, request};
+use crate::veth::NewVeth;
 
 const NETNS: &str = "/run/netns/c1";
 
@@ -11,25 +13,77 @@ fn link(name: &str, alias: Option<&str>) -> Link {
     Link { name: name.to_owned(), kind, alias, ..Link::default() }
 }
 
-/// A container with two interfaces, one address each.
-fn host() -> FakeHost {
+/// A container with two interfaces, one address each, whose host's ends have these aliases.
+fn host_with(eth0: Option<&str>, eth1: Option<&str>) -> FakeHost {
     let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
     host.enter(NETNS).expect("entered");
-    for (name, cidr) in [("eth0", "10.1.2.5/24"), ("eth1", "10.1.3.5/24")] {
-        host.add_link(Ns::Container, link(name, None));
+    for (name, cidr, alias) in [("eth0", "10.1.2.5/24", eth0), ("eth1", "10.1.3.5/24", eth1)] {
+        let at = attachment("c1", name);
+        let veth = NewVeth::choose(&at, None, &mut host).expect("chosen");
+        let mut plan = Plan::default();
+        veth.plan(&mut plan, &at, None);
+        plan.steps().iter().for_each(|(_, step)| drop(host.apply(step).expect("made")));
+        host.change_link(Ns::Host, veth.host.as_str(), |link| link.alias = alias.map(str::to_owned));
         let cidr = cidr.parse().expect("CIDR");
         host.add_address(Ns::Container, name, Address { cidr, tentative: false, dad_failed: false });
     }
     host
 }
 
+fn host() -> FakeHost {
+    host_with(Some("cni:net1:c1:eth0"), Some("cni:net1:c1:eth1"))
+}
+
+fn sandbox(host: &mut FakeHost) -> Sandbox {
+    observe_sandbox(&request(NETNS), &attachment("c1", "eth0"), host).expect("observed")
+}
+
+fn ips(texts: &[&str]) -> Vec<IpAddr> {
+    texts.iter().map(|text| text.parse().expect("address")).collect()
+}
+
 #[test]
-fn the_sandbox_tells_own_addresses_from_others() {
-    let at = attachment("c1", "eth0");
-    let Sandbox { reached, link, own, others } = observe_sandbox(&request(NETNS), &at, &mut host()).expect("observed");
-    assert!(reached && link.is_some_and(|link| link.name == "eth0"));
-    assert_eq!(own, ["10.1.2.5/24".parse().expect("CIDR")]);
-    assert!(others.contains(&"10.1.3.5".parse().expect("address")) && !others.contains(&own[0].address()));
+fn the_sandbox_tells_own_addresses_from_those_of_other_interfaces() {
+    let mut host = host();
+    let lo = Address { cidr: "10.1.2.5/32".parse().expect("CIDR"), tentative: false, dad_failed: false };
+    host.add_address(Ns::Container, "lo", lo);
+    let Sandbox { veth, own, others } = sandbox(&mut host);
+    assert!(matches!(veth, SandboxVeth::Own(_)), "{veth:?}");
+    assert_eq!((own, others), (ips(&["10.1.2.5"]), ips(&["10.1.3.5"])));
+}
+
+#[test]
+fn an_interface_of_another_network_or_of_the_container_itself_keeps_nothing() {
+    for alias in [None, Some("cni:net2:c1:eth1"), Some("cni:net1:c2:eth1"), Some("cni:net1:c1:eth0")] {
+        assert_eq!(sandbox(&mut host_with(Some("cni:net1:c1:eth0"), alias)).others, ips(&[]), "{alias:?}");
+    }
+}
+
+#[test]
+fn what_is_removed_is_the_attachments_wherever_it_is() {
+    for (what, eth0, eth1, left) in [
+        ("ours", Some("cni:net1:c1:eth0"), None, ["eth1"].as_slice()),
+        ("the reference's", None, None, &["eth1"]),
+        ("another container's", Some("cni:net1:c2:eth0"), None, &["eth0", "eth1"]),
+        ("ours under another name", None, Some("cni:net1:c1:eth0"), &["eth0"]),
+        ("ours under another name, beside another's", Some("cni:net1:c2:eth0"), Some("cni:net1:c1:eth0"), &["eth0"]),
+    ] {
+        let mut host = host_with(eth0, eth1);
+        let sandbox = sandbox(&mut host);
+        remove_veth(&attachment("c1", "eth0"), &sandbox, &mut host).expect("removed");
+        let stay = ["eth0", "eth1"].into_iter().filter(|name| has(&mut host, Ns::Container, name));
+        assert_eq!(stay.collect::<Vec<_>>(), left, "{what}");
+    }
+}
+
+#[test]
+fn what_is_no_veth_is_not_the_attachments() {
+    let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
+    host.enter(NETNS).expect("entered");
+    host.add_link(Ns::Container, Link { kind: None, ..link("eth0", None) });
+    assert_eq!(sandbox(&mut host), Sandbox::default());
+    remove_veth(&attachment("c1", "eth0"), &Sandbox::default(), &mut host).expect("removed");
+    assert!(has(&mut host, Ns::Container, "eth0"));
 }
 
 #[test]
@@ -80,7 +134,7 @@ fn names(host: &mut FakeHost) -> Vec<&'static str> {
 #[test]
 fn the_links_of_one_attachment_are_removed_by_their_alias() {
     let mut host = with_aliases(&ALIASES);
-    remove_links_of(&attachment("c1", "eth0"), &mut host).expect("removed");
+    remove_veth(&attachment("c1", "eth0"), &Sandbox::default(), &mut host).expect("removed");
     assert_eq!(names(&mut host), ["veth2", "veth3", "veth4"]);
 }
 

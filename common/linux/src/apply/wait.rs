@@ -27,12 +27,15 @@ enum WaitError {
     /// The port does not pass packets.
     #[error("bridge port in error state: {state}")]
     PortState { name: String, state: OperState },
+    /// Somebody is still in the namespace.
+    #[error("the other end of {name} is still in a namespace that lives")]
+    PeerLives { name: String },
 }
 
 impl Failure for WaitError {
     fn code(&self) -> Code {
         match self {
-            Self::DuplicateAddress { .. } => Code::Conflict,
+            Self::DuplicateAddress { .. } | Self::PeerLives { .. } => Code::Conflict,
             Self::StillTentative { .. } | Self::PortState { .. } => Code::Kernel,
         }
     }
@@ -79,4 +82,24 @@ pub(super) fn until_up(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<()
         }
     }
     Err(WaitError::PortState { name: name.to_string(), state }.into())
+}
+
+/// How long the kernel may take to let go of a namespace without processes, and how often it is looked at.
+const RELEASE_LIMIT: Duration = Duration::from_secs(1);
+const RELEASE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Waits until a veth leads to no namespace that lives.
+pub(super) fn until_peer_gone(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+    let started = Instant::now();
+    let socket = host.socket(ns)?;
+    loop {
+        let Some(link) = socket.link(name.as_str())? else { return Ok(()) };
+        if socket.peer_addresses(&link)?.is_none() {
+            return Ok(());
+        }
+        if started.elapsed() >= RELEASE_LIMIT {
+            return Err(WaitError::PeerLives { name: name.to_string() }.into());
+        }
+        thread::sleep(RELEASE_PAUSE);
+    }
 }

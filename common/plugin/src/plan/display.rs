@@ -43,6 +43,9 @@ impl Display for Step {
             Self::AddRoute { ns, name, route } => write!(f, "{ns}: route add {}", OnLink(route, name)),
             Self::RemoveRoute { ns, name, route } => write!(f, "{ns}: route del {}", OnLink(route, name)),
             Self::Await { ns, name, until: Until::AddressesSettled } => write!(f, "{ns}: settle addresses of {name}"),
+            Self::Await { ns, name, until: Until::PeerGone } => {
+                write!(f, "{ns}: await the end of what {name} leads to")
+            }
             Self::Await { ns, name, until: Until::Up } => write!(f, "{ns}: await {name} up"),
             Self::SetSysctl { ns, key, value, need: _ } => write!(f, "{ns}: sysctl {}={value}", key.path()),
             Self::EnsureRules { ns, ruleset } => write!(f, "{ns}: {ruleset}"),

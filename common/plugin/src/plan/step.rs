@@ -179,6 +179,9 @@ pub enum Until {
     AddressesSettled,
     /// The link passes packets.
     Up,
+    /// The other end of the veth is in no namespace that lives. After the last process has ended, the kernel takes a
+    /// moment to end what it still has to do for its sockets.
+    PeerGone,
 }
 
 impl Step {

@@ -188,7 +188,10 @@ fn wait(kernel: &mut Kernel, space: &Space, name: &IfName, until: Until) -> Resu
         Until::Up if kernel.oper_state(&entry) != cni_plugin::link::OperState::Up => {
             refuse(format!("{name} does not come up"))
         }
-        Until::AddressesSettled | Until::Up => Ok(()),
+        Until::PeerGone if kernel.peer_addresses(&entry.link).is_some() => {
+            refuse(format!("{name} leads to a container"))
+        }
+        Until::AddressesSettled | Until::Up | Until::PeerGone => Ok(()),
     }
 }
 

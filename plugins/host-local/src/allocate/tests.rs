@@ -77,8 +77,8 @@ impl Network {
     fn add_by(&self, host: &mut FakeHost, attachment: &Attachment, requested: &[&str]) -> Result<String, Refusal> {
         let requested = requested.iter().map(|text| text.parse().expect("address")).collect();
         let mut store = self.store();
-        let presence = Presence::observe(host, Some(NETNS), attachment).expect("no failure");
-        match Allocation::new(&mut store, presence, attachment).run(&self.sets, requested) {
+        let mut presence = Presence::observe(host, Some(NETNS), attachment).expect("no failure");
+        match Allocation::new(&mut store, &mut presence, attachment).run(&self.sets, requested) {
             Ok((ips, _)) => {
                 let texts: Vec<String> = ips.iter().map(|ip| ip.address.address().to_string()).collect();
                 Ok(texts.join(" ").replace("10.1.", ""))

@@ -11,7 +11,7 @@ use cni_files::FileError;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::exclusion::LockName;
-use cni_plugin::host::{Host, LinkQuery, NetnsError};
+use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
@@ -30,34 +30,7 @@ pub use machine::{HostError, LinuxHost};
 
 use machine::Container;
 
-impl Host for LinuxHost {
-    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
-        let netns = match self.asked.take() {
-            Some((asked, netns)) if asked == path => netns,
-            Some(_) | None => Netns::open(path)?,
-        };
-        let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
-        let socket = netns.inside(Socket::open).map_err(failed)?;
-        let socket =
-            socket.map_err(|error| failed(io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO))))?;
-        let netns = Rc::new(netns);
-        let netfilter = AutoIptables::new().within(NetnsScope::Other(Rc::clone(&netns)));
-        self.container = Some(Container { netns, socket, netfilter });
-        Ok(())
-    }
-
-    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
-        let Ok(netns) = Netns::open(path) else { return Ok(false) };
-        let is_own = self.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
-        self.asked = Some((path.to_owned(), netns));
-        Ok(is_own)
-    }
-
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        let identity = self.within(ns, || Ok(identity()))?.map_err(IdentityError::Cookie)?;
-        Ok(identity?)
-    }
-
+impl NetworkState for LinuxHost {
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
         let socket = self.socket(ns)?;
         Ok(match query {
@@ -91,20 +64,9 @@ impl Host for LinuxHost {
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
         Ok(self.socket(ns)?.routes(family, table)?)
     }
+}
 
-    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
-        let failed = |source| HostError::ReadSysctl { path: sysctl::path(key), source };
-        Ok(self.within(ns, || sysctl::read(key))?.map_err(failed)?)
-    }
-
-    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
-        Ok(self.netfilter_mut(ns)?)
-    }
-
-    fn firewalld(&mut self) -> &mut dyn Firewalld {
-        &mut self.firewalld
-    }
-
+impl Storage for LinuxHost {
     fn records(&mut self) -> &mut dyn Records {
         &mut self.records
     }
@@ -124,6 +86,48 @@ impl Host for LinuxHost {
 
     fn lock(&mut self, name: &LockName) -> Result<(), Error> {
         Ok(self.locks.take(name)?)
+    }
+}
+
+impl Host for LinuxHost {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        let netns = match self.asked.take() {
+            Some((asked, netns)) if asked == path => netns,
+            Some(_) | None => Netns::open(path)?,
+        };
+        let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
+        let socket = netns.inside(Socket::open).map_err(failed)?;
+        let socket =
+            socket.map_err(|error| failed(io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO))))?;
+        let netns = Rc::new(netns);
+        let netfilter = AutoIptables::new().within(NetnsScope::Other(Rc::clone(&netns)));
+        self.container = Some(Container { netns, socket, netfilter });
+        Ok(())
+    }
+
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
+        let Ok(netns) = Netns::open(path) else { return Ok(false) };
+        let is_own = self.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
+        self.asked = Some((path.to_owned(), netns));
+        Ok(is_own)
+    }
+
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        let identity = self.within(ns, || Ok(identity()))?.map_err(IdentityError::Cookie)?;
+        Ok(identity?)
+    }
+
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+        let failed = |source| HostError::ReadSysctl { path: sysctl::path(key), source };
+        Ok(self.within(ns, || sysctl::read(key))?.map_err(failed)?)
+    }
+
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
+        Ok(self.netfilter_mut(ns)?)
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        &mut self.firewalld
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cni_linux::host::LinuxHost;
-use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::host::{Host, NetnsError, NetworkState};
 use cni_plugin::plan::Ns;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;

@@ -65,27 +65,8 @@ pub enum LinkQuery<'a> {
     PeerOf(&'a Link),
 }
 
-/// The machine, as far as a plugin is concerned.
-pub trait Host {
-    /// Opens the container's namespace; [`Ns::Container`] means it from then on.
-    ///
-    /// # Errors
-    /// [`NetnsError::Gone`] when there is none; DEL does not fail for that.
-    fn enter(&mut self, path: &str) -> Result<(), NetnsError>;
-
-    /// Whether a path leads to the namespace that the plugin itself is in. A path that cannot be opened does not.
-    ///
-    /// # Errors
-    /// When the plugin's own namespace cannot be identified.
-    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
-
-    /// Something that differs between any two namespaces that the machine has had, in this boot and before;
-    /// `None` where the kernel cannot say (before Linux 5.14).
-    ///
-    /// # Errors
-    /// When the kernel could say and does not.
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error>;
-
+/// What the kernel knows of links, addresses and routes.
+pub trait NetworkState {
     /// The links that a question is about; none when there is no such one.
     ///
     /// # Errors
@@ -122,22 +103,10 @@ pub trait Host {
     /// # Errors
     /// When the kernel does not answer.
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error>;
+}
 
-    /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
-    ///
-    /// # Errors
-    /// When it exists and cannot be read.
-    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
-
-    /// The packet filter of a namespace.
-    ///
-    /// # Errors
-    /// When it is the container's, and that was not entered.
-    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error>;
-
-    /// The host's firewalld.
-    fn firewalld(&mut self) -> &mut dyn Firewalld;
-
+/// What lies on the disk of the host.
+pub trait Storage {
     /// What plugins have recorded.
     fn records(&mut self) -> &mut dyn Records;
 
@@ -158,6 +127,43 @@ pub trait Host {
     /// # Errors
     /// When it does not become free within ten seconds.
     fn lock(&mut self, name: &LockName) -> Result<(), Error>;
+}
+
+/// The machine, as far as a plugin is concerned.
+pub trait Host: NetworkState + Storage {
+    /// Opens the container's namespace; [`Ns::Container`] means it from then on.
+    ///
+    /// # Errors
+    /// [`NetnsError::Gone`] when there is none; DEL does not fail for that.
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError>;
+
+    /// Whether a path leads to the namespace that the plugin itself is in. A path that cannot be opened does not.
+    ///
+    /// # Errors
+    /// When the plugin's own namespace cannot be identified.
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
+
+    /// Something that differs between any two namespaces that the machine has had, in this boot and before;
+    /// `None` where the kernel cannot say (before Linux 5.14).
+    ///
+    /// # Errors
+    /// When the kernel could say and does not.
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error>;
+
+    /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
+
+    /// The packet filter of a namespace.
+    ///
+    /// # Errors
+    /// When it is the container's, and that was not entered.
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error>;
+
+    /// The host's firewalld.
+    fn firewalld(&mut self) -> &mut dyn Firewalld;
 
     /// Carries out a step. Returns the step that undoes it where [`Step::inverse`] cannot know it.
     ///

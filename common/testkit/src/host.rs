@@ -13,7 +13,7 @@ use cni_core::request::Command;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::exclusion::LockName;
-use cni_plugin::host::{Host, LinkQuery, NetnsError};
+use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
@@ -272,32 +272,7 @@ impl FakeHost {
     }
 }
 
-impl Host for FakeHost {
-    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
-        match self.kernel.container(path) {
-            FakeContainer::Present(_) => {
-                let (space, netfilter) = (Space::container(path), FakeNetfilter::default());
-                let again = self.entered.take().filter(|entered| entered.space == space);
-                self.entered = Some(again.unwrap_or(Entered { space, netfilter }));
-                Ok(())
-            }
-            FakeContainer::Gone => Err(NetnsError::Gone { path: path.to_owned(), reason: "not there".to_owned() }),
-            FakeContainer::Closed => {
-                let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-                Err(NetnsError::Failed { path: path.to_owned(), source })
-            }
-        }
-    }
-
-    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
-        Ok(self.own_netns.as_deref() == Some(path))
-    }
-
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        let space = self.space(ns)?;
-        Ok(self.kernel.identity(&space))
-    }
-
+impl NetworkState for FakeHost {
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
         let space = self.space(ns)?;
         Ok(match query {
@@ -340,6 +315,52 @@ impl Host for FakeHost {
         let routes = self.kernel.routes(&space).into_iter();
         Ok(routes.filter(|route| route.dst.family() == family && table.is_none_or(|id| id == route.table)).collect())
     }
+}
+
+impl Storage for FakeHost {
+    fn records(&mut self) -> &mut dyn Records {
+        &mut self.records
+    }
+
+    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error> {
+        Ok(self.administrators_files.get(path).cloned())
+    }
+
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
+        Ok(self.state_files.get(&file.path()).cloned())
+    }
+
+    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
+        self.locks.push(name.clone());
+        if self.is_locked { refuse("gave up after 10s: the lock is held") } else { Ok(()) }
+    }
+}
+
+impl Host for FakeHost {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        match self.kernel.container(path) {
+            FakeContainer::Present(_) => {
+                let (space, netfilter) = (Space::container(path), FakeNetfilter::default());
+                let again = self.entered.take().filter(|entered| entered.space == space);
+                self.entered = Some(again.unwrap_or(Entered { space, netfilter }));
+                Ok(())
+            }
+            FakeContainer::Gone => Err(NetnsError::Gone { path: path.to_owned(), reason: "not there".to_owned() }),
+            FakeContainer::Closed => {
+                let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+                Err(NetnsError::Failed { path: path.to_owned(), source })
+            }
+        }
+    }
+
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
+        Ok(self.own_netns.as_deref() == Some(path))
+    }
+
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.identity(&space))
+    }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
         let space = self.space(ns)?;
@@ -356,23 +377,6 @@ impl Host for FakeHost {
 
     fn firewalld(&mut self) -> &mut dyn Firewalld {
         &mut self.firewalld
-    }
-
-    fn records(&mut self) -> &mut dyn Records {
-        &mut self.records
-    }
-
-    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error> {
-        Ok(self.administrators_files.get(path).cloned())
-    }
-
-    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
-        Ok(self.state_files.get(&file.path()).cloned())
-    }
-
-    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
-        self.locks.push(name.clone());
-        if self.is_locked { refuse("gave up after 10s: the lock is held") } else { Ok(()) }
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

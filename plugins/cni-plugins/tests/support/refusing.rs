@@ -9,7 +9,7 @@ use cni_linux::host::LinuxHost;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::exclusion::LockName;
-use cni_plugin::host::{Host, LinkQuery, NetnsError};
+use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
 use cni_plugin::record::Records;
@@ -45,19 +45,7 @@ impl RefusingHost {
     }
 }
 
-impl Host for RefusingHost {
-    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
-        self.host.enter(path)
-    }
-
-    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
-        self.host.is_own_netns(path)
-    }
-
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        self.host.identity(ns)
-    }
-
+impl NetworkState for RefusingHost {
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
         self.host.links(ns, query)
     }
@@ -81,19 +69,9 @@ impl Host for RefusingHost {
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
         self.host.port_vlans(ns, index)
     }
+}
 
-    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
-        self.host.sysctl(ns, key)
-    }
-
-    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
-        self.host.netfilter(ns)
-    }
-
-    fn firewalld(&mut self) -> &mut dyn Firewalld {
-        self.host.firewalld()
-    }
-
+impl Storage for RefusingHost {
     fn records(&mut self) -> &mut dyn Records {
         self.host.records()
     }
@@ -108,6 +86,32 @@ impl Host for RefusingHost {
 
     fn lock(&mut self, name: &LockName) -> Result<(), Error> {
         self.host.lock(name)
+    }
+}
+
+impl Host for RefusingHost {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        self.host.enter(path)
+    }
+
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
+        self.host.is_own_netns(path)
+    }
+
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        self.host.identity(ns)
+    }
+
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+        self.host.sysctl(ns, key)
+    }
+
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
+        self.host.netfilter(ns)
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        self.host.firewalld()
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {

@@ -6,6 +6,7 @@ use cni_linux::host::LinuxHost;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
+use cni_plugin::state_file::StateFile;
 use nix::sched::{CloneFlags, unshare};
 
 const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;
@@ -156,4 +157,60 @@ fn the_kernel_says_which_kinds_of_links_it_has_and_makes_none() {
         }
     }
     assert_eq!(host.links(Ns::Host, LinkQuery::Kind("bridge")).expect("an answer").len(), before);
+}
+
+#[test]
+fn a_parameter_that_can_only_be_written_is_written_and_has_no_value_before() {
+    let mut host = host();
+    let set = |path: &[&str], value: &str| Step::SetSysctl {
+        ns: Ns::Host,
+        key: Sysctl::fixed(path),
+        value: value.to_owned(),
+        need: Need::Required,
+    };
+    assert_eq!(host.apply(&set(&["net", "ipv4", "route", "flush"], "1")).expect("written"), None);
+    let error = host.apply(&set(&["net", "ipv4", "tcp_rmem"], "many")).expect_err("no number");
+    assert_eq!(error.to_string(), r#"failed to write "many" to /proc/sys/net/ipv4/tcp_rmem"#);
+    let error = host.apply(&set(&["net", "none"], "1")).expect_err("no such parameter");
+    assert!(error.details().contains("No such file"), "{}", error.details());
+}
+
+#[test]
+fn a_state_file_is_taken_back_with_the_directories_that_were_made_for_it() {
+    let mut host = host();
+    let root = tempfile::tempdir().expect("directory");
+    let directory = root.path().join("a/b");
+    let file = StateFile::new(directory.to_str().expect("text"), "x.json").expect("a place");
+    let write = |text: &str| Step::WriteStateFile { file: file.clone(), text: text.to_owned() };
+    assert_eq!(host.state_file(&file).expect("none"), None);
+    let remove = host.apply(&write("first")).expect("written").expect("undo");
+    assert_eq!(host.apply(&write("first")).expect("as it is"), None);
+    let undo = host.apply(&write("second")).expect("written").expect("undo");
+    assert_eq!(undo, write("first"));
+    host.apply(&undo).expect("written back");
+    assert_eq!(host.state_file(&file).expect("read").as_deref(), Some("first"));
+    for _ in 0..2 {
+        assert_eq!(host.apply(&remove).expect("removed, or absent"), None);
+        assert!(!root.path().join("a").exists() && root.path().exists());
+    }
+    host.apply(&write("alone")).expect("written");
+    std::fs::write(directory.join("other"), "").expect("written");
+    host.apply(&remove).expect("removed");
+    assert!(directory.join("other").exists(), "a directory that others use stays");
+}
+
+#[test]
+fn an_administrators_file_may_be_a_link_and_must_be_text() {
+    let mut host = host();
+    let root = tempfile::tempdir().expect("directory");
+    let [list, link] = ["list", "link"].map(|name| root.path().join(name));
+    assert_eq!(host.administrators_file(&list).expect("none"), None);
+    std::fs::write(&list, "text").expect("written");
+    std::os::unix::fs::symlink(&list, &link).expect("linked");
+    assert_eq!(host.administrators_file(&link).expect("read").as_deref(), Some("text"));
+    std::fs::write(&list, [0xff]).expect("written");
+    for path in [&list, root.path()] {
+        let error = host.administrators_file(path).expect_err("refused");
+        assert_eq!(error.to_string(), format!("failed to read {}", path.display()));
+    }
 }

@@ -24,6 +24,9 @@ pub const ROUTES: BrokenCheck = BrokenCheck { plugin: "bridge", until: Level::Ol
 /// It looks for the rules of one family in the tables of both.
 pub const PORTMAP: BrokenCheck = BrokenCheck { plugin: "portmap", until: Level::Old, says: "could not check ipv" };
 
+/// It looks for `IFNAME` itself, and not for the interface.
+pub const IFNAME: BrokenCheck = BrokenCheck { plugin: "tuning", until: Level::Old, says: "IFNAME" };
+
 /// A network configuration list, and what is asked of it.
 #[derive(Debug, Clone)]
 pub struct Case {

@@ -4,7 +4,7 @@ use cni_conformance::keys::with;
 use cni_conformance::{Flavour, PortMapping};
 use serde_json::{Value, json};
 
-use crate::case::{Case, LAYER_TWO, PORTMAP, ROUTES};
+use crate::case::{Case, IFNAME, LAYER_TWO, PORTMAP, ROUTES};
 use crate::reference::Level;
 
 const V4: &str = "10.1.2.0/24";
@@ -50,7 +50,7 @@ fn udp(host: u16, container: u16) -> PortMapping {
 
 pub fn cases() -> Vec<Case> {
     let with_ports = [ports(), whole_lists()].concat().into_iter().map(|case| case.broken_check(PORTMAP));
-    [links(), addresses(), results(), firewalls(), newer()].concat().into_iter().chain(with_ports).collect()
+    [links(), addresses(), results(), firewalls(), tunings(), newer()].concat().into_iter().chain(with_ports).collect()
 }
 
 /// Keys of the bridge plugin that show on links.
@@ -227,6 +227,27 @@ fn ports() -> Vec<Case> {
     ]
 }
 
+/// Properties of the container's interface, and parameters.
+fn tunings() -> Vec<Case> {
+    let case =
+        |name, keys| Case::new(name, chained(&[V4, V6], with(&json!({"type": "tuning"}), &keys))).version("1.0.0");
+    vec![
+        case("tuning, no key", json!({})),
+        case("tuning, no key, a MAC address of the runtime", json!({})).args("IgnoreUnknown=1;MAC=02:00:00:00:00:0a"),
+        case("tuning, MAC address", json!({"mac": "02:00:00:00:00:0b"})),
+        case("tuning, MAC address, result of 0.4.0", json!({"mac": "02:00:00:00:00:0b"})).version("0.4.0"),
+        case("tuning, MTU and promiscuous mode", json!({"mtu": 1400, "promisc": true, "dataDir": "/run/cni/other"})),
+        case("tuning, all multicast", json!({"allmulti": true})),
+        case("tuning, length of the queue", json!({"txQLen": 500})).needs(Level::New),
+        case(
+            "tuning, parameters",
+            json!({"sysctl": {"net.ipv4.conf.eth0.rp_filter": "1", "net/core/somaxconn": "500"}}),
+        ),
+        case("tuning, parameters of the interface", json!({"sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1"}}))
+            .broken_check(IFNAME),
+    ]
+}
+
 /// All plugins in a row, as runtimes write them.
 fn whole_lists() -> Vec<Case> {
     let nomad = |version: &str, subnets: &[&str]| {
@@ -239,7 +260,22 @@ fn whole_lists() -> Vec<Case> {
     };
     let mut both = nomad("1.0.0", &[V4, V6]);
     both.name = "Nomad's list for both families";
-    vec![nomad("0.4.0", &[V4]), both]
+    let podman = |name, version| {
+        let plugins = json!([
+            bridge(&[V4], json!({"isGateway": true, "ipMasq": true, "hairpinMode": true})),
+            portmap(json!({})), {"type": "firewall"}, {"type": "tuning"},
+        ]);
+        let ports = PortMapping::twins;
+        Case::new(name, plugins).version(version).ports(&ports(8080, 80), &ports(9090, 90))
+    };
+    let mac = "IgnoreUnknown=1;K8S_POD_NAME=web;MAC=92:d0:c6:0a:29:33";
+    vec![
+        nomad("0.4.0", &[V4]),
+        both,
+        podman("podman's list", "0.4.0"),
+        podman("podman's list with a MAC address", "0.4.0").args(mac),
+        podman("nerdctl's list with a MAC address", "1.0.0").args(mac),
+    ]
 }
 
 /// Keys that came with later releases of the reference.

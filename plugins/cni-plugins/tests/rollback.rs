@@ -16,7 +16,7 @@ use cni_plugin::host::Host;
 use cni_plugin::run::{Plugin, Process, run};
 
 use support::refusing::RefusingHost;
-use support::sandbox::Sandbox;
+use support::sandbox::{Sandbox, add_interface};
 
 /// A process whose host refuses the change of a number, counted from zero.
 struct OneRefusal<'a> {
@@ -83,10 +83,24 @@ fn portmap() -> String {
     )
 }
 
+fn tuning() -> String {
+    format!(
+        r#"{{"cniVersion":"1.0.0","name":"net1","type":"tuning","mac":"02:00:00:00:00:0a","mtu":1400,"promisc":true,
+        "allmulti":true,"txQLen":500,"sysctl":{{"net.core.somaxconn":"500","net.ipv4.conf.IFNAME.arp_filter":"1"}},
+        {PREV_RESULT}}}"#
+    )
+}
+
 /// Makes the changes of an ADD fail one by one, until it succeeds; returns how many there were.
 fn fail_at_every_step(plugin: &dyn Plugin, config: &str) -> usize {
+    fail_at_every_step_after(|| {}, plugin, config)
+}
+
+/// The same after other plugins have done something.
+fn fail_at_every_step_after(others: fn(), plugin: &dyn Plugin, config: &str) -> usize {
     for refused in 0.. {
         let sandbox = Sandbox::new();
+        others();
         let before = sandbox.state();
         let mut process = OneRefusal { stdin: config, stdout: String::new(), refused };
         let status = run(plugin, "0.0.0", sandbox.environment("ADD"), &mut process);
@@ -131,6 +145,12 @@ fn firewall_is_taken_back_from_every_step() {
 fn portmap_is_taken_back_from_every_step() {
     let steps = fail_at_every_step(&cni_portmap::Portmap, &portmap());
     assert!(steps >= 2, "{steps} changes");
+}
+
+#[test]
+fn tuning_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step_after(add_interface, &cni_tuning::Tuning, &tuning());
+    assert!(steps >= 9, "{steps} changes");
 }
 
 #[test]

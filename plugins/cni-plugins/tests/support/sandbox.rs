@@ -64,9 +64,16 @@ impl Sandbox {
         }
         let leases = Path::new("/var/lib/cni/networks/net1");
         lines.extend(files(leases).filter(|name| name.parse::<std::net::IpAddr>().is_ok()));
+        lines.extend(files(Path::new("/run/cni/tuning")));
         lines.extend(files(Path::new("/run/cni/.cni-plugins-rs")).filter(|name| !name.ends_with(".lock")));
         lines
     }
+}
+
+/// Makes the interface that another plugin has given the container.
+pub fn add_interface() {
+    let arguments = ["ip", "link", "add", "veth0", "type", "veth", "peer", "name", "eth0", "netns", "c1"];
+    said(&arguments);
 }
 
 /// Shared rules name neither the container nor its addresses.

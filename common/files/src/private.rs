@@ -4,7 +4,7 @@
 //! believed unless it is root's own.
 
 use std::cell::RefCell;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, remove_dir};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -55,13 +55,37 @@ fn verify(file: &File) -> io::Result<()> {
 /// the directories that were made for it, the innermost first.
 ///
 /// # Errors
-/// [`FileError`]. Then the file is as it was; directories may have been made.
+/// [`FileError`]. Then the file is as it was, and no directory stays that was made for it.
 pub fn replace_private(path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, FileError> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let made = RefCell::new(Vec::new());
     let make = || make_directory(directory, DIRECTORY_MODE, &mut made.borrow_mut());
-    in_directory(make, || Draft::create_at(&draft_of(path), content, FILE_MODE)?.replace(path))?;
-    Ok(made.into_inner())
+    let written = in_directory(make, || Draft::create_at(&draft_of(path), content, FILE_MODE)?.replace(path));
+    let made = made.into_inner();
+    match written {
+        Ok(()) => Ok(made),
+        Err(error) => {
+            if let Err(failed) = remove_empty(&made) {
+                log::warn!("{failed}: {}", failed.source);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Removes directories that are empty, the innermost first; accepts that one is gone, or in use.
+///
+/// # Errors
+/// [`FileError`]
+pub fn remove_empty(directories: &[PathBuf]) -> Result<(), FileError> {
+    for directory in directories {
+        match remove_dir(directory) {
+            Ok(()) => {}
+            Err(error) if [ErrorKind::NotFound, ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => {}
+            Err(source) => return Err(FileError::of("remove", directory)(source)),
+        }
+    }
+    Ok(())
 }
 
 /// Removes a file, and what a killed process has left of writing it; accepts that there is none.
@@ -128,6 +152,14 @@ mod tests {
         assert_eq!(mode(root.path()), 0o1777);
         let error = replace_private(&root.path().join("x/y"), b"text").expect_err("in a file");
         assert_eq!(error.to_string(), format!("failed to create {}", root.path().join("x/y.draft").display()));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_no_directory() {
+        let root = tempfile::tempdir().expect("directory");
+        let name = "x".repeat(300);
+        replace_private(&root.path().join("a/b").join(name), b"text").expect_err("too long a name");
+        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0);
     }
 
     #[test]

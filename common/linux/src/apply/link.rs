@@ -134,7 +134,9 @@ pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSet
         | LinkSetting::Master(_)
         | LinkSetting::Port(_) => present(host, ns, name)?,
     };
-    change(host, ns, &before, setting)?;
+    if let Err(error) = change(host, ns, &before, setting) {
+        return Err(set_back_if_changed(host, ns, &before, setting, error));
+    }
     let master = former_master(host.socket(ns)?, &before, setting)?;
     let undo = setting.undo(&before, master.as_ref());
     Ok(undo.map(|setting| Step::SetLink { ns, name: name.clone(), setting }))
@@ -158,6 +160,29 @@ fn change(host: &mut LinuxHost, ns: Ns, link: &Link, setting: &LinkSetting) -> R
         LinkSetting::NoMaster => accept_absent(socket.clear_master(index)),
         LinkSetting::Port(port) => socket.set_bridge_port(index, *port),
     }?)
+}
+
+/// The kernel's answer may have been lost. A property that has the value all the same is ours to set back.
+fn set_back_if_changed(host: &mut LinuxHost, ns: Ns, before: &Link, setting: &LinkSetting, error: Error) -> Error {
+    let undo = match setting {
+        LinkSetting::Mac(_)
+        | LinkSetting::Mtu(_)
+        | LinkSetting::Promisc(_)
+        | LinkSetting::AllMulticast(_)
+        | LinkSetting::TxQueueLength(_) => setting.undo(before, None),
+        LinkSetting::Up
+        | LinkSetting::Down
+        | LinkSetting::Alias(_)
+        | LinkSetting::Master(_)
+        | LinkSetting::NoMaster
+        | LinkSetting::Port(_) => None,
+    };
+    let now = host.socket(ns).ok().and_then(|socket| socket.link_by_index(before.index).ok().flatten());
+    let has_value = now.is_some_and(|now| setting.undo(&now, None).is_none());
+    match undo.filter(|_| has_value).map(|undo| change(host, ns, before, &undo)) {
+        Some(Err(failed)) => error.with_note(format!("and it could not be set back: {}", failed.in_full())),
+        Some(Ok(())) | None => error,
+    }
 }
 
 fn attach(host: &mut LinuxHost, ns: Ns, link: &Link, bridge: &IfName) -> Result<(), Error> {

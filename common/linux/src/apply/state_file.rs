@@ -1,10 +1,9 @@
 //! Files in which a plugin keeps what its DEL needs.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use cni_core::error::Error;
-use cni_files::{FileError, read_private, remove_private, replace_private};
+use cni_files::{read_private, remove_empty, remove_private, replace_private};
 use cni_plugin::plan::Step;
 use cni_plugin::state_file::StateFile;
 
@@ -23,12 +22,5 @@ pub(super) fn write(file: &StateFile, text: &str) -> Result<Option<Step>, Error>
 
 pub(super) fn remove(file: &StateFile, directories: &[PathBuf]) -> Result<(), Error> {
     remove_private(&file.path())?;
-    for directory in directories {
-        match std::fs::remove_dir(directory) {
-            Ok(()) => {}
-            Err(error) if [ErrorKind::NotFound, ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => {}
-            Err(source) => return Err(FileError::of("remove", directory)(source).into()),
-        }
-    }
-    Ok(())
+    Ok(remove_empty(directories)?)
 }

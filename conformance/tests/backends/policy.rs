@@ -108,3 +108,44 @@ fn meet(world: &World, from: &Guest, to: &Guest, reached: bool) {
         }
     }
 }
+
+/// The jump to the rules that let packets pass.
+const JUMP: [&str; 6] = ["-m", "comment", "--comment", "CNI firewall plugin rules", "-j", "CNI-FORWARD"];
+
+fn change_jump(world: &World, operation: &str) {
+    for family in world.families() {
+        world.sandbox().host().must(&[&[family.program, operation, "FORWARD"][..], &JUMP].concat());
+    }
+}
+
+/// What the rules of a container let pass is asked for nothing any more, so the policy has to be above them.
+#[test]
+fn a_policy_comes_first_again_whoever_puts_the_other_rules_back() {
+    for backend in [Backend::IptablesNft, Backend::IptablesLegacy] {
+        let world = World::new(backend, Stack::Dual).configure("bridge", &json!({"ipMasq": false}));
+        let open = world.list().clone();
+        let world = world.configure("firewall", &json!({"ingressPolicy": "same-bridge"}));
+        for family in world.families() {
+            world.sandbox().sh(&format!("{} -P FORWARD ACCEPT", family.program));
+        }
+        let own = attach(&world, "own", world.list(), 8080);
+        let other = attach(&world, "other", &second(world.list()), 8081);
+        let is_shut = || {
+            world.runtime().check(&own.attachment).expect_success();
+            meet(&world, &own, &other, false);
+            meet(&world, &other, &own, false);
+        };
+        is_shut();
+        for (name, list, port) in [("without-policy", &open, 8082), ("with-policy", world.list(), 8083)] {
+            change_jump(&world, "-D");
+            attach(&world, name, list, port);
+            is_shut();
+        }
+        change_jump(&world, "-D");
+        change_jump(&world, "-I");
+        meet(&world, &own, &other, true);
+        world.runtime().check(&own.attachment).expect_error("firewall", 100, "CNI-ISOLATION-STAGE-1");
+        attach(&world, "next", world.list(), 8084);
+        is_shut();
+    }
+}

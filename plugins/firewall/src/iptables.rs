@@ -30,7 +30,7 @@ const ANY_POLICY: &str = "CNI firewall plugin rules (ingressPolicy: same-bridge|
 pub fn ensure(admin: &ChainName, barrier: Option<&Barrier>, family: Family, addresses: &[IpAddr]) -> IptablesRuleset {
     let mut shared_chains = vec![ChainName::fixed(FORWARD_CHAIN), admin.clone()];
     let mut shared = vec![
-        first(rule(FORWARD, comment(RULES), jump(FORWARD_CHAIN))),
+        SharedRule { rule: to_rules(), place: Place::Below(to_stages()) },
         first(rule(FORWARD_CHAIN, comment(ADMIN_OVERRIDES), Target::Jump(admin.clone()))),
     ];
     if let Some(barrier) = barrier {
@@ -82,9 +82,8 @@ fn stages(Barrier { policy, bridge }: &Barrier) -> Vec<SharedRule> {
     let (input, output) = (Match::In(bridge.clone()), Match::Out(bridge.clone()));
     let elsewhere = Match::NotOut(bridge.clone());
     let this_policy = || Match::Comment(Comment::new(&format!("{RULES} (ingressPolicy: {})", policy.as_str())));
-    let any_policy = || Match::Comment(Comment::new(ANY_POLICY));
     let mut rules = vec![
-        first(rule(FORWARD, vec![any_policy()], jump(STAGE_1))),
+        SharedRule { rule: to_stages(), place: Place::Above(to_rules()) },
         first(rule(STAGE_1, vec![input.clone(), elsewhere, this_policy()], jump(STAGE_2))),
     ];
     if *policy == IngressPolicy::Isolated {
@@ -94,6 +93,21 @@ fn stages(Barrier { policy, bridge }: &Barrier) -> Vec<SharedRule> {
     rules.push(first(rule(STAGE_2, vec![output, any_policy()], Target::Drop)));
     rules.push(last(rule(STAGE_2, vec![any_policy()], Target::Return)));
     rules
+}
+
+fn any_policy() -> Match {
+    Match::Comment(Comment::new(ANY_POLICY))
+}
+
+/// Leads to the rules that let the packets of containers pass.
+fn to_rules() -> IptablesRule {
+    rule(FORWARD, comment(RULES), jump(FORWARD_CHAIN))
+}
+
+/// Leads to the stages of the policies. It has to be above the one to the rules that let packets pass: what has passed
+/// there is asked for nothing any more.
+fn to_stages() -> IptablesRule {
+    rule(FORWARD, vec![any_policy()], jump(STAGE_1))
 }
 
 fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> IptablesRule {

@@ -8,12 +8,16 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 
 /// Where a missing shared rule is added. One that exists elsewhere in the chain is left where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Before all others.
     First,
     /// After all others.
     Last,
+    /// Before all others, and never behind this one: where it is, it is moved to the top.
+    Above(IptablesRule),
+    /// Before all others but this one, which is not made: where it exists, it is moved to the top again.
+    Below(IptablesRule),
 }
 
 /// A rule of the skeleton that all containers share.
@@ -22,6 +26,16 @@ pub struct SharedRule {
     pub rule: IptablesRule,
     /// Where it goes.
     pub place: Place,
+}
+
+impl SharedRule {
+    /// The rule, and the one that it must be above, if there is any such.
+    pub(super) const fn order(&self) -> Option<(&IptablesRule, &IptablesRule)> {
+        match &self.place {
+            Place::Above(other) => Some((&self.rule, other)),
+            Place::First | Place::Last | Place::Below(_) => None,
+        }
+    }
 }
 
 /// What happens to the rules of an owned chain that exists already.
@@ -116,7 +130,7 @@ impl fmt::Display for ExistingChain {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::First => "first",
+            Self::First | Self::Above(_) | Self::Below(_) => "first",
             Self::Last => "last",
         })
     }

@@ -84,6 +84,9 @@ impl<'a> BatchDraft<'a> {
         if !skeleton_is_provable(want) {
             return Ok(None);
         }
+        if out_of_order(tables, want)?.is_some() {
+            return Ok(None);
+        }
         let mut draft = Self::new(want);
         draft.ops.extend(want.shared.iter().map(|shared| BatchLine::Require(shared.rule.clone())));
         if let Some(chain) = &want.chain {
@@ -124,15 +127,33 @@ impl<'a> BatchDraft<'a> {
     /// Puts a shared rule in its place, or takes away the surplus copies.
     fn mend(&mut self, SharedRule { rule, place }: &SharedRule, seen: &SeenChains) {
         match (seen.copies(rule), place) {
-            (0, Place::First) => self.ops.push(BatchLine::Insert(rule.clone())),
-            (0, Place::Last) => self.ops.push(BatchLine::Append(rule.clone())),
-            (1, Place::First | Place::Last) => {}
-            (copies, Place::First) if seen.is_first(rule) => {
-                self.delete(rule, copies);
+            (0, Place::First | Place::Above(_)) => self.ops.push(BatchLine::Insert(rule.clone())),
+            (0, Place::Below(top)) => {
                 self.ops.push(BatchLine::Insert(rule.clone()));
+                self.move_to_top(top, seen);
+            }
+            (0, Place::Last) => self.ops.push(BatchLine::Append(rule.clone())),
+            (_, Place::Above(other)) if !seen.is_above(rule, other) => self.move_to_top(rule, seen),
+            (1, Place::First | Place::Last | Place::Above(_) | Place::Below(_)) => {}
+            (_, Place::First | Place::Above(_)) if seen.is_first(rule) => self.move_to_top(rule, seen),
+            (_, Place::Below(top)) if seen.is_first(rule) => {
+                self.move_to_top(rule, seen);
+                self.move_to_top(top, seen);
             }
             // Deletion takes the first copy, so the last one stays: never before a rule that was before it.
-            (copies, Place::First | Place::Last) => self.delete(rule, copies - 1),
+            (copies, Place::First | Place::Last | Place::Below(_)) => self.delete(rule, copies - 1),
+            (_, Place::Above(_)) => self.move_to_top(rule, seen),
+        }
+    }
+
+    /// Puts a rule before all others of its chain, if there is one, and leaves one copy. What this batch has moved
+    /// already stays where it was put.
+    fn move_to_top(&mut self, rule: &IptablesRule, seen: &SeenChains) {
+        let copies = seen.copies(rule);
+        let insert = BatchLine::Insert(rule.clone());
+        if copies > 0 && !self.ops.contains(&insert) {
+            self.delete(rule, copies);
+            self.ops.push(insert);
         }
     }
 
@@ -208,6 +229,17 @@ impl<'a> BatchDraft<'a> {
         });
         Some(IptablesRemoval { family: want.family, table: want.table, chains: chains.collect(), rules: added })
     }
+}
+
+/// The first shared rule that comes behind one that it must be above. No condition of a batch could say so; chains are
+/// read only where an order is wanted.
+pub(super) fn out_of_order<'a>(
+    tables: &mut dyn Iptables,
+    want: &'a IptablesRuleset,
+) -> Result<Option<&'a IptablesRule>, IptablesError> {
+    let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
+    let seen = SeenChains::observe(tables, want.family, want.table, ordered.iter().map(|(rule, _)| &rule.chain))?;
+    Ok(ordered.into_iter().find(|(rule, other)| !seen.is_above(rule, other)).map(|(rule, _)| rule))
 }
 
 /// Whether requiring the shared rules proves that the shared chains exist: each holds one or is led to.

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::IptablesRuleset;
+use super::ensure::out_of_order;
 use super::error::{BatchError, IptablesError};
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
 
-/// The first wanted rule that does not exist; `None` when all exist. Where a rule is in its chain, what
-/// else is in the chain, and how many copies of the rule exist, does not matter.
+/// The first wanted rule that does not exist, or is behind one that it must be above; `None` when all are in order. Where
+/// else a rule is in its chain, what else is in the chain, and how many copies of the rule exist, does not matter.
 ///
 /// A batch of conditions alone changes nothing: one is enough when all hold. Where not all do, chains are read to
 /// say which does not, and before where many rules are wanted of one chain.
@@ -24,7 +25,7 @@ pub fn missing<'a>(
 ) -> Result<Option<&'a IptablesRule>, IptablesError> {
     let rules = without_listed(tables, want)?;
     if rules.is_empty() || holds(tables, want, &rules)? {
-        return Ok(None);
+        return out_of_order(tables, want);
     }
     let seen = SeenChains::observe(tables, want.family, want.table, rules.iter().map(|rule| &rule.chain))?;
     for rule in rules {
@@ -33,7 +34,7 @@ pub fn missing<'a>(
             return Ok(Some(rule));
         }
     }
-    Ok(None)
+    out_of_order(tables, want)
 }
 
 /// Up to so many rules of a chain are asked for by a batch. The nft flavour of iptables answers each condition by a

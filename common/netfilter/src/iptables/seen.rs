@@ -68,6 +68,16 @@ impl SeenChains {
         first.is_some_and(|first| **first == rule.canonical())
     }
 
+    /// Whether a rule comes before another one of its chain; also where there is not either of them.
+    pub(super) fn is_above(&self, rule: &IptablesRule, other: &IptablesRule) -> bool {
+        let place = |rule: &IptablesRule| {
+            let rules = &self.chain(&rule.chain)?.rules;
+            let rule = rule.canonical();
+            rules.iter().position(|one| **one == rule)
+        };
+        place(rule).zip(place(other)).is_none_or(|(rule, other)| rule < other)
+    }
+
     /// Whether the last rule of its chain is this one.
     pub(super) fn is_last(&self, rule: &IptablesRule) -> bool {
         let last = self.chain(&rule.chain).and_then(|chain| chain.rules.last());

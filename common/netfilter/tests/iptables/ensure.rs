@@ -276,6 +276,68 @@ fn of_rules_without_a_chain_one_copy_stays_and_undo_takes_only_what_was_missing(
     assert!(text.contains(copy) && !text.contains("-d 10.88.0.5/32"), "{text}");
 }
 
+const TO_RULES: &str = "-A FORWARD -j CNI-FORWARD";
+const TO_STAGES: &str = "-A FORWARD -j CNI-STAGE";
+const OTHER: &str = "-A FORWARD -j DOCKER-USER";
+
+/// A rule that lets pass, and, with a policy, the one that must be asked before it.
+fn ordered(with_policy: bool) -> IptablesRuleset {
+    let mut shared_chains = vec![chain("CNI-FORWARD")];
+    let mut skeleton = vec![shared(Place::Below(rule(TO_STAGES)), TO_RULES)];
+    if with_policy {
+        shared_chains.push(chain("CNI-STAGE"));
+        skeleton.push(shared(Place::Above(rule(TO_RULES)), TO_STAGES));
+    }
+    IptablesRuleset { shared_chains, shared: skeleton, rules: Vec::new(), ..accepts("10.88.0.5") }
+}
+
+fn forward(rules: &[&str], want: &IptablesRuleset) -> Vec<String> {
+    let mut fake = FakeIptables::new();
+    let text = ["-N CNI-FORWARD", "-N CNI-STAGE", "-N DOCKER-USER"].iter().chain(rules).copied().collect::<Vec<_>>();
+    fake.load(Family::V4, IptablesTable::Filter, &text.join("\n")).expect("loads");
+    run(&mut fake, want);
+    let dump = fake.dump(Family::V4, IptablesTable::Filter);
+    dump.lines().filter(|line| line.starts_with("-A FORWARD")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_rule_stays_above_the_one_that_it_must_be_asked_before() {
+    let order = [TO_STAGES, TO_RULES];
+    for before in [
+        [].as_slice(),
+        &[TO_STAGES],
+        &[TO_RULES],
+        &[TO_STAGES, TO_RULES],
+        &[TO_RULES, TO_STAGES],
+        &[TO_RULES, TO_STAGES, TO_STAGES],
+        &[TO_STAGES, TO_STAGES],
+        &[TO_RULES, TO_RULES],
+        &[TO_RULES, TO_RULES, TO_STAGES, TO_STAGES],
+    ] {
+        assert_eq!(forward(before, &ordered(true)), order, "{before:?}");
+    }
+    for (before, after) in [
+        (&[OTHER, TO_RULES, TO_STAGES], [TO_STAGES, OTHER, TO_RULES]),
+        (&[TO_STAGES, OTHER, TO_RULES], [TO_STAGES, OTHER, TO_RULES]),
+        (&[OTHER, TO_STAGES, TO_RULES], [OTHER, TO_STAGES, TO_RULES]),
+    ] {
+        assert_eq!(forward(before, &ordered(true)), after, "{before:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_is_put_above_another_networks_policy_takes_its_place_behind_it() {
+    for (before, after) in [
+        ([].as_slice(), [TO_RULES].as_slice()),
+        (&[TO_STAGES], &[TO_STAGES, TO_RULES]),
+        (&[OTHER, TO_STAGES], &[TO_STAGES, TO_RULES, OTHER]),
+        (&[TO_STAGES, TO_STAGES], &[TO_STAGES, TO_RULES]),
+        (&[TO_STAGES, TO_RULES], &[TO_STAGES, TO_RULES]),
+    ] {
+        assert_eq!(forward(before, &ordered(false)), after, "{before:?}");
+    }
+}
+
 fn meanwhile(fake: &mut FakeIptables, number: usize, lines: &[BatchLine]) {
     fake.before_commit(number, Batch { family: Family::V4, table: IptablesTable::Nat, ops: lines.to_vec() });
 }

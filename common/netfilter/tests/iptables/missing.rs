@@ -81,3 +81,16 @@ fn a_failure_is_no_absence() {
     let error = missing(&mut fake, &typed()).expect_err("failed");
     assert_eq!(error.to_string(), "fake failed, as it was told to");
 }
+
+#[test]
+fn a_rule_that_is_behind_the_one_that_it_must_be_above_is_missing_there() {
+    let (upper, lower) = ("-A POSTROUTING -s 10.1.0.2/32 -j CNI-1", "-A POSTROUTING -j RETURN");
+    let rule = |line: &str| IptablesRule::parse(line).expect("a rule");
+    let mut want = typed();
+    want.rules.clear();
+    want.shared = vec![SharedRule { rule: rule(upper), place: Place::Above(rule(lower)) }];
+    assert_eq!(look(HOST, &want).0, None, "the other one is not there");
+    let [in_order, out_of_order] = [[upper, lower], [lower, upper]].map(|order| HOST.replace(upper, &order.join("\n")));
+    assert_eq!(look(&in_order, &want).0, None);
+    assert_eq!(look(&out_of_order, &want).0.as_deref(), Some(upper));
+}

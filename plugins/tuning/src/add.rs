@@ -10,6 +10,7 @@ use cni_plugin::journal::Journal;
 use cni_plugin::plan::{LinkSetting, Need, Ns, Plan, Step};
 use cni_plugin::state_file::StateFile;
 
+use crate::announce::Switch;
 use crate::changes::{self, Changes};
 use crate::config::Config;
 use crate::error::TuningError;
@@ -31,8 +32,10 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 
 fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(), Error> {
     let earlier = Earlier::observe(at, journal.host())?;
+    let changes = Changes::observe(config, at, earlier.changes(), journal.host())?;
+    let switches = announcement(config, &at.ifname, journal.host())?;
     let mut plan = Plan::default();
-    plan.owned(Changes::observe(config, at, earlier.changes(), journal.host())?.written(at)?);
+    plan.owned(changes.with_switches(&switches).written(at)?);
     set_parameters(&mut plan, config, &at.ifname);
     if !config.wanted.is_empty() {
         let file = config.backup(at)?;
@@ -40,8 +43,16 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
         plan.owned(Step::WriteStateFile { file, text: backup::render(&before) });
     }
     journal.apply(&plan)?;
-    let plan = properties(config, &at.ifname, journal.host())?;
+    let mut plan = properties(config, &at.ifname, journal.host())?;
+    if !switches.is_empty() {
+        plan.owned(changes.written(at)?);
+    }
     journal.apply(&plan)
+}
+
+/// What has to be switched on while the MAC address changes.
+fn announcement(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Vec<Switch>, Error> {
+    if config.wanted.mac.is_some() { announce::switches(name, host) } else { Ok(Vec::new()) }
 }
 
 /// What an ADD has recorded that is not undone yet.
@@ -103,10 +114,11 @@ fn set_parameters(plan: &mut Plan, config: &Config, name: &IfName) {
 
 /// The properties, when the parameters have their values.
 fn properties(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Plan, Error> {
+    let switches = announcement(config, name, host)?;
     let mut plan = Plan::default();
     for step in config.wanted.steps(name) {
         let changes_mac = matches!(step, Step::SetLink { setting: LinkSetting::Mac(_), .. });
-        let steps = if changes_mac { announce::around(step, name, host)? } else { vec![step] };
+        let steps = if changes_mac { announce::around(step, &switches) } else { vec![step] };
         steps.into_iter().for_each(|step| plan.owned(step));
     }
     Ok(plan)

@@ -11,24 +11,35 @@ use cni_plugin::plan::{Need, Ns, Step, Sysctl};
 
 const PARAMETERS: [(Family, &str); 2] = [(Family::V4, "arp_notify"), (Family::V6, "ndisc_notify")];
 
-/// A step that changes the address, and the steps around it.
+/// A parameter that has to be 1 while the address changes, and its value.
+pub struct Switch {
+    pub key: Sysctl,
+    pub before: String,
+}
+
+/// The parameters that are not 1. Without IPv6 there is one at most.
 ///
 /// # Errors
-/// When a parameter cannot be read.
-pub fn around(change: Step, name: &IfName, host: &mut dyn Host) -> Result<Vec<Step>, Error> {
-    let mut steps = vec![change];
+/// When one cannot be read.
+pub fn switches(name: &IfName, host: &mut dyn Host) -> Result<Vec<Switch>, Error> {
+    let mut switches = Vec::new();
     for (family, parameter) in PARAMETERS {
         let key = Sysctl::interface(family, name, parameter);
-        // Without IPv6 there is none.
-        let Some(before) = host.sysctl(Ns::Container, &key)?.filter(|value| value != "1") else { continue };
-        let set = |value: &str| Step::SetSysctl {
-            ns: Ns::Container,
-            key: key.clone(),
-            value: value.to_owned(),
-            need: Need::Wanted,
-        };
-        steps.insert(0, set("1"));
-        steps.push(set(&before));
+        let before = host.sysctl(Ns::Container, &key)?.filter(|value| value != "1");
+        switches.extend(before.map(|before| Switch { key, before }));
     }
-    Ok(steps)
+    Ok(switches)
+}
+
+/// A step that changes the address, and the steps around it.
+pub fn around(change: Step, switches: &[Switch]) -> Vec<Step> {
+    let set = |key: &Sysctl, value: &str| Step::SetSysctl {
+        ns: Ns::Container,
+        key: key.clone(),
+        value: value.to_owned(),
+        need: Need::Wanted,
+    };
+    let on = switches.iter().map(|switch| set(&switch.key, "1"));
+    let back = switches.iter().map(|switch| set(&switch.key, &switch.before));
+    on.chain([change]).chain(back).collect()
 }

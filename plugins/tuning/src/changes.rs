@@ -12,6 +12,7 @@ use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::{RecordKey, RecordKind, RecordNameError};
 use serde::{Deserialize, Serialize};
 
+use crate::announce::Switch;
 use crate::config::Config;
 
 const CHANGES: RecordKind = RecordKind::new("tuning");
@@ -87,6 +88,19 @@ impl Changes {
             data_dir: config.data_dir().to_owned(),
             parameters,
         })
+    }
+
+    /// The same with parameters that have another value for a moment: a killed ADD leaves them so.
+    pub fn with_switches(&self, switches: &[Switch]) -> Self {
+        let mut changes = self.clone();
+        for Switch { key, before } in switches {
+            let (path, value, before) = (key.path(), "1".to_owned(), Some(before.clone()));
+            let switch = ChangedParameter { path, value, before };
+            if !self.parameters.iter().any(|parameter| parameter.is_same(&switch)) {
+                changes.parameters.push(switch);
+            }
+        }
+        changes
     }
 
     /// Whether they were made in the namespace that was entered, as far as the kernel can tell.

@@ -60,14 +60,18 @@ fn add_writes_parameters_then_the_backup_and_then_the_properties() {
     let mut host = machine();
     let result = everything().add(&Tuning, &mut host).expect("ADD");
     let text = r#""{\n \"mac\": \"02:00:00:00:00:01\",\n \"promisc\": false,\n \"mtu\": 1500,\n \"allmulti\": false,\n \"txQLen\": 1000\n}""#;
-    let (record, applied) = host.applied().split_first().expect("steps");
-    assert!(record.starts_with("host: write record tuning/"), "{record}");
+    let [first, applied @ .., last] = host.applied() else { panic!("steps") };
+    for record in [first, last] {
+        assert!(record.starts_with("host: write record tuning/"), "{record}");
+    }
+    let mentions = |text: &str| [first, last].map(|record| record.contains(text));
+    assert_eq!((mentions("rp_filter"), mentions("arp_notify")), ([true, true], [true, false]));
     let want = [
         "container: sysctl net/ipv4/conf/eth0/rp_filter=2".to_owned(),
         "container: sysctl net/core/somaxconn=500".to_owned(),
         format!("host: write {BACKUP} {text}"),
-        "container: sysctl net/ipv6/conf/eth0/ndisc_notify=1".to_owned(),
         "container: sysctl net/ipv4/conf/eth0/arp_notify=1".to_owned(),
+        "container: sysctl net/ipv6/conf/eth0/ndisc_notify=1".to_owned(),
         "container: link set eth0 address 02:00:00:00:00:0a".to_owned(),
         "container: sysctl net/ipv4/conf/eth0/arp_notify=0".to_owned(),
         "container: sysctl net/ipv6/conf/eth0/ndisc_notify=0".to_owned(),
@@ -84,7 +88,7 @@ fn add_writes_parameters_then_the_backup_and_then_the_properties() {
 
 #[test]
 fn a_failure_at_any_step_leaves_nothing() {
-    assert_eq!(assert_add_is_all_or_nothing(&Tuning, machine, &everything()), 13);
+    assert_eq!(assert_add_is_all_or_nothing(&Tuning, machine, &everything()), 14);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What DEL sets back, what GC collects, and what both leave alone.
 
 use super::*;
+use cni_plugin::journal::Journal;
+use cni_plugin::run::Plugin as _;
 
 #[test]
 fn a_torn_backup_is_written_anew_and_thrown_away() {
@@ -147,4 +149,21 @@ fn gc_removes_what_was_written_down_about_attachments_of_the_network_that_are_no
     let left: Vec<String> = host.state_files.keys().map(|path| path.display().to_string()).collect();
     assert_eq!(left, ["/run/cni/tuning/c2_eth0.json", "/run/cni/tuning/c3_eth0.json"]);
     assert_eq!(host.records.len(), 2);
+}
+
+/// A process that is killed takes nothing back.
+#[test]
+fn del_sets_back_what_an_add_did_that_was_killed_before_any_step() {
+    for step in 1.. {
+        let mut host = machine();
+        let before = host.state();
+        host.fail_at(step);
+        let added = Tuning.add(&everything().request(&Tuning, "ADD"), &mut Journal::new(&mut host));
+        if added.is_ok() {
+            assert_eq!(step, 15);
+            break;
+        }
+        caller("").del(&Tuning, &mut host).expect("DEL");
+        assert_eq!(host.state(), before, "killed before step {step}");
+    }
 }

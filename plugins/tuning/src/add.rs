@@ -31,7 +31,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 }
 
 fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(), Error> {
-    let earlier = Earlier::observe(at, journal.host())?;
+    let earlier = EarlierAdd::observe(at, journal.host())?;
     let changes = Changes::observe(config, at, earlier.changes(), journal.host())?;
     let switches = announcement(config, &at.ifname, journal.host())?;
     let mut plan = Plan::default();
@@ -56,7 +56,7 @@ fn announcement(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<V
 }
 
 /// What an ADD has recorded that is not undone yet.
-enum Earlier {
+enum EarlierAdd {
     Nothing,
     /// It was in this namespace.
     Here(Changes),
@@ -64,7 +64,7 @@ enum Earlier {
     Elsewhere,
 }
 
-impl Earlier {
+impl EarlierAdd {
     fn observe(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
         Ok(match changes::of(at, host)? {
             None => Self::Nothing,
@@ -86,14 +86,14 @@ fn observe_interface(
     config: &Config,
     name: &IfName,
     file: &StateFile,
-    earlier: &Earlier,
+    earlier: &EarlierAdd,
     host: &mut dyn Host,
 ) -> Result<Properties, Error> {
     let link = host.link(Ns::Container, name)?.ok_or_else(|| TuningError::NoLink { name: name.to_string() })?;
     let now = Properties::before(&link, &config.wanted);
     let text = match earlier {
-        Earlier::Elsewhere => None,
-        Earlier::Nothing | Earlier::Here(_) => host.state_file(file)?,
+        EarlierAdd::Elsewhere => None,
+        EarlierAdd::Nothing | EarlierAdd::Here(_) => host.state_file(file)?,
     };
     match text.map(|text| backup::parse(&text)) {
         None => Ok(now),

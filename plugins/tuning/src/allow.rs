@@ -19,7 +19,7 @@ pub const PATH: &str = "/etc/cni/tuning/allowlist.conf";
 
 /// A line that is no pattern. It is an error when it is reached, and never allows anything.
 #[derive(Debug, thiserror::Error)]
-pub enum PatternError {
+pub enum AllowListError {
     /// It means nothing, or not the same to our engine.
     #[error("error parsing regexp: {fault}")]
     Fault { line: String, fault: PatternFault },
@@ -32,7 +32,7 @@ pub enum PatternError {
     },
 }
 
-impl Failure for PatternError {
+impl Failure for AllowListError {
     fn code(&self) -> Code {
         match self {
             Self::Fault { .. } | Self::Engine { .. } => Code::InvalidConfig,
@@ -53,7 +53,7 @@ struct AllowList(Vec<String>);
 /// Whether the administrator allows all of these.
 ///
 /// # Errors
-/// [`TuningError::NotAllowed`] and [`PatternError`], or when the file cannot be read.
+/// [`TuningError::NotAllowed`] and [`AllowListError`], or when the file cannot be read.
 pub fn verify(parameters: &[Parameter], host: &mut dyn Host) -> Result<(), Error> {
     if parameters.is_empty() {
         return Ok(());
@@ -80,8 +80,8 @@ impl AllowList {
 }
 
 /// Whether a line matches some part of a key.
-pub fn matches(line: &str, key: &str) -> Result<bool, PatternError> {
-    let pattern = pattern::translate(line).map_err(|fault| PatternError::Fault { line: line.to_owned(), fault })?;
-    let pattern = Regex::new(&pattern).map_err(|source| PatternError::Engine { line: line.to_owned(), source })?;
+pub fn matches(line: &str, key: &str) -> Result<bool, AllowListError> {
+    let pattern = pattern::translate(line).map_err(|fault| AllowListError::Fault { line: line.to_owned(), fault })?;
+    let pattern = Regex::new(&pattern).map_err(|source| AllowListError::Engine { line: line.to_owned(), source })?;
     Ok(pattern.is_match(key))
 }

@@ -8,7 +8,7 @@ use crate::properties::Properties;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Members {
+struct BackupMembers {
     mac: String,
     promisc: Option<bool>,
     mtu: i64,
@@ -36,7 +36,7 @@ pub fn render(before: &Properties) -> String {
 /// # Errors
 /// When it is not the whole of such a text: a killed process of the reference leaves half of one.
 pub fn parse(text: &str) -> Result<Properties, JsonError> {
-    let Members { mac, promisc, mtu, allmulti, tx_queue_length } = Json::parse(text.as_bytes())?.decode()?;
+    let BackupMembers { mac, promisc, mtu, allmulti, tx_queue_length } = Json::parse(text.as_bytes())?.decode()?;
     Ok(Properties {
         mac: mac.parse().ok(),
         promisc,

@@ -126,9 +126,9 @@ pub fn is_same(one: &str, other: &str) -> bool {
 
 impl<'de> Deserialize<'de> for SysctlKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
+        struct Entries;
 
-        impl<'de> Visitor<'de> for Object {
+        impl<'de> Visitor<'de> for Entries {
             type Value = SysctlKeys;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -144,6 +144,6 @@ impl<'de> Deserialize<'de> for SysctlKeys {
             }
         }
 
-        deserializer.deserialize_map(Object)
+        deserializer.deserialize_map(Entries)
     }
 }

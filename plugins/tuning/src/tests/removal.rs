@@ -2,7 +2,6 @@
 
 use super::*;
 use cni_plugin::journal::Journal;
-use cni_plugin::run::Plugin as _;
 
 #[test]
 fn a_torn_backup_is_written_anew_and_thrown_away() {

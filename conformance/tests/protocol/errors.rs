@@ -8,7 +8,7 @@ use std::fs::File;
 use cni_conformance::{CniError, Invocation, Outcome, Sandbox, State, Verb, plugins, state};
 use serde_json::{Value, json};
 
-use crate::{PLUGINS, VERBS, bare, call, config, ended, with};
+use crate::{PLUGINS, VERBS, bare, call, config, ended, ifname, with};
 
 /// Writes a string as Go's encoder does.
 fn quoted(text: &str) -> String {
@@ -83,7 +83,8 @@ fn a_result_that_cannot_be_written_is_undone() {
         let mut command = bare(&sandbox, plugin);
         command.envs([("CNI_COMMAND", "ADD"), ("CNI_CONTAINERID", "ctr1"), ("CNI_NETNS", container.path())]);
         let folder = cni_conformance::binaries::under_test();
-        command.env("CNI_IFNAME", "eth0").env("CNI_PATH", folder).stdin(written(&config(plugin, "1.0.0"))).stdout(full);
+        command.env("CNI_IFNAME", ifname(plugin)).env("CNI_PATH", folder);
+        command.stdin(written(&config(plugin, "1.0.0"))).stdout(full);
         let output = ended(command.spawn().expect("start a plugin"));
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{plugin}: {said}");

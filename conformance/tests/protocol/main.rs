@@ -90,10 +90,14 @@ fn prev_result(version: &str) -> Value {
     }
 }
 
-/// Prepares a call for the container `ctr1`. A plugin that changes an interface gets the one that is always there.
+/// The interface of a plugin's calls. One that changes an interface gets the one that is always there.
+fn ifname(plugin: &str) -> &'static str {
+    if plugin == "tuning" { "lo" } else { "eth0" }
+}
+
+/// Prepares a call for the container `ctr1`.
 fn call(sandbox: &Sandbox, plugin: &str, verb: Verb, container: &Namespace) -> Invocation {
-    let call = Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path());
-    if plugin == "tuning" { call.ifname("lo") } else { call }
+    Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path()).ifname(ifname(plugin))
 }
 
 /// Prepares a plugin with nothing in its environment but `PATH`, for odd standard streams.

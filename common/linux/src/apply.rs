@@ -36,6 +36,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             let undo = Step::RemoveAddress { ns: *ns, name: name.clone(), cidr: *cidr };
             return Ok((added == Made::Now).then_some(undo));
         }
+        Step::EnsureGateway(gateway) => address::ensure_gateway(host, gateway)?,
         Step::RemoveAddress { ns, name, cidr } => address::remove(host, *ns, name, *cidr)?,
         Step::AddRoute { ns, name, route } => {
             let link = index(host, *ns, name)?;

@@ -5,6 +5,7 @@
 
 mod address;
 mod display;
+mod gateway;
 mod link;
 mod ns;
 mod present;
@@ -14,6 +15,7 @@ mod step;
 mod sysctl;
 
 pub use address::Dad;
+pub use gateway::{NewGateway, OtherAddress, OtherAddressError};
 pub use link::{BridgePort, LinkKind, LinkSetting, NewLink, VethPeer};
 pub use ns::Ns;
 pub use present::IfPresent;

@@ -99,3 +99,16 @@ fn the_bridge_keeps_its_mac_whoever_comes_and_goes() {
     assert_eq!(gateway.bridge().mac, mac);
     gateway.check(&result);
 }
+
+/// The kernel takes the carrier of a bridge away with any change of its MAC address, and gives it back a while after a
+/// port has come up.
+#[test]
+fn a_new_bridge_has_its_link_local_address_at_once() {
+    for keys in [json!({}), json!({"isGateway": true})] {
+        let sandbox = Sandbox::new();
+        let port = Port::new(&sandbox, "id1", network(&[V4], keys));
+        port.add();
+        let addresses = sandbox.sh("ip -6 addr show dev br0 scope link");
+        assert!(addresses.contains("fe80:") && addresses.contains("LOWER_UP"), "{addresses}");
+    }
+}

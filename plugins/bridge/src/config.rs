@@ -11,6 +11,7 @@ use cni_interface::keys::{self, KeyError};
 use cni_interface::naming::is_pattern;
 use cni_interface::network::HostGateway;
 use cni_netfilter::Backend;
+use cni_plugin::plan::OtherAddress;
 use cni_plugin::vlan::Earlier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -47,15 +48,6 @@ impl Failure for ConfigError {
             | Self::HairpinAndPromisc => Code::InvalidConfig,
         }
     }
-}
-
-/// What to do when the bridge has another address than the gateway's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OtherAddress {
-    /// Refuse the ADD.
-    Refuse,
-    /// Take it away: `forceAddress`.
-    Replace,
 }
 
 /// A configuration that can be carried out.

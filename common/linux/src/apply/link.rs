@@ -61,10 +61,24 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Opt
         IfPresent::Refuse => made.map(|()| Made::Now),
     };
     match made {
-        Ok(Made::Now) => Ok(Some(Step::RemoveLink { ns, name: link.name.clone() })),
+        Ok(Made::Now) => {
+            settle_mac(host.socket(ns)?, link)?;
+            Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }))
+        }
         Ok(Made::Earlier) => Ok(None),
         Err(source) => Err(refusal(host.socket(ns)?, link, source)),
     }
+}
+
+/// Gives a new bridge the MAC address that it has, so that it keeps it whatever ports come and go. Any other one, even in
+/// the request that makes it, would end its carrier until a port is up (`br_stp_change_bridge_id` of
+/// `net/bridge/br_stp_if.c`), and with it would go its link-local address.
+fn settle_mac(socket: &mut Socket, link: &NewLink) -> Result<(), Error> {
+    let (LinkKind::Bridge { .. }, None) = (&link.kind, &link.mac) else { return Ok(()) };
+    if let Some(Link { index, mac: Some(mac), .. }) = socket.link(link.name.as_str())? {
+        socket.set_mac(index, &mac)?;
+    }
+    Ok(())
 }
 
 fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<(), NetlinkError>, Error> {

@@ -6,7 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 
-use super::{BridgePort, Dad, LinkKind, LinkSetting, NewLink, NewRoute, Plan, Sharing, Step, Until};
+use super::{BridgePort, Dad, LinkKind, LinkSetting, NewGateway, NewLink, NewRoute, Plan, Sharing, Step, Until};
 use crate::vlan::VlanLink;
 
 impl Display for Plan {
@@ -38,6 +38,10 @@ impl Display for Step {
             Self::AddAddress { ns, name, cidr, dad, if_present: _ } => {
                 let nodad = if *dad == Dad::Skip && cidr.family() == Family::V6 { " nodad" } else { "" };
                 write!(f, "{ns}: addr add {cidr} dev {name}{nodad}")
+            }
+            Self::EnsureGateway(NewGateway { link, cidr, .. }) => {
+                let nodad = if cidr.family() == Family::V6 { " nodad" } else { "" };
+                write!(f, "host: addr add {cidr} dev {link}{nodad}")
             }
             Self::RemoveAddress { ns, name, cidr } => write!(f, "{ns}: addr del {cidr} dev {name}"),
             Self::AddRoute { ns, name, route } => write!(f, "{ns}: route add {}", OnLink(route, name)),

@@ -11,7 +11,7 @@ use crate::link::Link;
 pub struct NewLink {
     /// Its name.
     pub name: IfName,
-    /// Its address; the kernel chooses one if none.
+    /// Its address; the kernel chooses one if none. A bridge keeps that one, and does not take those of its ports.
     pub mac: Option<Mac>,
     /// Its MTU in bytes, which for a veth is that of both ends; the kernel's default if none.
     pub mtu: Option<u32>,

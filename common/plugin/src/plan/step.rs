@@ -9,7 +9,7 @@ use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::{RuleRemoval, Ruleset};
 
-use super::{Dad, IfPresent, LinkSetting, Need, NewLink, NewRoute, Ns, Sysctl};
+use super::{Dad, IfPresent, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
 use crate::record::RecordKey;
 use crate::state_file::StateFile;
 use crate::vlan::{PortVlans, VlanLink};
@@ -65,6 +65,9 @@ pub enum Step {
         /// What it means that the link has the address.
         if_present: IfPresent,
     },
+    /// Gives a link of the host the address of a gateway. It is one step, since another network may give the link one of
+    /// its own in the meantime.
+    EnsureGateway(NewGateway),
     /// Removes an address from a link; absence is success.
     RemoveAddress {
         /// Where.
@@ -218,6 +221,7 @@ impl Step {
             | Self::SetLink { .. }
             | Self::SetPortVlans { .. }
             | Self::EnsureVlanLink(_)
+            | Self::EnsureGateway(_)
             | Self::RemoveAddress { .. }
             | Self::RemoveRoute { .. }
             | Self::Await { .. }

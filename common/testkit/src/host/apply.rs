@@ -55,7 +55,7 @@ impl FakeHost {
             | Step::RemoveRoute { ns, .. }
             | Step::Await { ns, .. }
             | Step::SetSysctl { ns, .. } => self.on_copy(*ns, step),
-            Step::EnsureVlanLink(_) => self.on_copy(Ns::Host, step),
+            Step::EnsureVlanLink(_) | Step::EnsureGateway(_) => self.on_copy(Ns::Host, step),
         }
     }
 
@@ -95,6 +95,14 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
             }
             entry.addresses.push(Address { cidr: *cidr, tentative: false, dad_failed: false });
             return Ok(Some(Step::RemoveAddress { ns: *ns, name: name.clone(), cidr: *cidr }));
+        }
+        Step::EnsureGateway(gateway) => {
+            let entry = kernel.present(space, gateway.link.as_str())?;
+            let unwanted = gateway.unwanted(&entry.addresses)?;
+            entry.addresses.retain(|address| !unwanted.contains(&address.cidr));
+            if !gateway.is_among(&entry.addresses) {
+                entry.addresses.push(Address { cidr: gateway.cidr, tentative: false, dad_failed: false });
+            }
         }
         Step::RemoveAddress { name, cidr, .. } => {
             if let Some(entry) = kernel.find_mut(space, name.as_str()) {

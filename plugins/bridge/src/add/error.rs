@@ -1,7 +1,7 @@
 //! Why an ADD cannot be planned, in the reference's words where it has some.
 
-use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
+use cni_plugin::plan::OtherAddressError;
 
 /// An ADD that cannot be planned.
 #[derive(Debug, thiserror::Error)]
@@ -10,23 +10,22 @@ pub enum PlanError {
     #[error("failed to create bridge {name:?}: {name:?} already exists but is not a bridge")]
     NotABridge { name: String, kind: String },
     /// The bridge, or the link to the VLAN, has an address of another network.
-    #[error("failed to set bridge addr: {bridge:?} already has an IP address different from {gateway}")]
-    OtherAddress { bridge: String, gateway: Cidr, found: Cidr },
+    #[error(transparent)]
+    OtherAddress(#[from] OtherAddressError),
 }
 
 impl Failure for PlanError {
     fn code(&self) -> Code {
         match self {
-            Self::NotABridge { .. } | Self::OtherAddress { .. } => Code::Conflict,
+            Self::NotABridge { .. } => Code::Conflict,
+            Self::OtherAddress(error) => error.code(),
         }
     }
 
     fn details(&self) -> String {
         match self {
             Self::NotABridge { kind, .. } => format!("it is of kind {kind:?}"),
-            Self::OtherAddress { found, .. } => {
-                format!("it has {found}; forceAddress: true replaces it, for every container on the bridge")
-            }
+            Self::OtherAddress(error) => error.details(),
         }
     }
 }

@@ -29,8 +29,6 @@ pub struct Facts {
 #[derive(Clone, Debug)]
 pub struct NewNames {
     pub veth: NewVeth,
-    /// The MAC address of the bridge, if it has to be made.
-    pub bridge_mac: Mac,
     /// The port of the link to the VLAN, if that has to be made.
     pub vlan_port: IfName,
     /// The MAC address of that link.
@@ -57,7 +55,6 @@ pub fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<
 fn choose_names(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<NewNames, Error> {
     Ok(NewNames {
         veth: NewVeth::choose(at, config.mac.as_ref(), host)?,
-        bridge_mac: naming::random_mac(host)?,
         vlan_port: naming::random_name(host)?,
         vlan_mac: naming::random_mac(host)?,
         vlan_port_mac: naming::random_mac(host)?,

@@ -1,17 +1,15 @@
 //! The host as the containers' gateway: its addresses on the bridge or on a link into their VLAN, and
 //! forwarding. All of it is shared.
 
-use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_interface::network::Network;
 use cni_interface::veth::accept_no_router;
-use cni_plugin::link::Address;
-use cni_plugin::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl};
+use cni_plugin::plan::{LinkSetting, Need, NewGateway, Ns, Plan, Step, Sysctl};
 use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
 use super::facts::{Facts, NewNames};
-use crate::config::{Config, OtherAddress};
+use crate::config::Config;
 use crate::vlan::GatewayLink;
 
 /// Plans the gateways of a network.
@@ -21,17 +19,20 @@ use crate::vlan::GatewayLink;
 pub(super) fn gateways(plan: &mut Plan, config: &Config, network: &Network, facts: &Facts) -> Result<(), PlanError> {
     vlan_link(plan, config, &facts.names);
     let name = config.gateway_link();
-    let present = |gateway: &Cidr| facts.gateway_addresses.iter().any(|address| address.cidr == *gateway);
-    for gateway in network.gateways.iter().filter(|gateway| !present(gateway)) {
-        for other in conflicts(&facts.gateway_addresses, &network.gateways, *gateway) {
-            if config.other_address == OtherAddress::Refuse {
-                let bridge = name.to_string();
-                return Err(PlanError::OtherAddress { bridge, gateway: *gateway, found: other });
-            }
+    for cidr in &network.gateways {
+        let gateway = NewGateway {
+            link: name.clone(),
+            cidr: *cidr,
+            network: network.gateways.clone(),
+            other: config.other_address,
+        };
+        if gateway.is_among(&facts.gateway_addresses) {
+            continue;
+        }
+        for other in gateway.unwanted(&facts.gateway_addresses)? {
             plan.shared(Step::RemoveAddress { ns: Ns::Host, name: name.clone(), cidr: other });
         }
-        let (ns, cidr, dad, if_present) = (Ns::Host, *gateway, Dad::Skip, IfPresent::Accept);
-        plan.shared(Step::AddAddress { ns, name: name.clone(), cidr, dad, if_present });
+        plan.shared(Step::EnsureGateway(gateway));
         if let Some(mac) = facts.bridge.as_ref().and_then(|link| link.mac.clone()).filter(|_| *name == config.bridge) {
             plan.shared(Step::set_link(Ns::Host, name, LinkSetting::Mac(mac)));
         }
@@ -59,17 +60,4 @@ fn vlan_link(plan: &mut Plan, config: &Config, names: &NewNames) {
     }));
     plan.shared(accept_no_router(name));
     plan.shared(Step::set_link(Ns::Host, name, LinkSetting::Up));
-}
-
-/// Any other IPv4 address of the bridge conflicts with a gateway, an IPv6 address only when the
-/// networks overlap. The gateways of one ADD are not in each other's way.
-fn conflicts(present: &[Address], wanted: &[Cidr], gateway: Cidr) -> Vec<Cidr> {
-    let others = present.iter().map(|address| address.cidr).filter(|cidr| !wanted.contains(cidr));
-    others
-        .filter(|other| match (other.family(), gateway.family()) {
-            (Family::V4, Family::V4) => true,
-            (Family::V6, Family::V6) => other.overlaps(gateway),
-            (Family::V4, Family::V6) | (Family::V6, Family::V4) => false,
-        })
-        .collect()
 }

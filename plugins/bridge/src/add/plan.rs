@@ -45,8 +45,7 @@ pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, fac
     Ok(plan)
 }
 
-/// The bridge gets its MAC address when it is made, so that it does not follow its ports; one that is
-/// there is not changed.
+/// A bridge that is there is not changed; a new one keeps the MAC address that the kernel gives it.
 fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &Facts) -> Result<(), PlanError> {
     let name = config.bridge.clone();
     match &facts.bridge {
@@ -58,7 +57,7 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
         None => {
             let link = NewLink {
                 name: name.clone(),
-                mac: Some(facts.names.bridge_mac.clone()),
+                mac: None,
                 mtu: config.mtu,
                 if_present: IfPresent::Accept,
                 kind: LinkKind::Bridge { vlan_filtering: config.vlans.filtering },

@@ -1,7 +1,6 @@
 use super::*;
 use crate::add::facts::NewNames;
 use crate::add::result::CONTAINER;
-use crate::config::OtherAddress;
 use crate::fixtures::attachment;
 use crate::vlan::{VlanKeys, Vlans};
 use cni_core::error::Failure;
@@ -11,6 +10,7 @@ use cni_interface::network::{HostGateway, NetworkError};
 use cni_interface::veth::NewVeth;
 use cni_netfilter::Backend;
 use cni_plugin::link::{Address, Link, OperState};
+use cni_plugin::plan::OtherAddress;
 use cni_plugin::vlan::Earlier;
 use proptest::prelude::*;
 
@@ -47,7 +47,6 @@ fn facts() -> Facts {
         masquerade_backend: Backend::Iptables,
         names: NewNames {
             veth: NewVeth { host: IfName::host_veth(0x1234_abcd), host_mac: mac(1), container_mac: mac(2) },
-            bridge_mac: mac(3),
             vlan_port: IfName::host_veth(0x5678_abcd),
             vlan_mac: mac(4),
             vlan_port_mac: mac(5),

@@ -14,7 +14,7 @@ use cni_testkit::{FakeNetfilter, FakeNftables};
 fn by_iptables(family: Family) -> Ruleset {
     let rules = vec![IptablesRule::parse("-A FORWARD -i cni0 -j ACCEPT").expect("a rule")];
     let (shared_chains, shared) = (Vec::new(), Vec::new());
-    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chain: None, rules }.into()
+    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chains: Vec::new(), rules }.into()
 }
 
 fn by_nftables() -> Ruleset {

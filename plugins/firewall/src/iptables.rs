@@ -38,7 +38,7 @@ pub fn ensure(admin: &ChainName, barrier: Option<&Barrier>, family: Family, addr
         shared.extend(stages(barrier));
     }
     let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
-    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chain: None, rules }
+    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chains: Vec::new(), rules }
 }
 
 /// The rules of a policy alone.
@@ -49,7 +49,7 @@ pub fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
         table: IptablesTable::Filter,
         shared_chains,
         shared: stages(barrier),
-        chain: None,
+        chains: Vec::new(),
         rules: Vec::new(),
     }
 }
@@ -58,7 +58,7 @@ pub fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
 pub fn address_alone(address: IpAddr) -> IptablesRuleset {
     let rules = address_rules(address).to_vec();
     let (family, table) = (Family::of(address), IptablesTable::Filter);
-    IptablesRuleset { family, table, shared_chains: Vec::new(), shared: Vec::new(), chain: None, rules }
+    IptablesRuleset { family, table, shared_chains: Vec::new(), shared: Vec::new(), chains: Vec::new(), rules }
 }
 
 /// What an address gets and what it may send.

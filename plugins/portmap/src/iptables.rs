@@ -51,7 +51,7 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> IptablesRuleset
     let name = at.dnat_chain();
     let chain = OwnedChain { rules: container_rules(config, &name, target), name, existing: ExistingChain::Replace };
     let rules = entries(config, at, family);
-    IptablesRuleset { family, table: IptablesTable::Nat, shared_chains, shared, chain: Some(chain), rules }
+    IptablesRuleset { family, table: IptablesTable::Nat, shared_chains, shared, chains: vec![chain], rules }
 }
 
 /// The jump goes before the masquerade rules of other plugins, which would take the packets first.

@@ -32,7 +32,7 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<IptablesRuleset> {
             table: IptablesTable::Nat,
             shared_chains: Vec::new(),
             shared: Vec::new(),
-            chain: Some(OwnedChain { name: chain.clone(), rules, existing: ExistingChain::Merge }),
+            chains: vec![OwnedChain { name: chain.clone(), rules, existing: ExistingChain::Merge }],
             rules: own.iter().map(|cidr| jump(at, cidr.address())).collect(),
         })
         .filter(|_| !own.is_empty())

@@ -118,7 +118,7 @@ pub(crate) fn nested(kind: u16, inner: &[DefaultNla]) -> DefaultNla {
     DefaultNla::new(kind | NLA_F_NESTED, bytes)
 }
 
-fn data(kind: u16, bytes: &[u8]) -> DefaultNla {
+pub(crate) fn data(kind: u16, bytes: &[u8]) -> DefaultNla {
     nested(kind, &[DefaultNla::new(VALUE, bytes.to_vec())])
 }
 

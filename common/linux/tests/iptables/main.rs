@@ -9,6 +9,7 @@ use std::fs::File;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Comment, IfName};
@@ -16,12 +17,12 @@ use cni_linux::netns::{Netns, NetnsScope};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
     Batch, BatchLine, Iptables, IptablesRemoval, IptablesRule, IptablesTable, Jumps, Mark, Match, OwnedChainRef,
-    PortSet, Target, ensure, missing, remove,
+    PortRange, PortSet, Target, UidRange, ensure, missing, remove,
 };
 use nix::sched::{CloneFlags, unshare};
 
 use host::{Flavour, FlavourIptables, Host, everywhere, on, run};
-use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, refuse, unmap};
+use wanted::{accept, address, chain, dnat_chain, masquerade, portmap, redirecting, refuse, unmap};
 
 /// One rule of every kind, and of every combination that the plugins write.
 fn all_kinds(family: Family) -> Vec<IptablesRule> {
@@ -52,11 +53,32 @@ fn all_kinds(family: Family) -> Vec<IptablesRule> {
         rule(vec![Match::Raw(raw(&["-m", "length", "--length", "10:20"]))], Target::Raw(raw(&["-g", "CNI-OTHER"]))),
         rule(vec![comment("counts")], Target::Raw(Vec::new())),
     ];
+    rules.extend(redirection(family));
     for proto in Proto::ALL {
         let matches = vec![Match::Source(here), Match::Port(proto, 8080), comment("x y"), Match::Destination(here)];
         rules.push(rule(matches, Target::Dnat((here.address(), 80).into())));
     }
     rules
+}
+
+/// What consul-cni writes.
+fn redirection(family: Family) -> [IptablesRule; 9] {
+    let here = Match::Destination(Cidr::host(address(family, 5).address()));
+    let users = |first, last| Match::User(UidRange::new(first, last).expect("users"));
+    let ports = |first, last| PortRange::new(first, last).expect("ports");
+    let (dns, to) = (Match::Port(Proto::Udp, 53), address(family, 9).address());
+    [
+        (vec![Match::Protocol(Proto::Tcp)], Target::Jump(chain("CNI-OTHER"))),
+        (vec![Match::Protocol(Proto::Sctp), here.clone()], Target::Return),
+        (vec![Match::Protocol(Proto::Tcp)], Target::Redirect(15001)),
+        (vec![users(101, 101)], Target::Return),
+        (vec![Match::Protocol(Proto::Udp), users(1000, UidRange::MAX)], Target::Return),
+        (vec![Match::PortRange(Proto::Tcp, ports(8000, 8005))], Target::Return),
+        (vec![Match::PortRange(Proto::Udp, ports(1, 65535)), here.clone()], Target::Return),
+        (vec![here, dns.clone()], Target::Dnat((to, 8600).into())),
+        (vec![dns], Target::DnatAddress(to)),
+    ]
+    .map(|(matches, target)| IptablesRule::new(chain("CNI-TEST"), matches, target))
 }
 
 #[test]
@@ -137,7 +159,7 @@ fn what_is_left_of_an_older_attempt_is_replaced() {
         let (family, mut tables) = (host.family, host.tables());
         let mut old = portmap(family, 1);
         old.rules.extend(wanted::entries(1));
-        if let Some(chain) = &mut old.chain {
+        for chain in &mut old.chains {
             chain.rules.reverse();
         }
         ensure(&mut tables, &portmap(family, 2)).expect("container 2");
@@ -470,5 +492,30 @@ fn the_rules_of_another_namespace_are_made_and_found_inside_it() {
         assert_eq!(missing(&mut tables, &want).expect("looked"), None);
         remove(&mut tables, &undo).expect("removed");
         assert!(!dump_there().iter().any(|line| line.contains("CNI-DN-")), "{:?}", dump_there());
+    });
+}
+
+#[test]
+fn chains_that_lead_to_each_other_come_and_go_at_once() {
+    everywhere(|host| {
+        let (family, mut tables) = (host.family, host.tables());
+        let want = redirecting(family);
+        let text: Vec<String> =
+            want.chains.iter().flat_map(|chain| &chain.rules).chain(&want.rules).map(ToString::to_string).collect();
+        // The table's own chains are made by the programs.
+        for (started, existing) in [(1, "nothing"), (host.programs(1), "an empty table")] {
+            host.started();
+            let undo = ensure(&mut tables, &want).expect(existing).expect("something was added");
+            assert_eq!(host.started().len(), started, "{existing}");
+            let mut dump: Vec<String> = host.dump("nat").into_iter().filter(|line| line.starts_with("-A")).collect();
+            dump.sort_by_key(|line| text.iter().position(|wanted| wanted == line));
+            assert_eq!(dump, text);
+            assert_eq!(missing(&mut tables, &want).expect("looked"), None);
+            let before = host.dump("nat");
+            ensure(&mut tables, &want).expect("again");
+            assert_eq!(host.dump("nat"), before);
+            remove(&mut tables, &undo).expect("removed");
+            assert_eq!(host.dump("nat"), [""; 0]);
+        }
     });
 }

@@ -95,7 +95,7 @@ fn many_ports(family: Family, ports: u16) -> IptablesRuleset {
         let translated = rule(None, Target::Dnat((here.address(), port).into()));
         [marked(here.network()), marked(Cidr::host(family.loopback())), translated]
     };
-    if let Some(own) = &mut want.chain {
+    for own in &mut want.chains {
         own.rules = (1..=ports).flat_map(rules).collect();
     }
     want

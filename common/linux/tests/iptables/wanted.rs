@@ -8,7 +8,7 @@ use cni_core::names::{ChainName, Comment};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
-    OwnedChainRef, Place, PortSet, SharedRule, Target,
+    OwnedChainRef, Place, PortSet, SharedRule, Target, UidRange,
 };
 
 pub fn chain(name: &str) -> ChainName {
@@ -57,7 +57,7 @@ pub fn portmap(family: Family, n: u16) -> IptablesRuleset {
             shared(Place::Last, jump("PREROUTING", &dnat, Match::LocalDestination)),
             shared(Place::Last, jump("OUTPUT", &dnat, Match::LocalDestination)),
         ],
-        chain: Some(OwnedChain { name: dnat_chain(n), rules: mapping(family, n), existing: ExistingChain::Replace }),
+        chains: vec![OwnedChain { name: dnat_chain(n), rules: mapping(family, n), existing: ExistingChain::Replace }],
         rules: entries(n),
     }
 }
@@ -108,7 +108,35 @@ pub fn masquerade(family: Family, n: u16) -> IptablesRuleset {
         shared_chains: Vec::new(),
         shared: Vec::new(),
         rules: vec![IptablesRule::new(chain("POSTROUTING"), matches, Target::Jump(own.clone()))],
-        chain: Some(OwnedChain { name: own, rules, existing: ExistingChain::Merge }),
+        chains: vec![OwnedChain { name: own, rules, existing: ExistingChain::Merge }],
+    }
+}
+
+/// The rules of consul-cni, in short: chains that lead to each other.
+pub fn redirecting(family: Family) -> IptablesRuleset {
+    let (inbound, redirect) = (chain("CONSUL_PROXY_INBOUND"), chain("CONSUL_PROXY_IN_REDIRECT"));
+    let tcp = || Match::Protocol(Proto::Tcp);
+    let owned = |name: &ChainName, rules: Vec<(Match, Target)>| OwnedChain {
+        name: name.clone(),
+        rules: rules.into_iter().map(|(part, to)| IptablesRule::new(name.clone(), vec![part], to)).collect(),
+        existing: ExistingChain::Replace,
+    };
+    IptablesRuleset {
+        family,
+        table: IptablesTable::Nat,
+        shared_chains: Vec::new(),
+        shared: Vec::new(),
+        chains: vec![
+            owned(
+                &inbound,
+                vec![
+                    (Match::User(UidRange::new(101, 101).expect("a user")), Target::Return),
+                    (tcp(), Target::Jump(redirect.clone())),
+                ],
+            ),
+            owned(&redirect, vec![(tcp(), Target::Redirect(15001))]),
+        ],
+        rules: vec![IptablesRule::new(chain("OUTPUT"), vec![tcp()], Target::Jump(inbound))],
     }
 }
 
@@ -128,7 +156,7 @@ pub fn accept(family: Family, n: u16) -> IptablesRuleset {
             first(chain("FORWARD"), "CNI firewall plugin rules", &forward),
             first(forward.clone(), "CNI firewall plugin admin overrides", &admin),
         ],
-        chain: None,
+        chains: Vec::new(),
         rules: vec![
             IptablesRule::new(
                 forward.clone(),

@@ -1,7 +1,6 @@
 //! The one form that a rule has in a listing, so that equal rules are equal values.
 
 use super::rule::{IptablesRule, Match, Target};
-use crate::Proto;
 
 impl IptablesRule {
     /// The rule as it comes back from the kernel: addresses, interfaces and the protocol first, host bits cleared,
@@ -14,12 +13,15 @@ impl IptablesRule {
     /// Whether the rule is only known as text.
     fn has_words(&self) -> bool {
         let words = |part: &Match| matches!(part, Match::Raw(_));
-        matches!(self.target, Target::Raw(_)) || self.matches.iter().any(words) || self.has_two_protocols()
+        matches!(self.target, Target::Raw(_)) || self.matches.iter().any(words) || self.repeats_protocol()
     }
 
-    fn has_two_protocols(&self) -> bool {
-        let mut protocols = self.matches.iter().filter_map(protocol);
-        protocols.next().is_some_and(|first| protocols.any(|other| other != first))
+    /// Whether two matches ask for different protocols, or one for nothing but what another asks for too.
+    fn repeats_protocol(&self) -> bool {
+        let mut asking = self.matches.iter().filter(|part| part.protocol().is_some());
+        let Some(first) = asking.next() else { return false };
+        let is_alone = |part: &Match| matches!(part, Match::Protocol(_));
+        asking.any(|other| is_alone(first) || is_alone(other) || other.protocol() != first.protocol())
     }
 
     fn sorted(&self) -> Self {
@@ -42,10 +44,6 @@ impl IptablesRule {
     }
 }
 
-pub(super) const fn protocol(part: &Match) -> Option<Proto> {
-    if let Match::Port(proto, _) | Match::Ports(proto, _) = part { Some(*proto) } else { None }
-}
-
 /// A network of prefix 0 holds every address, which iptables says by saying nothing.
 fn is_everything(part: &Match) -> bool {
     matches!(part, Match::Source(cidr) | Match::Destination(cidr) if cidr.prefix() == 0)
@@ -62,7 +60,7 @@ fn plain(part: &Match) -> Match {
 }
 
 /// The place of matches that are extensions, behind all others.
-pub(super) const EXTENSION: u8 = 4;
+pub(super) const EXTENSION: u8 = 5;
 
 /// Where a match is in a listing; those of the same place keep their order.
 pub(super) const fn place(part: &Match) -> u8 {
@@ -71,10 +69,13 @@ pub(super) const fn place(part: &Match) -> u8 {
         Match::Destination(_) | Match::NotDestination(_) => 1,
         Match::In(_) | Match::NotIn(_) => 2,
         Match::Out(_) | Match::NotOut(_) => 3,
+        Match::Protocol(_) => 4,
         Match::LocalDestination
         | Match::Port(..)
+        | Match::PortRange(..)
         | Match::Ports(..)
         | Match::Mark(_)
+        | Match::User(_)
         | Match::RelatedEstablished
         | Match::Comment(_)
         | Match::Raw(_) => EXTENSION,

@@ -66,8 +66,8 @@ pub struct IptablesRuleset {
     pub shared_chains: Vec<ChainName>,
     /// Rules of the skeleton, in the order in which missing ones are put in their places.
     pub shared: Vec<SharedRule>,
-    /// The container's own chain.
-    pub chain: Option<OwnedChain>,
+    /// The container's own chains. They may lead to each other.
+    pub chains: Vec<OwnedChain>,
     /// The container's own rules in chains that it shares, appended in order.
     pub rules: Vec<IptablesRule>,
 }
@@ -107,14 +107,14 @@ impl IptablesRuleset {
     /// The chains that are read when the skeleton has to be looked at.
     pub(super) fn chains(&self) -> impl Iterator<Item = &ChainName> {
         let shared = self.shared.iter().map(|shared| &shared.rule.chain);
-        let owned = self.chain.iter().map(|chain| &chain.name);
+        let owned = self.chains.iter().map(|chain| &chain.name);
         self.shared_chains.iter().chain(shared).chain(owned).chain(self.rules.iter().map(|rule| &rule.chain))
     }
 
     /// Every rule that is wanted, in the order in which a packet's way is laid out.
     pub(super) fn all_rules(&self) -> impl Iterator<Item = &IptablesRule> {
         let shared = self.shared.iter().map(|shared| &shared.rule);
-        shared.chain(self.chain.iter().flat_map(|chain| &chain.rules)).chain(&self.rules)
+        shared.chain(self.chains.iter().flat_map(|chain| &chain.rules)).chain(&self.rules)
     }
 }
 
@@ -151,11 +151,11 @@ impl fmt::Display for Jumps {
 
 impl fmt::Display for IptablesRuleset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { family, table, shared_chains, shared, chain, rules } = self;
+        let Self { family, table, shared_chains, shared, chains, rules } = self;
         write!(f, "ensure {family} {table}")?;
         shared_chains.iter().try_for_each(|name| write!(f, "\n  shared chain {name}"))?;
         shared.iter().try_for_each(|SharedRule { rule, place }| write!(f, "\n  shared {place} {rule}"))?;
-        if let Some(OwnedChain { name, rules, existing }) = chain {
+        for OwnedChain { name, rules, existing } in chains {
             write!(f, "\n  {existing} chain {name}")?;
             rules.iter().try_for_each(|rule| write!(f, "\n  {rule}"))?;
         }

@@ -1,7 +1,7 @@
 //! Makes sure that rules exist.
 //!
 //! The first try is one batch that holds its own conditions: the shared rules are required, the owned
-//! chain must be new, which also proves that nothing leads to it. Where that does not fit, the chains in
+//! chains must be new, which also proves that nothing leads to them. Where that does not fit, the chains in
 //! question are read under the lock, and one batch mends what is shared and adds what is owned. Others
 //! who know nothing of the lock may still come in between; then what is there is read again.
 
@@ -70,13 +70,14 @@ fn taken_back(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesE
 struct BatchDraft<'a> {
     want: &'a IptablesRuleset,
     ops: Vec<BatchLine>,
-    created: Option<&'a OwnedChain>,
+    /// Chains of the container that this batch makes, or fills anew.
+    created: Vec<&'a OwnedChain>,
     added: Vec<IptablesRule>,
 }
 
 impl<'a> BatchDraft<'a> {
     const fn new(want: &'a IptablesRuleset) -> Self {
-        Self { want, ops: Vec::new(), created: None, added: Vec::new() }
+        Self { want, ops: Vec::new(), created: Vec::new(), added: Vec::new() }
     }
 
     /// The batch that fits a host in its usual state; `None` when no batch could prove that it fits.
@@ -89,11 +90,12 @@ impl<'a> BatchDraft<'a> {
         }
         let mut draft = Self::new(want);
         draft.ops.extend(want.shared.iter().map(|shared| BatchLine::Require(shared.rule.clone())));
-        if let Some(chain) = &want.chain {
-            if !want.rules.iter().all(|rule| rule.jumps_to(&chain.name)) {
+        if !want.chains.is_empty() {
+            if !want.rules.iter().all(|rule| leads_to_one(rule, &want.chains)) {
                 return Ok(None);
             }
-            draft.create(chain);
+            want.chains.iter().for_each(|chain| draft.create(chain));
+            draft.fill();
             want.rules.iter().for_each(|rule| draft.append(rule));
             return Ok(Some(draft));
         }
@@ -109,16 +111,19 @@ impl<'a> BatchDraft<'a> {
             .ops
             .extend(want.shared_chains.iter().filter(|chain| !seen.exists(chain)).cloned().map(BatchLine::CreateChain));
         want.shared.iter().for_each(|shared| draft.mend(shared, seen));
-        match &want.chain {
-            Some(chain) if !seen.exists(&chain.name) => draft.create(chain),
-            Some(chain) if chain.existing == ExistingChain::Replace => draft.replace(chain, seen),
-            Some(chain) => draft.merge(chain, seen),
-            None => {}
+        for chain in &want.chains {
+            match chain.existing {
+                _ if !seen.exists(&chain.name) => draft.create(chain),
+                ExistingChain::Replace => draft.replace(chain, seen),
+                ExistingChain::Merge => draft.merge(chain, seen),
+            }
         }
+        draft.fill();
         for rule in &want.rules {
-            match draft.created {
-                Some(chain) if rule.jumps_to(&chain.name) => draft.append(rule),
-                Some(_) | None => draft.append_missing(rule, seen),
+            if leads_to_one(rule, draft.created.iter().copied()) {
+                draft.append(rule);
+            } else {
+                draft.append_missing(rule, seen);
             }
         }
         draft
@@ -163,7 +168,7 @@ impl<'a> BatchDraft<'a> {
 
     fn create(&mut self, chain: &'a OwnedChain) {
         self.ops.push(BatchLine::CreateChain(chain.name.clone()));
-        self.fill(chain);
+        self.created.push(chain);
     }
 
     fn replace(&mut self, chain: &'a OwnedChain, seen: &SeenChains) {
@@ -173,12 +178,13 @@ impl<'a> BatchDraft<'a> {
         let stale: Vec<BatchLine> = seen.all_rules().filter(ours).cloned().map(BatchLine::Delete).collect();
         self.ops.extend(stale);
         self.ops.push(BatchLine::EmptyChain(chain.name.clone()));
-        self.fill(chain);
+        self.created.push(chain);
     }
 
-    fn fill(&mut self, chain: &'a OwnedChain) {
-        self.ops.extend(chain.rules.iter().cloned().map(BatchLine::Append));
-        self.created = Some(chain);
+    /// Puts the rules into the new chains, once all chains are there to which they may lead.
+    fn fill(&mut self) {
+        let rules = self.created.iter().flat_map(|chain| &chain.rules);
+        self.ops.extend(rules.cloned().map(BatchLine::Append));
     }
 
     /// Adds the missing rules to a chain, and moves its last one behind them.
@@ -219,7 +225,7 @@ impl<'a> BatchDraft<'a> {
 
     fn undo(self) -> Option<IptablesRemoval> {
         let Self { want, ops: _, created, added } = self;
-        if created.is_none() && added.is_empty() {
+        if created.is_empty() && added.is_empty() {
             return None;
         }
         let chains = created.into_iter().map(|chain| {
@@ -240,6 +246,10 @@ pub(super) fn out_of_order<'a>(
     let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
     let seen = SeenChains::observe(tables, want.family, want.table, ordered.iter().map(|(rule, _)| &rule.chain))?;
     Ok(ordered.into_iter().find(|(rule, other)| !seen.is_above(rule, other)).map(|(rule, _)| rule))
+}
+
+fn leads_to_one<'a>(rule: &IptablesRule, chains: impl IntoIterator<Item = &'a OwnedChain>) -> bool {
+    chains.into_iter().any(|chain| rule.jumps_to(&chain.name))
 }
 
 /// Whether requiring the shared rules proves that the shared chains exist: each holds one or is led to.

@@ -28,7 +28,7 @@ pub use ensure::ensure;
 pub use error::{BatchError, IptablesError, Refusal};
 pub use missing::missing;
 pub use remove::remove;
-pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortSet, Target};
+pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortRange, PortSet, Target, UidRange};
 pub use stale::stale;
 
 /// How often a change is tried on what was seen, when others keep changing the same chains in between.

@@ -4,11 +4,11 @@
 //! `add_param_to_argv` (iptables/xshared.c) does it. A value gets a type only when its text is the one
 //! that `render.rs` would write, so nothing is lost by reading and writing a rule.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::Proto;
 
-use super::rule::{IptablesRule, Mark, Match, PortSet, Target};
+use super::rule::{IptablesRule, Mark, Match, PortRange, PortSet, Target, UidRange};
 use cni_core::cidr::Cidr;
 use cni_core::names::{ChainName, Comment, IfName};
 
@@ -65,8 +65,9 @@ impl Parser {
             ("addrtype", "--dst-type") if *value == "LOCAL" => Match::LocalDestination,
             ("conntrack", "--ctstate") if *value == "RELATED,ESTABLISHED" => Match::RelatedEstablished,
             ("mark", "--mark") => Match::Mark(mark(value)?),
+            ("owner", "--uid-owner") => Match::User(users(value)?),
             ("multiport", "--dports") => Match::Ports(proto?, ports(value)?),
-            (module, "--dport") if exact_proto(module) == proto => Match::Port(proto?, port(value)?),
+            (module, "--dport") if exact_proto(module) == proto => port_or_range(proto?, value)?,
             _ => return None,
         };
         (!goes_on(rest)).then_some((part, 4))
@@ -74,11 +75,11 @@ impl Parser {
 
     /// A protocol without a match on its ports stays where it was read.
     fn restore_protocol(&mut self) {
-        let implied = self.matches.iter().any(|part| matches!(part, Match::Port(..) | Match::Ports(..)));
+        let implied = self.matches.iter().any(|part| part.protocol().is_some());
         if let Some((proto, at)) = self.protocol
             && !implied
         {
-            self.matches.insert(at, Match::Raw(vec!["-p".to_owned(), proto.to_string()]));
+            self.matches.insert(at, Match::Protocol(proto));
         }
     }
 }
@@ -121,12 +122,18 @@ fn target(words: &[&str]) -> Target {
         ["-j", "DROP"] => Some(Target::Drop),
         ["-j", "RETURN"] => Some(Target::Return),
         ["-j", "MASQUERADE"] => Some(Target::Masquerade),
-        ["-j", "DNAT", "--to-destination", to] => exact::<SocketAddr>(to).map(Target::Dnat),
+        ["-j", "DNAT", "--to-destination", to] => dnat(to),
+        ["-j", "REDIRECT", "--to-ports", to] => port(to).map(Target::Redirect),
         ["-j", "MARK", "--set-xmark", text] => full_mark(text).map(Target::SetMark),
         ["-j", chain] => ChainName::parse(chain).ok().map(Target::Jump),
         _ => None,
     };
     typed.unwrap_or_else(|| Target::Raw(owned(words)))
+}
+
+fn dnat(to: &str) -> Option<Target> {
+    let address = || exact::<IpAddr>(to).map(Target::DnatAddress);
+    exact::<SocketAddr>(to).map(Target::Dnat).or_else(address)
 }
 
 fn exact<T: std::str::FromStr + ToString>(text: &str) -> Option<T> {
@@ -139,6 +146,17 @@ fn network(text: &str) -> Option<Cidr> {
 
 fn port(text: &str) -> Option<u16> {
     exact(text)
+}
+
+fn port_or_range(proto: Proto, text: &str) -> Option<Match> {
+    let Some((first, last)) = text.split_once(':') else { return port(text).map(|port| Match::Port(proto, port)) };
+    PortRange::new(port(first)?, port(last)?).map(|ports| Match::PortRange(proto, ports))
+}
+
+/// One number is not written as a range.
+fn users(text: &str) -> Option<UidRange> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    UidRange::new(exact(first)?, exact(last)?).filter(|users| users.to_string() == text)
 }
 
 fn ports(text: &str) -> Option<PortSet> {

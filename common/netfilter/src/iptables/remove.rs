@@ -49,12 +49,12 @@ fn batch(unwanted: &IptablesRemoval, ops: Vec<BatchLine>) -> Batch {
 
 fn expected(unwanted: &IptablesRemoval) -> Vec<BatchLine> {
     let rules = unwanted.rules.iter().cloned().map(BatchLine::Delete);
-    rules.chain(unwanted.chains.iter().flat_map(|chain| discard(&chain.name))).collect()
+    rules.chain(discard(unwanted.chains.iter().map(|chain| &chain.name))).collect()
 }
 
-/// Empties a chain and removes it.
-fn discard(chain: &ChainName) -> [BatchLine; 2] {
-    [BatchLine::EmptyChain(chain.clone()), BatchLine::DeleteChain(chain.clone())]
+/// Empties chains and removes them. They may lead to each other, so all of them are empty before the first one goes.
+fn discard<'a>(chains: impl Iterator<Item = &'a ChainName> + Clone) -> impl Iterator<Item = BatchLine> {
+    chains.clone().cloned().map(BatchLine::EmptyChain).chain(chains.cloned().map(BatchLine::DeleteChain))
 }
 
 fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), IptablesError> {
@@ -88,12 +88,9 @@ fn present(unwanted: &IptablesRemoval, seen: &SeenChains) -> Vec<BatchLine> {
             || unwanted.chains.iter().any(|chain| leads_to(rule, chain) && !is_kept(rule, &chain.jumps))
     };
     let mut ops: Vec<BatchLine> = seen.all_rules().filter(|rule| goes(rule)).cloned().map(BatchLine::Delete).collect();
-    for chain in &unwanted.chains {
-        let in_use = seen.all_rules().any(|rule| leads_to(rule, chain) && !goes(rule));
-        if seen.exists(&chain.name) && !in_use {
-            ops.extend(discard(&chain.name));
-        }
-    }
+    let in_use = |chain: &OwnedChainRef| seen.all_rules().any(|rule| leads_to(rule, chain) && !goes(rule));
+    let gone = unwanted.chains.iter().filter(|chain| seen.exists(&chain.name) && !in_use(chain));
+    ops.extend(discard(gone.map(|chain| &chain.name)));
     ops
 }
 

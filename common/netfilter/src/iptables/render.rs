@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::canonical::{EXTENSION, place, protocol};
+use super::canonical::{EXTENSION, place};
 use super::rule::{IptablesRule, Match, Target};
 use cni_core::cidr::Cidr;
 
@@ -24,7 +24,7 @@ impl IptablesRule {
         parts.sort_by_key(|part| place(part));
         let extensions = parts.split_off(parts.partition_point(|part| place(part) < EXTENSION));
         words.extend(parts.into_iter().flat_map(part_words));
-        words.extend(matches.iter().find_map(protocol).into_iter().flat_map(|proto| option("-p", proto.as_str())));
+        words.extend(self.protocol().into_iter().flat_map(|proto| option("-p", proto.as_str())));
         words.extend(extensions.into_iter().flat_map(part_words));
         words.extend(target_words(target));
         words.join(" ")
@@ -57,11 +57,15 @@ fn part_words(part: &Match) -> Words {
         Match::NotIn(name) => negated("-i", &word(name.as_str())),
         Match::Out(name) => option("-o", &word(name.as_str())),
         Match::NotOut(name) => negated("-o", &word(name.as_str())),
+        // Said once for the whole rule.
+        Match::Protocol(_) => Words::new(),
         Match::LocalDestination => module("addrtype", "--dst-type", "LOCAL"),
         Match::Port(proto, port) => module(proto.as_str(), "--dport", &port.to_string()),
+        Match::PortRange(proto, ports) => module(proto.as_str(), "--dport", &ports.to_string()),
         Match::Ports(_, set) => module("multiport", "--dports", &joined(set.ports())),
         Match::Mark(mark) if mark.mask == u32::MAX => module("mark", "--mark", &format!("{:#x}", mark.value)),
         Match::Mark(mark) => module("mark", "--mark", &mark.to_string()),
+        Match::User(users) => module("owner", "--uid-owner", &users.to_string()),
         Match::RelatedEstablished => module("conntrack", "--ctstate", "RELATED,ESTABLISHED"),
         Match::Comment(comment) => module("comment", "--comment", &quoted(comment.as_str())),
         Match::Raw(words) => words.iter().map(|text| word(text)).collect(),
@@ -80,6 +84,8 @@ fn target_words(target: &Target) -> Words {
         Target::Return => jump(&["RETURN"]),
         Target::Masquerade => jump(&["MASQUERADE"]),
         Target::Dnat(to) => jump(&["DNAT", "--to-destination", &to.to_string()]),
+        Target::DnatAddress(to) => jump(&["DNAT", "--to-destination", &to.to_string()]),
+        Target::Redirect(port) => jump(&["REDIRECT", "--to-ports", &port.to_string()]),
         Target::SetMark(mark) => jump(&["MARK", "--set-xmark", &mark.to_string()]),
         Target::Jump(chain) => jump(&[chain.as_str()]),
         Target::Raw(words) => words.iter().map(|text| word(text)).collect(),

@@ -4,7 +4,7 @@
 //! for, is kept as text.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::Proto;
 use cni_core::cidr::Cidr;
@@ -83,6 +83,71 @@ impl PortSet {
     }
 }
 
+/// Ports next to each other: more than one, and not all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    /// The ports from one to another; `None` for a single one, for all, and for none. Of a range of all ports, iptables
+    /// keeps only the protocol.
+    pub const fn new(first: u16, last: u16) -> Option<Self> {
+        if first >= last || (first == 0 && last == u16::MAX) { None } else { Some(Self { first, last }) }
+    }
+
+    /// The lowest port.
+    pub const fn first(self) -> u16 {
+        self.first
+    }
+
+    /// The highest port.
+    pub const fn last(self) -> u16 {
+        self.last
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.first, self.last)
+    }
+}
+
+/// Numbers of users next to each other: one, or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UidRange {
+    first: u32,
+    last: u32,
+}
+
+impl UidRange {
+    /// The highest number of a user: the next one means nobody, and `xt_owner` does not take it.
+    pub const MAX: u32 = u32::MAX - 1;
+
+    /// The users from one to another; `None` for none, and past [`UidRange::MAX`].
+    pub const fn new(first: u32, last: u32) -> Option<Self> {
+        if first > last || last > Self::MAX { None } else { Some(Self { first, last }) }
+    }
+
+    /// The lowest number.
+    pub const fn first(self) -> u32 {
+        self.first
+    }
+
+    /// The highest number.
+    pub const fn last(self) -> u32 {
+        self.last
+    }
+}
+
+impl fmt::Display for UidRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last } = self;
+        if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
+    }
+}
+
 /// What a packet must be for a rule to apply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
@@ -102,14 +167,20 @@ pub enum Match {
     Out(IfName),
     /// `! -o`: leaving by another interface.
     NotOut(IfName),
+    /// Of this protocol, whatever its ports. It says nothing beside a match on ports.
+    Protocol(Proto),
     /// To an address of the host itself.
     LocalDestination,
     /// To this port.
     Port(Proto, u16),
+    /// To one of these ports, which are next to each other.
+    PortRange(Proto, PortRange),
     /// To one of these ports.
     Ports(Proto, PortSet),
     /// With these bits in the packet mark.
     Mark(Mark),
+    /// Sent by a process of one of these users.
+    User(UidRange),
     /// Part of a connection that exists, or related to one.
     RelatedEstablished,
     /// Matches everything, and says whose the rule is.
@@ -131,12 +202,41 @@ pub enum Target {
     Masquerade,
     /// It gets this destination.
     Dnat(SocketAddr),
+    /// It gets this destination, and keeps its port.
+    DnatAddress(IpAddr),
+    /// It goes to this port of the machine itself.
+    Redirect(u16),
     /// It gets this mark.
     SetMark(Mark),
     /// It goes through another chain.
     Jump(ChainName),
     /// The words at the end of the rule, including `-j` or `-g`; none for a rule that only counts packets.
     Raw(Vec<String>),
+}
+
+impl Match {
+    /// The protocol that it asks for.
+    pub const fn protocol(&self) -> Option<Proto> {
+        match self {
+            Self::Protocol(proto) | Self::Port(proto, _) | Self::PortRange(proto, _) | Self::Ports(proto, _) => {
+                Some(*proto)
+            }
+            Self::Source(_)
+            | Self::NotSource(_)
+            | Self::Destination(_)
+            | Self::NotDestination(_)
+            | Self::In(_)
+            | Self::NotIn(_)
+            | Self::Out(_)
+            | Self::NotOut(_)
+            | Self::LocalDestination
+            | Self::Mark(_)
+            | Self::User(_)
+            | Self::RelatedEstablished
+            | Self::Comment(_)
+            | Self::Raw(_) => None,
+        }
+    }
 }
 
 /// One rule of a chain.
@@ -164,6 +264,11 @@ impl IptablesRule {
         matches!(&self.target, Target::Jump(to) if to == chain)
     }
 
+    /// The protocol that packets must be of, when the rule asks for one.
+    pub fn protocol(&self) -> Option<Proto> {
+        self.matches.iter().find_map(Match::protocol)
+    }
+
     /// The network that packets must come from, when the rule asks for one.
     pub fn source(&self) -> Option<Cidr> {
         self.matches.iter().find_map(|one| if let Match::Source(cidr) = one { Some(*cidr) } else { None })
@@ -181,6 +286,16 @@ mod tests {
         assert_eq!(sets.iter().map(|set| set.ports().len()).collect::<Vec<_>>(), [15, 5]);
         assert_eq!(PortSet::new(ports), None);
         assert_eq!(PortSet::new(Vec::new()), None);
+    }
+
+    #[test]
+    fn ranges_hold_what_iptables_prints_as_ranges() {
+        assert_eq!(PortRange::new(8000, 8005).expect("a range").to_string(), "8000:8005");
+        assert_eq!([PortRange::new(80, 80), PortRange::new(81, 80), PortRange::new(0, u16::MAX)], [None; 3]);
+        let users = |first, last| UidRange::new(first, last).map(|users| users.to_string());
+        assert_eq!(users(101, 101).as_deref(), Some("101"));
+        assert_eq!(users(0, UidRange::MAX).as_deref(), Some("0-4294967294"));
+        assert_eq!([users(2, 1), users(0, u32::MAX)], [None, None]);
     }
 
     #[test]

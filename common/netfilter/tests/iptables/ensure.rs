@@ -38,7 +38,7 @@ fn portmap(own: &str, port: u16, existing: ExistingChain) -> IptablesRuleset {
             shared(Place::First, "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE"),
             shared(Place::Last, "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT"),
         ],
-        chain: Some(OwnedChain { name: chain(own), rules, existing }),
+        chains: vec![OwnedChain { name: chain(own), rules, existing }],
         rules: vec![rule(&format!("-A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports {port} -j {own}"))],
     }
 }
@@ -178,7 +178,7 @@ fn masquerade(addresses: &[&str]) -> IptablesRuleset {
         table: IptablesTable::Nat,
         shared_chains: Vec::new(),
         shared: Vec::new(),
-        chain: Some(OwnedChain { name: chain(own), rules, existing: ExistingChain::Merge }),
+        chains: vec![OwnedChain { name: chain(own), rules, existing: ExistingChain::Merge }],
         rules: addresses.iter().map(|ip| rule(&format!("-A POSTROUTING -s {ip}.2/32 {comment} -j {own}"))).collect(),
     }
 }
@@ -236,7 +236,7 @@ fn accepts(ip: &str) -> IptablesRuleset {
                 r#"-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN"#,
             ),
         ],
-        chain: None,
+        chains: Vec::new(),
         rules: vec![
             rule(&format!("-A CNI-FORWARD -d {ip}/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")),
             rule(&format!("-A CNI-FORWARD -s {ip}/32 -j ACCEPT")),
@@ -398,4 +398,70 @@ fn a_plan_reads_like_a_listing() {
   -A CNI-DN-1 -p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.88.0.5:80
   -A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports 8080 -j CNI-DN-1"
     );
+}
+
+/// Chains of a container that lead to each other, entered from two places.
+fn redirection() -> IptablesRuleset {
+    let owned = |name: &str, lines: &[&str]| OwnedChain {
+        name: chain(name),
+        rules: lines.iter().map(|line| rule(&format!("-A {name} {line}"))).collect(),
+        existing: ExistingChain::Replace,
+    };
+    IptablesRuleset {
+        family: Family::V4,
+        table: IptablesTable::Nat,
+        shared_chains: Vec::new(),
+        shared: Vec::new(),
+        chains: vec![
+            owned("INBOUND", &["-p tcp -m tcp --dport 22 -j RETURN", "-p tcp -j REDIRECTED"]),
+            owned("EMPTY", &[]),
+            owned("REDIRECTED", &["-p tcp -j REDIRECT --to-ports 15001"]),
+        ],
+        rules: vec![
+            rule("-A PREROUTING -p tcp -j INBOUND"),
+            rule("-A OUTPUT -p udp -j EMPTY"),
+            rule("-A OUTPUT -p tcp -j REDIRECTED"),
+        ],
+    }
+}
+
+const REDIRECTION: &str = "\
+-N EMPTY
+-N INBOUND
+-N REDIRECTED
+-A INBOUND -p tcp -m tcp --dport 22 -j RETURN
+-A INBOUND -p tcp -j REDIRECTED
+-A OUTPUT -p udp -j EMPTY
+-A OUTPUT -p tcp -j REDIRECTED
+-A PREROUTING -p tcp -j INBOUND
+-A REDIRECTED -p tcp -j REDIRECT --to-ports 15001";
+
+#[test]
+fn chains_that_lead_to_each_other_come_and_go_in_one_batch() {
+    let mut fake = FakeIptables::new();
+    let undo = run(&mut fake, &redirection()).expect("something was added");
+    assert_eq!(dump(&fake), REDIRECTION);
+    assert_eq!((fake.commits(), fake.lists()), (1, 0));
+    remove(&mut fake, &undo).expect("removed");
+    assert_eq!(dump(&fake), "");
+    assert_eq!((fake.commits(), fake.lists()), (2, 0));
+}
+
+#[test]
+fn whatever_is_left_of_several_chains_they_become_what_is_wanted() {
+    let lines: Vec<&str> = REDIRECTION.lines().collect();
+    for without in &lines {
+        let mut fake = FakeIptables::new();
+        let name = without.strip_prefix("-N ").unwrap_or("nothing");
+        let stays = |line: &&&str| line != &without && line.split(' ').all(|word| word != name);
+        let rest: Vec<&str> = lines.iter().filter(stays).copied().collect();
+        let load = |fake: &mut FakeIptables, text: &str| fake.load(Family::V4, IptablesTable::Nat, text);
+        load(&mut fake, &rest.join("\n")).expect("loads");
+        load(&mut fake, "-A OUTPUT -j ACCEPT").expect("loads");
+        run(&mut fake, &redirection()).expect("something was added");
+        let text = dump(&fake).replace("-A OUTPUT -j ACCEPT\n", "");
+        assert_eq!(text, REDIRECTION, "without {without}");
+        run(&mut fake, &redirection());
+        assert_eq!(dump(&fake).replace("-A OUTPUT -j ACCEPT\n", ""), REDIRECTION, "again, without {without}");
+    }
 }

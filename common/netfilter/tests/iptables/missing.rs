@@ -27,14 +27,14 @@ fn want() -> IptablesRuleset {
         table: IptablesTable::Nat,
         shared_chains: Vec::new(),
         shared: vec![SharedRule { rule: rule("-A OUTPUT -j RETURN"), place: Place::First }],
-        chain: Some(OwnedChain { name: own, rules, existing: ExistingChain::Merge }),
+        chains: vec![OwnedChain { name: own, rules, existing: ExistingChain::Merge }],
         rules: vec![rule("-A POSTROUTING -s 10.1.0.2/32 -j CNI-1")],
     }
 }
 
 fn typed() -> IptablesRuleset {
     let mut want = want();
-    if let Some(chain) = &mut want.chain {
+    for chain in &mut want.chains {
         chain.rules[1] = IptablesRule::parse("-A CNI-1 ! -s 10.3.0.0/16 -j MASQUERADE").expect("a rule");
     }
     want

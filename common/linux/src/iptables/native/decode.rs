@@ -6,7 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
 use cni_netfilter::Proto;
-use cni_netfilter::iptables::{IptablesRule, Mark, Match, Target};
+use cni_netfilter::iptables::{IptablesRule, Mark, Match, PortRange, Target};
 use cni_netfilter::nftables::{End, Is, Verdict};
 
 use super::extension::protocol;
@@ -44,8 +44,8 @@ struct Reader {
 
 impl Reader {
     fn finish(self, chain: &ChainName, target: Target) -> Option<IptablesRule> {
-        let implied = self.matches.iter().any(|one| matches!(one, Match::Port(..) | Match::Ports(..)));
-        let alone = self.proto.filter(|_| !implied).map(|proto| Match::Raw(vec!["-p".to_owned(), proto.to_string()]));
+        let implied = self.matches.iter().any(|one| one.protocol().is_some());
+        let alone = self.proto.filter(|_| !implied).map(Match::Protocol);
         let matches = self.header.into_iter().flatten().chain(alone).chain(self.matches).collect();
         Some(IptablesRule::new(chain.clone(), matches, target))
     }
@@ -57,6 +57,12 @@ impl Reader {
                 Some(rest)
             }
             [Part::PacketMark, rest @ ..] => self.packet_mark(rest),
+            [Part::Plain(load), Part::Within { first, last }, rest @ ..] if *load == PORT => {
+                let port = |bytes: &[u8]| bytes.try_into().ok().map(u16::from_be_bytes);
+                let ports = PortRange::new(port(first)?, port(last)?)?;
+                self.matches.push(Match::PortRange(self.proto?, ports));
+                Some(rest)
+            }
             [Part::Plain(load), Part::Plain(Instruction::Compare(is, value)), rest @ ..] => {
                 self.compare(load, None, *is, value)?;
                 Some(rest)

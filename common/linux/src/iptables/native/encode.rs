@@ -6,7 +6,6 @@
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
-use cni_netfilter::Proto;
 use cni_netfilter::iptables::{IptablesRule, Match, Target};
 use cni_netfilter::nftables::{End, Is, NftName, Verdict};
 
@@ -19,6 +18,8 @@ use crate::nftables::instruction::{Instruction, Meta};
 enum PartPlace<'a> {
     /// First: a link.
     Link(Meta, Is, &'a IfName),
+    /// Behind the links: the protocol, once for the whole rule.
+    Protocol,
     /// Behind the protocol: an address.
     Address(End, Is, Cidr),
     /// Last, in the order of the rule.
@@ -34,7 +35,7 @@ pub(super) fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
             parts.extend([Instruction::Meta(*meta), Instruction::Compare(*is, link_name(name))].map(Part::Plain));
         }
     }
-    if let Some(proto) = protocol(rule) {
+    if let Some(proto) = rule.protocol() {
         let compare = Instruction::Compare(Is::Equal, vec![transport_number(proto)]);
         parts.extend([Instruction::Meta(Meta::Transport), compare].map(Part::Plain));
     }
@@ -70,10 +71,13 @@ fn place(family: Family, part: &Match) -> Option<PartPlace<'_>> {
         Match::NotSource(cidr) => address(End::Source, Is::Other, *cidr),
         Match::Destination(cidr) => address(End::Destination, Is::Equal, *cidr),
         Match::NotDestination(cidr) => address(End::Destination, Is::Other, *cidr),
+        Match::Protocol(_) => Some(PartPlace::Protocol),
         Match::LocalDestination
         | Match::Port(..)
+        | Match::PortRange(..)
         | Match::Ports(..)
         | Match::Mark(_)
+        | Match::User(_)
         | Match::RelatedEstablished
         | Match::Comment(_)
         | Match::Raw(_) => Extension::of_match(part).map(PartPlace::Extension),
@@ -82,13 +86,7 @@ fn place(family: Family, part: &Match) -> Option<PartPlace<'_>> {
 
 /// The number of the transport protocol that a rule is for; zero for any.
 pub(super) fn protocol_number(rule: &IptablesRule) -> u32 {
-    protocol(rule).map_or(0, |proto| u32::from(transport_number(proto)))
-}
-
-fn protocol(rule: &IptablesRule) -> Option<Proto> {
-    rule.matches
-        .iter()
-        .find_map(|one| if let Match::Port(proto, _) | Match::Ports(proto, _) = one { Some(*proto) } else { None })
+    rule.protocol().map_or(0, |proto| u32::from(transport_number(proto)))
 }
 
 /// A name is compared with its end mark; without one, any ending would do.
@@ -107,7 +105,9 @@ fn verdict(target: &Target) -> Option<Option<Verdict>> {
         Target::Drop => Some(Some(Verdict::Drop)),
         Target::Return => Some(Some(Verdict::Return)),
         Target::Jump(chain) => name(chain).map(Verdict::Jump).map(Some),
-        Target::Masquerade | Target::Dnat(_) | Target::SetMark(_) => Some(None),
+        Target::Masquerade | Target::Dnat(_) | Target::DnatAddress(_) | Target::Redirect(_) | Target::SetMark(_) => {
+            Some(None)
+        }
         Target::Raw(_) => None,
     }
 }

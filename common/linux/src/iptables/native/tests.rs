@@ -6,7 +6,7 @@ use super::*;
 use cni_core::cidr::Cidr;
 use cni_core::names::{Comment, IfName};
 use cni_netfilter::Proto;
-use cni_netfilter::iptables::{Mark, Match, PortSet, Target};
+use cni_netfilter::iptables::{Mark, Match, PortRange, PortSet, Target, UidRange};
 use netlink_packet_core::Emitable;
 use proptest::prelude::*;
 
@@ -53,7 +53,13 @@ fn matches(family: Family) -> impl Strategy<Value = Vec<Match>> {
         let one = prop_oneof![
             Just(Match::LocalDestination),
             Just(Match::RelatedEstablished),
+            Just(Match::Protocol(proto)),
             any::<u16>().prop_map(move |port| Match::Port(proto, port)),
+            (any::<u16>(), any::<u16>()).prop_filter_map("a range", move |(first, last)| {
+                PortRange::new(first, last).map(|ports| Match::PortRange(proto, ports))
+            }),
+            (any::<u32>(), any::<u32>())
+                .prop_filter_map("users", |(first, last)| { UidRange::new(first, last).map(Match::User) }),
             proptest::collection::vec(any::<u16>(), 1..=15)
                 .prop_map(move |ports| Match::Ports(proto, PortSet::new(ports).expect("ports"))),
             (any::<u32>(), any::<u32>()).prop_map(|(value, mask)| Match::Mark(Mark { value, mask })),
@@ -75,6 +81,8 @@ fn target(family: Family) -> impl Strategy<Value = Target> {
         Just(Target::Return),
         Just(Target::Masquerade),
         (cidr(family), any::<u16>()).prop_map(|(cidr, port)| Target::Dnat((cidr.address(), port).into())),
+        cidr(family).prop_map(|cidr| Target::DnatAddress(cidr.address())),
+        any::<u16>().prop_map(Target::Redirect),
         (any::<u32>(), any::<u32>()).prop_map(|(value, mask)| Target::SetMark(Mark { value, mask })),
         "[A-Z][A-Z-]{0,26}".prop_map(|name| Target::Jump(ChainName::parse(&format!("C{name}")).expect("a chain"))),
     ]
@@ -99,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), name in "match|target|meta|cmp|payload|counter|immediate|bitwise") {
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), name in "match|target|meta|cmp|payload|counter|immediate|bitwise|range") {
         let part = Part::decode(&name, &bytes);
         for family in Family::ALL {
             decode::decode(family, &ChainName::fixed("CNI-TEST"), &part.iter().cloned().collect::<Vec<_>>());
@@ -109,7 +117,7 @@ proptest! {
 
     #[test]
     fn no_extension_panics(
-        name in "addrtype|conntrack|comment|mark|tcp|udp|multiport|MASQUERADE|MARK|DNAT",
+        name in "addrtype|conntrack|comment|mark|owner|tcp|udp|multiport|MASQUERADE|MARK|DNAT|REDIRECT",
         revision in 0_u32..4,
         info in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
@@ -155,7 +163,7 @@ fn what_no_rule_of_the_family_can_hold_is_left_to_iptables() {
         (Family::V6, "-A C -s 10.0.0.0/8 -j ACCEPT"),
         (Family::V6, "-A C -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.5:80"),
         (Family::V4, "-A C -p sctp -m sctp --dport 80 -j ACCEPT"),
-        (Family::V4, "-A C -p udp -j ACCEPT"),
+        (Family::V4, "-A C -p icmp -j ACCEPT"),
         (Family::V4, "-A C -m length --length 10:20 -j ACCEPT"),
     ] {
         assert_eq!(encode::encode(family, &IptablesRule::parse(line).expect("a rule").canonical()), None, "{line}");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Proto;
-use crate::iptables::rule::{Mark, PortSet};
+use crate::iptables::rule::{Mark, PortRange, PortSet, UidRange};
 use cni_core::names::{ChainName, Comment, IfName};
 
 const DUMPS: &str = r#"
@@ -24,6 +24,15 @@ const DUMPS: &str = r#"
 -A CNI-DN-c189d8b6a7b4d184c9f70 -p tcp -m tcp --dport 9000 -j DNAT --to-destination 10.88.0.5:90
 -A CNI-HOSTPORT-DNAT ! -d 192.0.2.0/24 -p tcp -m comment --comment "dnat name: \"n1\" id: \"ctr1\"" -m multiport --dports 8080 -j CNI-DN-c189d8b6a7b4d184c9f70
 -A CNI-HOSTPORT-DNAT -p udp -m comment --comment "dnat name: \"n1\" id: \"ctr1\"" -m multiport --dports 9000,9001,9002,9003,9004,9005,9006,9007,9008,9009,9010,9011,9012,9013,9014 -j CNI-DN-c189d8b6a7b4d184c9f70
+-A CONSUL_DNS_REDIRECT -d 192.168.1.117/32 -p udp -m udp --dport 53 -j DNAT --to-destination 192.168.1.117:8600
+-A CONSUL_DNS_REDIRECT -p tcp -m tcp --dport 53 -j DNAT --to-destination 10.96.0.53
+-A CONSUL_DNS_REDIRECT -p tcp -m tcp --dport 53 -j DNAT --to-destination fd00::53
+-A CONSUL_PROXY_INBOUND -p tcp -m tcp --dport 8000:8005 -j RETURN
+-A CONSUL_PROXY_INBOUND -p tcp -j CONSUL_PROXY_IN_REDIRECT
+-A CONSUL_PROXY_IN_REDIRECT -p tcp -j REDIRECT --to-ports 25018
+-A CONSUL_PROXY_OUTPUT -m owner --uid-owner 101 -j RETURN
+-A CONSUL_PROXY_OUTPUT -m owner --uid-owner 1000-1005 -j RETURN
+-A CONSUL_PROXY_OUTPUT -d 127.0.0.1/32 -j RETURN
 -A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE
 -A CNI-HOSTPORT-SETMARK -m comment --comment "CNI portfwd masquerade mark" -j MARK --set-xmark 0x2000/0x2000
 "#;
@@ -45,6 +54,15 @@ const FOREIGN: &str = r#"
 -A C -p tcp -m tcp ! --dport 80 -j ACCEPT
 -A C -p tcp -m tcp --dport 1:65535 -j ACCEPT
 -A C -p tcp -m udp --dport 80 -j ACCEPT
+-A C -p tcp -m tcp --dport 0:65535 -j ACCEPT
+-A C -p tcp -m tcp --dport 8000:80 -j ACCEPT
+-A C -p tcp -m tcp -j ACCEPT
+-A C -p tcp -m tcp --sport 1:2 --dport 8000:8005 -j ACCEPT
+-A C -m owner ! --uid-owner 101 -j ACCEPT
+-A C -m owner --uid-owner 5-5 -j ACCEPT
+-A C -m owner --uid-owner 4294967295 -j ACCEPT
+-A C -m owner --uid-owner root -j ACCEPT
+-A C -m owner --uid-owner 101 --gid-owner 5 -j ACCEPT
 -A C -p icmp -j ACCEPT
 -A C -p tcp -j ACCEPT
 -A C ! -p tcp -j ACCEPT
@@ -65,6 +83,8 @@ const FOREIGN: &str = r#"
 -A C -j DNAT --to-destination 10.0.0.1
 -A C -j DNAT --to-destination 10.0.0.1:80-90
 -A C -j MASQUERADE --random-fully
+-A C -p tcp -j REDIRECT --to-ports 80-90
+-A C -p tcp -j REDIRECT
 -A C -j REJECT --reject-with icmp-port-unreachable
 -A C -m set --match-set KUBE-LOOP-BACK dst,dst,src -j MASQUERADE
 -A C -m statistic --mode random --probability 0.50000000000 -j KUBE-SEP-X
@@ -196,17 +216,28 @@ fn extensions() -> impl Strategy<Value = Vec<Match>> {
         mark().prop_map(Match::Mark),
         "\\PC{0,60}".prop_map(|text| Match::Comment(Comment::new(&text))),
     ];
+    let other = prop_oneof![other, users().prop_map(Match::User)];
+    let parts = (proptest::collection::vec(other, 0..4), proptest::option::of(proto.prop_flat_map(transport)));
+    (parts, any::<prop::sample::Index>()).prop_map(|((mut parts, transport), at)| {
+        let at = if matches!(transport, Some(Match::Protocol(_))) { 0 } else { at.index(parts.len() + 1) };
+        parts.splice(at..at, transport);
+        parts
+    })
+}
+
+fn transport(proto: Proto) -> impl Strategy<Value = Match> {
     let ports = proptest::collection::vec(any::<u16>(), 1..=PortSet::MAX);
-    let port = prop_oneof![any::<u16>().prop_map(Some), Just(None)];
-    (proptest::collection::vec(other, 0..4), proptest::option::of((proto, port, ports)), any::<prop::sample::Index>())
-        .prop_map(|(mut parts, transport, at)| {
-            if let Some((proto, port, ports)) = transport {
-                let several = || Match::Ports(proto, PortSet::new(ports).expect("ports"));
-                let part = port.map_or_else(several, |port| Match::Port(proto, port));
-                parts.insert(at.index(parts.len() + 1), part);
-            }
-            parts
-        })
+    let range = any::<(u16, u16)>().prop_filter_map("a range", |(first, last)| PortRange::new(first, last));
+    prop_oneof![
+        Just(Match::Protocol(proto)),
+        any::<u16>().prop_map(move |port| Match::Port(proto, port)),
+        range.prop_map(move |ports| Match::PortRange(proto, ports)),
+        ports.prop_map(move |ports| Match::Ports(proto, PortSet::new(ports).expect("ports"))),
+    ]
+}
+
+fn users() -> impl Strategy<Value = UidRange> {
+    any::<(u32, u32)>().prop_filter_map("users", |(first, last)| UidRange::new(first, last))
 }
 
 fn any_target() -> impl Strategy<Value = Target> {
@@ -217,6 +248,8 @@ fn any_target() -> impl Strategy<Value = Target> {
         Just(Target::Masquerade),
         (any::<std::net::Ipv4Addr>(), any::<u16>()).prop_map(|(ip, port)| Target::Dnat((ip, port).into())),
         (any::<std::net::Ipv6Addr>(), any::<u16>()).prop_map(|(ip, port)| Target::Dnat((ip, port).into())),
+        any::<std::net::Ipv4Addr>().prop_map(|ip| Target::DnatAddress(ip.into())),
+        any::<u16>().prop_map(Target::Redirect),
         mark().prop_map(Target::SetMark),
         chain().prop_map(Target::Jump),
         Just(Target::Raw(["-j", "LOG", "--log-prefix", "a \"b\" "].map(str::to_owned).to_vec())),
@@ -250,6 +283,11 @@ fn word() -> impl Strategy<Value = &'static str> {
             "0x1/0x1",
             "--dport",
             "80",
+            "80:90",
+            "owner",
+            "--uid-owner",
+            "REDIRECT",
+            "--to-ports",
             "\"a b\"",
             "\"",
             "\\",

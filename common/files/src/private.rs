@@ -51,8 +51,8 @@ fn verify(file: &File) -> io::Result<()> {
     Err(io::Error::other(format!("it belongs to user {owner}, who could have written anything; remove it")))
 }
 
-/// Writes a file, for its owner alone: completely or not at all. A link of this name is replaced and not followed. Returns
-/// the directories that were made for it, the innermost first.
+/// Writes a file, for its owner alone: completely or not at all. A link of this name is replaced and not followed.
+/// Returns the directories that were made for it, the innermost first.
 ///
 /// # Errors
 /// [`FileError`]. Then the file is as it was, and no directory stays that was made for it.

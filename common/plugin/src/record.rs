@@ -83,6 +83,16 @@ impl RecordKey {
         Self { kind, name: format!("{prefix}{}", &hash_hex(text)[..32]) }
     }
 
+    /// One of several records of a thing, of which all names begin with [`RecordKey::group`].
+    pub fn of_group(kind: RecordKind, thing: &str, text: &str) -> Self {
+        Self { kind, name: format!("{}{}", Self::group(thing), &hash_hex(text)[..32]) }
+    }
+
+    /// How the names of all records of a thing begin.
+    pub fn group(thing: &str) -> String {
+        format!("{}-", &hash_hex(thing)[..32])
+    }
+
     /// Its kind.
     pub const fn kind(&self) -> RecordKind {
         self.kind
@@ -146,5 +156,9 @@ mod tests {
         let key = RecordKey::hashed(KIND, "owner-", &"x".repeat(1000));
         assert_eq!((key.name().len(), key.kind()), ("owner-".len() + 32, KIND));
         assert_ne!(key, RecordKey::hashed(KIND, "owner-", "y"));
+        let [one, other] = ["x", "y"].map(|text| RecordKey::of_group(KIND, "thing", text));
+        assert!([&one, &other].iter().all(|key| key.name().starts_with(&RecordKey::group("thing"))));
+        assert_ne!(one, other);
+        assert_ne!(RecordKey::group("thing"), RecordKey::group("other"));
     }
 }

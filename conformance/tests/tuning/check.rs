@@ -55,8 +55,8 @@ fn lists_of_numbers_are_compared_by_their_words() {
     tuned.run(Check, &other).expect_error(CHECK_FAILED, "is 4096 100000 200001, current value is 4096\t100000\t200000");
 }
 
-/// Where promiscuous mode is not asked for, the reference fails as long as anybody else has: a packet sniffer, or a bridge
-/// whose port the interface is.
+/// Where promiscuous mode is not asked for, the reference fails as long as anybody else has: a packet sniffer, or
+/// a bridge whose port the interface is.
 #[test]
 fn a_sniffer_does_not_matter() {
     let tuned = Tuned::new();

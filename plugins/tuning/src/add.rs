@@ -35,7 +35,7 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
     let changes = Changes::observe(config, at, earlier.changes(), journal.host())?;
     let switches = announcement(config, &at.ifname, journal.host())?;
     let mut plan = Plan::default();
-    plan.owned(changes.with_switches(&switches).written(at)?);
+    plan.owned(changes.with_switches(&switches).written(at));
     set_parameters(&mut plan, config, &at.ifname);
     if !config.wanted.is_empty() {
         let file = config.backup(at)?;
@@ -45,7 +45,7 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
     journal.apply(&plan)?;
     let mut plan = properties(config, &at.ifname, journal.host())?;
     if !switches.is_empty() {
-        plan.owned(changes.written(at)?);
+        plan.owned(changes.written(at));
     }
     journal.apply(&plan)
 }

@@ -5,11 +5,11 @@
 
 use cni_core::error::Error;
 use cni_core::json::Json;
-use cni_core::names::{Attachment, ContainerId, hash_hex};
+use cni_core::names::Attachment;
 use cni_core::result::to_text;
 use cni_plugin::host::Host;
 use cni_plugin::plan::{Ns, Step, Sysctl};
-use cni_plugin::record::{RecordKey, RecordKind, RecordNameError};
+use cni_plugin::record::{RecordKey, RecordKind};
 use serde::{Deserialize, Serialize};
 
 use crate::announce::Switch;
@@ -54,8 +54,8 @@ impl ChangedParameter {
 }
 
 impl Changes {
-    /// What an ADD is about to change in the namespace that was entered. What an earlier one has changed there keeps the
-    /// value that it had before.
+    /// What an ADD is about to change in the namespace that was entered. What an earlier one has changed there
+    /// keeps the value that it had before.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -113,26 +113,14 @@ impl Changes {
     }
 
     /// The step that records them.
-    ///
-    /// # Errors
-    /// Never: the name is made of hashes.
-    pub fn written(&self, at: &Attachment) -> Result<Step, RecordNameError> {
-        Ok(Step::WriteRecord { key: key(at)?, text: to_text(self) })
+    pub fn written(&self, at: &Attachment) -> Step {
+        Step::WriteRecord { key: key(at), text: to_text(self) }
     }
 }
 
 /// The record of an attachment.
-///
-/// # Errors
-/// Never: its name is made of hashes.
-pub fn key(at: &Attachment) -> Result<RecordKey, RecordNameError> {
-    let rest = hash_hex(&format!("{}/{}", at.network, at.ifname));
-    RecordKey::new(CHANGES, &format!("{}{}", prefix(&at.container), &rest[..32]))
-}
-
-/// How the names of a container's records begin.
-fn prefix(container: &ContainerId) -> String {
-    format!("{}-", &hash_hex(container.as_str())[..32])
+pub fn key(at: &Attachment) -> RecordKey {
+    RecordKey::of_group(CHANGES, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
 }
 
 /// What an attachment has changed. A record that makes no sense is as good as none.
@@ -140,7 +128,7 @@ fn prefix(container: &ContainerId) -> String {
 /// # Errors
 /// When it cannot be read.
 pub fn of(at: &Attachment, host: &mut dyn Host) -> Result<Option<Changes>, Error> {
-    read(&key(at)?, host)
+    read(&key(at), host)
 }
 
 /// What other attachments of the container have changed.
@@ -148,8 +136,8 @@ pub fn of(at: &Attachment, host: &mut dyn Host) -> Result<Option<Changes>, Error
 /// # Errors
 /// When the records cannot be read.
 pub fn of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Changes>, Error> {
-    let (own, prefix) = (key(at)?, prefix(&at.container));
-    let found = all(|name| name.starts_with(&prefix) && name != own.name(), host)?;
+    let (own, group) = (key(at), RecordKey::group(at.container.as_str()));
+    let found = all(|name| name.starts_with(&group) && name != own.name(), host)?;
     Ok(found.into_iter().map(|(_, changes)| changes).collect())
 }
 

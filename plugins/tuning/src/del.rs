@@ -46,7 +46,7 @@ impl Restored {
 fn forget(at: &Attachment, file: StateFile, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     removal.step(&Step::RemoveStateFile { file, directories: Vec::new() });
-    removal.step(&Step::RemoveRecord { key: changes::key(at)? });
+    removal.step(&Step::RemoveRecord { key: changes::key(at) });
     removal.finish()
 }
 

@@ -1,8 +1,8 @@
 //! Patterns as the reference reads them, in the words of our engine.
 //!
-//! The reference takes the syntax RE2 (<https://github.com/google/re2/wiki/Syntax>). Our engine, `regex-lite`, knows nearly
-//! all of it; some texts it refuses, and a few mean something else to it. These are rewritten here. What still has no
-//! equal is refused, since a pattern that is misunderstood could allow too much.
+//! The reference takes the syntax RE2 (<https://github.com/google/re2/wiki/Syntax>). Our engine, `regex-lite`, knows
+//! nearly all of it; some texts it refuses, and a few mean something else to it. These are rewritten here. What still
+//! has no equal is refused, since a pattern that is misunderstood could allow too much.
 
 use std::str::Chars;
 

@@ -14,6 +14,8 @@ mod case;
 mod compare;
 #[path = "differential/normal.rs"]
 mod normal;
+#[path = "differential/owners.rs"]
+mod owners;
 #[path = "differential/parallel.rs"]
 mod parallel;
 #[path = "differential/reference.rs"]

@@ -4,7 +4,8 @@
 //! likes. It must not put back a rule that DEL has just removed, since no other DEL would come. So:
 //!
 //! - ADD, DEL and `repair` hold the lock of the attachment, GC and `repair` that of the network.
-//! - Before DEL removes rules it marks the attachment; `repair` passes over what is marked, and looks again at its end.
+//! - Before DEL removes the rules for an interface that lives it marks the attachment; `repair` passes over what is
+//!   marked, and over what has no interface, and looks again at its end.
 //! - The mark goes with the interface, or when ADD comes again. Where the interface is another plugin's, nobody of
 //!   ours sees it go: a mark of more than [`LONGEST_DEL`] is removed by the next DEL.
 //!
@@ -15,8 +16,8 @@ use std::time::Duration;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName, hash_hex};
 
-use crate::host::Host;
-use crate::plan::Step;
+use crate::host::{Host, NetnsError};
+use crate::plan::{Ns, Step};
 use crate::record::{RecordKey, RecordKind};
 
 /// The marks of attachments that are being deleted.
@@ -65,12 +66,12 @@ pub fn begin_add(share: Share, at: &Attachment, host: &mut dyn Host) {
     }
 }
 
-/// Begins DEL.
-pub fn begin_del(share: Share, at: &Attachment, host: &mut dyn Host) {
+/// Begins DEL; `netns` is the container's namespace, if the runtime names it.
+pub fn begin_del(share: Share, at: &Attachment, netns: Option<&str>, host: &mut dyn Host) {
     match share {
         Share::Nothing => return,
         Share::Interface => {}
-        Share::Rules => or_warn(at, mark(at, host)),
+        Share::Rules => or_warn(at, mark(at, netns, host)),
     }
     lock(at, "DEL", host);
 }
@@ -121,7 +122,15 @@ fn or_warn(at: &Attachment, done: Result<(), Error>) {
     }
 }
 
-fn mark(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+/// An attachment without its interface needs no mark: `repair` passes over it.
+fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
+    let Some(path) = netns else { return Ok(()) };
+    match host.enter(path) {
+        Ok(()) if host.link(Ns::Container, &at.ifname)?.is_none() => return Ok(()),
+        Ok(()) => {}
+        Err(NetnsError::Gone { .. }) => return Ok(()),
+        Err(error @ NetnsError::Failed { .. }) => log::debug!("{} is marked all the same: {error}", at.container),
+    }
     for name in host.records().names_older_than(DELETING, LONGEST_DEL)? {
         host.apply(&Step::RemoveRecord { key: RecordKey::new(DELETING, &name)? })?;
     }

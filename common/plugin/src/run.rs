@@ -221,7 +221,7 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
 
 fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let (share, at) = (plugin.share(), request.attachment()?);
-    exclusion::begin_del(share, &at, host);
+    exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
     Ok(())

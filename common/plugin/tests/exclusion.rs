@@ -2,7 +2,10 @@
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_plugin::exclusion::{LockName, Share, begin_add, begin_del, begin_gc, begin_repair, end_del, is_being_deleted};
-use cni_testkit::FakeHost;
+use cni_plugin::host::Host as _;
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
+use cni_testkit::{FakeContainer, FakeHost};
 
 fn at(container: &str, ifname: &str) -> Attachment {
     Attachment {
@@ -12,24 +15,34 @@ fn at(container: &str, ifname: &str) -> Attachment {
     }
 }
 
+const NETNS: &str = "/run/netns/c1";
+
+/// A host with a container that has an interface.
+fn host() -> FakeHost {
+    let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
+    host.enter(NETNS).expect("entered");
+    host.add_link(Ns::Container, Link { name: "eth0".to_owned(), ..Link::default() });
+    host
+}
+
 fn is_marked(at: &Attachment, host: &mut FakeHost) -> bool {
     is_being_deleted(at, host).expect("a record can be read")
 }
 
 #[test]
 fn the_mark_comes_with_the_first_del_and_goes_with_the_interface() {
-    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    let (mut host, ours) = (host(), at("c1", "eth0"));
     for share in [Share::Nothing, Share::Interface] {
-        begin_del(share, &ours, &mut host);
+        begin_del(share, &ours, Some(NETNS), &mut host);
         assert!(!is_marked(&ours, &mut host), "{share:?} alone needs no mark");
     }
-    begin_del(Share::Rules, &ours, &mut host);
+    begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
     end_del(Share::Rules, &ours, &mut host);
     assert!(is_marked(&ours, &mut host));
     for other in [at("c1", "eth1"), at("c2", "eth0")] {
         assert!(!is_marked(&other, &mut host), "{other:?}");
     }
-    begin_del(Share::Nothing, &ours, &mut host);
+    begin_del(Share::Nothing, &ours, Some(NETNS), &mut host);
     end_del(Share::Nothing, &ours, &mut host);
     assert!(is_marked(&ours, &mut host));
     end_del(Share::Interface, &ours, &mut host);
@@ -40,8 +53,8 @@ fn the_mark_comes_with_the_first_del_and_goes_with_the_interface() {
 #[test]
 fn add_takes_the_mark_away() {
     for share in [Share::Interface, Share::Rules] {
-        let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
-        begin_del(Share::Rules, &ours, &mut host);
+        let (mut host, ours) = (host(), at("c1", "eth0"));
+        begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
         begin_add(Share::Nothing, &ours, &mut host);
         assert!(is_marked(&ours, &mut host));
         begin_add(share, &ours, &mut host);
@@ -51,9 +64,9 @@ fn add_takes_the_mark_away() {
 
 #[test]
 fn everything_holds_the_lock_of_what_it_works_on() {
-    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    let (mut host, ours) = (host(), at("c1", "eth0"));
     begin_add(Share::Rules, &ours, &mut host);
-    begin_del(Share::Interface, &ours, &mut host);
+    begin_del(Share::Interface, &ours, Some(NETNS), &mut host);
     begin_gc(&ours.network, &mut host).expect("free");
     begin_repair(&ours, &mut host).expect("free");
     begin_add(Share::Nothing, &ours, &mut host);
@@ -73,20 +86,35 @@ fn the_interfaces_of_a_container_in_a_network_have_one_lock() {
 
 #[test]
 fn repair_and_gc_fail_without_their_locks_and_del_goes_on_with_its_mark() {
-    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    let (mut host, ours) = (host(), at("c1", "eth0"));
     host.hold_locks();
     begin_repair(&ours, &mut host).expect_err("held");
     begin_gc(&ours.network, &mut host).expect_err("held");
     begin_add(Share::Rules, &ours, &mut host);
-    begin_del(Share::Rules, &ours, &mut host);
+    begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
     assert!(is_marked(&ours, &mut host));
 }
 
 #[test]
 fn a_mark_that_cannot_be_written_does_not_stop_del() {
-    let (mut host, ours) = (FakeHost::new(), at("c1", "eth0"));
+    let (mut host, ours) = (host(), at("c1", "eth0"));
     host.fail_at(1);
-    begin_del(Share::Rules, &ours, &mut host);
+    begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
     assert!(!is_marked(&ours, &mut host) && !host.is_to_fail());
     assert_eq!(host.locks(), [LockName::attachment(&ours)]);
+}
+
+#[test]
+fn an_attachment_without_its_interface_is_not_marked() {
+    let (mut host, ours) = (host(), at("c1", "eth0"));
+    begin_del(Share::Rules, &ours, None, &mut host);
+    begin_del(Share::Rules, &ours, Some("/run/netns/other"), &mut host);
+    host.set_container("/run/netns/empty", FakeContainer::Present(None));
+    begin_del(Share::Rules, &ours, Some("/run/netns/empty"), &mut host);
+    host.set_container("/run/netns/empty", FakeContainer::Gone);
+    begin_del(Share::Rules, &ours, Some("/run/netns/empty"), &mut host);
+    assert!(!is_marked(&ours, &mut host));
+    host.set_container("/run/netns/closed", FakeContainer::Closed);
+    begin_del(Share::Rules, &ours, Some("/run/netns/closed"), &mut host);
+    assert!(is_marked(&ours, &mut host), "it may be there");
 }

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::Ruleset;
@@ -35,7 +34,9 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let (owner, addresses) = (request.attachment()?, addresses(&prev_result));
     if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
         let register = Register::observe(&owner, &addresses, journal.host().records())?;
-        journal.apply(&plan(&config, &backend, &owner, &prev_result, &register)?)?;
+        let home = locate::observe_home(request, journal.host())?;
+        let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
+        journal.apply(&plan(&config, &backend, claim, &prev_result)?)?;
     }
     Ok(prev_result)
 }
@@ -67,20 +68,14 @@ impl Failure for RulesetError {
     }
 }
 
-/// Claims the addresses, then makes the sources of a zone, and the rules of each family in use.
+/// Behind the plan that claims the addresses: makes the sources of a zone, and the rules of each family in use.
 ///
 /// # Errors
 /// As [`rulesets`].
-fn plan(
-    config: &Config,
-    backend: &RuleBackend,
-    owner: &Attachment,
-    prev_result: &CniResult,
-    register: &Register,
-) -> Result<Plan, RulesetError> {
+fn plan(config: &Config, backend: &RuleBackend, claim: Plan, prev_result: &CniResult) -> Result<Plan, RulesetError> {
     let addresses = addresses(prev_result);
     let rulesets = rulesets(config, backend, &addresses, prev_result)?;
-    Ok(let_through(register.claim(owner, &addresses, backend), backend, &addresses, rulesets))
+    Ok(let_through(claim, backend, &addresses, rulesets))
 }
 
 /// Makes the sources of a zone, and the rules that some addresses need, behind the plan that claims them.

@@ -3,7 +3,10 @@
 //! The plugin's rules name just an address, byte for byte as the reference's do. So that a late DEL of an
 //! old container does not take the rules of the address's new owner, the owner of each address is recorded, with
 //! the back ends that hold rules for it, and beside it the addresses of each owner.
-//! Which records a claim changes is decided here; steps of a plan write them.
+//!
+//! A claim may outlive its owner, since the reference's DEL does not know it, and an owner may live on when another
+//! claims its address, in another network. So the namespace of an owner is recorded as well, and who had an address
+//! before. Which records a claim changes is decided here; steps of a plan write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -42,7 +45,7 @@ pub fn find(address: IpAddr, records: &mut dyn Records) -> Result<Option<Claim>,
 /// When a record cannot be read.
 pub fn addresses_of(owner: &Attachment, records: &mut dyn Records) -> Result<Vec<IpAddr>, Error> {
     let mut own = Vec::new();
-    for address in listed(owner, records)? {
+    for address in List::read(owner, records)?.addresses {
         if find(address, records)?.is_none_or(|claim| claim.owner == *owner) {
             own.push(address);
         }
@@ -65,11 +68,38 @@ pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Ve
     Ok(found)
 }
 
+/// Where an owner was when it claimed its addresses, for as long as its container lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// What distinguishes the network namespace from all others.
+    pub identity: String,
+    /// `CNI_NETNS`
+    pub path: String,
+}
+
+/// The home of an owner; `None` when it was not recorded.
+///
+/// # Errors
+/// When the record cannot be read.
+pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<Home>, Error> {
+    Ok(List::read(owner, records)?.home)
+}
+
+/// Those that owned an address before the one that does, the last one last, if it is known where they were.
+///
+/// # Errors
+/// When the record cannot be read.
+pub fn former_owners(address: IpAddr, records: &mut dyn Records) -> Result<Vec<(Attachment, Home)>, Error> {
+    let text = records.read(&of_former(address))?.unwrap_or_default();
+    Ok(text.lines().filter_map(parse_former).collect())
+}
+
 /// What is recorded about some addresses, and about everybody who owns or is to own one of them.
 #[derive(Clone, Debug, Default)]
 pub struct Register {
     claims: BTreeMap<IpAddr, Claim>,
-    lists: BTreeMap<RecordKey, BTreeSet<IpAddr>>,
+    former: BTreeMap<IpAddr, Vec<(Attachment, Home)>>,
+    lists: BTreeMap<RecordKey, List>,
 }
 
 impl Register {
@@ -84,30 +114,40 @@ impl Register {
             if let Some(claim) = find(*address, records)? {
                 register.observe_list(&claim.owner, records)?;
                 register.claims.insert(*address, claim);
+                register.former.insert(*address, former_owners(*address, records)?);
             }
         }
         Ok(register)
     }
 
     fn observe_list(&mut self, owner: &Attachment, records: &mut dyn Records) -> Result<(), Error> {
-        self.lists.insert(of_owner(owner), listed(owner, records)?);
+        self.lists.insert(of_owner(owner), List::read(owner, records)?);
         Ok(())
     }
 
     /// Records that the rules for some addresses are `owner`'s and that a back end holds them, beside those
     /// that did before; an earlier owner loses them. The owner's list comes first: whatever is stopped then,
     /// all that was claimed is found.
-    pub fn claim(&self, owner: &Attachment, addresses: &[IpAddr], backend: &RuleBackend) -> Plan {
+    pub fn claim(&self, owner: &Attachment, home: Option<&Home>, addresses: &[IpAddr], backend: &RuleBackend) -> Plan {
         let mut plan = Plan::default();
         let mut lists = self.lists.clone();
-        self.write_list(&mut plan, &mut lists, owner, |list| list.extend(addresses));
+        write_list(&mut plan, &mut lists, owner, |list| {
+            list.addresses.extend(addresses);
+            list.home = home.cloned().or(list.home.take());
+        });
         for address in addresses {
             let earlier = self.claims.get(address);
+            let former = earlier.map(|claim| &claim.owner).filter(|former| *former != owner);
+            self.write_former(&mut plan, *address, |all| {
+                let home = former.and_then(|former| self.lists.get(&of_owner(former))?.home.clone());
+                all.extend(former.cloned().zip(home));
+                all.retain(|(former, _)| former != owner);
+            });
             let claim = Claim { owner: owner.clone(), backends: with(earlier, backend) };
             plan.owned(Step::WriteRecord { key: of_address(*address), text: claim.to_string() });
-            if let Some(former) = earlier.map(|claim| &claim.owner).filter(|former| *former != owner) {
-                self.write_list(&mut plan, &mut lists, former, |list| {
-                    list.remove(address);
+            if let Some(former) = former {
+                write_list(&mut plan, &mut lists, former, |list| {
+                    list.addresses.remove(address);
                 });
             }
         }
@@ -121,47 +161,134 @@ impl Register {
         for address in addresses {
             if self.claims.get(address).is_some_and(|claim| claim.owner == *owner) {
                 plan.owned(Step::RemoveRecord { key: of_address(*address) });
+                self.write_former(&mut plan, *address, Vec::clear);
             }
         }
-        self.write_list(&mut plan, &mut self.lists.clone(), owner, |list| {
-            list.retain(|address| !addresses.contains(address));
+        write_list(&mut plan, &mut self.lists.clone(), owner, |list| {
+            list.addresses.retain(|address| !addresses.contains(address));
         });
-        if plan.steps().is_empty() && self.lists.get(&of_owner(owner)).is_none_or(BTreeSet::is_empty) {
+        if plan.steps().is_empty() && self.lists.get(&of_owner(owner)).is_none_or(|list| list.addresses.is_empty()) {
             plan.owned(Step::RemoveRecord { key: of_owner(owner) });
         }
         plan
     }
 
-    /// Appends the step that changes an owner's list, if anything changes.
-    fn write_list(
-        &self,
-        plan: &mut Plan,
-        lists: &mut BTreeMap<RecordKey, BTreeSet<IpAddr>>,
-        owner: &Attachment,
-        change: impl FnOnce(&mut BTreeSet<IpAddr>),
-    ) {
-        let key = of_owner(owner);
-        let list = lists.entry(key.clone()).or_default();
-        let before = list.clone();
-        change(list);
-        if *list == before {
-            return;
-        }
-        plan.owned(if list.is_empty() {
-            Step::RemoveRecord { key }
-        } else {
-            Step::WriteRecord { key, text: list.iter().map(|address| format!("{address}\n")).collect() }
+    /// Records that an address is one of its former owners' again.
+    pub fn hand_back(&self, address: IpAddr, heir: &Attachment, home: &Home) -> Plan {
+        let Some(claim) = self.claims.get(&address) else { return Plan::default() };
+        let mut plan = Plan::default();
+        let mut lists = self.lists.clone();
+        write_list(&mut plan, &mut lists, heir, |list| {
+            list.addresses.insert(address);
+            list.home = Some(home.clone());
         });
+        let restored = Claim { owner: heir.clone(), backends: claim.backends.clone() };
+        plan.owned(Step::WriteRecord { key: of_address(address), text: restored.to_string() });
+        self.write_former(&mut plan, address, |all| all.retain(|(former, _)| former != heir));
+        write_list(&mut plan, &mut lists, &claim.owner, |list| {
+            list.addresses.remove(&address);
+        });
+        plan
+    }
+
+    /// Forgets that an owner had an address before the one that has it now.
+    pub fn forget(&self, address: IpAddr, owner: &Attachment) -> Plan {
+        let mut plan = Plan::default();
+        self.write_former(&mut plan, address, |all| all.retain(|(former, _)| former != owner));
+        plan
+    }
+
+    /// Appends the step that changes who had an address before, if anything changes.
+    fn write_former(&self, plan: &mut Plan, address: IpAddr, change: impl FnOnce(&mut Vec<(Attachment, Home)>)) {
+        let before = self.former.get(&address).cloned().unwrap_or_default();
+        let mut after = before.clone();
+        change(&mut after);
+        if after != before {
+            let lines = after.iter().map(|(owner, home)| format!("{} {} {}\n", text(owner), home.identity, home.path));
+            plan.owned(write_or_remove(of_former(address), lines.collect()));
+        }
     }
 }
 
-fn listed(owner: &Attachment, records: &mut dyn Records) -> Result<BTreeSet<IpAddr>, Error> {
-    let text = records.read(&of_owner(owner))?.unwrap_or_default();
-    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+/// What is recorded of an owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct List {
+    addresses: BTreeSet<IpAddr>,
+    home: Option<Home>,
+}
+
+/// What a line with the home begins with; the others are addresses.
+const HOME: &str = "netns ";
+
+impl List {
+    fn read(owner: &Attachment, records: &mut dyn Records) -> Result<Self, Error> {
+        let text = records.read(&of_owner(owner))?.unwrap_or_default();
+        Ok(Self {
+            addresses: text.lines().filter_map(|line| line.parse().ok()).collect(),
+            home: text.lines().find_map(|line| Home::parse(line.strip_prefix(HOME)?)),
+        })
+    }
+}
+
+impl fmt::Display for List {
+    /// An owner without addresses needs no record.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.addresses.iter().try_for_each(|address| writeln!(f, "{address}"))?;
+        match &self.home {
+            Some(Home { identity, path }) if !self.addresses.is_empty() => writeln!(f, "{HOME}{identity} {path}"),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Home {
+    /// The path may hold blanks.
+    fn parse(text: &str) -> Option<Self> {
+        let (identity, path) = text.split_once(' ')?;
+        Some(Self { identity: identity.to_owned(), path: path.to_owned() })
+    }
+}
+
+/// Appends the step that changes what is recorded of an owner, if anything changes.
+fn write_list(
+    plan: &mut Plan,
+    lists: &mut BTreeMap<RecordKey, List>,
+    owner: &Attachment,
+    change: impl FnOnce(&mut List),
+) {
+    let key = of_owner(owner);
+    let list = lists.entry(key.clone()).or_default();
+    let before = list.to_string();
+    change(list);
+    let after = list.to_string();
+    if after != before {
+        plan.owned(write_or_remove(key, after));
+    }
+}
+
+fn write_or_remove(key: RecordKey, text: String) -> Step {
+    if text.is_empty() { Step::RemoveRecord { key } } else { Step::WriteRecord { key, text } }
+}
+
+fn parse_former(line: &str) -> Option<(Attachment, Home)> {
+    let mut words = line.splitn(4, ' ');
+    let owner = parse_owner(&mut words)?;
+    Some((owner, Home::parse(words.next()?)?))
+}
+
+fn parse_owner<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Attachment> {
+    let network = NetworkName::parse(words.next()?).ok()?;
+    let container = ContainerId::parse(words.next()?).ok()?;
+    let ifname = IfName::parse(words.next()?).ok()?;
+    Some(Attachment { network, container, ifname })
 }
 
 fn of_address(address: IpAddr) -> RecordKey {
     RecordKey::of_address(CLAIMS, address)
+}
+
+fn of_former(address: IpAddr) -> RecordKey {
+    RecordKey::hashed(CLAIMS, "former-", &address.to_string())
 }
 
 fn of_owner(owner: &Attachment) -> RecordKey {
@@ -192,14 +319,12 @@ impl Claim {
     /// Reads what [`Claim`] displays. None of the three names can hold a blank, nor can a back end.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
-        let network = NetworkName::parse(words.next()?).ok()?;
-        let container = ContainerId::parse(words.next()?).ok()?;
-        let ifname = IfName::parse(words.next()?).ok()?;
+        let owner = parse_owner(&mut words)?;
         let mut backends = words.map(RuleBackend::parse).collect::<Option<Vec<_>>>()?;
         if backends.is_empty() {
             backends.push(RuleBackend::Iptables);
         }
-        Some(Self { owner: Attachment { network, container, ifname }, backends })
+        Some(Self { owner, backends })
     }
 }
 

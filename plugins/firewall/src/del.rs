@@ -13,8 +13,8 @@ use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::backend::RuleBackend;
-use crate::claims::Register;
-use crate::locate::OwnedAddress;
+use crate::claims::{Home, Register};
+use crate::locate::{Leaving, OwnedAddress};
 use crate::{iptables, locate, nftables};
 
 /// Removes what the attachment's addresses have.
@@ -23,23 +23,57 @@ use crate::{iptables, locate, nftables};
 /// The first failure, with notes of the others.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let owner = request.attachment()?;
-    let owned = locate::observe_owned(request, &owner, host)?;
-    if owned.is_empty() {
-        return release(&owner, &[], host);
+    let leaving = locate::observe_leaving(request, &owner, host)?;
+    let mut removal = Removal::new(host);
+    if !leaving.iter().any(|one| matches!(one, Leaving::Owned(owned) if owned.owner == owner)) {
+        removal.attempt(|host| release(&owner, &[], host));
     }
-    remove(owned, host)
+    for leaving in &leaving {
+        if let Leaving::Lost { address } = leaving {
+            removal.attempt(|host| forget(&owner, *address, host));
+        }
+    }
+    removal.attempt(|host| remove(leaving, host));
+    removal.finish()
 }
 
 /// Removes what addresses have. One whose rules cannot be removed stays claimed, so that they are found again.
 ///
 /// # Errors
 /// The first failure, with notes of the others.
-pub fn remove(owned: Vec<OwnedAddress>, host: &mut dyn Host) -> Result<(), Error> {
+pub fn remove(leaving: Vec<Leaving>, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
+    let mut owned = Vec::new();
+    for leaving in leaving {
+        match leaving {
+            Leaving::Owned(one) => owned.push(one),
+            Leaving::Inherited { address, owner, heir, home } => {
+                log::info!("{address} belongs to container {} again; its rules stay", heir.container);
+                removal.attempt(|host| hand_back(address, &owner, (&heir, &home), host));
+            }
+            Leaving::Lost { .. } => {}
+        }
+    }
     for group in groups(owned) {
         removal.attempt(|host| host.carry_out(&plan(&group)).and_then(|()| release_all(&group, host)));
     }
     removal.finish()
+}
+
+fn hand_back(
+    address: IpAddr,
+    owner: &Attachment,
+    (heir, home): (&Attachment, &Home),
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    let register = Register::observe(heir, &[address], host.records())?;
+    host.carry_out(&register.hand_back(address, heir, home))?;
+    release(owner, &[], host)
+}
+
+fn forget(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<(), Error> {
+    let register = Register::observe(owner, &[address], host.records())?;
+    host.carry_out(&register.forget(address, owner))
 }
 
 fn held_by(group: &[OwnedAddress], backend: &RuleBackend) -> Vec<IpAddr> {

@@ -6,17 +6,19 @@ use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_plugin::host::Host;
 
-use crate::claims::{self, Claim};
-use crate::del;
-use crate::locate::OwnedAddress;
+use crate::{claims, del, locate};
 
 /// Removes what belongs to no valid attachment of the network.
 ///
 /// # Errors
 /// The first failure, with notes of the others.
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let claimed = claims::of_network(&request.network, host.records())?.into_iter();
-    let owned = claimed.map(|(address, Claim { owner, backends })| OwnedAddress { address, owner, backends });
     let is_valid = |owner: &Attachment| valid.contains(owner.container.as_str(), Some(owner.ifname.as_str()));
-    del::remove(owned.filter(|owned| !is_valid(&owned.owner)).collect(), host)
+    let mut leaving = Vec::new();
+    for (address, claim) in claims::of_network(&request.network, host.records())? {
+        if !is_valid(&claim.owner) {
+            leaving.push(locate::observe_claimed(address, claim, &[], host)?);
+        }
+    }
+    del::remove(leaving, host)
 }

@@ -11,12 +11,12 @@ use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::Ruleset;
-use cni_plugin::host::Host;
+use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::plan::Ns;
 
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;
-use crate::claims::{self, Claim};
+use crate::claims::{self, Claim, Home};
 use crate::config::{BackendKey, Config, Keys, Search};
 use crate::{iptables, nftables};
 
@@ -86,27 +86,96 @@ pub fn observe_backends(
     Ok(found)
 }
 
+/// What becomes of an address when one who had it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// Its rules go.
+    Owned(OwnedAddress),
+    /// Its rules are a former owner's again, which still has the address.
+    Inherited { address: IpAddr, owner: Attachment, heir: Attachment, home: Home },
+    /// Its rules are another's, and stay.
+    Lost { address: IpAddr },
+}
+
 /// What goes with an attachment: the addresses that the runtime remembers and those that were claimed, but
 /// none that belongs to another by now.
 ///
 /// # Errors
 /// When a record cannot be read.
-pub fn observe_owned(request: &Request, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<OwnedAddress>, Error> {
+pub fn observe_leaving(request: &Request, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<Leaving>, Error> {
     let search = search(request);
     let claimed = claims::addresses_of(owner, host.records())?;
-    let mut owned = Vec::new();
+    let mut leaving = Vec::new();
     for address in sorted(remembered(request).into_iter().chain(claimed)) {
-        let backends = match claims::find(address, host.records())? {
-            Some(Claim { owner: other, .. }) if other != *owner => {
-                log::info!("{address} belongs to container {} now; its rules stay", other.container);
-                continue;
+        leaving.push(match claims::find(address, host.records())? {
+            Some(claim) if claim.owner == *owner => observe_claimed(address, claim, &[owner], host)?,
+            Some(claim) if is_there(&claim.owner, address, host)? => {
+                log::info!("{address} belongs to container {} now; its rules stay", claim.owner.container);
+                Leaving::Lost { address }
             }
-            Some(claim) => claim.backends,
-            None => find(&search, address, host)?,
-        };
-        owned.push(OwnedAddress { address, owner: owner.clone(), backends });
+            Some(claim) => observe_claimed(address, claim, &[owner], host)?,
+            None => {
+                Leaving::Owned(OwnedAddress { address, owner: owner.clone(), backends: find(&search, address, host)? })
+            }
+        });
     }
-    Ok(owned)
+    Ok(leaving)
+}
+
+/// What becomes of a claim that nobody needs, when some attachments go.
+///
+/// # Errors
+/// When a record cannot be read, or the kernel does not answer.
+pub fn observe_claimed(
+    address: IpAddr,
+    claim: Claim,
+    going: &[&Attachment],
+    host: &mut dyn Host,
+) -> Result<Leaving, Error> {
+    let Claim { owner, backends } = claim;
+    for (heir, home) in claims::former_owners(address, host.records())?.into_iter().rev() {
+        if !going.contains(&&heir) && has_address(&home, address, host)? {
+            return Ok(Leaving::Inherited { address, owner, heir, home });
+        }
+    }
+    Ok(Leaving::Owned(OwnedAddress { address, owner, backends }))
+}
+
+/// Whether the owner of a claim may still have the address. The reference's DEL does not remove our claim.
+fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+    match claims::home_of(owner, host.records())? {
+        Some(home) => has_address(&home, address, host),
+        None => Ok(true),
+    }
+}
+
+/// Whether a namespace still is the one that it was, and has an address. When it cannot be looked at, it may have it.
+fn has_address(home: &Home, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+    match host.enter(&home.path) {
+        Ok(()) => {}
+        Err(NetnsError::Gone { .. }) => return Ok(false),
+        Err(error @ NetnsError::Failed { .. }) => {
+            log::warn!("{error}; it is taken to have {address}");
+            return Ok(true);
+        }
+    }
+    if host.identity(Ns::Container)?.as_deref() != Some(home.identity.as_str()) {
+        return Ok(false);
+    }
+    Ok(host.addresses(Ns::Container, None, None)?.iter().any(|found| found.cidr.address() == address))
+}
+
+/// The namespace of the container; `None` when there is none, or none that could be told from others later.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn observe_home(request: &Request, host: &mut dyn Host) -> Result<Option<Home>, Error> {
+    let Some(path) = request.netns().filter(|path| !path.is_empty() && !path.contains('\n')) else { return Ok(None) };
+    if let Err(error) = host.enter(path) {
+        log::debug!("the claim of its addresses does not name the container's namespace: {error}");
+        return Ok(None);
+    }
+    Ok(host.identity(Ns::Container)?.map(|identity| Home { identity, path: path.to_owned() }))
 }
 
 fn remembered(request: &Request) -> Vec<IpAddr> {

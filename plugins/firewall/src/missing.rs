@@ -34,7 +34,8 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
     for (backend, addresses) in locate::observe_backends(&config, &owner, &addresses, host)? {
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
         if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
-            let claim = Register::observe(&owner, &addresses, host.records())?.claim(&owner, &addresses, &backend);
+            let claim =
+                Register::observe(&owner, &addresses, host.records())?.claim(&owner, None, &addresses, &backend);
             let plan = let_through(claim, &backend, &addresses, rulesets);
             parts.push(MissingPart { missing: missing.made(), plan });
         }

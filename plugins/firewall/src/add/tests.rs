@@ -1,5 +1,6 @@
 use super::*;
 use cni_core::json::Json;
+use cni_core::names::Attachment;
 use cni_core::version::Version;
 use cni_netfilter::firewalld::Zone;
 
@@ -20,7 +21,8 @@ fn result(text: &str) -> CniResult {
 
 /// The plan of a container whose addresses nobody has claimed.
 fn planned(config: &Config, backend: &RuleBackend, result: &CniResult) -> Result<Plan, RulesetError> {
-    plan(config, backend, &owner(), result, &Register::default())
+    let claim = Register::default().claim(&owner(), None, &addresses(result), backend);
+    plan(config, backend, claim, result)
 }
 
 const BRIDGED: &str =

@@ -1,0 +1,123 @@
+//! Two containers that have one address, one after the other or at once in two networks, while the plugins are
+//! exchanged: every order of their calls, each call by either side.
+//!
+//! The rules for an address carry no name. Ours records beside them whose they are, and the reference neither writes that
+//! nor removes it, so it must not be believed when its owner has gone.
+
+use cni_conformance::{Attachment, Flavour, Runtime, Sandbox, Verb, binaries};
+use serde_json::{Value, json};
+
+use crate::reference;
+
+const ADDRESS: &str = "10.88.0.5";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Add(usize),
+    Del(usize),
+}
+
+use Step::{Add, Del};
+
+const ORDERS: [[Step; 4]; 3] = [
+    [Add(0), Del(0), Add(1), Del(1)],
+    [Add(0), Add(1), Del(0), Del(1)],
+    // The first one lives on.
+    [Add(0), Add(1), Del(1), Del(0)],
+];
+
+/// Both containers, each in a network of its own, and the filter.
+struct Stage {
+    sandbox: Sandbox,
+    reference: std::path::PathBuf,
+    attachments: [Attachment; 2],
+}
+
+impl Stage {
+    fn new(flavour: Flavour, reference: &std::path::Path) -> Self {
+        let sandbox = Sandbox::with_flavour(flavour);
+        let attachments = ["first", "second"].map(|name| {
+            let container = sandbox.container(name);
+            let mut attachment = Attachment::new(name, &container);
+            attachment.result = Some(result(&attachment.netns));
+            attachment
+        });
+        Self { sandbox, reference: reference.to_owned(), attachments }
+    }
+
+    /// Calls the firewall plugin of one side, when the interface is there, as in a whole chain.
+    fn call(&self, step: Step, by_reference: bool) {
+        let (verb, at) = match step {
+            Add(at) => (Verb::Add, at),
+            Del(at) => (Verb::Del, at),
+        };
+        let attachment = &self.attachments[at];
+        if verb == Verb::Add {
+            self.sandbox.sh(&format!("ip -n {} address add {ADDRESS}/32 dev lo", attachment.container_id));
+        }
+        let folder = if by_reference { self.reference.clone() } else { binaries::under_test() };
+        let runtime = Runtime::new(&self.sandbox, list(at)).binaries(&folder);
+        let result = attachment.result.as_ref();
+        runtime.invocation(verb, "firewall", attachment, result).run().expect_success();
+        if verb == Verb::Add {
+            runtime.invocation(Verb::Check, "firewall", attachment, result).run().expect_success();
+        } else {
+            self.sandbox.sh(&format!("ip -n {} address del {ADDRESS}/32 dev lo", attachment.container_id));
+        }
+    }
+
+    fn rules(&self) -> usize {
+        let rules = self.sandbox.sh("iptables -t filter -S CNI-FORWARD");
+        rules.lines().filter(|line| line.contains(ADDRESS)).count()
+    }
+
+    fn claims(&self) -> String {
+        self.sandbox.sh("find /run -type f -path */claims/*")
+    }
+}
+
+fn list(at: usize) -> Value {
+    json!({"cniVersion": "1.0.0", "name": format!("net{at}"), "plugins": [{"type": "firewall", "backend": "iptables"}]})
+}
+
+fn result(netns: &str) -> Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "interfaces": [{"name": "lo", "sandbox": netns}],
+        "ips": [{"interface": 0, "address": format!("{ADDRESS}/32")}],
+    })
+}
+
+fn every_order(flavour: Flavour) {
+    let Some(reference) = reference::find("two containers with one address") else { return };
+    let stage = Stage::new(flavour, &reference.folder);
+    for order in ORDERS {
+        for sides in 0..16_usize {
+            for (number, step) in order.into_iter().enumerate() {
+                let by_reference = sides >> number & 1 == 1;
+                stage.call(step, by_reference);
+                let whole =
+                    format!("{order:?}, by the reference: {sides:04b} from the last to the first; after {step:?}");
+                match (number, step) {
+                    (_, Add(_)) => assert_eq!(stage.rules(), 2, "{whole}"),
+                    (3, Del(_)) if by_reference => assert_eq!(stage.rules(), 0, "{whole}"),
+                    (3, Del(_)) => assert_eq!((stage.rules(), stage.claims().as_str()), (0, ""), "{whole}"),
+                    // Ours knows of the other one if it has made both; it is cut off otherwise, as always by the reference.
+                    (_, Del(_)) if order[0] == Add(0) && order[1] == Del(0) => assert_eq!(stage.rules(), 0, "{whole}"),
+                    (_, Del(_)) if sides & 0b111 == 0 => assert_eq!(stage.rules(), 2, "{whole}"),
+                    (_, Del(_)) => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_address_has_its_rules_whoever_made_them_on_nft_iptables() {
+    every_order(Flavour::Nft);
+}
+
+#[test]
+fn one_address_has_its_rules_whoever_made_them_on_legacy_iptables() {
+    every_order(Flavour::Legacy);
+}

@@ -88,6 +88,12 @@ impl Client {
         State::of_host(&self.sandbox)
     }
 
+    fn rules(&self) -> Vec<String> {
+        let state = self.host();
+        let sections = ["iptables nat", "iptables filter", "ip6tables nat", "ip6tables filter"];
+        sections.into_iter().flat_map(|section| state.section(section).to_vec()).collect()
+    }
+
     fn describe(&self, container: &Container) -> Attachment {
         Attachment::new(ALLOC, container).ports(&PortMapping::twins(8080, 80), Spelling::Go)
     }
@@ -170,10 +176,12 @@ fn a_container_whose_task_is_gone_gets_its_addresses_again() {
         let client = Client::new();
         let before = client.host();
         let (container, attachment, task) = client.run();
+        let rules = client.rules();
         made.mark(&client, &port(&attachment));
         container.remove();
         task.end();
         let (_second, attachment) = client.comes_back();
+        assert_eq!(client.rules(), rules, "each rule once, as before");
         assert_eq!(leases(), ADDRESSES.map(str::to_owned).into());
         client.leaves_nothing(&before, &attachment);
     });

@@ -119,6 +119,11 @@ fn started_as() -> Option<OsString> {
     started_as.file_name().map(OsStr::to_owned)
 }
 
+/// Whether one of these plugins has started this one as its delegate.
+pub fn is_delegate(request: &Request) -> bool {
+    delegations(request) > 0
+}
+
 /// How many plugins have delegated, one to the next, up to this one.
 fn delegations(request: &Request) -> u32 {
     let told = request.variables().find(|(name, _)| *name == DELEGATIONS);

@@ -6,6 +6,7 @@
 //! What the answers hold is left to the caller's `read` function.
 
 mod batch;
+mod release;
 mod series;
 
 use std::io;
@@ -23,20 +24,30 @@ use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
 
 pub(crate) use batch::Refused;
+use release::Ending;
 
 /// How often a dump is repeated that was interrupted by a change: it may lack what was there all the time. One takes a few
 /// milliseconds.
 const REPEATS: u32 = 50;
-/// Room for the largest piece in which the kernel sends a dump, as a rule.
-const CAPACITY: usize = 32 * 1024;
+/// Room for the largest message. The pieces of a dump have at most 32 KiB; a link with many virtual functions is more.
+/// Memory is used as far as it is written to.
+const CAPACITY: usize = 1024 * 1024;
 
 /// A netlink socket in the network namespace that its thread was in when it was opened: route netlink, but
 /// for the few that other modules open for a protocol of their own.
 #[derive(Debug)]
 pub struct Socket {
     inner: netlink_sys::Socket,
+    /// Dropped behind the descriptor.
+    ending: Ending,
     sequence: u32,
     buffer: Vec<u8>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.ending.before_close(&self.inner);
+    }
 }
 
 impl Socket {
@@ -66,7 +77,7 @@ impl Socket {
             }
         }
         inner.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { inner, sequence: 0, buffer: Vec::with_capacity(CAPACITY) })
+        Ok(Self { inner, ending: Ending::default(), sequence: 0, buffer: Vec::with_capacity(CAPACITY) })
     }
 
     /// Asks for one object, which `read` takes from its message.
@@ -155,16 +166,12 @@ impl Socket {
         self.sequence
     }
 
-    /// Receives one datagram into the buffer, which grows to hold it. Its length is queried with an empty buffer first,
-    /// so that it is copied once.
+    /// Receives one datagram into the buffer.
     fn receive(&mut self) -> Result<(), Cause> {
         let Self { inner, buffer, .. } = self;
-        let mut no_room: &mut [u8] = &mut [];
-        let length = received(|| inner.recv(&mut no_room, libc::MSG_PEEK | libc::MSG_TRUNC))?;
         buffer.clear();
-        buffer.reserve(length);
-        received(|| inner.recv(buffer, 0))?;
-        Ok(())
+        let length = received(|| inner.recv(buffer, libc::MSG_TRUNC))?;
+        if length > buffer.len() { Err(Cause::Malformed) } else { Ok(()) }
     }
 }
 

@@ -362,6 +362,31 @@ fn many_at_once_lose_nothing_and_leave_nothing() {
     });
 }
 
+/// The netfilter sockets of the namespace.
+fn sockets() -> usize {
+    let table = std::fs::read_to_string("/proc/thread-self/net/netlink").expect("the kernel lists them");
+    table.lines().filter(|line| line.split_whitespace().nth(1) == Some("12")).count()
+}
+
+/// The kernel closes them, and not this process. None may stay.
+#[test]
+fn sockets_are_closed_when_their_batches_are_done() {
+    alone(|| {
+        let before = sockets();
+        for _ in 0..30 {
+            let mut nftables = nftables();
+            ensure(&mut nftables, &masquerade(1)).expect("ensured");
+            remove(&mut nftables, &remove_masquerade(1)).expect("removed");
+            assert!(sockets() > before, "this one is open");
+        }
+        let started = std::time::Instant::now();
+        while sockets() > before {
+            assert!(started.elapsed() < std::time::Duration::from_secs(10), "{} sockets stay", sockets() - before);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    });
+}
+
 #[test]
 fn thousands_of_changes_are_one_transaction() {
     alone(|| {

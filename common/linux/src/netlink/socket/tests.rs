@@ -21,7 +21,7 @@ pub(crate) fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
     socket.set_nonblocking(true).expect("set");
     // SAFETY: the descriptor is open and given away.
     let inner = unsafe { netlink_sys::Socket::from_raw_fd(socket.into_raw_fd()) };
-    (Socket { inner, sequence: 0, buffer: Vec::new() }, kernel)
+    (Socket { inner, ending: Ending::default(), sequence: 0, buffer: Vec::with_capacity(CAPACITY) }, kernel)
 }
 
 fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8; 4]) -> Vec<u8> {
@@ -120,14 +120,15 @@ fn a_torn_answer_is_an_error() {
 }
 
 #[test]
-fn an_answer_larger_than_the_buffer_is_read_whole() {
-    let mut socket = Socket::open().expect("a netlink socket");
-    socket.buffer = Vec::new();
+fn an_answer_larger_than_the_buffer_is_not_taken_for_the_whole() {
     let mut loopback = LinkMessage::default();
     loopback.header.index = 1;
-    let length = socket.ask(RouteNetlinkMessage::GetLink(loopback), |payload| Some(payload.len())).expect("lo");
-    assert!(length > 256, "{length}");
-    assert!(socket.buffer.capacity() >= length);
+    let ask = |socket: &mut Socket| socket.ask(RouteNetlinkMessage::GetLink(loopback.clone()), |all| Some(all.len()));
+    let mut socket = Socket::open().expect("a netlink socket");
+    let length = ask(&mut socket).expect("lo");
+    assert!((256..CAPACITY).contains(&length), "{length}");
+    socket.buffer = Vec::with_capacity(length / 2);
+    assert_eq!(ask(&mut socket), Err(Cause::Malformed));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use cni_files::{FileError, LockError, LockTable, PrivateDirectory, RUN_DIRECTORY};
-use cni_plugin::exclusion::LockName;
+use cni_plugin::lock::LockName;
 
 const FILE: &str = "work.lock";
 

@@ -14,9 +14,10 @@
 use std::time::Duration;
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, NetworkName, hash_hex};
+use cni_core::names::{Attachment, NetworkName};
 
 use crate::host::{Host, NetnsError};
+use crate::lock::LockName;
 use crate::plan::{Ns, Step};
 use crate::record::{RecordKey, RecordKind};
 
@@ -35,27 +36,6 @@ pub enum Share {
     Rules,
     /// Neither.
     Nothing,
-}
-
-/// What is worked on by one process at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LockName(String);
-
-impl LockName {
-    /// What a container has in a network. Its interfaces there share chains of the packet filter.
-    pub fn attachment(at: &Attachment) -> Self {
-        Self(format!("{}\0{}", at.network, at.container))
-    }
-
-    /// Everything in a network.
-    pub fn network(network: &NetworkName) -> Self {
-        Self(network.to_string())
-    }
-
-    /// The number of the lock. Two names may have the same, and then wait for each other.
-    pub fn number(&self) -> u32 {
-        u32::from_str_radix(&hash_hex(&self.0)[..8], 16).unwrap_or_default()
-    }
 }
 
 /// Begins ADD: nothing else works on the attachment, and no DEL is under way any more.

@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::exclusion::LockName;
 use crate::link::{Address, KernelRoute, Link};
+use crate::lock::LockName;
 use crate::plan::{LinkKind, Ns, Plan, Step, Sysctl};
 use crate::record::Records;
 use crate::state_file::StateFile;

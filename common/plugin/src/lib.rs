@@ -9,6 +9,7 @@ pub mod host;
 pub mod ipam;
 pub mod journal;
 pub mod link;
+pub mod lock;
 pub mod missing;
 pub mod plan;
 pub mod record;

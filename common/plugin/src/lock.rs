@@ -1,0 +1,24 @@
+//! The names of locks by which processes exclude each other.
+
+use cni_core::names::{Attachment, NetworkName, hash_hex};
+
+/// What is worked on by one process at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockName(String);
+
+impl LockName {
+    /// What a container has in a network. Its interfaces there share chains of the packet filter.
+    pub fn attachment(at: &Attachment) -> Self {
+        Self(format!("{}\0{}", at.network, at.container))
+    }
+
+    /// Everything in a network.
+    pub fn network(network: &NetworkName) -> Self {
+        Self(network.to_string())
+    }
+
+    /// The number of the lock. Two names may have the same, and then wait for each other.
+    pub fn number(&self) -> u32 {
+        u32::from_str_radix(&hash_hex(&self.0)[..8], 16).unwrap_or_default()
+    }
+}

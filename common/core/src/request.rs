@@ -253,6 +253,14 @@ impl Request {
         CniArgs::parse(self.environment.get("CNI_ARGS").unwrap_or_default())
     }
 
+    /// The same, for a plugin that has keys of its own in it.
+    ///
+    /// # Errors
+    /// As [`CniArgs::parse`].
+    pub fn args_with(&self, own: &[&'static str]) -> Result<CniArgs, ArgsError> {
+        CniArgs::parse_with(self.environment.get("CNI_ARGS").unwrap_or_default(), own)
+    }
+
     /// The configuration as it was read, for a delegated plugin.
     pub fn stdin(&self) -> &[u8] {
         &self.stdin
@@ -329,6 +337,7 @@ pub struct CniArgs {
     pub gateway: Option<String>,
     /// `MAC`: the link-layer address to set.
     pub mac: Option<String>,
+    own: BTreeMap<&'static str, String>,
 }
 
 impl CniArgs {
@@ -337,6 +346,19 @@ impl CniArgs {
     /// # Errors
     /// A piece without `=`, or, unless ignored, with a second one, and unknown keys.
     pub fn parse(text: &str) -> Result<Self, ArgsError> {
+        Self::parse_with(text, &[])
+    }
+
+    /// The value of one of the plugin's own keys; an empty value counts as none.
+    pub fn own(&self, key: &str) -> Option<&str> {
+        self.own.get(key).map(String::as_str)
+    }
+
+    /// The same, for a plugin that has keys of its own.
+    ///
+    /// # Errors
+    /// As [`CniArgs::parse`].
+    pub fn parse_with(text: &str, own: &[&'static str]) -> Result<Self, ArgsError> {
         let pairs: Vec<&str> = if text.is_empty() { Vec::new() } else { text.split(';').collect() };
         let ignore = pairs.iter().filter_map(|pair| pair.strip_prefix("IgnoreUnknown=")).next_back();
         let ignore = ignore.map_or(Ok(false), parse_bool)?;
@@ -351,7 +373,11 @@ impl CniArgs {
                 "IP" => args.ip = Some(value.to_owned()).filter(|value| !value.is_empty()),
                 "GATEWAY" => args.gateway = Some(value.to_owned()).filter(|value| !value.is_empty()),
                 "MAC" => args.mac = Some(value.to_owned()).filter(|value| !value.is_empty()),
-                _ => unknown.push(pair.to_owned()),
+                key => match own.iter().find(|own| **own == key) {
+                    Some(_) if value.is_empty() => {}
+                    Some(own) => drop(args.own.insert(own, value.to_owned())),
+                    None => unknown.push(pair.to_owned()),
+                },
             }
         }
         if unknown.is_empty() || ignore { Ok(args) } else { Err(ArgsError::Unknown { pairs: unknown }) }

@@ -14,13 +14,18 @@ use cni_core::result::{CniResult, to_text};
 use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
 
-/// The release of the reference plugins whose features we have. Nomad and nerdctl compare it with theirs.
+/// The release of the reference plugins whose features ours have, as a rule.
 const REFERENCE_LEVEL: &str = "1.9.1";
 
 /// A plugin: what its binary is called, which versions it takes, and its five commands.
 pub trait Plugin: Sync {
     /// The `type` in configurations, and the name of the binary.
     fn kind(&self) -> &'static str;
+
+    /// The release of the reference whose features it has. Nomad and nerdctl compare it with what they need.
+    fn reference_level(&self) -> &'static str {
+        REFERENCE_LEVEL
+    }
 
     /// The versions it takes.
     fn versions(&self) -> &'static [Version] {
@@ -150,8 +155,9 @@ pub fn run(plugin: &dyn Plugin, our_version: &str, environment: Environment, pro
 fn about(plugin: &dyn Plugin, our_version: &str) -> String {
     let versions: Vec<&str> = plugin.versions().iter().map(|version| version.as_str()).collect();
     format!(
-        "CNI {} plugin v{REFERENCE_LEVEL}+rs.{our_version}\nCNI protocol versions supported: {}\n",
+        "CNI {} plugin v{}+rs.{our_version}\nCNI protocol versions supported: {}\n",
         plugin.kind(),
+        plugin.reference_level(),
         versions.join(", ")
     )
 }

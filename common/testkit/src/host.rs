@@ -231,11 +231,21 @@ impl FakeHost {
         &self.forgotten
     }
 
+    /// The packet filter of the container that was entered last.
+    ///
+    /// # Panics
+    /// When none was.
+    pub fn container_netfilter(&mut self) -> &mut FakeNetfilter {
+        &mut self.entered.as_mut().expect("a container was entered").netfilter
+    }
+
     /// Everything on the machine that a plugin can change, a line for each thing, in order. Which value a
     /// kernel parameter has is told unless it is the first one.
     pub fn state(&self) -> Vec<String> {
         let mut lines = self.kernel.lines();
         lines.extend(self.netfilter.dump().lines().map(str::to_owned));
+        let inside = self.entered.iter().map(|entered| entered.netfilter.dump()).collect::<String>();
+        lines.extend(inside.lines().map(|line| format!("container {line}")));
         lines.extend(self.firewalld.sources().into_iter().map(|source| format!("firewalld {source}")));
         lines.extend(self.records.lines().into_iter().map(|record| format!("record {record}")));
         lines.extend(self.state_files.iter().map(|(path, text)| format!("file {} {text:?}", path.display())));

@@ -59,6 +59,8 @@ pub struct Caller {
     pub ifname: String,
     /// The configuration, as JSON.
     pub config: String,
+    /// `CNI_ARGS`
+    pub args: String,
 }
 
 impl Caller {
@@ -69,7 +71,14 @@ impl Caller {
             netns: format!("/run/netns/{container}"),
             ifname: "eth0".to_owned(),
             config: config.to_owned(),
+            args: String::new(),
         }
+    }
+
+    /// The same with other `CNI_ARGS`.
+    #[must_use]
+    pub fn with_args(&self, args: &str) -> Self {
+        Self { args: args.to_owned(), ..self.clone() }
     }
 
     /// The same with another configuration.
@@ -83,8 +92,12 @@ impl Caller {
     /// # Panics
     /// When the variables or the configuration are refused before any plugin sees them.
     pub fn request(&self, plugin: &dyn Plugin, command: &str) -> Request {
-        let variables =
-            [("CNI_CONTAINERID", &self.container[..]), ("CNI_NETNS", &self.netns), ("CNI_IFNAME", &self.ifname)];
+        let variables = [
+            ("CNI_CONTAINERID", self.container.as_str()),
+            ("CNI_NETNS", &self.netns),
+            ("CNI_IFNAME", &self.ifname),
+            ("CNI_ARGS", &self.args),
+        ];
         parse(command, &variables, &self.config, plugin.versions())
     }
 

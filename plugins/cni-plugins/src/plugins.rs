@@ -3,8 +3,9 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 8] = [
+pub const PLUGINS: [&dyn Plugin; 9] = [
     &cni_bridge::Bridge,
+    &cni_consul_cni::ConsulCni,
     &cni_dummy::Dummy,
     &cni_firewall::Firewall,
     &cni_host_local::HostLocal,

@@ -107,6 +107,14 @@ fn an_ignored_value_may_hold_an_equals_sign() {
     assert_eq!(CniArgs::parse("NOMAD_JOB_ID=a=b;IgnoreUnknown=1"), Ok(CniArgs::default()));
 }
 
+#[test]
+fn a_plugin_has_args_of_its_own() {
+    let args = CniArgs::parse_with("OWN=1;IP=10.0.0.2;NONE=", &["OWN", "NONE", "OTHER"]).expect("valid");
+    assert_eq!((args.own("OWN"), args.own("NONE"), args.own("OTHER"), args.own("IP")), (Some("1"), None, None, None));
+    let text = CniArgs::parse_with("own=1", &["OWN"]).map_err(|error| error.to_string());
+    assert_eq!(text, Err(r#"ARGS: unknown args ["own=1"]"#.to_owned()));
+}
+
 proptest! {
     #[test]
     fn no_args_panic(text in ".{0,80}") {

@@ -43,6 +43,8 @@ impl SharedRule {
 pub enum ExistingChain {
     /// They are removed, with all rules that jump to the chain from the chains that contain our rules.
     Replace,
+    /// The same, and their order counts: a look for what is missing minds it.
+    ReplaceInOrder,
     /// They stay; missing ones are added before the last of ours, which stays behind all others.
     Merge,
 }
@@ -122,6 +124,7 @@ impl fmt::Display for ExistingChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Replace => "replace",
+            Self::ReplaceInOrder => "replace in order",
             Self::Merge => "merge",
         })
     }

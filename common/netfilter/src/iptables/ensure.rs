@@ -114,7 +114,7 @@ impl<'a> BatchDraft<'a> {
         for chain in &want.chains {
             match chain.existing {
                 _ if !seen.exists(&chain.name) => draft.create(chain),
-                ExistingChain::Replace => draft.replace(chain, seen),
+                ExistingChain::Replace | ExistingChain::ReplaceInOrder => draft.replace(chain, seen),
                 ExistingChain::Merge => draft.merge(chain, seen),
             }
         }

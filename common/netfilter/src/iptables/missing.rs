@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
-use super::change::IptablesRuleset;
+use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::ensure::out_of_order;
 use super::error::{BatchError, IptablesError};
 use super::rule::IptablesRule;
@@ -25,7 +25,7 @@ pub fn missing<'a>(
 ) -> Result<Option<&'a IptablesRule>, IptablesError> {
     let rules = without_listed(tables, want)?;
     if rules.is_empty() || holds(tables, want, &rules)? {
-        return out_of_order(tables, want);
+        return disordered(tables, want);
     }
     let seen = SeenChains::observe(tables, want.family, want.table, rules.iter().map(|rule| &rule.chain))?;
     for rule in rules {
@@ -34,7 +34,35 @@ pub fn missing<'a>(
             return Ok(Some(rule));
         }
     }
-    out_of_order(tables, want)
+    disordered(tables, want)
+}
+
+fn disordered<'a>(
+    tables: &mut dyn Iptables,
+    want: &'a IptablesRuleset,
+) -> Result<Option<&'a IptablesRule>, IptablesError> {
+    match out_of_order(tables, want)? {
+        None => out_of_order_in_own(tables, want),
+        found => Ok(found),
+    }
+}
+
+/// The first rule of a chain of the container's that does not come behind those that are wanted before it. Chains are
+/// read only where their order counts.
+fn out_of_order_in_own<'a>(
+    tables: &mut dyn Iptables,
+    want: &'a IptablesRuleset,
+) -> Result<Option<&'a IptablesRule>, IptablesError> {
+    let has_order = |chain: &&OwnedChain| chain.existing == ExistingChain::ReplaceInOrder && chain.rules.len() > 1;
+    for chain in want.chains.iter().filter(has_order) {
+        let listed = tables.list(want.family, want.table, &chain.name)?.unwrap_or_default();
+        let mut rest = listed.iter();
+        let mut comes_next = |wanted: &IptablesRule| rest.any(|rule| *rule == *wanted);
+        if let Some(at) = chain.rules.iter().map(IptablesRule::canonical).position(|wanted| !comes_next(&wanted)) {
+            return Ok(chain.rules.get(at));
+        }
+    }
+    Ok(None)
 }
 
 /// Up to so many rules of a chain are asked for by a batch. The nft flavour of iptables answers each condition by a

@@ -94,3 +94,19 @@ fn a_rule_that_is_behind_the_one_that_it_must_be_above_is_missing_there() {
     assert_eq!(look(&in_order, &want).0, None);
     assert_eq!(look(&out_of_order, &want).0.as_deref(), Some(upper));
 }
+
+#[test]
+fn the_order_counts_where_it_is_wanted() {
+    let in_order = |existing| {
+        let mut want = typed();
+        want.chains[0].existing = existing;
+        want
+    };
+    let (first, second) = ("-A CNI-1 -d 10.1.0.0/24 -j ACCEPT\n", "-A CNI-1 ! -s 10.3.0.0/16 -j MASQUERADE\n");
+    let swapped = HOST.replace(&format!("{first}{second}"), &format!("{second}{first}"));
+    assert_ne!(swapped, HOST);
+    assert_eq!(look(&swapped, &in_order(ExistingChain::Replace)), (None, 1, 0));
+    assert_eq!(look(&swapped, &in_order(ExistingChain::ReplaceInOrder)), (Some(second.trim_end().to_owned()), 1, 1));
+    let between = HOST.replace(second, &format!("-A CNI-1 -s 10.9.9.9/32 -j RETURN\n{second}"));
+    assert_eq!(look(&between, &in_order(ExistingChain::ReplaceInOrder)), (None, 1, 1));
+}

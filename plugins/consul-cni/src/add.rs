@@ -1,0 +1,28 @@
+//! ADD: makes the rules, in place of any that are there.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_plugin::journal::Journal;
+use cni_plugin::plan::{Ns, Plan, Step};
+
+use crate::config::redirection;
+use crate::error::ConsulError;
+use crate::rules::ruleset;
+
+/// Redirects what the container sends and gets.
+///
+/// # Errors
+/// What cannot be used, or could not be done.
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let prev_result = request.prev_result()?;
+    let redirection = redirection(request, journal.host())?;
+    if prev_result.as_ref().is_some_and(|result| result.ips.is_empty()) {
+        return Err(ConsulError::NoAddress.into());
+    }
+    journal.host().enter(request.netns().unwrap_or_default())?;
+    let mut plan = Plan::default();
+    plan.owned(Step::EnsureRules { ns: Ns::Container, ruleset: ruleset(&redirection).into() });
+    journal.apply(&plan)?;
+    Ok(prev_result.unwrap_or_default())
+}

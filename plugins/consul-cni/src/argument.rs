@@ -1,0 +1,199 @@
+//! The argument that Nomad sends: which connections are redirected, and where to. It is plain JSON, with the names of
+//! the fields in Go.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Error, Failure};
+use cni_core::json::{Json, JsonError};
+use cni_netfilter::iptables::UidRange;
+use cni_plugin::host::Host;
+use serde::Deserialize;
+
+use crate::config::CONFIG;
+use crate::entry::{self, EntryError, Ports};
+use crate::names::Names;
+
+/// Where the proxy listens for the container's own connections, unless the argument says so.
+const OUTBOUND_PORT: u16 = 15001;
+
+/// A value of the argument that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ArgumentError {
+    /// It is not JSON, or a value has the wrong type.
+    #[error("could not unmarshal CNI args: {CONFIG}")]
+    Decode(#[source] JsonError),
+    /// A key without which nothing can be redirected.
+    #[error("{key} is required to set up traffic redirection")]
+    Required { key: &'static str },
+    /// A number that is no port.
+    #[error("invalid {key} {value} (must be between {least} and 65535)")]
+    Port { key: &'static str, value: i64, least: u16 },
+    /// The address of the DNS is none.
+    #[error("invalid ConsulDNSIP {value:?}: unable to parse consulDNSIP")]
+    DnsAddress { value: String },
+    /// The address of the DNS is of the family that is not redirected.
+    #[error("invalid ConsulDNSIP {value:?}: for non dual stack setup ipv4 consulDNSIP required")]
+    DnsFamily { value: String },
+    /// An entry of a list, or the proxy's user.
+    #[error("invalid {key} {value:?}: {problem}")]
+    Entry { key: &'static str, value: String, problem: EntryError },
+}
+
+impl Failure for ArgumentError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Decode(source) => source.code(),
+            Self::Required { .. }
+            | Self::Port { .. }
+            | Self::DnsAddress { .. }
+            | Self::DnsFamily { .. }
+            | Self::Entry { .. } => Code::InvalidEnvironment,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Decode(source) => source.to_string(),
+            Self::Required { .. }
+            | Self::Port { .. }
+            | Self::DnsAddress { .. }
+            | Self::DnsFamily { .. }
+            | Self::Entry { .. } => format!("in {CONFIG} of CNI_ARGS"),
+        }
+    }
+}
+
+/// Where questions to the DNS go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dns {
+    /// All of them go to this address, to the port that they are for.
+    Address(Ipv4Addr),
+    /// Those to this address go to this port of it.
+    Port(SocketAddrV4),
+}
+
+/// What is redirected, and what is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirection {
+    pub dns: Option<Dns>,
+    /// Who runs the proxy: their connections are not redirected.
+    pub proxy: UidRange,
+    /// Where the proxy listens for connections from outside.
+    pub inbound: u16,
+    /// Where it listens for those of the container itself.
+    pub outbound: u16,
+    /// Ports of the container that are reached directly.
+    pub direct_inbound: Vec<Ports>,
+    /// Ports elsewhere that the container reaches directly.
+    pub direct_outbound: Vec<Ports>,
+    /// Networks that the container reaches directly.
+    pub direct_networks: Vec<Cidr>,
+    /// Whose connections are direct.
+    pub direct_users: Vec<UidRange>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Keys {
+    #[serde(rename = "ConsulDNSIP")]
+    dns_address: String,
+    #[serde(rename = "ConsulDNSPort")]
+    dns_port: i64,
+    #[serde(rename = "ProxyUserID")]
+    proxy_user: String,
+    #[serde(rename = "ProxyInboundPort")]
+    inbound: i64,
+    #[serde(rename = "ProxyOutboundPort")]
+    outbound: i64,
+    #[serde(rename = "ExcludeInboundPorts")]
+    inbound_ports: Vec<String>,
+    #[serde(rename = "ExcludeOutboundPorts")]
+    outbound_ports: Vec<String>,
+    #[serde(rename = "ExcludeOutboundCIDRs")]
+    networks: Vec<String>,
+    #[serde(rename = "ExcludeUIDs")]
+    users: Vec<String>,
+    /// Where Nomad thinks that the container is; `CNI_NETNS` says it.
+    #[serde(rename = "NetNS")]
+    _netns: String,
+    /// An object of the sender's program, of which nothing can be sent.
+    #[serde(rename = "IptablesProvider")]
+    _provider: (),
+}
+
+/// Reads the argument, and looks names up on the host.
+///
+/// # Errors
+/// Those of the first value that cannot be used, in the reference's order: the DNS, the proxy's user, its port. Files of
+/// the host that cannot be read.
+pub fn parse(text: &str, host: &mut dyn Host) -> Result<Redirection, Error> {
+    let json = Json::parse(text.as_bytes()).map_err(ArgumentError::Decode)?;
+    let keys: Keys = if json == Json::Null { Keys::default() } else { json.decode().map_err(ArgumentError::Decode)? };
+    keys.check(&mut Names::new(host))
+}
+
+impl Keys {
+    fn check(self, names: &mut Names<'_>) -> Result<Redirection, Error> {
+        let dns = self.dns()?;
+        if self.proxy_user.is_empty() {
+            return Err(ArgumentError::Required { key: "ProxyUserID" }.into());
+        }
+        let proxy = explained("ProxyUserID", &self.proxy_user, entry::users(&self.proxy_user, names)?)?;
+        if self.inbound == 0 {
+            return Err(ArgumentError::Required { key: "ProxyInboundPort" }.into());
+        }
+        let outbound = if self.outbound == 0 { OUTBOUND_PORT.into() } else { self.outbound };
+        Ok(Redirection {
+            dns,
+            proxy,
+            inbound: port("ProxyInboundPort", self.inbound, 1)?,
+            outbound: port("ProxyOutboundPort", outbound, 1)?,
+            direct_inbound: ports("ExcludeInboundPorts", &self.inbound_ports, names)?,
+            direct_outbound: ports("ExcludeOutboundPorts", &self.outbound_ports, names)?,
+            direct_networks: networks("ExcludeOutboundCIDRs", &self.networks)?,
+            direct_users: users("ExcludeUIDs", &self.users, names)?,
+        })
+    }
+
+    fn dns(&self) -> Result<Option<Dns>, ArgumentError> {
+        let value = || self.dns_address.clone();
+        let address = match (self.dns_address.as_str(), self.dns_address.parse::<IpAddr>()) {
+            ("", _) => None,
+            (_, Ok(IpAddr::V4(address))) => Some(address),
+            (_, Ok(IpAddr::V6(_))) => return Err(ArgumentError::DnsFamily { value: value() }),
+            (_, Err(_)) => return Err(ArgumentError::DnsAddress { value: value() }),
+        };
+        Ok(match (address, port("ConsulDNSPort", self.dns_port, 0)?) {
+            (address, 0) => address.map(Dns::Address),
+            (address, port) => Some(Dns::Port(SocketAddrV4::new(address.unwrap_or(Ipv4Addr::LOCALHOST), port))),
+        })
+    }
+}
+
+fn port(key: &'static str, value: i64, least: u16) -> Result<u16, ArgumentError> {
+    let refused = ArgumentError::Port { key, value, least };
+    u16::try_from(value).ok().filter(|port| *port >= least).ok_or(refused)
+}
+
+fn explained<T>(key: &'static str, value: &str, found: Result<T, EntryError>) -> Result<T, ArgumentError> {
+    found.map_err(|problem| ArgumentError::Entry { key, value: value.to_owned(), problem })
+}
+
+fn ports(key: &'static str, values: &[String], names: &mut Names<'_>) -> Result<Vec<Ports>, Error> {
+    values.iter().map(|value| Ok(explained(key, value, entry::ports(value, names)?)?)).collect()
+}
+
+fn users(key: &'static str, values: &[String], names: &mut Names<'_>) -> Result<Vec<UidRange>, Error> {
+    values.iter().map(|value| Ok(explained(key, value, entry::users(value, names)?)?)).collect()
+}
+
+/// Those of IPv6 need no rule, since nothing of IPv6 is redirected.
+fn networks(key: &'static str, values: &[String]) -> Result<Vec<Cidr>, ArgumentError> {
+    let mut networks = Vec::new();
+    for value in values {
+        networks.extend(explained(key, value, entry::networks(value))?);
+    }
+    networks.retain(|network| network.family() == crate::rules::FAMILY);
+    Ok(networks)
+}

@@ -1,0 +1,40 @@
+//! CHECK: whether every rule is there, in its place.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_netfilter::{MissingRule, Ruleset};
+use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
+
+use crate::config::redirection;
+use crate::error::ConsulError;
+use crate::rules::ruleset;
+
+/// The first rule that is not there, or behind one that it must be before.
+#[derive(Debug, thiserror::Error)]
+#[error("the container's redirection to its proxy is incomplete: missing or not in its place: {0}")]
+pub struct NotInPlace(MissingRule);
+
+impl Failure for NotInPlace {
+    fn code(&self) -> Code {
+        Code::CheckFailed
+    }
+
+    fn details(&self) -> String {
+        "see iptables -t nat -S in the container's namespace".to_owned()
+    }
+}
+
+/// Looks for what ADD has made.
+///
+/// # Errors
+/// The first rule that is missing.
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    request.prev_result()?.ok_or(ConsulError::NoPrevResult)?;
+    let wanted = Ruleset::from(ruleset(&redirection(request, host)?));
+    host.enter(request.netns().unwrap_or_default())?;
+    match wanted.missing(host.netfilter(Ns::Container)?)? {
+        Some(missing) => Err(NotInPlace(missing).into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,50 @@
+//! What a call says: the configuration, of which no key changes what the plugin does, and the argument.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_plugin::host::Host;
+use serde::Deserialize;
+
+use crate::argument::{self, Redirection};
+use crate::error::ConsulError;
+
+/// In `CNI_ARGS`, what is to be redirected, as JSON.
+pub const CONFIG: &str = "CONSUL_IPTABLES_CONFIG";
+/// In `CNI_ARGS`, what a Kubernetes runtime sends.
+const POD: &str = "K8S_POD_NAME";
+const POD_NAMESPACE: &str = "K8S_POD_NAMESPACE";
+const POD_INFRA_CONTAINER: &str = "K8S_POD_INFRA_CONTAINER_ID";
+
+/// The keys of the reference, whose types are checked as it does. Ours needs none: the first one is about its log, the
+/// others are about Kubernetes.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Keys {
+    #[serde(rename = "log_level")]
+    _log_level: String,
+    #[serde(rename = "cni_bin_dir")]
+    _cni_bin_dir: String,
+    #[serde(rename = "cni_net_dir")]
+    _cni_net_dir: String,
+    #[serde(rename = "kubeconfig")]
+    _kubeconfig: String,
+    #[serde(rename = "multus")]
+    _multus: bool,
+}
+
+/// What is to be redirected; every value of it is checked.
+///
+/// # Errors
+/// The first value that cannot be used.
+pub fn redirection(request: &Request, host: &mut dyn Host) -> Result<Redirection, Error> {
+    let Keys { .. } = request.decode()?;
+    let args = request.args_with(&[CONFIG, POD, POD_NAMESPACE, POD_INFRA_CONTAINER])?;
+    match (args.own(CONFIG), args.own(POD_NAMESPACE), args.own(POD)) {
+        (Some(text), _, _) => argument::parse(text, host),
+        (None, Some(namespace), Some(pod)) => {
+            let (namespace, pod) = (namespace.to_owned(), pod.to_owned());
+            Err(ConsulError::Kubernetes { namespace, pod }.into())
+        }
+        (None, _, _) => Err(ConsulError::NoArgument.into()),
+    }
+}

@@ -1,0 +1,43 @@
+//! The consul-cni plugin: leads the TCP connections of a container, and its questions to the DNS, through the proxy of
+//! Consul that runs in it. It is chained last, and passes the result of the plugins before it through.
+//!
+//! Nomad says in `CNI_ARGS` what is redirected (`argument.rs`); `entry.rs` reads one value of a list, `names.rs` knows
+//! users and services by name, and `rules.rs` the rules of iptables in the container's namespace.
+
+use cni_plugin::exclusion::Share;
+use cni_plugin::run::Plugin;
+
+mod add;
+mod argument;
+mod check;
+mod config;
+mod del;
+mod entry;
+mod error;
+mod missing;
+mod names;
+mod rules;
+mod status;
+
+/// The plugin.
+pub struct ConsulCni;
+
+impl Plugin for ConsulCni {
+    fn kind(&self) -> &'static str {
+        "consul-cni"
+    }
+
+    /// The release of consul-k8s whose features it has, as far as Nomad asks for them; Nomad needs at least 1.4.2.
+    fn reference_level(&self) -> &'static str {
+        "2.0.3"
+    }
+
+    fn share(&self) -> Share {
+        Share::Rules
+    }
+
+    cni_plugin::commands!(add, del, check, status, find_missing);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! Which of the rules somebody has flushed in the container, for a repair.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_plugin::host::Host;
+use cni_plugin::missing::MissingPart;
+use cni_plugin::plan::Ns;
+
+use crate::config::redirection;
+use crate::rules::ruleset;
+
+/// The rules, if they are not complete.
+///
+/// # Errors
+/// When the packet filter cannot be read.
+pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
+    let wanted = ruleset(&redirection(request, host)?);
+    Ok(MissingPart::find(Ns::Container, wanted, host)?.into_iter().collect())
+}

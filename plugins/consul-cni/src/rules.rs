@@ -1,0 +1,122 @@
+//! The rules, in the reference's order.
+//!
+//! The reference appends its own rules and puts each exclusion in front, so the last entry of each list comes first.
+
+use std::net::SocketAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::Proto;
+use cni_netfilter::iptables::{
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Match, OwnedChain,
+    OwnedChainRef, Target,
+};
+
+use crate::argument::{Dns, Redirection};
+
+/// What is redirected. IPv6 passes the proxy by, as in the reference.
+pub const FAMILY: Family = Family::V4;
+/// The protocol that the proxy understands.
+pub const PROTO: Proto = Proto::Tcp;
+pub const TABLE: IptablesTable = IptablesTable::Nat;
+
+const INBOUND: &str = "CONSUL_PROXY_INBOUND";
+const IN_REDIRECT: &str = "CONSUL_PROXY_IN_REDIRECT";
+const OUTPUT: &str = "CONSUL_PROXY_OUTPUT";
+const REDIRECT: &str = "CONSUL_PROXY_REDIRECT";
+const DNS: &str = "CONSUL_DNS_REDIRECT";
+
+/// Our chains, in the order in which the reference makes them.
+pub const CHAINS: [&str; 5] = [INBOUND, IN_REDIRECT, OUTPUT, REDIRECT, DNS];
+/// The chains of the table that lead to ours.
+pub const PARENTS: [&str; 2] = ["PREROUTING", "OUTPUT"];
+
+const DNS_PORT: u16 = 53;
+
+/// Everything that a container needs.
+pub fn ruleset(redirection: &Redirection) -> IptablesRuleset {
+    let owned = |name: &'static str, rules: Vec<(Vec<Match>, Target)>| OwnedChain {
+        name: ChainName::fixed(name),
+        rules: rules.into_iter().map(|(matches, target)| rule(name, matches, target)).collect(),
+        existing: ExistingChain::ReplaceInOrder,
+    };
+    let redirect = |port| vec![(vec![Match::Protocol(PROTO)], Target::Redirect(port))];
+    let chains = vec![
+        owned(INBOUND, inbound(redirection)),
+        owned(IN_REDIRECT, redirect(redirection.inbound)),
+        owned(OUTPUT, outbound(redirection)),
+        owned(REDIRECT, redirect(redirection.outbound)),
+        owned(DNS, redirection.dns.map(questions).unwrap_or_default()),
+    ];
+    IptablesRuleset {
+        family: FAMILY,
+        table: TABLE,
+        shared_chains: Vec::new(),
+        shared: Vec::new(),
+        chains,
+        rules: entries(redirection),
+    }
+}
+
+/// What takes everything away, whatever it was made of. `entries` are rules that are believed to lead to our chains.
+pub fn removal(entries: Vec<IptablesRule>) -> IptablesRemoval {
+    let parents = || PARENTS.map(ChainName::fixed).to_vec();
+    let chain = |name| OwnedChainRef { name: ChainName::fixed(name), parents: parents(), jumps: Jumps::All };
+    IptablesRemoval { family: FAMILY, table: TABLE, chains: CHAINS.map(chain).to_vec(), rules: entries }
+}
+
+fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> IptablesRule {
+    IptablesRule::new(ChainName::fixed(chain), matches, target)
+}
+
+fn jump(chain: &'static str) -> Target {
+    Target::Jump(ChainName::fixed(chain))
+}
+
+/// How packets come to our chains.
+fn entries(redirection: &Redirection) -> Vec<IptablesRule> {
+    let questions = redirection.dns.into_iter().flat_map(asked).map(|matches| rule("OUTPUT", matches, jump(DNS)));
+    let outbound = rule("OUTPUT", vec![Match::Protocol(PROTO)], jump(OUTPUT));
+    let inbound = rule("PREROUTING", vec![Match::Protocol(PROTO)], jump(INBOUND));
+    questions.chain([outbound, inbound]).collect()
+}
+
+fn inbound(redirection: &Redirection) -> Vec<(Vec<Match>, Target)> {
+    let direct = redirection.direct_inbound.iter().rev().map(|ports| direct(ports.matched()));
+    direct.chain([(vec![Match::Protocol(PROTO)], jump(IN_REDIRECT))]).collect()
+}
+
+fn outbound(redirection: &Redirection) -> Vec<(Vec<Match>, Target)> {
+    let Redirection { direct_users, direct_networks, direct_outbound, proxy, .. } = redirection;
+    let users = direct_users.iter().rev().map(|users| direct(Match::User(*users)));
+    let networks = direct_networks.iter().rev().map(|network| direct(Match::Destination(*network)));
+    let ports = direct_outbound.iter().rev().map(|ports| direct(ports.matched()));
+    let loopback = Match::Destination(Cidr::host(FAMILY.loopback()));
+    let always = [direct(Match::User(*proxy)), direct(loopback), (Vec::new(), jump(REDIRECT))];
+    users.chain(networks).chain(ports).chain(always).collect()
+}
+
+/// Leaves out the proxy.
+fn direct(what: Match) -> (Vec<Match>, Target) {
+    (vec![what], Target::Return)
+}
+
+fn questions(dns: Dns) -> Vec<(Vec<Match>, Target)> {
+    let to = match dns {
+        Dns::Address(address) => Target::DnatAddress(address.into()),
+        Dns::Port(to) => Target::Dnat(SocketAddr::V4(to)),
+    };
+    asked(dns).map(|matches| (matches, to.clone())).to_vec()
+}
+
+/// Questions to the DNS by either protocol: to anybody, or to the address that has them at another port.
+fn asked(dns: Dns) -> [Vec<Match>; 2] {
+    [Proto::Udp, Proto::Tcp].map(|proto| {
+        let port = Match::Port(proto, DNS_PORT);
+        match dns {
+            Dns::Address(_) => vec![port],
+            Dns::Port(to) => vec![Match::Destination(Cidr::host((*to.ip()).into())), port],
+        }
+    })
+}

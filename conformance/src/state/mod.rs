@@ -40,6 +40,15 @@ impl State {
         Self { sections }
     }
 
+    /// Adds table `nat` of a namespace's own packet filter.
+    #[must_use]
+    pub fn with_nat_of(mut self, namespace: &Namespace) -> Self {
+        let rules = namespace.sh("iptables --wait -t nat -S");
+        let section = format!("{} iptables nat", namespace.name());
+        self.sections.insert(section, rules.lines().map(str::to_owned).collect());
+        self
+    }
+
     /// Takes a snapshot of the host alone.
     pub fn of_host(sandbox: &Sandbox) -> Self {
         Self::capture(sandbox, &[])

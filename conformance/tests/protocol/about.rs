@@ -13,8 +13,11 @@ use cni_conformance::{Invocation, Outcome, Sandbox, Verb, binaries};
 
 use crate::{PLUGINS, VERSIONS, bare, ended, versions_of};
 
-/// The release of the reference whose features the plugins have.
-const LEVEL: &str = "v1.9.1+rs.";
+/// The release of the reference whose features a plugin has. That of `consul-cni` is consul-k8s, of which Nomad wants
+/// at least 1.4.2.
+fn level(plugin: &str) -> &'static str {
+    if plugin == "consul-cni" { "v2.0.3+rs." } else { "v1.9.1+rs." }
+}
 
 /// Requires the about text, and nothing but it.
 #[track_caller]
@@ -23,8 +26,9 @@ fn assert_about(plugin: &str, outcome: &Outcome) {
     assert_eq!(outcome.stdout(), "", "{outcome}");
     let lines: Vec<&str> = outcome.stderr().split_inclusive('\n').collect();
     let [first, second] = lines[..] else { panic!("two lines: {outcome}") };
-    let ours = first.strip_prefix(&format!("CNI {plugin} plugin {LEVEL}")).and_then(|rest| rest.strip_suffix('\n'));
-    let ours = ours.unwrap_or_else(|| panic!("CNI {plugin} plugin {LEVEL}<version>: {outcome}"));
+    let start = format!("CNI {plugin} plugin {}", level(plugin));
+    let ours = first.strip_prefix(&start).and_then(|rest| rest.strip_suffix('\n'));
+    let ours = ours.unwrap_or_else(|| panic!("{start}<version>: {outcome}"));
     assert!(is_release(ours), "{ours:?} is a version of three numbers: {outcome}");
     assert_eq!(second, format!("CNI protocol versions supported: {}\n", versions_of(plugin).join(", ")));
 }
@@ -89,7 +93,7 @@ fn nomad_and_nerdctl_find_the_version() {
         let outcome = without_command(&sandbox, plugin).run();
         let both = format!("{}{}", outcome.stdout(), outcome.stderr());
         let words: Vec<&str> = both.split_whitespace().filter(|word| is_semver(word)).collect();
-        assert!(words.first().is_some_and(|word| word.starts_with(LEVEL)), "first version of {both}");
+        assert!(words.first().is_some_and(|word| word.starts_with(level(plugin))), "first version of {both}");
         assert_eq!(words.last(), Some(&"1.1.0"), "last version of {both}");
         let line = both.lines().next().expect("a line");
         let rest = line.strip_prefix(&format!("CNI {plugin} plugin ")).expect("the words before the version");

@@ -143,6 +143,12 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("tuning", "/args/cni/txQLen", Integer),
     ("tuning", "/runtimeConfig", Object),
     ("tuning", "/runtimeConfig/mac", Text),
+    ("consul-cni", "/log_level", Text),
+    ("consul-cni", "/cni_bin_dir", Text),
+    ("consul-cni", "/cni_net_dir", Text),
+    ("consul-cni", "/kubeconfig", Text),
+    ("consul-cni", "/multus", Flag),
+    ("consul-cni", "/prevResult", Object),
 ];
 
 /// The members of `prevResult`, for the plugins that read it on ADD.
@@ -230,6 +236,7 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("tuning", "/args/cni/mac", json!("zz")),
         ("tuning", "/dataDir", json!("run/x")),
         ("tuning", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
+        ("consul-cni", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
     ]
 }
 
@@ -338,7 +345,7 @@ fn assert_all_refused(plugin: &str, rows: &[(String, Value)]) {
 
 fn of_wrong_types(plugin: &str) -> Vec<(String, Value)> {
     let own = KEYS.iter().filter(|(of, _, _)| *of == plugin).map(|(_, pointer, kind)| (*pointer, *kind));
-    let reads_result = ["loopback", "firewall", "portmap", "tuning"].contains(&plugin);
+    let reads_result = ["loopback", "firewall", "portmap", "tuning", "consul-cni"].contains(&plugin);
     let result = RESULT.iter().copied().filter(|_| reads_result);
     let rows = own
         .chain(result)
@@ -384,6 +391,11 @@ fn portmap_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn tuning_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("tuning", &of_wrong_types("tuning"));
+}
+
+#[test]
+fn consul_cni_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("consul-cni", &of_wrong_types("consul-cni"));
 }
 
 #[test]

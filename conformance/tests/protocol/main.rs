@@ -26,7 +26,7 @@ mod stdin;
 mod unknown;
 mod versions;
 
-const PLUGINS: [&str; 8] = plugins::ALL;
+const PLUGINS: [&str; 9] = plugins::ALL;
 
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
@@ -63,6 +63,7 @@ fn config(plugin: &str, version: &str) -> Value {
             "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]},
             "prevResult": prev_result(version),
         }),
+        "consul-cni" => json!({"log_level": "debug", "prevResult": prev_result(version)}),
         "tuning" => json!({"mtu": 1400, "prevResult": prev_result(version)}),
         other => panic!("no plugin {other}"),
     };
@@ -95,9 +96,14 @@ fn ifname(plugin: &str) -> &'static str {
     if plugin == "tuning" { "lo" } else { "eth0" }
 }
 
+/// What `consul-cni` cannot do without.
+const CONSUL_ARGS: &str = r#"CONSUL_IPTABLES_CONFIG={"ProxyUserID":"101","ProxyInboundPort":20000}"#;
+
 /// Prepares a call for the container `ctr1`.
 fn call(sandbox: &Sandbox, plugin: &str, verb: Verb, container: &Namespace) -> Invocation {
-    Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path()).ifname(ifname(plugin))
+    let call = Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path());
+    let call = call.ifname(ifname(plugin));
+    if plugin == "consul-cni" { call.args(CONSUL_ARGS) } else { call }
 }
 
 /// Prepares a plugin with nothing in its environment but `PATH`, for odd standard streams.

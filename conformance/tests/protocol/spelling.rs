@@ -46,6 +46,9 @@ pub fn rich(plugin: &str) -> Value {
                 {"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": "192.0.2.1"},
             ]},
         }),
+        "consul-cni" => json!({
+            "log_level": "error", "cni_bin_dir": "/opt/cni/bin", "cni_net_dir": "/etc/cni/net.d", "kubeconfig": "k", "multus": true,
+        }),
         "tuning" => json!({
             "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1"}, "mac": "02:00:00:00:00:0a", "promisc": true, "mtu": 1300,
             "allmulti": true, "txQLen": 500, "dataDir": "/run/other", "args": {"cni": {"txQLen": 700}},

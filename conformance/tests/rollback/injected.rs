@@ -80,6 +80,11 @@ fn tuning_takes_back_whatever_call_fails() {
 }
 
 #[test]
+fn consul_cni_takes_back_whatever_call_fails() {
+    every_call_fails_once("consul-cni", &Nomad::default());
+}
+
+#[test]
 fn portmap_takes_back_whatever_call_fails() {
     for_each(networks(), |nomad| every_call_fails_once("portmap", &nomad));
 }

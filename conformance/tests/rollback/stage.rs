@@ -6,6 +6,9 @@ use cni_conformance::{
 };
 use serde_json::{Value, json};
 
+/// What Nomad sends to `consul-cni`, in short.
+const CONSUL: &str = r#"IgnoreUnknown=true;CONSUL_IPTABLES_CONFIG={"ConsulDNSIP":"192.0.2.53","ConsulDNSPort":8600,"ProxyUserID":"101","ProxyInboundPort":20000,"ExcludeInboundPorts":["9002"]}"#;
+
 /// The machine, the container, and the plugin whose turn it is.
 pub struct Stage {
     pub sandbox: Sandbox,
@@ -36,6 +39,10 @@ impl Stage {
             });
             list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
         }
+        if plugin == "consul-cni" {
+            let last = json!({"type": "consul-cni", "log_level": "debug"});
+            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(last);
+        }
         Self::with_list(plugin, nomad, list, flavour)
     }
 
@@ -59,6 +66,7 @@ impl Stage {
         nomad.ensure_forwarding_rules(&sandbox);
         let container = sandbox.container("stage");
         let attachment = Attachment::new("stage", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);
+        let attachment = if plugin == "consul-cni" { attachment.args(CONSUL) } else { attachment };
         let mut stage = Self { sandbox, container, attachment, nomad: nomad.clone(), list, plugin, previous: None };
         stage.previous = stage.result_of_earlier_plugins();
         stage
@@ -90,7 +98,11 @@ impl Stage {
     /// Takes a snapshot, without the address that the kernel leaves on a `lo` that was up once.
     pub fn state(&self) -> State {
         let state = State::capture(&self.sandbox, &[&self.container]);
-        if self.plugin == "loopback" { state.without("stage addresses") } else { state }
+        match self.plugin {
+            "loopback" => state.without("stage addresses"),
+            "consul-cni" => state.with_nat_of(&self.container),
+            _ => state,
+        }
     }
 
     /// Runs an ADD that must fail, with one error object that has all these words, and leave nothing.

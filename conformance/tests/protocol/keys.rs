@@ -309,7 +309,7 @@ fn fault(outcome: &Outcome, pointer: &str, value: &Value) -> Option<String> {
     }
     let said = format!("{}: {}", error.msg, error.details).to_lowercase();
     let key = key_of(pointer).to_lowercase();
-    if !said.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == key) {
+    if !said.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == key) {
         return wrong("the key is not named");
     }
     let shown = match value {

@@ -42,7 +42,7 @@ fn each_entry_is_what_iptables_makes_of_it() {
         [("0", "0"), ("1000-1005", "1000-1005"), ("envoy", "1337"), ("4294967294", "4294967294"), ("7-7", "7")]
     {
         let rule = format!("-A CONSUL_PROXY_OUTPUT -m owner --uid-owner {want} -j RETURN");
-        assert_eq!(changed("ExcludeUIDs", &format!("[\"{value}\"]")), [rule.clone()]);
+        assert_eq!(changed("ExcludeUIDs", &format!("[\"{value}\"]")), std::slice::from_ref(&rule));
         assert_eq!(changed("ProxyUserID", &format!("\"{value}\"")), [rule]);
     }
 }

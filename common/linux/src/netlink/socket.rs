@@ -77,7 +77,7 @@ impl Socket {
             }
         }
         inner.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { inner, ending: Ending::default(), sequence: 0, buffer: Vec::with_capacity(CAPACITY) })
+        Ok(Self { inner, ending: Ending::of(protocol), sequence: 0, buffer: Vec::with_capacity(CAPACITY) })
     }
 
     /// Asks for one object, which `read` takes from its message.

@@ -40,7 +40,6 @@ impl Socket {
         }
         let last = self.sequence;
         self.append(&mut bytes, end, 0);
-        self.ending.after_batch();
         let sent = self.make_room(bytes.len()).and_then(|()| uninterrupted(|| self.inner.send(&bytes, 0)));
         sent.map_err(|error| Refused { change: None, cause: error.into() })?;
         self.await_outcome(first, last).map_err(|(sequence, cause)| {

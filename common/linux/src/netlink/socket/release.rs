@@ -1,8 +1,9 @@
 //! Closing a socket without waiting for the kernel.
 //!
-//! After a batch that has deleted rules, closing the socket waits until no packet can be on its way through them: 9 to
-//! 16 ms (`nft_rcv_nl_event` of `net/netfilter/nf_tables_api.c` flushes the work that frees them). Nobody needs the wait: the change
-//! itself was complete when it was acknowledged.
+//! After a batch that has deleted rules, closing a socket of netfilter waits until no packet can be on its way through
+//! them: 9 to 16 ms (`nft_rcv_nl_event` of `net/netfilter/nf_tables_api.c` flushes the work that frees them). It need not be the
+//! socket of the batch: one for conntrack in the same namespace waits as well. Nobody needs the wait: the change itself
+//! was complete when it was acknowledged.
 //!
 //! A descriptor that was sent through a UNIX socket stays open while it is on its way. One that was sent into a pair of
 //! sockets which themselves are on their way in that pair, and open nowhere else, can never arrive: unix(7) sockets
@@ -14,6 +15,7 @@ use std::env;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
 
+use netlink_sys::protocols::NETLINK_NETFILTER;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sendmsg, socket, socketpair,
 };
@@ -21,22 +23,22 @@ use nix::sys::socket::{
 /// Set to anything, it turns this off.
 const SWITCH: &str = "CNI_PLUGINS_WAIT_FOR_CLOSE";
 
-/// How a socket ends: at once, or after batches, by the kernel's collector.
+/// How a socket ends: at once, or by the kernel's collector.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    has_batched: bool,
+    may_wait: bool,
     is_sent_away: bool,
 }
 
 impl Ending {
-    /// Closing the socket may take its time now.
-    pub(super) const fn after_batch(&mut self) {
-        self.has_batched = true;
+    /// The end of a socket of a protocol.
+    pub(super) const fn of(protocol: isize) -> Self {
+        Self { may_wait: protocol == NETLINK_NETFILTER, is_sent_away: false }
     }
 
     /// To be called before the socket's own descriptor is closed; this is dropped after that.
     pub(super) fn before_close(&mut self, socket: &netlink_sys::Socket) {
-        if !self.has_batched || env::var_os(SWITCH).is_some() {
+        if !self.may_wait || env::var_os(SWITCH).is_some() {
             return;
         }
         match send_away(socket.as_raw_fd()) {

@@ -154,6 +154,13 @@ fn tuning_is_taken_back_from_every_step() {
 }
 
 #[test]
+fn consul_cni_is_taken_back_from_every_step() {
+    let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"consul-cni",{PREV_RESULT}}}"#);
+    let steps = fail_at_every_step(&cni_consul_cni::ConsulCni, &config);
+    assert!(steps >= 1, "{steps} changes");
+}
+
+#[test]
 fn a_result_that_cannot_be_written_takes_the_attachment_back() {
     struct NoStdout<'a>(OneRefusal<'a>);
     impl Process for NoStdout<'_> {

@@ -11,6 +11,10 @@ use nix::sched::{CloneFlags, unshare};
 
 const CONTAINER: &str = "/run/netns/c1";
 
+/// What consul-cni cannot do without; the others ignore it.
+const ARGS: &str =
+    r#"IgnoreUnknown=1;CONSUL_IPTABLES_CONFIG={"ConsulDNSIP":"10.1.2.1","ProxyUserID":"101","ProxyInboundPort":20000}"#;
+
 /// A host and a container, gone with the thread.
 pub struct Sandbox {
     binaries: PathBuf,
@@ -50,6 +54,7 @@ impl Sandbox {
             ("CNI_NETNS", CONTAINER),
             ("CNI_IFNAME", "eth0"),
             ("CNI_PATH", &path),
+            ("CNI_ARGS", ARGS),
         ])
     }
 
@@ -62,6 +67,8 @@ impl Sandbox {
         for program in ["iptables-save", "ip6tables-save"] {
             lines.extend(said(&[program]).into_iter().filter(|line| is_own(line)));
         }
+        let in_container = said(&["nsenter", "--net=/run/netns/c1", "iptables-save"]);
+        lines.extend(in_container.into_iter().filter(|line| line.contains("CONSUL_")));
         let leases = Path::new("/var/lib/cni/networks/net1");
         lines.extend(files(leases).filter(|name| name.parse::<std::net::IpAddr>().is_ok()));
         lines.extend(files(Path::new("/run/cni/tuning")));

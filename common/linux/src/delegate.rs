@@ -1,12 +1,17 @@
 //! Running a delegated plugin: SPEC section 4, with the look-up and the messages of the reference.
+//!
+//! A plugin whose program is the one that this process runs is called inside the process, since starting
+//! a program costs more than host-local's work.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
 use cni_core::json::Json;
-use cni_core::request::{Command, Request};
+use cni_core::request::{Command, Environment, Request};
 use cni_files::find_files;
 
 use crate::process::{self, Output, ProcessError};
@@ -74,12 +79,32 @@ impl Failure for DelegateError {
     }
 }
 
-/// Runs `plugin` with the request's input and environment; only the command differs. An ADD whose outcome is unknown is
+/// What a plugin has answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// Whether it succeeded.
+    pub is_success: bool,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it said beside the protocol.
+    pub stderr: String,
+}
+
+/// Calls a plugin that this program contains, inside the process; `None` when it contains no such one.
+pub type Contained = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<Answer>;
+
+/// Runs `plugin` with the request's input and environment; only the command differs. `contained` calls one that this
+/// program contains. An ADD whose outcome is unknown is
 /// undone with a DEL.
 ///
 /// # Errors
 /// [`DelegateError`].
-pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, DelegateError> {
+pub fn run(
+    plugin: &str,
+    command: Command,
+    request: &Request,
+    contained: Option<Contained>,
+) -> Result<Vec<u8>, DelegateError> {
     if started_as().is_some_and(|own| own == plugin) {
         return Err(DelegateError::Itself { plugin: plugin.to_owned() });
     }
@@ -87,6 +112,10 @@ pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>,
         return Err(DelegateError::Endless { plugin: plugin.to_owned() });
     }
     let program = find(plugin, request.path())?;
+    let contained = contained.filter(|_| is_running(&program));
+    if let Some(answer) = contained.and_then(|call| call(plugin, environment(command, request), request.stdin())) {
+        return conclude(plugin, answer, "exit status: 1");
+    }
     let Output { status, stdout, stderr } = start(&program, command, request).map_err(|source| {
         let perhaps_done = command == Command::Add && !matches!(source, ProcessError::Start { .. });
         if perhaps_done && let Err(error) = start(&program, Command::Del, request) {
@@ -95,22 +124,43 @@ pub fn run(plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>,
         DelegateError::Process { plugin: plugin.to_owned(), source }
     })?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
-    if status.success() {
+    conclude(plugin, Answer { is_success: status.success(), stdout, stderr }, &status.to_string())
+}
+
+fn conclude(plugin: &str, answer: Answer, status: &str) -> Result<Vec<u8>, DelegateError> {
+    let Answer { is_success, stdout, stderr } = answer;
+    if is_success {
         if !stderr.is_empty() {
             log::warn!("{plugin}: {}", stderr.trim_end());
         }
         return Ok(stdout);
     }
-    Err(reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, &status.to_string())))
+    Err(reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, status)))
+}
+
+/// Whether a file is the program of this process, under whatever name.
+fn is_running(program: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    identity(program).is_some_and(|file| identity(Path::new("/proc/self/exe")) == Some(file))
 }
 
 fn start(program: &Path, command: Command, request: &Request) -> Result<Output, ProcessError> {
-    let delegations = (delegations(request) + 1).to_string();
+    let variables = variables(command, request);
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_os_str())).collect();
+    process::run(program, &[], request.stdin(), &variables, DEADLINE)
+}
+
+fn environment(command: Command, request: &Request) -> Environment {
+    Environment::new(variables(command, request).into_iter().map(|(name, value)| (OsString::from(name), value)))
+}
+
+fn variables(command: Command, request: &Request) -> Vec<(String, OsString)> {
     let ours = ["CNI_COMMAND", DELEGATIONS];
     let inherited = request.variables().filter(|(name, _)| name.starts_with("CNI_") && !ours.contains(name));
-    let changes = [("CNI_COMMAND", OsStr::new(command.as_str())), (DELEGATIONS, OsStr::new(&delegations))];
-    let environment: Vec<_> = inherited.chain(changes).collect();
-    process::run(program, &[], request.stdin(), &environment, DEADLINE)
+    let mut variables: Vec<_> = inherited.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    variables.push(("CNI_COMMAND".to_owned(), command.as_str().into()));
+    variables.push((DELEGATIONS.to_owned(), (delegations(request) + 1).to_string().into()));
+    variables
 }
 
 /// The name under which this process was started: which plugin it is.

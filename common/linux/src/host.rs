@@ -139,7 +139,7 @@ impl Host for LinuxHost {
     }
 
     fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
-        Ok(delegate::run(plugin, command, &self.request)?)
+        Ok(delegate::run(plugin, command, &self.request, self.contained)?)
     }
 
     fn random(&mut self) -> Result<[u8; 8], Error> {

@@ -2,11 +2,24 @@
 //! `error`, `warn`, `info`, `debug`, `trace`, `off`; without it, warnings and errors are logged.
 
 use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
 struct Stderr {
     plugin: &'static str,
+}
+
+/// A delegate that is called inside the process, and what it has said.
+struct Delegate {
+    plugin: &'static str,
+    said: String,
+}
+
+static DELEGATE: Mutex<Option<Delegate>> = Mutex::new(None);
+
+fn delegate() -> MutexGuard<'static, Option<Delegate>> {
+    DELEGATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Log for Stderr {
@@ -16,8 +29,14 @@ impl Log for Stderr {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let line = format!("{} {}: {}\n", self.plugin, record.level().as_str().to_lowercase(), record.args());
-            let _lost = std::io::stderr().lock().write_all(line.as_bytes());
+            let line =
+                |plugin: &str| format!("{plugin} {}: {}\n", record.level().as_str().to_lowercase(), record.args());
+            match &mut *delegate() {
+                Some(Delegate { plugin, said }) => said.push_str(&line(plugin)),
+                None => {
+                    let _lost = std::io::stderr().lock().write_all(line(self.plugin).as_bytes());
+                }
+            }
         }
     }
 
@@ -31,4 +50,12 @@ pub fn install(plugin: &'static str) {
     if log::set_logger(logger).is_ok() {
         log::set_max_level(asked.unwrap_or(LevelFilter::Warn));
     }
+}
+
+/// Does the work of a delegate, and returns what it logs as well, as its process would have written it.
+pub fn of_delegate<T>(plugin: &'static str, work: impl FnOnce() -> T) -> (T, String) {
+    *delegate() = Some(Delegate { plugin, said: String::new() });
+    let done = work();
+    let said = delegate().take().map(|delegate| delegate.said).unwrap_or_default();
+    (done, said)
 }

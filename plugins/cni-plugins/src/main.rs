@@ -17,6 +17,7 @@ use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
 
+mod delegates;
 #[cfg(test)]
 mod lists;
 mod logger;
@@ -98,6 +99,6 @@ impl Process for ThisProcess {
     }
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(LinuxHost::new(request)?))
+        Ok(Box::new(LinuxHost::new(request)?.with_contained(delegates::call)))
     }
 }

@@ -12,6 +12,7 @@ use cni_core::request::Request;
 use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 
+use crate::delegate::Contained;
 use crate::firewalld::SystemFirewalld;
 use crate::iptables::AutoIptables;
 use crate::locks::Locks;
@@ -81,6 +82,8 @@ pub struct LinuxHost {
     pub(super) firewalld: SystemFirewalld,
     pub(super) records: RunRecords,
     pub(super) locks: Locks,
+    /// Calls delegates that are part of this program.
+    pub(super) contained: Option<Contained>,
 }
 
 impl LinuxHost {
@@ -99,7 +102,14 @@ impl LinuxHost {
             firewalld: SystemFirewalld::new(),
             records: RunRecords::default(),
             locks: Locks::default(),
+            contained: None,
         })
+    }
+
+    /// Lets delegates that this program contains be called inside the process.
+    #[must_use]
+    pub fn with_contained(self, contained: Contained) -> Self {
+        Self { contained: Some(contained), ..self }
     }
 
     /// The socket of a namespace.

@@ -52,7 +52,7 @@ install_tools() {
     say "what the tests need"
     need_rust
     local pair
-    for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping strace:strace \
+    for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace \
         shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod; do
         need "${pair%%:*}" "${pair##*:}"
     done
@@ -77,6 +77,8 @@ whole() {
     install_plugins "$binary" "$bin_dir"
     say "unit tests, kernel tests, conformance"
     CNI_BIN_DIR=$bin_dir cargo test --workspace --locked --no-fail-fast
+    say "a minute of containers that come and go"
+    "$TOP/scripts/soak.sh" 1 "$bin_dir"
     say "all passed"
 }
 

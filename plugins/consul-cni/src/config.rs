@@ -32,12 +32,21 @@ struct Keys {
     _multus: bool,
 }
 
+/// Checks the configuration alone.
+///
+/// # Errors
+/// The first key whose value has another type.
+pub fn verify_keys(request: &Request) -> Result<(), Error> {
+    let Keys { .. } = request.decode()?;
+    Ok(())
+}
+
 /// What is to be redirected; every value of it is checked.
 ///
 /// # Errors
 /// The first value that cannot be used.
 pub fn redirection(request: &Request, host: &mut dyn Host) -> Result<Redirection, Error> {
-    let Keys { .. } = request.decode()?;
+    verify_keys(request)?;
     let args = request.args_with(&[CONFIG, POD, POD_NAMESPACE, POD_INFRA_CONTAINER])?;
     match (args.own(CONFIG), args.own(POD_NAMESPACE), args.own(POD)) {
         (Some(text), _, _) => argument::parse(text, host),

@@ -27,7 +27,7 @@ impl<'a> Names<'a> {
     /// # Errors
     /// When the file is there and cannot be read.
     pub fn user(&mut self, name: &str) -> Result<Option<u32>, Error> {
-        Ok(lines(&mut self.users, self.host, USERS)?.lines().find_map(|line| {
+        Ok(text(&mut self.users, self.host, USERS)?.lines().find_map(|line| {
             let mut fields = line.split(':');
             let is_it = fields.next() == Some(name);
             fields.nth(1).filter(|_| is_it)?.parse().ok()
@@ -39,11 +39,11 @@ impl<'a> Names<'a> {
     /// # Errors
     /// When the file is there and cannot be read.
     pub fn service(&mut self, name: &str, proto: Proto) -> Result<Option<u16>, Error> {
-        Ok(lines(&mut self.services, self.host, SERVICES)?.lines().find_map(|line| port_of(line, name, proto)))
+        Ok(text(&mut self.services, self.host, SERVICES)?.lines().find_map(|line| port_of(line, name, proto)))
     }
 }
 
-fn lines<'a>(read: &'a mut Option<String>, host: &mut dyn Host, path: &str) -> Result<&'a str, Error> {
+fn text<'a>(read: &'a mut Option<String>, host: &mut dyn Host, path: &str) -> Result<&'a str, Error> {
     let text = match read.take() {
         Some(text) => text,
         None => host.administrators_file(Path::new(path))?.unwrap_or_default(),

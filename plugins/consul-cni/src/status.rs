@@ -1,4 +1,4 @@
-//! STATUS: whether there is an iptables that ADD could use.
+//! STATUS: whether ADD would take the configuration, and there is an iptables that it could use.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -6,12 +6,14 @@ use cni_netfilter::Backend;
 use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 
+use crate::config::verify_keys;
 use crate::rules::TABLE;
 
 /// Asks for the host's own table: that of a container is made by ADD.
 ///
 /// # Errors
-/// What is not available.
-pub fn status(_request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+/// What is not available, or a configuration that ADD would refuse.
+pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    verify_keys(request)?;
     Ok(Backend::Iptables.verify_available(host.netfilter(Ns::Host)?, TABLE)?)
 }

@@ -218,6 +218,8 @@ fn status_asks_for_iptables() {
     let caller = Caller::new("c1", config);
     let mut host = machine();
     caller.status(&ConsulCni, &mut host).expect("STATUS");
+    let wrong = caller.with_config(&config.replace('}', r#","log_level":7}"#));
+    assert_eq!(wrong.status(&ConsulCni, &mut host).expect_err("no level").code().number(), 6);
     host.netfilter.iptables.uninstall(cni_core::family::Family::ALL);
     assert_eq!(caller.status(&ConsulCni, &mut host).expect_err("no iptables").code().number(), 50);
 }

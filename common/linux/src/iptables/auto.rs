@@ -1,7 +1,7 @@
 //! The host's tables: over netlink where its iptables keeps them in nf_tables, else by its programs.
 //!
 //! Both lead to the same rules, byte for byte. What the one cannot read or write with certainty the other
-//! does: a chain with a rule of an unknown kind, a table that does not exist yet, a user's own words.
+//! does: a chain with a rule of an unknown kind, a look at a table that does not exist yet, a user's own words.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
 
 use cni_netfilter::nftables::{
-    Base, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy,
+    Base, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableId,
 };
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
@@ -107,7 +107,14 @@ fn add_table(NftTable { id, comment }: &NftTable) -> ChangeMessage {
     (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
 }
 
-fn add_chain(NftChain { id, base, comment }: &NftChain) -> ChangeMessage {
+/// Makes sure that there is a table, and leaves one that is there as it is.
+pub(crate) fn ensure_table(id: &TableId) -> ChangeMessage {
+    let attributes = vec![TableAttribute::Name(id.name.to_string())];
+    (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
+}
+
+/// Makes sure that there is a chain.
+pub(crate) fn add_chain(NftChain { id, base, comment }: &NftChain) -> ChangeMessage {
     let mut attributes = names(id);
     if let Some(Base { kind, hook, priority, policy }) = base {
         attributes.push(ChainAttribute::Type(kind.to_string()));

@@ -1,5 +1,6 @@
 //! What is written and read over netlink, beside the programs of iptables as witnesses.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
@@ -11,7 +12,7 @@ use cni_netfilter::iptables::{
 };
 
 use super::all_kinds;
-use super::host::{Flavour, FlavourIptables, on};
+use super::host::{Flavour, FlavourIptables, on, run};
 use super::wanted::{address, chain, dnat_chain, portmap};
 
 /// Whether a rule is of a kind that goes without the programs.
@@ -101,9 +102,9 @@ fn many_ports(family: Family, ports: u16) -> IptablesRuleset {
     want
 }
 
-/// The kernel would refuse every rule, and a socket holds no more than about 277 of its answers.
+/// Without the table the kernel would refuse every rule, and a socket holds no more than about 277 of its answers.
 #[test]
-fn many_rules_for_a_table_that_is_not_there_are_left_to_the_programs_at_once() {
+fn many_rules_for_a_table_that_is_not_there_are_made_at_once() {
     on(Flavour::Native, |host| {
         let (want, mut tables) = (many_ports(host.family, 200), host.tables());
         let started = Instant::now();
@@ -135,4 +136,38 @@ fn more_refusals_than_a_socket_holds_are_one_refusal_and_the_next_question_is_an
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         assert_eq!(host.dump("nat"), before);
     });
+}
+
+/// The first rule of a table, for each of its own chains: `nft` sees no difference.
+#[test]
+fn a_table_and_its_own_chains_are_made_as_the_programs_make_them() {
+    let all = [
+        (IptablesTable::Nat, ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"].as_slice()),
+        (IptablesTable::Filter, ["INPUT", "FORWARD", "OUTPUT"].as_slice()),
+    ];
+    for (table, chains) in all {
+        for names in chains.iter().map(std::slice::from_ref).chain([chains]) {
+            let made = Mutex::new(Vec::new());
+            for flavour in [Flavour::Native, Flavour::Nft] {
+                on(flavour, |host| {
+                    let rule =
+                        |name: &&str| IptablesRule::new(chain(name), Vec::new(), Target::Jump(chain("CNI-TEST")));
+                    let rules = names.iter().map(rule).map(BatchLine::Append);
+                    let ops = [BatchLine::CreateChain(chain("CNI-TEST"))].into_iter().chain(rules).collect();
+                    host.started();
+                    host.tables().commit(&Batch { family: host.family, table, ops }).expect("committed");
+                    assert_eq!(host.started().len(), host.programs(1));
+                    let mut lines: Vec<String> = run("nft list ruleset").lines().map(str::to_owned).collect();
+                    lines.sort();
+                    made.lock().expect("not poisoned").push((host.family, lines));
+                });
+            }
+            let mut made = made.into_inner().expect("not poisoned");
+            made.sort();
+            for pair in made.chunks(2) {
+                let [ours, theirs] = pair else { panic!("by two writers: {pair:?}") };
+                assert_eq!(ours, theirs, "{table} {names:?}");
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{IptablesRule, IptablesTable};
-use cni_netfilter::nftables::{ChainId, NftName, TableId};
+use cni_netfilter::nftables::{Base, ChainId, Hook, Kind, NftChain, NftName, Policy, TableId};
 
 use super::decode;
 use super::part::Part;
@@ -27,6 +27,23 @@ pub(super) fn chain_id(family: Family, table: IptablesTable, chain: &ChainName) 
 /// Whether a chain is one of the table's own, which iptables makes when it is first used.
 pub(super) fn is_builtin(chain: &ChainName) -> bool {
     ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"].contains(&chain.as_str())
+}
+
+/// One of the table's own chains as iptables makes it; `None` for a chain that the table does not have. The places are
+/// those of `xtables_ipv4` in `iptables/nft.c`.
+pub(super) fn builtin(table: IptablesTable, id: &ChainId) -> Option<NftChain> {
+    let (kind, hook, priority) = match (table, id.name.as_str()) {
+        (IptablesTable::Nat, "PREROUTING") => (Kind::Nat, Hook::Prerouting, -100),
+        (IptablesTable::Nat, "INPUT") => (Kind::Nat, Hook::Input, 100),
+        (IptablesTable::Nat, "OUTPUT") => (Kind::Nat, Hook::Output, -100),
+        (IptablesTable::Nat, "POSTROUTING") => (Kind::Nat, Hook::Postrouting, 100),
+        (IptablesTable::Filter, "INPUT") => (Kind::Filter, Hook::Input, 0),
+        (IptablesTable::Filter, "FORWARD") => (Kind::Filter, Hook::Forward, 0),
+        (IptablesTable::Filter, "OUTPUT") => (Kind::Filter, Hook::Output, 0),
+        _ => return None,
+    };
+    let base = Base { kind, hook, priority, policy: Some(Policy::Accept) };
+    Some(NftChain { id: id.clone(), base: Some(base), comment: None })
 }
 
 /// Whether a chain is there.

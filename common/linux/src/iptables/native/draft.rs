@@ -13,7 +13,7 @@ use netlink_packet_netfilter::nftables::{
     ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute, RuleMessage,
 };
 
-use super::chain::{NumberedRule, chain_id, exists, is_builtin, numbered};
+use super::chain::{NumberedRule, builtin, chain_id, exists, is_builtin, numbered};
 use super::encode;
 use super::part::Part;
 use crate::nftables::connection::NftConnection;
@@ -36,6 +36,8 @@ pub(super) struct MessageDraft<'a> {
     seen: BTreeMap<ChainName, Handles>,
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
+    /// What makes the table, and those of its own chains that are missing. It comes before all changes.
+    foundation: Vec<ChangeMessage>,
     changes: Vec<ChangeMessage>,
     /// Which of the changes make a chain that must not be there.
     creations: Vec<(usize, ChainName)>,
@@ -59,6 +61,7 @@ impl<'a> MessageDraft<'a> {
             connection,
             seen,
             builtin,
+            foundation: Vec::new(),
             changes: Vec::new(),
             creations: Vec::new(),
         };
@@ -68,7 +71,10 @@ impl<'a> MessageDraft<'a> {
 
     /// The messages, and which of them make a chain that must not be there.
     pub(super) fn into_changes(self) -> (Vec<ChangeMessage>, Vec<(usize, ChainName)>) {
-        (self.changes, self.creations)
+        let Self { mut foundation, changes, creations, .. } = self;
+        let creations = creations.into_iter().map(|(at, chain)| (foundation.len() + at, chain)).collect();
+        foundation.extend(changes);
+        (foundation, creations)
     }
 
     fn take(&mut self, line: &BatchLine) -> Result<(), NoMessages> {
@@ -134,15 +140,19 @@ impl<'a> MessageDraft<'a> {
         Ok(first)
     }
 
-    /// A chain of the table's own that is not there yet is for the programs to make, and the kernel would refuse
-    /// every rule for it, one by one.
-    fn require_builtin(&mut self, chain: &ChainName) -> Result<(), NoMessages> {
+    /// Makes a chain of the table's own that is not there yet, as the programs do when they first use it.
+    fn ensure_builtin(&mut self, chain: &ChainName) -> Result<(), NoMessages> {
         if !is_builtin(chain) || self.builtin.contains(chain) {
             return Ok(());
         }
         let id = self.id(chain)?;
         if !exists(self.connection, &id).map_err(NoMessages::Fallback)? {
-            return Err(NoMessages::Fallback(format!("there is no chain {id} yet")));
+            let unknown = || NoMessages::Fallback(format!("chain {id} is none of the table's own"));
+            let chain = builtin(self.table, &id).ok_or_else(unknown)?;
+            if self.foundation.is_empty() {
+                self.foundation.push(message::ensure_table(&id.table));
+            }
+            self.foundation.push(message::add_chain(&chain));
         }
         self.builtin.insert(chain.clone());
         Ok(())
@@ -167,7 +177,7 @@ impl<'a> MessageDraft<'a> {
     }
 
     fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoMessages> {
-        self.require_builtin(&rule.chain)?;
+        self.ensure_builtin(&rule.chain)?;
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
         let unknown = || NoMessages::Fallback(format!("rule {rule} is of an unknown kind"));

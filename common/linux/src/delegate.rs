@@ -81,7 +81,7 @@ impl Failure for DelegateError {
 
 /// What a plugin has answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct DelegateAnswer {
     /// Whether it succeeded.
     pub is_success: bool,
     /// What it printed.
@@ -91,7 +91,7 @@ pub struct Answer {
 }
 
 /// Calls a plugin that this program contains, inside the process; `None` when it contains no such one.
-pub type Contained = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<Answer>;
+pub type Contained = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer>;
 
 /// Runs `plugin` with the request's input and environment; only the command differs. `contained` calls one that this
 /// program contains. An ADD whose outcome is unknown is
@@ -124,11 +124,11 @@ pub fn run(
         DelegateError::Process { plugin: plugin.to_owned(), source }
     })?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
-    conclude(plugin, Answer { is_success: status.success(), stdout, stderr }, &status.to_string())
+    conclude(plugin, DelegateAnswer { is_success: status.success(), stdout, stderr }, &status.to_string())
 }
 
-fn conclude(plugin: &str, answer: Answer, status: &str) -> Result<Vec<u8>, DelegateError> {
-    let Answer { is_success, stdout, stderr } = answer;
+fn conclude(plugin: &str, answer: DelegateAnswer, status: &str) -> Result<Vec<u8>, DelegateError> {
+    let DelegateAnswer { is_success, stdout, stderr } = answer;
     if is_success {
         if !stderr.is_empty() {
             log::warn!("{plugin}: {}", stderr.trim_end());

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cni_core::family::Family;
-use cni_linux::conntrack::{Conntrack, Entry};
+use cni_linux::conntrack::{Conntrack, TrackedConnection};
 use cni_linux::netlink::Socket;
 use cni_netfilter::flows::{Flow, FlowFilter};
 use nix::sched::{CloneFlags, unshare};
@@ -63,7 +63,7 @@ fn all(family: Family) -> FlowFilter {
     FlowFilter { family, to: None, ports: Vec::new(), led_to: None }
 }
 
-fn flows(entries: &[Entry]) -> Vec<Flow> {
+fn flows(entries: &[TrackedConnection]) -> Vec<Flow> {
     let mut flows: Vec<Flow> = entries.iter().map(|entry| entry.flow).collect();
     flows.sort_by_key(|flow| flow.to);
     flows

@@ -23,7 +23,7 @@ pub enum Ruleset {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleRemoval {
     rules: UnwantedRules,
-    presence: Presence,
+    presence: RulesPresence,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ enum UnwantedRules {
 
 /// What is known of rules to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
+enum RulesPresence {
     /// They were made in this backend: one that is absent hides them.
     Known,
     /// They may have been made: a backend that is absent has none.
@@ -106,13 +106,13 @@ impl Ruleset {
 
 impl RuleRemoval {
     const fn possible(rules: UnwantedRules) -> Self {
-        Self { rules, presence: Presence::Possible }
+        Self { rules, presence: RulesPresence::Possible }
     }
 
     /// The same for rules that are known to have been made in this backend.
     #[must_use]
     pub fn known(self) -> Self {
-        Self { presence: Presence::Known, ..self }
+        Self { presence: RulesPresence::Known, ..self }
     }
 
     /// Makes the rules be gone. Absence is success; what belongs to others stays. So is absence of the backend,
@@ -131,8 +131,8 @@ impl RuleRemoval {
             }
         };
         match self.presence {
-            Presence::Known => done,
-            Presence::Possible => unless_absent_logged(level, done).map(|_| ()),
+            RulesPresence::Known => done,
+            RulesPresence::Possible => unless_absent_logged(level, done).map(|_| ()),
         }
     }
 }

@@ -40,11 +40,11 @@ pub const REFUSAL: &str = "refused by the test";
 /// The step that was told to fail.
 #[derive(Debug, thiserror::Error)]
 #[error("{REFUSAL}: {step}")]
-struct Refused {
+struct RefusedStep {
     step: String,
 }
 
-impl Failure for Refused {
+impl Failure for RefusedStep {
     fn code(&self) -> Code {
         Code::Kernel
     }
@@ -65,7 +65,7 @@ impl Failure for DelegateFailed {
 
 /// What the IPAM plugin answers.
 #[derive(Clone, Debug, Default)]
-struct Ipam {
+struct FakeIpam {
     answer: String,
     /// The answers that ADD has given and DEL has not taken back.
     leases: BTreeSet<String>,
@@ -90,7 +90,7 @@ pub struct FakeHost {
     absent_kind: Option<LinkKind>,
     entered: Option<Entered>,
     own_netns: Option<String>,
-    ipam: Ipam,
+    ipam: FakeIpam,
     applied: Vec<String>,
     forgotten: Vec<String>,
     failing: Option<usize>,
@@ -276,7 +276,7 @@ impl FakeHost {
         self.applied.push(change.clone());
         if self.failing == Some(self.applied.len()) {
             self.failing = None;
-            return Err(Refused { step: change }.into());
+            return Err(RefusedStep { step: change }.into());
         }
         Ok(())
     }

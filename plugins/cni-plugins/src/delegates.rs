@@ -4,7 +4,7 @@ use std::io;
 
 use cni_core::error::Error;
 use cni_core::request::{Environment, Request};
-use cni_linux::delegate::Answer;
+use cni_linux::delegate::DelegateAnswer;
 use cni_linux::host::LinuxHost;
 use cni_plugin::exclusion::Share;
 use cni_plugin::host::Host;
@@ -41,9 +41,9 @@ impl Process for InPlace<'_> {
 
 /// Calls a plugin of this binary. One that has a share of attachments takes locks, which belong to the whole process,
 /// so it gets a process of its own; IPAM plugins have none.
-pub fn call(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<Answer> {
+pub fn call(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer> {
     let plugin = PLUGINS.into_iter().find(|one| one.kind() == plugin && one.share() == Share::Nothing)?;
     let mut process = InPlace { stdin, stdout: Vec::new(), stderr: String::new() };
     let (status, said) = logger::of_delegate(plugin.kind(), || run(plugin, OUR_VERSION, environment, &mut process));
-    Some(Answer { is_success: status == 0, stdout: process.stdout, stderr: said + &process.stderr })
+    Some(DelegateAnswer { is_success: status == 0, stdout: process.stdout, stderr: said + &process.stderr })
 }

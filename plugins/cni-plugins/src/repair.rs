@@ -31,7 +31,7 @@ use super::plugins::PLUGINS;
 use cache::Cached;
 use options::Mode;
 pub use options::{Options, USAGE};
-use outcome::{Named, Outcome, told};
+use outcome::{NamedPart, RepairOutcome, told};
 
 /// Why an attachment could not be repaired.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +95,7 @@ struct Report {
 }
 
 impl Report {
-    fn attachment(&mut self, at: &Attachment, outcome: &Outcome) {
+    fn attachment(&mut self, at: &Attachment, outcome: &RepairOutcome) {
         self.attachments += 1;
         self.failures += usize::from(outcome.is_failure());
         let Attachment { network, container, ifname } = at;
@@ -134,8 +134,9 @@ fn unreadable(file: &CacheFile, error: &io::Error) -> Error {
     RepairError::Cache { path: file.path.display().to_string(), source }.into()
 }
 
-fn repair(cached: &Cached, file: &CacheFile, mode: Mode) -> Outcome {
-    attempt(cached, file, mode).unwrap_or_else(|error| Outcome::Failed(vec![error], Box::new(Outcome::Complete)))
+fn repair(cached: &Cached, file: &CacheFile, mode: Mode) -> RepairOutcome {
+    attempt(cached, file, mode)
+        .unwrap_or_else(|error| RepairOutcome::Failed(vec![error], Box::new(RepairOutcome::Complete)))
 }
 
 /// A plugin of the list that this binary contains, and its call.
@@ -144,9 +145,9 @@ struct Ours {
     request: Request,
 }
 
-fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Error> {
+fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<RepairOutcome, Error> {
     let Some(netns) = cached.netns.as_deref() else {
-        return Ok(Outcome::Skipped("the cache does not name the container's namespace".to_owned()));
+        return Ok(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
     };
     let mut ours = Vec::new();
     for config in &cached.plugins {
@@ -155,15 +156,15 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
         }
     }
     // A host uses the request for delegation only, and nothing is delegated here.
-    let Some(Ours { request, .. }) = ours.first() else { return Ok(Outcome::Complete) };
+    let Some(Ours { request, .. }) = ours.first() else { return Ok(RepairOutcome::Complete) };
     let mut host = LinuxHost::new(request)?;
     if host.is_own_netns(netns)? {
-        return Ok(Outcome::Skipped(format!("{netns} is the host's own namespace")));
+        return Ok(RepairOutcome::Skipped(format!("{netns} is the host's own namespace")));
     }
     match host.enter(netns) {
         Ok(()) => {}
         Err(NetnsError::Gone { reason, .. }) => {
-            return Ok(Outcome::Skipped(format!("the container is gone: {netns}: {reason}")));
+            return Ok(RepairOutcome::Skipped(format!("the container is gone: {netns}: {reason}")));
         }
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
@@ -171,12 +172,12 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
     let kept = Kept { at: &cached.at, file, netns, result };
     let (parts, failures) = look(&ours, &mut host);
     if parts.is_empty() && failures.is_empty() {
-        return Ok(Outcome::Complete);
+        return Ok(RepairOutcome::Complete);
     }
     match mode {
         Mode::DryRun => Ok(match kept.lost(&mut host)? {
-            Some(why) => Outcome::Skipped(why),
-            None => with_failures(failures, names(&parts), Outcome::Missing),
+            Some(why) => RepairOutcome::Skipped(why),
+            None => with_failures(failures, names(&parts), RepairOutcome::Missing),
         }),
         Mode::Apply => {
             exclusion::begin_repair(&cached.at, &mut host)?;
@@ -185,10 +186,10 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<Outcome, Err
     }
 }
 
-type Found = (&'static str, MissingPart);
+type FoundPart = (&'static str, MissingPart);
 
 /// What is missing, plugin by plugin. The failure of one does not stop the others.
-fn look(ours: &[Ours], host: &mut dyn Host) -> (Vec<Found>, Vec<Error>) {
+fn look(ours: &[Ours], host: &mut dyn Host) -> (Vec<FoundPart>, Vec<Error>) {
     let (mut parts, mut failures) = (Vec::new(), Vec::new());
     for Ours { plugin, request } in ours {
         match plugin.find_missing(request, host) {
@@ -239,9 +240,9 @@ impl Kept<'_> {
 
 /// Repairs an attachment that nothing of ours works on meanwhile. What is missing is looked for again, since a DEL may
 /// have come before the lock.
-fn apply_locked(ours: &[Ours], kept: &Kept<'_>, host: &mut LinuxHost) -> Result<Outcome, Error> {
+fn apply_locked(ours: &[Ours], kept: &Kept<'_>, host: &mut LinuxHost) -> Result<RepairOutcome, Error> {
     if let Some(why) = kept.lost(host)? {
-        return Ok(Outcome::Skipped(why));
+        return Ok(RepairOutcome::Skipped(why));
     }
     let (parts, failures) = look(ours, host);
     Ok(apply(&parts, failures, kept, host))
@@ -249,7 +250,7 @@ fn apply_locked(ours: &[Ours], kept: &Kept<'_>, host: &mut LinuxHost) -> Result<
 
 /// A failure does not stop the rest. If the attachment is being deleted in the meantime, by plugins that do not know of
 /// the lock, everything is undone.
-fn apply(parts: &[Found], mut failures: Vec<Error>, kept: &Kept<'_>, host: &mut dyn Host) -> Outcome {
+fn apply(parts: &[FoundPart], mut failures: Vec<Error>, kept: &Kept<'_>, host: &mut dyn Host) -> RepairOutcome {
     let mut journal = Journal::new(host);
     let mut repaired = Vec::new();
     for (plugin, part) in parts {
@@ -264,26 +265,34 @@ fn apply(parts: &[Found], mut failures: Vec<Error>, kept: &Kept<'_>, host: &mut 
             let error = journal.rollback(RepairError::Deleted.into());
             let clean = failures.is_empty() && error.details().is_empty();
             failures.push(error);
-            return if clean { Outcome::Skipped(why) } else { Outcome::Failed(failures, Box::new(Outcome::Complete)) };
+            return if clean {
+                RepairOutcome::Skipped(why)
+            } else {
+                RepairOutcome::Failed(failures, Box::new(RepairOutcome::Complete))
+            };
         }
         Err(error) => {
             journal.commit();
             failures.push(error);
         }
     }
-    with_failures(failures, repaired, Outcome::Repaired)
+    with_failures(failures, repaired, RepairOutcome::Repaired)
 }
 
 /// The failures, together with what succeeded, if anything.
-fn with_failures(failures: Vec<Error>, named: Vec<Named>, outcome: fn(Vec<Named>) -> Outcome) -> Outcome {
-    let rest = if named.is_empty() { Outcome::Complete } else { outcome(named) };
-    if failures.is_empty() { rest } else { Outcome::Failed(failures, Box::new(rest)) }
+fn with_failures(
+    failures: Vec<Error>,
+    named: Vec<NamedPart>,
+    outcome: fn(Vec<NamedPart>) -> RepairOutcome,
+) -> RepairOutcome {
+    let rest = if named.is_empty() { RepairOutcome::Complete } else { outcome(named) };
+    if failures.is_empty() { rest } else { RepairOutcome::Failed(failures, Box::new(rest)) }
 }
 
-fn names(parts: &[Found]) -> Vec<Named> {
+fn names(parts: &[FoundPart]) -> Vec<NamedPart> {
     parts.iter().map(|(plugin, part)| named(plugin, part)).collect()
 }
 
-fn named(plugin: &str, part: &MissingPart) -> Named {
-    Named { plugin: plugin.to_owned(), missing: part.missing.clone() }
+fn named(plugin: &str, part: &MissingPart) -> NamedPart {
+    NamedPart { plugin: plugin.to_owned(), missing: part.missing.clone() }
 }

@@ -70,7 +70,7 @@ pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Ve
 
 /// Where an owner was when it claimed its addresses, for as long as its container lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct OwnerHome {
     /// What distinguishes the network namespace from all others.
     pub identity: String,
     /// `CNI_NETNS`
@@ -81,7 +81,7 @@ pub struct Home {
 ///
 /// # Errors
 /// When the record cannot be read.
-pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<Home>, Error> {
+pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<OwnerHome>, Error> {
     Ok(List::read(owner, records)?.home)
 }
 
@@ -89,7 +89,7 @@ pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<H
 ///
 /// # Errors
 /// When the record cannot be read.
-pub fn former_owners(address: IpAddr, records: &mut dyn Records) -> Result<Vec<(Attachment, Home)>, Error> {
+pub fn former_owners(address: IpAddr, records: &mut dyn Records) -> Result<Vec<(Attachment, OwnerHome)>, Error> {
     let text = records.read(&of_former(address))?.unwrap_or_default();
     Ok(text.lines().filter_map(parse_former).collect())
 }
@@ -98,7 +98,7 @@ pub fn former_owners(address: IpAddr, records: &mut dyn Records) -> Result<Vec<(
 #[derive(Clone, Debug, Default)]
 pub struct Register {
     claims: BTreeMap<IpAddr, Claim>,
-    former: BTreeMap<IpAddr, Vec<(Attachment, Home)>>,
+    former: BTreeMap<IpAddr, Vec<(Attachment, OwnerHome)>>,
     lists: BTreeMap<RecordKey, List>,
 }
 
@@ -128,7 +128,13 @@ impl Register {
     /// Records that the rules for some addresses are `owner`'s and that a back end holds them, beside those
     /// that did before; an earlier owner loses them. The owner's list comes first: whatever is stopped then,
     /// all that was claimed is found.
-    pub fn claim(&self, owner: &Attachment, home: Option<&Home>, addresses: &[IpAddr], backend: &RuleBackend) -> Plan {
+    pub fn claim(
+        &self,
+        owner: &Attachment,
+        home: Option<&OwnerHome>,
+        addresses: &[IpAddr],
+        backend: &RuleBackend,
+    ) -> Plan {
         let mut plan = Plan::default();
         let mut lists = self.lists.clone();
         write_list(&mut plan, &mut lists, owner, |list| {
@@ -174,7 +180,7 @@ impl Register {
     }
 
     /// Records that an address is one of its former owners' again.
-    pub fn hand_back(&self, address: IpAddr, heir: &Attachment, home: &Home) -> Plan {
+    pub fn hand_back(&self, address: IpAddr, heir: &Attachment, home: &OwnerHome) -> Plan {
         let Some(claim) = self.claims.get(&address) else { return Plan::default() };
         let mut plan = Plan::default();
         let mut lists = self.lists.clone();
@@ -199,7 +205,7 @@ impl Register {
     }
 
     /// Appends the step that changes who had an address before, if anything changes.
-    fn write_former(&self, plan: &mut Plan, address: IpAddr, change: impl FnOnce(&mut Vec<(Attachment, Home)>)) {
+    fn write_former(&self, plan: &mut Plan, address: IpAddr, change: impl FnOnce(&mut Vec<(Attachment, OwnerHome)>)) {
         let before = self.former.get(&address).cloned().unwrap_or_default();
         let mut after = before.clone();
         change(&mut after);
@@ -214,7 +220,7 @@ impl Register {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct List {
     addresses: BTreeSet<IpAddr>,
-    home: Option<Home>,
+    home: Option<OwnerHome>,
 }
 
 /// What a line with the home begins with; the others are addresses.
@@ -225,7 +231,7 @@ impl List {
         let text = records.read(&of_owner(owner))?.unwrap_or_default();
         Ok(Self {
             addresses: text.lines().filter_map(|line| line.parse().ok()).collect(),
-            home: text.lines().find_map(|line| Home::parse(line.strip_prefix(HOME)?)),
+            home: text.lines().find_map(|line| OwnerHome::parse(line.strip_prefix(HOME)?)),
         })
     }
 }
@@ -235,13 +241,13 @@ impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.addresses.iter().try_for_each(|address| writeln!(f, "{address}"))?;
         match &self.home {
-            Some(Home { identity, path }) if !self.addresses.is_empty() => writeln!(f, "{HOME}{identity} {path}"),
+            Some(OwnerHome { identity, path }) if !self.addresses.is_empty() => writeln!(f, "{HOME}{identity} {path}"),
             Some(_) | None => Ok(()),
         }
     }
 }
 
-impl Home {
+impl OwnerHome {
     /// The path may hold blanks.
     fn parse(text: &str) -> Option<Self> {
         let (identity, path) = text.split_once(' ')?;
@@ -270,10 +276,10 @@ fn write_or_remove(key: RecordKey, text: String) -> Step {
     if text.is_empty() { Step::RemoveRecord { key } } else { Step::WriteRecord { key, text } }
 }
 
-fn parse_former(line: &str) -> Option<(Attachment, Home)> {
+fn parse_former(line: &str) -> Option<(Attachment, OwnerHome)> {
     let mut words = line.splitn(4, ' ');
     let owner = parse_owner(&mut words)?;
-    Some((owner, Home::parse(words.next()?)?))
+    Some((owner, OwnerHome::parse(words.next()?)?))
 }
 
 fn parse_owner<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Attachment> {

@@ -13,7 +13,7 @@ use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::backend::RuleBackend;
-use crate::claims::{Home, Register};
+use crate::claims::{OwnerHome, Register};
 use crate::locate::{Leaving, OwnedAddress};
 use crate::{iptables, locate, nftables};
 
@@ -63,7 +63,7 @@ pub fn remove(leaving: Vec<Leaving>, host: &mut dyn Host) -> Result<(), Error> {
 fn hand_back(
     address: IpAddr,
     owner: &Attachment,
-    (heir, home): (&Attachment, &Home),
+    (heir, home): (&Attachment, &OwnerHome),
     host: &mut dyn Host,
 ) -> Result<(), Error> {
     let register = Register::observe(heir, &[address], host.records())?;

@@ -16,7 +16,7 @@ use cni_plugin::plan::Ns;
 
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;
-use crate::claims::{self, Claim, Home};
+use crate::claims::{self, Claim, OwnerHome};
 use crate::config::{BackendKey, Config, Keys, Search};
 use crate::{iptables, nftables};
 
@@ -92,7 +92,7 @@ pub enum Leaving {
     /// Its rules go.
     Owned(OwnedAddress),
     /// Its rules are a former owner's again, which still has the address.
-    Inherited { address: IpAddr, owner: Attachment, heir: Attachment, home: Home },
+    Inherited { address: IpAddr, owner: Attachment, heir: Attachment, home: OwnerHome },
     /// Its rules are another's, and stay.
     Lost { address: IpAddr },
 }
@@ -150,7 +150,7 @@ fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<
 }
 
 /// Whether a namespace still is the one that it was, and has an address. When it cannot be looked at, it may have it.
-fn has_address(home: &Home, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+fn has_address(home: &OwnerHome, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     match host.enter(&home.path) {
         Ok(()) => {}
         Err(NetnsError::Gone { .. }) => return Ok(false),
@@ -169,13 +169,13 @@ fn has_address(home: &Home, address: IpAddr, host: &mut dyn Host) -> Result<bool
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub fn observe_home(request: &Request, host: &mut dyn Host) -> Result<Option<Home>, Error> {
+pub fn observe_home(request: &Request, host: &mut dyn Host) -> Result<Option<OwnerHome>, Error> {
     let Some(path) = request.netns().filter(|path| !path.is_empty() && !path.contains('\n')) else { return Ok(None) };
     if let Err(error) = host.enter(path) {
         log::debug!("the claim of its addresses does not name the container's namespace: {error}");
         return Ok(None);
     }
-    Ok(host.identity(Ns::Container)?.map(|identity| Home { identity, path: path.to_owned() }))
+    Ok(host.identity(Ns::Container)?.map(|identity| OwnerHome { identity, path: path.to_owned() }))
 }
 
 fn remembered(request: &Request) -> Vec<IpAddr> {

@@ -14,7 +14,7 @@ use cni_core::result::IpConfig;
 
 use crate::presence::{Presence, Whereabouts};
 use crate::ranges::RangeSet;
-use crate::store::{Home, Lease, Owner, Scan, Store, Undo};
+use crate::store::{Home, Lease, LeaseUndo, Owner, Scan, Store};
 
 /// Why no address could be given.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +104,7 @@ pub struct Allocation<'a, 'h> {
     presence: &'a mut Presence<'h>,
     owner: Owner,
     home: Home,
-    done: Vec<Undo>,
+    done: Vec<LeaseUndo>,
 }
 
 impl<'a, 'h> Allocation<'a, 'h> {
@@ -118,7 +118,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
     ///
     /// # Errors
     /// [`AllocateError`], or an error of the store. Then nothing new is leased.
-    pub fn run(mut self, sets: &[RangeSet], requested: Vec<IpAddr>) -> Result<(Vec<IpConfig>, Vec<Undo>), Error> {
+    pub fn run(mut self, sets: &[RangeSet], requested: Vec<IpAddr>) -> Result<(Vec<IpConfig>, Vec<LeaseUndo>), Error> {
         match self.lease_all(sets, requested) {
             Ok(ips) => Ok((ips, self.done)),
             Err(error) => match self.store.undo(&self.done) {
@@ -153,8 +153,8 @@ impl<'a, 'h> Allocation<'a, 'h> {
             return Ok(self.keep(lease));
         }
         match self.take(number, std::iter::once(address))? {
-            Outcome::Leased(address) => Ok(address),
-            Outcome::Taken(scan) => {
+            Attempt::Leased(address) => Ok(address),
+            Attempt::Taken(scan) => {
                 let holder = scan.leases.into_iter().find(|lease| lease.address == address).map(|lease| lease.owner);
                 Err(refused(SetProblem::NotAvailable { address, set: set.to_string(), holder }).into())
             }
@@ -167,8 +167,8 @@ impl<'a, 'h> Allocation<'a, 'h> {
         }
         let last = self.store.last_reserved(number);
         match self.take(number, set.candidates(last))? {
-            Outcome::Leased(address) => Ok(address),
-            Outcome::Taken(scan) => Err(AllocateError::Set { set: number, problem: self.exhausted(set, &scan) }.into()),
+            Attempt::Leased(address) => Ok(address),
+            Attempt::Taken(scan) => Err(AllocateError::Set { set: number, problem: self.exhausted(set, &scan) }.into()),
         }
     }
 
@@ -196,27 +196,27 @@ impl<'a, 'h> Allocation<'a, 'h> {
     fn keep(&mut self, lease: Lease) -> IpAddr {
         let address = lease.address;
         self.store.keep(&lease, &self.home);
-        self.done.push(Undo::Kept(lease));
+        self.done.push(LeaseUndo::Kept(lease));
         address
     }
 
     /// Leases the first candidate that is free. If none is, one that a crash or a reboot has left behind.
-    fn take(&mut self, number: usize, candidates: impl Iterator<Item = IpAddr> + Clone) -> Result<Outcome, Error> {
+    fn take(&mut self, number: usize, candidates: impl Iterator<Item = IpAddr> + Clone) -> Result<Attempt, Error> {
         for address in candidates.clone() {
             if self.lease(number, address)? {
-                return Ok(Outcome::Leased(address));
+                return Ok(Attempt::Leased(address));
             }
         }
         let scan = self.store.scan()?;
         match self.reclaim(&scan, candidates)? {
-            Some(address) if self.lease(number, address)? => Ok(Outcome::Leased(address)),
-            Some(_) | None => Ok(Outcome::Taken(scan)),
+            Some(address) if self.lease(number, address)? => Ok(Attempt::Leased(address)),
+            Some(_) | None => Ok(Attempt::Taken(scan)),
         }
     }
 
     fn lease(&mut self, number: usize, address: IpAddr) -> Result<bool, Error> {
         let Some(lease) = self.store.lease(address, &self.owner, &self.home)? else { return Ok(false) };
-        self.done.push(Undo::Made(lease));
+        self.done.push(LeaseUndo::Made(lease));
         self.store.set_last_reserved(number, address)?;
         Ok(true)
     }
@@ -258,7 +258,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
     }
 }
 
-enum Outcome {
+enum Attempt {
     Leased(IpAddr),
     Taken(Scan),
 }

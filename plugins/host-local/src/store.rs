@@ -60,7 +60,7 @@ impl Scan {
 
 /// What to undo when an ADD fails.
 #[derive(Debug)]
-pub enum Undo {
+pub enum LeaseUndo {
     /// The lease was made.
     Made(Lease),
     /// The lease existed before, as it is here.
@@ -330,14 +330,14 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`] names the file.
-    pub fn undo(&mut self, done: &[Undo]) -> Result<(), StoreError> {
+    pub fn undo(&mut self, done: &[LeaseUndo]) -> Result<(), StoreError> {
         for undo in done.iter().rev() {
-            let (Undo::Made(before) | Undo::Kept(before)) = undo;
+            let (LeaseUndo::Made(before) | LeaseUndo::Kept(before)) = undo;
             let now = self.leases_of(&before.owner.container)?;
             let Some(lease) = now.into_iter().find(|lease| lease.is_same_file(before)) else { continue };
             match undo {
-                Undo::Made(_) => self.release(&lease)?,
-                Undo::Kept(before) => self.keep(&lease, &before.home),
+                LeaseUndo::Made(_) => self.release(&lease)?,
+                LeaseUndo::Kept(before) => self.keep(&lease, &before.home),
             }
         }
         Ok(())

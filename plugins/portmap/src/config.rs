@@ -130,12 +130,12 @@ pub struct Keys {
     conditions_v4: Vec<String>,
     #[serde(rename = "conditionsV6")]
     conditions_v6: Vec<String>,
-    runtime_config: RuntimeConfig,
+    runtime_config: RuntimeKeys,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RuntimeConfig {
+struct RuntimeKeys {
     port_mappings: Vec<Entry>,
 }
 
@@ -169,7 +169,7 @@ impl Keys {
             external_set_mark_chain,
             conditions_v4,
             conditions_v6,
-            runtime_config: RuntimeConfig { port_mappings },
+            runtime_config: RuntimeKeys { port_mappings },
         } = self;
         let has_chain = external_set_mark_chain.is_some();
         let marker = Marker::choose(mark_masq_bit, external_set_mark_chain)?;

@@ -4,7 +4,7 @@ use cni_netfilter::flows::Flow;
 
 /// A UDP connection that the kernel tracks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TrackedConnection {
     /// Where it goes.
     pub flow: Flow,
     /// The tuple of its first packet, as the kernel wrote it.

@@ -6,7 +6,7 @@ use cni_core::family::Family;
 use cni_netfilter::flows::{Flow, FlowFilter};
 use netlink_packet_core::{NLA_F_NESTED, NetlinkSerializable};
 
-use super::entry::Entry;
+use super::entry::TrackedConnection;
 use crate::netlink::attribute::{Attribute, attributes, field, written};
 
 /// `NFNL_SUBSYS_CTNETLINK`, as it is in a message type.
@@ -53,12 +53,12 @@ const UDP: u8 = 17;
 
 /// A request.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
+pub(super) struct ConntrackMessage {
     kind: u16,
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl ConntrackMessage {
     /// Asks for the connections that pass a filter, whatever their port if it has several. Before Linux 5.8
     /// the kernel sends all, before 5.13 without regard to translation.
     pub(super) fn list(filter: &FlowFilter) -> Self {
@@ -72,8 +72,8 @@ impl Message {
     }
 
     /// Asks to delete an entry: by the tuple as it was read, and by its number.
-    pub(super) fn delete(entry: &Entry) -> Self {
-        let Entry { flow, tuple, id, zone } = entry;
+    pub(super) fn delete(entry: &TrackedConnection) -> Self {
+        let TrackedConnection { flow, tuple, id, zone } = entry;
         let mut attributes = nested(TUPLE_ORIGINAL, tuple);
         attributes.extend(written(ID, id));
         attributes.extend(zone.iter().flat_map(|zone| written(ZONE, zone)));
@@ -87,7 +87,7 @@ impl Message {
     }
 }
 
-impl NetlinkSerializable for Message {
+impl NetlinkSerializable for ConntrackMessage {
     fn message_type(&self) -> u16 {
         self.kind
     }
@@ -133,7 +133,7 @@ fn nested(kind: u16, attributes: &[u8]) -> Vec<u8> {
 
 /// Reads an entry; `None` when it is not UDP, or not wanted. Most are not, which shows in their two ends, so these are
 /// read first.
-pub(super) fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Option<Entry> {
+pub(super) fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Option<TrackedConnection> {
     let bytes = payload.get(HEADER_LENGTH..)?;
     let part = |kind| attributes(bytes).find(|part| part.kind == kind);
     let original = part(TUPLE_ORIGINAL)?;
@@ -145,7 +145,7 @@ pub(super) fn read_entry(payload: &[u8], wanted: impl Fn(&Flow) -> bool) -> Opti
         return None;
     }
     let (id, zone) = (field(part(ID)?.value, 0)?, part(ZONE).and_then(|zone| field(zone.value, 0)));
-    Some(Entry { flow, tuple: original.value.to_vec(), id, zone })
+    Some(TrackedConnection { flow, tuple: original.value.to_vec(), id, zone })
 }
 
 /// One end of a UDP tuple.

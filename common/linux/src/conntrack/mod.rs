@@ -14,10 +14,10 @@ use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use crate::netlink::{Cause, NetlinkError, Socket, during};
 
-pub use entry::Entry;
+pub use entry::TrackedConnection;
 pub use size::TableSize;
 
-use message::{Message, read_entry};
+use message::{ConntrackMessage, read_entry};
 
 /// A netfilter netlink socket in the network namespace that its thread was in when it was opened.
 #[derive(Debug)]
@@ -37,9 +37,13 @@ impl Conntrack {
     ///
     /// # Errors
     /// When the kernel refuses, such as one without connection tracking (`EINVAL`).
-    pub fn udp(&mut self, filter: &FlowFilter, wanted: impl Fn(&Flow) -> bool) -> Result<Vec<Entry>, NetlinkError> {
+    pub fn udp(
+        &mut self,
+        filter: &FlowFilter,
+        wanted: impl Fn(&Flow) -> bool,
+    ) -> Result<Vec<TrackedConnection>, NetlinkError> {
         let wanted = |flow: &Flow| wanted(flow) && filter.takes(flow);
-        let found = self.0.dump(&Message::list(filter), |payload| read_entry(payload, wanted));
+        let found = self.0.dump(&ConntrackMessage::list(filter), |payload| read_entry(payload, wanted));
         found.map_err(during(|| format!("list the IP{} connections", filter.family)))
     }
 
@@ -55,7 +59,7 @@ impl Conntrack {
                 first = Err(cause);
             }
         };
-        match self.0.series(filters, Message::delete_all, refused).and(first) {
+        match self.0.series(filters, ConntrackMessage::delete_all, refused).and(first) {
             Ok(()) => Ok(true),
             Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(false),
             Err(cause) => Err(during(|| "delete connections by a filter".to_owned())(cause)),
@@ -66,14 +70,14 @@ impl Conntrack {
     ///
     /// # Errors
     /// The first refusal of the kernel.
-    pub fn delete(&mut self, entries: &[Entry]) -> Result<(), NetlinkError> {
+    pub fn delete(&mut self, entries: &[TrackedConnection]) -> Result<(), NetlinkError> {
         let mut first = Ok(());
-        let refused = |entry: &Entry, cause: Cause| {
+        let refused = |entry: &TrackedConnection, cause: Cause| {
             if first.is_ok() && cause.errno() != Some(libc::ENOENT) {
                 first = Err(during(|| format!("delete the connection to {}", entry.flow.to))(cause));
             }
         };
-        let answered = self.0.series(entries, Message::delete, refused);
+        let answered = self.0.series(entries, ConntrackMessage::delete, refused);
         answered.map_err(during(|| "delete connections".to_owned()))?;
         first
     }

@@ -31,7 +31,7 @@ impl Space {
 
 /// A link with what belongs to it.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct KernelLink {
     pub space: Space,
     pub link: Link,
     pub addresses: Vec<Address>,
@@ -45,7 +45,7 @@ pub struct Entry {
 /// The kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    entries: Vec<Entry>,
+    entries: Vec<KernelLink>,
     containers: BTreeMap<String, FakeContainer>,
     pub parameters: BTreeMap<(Space, String), String>,
     /// Parameters that this kernel does not have.
@@ -119,7 +119,7 @@ impl Kernel {
         self.last_index += 1;
         link.index = self.last_index;
         let (space, addresses, routes, vlans) = (space.clone(), Vec::new(), Vec::new(), Vec::new());
-        self.entries.push(Entry { space, link, addresses, routes, vlans, port: None, peer: None });
+        self.entries.push(KernelLink { space, link, addresses, routes, vlans, port: None, peer: None });
         self.last_index
     }
 
@@ -149,20 +149,20 @@ impl Kernel {
         }
     }
 
-    pub fn entries<'a>(&'a self, space: &'a Space) -> impl Iterator<Item = &'a Entry> {
+    pub fn entries<'a>(&'a self, space: &'a Space) -> impl Iterator<Item = &'a KernelLink> {
         self.entries.iter().filter(move |entry| entry.space == *space)
     }
 
-    pub fn find_mut(&mut self, space: &Space, name: &str) -> Option<&mut Entry> {
+    pub fn find_mut(&mut self, space: &Space, name: &str) -> Option<&mut KernelLink> {
         self.entries.iter_mut().find(|entry| entry.space == *space && entry.link.name == name)
     }
 
-    pub fn by_index_mut(&mut self, space: &Space, index: u32) -> Option<&mut Entry> {
+    pub fn by_index_mut(&mut self, space: &Space, index: u32) -> Option<&mut KernelLink> {
         self.entries.iter_mut().find(|entry| entry.space == *space && entry.link.index == index)
     }
 
     /// The link of a name, which must be there.
-    pub fn present(&mut self, space: &Space, name: &str) -> Result<&mut Entry, Error> {
+    pub fn present(&mut self, space: &Space, name: &str) -> Result<&mut KernelLink, Error> {
         let word = space.word().to_owned();
         match self.find_mut(space, name) {
             Some(entry) => Ok(entry),
@@ -179,7 +179,7 @@ impl Kernel {
     /// The other end of a veth, if it is in this namespace and the one end in another.
     pub fn peer_of(&self, space: &Space, link: &Link) -> Vec<Link> {
         let leads_here =
-            |entry: &&Entry| entry.peer.as_ref().is_some_and(|peer| peer.0 != *space && peer.1 == link.index);
+            |entry: &&KernelLink| entry.peer.as_ref().is_some_and(|peer| peer.0 != *space && peer.1 == link.index);
         let found = self.entries(space).filter(leads_here).find(|entry| link.peer == Some(entry.link.index));
         found.map(|entry| entry.link.clone()).into_iter().collect()
     }
@@ -194,7 +194,7 @@ impl Kernel {
     }
 
     /// A veth passes packets when both ends are up.
-    pub fn oper_state(&self, entry: &Entry) -> OperState {
+    pub fn oper_state(&self, entry: &KernelLink) -> OperState {
         let is_up = |(space, index): &(Space, u32)| {
             self.entries(space).any(|other| other.link.index == *index && other.link.up)
         };
@@ -228,8 +228,8 @@ impl Kernel {
 }
 
 /// Without the index, which never comes again.
-fn entry_lines(kernel: &Kernel, entry: &Entry) -> Vec<String> {
-    let Entry { space, link, addresses, routes, vlans, port, peer: _ } = entry;
+fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
+    let KernelLink { space, link, addresses, routes, vlans, port, peer: _ } = entry;
     let (word, name) = (space.word(), &link.name);
     let name_of = |index: u32| kernel.entries(space).find(|entry| entry.link.index == index).map(|at| &at.link.name);
     let master = link.master.and_then(name_of);

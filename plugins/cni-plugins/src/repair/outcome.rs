@@ -6,7 +6,7 @@ use cni_core::error::Error;
 
 /// Something that was missing, and the plugin that makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedPart {
     pub plugin: String,
     /// The first missing rule.
     pub missing: String,
@@ -14,20 +14,20 @@ pub struct Named {
 
 /// The outcome for an attachment.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum RepairOutcome {
     /// Nothing is missing.
     Complete,
     /// These are missing.
-    Missing(Vec<Named>),
+    Missing(Vec<NamedPart>),
     /// These were missing and have been put back.
-    Repaired(Vec<Named>),
+    Repaired(Vec<NamedPart>),
     /// The attachment cannot be repaired, for this reason.
     Skipped(String),
     /// The failures, and the outcome of the rest.
-    Failed(Vec<Error>, Box<Outcome>),
+    Failed(Vec<Error>, Box<RepairOutcome>),
 }
 
-impl Outcome {
+impl RepairOutcome {
     /// Whether anything failed.
     pub const fn is_failure(&self) -> bool {
         match self {
@@ -37,9 +37,9 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for RepairOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |named: &[Named]| named.iter().map(Named::to_string).collect::<Vec<_>>().join("; ");
+        let list = |named: &[NamedPart]| named.iter().map(NamedPart::to_string).collect::<Vec<_>>().join("; ");
         match self {
             Self::Complete => f.write_str("nothing missing"),
             Self::Missing(named) => write!(f, "missing: {}", list(named)),
@@ -54,7 +54,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.plugin, one_line(&self.missing))
     }
@@ -91,26 +91,26 @@ mod tests {
 
     #[test]
     fn an_outcome_is_one_line() {
-        let named = |plugin: &str| Named { plugin: plugin.to_owned(), missing: "nft a\nb".to_owned() };
+        let named = |plugin: &str| NamedPart { plugin: plugin.to_owned(), missing: "nft a\nb".to_owned() };
         for (outcome, line, failure) in [
-            (Outcome::Complete, "nothing missing", false),
-            (Outcome::Missing(vec![named("bridge")]), "missing: bridge: nft a / b", false),
-            (Outcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
-            (Outcome::Skipped("gone".to_owned()), "skipped: gone", false),
+            (RepairOutcome::Complete, "nothing missing", false),
+            (RepairOutcome::Missing(vec![named("bridge")]), "missing: bridge: nft a / b", false),
+            (RepairOutcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
+            (RepairOutcome::Skipped("gone".to_owned()), "skipped: gone", false),
             (
-                Outcome::Failed(vec![Broken.into()], Box::new(Outcome::Complete)),
+                RepairOutcome::Failed(vec![Broken.into()], Box::new(RepairOutcome::Complete)),
                 "failed: iptables-restore failed / Bad argument",
                 true,
             ),
             (
-                Outcome::Failed(vec![Broken.into()], Box::new(Outcome::Missing(vec![named("a")]))),
+                RepairOutcome::Failed(vec![Broken.into()], Box::new(RepairOutcome::Missing(vec![named("a")]))),
                 "failed: iptables-restore failed / Bad argument; missing: a: nft a / b",
                 true,
             ),
             (
-                Outcome::Failed(
+                RepairOutcome::Failed(
                     vec![Broken.into(), Error::from(Broken).with_note("n".to_owned())],
-                    Box::new(Outcome::Repaired(vec![named("a")])),
+                    Box::new(RepairOutcome::Repaired(vec![named("a")])),
                 ),
                 "failed: iptables-restore failed / Bad argument; iptables-restore failed / Bad argument / : n; \
                  repaired: a: nft a / b",

@@ -183,7 +183,7 @@ fn a_lease_that_is_kept_gets_a_new_home() {
     assert!(fixture.is_proven(), "nothing was changed that others see");
     let kept = fixture.open().leases_of("c1").expect("no failure");
     assert_eq!(kept, [Lease { home: home("ns2"), ..lease.clone() }]);
-    fixture.open().undo(&[Undo::Kept(lease.clone())]).expect("undo");
+    fixture.open().undo(&[LeaseUndo::Kept(lease.clone())]).expect("undo");
     assert_eq!(fixture.open().leases_of("c1").expect("no failure"), [lease]);
 }
 
@@ -192,12 +192,12 @@ fn undo_takes_back_that_very_lease() {
     let fixture = Fixture::new();
     let first = fixture.add("c1", 2);
     let second = fixture.add("c1", 3);
-    fixture.open().undo(&[Undo::Made(second)]).expect("undo");
+    fixture.open().undo(&[LeaseUndo::Made(second)]).expect("undo");
     assert_eq!(fixture.leases_of("c1"), "10.1.2.2");
     // Meanwhile the first was released by others, and its address leased anew to the same container.
     fs::remove_file(fixture.path.join("10.1.2.2")).expect("remove");
     fixture.foreign_add("10.1.2.2", "c1\r\neth0");
-    fixture.open().undo(&[Undo::Made(first)]).expect("undo");
+    fixture.open().undo(&[LeaseUndo::Made(first)]).expect("undo");
     assert_eq!(fixture.leases_of("c1"), "10.1.2.2");
 }
 

@@ -59,6 +59,7 @@ install_tools() {
     # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
     [ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
     need_firewalld
+    [ -e /etc/services ] || need_package netbase
     [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
     need_cnitool
     cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt

@@ -117,7 +117,7 @@ inside() {
     await_port web
 
     title "container to container, to its gateway, and to a host outside (masqueraded)"
-    web4=$(ip -n web -4 -brief address show dev eth0 | grep -oE '172[0-9.]+')
+    web4=$(ip -n web -4 -brief address show dev eth0 | grep -oE '172\.26\.[0-9.]+')
     for target in "$web4" 172.26.64.1 fd00:a110:c8::1 192.0.2.2; do
         ip netns exec peer ping -q -n -c 1 -W 2 "$target" | grep -E 'transmitted|rtt' | paste -sd' ' | sed "s/^/peer -> $target: /"
     done

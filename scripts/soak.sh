@@ -92,7 +92,7 @@ look() {
         flock -s 9
         cni check "$1" "$2" >"$said" 2>&1 || problem "CHECK of $1" "$said"
         local address
-        address=$(ip -n "$1" -4 -brief address show dev eth0 | grep -oE '172[0-9.]+')
+        address=$(ip -n "$1" -4 -brief address show dev eth0 | grep -oE '172\.26\.[0-9.]+')
         ping -q -n -c 1 -W 2 "$address" >"$said" 2>&1 || problem "ping $1 at $address" "$said"
         if [ $((RANDOM % 4)) -eq 0 ]; then
             reach "$1" "$2" || problem "port $2 of $1" "$said"

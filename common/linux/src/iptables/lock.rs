@@ -10,18 +10,28 @@ use std::time::Duration;
 use cni_files::{FileError, Lock, LockError, PrivateDirectory, RUN_DIRECTORY};
 use cni_netfilter::iptables::IptablesError;
 
+use crate::locks::is_without_place;
 use crate::netns::NetnsScope;
 
 /// The network namespace that the calling thread is in.
 const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 
-/// Takes the lock of a network namespace; it is released when it is dropped.
-pub(super) fn acquire(patience: Duration, scope: &NetnsScope) -> Result<Lock, IptablesError> {
+/// Takes the lock of a network namespace; it is released when it is dropped. A host whose run directory cannot be
+/// written to has none: there the kernel and the programs alone see to it that rules are changed one by one.
+pub(super) fn acquire(patience: Duration, scope: &NetnsScope) -> Result<Option<Lock>, IptablesError> {
     let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
     let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref())).map_err(no_file)?;
     let (directory, name) = (PrivateDirectory::new(RUN_DIRECTORY), format!("filter-{}.lock", netns.ino()));
-    let file = directory.open_file(&name).map_err(no_file)?;
-    Lock::exclusive(file, &directory.path().join(name), patience).map_err(|error| match error {
+    let file = match directory.open_file(&name) {
+        Ok(file) => file,
+        Err(error) if is_without_place(&error) => {
+            log::warn!("what containers share is set up without a lock: {error}: {}", error.source);
+            return Ok(None);
+        }
+        Err(error) => return Err(no_file(error)),
+    };
+    let lock = Lock::exclusive(file, &directory.path().join(name), patience).map(Some);
+    lock.map_err(|error| match error {
         LockError::File(error) => no_file(error),
         LockError::Held { path, waited, holders } => {
             IptablesError::Locked { lock: path.display().to_string(), holder: holders.to_string(), waited }

@@ -1,0 +1,140 @@
+//! What the plugins keep below `/run` is root's alone, whoever started them, and a container that rules its own
+//! namespace reaches none of it. A host on which nothing can be kept there has containers all the same.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use cni_conformance::{Attachment, Nomad, PortMapping, Runtime, Sandbox, Spelling, Verb};
+use serde_json::Value;
+
+const STATE: &str = "/run/cni/.cni-plugins-rs";
+
+/// Nomad's list, with its leases outside of `/run`.
+fn list() -> Value {
+    let mut list = Nomad::version("1.0.0").dual_stack().conflist();
+    list["plugins"][1]["ipam"]["dataDir"] = "/var/lib/cni/networks".into();
+    list
+}
+
+struct Stage {
+    sandbox: Sandbox,
+    attachment: Attachment,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        Nomad::default().ensure_forwarding_rules(&sandbox);
+        let container = sandbox.container("c1");
+        let attachment = Attachment::new("c1", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);
+        Self { sandbox, attachment }
+    }
+
+    /// Calls the plugins in their order, or the other way round for DEL, each through another program.
+    fn call(&mut self, verb: Verb, through: &[&str]) {
+        let list = list();
+        let plugins = list["plugins"].as_array().expect("a list");
+        let mut kinds: Vec<&str> = plugins.iter().map(|plugin| plugin["type"].as_str().expect("a type")).collect();
+        if verb == Verb::Del {
+            kinds.reverse();
+        }
+        for kind in kinds {
+            let runtime = Runtime::new(&self.sandbox, list.clone());
+            let call = runtime.invocation(verb, kind, &self.attachment, self.attachment.result.as_ref());
+            let outcome = if through.is_empty() { call.run() } else { call.launched_by(through).run() };
+            outcome.expect_success();
+            if verb == Verb::Add {
+                self.attachment.result = Some(outcome.result());
+            }
+        }
+    }
+
+    /// Requires that the container has left neither link nor rule.
+    #[track_caller]
+    fn assert_bare(&self) {
+        let rules = ["iptables-save", "ip6tables-save"].map(|program| self.sandbox.sh(program)).concat();
+        assert!(!rules.contains("id: "), "{rules}");
+        assert_eq!(self.sandbox.sh("ip -brief link show type veth"), "");
+    }
+}
+
+/// Everything below a folder, and the folder.
+fn everything(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
+    if folder.is_dir() && !folder.is_symlink() {
+        for entry in fs::read_dir(folder).expect("listed") {
+            found.extend(everything(&entry.expect("read").path()));
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn assert_private() {
+    let found = everything(Path::new(STATE));
+    assert!(found.len() > 3, "{found:?}");
+    for path in found {
+        let metadata = fs::symlink_metadata(&path).expect("there");
+        let want = if metadata.is_dir() { 0o40700 } else { 0o100600 };
+        assert_eq!((metadata.mode(), metadata.uid()), (want, 0), "{}", path.display());
+    }
+}
+
+/// Daemons of the classic kind run with umask 0.
+#[test]
+fn state_is_roots_alone_whatever_the_umask() {
+    let mut stage = Stage::new();
+    let careless = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
+    stage.call(Verb::Add, &careless);
+    assert_private();
+    stage.call(Verb::Check, &careless);
+    stage.call(Verb::Del, &careless);
+    stage.assert_bare();
+    let left: Vec<PathBuf> = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file()).collect();
+    assert!(left.iter().all(|path| path.extension().is_some_and(|word| word == "lock")), "{left:?}");
+}
+
+#[test]
+fn what_an_earlier_release_has_left_open_is_closed() {
+    let mut stage = Stage::new();
+    fs::create_dir_all(STATE).expect("made");
+    fs::set_permissions(STATE, Permissions::from_mode(0o777)).expect("opened to all");
+    stage.call(Verb::Add, &[]);
+    assert_private();
+    stage.call(Verb::Del, &[]);
+}
+
+/// Whoever could write there once may have left links to root's files.
+#[test]
+fn no_link_is_followed() {
+    let mut stage = Stage::new();
+    stage.call(Verb::Add, &[]);
+    let victim = "/run/victim";
+    fs::write(victim, "root's own").expect("written");
+    let files = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file()).collect::<Vec<_>>();
+    for file in &files {
+        fs::remove_file(file).expect("removed");
+        symlink(victim, file).expect("linked");
+    }
+    let list = list();
+    let runtime = Runtime::new(&stage.sandbox, list.clone());
+    for plugin in list["plugins"].as_array().expect("a list").iter().rev() {
+        for verb in [Verb::Check, Verb::Del, Verb::Add] {
+            let kind = plugin["type"].as_str().expect("a type");
+            runtime.invocation(verb, kind, &stage.attachment, stage.attachment.result.as_ref()).run();
+            assert_eq!(fs::read_to_string(victim).expect("there"), "root's own", "{kind} {verb:?}");
+        }
+    }
+}
+
+#[test]
+fn a_host_whose_run_directory_is_read_only_has_containers() {
+    let mut stage = Stage::new();
+    stage.sandbox.sh("mount -o remount,ro /run");
+    for verb in [Verb::Add, Verb::Check, Verb::Del] {
+        stage.call(verb, &[]);
+    }
+    stage.assert_bare();
+    stage.sandbox.sh("mount -o remount,rw /run");
+}

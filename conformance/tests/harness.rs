@@ -108,14 +108,14 @@ fn a_snapshot_shows_what_add_made_and_that_del_removed_it() {
 
 #[test]
 fn a_traced_run_names_the_processes_of_a_plugin() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_flavour(Flavour::Legacy);
     let container = sandbox.container("traced");
     let runtime = Runtime::new(&sandbox, Nomad::default().conflist());
     let attachment = Attachment::new("traced", &container);
     let outcome = runtime.invocation(Verb::Add, "bridge", &attachment, None).traced(true).run();
     outcome.expect_success();
     let names: Vec<_> = outcome.children().iter().map(|process| process.name().to_owned()).collect();
-    assert_eq!(names.iter().filter(|&name| name == "host-local").count(), 1, "{names:?}");
+    assert!(!names.is_empty() && names.iter().all(|name| name.contains("tables")), "{names:?}");
 }
 
 #[test]

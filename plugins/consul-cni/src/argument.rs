@@ -10,9 +10,11 @@ use cni_netfilter::iptables::UidRange;
 use cni_plugin::host::Host;
 use serde::Deserialize;
 
-use crate::config::CONFIG;
 use crate::entry::{self, EntryError, Ports};
 use crate::names::Names;
+
+/// The name of the argument in `CNI_ARGS`. It holds JSON.
+pub const CONFIG: &str = "CONSUL_IPTABLES_CONFIG";
 
 /// Where the proxy listens for the container's own connections, unless the argument says so.
 const OUTBOUND_PORT: u16 = 15001;
@@ -194,6 +196,6 @@ fn networks(key: &'static str, values: &[String]) -> Result<Vec<Cidr>, ArgumentE
     for value in values {
         networks.extend(explained(key, value, entry::networks(value))?);
     }
-    networks.retain(|network| network.family() == crate::rules::FAMILY);
+    networks.retain(|network| network.family() == crate::entry::FAMILY);
     Ok(networks)
 }

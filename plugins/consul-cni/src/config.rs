@@ -5,11 +5,9 @@ use cni_core::request::Request;
 use cni_plugin::host::Host;
 use serde::Deserialize;
 
-use crate::argument::{self, Redirection};
+use crate::argument::{self, CONFIG, Redirection};
 use crate::error::ConsulError;
 
-/// In `CNI_ARGS`, what is to be redirected, as JSON.
-pub const CONFIG: &str = "CONSUL_IPTABLES_CONFIG";
 /// In `CNI_ARGS`, what a Kubernetes runtime sends.
 const POD: &str = "K8S_POD_NAME";
 const POD_NAMESPACE: &str = "K8S_POD_NAMESPACE";

@@ -9,7 +9,8 @@ use cni_netfilter::{RuleRemoval, unless_absent};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::plan::{Ns, Step};
 
-use crate::rules::{CHAINS, FAMILY, PARENTS, TABLE, removal};
+use crate::entry::FAMILY;
+use crate::rules::{CHAINS, PARENTS, TABLE, removal};
 
 /// Removes what the container has.
 ///

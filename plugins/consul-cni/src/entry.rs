@@ -5,11 +5,16 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{Match, PortRange, UidRange};
 
 use crate::names::Names;
-use crate::rules::PROTO;
+
+/// What is redirected. IPv6 passes the proxy by, as in the reference.
+pub const FAMILY: Family = Family::V4;
+/// The protocol that the proxy understands.
+pub const PROTO: Proto = Proto::Tcp;
 
 /// Why an entry cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

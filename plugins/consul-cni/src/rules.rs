@@ -5,7 +5,6 @@
 use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
@@ -14,11 +13,8 @@ use cni_netfilter::iptables::{
 };
 
 use crate::argument::{Dns, Redirection};
+use crate::entry::{FAMILY, PROTO};
 
-/// What is redirected. IPv6 passes the proxy by, as in the reference.
-pub const FAMILY: Family = Family::V4;
-/// The protocol that the proxy understands.
-pub const PROTO: Proto = Proto::Tcp;
 pub const TABLE: IptablesTable = IptablesTable::Nat;
 
 const INBOUND: &str = "CONSUL_PROXY_INBOUND";

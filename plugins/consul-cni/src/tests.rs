@@ -61,7 +61,7 @@ const SERVICES: &str = "# all of them\nhttp\t80/tcp www # WorldWideWeb\ndomain 5
 /// The container's table, as `iptables -S` would print it.
 fn rules(host: &mut FakeHost) -> String {
     host.enter(NETNS).expect("entered");
-    host.container_netfilter().iptables.dump(crate::rules::FAMILY, crate::rules::TABLE)
+    host.container_netfilter().iptables.dump(crate::entry::FAMILY, crate::rules::TABLE)
 }
 
 /// The rules after an ADD with this argument.
@@ -94,7 +94,7 @@ fn del_needs_neither_argument_nor_prev_result() {
     caller(NOMAD).add(&ConsulCni, &mut host).expect("ADD");
     host.container_netfilter()
         .iptables
-        .load(crate::rules::FAMILY, crate::rules::TABLE, "-A OUTPUT -j ACCEPT")
+        .load(crate::entry::FAMILY, crate::rules::TABLE, "-A OUTPUT -j ACCEPT")
         .expect("loads");
     let before = host.container_netfilter().iptables.commits();
     Caller::new("c1", &config("")).del(&ConsulCni, &mut host).expect("DEL");
@@ -108,7 +108,7 @@ fn del_takes_what_a_reference_has_left_half_done() {
     host.enter(NETNS).expect("entered");
     let half = NOMADS_RULES.lines().filter(|line| !line.contains("INBOUND") || line.starts_with("-N"));
     let text = half.collect::<Vec<_>>().join("\n");
-    host.container_netfilter().iptables.load(crate::rules::FAMILY, crate::rules::TABLE, &text).expect("loads");
+    host.container_netfilter().iptables.load(crate::entry::FAMILY, crate::rules::TABLE, &text).expect("loads");
     caller(NOMAD).del(&ConsulCni, &mut host).expect("DEL");
     assert_eq!(rules(&mut host), "");
 }
@@ -161,7 +161,7 @@ fn check_misses_every_rule_and_minds_their_order() {
 fn with_rules(text: &str) -> FakeHost {
     let mut host = machine();
     host.enter(NETNS).expect("entered");
-    host.container_netfilter().iptables.load(crate::rules::FAMILY, crate::rules::TABLE, text).expect("loads");
+    host.container_netfilter().iptables.load(crate::entry::FAMILY, crate::rules::TABLE, text).expect("loads");
     host
 }
 

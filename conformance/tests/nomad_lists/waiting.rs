@@ -1,0 +1,160 @@
+//! The lists that need a plugin which is not there yet, and the plugins of others.
+//!
+//! When such a plugin comes, the tests fail here: its lists then belong in `served.rs`.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Invocation, Sandbox, Verb, binaries, plugins};
+use serde_json::{Value, json};
+
+/// What guests have behind each list; no plugin of ours, and tested in `vm`.
+const TAP: &str = "tc-redirect-tap";
+
+/// A list, and the plugins that it waits for.
+type Waiting = (Value, &'static [&'static str]);
+
+fn list(version: &str, name: &str, plugins: Value) -> Value {
+    json!({"cniVersion": version, "name": name, "plugins": plugins})
+}
+
+fn portmap() -> Value {
+    json!({"type": "portmap", "capabilities": {"portMappings": true}, "snat": true})
+}
+
+fn by_the_job(kind: &str) -> Value {
+    let keys = json!({"type": kind, "master": "eth0", "ipam": {"type": "static"}});
+    list("1.0.0", "fixed", json!([keys]))
+}
+
+fn vlan() -> Value {
+    list("0.4.0", "vlan1", json!([{"type": "vlan", "master": "eth0", "vlanId": 1, "ipam": {"type": "static"}}]))
+}
+
+/// An address of the network that the link is in.
+fn leased() -> Value {
+    let main = json!({"type": "macvlan", "master": "eth0", "ipam": {"type": "dhcp"}});
+    list("1.0.0", "mynet", json!([main, portmap()]))
+}
+
+/// The keys of the bridge plugin do nothing on macvlan, and must not be refused.
+fn over_vxlan() -> Value {
+    let main = json!({
+        "type": "macvlan", "master": "vxbr1", "mode": "bridge", "isDefaultGateway": true, "forceAddress": true,
+        "ipMasq": true,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{
+                "subnet": "192.168.3.0/24", "rangeStart": "192.168.3.66", "rangeEnd": "192.168.3.126",
+                "gateway": "192.168.3.65",
+            }]],
+            "routes": [{"dst": "0.0.0.0/0", "gw": "192.168.3.65"}],
+            "dataDir": "/run/cni/ipam-state",
+        },
+    });
+    let firewall = json!({"type": "firewall", "backend": "iptables", "iptablesAdminChainName": "NOMAD-ADMIN"});
+    list("1.0.0", "part", json!([{"type": "loopback"}, main, firewall, portmap()]))
+}
+
+/// Nomad refuses its result, which has no address.
+fn without_ipam() -> Value {
+    list("1.0.0", "bare", json!([{"type": "macvlan", "master": "eth0", "ipam": {}}]))
+}
+
+fn ptp() -> Value {
+    json!({
+        "type": "ptp", "ipMasq": true,
+        "ipam": {"type": "host-local", "subnet": "192.168.127.0/24", "resolvConf": "/etc/resolv.conf"},
+    })
+}
+
+fn port_in_the_file() -> Value {
+    let portmap = json!({
+        "type": "portmap", "capabilities": {"portMappings": true},
+        "runTimeConfig": {"portMappings": [{"hostPort": 27960, "containerPort": 27960, "protocol": "udp"}]},
+    });
+    list("0.4.0", "microvms", json!([ptp(), {"type": "firewall"}, portmap, {"type": TAP}]))
+}
+
+/// A plugin that is seldom used on Nomad, which sends it no capability, behind a bridge.
+fn behind_a_bridge(plugin: Value) -> Value {
+    let main = json!({
+        "type": "bridge", "isGateway": true, "ipMasq": true,
+        "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]},
+    });
+    list("1.0.0", "seldom", json!([main, plugin]))
+}
+
+fn bandwidth() -> Value {
+    behind_a_bridge(json!({
+        "type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 800_000, "egressRate": 8_000_000,
+        "egressBurst": 800_000,
+    }))
+}
+
+fn waiting() -> [(&'static str, Waiting); 12] {
+    [
+        ("macvlan, addresses by dhcp, portmap", (leased(), &["dhcp", "macvlan"])),
+        ("macvlan, addresses by the job", (by_the_job("macvlan"), &["macvlan"])),
+        ("ipvlan, addresses by the job", (by_the_job("ipvlan"), &["ipvlan"])),
+        ("vlan, addresses by the job", (vlan(), &["vlan"])),
+        ("macvlan over a VXLAN, firewall, portmap", (over_vxlan(), &["macvlan"])),
+        ("macvlan without IPAM", (without_ipam(), &["macvlan"])),
+        ("ptp, firewall", (list("0.4.0", "edge", json!([ptp(), {"type": "firewall"}])), &["ptp"])),
+        (
+            "ptp, firewall, guest",
+            (list("0.4.0", "default", json!([ptp(), {"type": "firewall"}, {"type": TAP}])), &["ptp"]),
+        ),
+        ("ptp, firewall, a port in the file, guest", (port_in_the_file(), &["ptp"])),
+        ("bandwidth", (bandwidth(), &["bandwidth"])),
+        ("sbr", (behind_a_bridge(json!({"type": "sbr"})), &["sbr"])),
+        ("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"])),
+    ]
+}
+
+/// Plugins of other projects, of which no list can be tested here; flannel's delegate is, in `delegated.rs`.
+const FOREIGN: [&str; 9] =
+    [TAP, "calico", "cilium-cni", "cni_args.sh", "flannel", "nebula", "smuggle", "weave-net", "wireguard-cni"];
+
+/// The types that a list names, of plugins and of IPAM.
+fn types(list: &Value) -> Vec<&str> {
+    let plugins = list["plugins"].as_array().expect("a configuration list has plugins");
+    let named = plugins.iter().flat_map(|plugin| [plugin["type"].as_str(), plugin["ipam"]["type"].as_str()]);
+    named.flatten().collect()
+}
+
+/// Whether the binary under test is a plugin of this name.
+fn is_there(sandbox: &Sandbox, name: &str) -> bool {
+    let folder = Path::new("/run/conformance/named");
+    std::fs::create_dir_all(folder).expect("a folder");
+    let path = folder.join(name);
+    symlink(binaries::under_test().join("cni-plugins"), &path).unwrap_or_else(|error| panic!("link {name}: {error}"));
+    let outcome =
+        Invocation::new(sandbox, name, Verb::Version).binaries(folder).config(&json!({"cniVersion": "1.0.0"})).run();
+    outcome.stdout().contains("supportedVersions")
+}
+
+#[test]
+fn every_list_that_waits_names_what_it_waits_for() {
+    for_each(waiting(), |(list, missing)| {
+        let mut found: Vec<&str> =
+            types(&list).into_iter().filter(|name| !plugins::ALL.contains(name) && *name != TAP).collect();
+        found.sort_unstable();
+        assert_eq!(found, missing, "once nothing is missing, the list belongs in served.rs");
+    });
+}
+
+#[test]
+fn no_plugin_that_a_list_waits_for_is_there() {
+    let sandbox = Sandbox::new();
+    for name in plugins::ALL {
+        assert!(is_there(&sandbox, name), "{name} is one of ours");
+    }
+    let mut missing: Vec<&str> = waiting().into_iter().flat_map(|(_, (_, missing))| missing).copied().collect();
+    missing.sort_unstable();
+    missing.dedup();
+    for name in missing.into_iter().chain(FOREIGN) {
+        assert!(!is_there(&sandbox, name), "{name} is there now: its lists belong in served.rs");
+    }
+}

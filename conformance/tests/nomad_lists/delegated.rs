@@ -1,16 +1,12 @@
 //! A plugin of another project that has the bridge plugin do its work: flannel.
 
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use cni_conformance::{binaries, plugins, script};
 use serde_json::{Value, json};
 
 use crate::life::{Host, live};
 use crate::served::{Egress, Served};
-
-const FOLDER: &str = "/run/conformance/opt";
+use crate::stand_in;
 
 /// Flannel's network is 10.64.0.0/14, this machine's part of it 10.64.168.0/22, and flanneld itself masquerades.
 fn flannel() -> Served {
@@ -35,20 +31,14 @@ fn handed_down() -> Value {
     })
 }
 
-/// Our plugins, and a script that does what flannel does for ADD and DEL; on CHECK flannel does nothing.
-fn install() -> PathBuf {
-    let folder = Path::new(FOLDER);
-    fs::create_dir_all(folder).expect("a folder for plugins");
-    for plugin in plugins::ALL {
-        symlink(binaries::under_test().join(plugin), folder.join(plugin)).expect("a link to a plugin");
-    }
-    let lines =
-        format!("case $CNI_COMMAND in ADD | DEL) exec \"$CNI_PATH/bridge\" <<'END'\n{}\nEND\n;; esac\n", handed_down());
-    script::install(&folder.join("flannel"), &lines);
-    folder.to_owned()
+/// Does what flannel does for ADD and DEL; on CHECK flannel does nothing.
+fn folder() -> PathBuf {
+    let config = handed_down();
+    let lines = format!("case $CNI_COMMAND in ADD | DEL) exec \"$CNI_PATH/bridge\" <<'END'\n{config}\nEND\n;; esac\n");
+    stand_in::install("flannel", &lines)
 }
 
 #[test]
 fn the_bridge_plugin_lives_under_flannel() {
-    live(&Host::new(install), &flannel());
+    live(&Host::new(folder), &flannel());
 }

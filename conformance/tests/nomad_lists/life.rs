@@ -130,7 +130,6 @@ impl<'h> Alloc<'h> {
             ping_until_answered(&self.container, gateway.parse().expect("an address"), PATIENCE);
         }
         for own in self.addresses() {
-            ping_until_answered(self.host.sandbox.host(), own, PATIENCE);
             self.assert_egress(own);
         }
         for mapping in &self.served.published {
@@ -141,14 +140,16 @@ impl<'h> Alloc<'h> {
     /// By UDP, since consul-cni leads connections by TCP to the proxy.
     #[track_caller]
     fn assert_egress(&self, own: IpAddr) {
+        let source = match self.served.egress {
+            Egress::Masqueraded => uplink(own),
+            Egress::Direct => own,
+            Egress::PastTheHost => return,
+        };
+        ping_until_answered(self.host.sandbox.host(), own, PATIENCE);
         let far = SocketAddr::new(outside(own), 7);
         let _far = Echo::start(&self.host.outside, Transport::Udp, far);
         let seen = ask(&self.container, Transport::Udp, far);
         let seen = seen.unwrap_or_else(|error| panic!("{own} asks {far}: {error}"));
-        let source = match self.served.egress {
-            Egress::Masqueraded => uplink(own),
-            Egress::Direct => own,
-        };
         assert_eq!(seen.ip(), source, "{own} asks {far}");
     }
 
@@ -208,10 +209,16 @@ fn uplink(own: IpAddr) -> IpAddr {
 
 /// What is left on the host, but for the last reserved addresses, which stay on disk.
 #[track_caller]
-fn assert_nothing_left(before: &State, host: &Host) {
+fn assert_nothing_left(before: &State, host: &Host, served: &Served) {
     let mut left = diff(before, &State::of_host(&host.sandbox));
-    left.retain(|line| !line.contains("/last_reserved_ip."));
+    left.retain(|line| !line.contains("/last_reserved_ip.") && !is_mark_of_del(line, served));
     assert!(left.is_empty(), "left behind:\n{}", left.join("\n"));
+}
+
+/// Firewall and portmap mark what is being deleted, and the plugin of the interface ends that. Where it is none of
+/// ours, the empty file stays below `/run`, and the first DEL an hour later takes it away.
+fn is_mark_of_del(line: &str, served: &Served) -> bool {
+    served.egress == Egress::PastTheHost && line.contains("/deleting/") && line.ends_with(r#" 100600 """#)
 }
 
 /// The first container makes what all share, and takes away all that is its own.
@@ -230,14 +237,14 @@ pub fn live(host: &Host, served: &Served) {
     host.prepare(served);
     let shared = first_life(host, served);
     Alloc::start(host, served, LOST).stop_lost();
-    assert_nothing_left(&shared, host);
+    assert_nothing_left(&shared, host, served);
     let alloc = Alloc::start(host, served, ALLOC);
     alloc.assert_result();
     alloc.check();
     alloc.assert_traffic();
     alloc.check();
     alloc.stop();
-    assert_nothing_left(&shared, host);
+    assert_nothing_left(&shared, host, served);
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub enum Egress {
     Masqueraded,
     /// Under the container's own, so the outside needs a route to it.
     Direct,
+    /// By another way: the host neither reaches the container nor is reached.
+    PastTheHost,
 }
 
 /// A list, and what a container of it has.

@@ -33,13 +33,13 @@ fn vlan() -> Value {
 }
 
 /// An address of the network that the link is in.
-fn leased() -> Value {
+pub fn leased() -> Value {
     let main = json!({"type": "macvlan", "master": "eth0", "ipam": {"type": "dhcp"}});
     list("1.0.0", "mynet", json!([main, portmap()]))
 }
 
 /// The keys of the bridge plugin do nothing on macvlan, and must not be refused.
-fn over_vxlan() -> Value {
+pub fn over_vxlan() -> Value {
     let main = json!({
         "type": "macvlan", "master": "vxbr1", "mode": "bridge", "isDefaultGateway": true, "forceAddress": true,
         "ipMasq": true,

@@ -31,19 +31,6 @@ prepare() {
 
 title() { printf '\n--- %s\n' "$*"; }
 
-# Nomad's conflist, as it writes it for its bridge network.
-nomad_conflist() {
-    cat <<'CONFLIST'
-{"cniVersion":"0.4.0","name":"nomad","plugins":[
- {"type":"loopback"},
- {"type":"bridge","bridge":"nomad","ipMasq":true,"isGateway":true,"forceAddress":true,"hairpinMode":true,
-  "ipam":{"type":"host-local","ranges":[[{"subnet":"172.26.64.0/20"}],[{"subnet":"fd00:a110:c8::/120"}]],
-          "routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}],"dataDir":"/var/run/cni"}},
- {"type":"firewall","backend":"iptables","iptablesAdminChainName":"NOMAD-ADMIN"},
- {"type":"portmap","capabilities":{"portMappings":true},"snat":true}]}
-CONFLIST
-}
-
 # cni VERB CONTAINER: what the runtime does, with the port of the container.
 cni() {
     local mappings='[]'

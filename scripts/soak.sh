@@ -32,18 +32,6 @@ prepare() {
     unshare --net --mount --propagation private bash "$0" --inside "$minutes" "$work"
 }
 
-conflist() {
-    cat <<'CONFLIST'
-{"cniVersion":"0.4.0","name":"nomad","plugins":[
- {"type":"loopback"},
- {"type":"bridge","bridge":"nomad","ipMasq":true,"isGateway":true,"forceAddress":true,"hairpinMode":true,
-  "ipam":{"type":"host-local","ranges":[[{"subnet":"172.26.64.0/20"}],[{"subnet":"fd00:a110:c8::/120"}]],
-          "routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}],"dataDir":"/var/run/cni"}},
- {"type":"firewall","backend":"iptables","iptablesAdminChainName":"NOMAD-ADMIN"},
- {"type":"portmap","capabilities":{"portMappings":true},"snat":true}]}
-CONFLIST
-}
-
 # problem TEXT FILE: what went wrong, with what was said.
 problem() {
     printf 'PROBLEM: %s\n%s\n' "$1" "$(cat "$2")" >>"$work/problems"
@@ -164,7 +152,7 @@ inside() {
     mount -t tmpfs tmpfs /run
     mount -t tmpfs tmpfs /var/lib
     mkdir -p /run/netns "$work/conf"
-    conflist >"$work/conf/nomad.conflist"
+    nomad_conflist >"$work/conf/nomad.conflist"
     export NETCONFPATH="$work/conf" CNI_PATH="$work/bin"
     said=$work/said
     : >"$work/problems"

@@ -7,7 +7,7 @@ use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::unistd::geteuid;
 
@@ -119,6 +119,22 @@ impl PrivateDirectory {
         let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// When a file was written; `None` when there is none.
+    ///
+    /// # Errors
+    /// As [`PrivateDirectory::read_file`].
+    pub fn written_at(&self, name: &str) -> Result<Option<SystemTime>, FileError> {
+        if !self.verify()? {
+            return Ok(None);
+        }
+        let path = self.path.join(name);
+        match fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()) {
+            Ok(written) => Ok(Some(written)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(FileError::of("stat", &path)(source)),
+        }
     }
 
     /// The names of files that were written longer ago than `age`, in order. Those that go meanwhile are left out.
@@ -250,24 +266,6 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_another_user_is_refused() {
-        let root = tempfile::tempdir().expect("directory");
-        let directory = PrivateDirectory::new(root.path().join("private"));
-        directory.ensure().expect("made");
-        chown(directory.path(), Some(65534), None).expect("only root can run this test");
-        let refused: [FileError; 3] = [
-            directory.open_file("lock").expect_err("refused"),
-            directory.read_file("record").expect_err("refused"),
-            directory.below("inner").names().expect_err("refused"),
-        ];
-        for error in refused {
-            assert_eq!(error.to_string(), format!("failed to use {}", directory.path().display()));
-            let why = "it belongs to user 65534, who could change its content; remove it";
-            assert_eq!(error.source.to_string(), why);
-        }
-    }
-
-    #[test]
     fn what_was_written_is_listed_and_read_and_what_is_not_there_is_nothing() {
         let root = tempfile::tempdir().expect("directory");
         let directory = PrivateDirectory::new(root.path().join("private"));
@@ -290,7 +288,10 @@ mod tests {
             directory.replace_file(&directory, name, b"").expect("written");
         }
         let old = File::options().write(true).open(directory.path().join("old")).expect("opened");
-        old.set_modified(std::time::SystemTime::now() - 2 * minute).expect("the time is set");
+        let then = SystemTime::now() - 2 * minute;
+        old.set_modified(then).expect("the time is set");
+        assert_eq!(directory.written_at("old").expect("looked"), Some(then));
+        assert_eq!(directory.written_at("none").expect("looked"), None);
         assert_eq!(directory.names_older_than(minute).expect("listed"), ["old"]);
     }
 
@@ -326,5 +327,28 @@ mod tests {
             }
         });
         assert!(!outer.path().exists(), "nothing stays behind");
+    }
+
+    /// What only root can set up.
+    mod as_root {
+        use super::*;
+
+        #[test]
+        fn a_directory_of_another_user_is_refused() {
+            let root = tempfile::tempdir().expect("directory");
+            let directory = PrivateDirectory::new(root.path().join("private"));
+            directory.ensure().expect("made");
+            chown(directory.path(), Some(65534), None).expect("root may");
+            let refused: [FileError; 3] = [
+                directory.open_file("lock").expect_err("refused"),
+                directory.read_file("record").expect_err("refused"),
+                directory.below("inner").names().expect_err("refused"),
+            ];
+            for error in refused {
+                assert_eq!(error.to_string(), format!("failed to use {}", directory.path().display()));
+                let why = "it belongs to user 65534, who could change its content; remove it";
+                assert_eq!(error.source.to_string(), why);
+            }
+        }
     }
 }

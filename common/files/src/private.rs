@@ -163,23 +163,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_roots_own_is_neither_read_nor_written_through() {
-        let root = tempfile::tempdir().expect("directory");
-        let [victim, link, foreign] = ["victim", "link", "foreign"].map(|name| root.path().join(name));
-        fs::write(&victim, "precious").expect("written");
-        symlink(&victim, &link).expect("linked");
-        assert_eq!(read_private(&link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
-        replace_private(&link, b"ours").expect("replaced");
-        assert_eq!(fs::read(&victim).expect("read"), b"precious");
-        fs::write(&foreign, "{}").expect("written");
-        chown(&foreign, Some(65534), None).expect("only root can run this test");
-        let error = read_private(&foreign).expect_err("refused");
-        assert_eq!(error.source.to_string(), "it belongs to user 65534, who could have written anything; remove it");
-        let error = read_private(root.path()).expect_err("refused");
-        assert_eq!(error.source.to_string(), "it is no file");
-    }
-
-    #[test]
     fn what_a_killed_process_left_goes_with_the_file() {
         let root = tempfile::tempdir().expect("directory");
         let file = root.path().join("x");
@@ -189,6 +172,31 @@ mod tests {
         for _ in 0..2 {
             remove_private(&file).expect("removed");
             assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0);
+        }
+    }
+
+    /// What only root can set up.
+    mod as_root {
+        use super::*;
+
+        #[test]
+        fn what_is_not_roots_own_is_neither_read_nor_written_through() {
+            let root = tempfile::tempdir().expect("directory");
+            let [victim, link, foreign] = ["victim", "link", "foreign"].map(|name| root.path().join(name));
+            fs::write(&victim, "precious").expect("written");
+            symlink(&victim, &link).expect("linked");
+            assert_eq!(read_private(&link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
+            replace_private(&link, b"ours").expect("replaced");
+            assert_eq!(fs::read(&victim).expect("read"), b"precious");
+            fs::write(&foreign, "{}").expect("written");
+            chown(&foreign, Some(65534), None).expect("root may");
+            let error = read_private(&foreign).expect_err("refused");
+            assert_eq!(
+                error.source.to_string(),
+                "it belongs to user 65534, who could have written anything; remove it"
+            );
+            let error = read_private(root.path()).expect_err("refused");
+            assert_eq!(error.source.to_string(), "it is no file");
         }
     }
 }

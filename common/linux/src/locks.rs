@@ -1,15 +1,16 @@
-//! The locks of what one process at a time may work on, in one file below `/run`.
+//! Locks below `/run`: those of what one process at a time may work on, which are in one file and held to the end, and
+//! those around a short change, which have a file each.
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use cni_files::{FileError, LockError, LockTable, PrivateDirectory, RUN_DIRECTORY};
+use cni_files::{FileError, Lock, LockError, LockTable, PrivateDirectory, RUN_DIRECTORY};
 use cni_plugin::lock::LockName;
 
 const FILE: &str = "work.lock";
 
 /// How long is waited for one of them.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The locks that this process holds, until they are dropped.
 #[derive(Debug)]
@@ -34,6 +35,23 @@ impl Locks {
             }
             taken => taken,
         }
+    }
+}
+
+/// Takes a lock that has a file of its own, and is released when it is dropped. A host whose run directory cannot be
+/// written to has none.
+///
+/// # Errors
+/// As [`Locks::take`].
+pub fn take_short(name: &str, patience: Duration) -> Result<Option<Lock>, LockError> {
+    let directory = PrivateDirectory::new(RUN_DIRECTORY);
+    match directory.open_file(name) {
+        Ok(file) => Lock::exclusive(file, &directory.path().join(name), patience).map(Some),
+        Err(error) if is_without_place(&error) => {
+            log::warn!("no lock is taken: {error}: {}", error.source);
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

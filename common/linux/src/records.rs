@@ -4,7 +4,7 @@
 //! lock is held: each file is drafted beside those directories and put in its place at once. Whoever removes
 //! the last record removes the directories too.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use cni_core::error::{Code, Error, Failure};
 use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
@@ -121,6 +121,11 @@ impl Records for RunRecords {
         Ok(self.directory()?.below(kind.as_str()).names()?)
     }
 
+    fn written_at(&mut self, key: &RecordKey) -> Result<Option<Duration>, Error> {
+        let written = self.directory()?.below(key.kind().as_str()).written_at(key.name())?;
+        Ok(written.map(|time| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))
+    }
+
     fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error> {
         Ok(self.directory()?.below(kind.as_str()).names_older_than(age)?)
     }
@@ -179,24 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_no_text_or_in_a_directory_of_another_user_is_refused() {
-        let root = tempfile::tempdir().expect("directory");
-        let mut records = records(root.path());
-        records.write(&key("a"), "text").expect("written");
-        fs::write(root.path().join("records/boot-1/claims/a"), [0xff]).expect("written");
-        let error = records.read(&key("a")).expect_err("no text");
-        assert_eq!((error.to_string(), error.code()), ("the record claims/a is not text".to_owned(), Code::Io));
-        chown(root.path().join("records"), Some(65534), None).expect("only root can run this test");
-        for error in [
-            records.read(&key("b")).expect_err("refused"),
-            records.names(KIND).expect_err("refused"),
-            records.write(&key("b"), "text").expect_err("refused"),
-        ] {
-            assert!(error.details().starts_with("it belongs to user 65534"), "{}", error.details());
-        }
-    }
-
-    #[test]
     fn a_host_without_a_place_for_records_goes_on_without_them() {
         let failed = |kind: ErrorKind| FileError { verb: "create", path: "/run/x".into(), source: kind.into() };
         for kind in [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied] {
@@ -204,6 +191,29 @@ mod tests {
         }
         for kind in [ErrorKind::StorageFull, ErrorKind::NotFound, ErrorKind::Other] {
             assert_eq!(tolerate_no_place(&key("a"), failed(kind)).expect_err("told").source.kind(), kind);
+        }
+    }
+
+    /// What only root can set up.
+    mod as_root {
+        use super::*;
+
+        #[test]
+        fn a_record_that_is_no_text_or_in_a_directory_of_another_user_is_refused() {
+            let root = tempfile::tempdir().expect("directory");
+            let mut records = records(root.path());
+            records.write(&key("a"), "text").expect("written");
+            fs::write(root.path().join("records/boot-1/claims/a"), [0xff]).expect("written");
+            let error = records.read(&key("a")).expect_err("no text");
+            assert_eq!((error.to_string(), error.code()), ("the record claims/a is not text".to_owned(), Code::Io));
+            chown(root.path().join("records"), Some(65534), None).expect("root may");
+            for error in [
+                records.read(&key("b")).expect_err("refused"),
+                records.names(KIND).expect_err("refused"),
+                records.write(&key("b"), "text").expect_err("refused"),
+            ] {
+                assert!(error.details().starts_with("it belongs to user 65534"), "{}", error.details());
+            }
         }
     }
 }

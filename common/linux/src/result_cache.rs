@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Where libcni keeps them, unless a runtime chooses another place.
 pub const DIRECTORY: &str = "/var/lib/cni";
@@ -23,6 +23,11 @@ impl CacheFile {
     fn read(path: PathBuf) -> Self {
         let written = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         Self { content: content(&path), path, written }
+    }
+
+    /// When it was written, which is after ADD, as time since 1970.
+    pub fn written(&self) -> Duration {
+        self.written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
 
     /// Whether the file is still the one that was read: the runtime has neither deleted the attachment nor added it
@@ -74,7 +79,6 @@ pub fn read(directory: &Path) -> io::Result<Option<Vec<CacheFile>>> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::time::Duration;
 
     use super::*;
 

@@ -80,12 +80,13 @@ pub fn begin_gc(network: &NetworkName, host: &mut dyn Host) -> Result<(), Error>
     host.lock(&LockName::network(network))
 }
 
-/// Whether a DEL of the attachment is under way.
+/// Whether a DEL of the attachment is under way, which was `added` at this time
+/// since 1970. An older mark is of its former life, which other plugins than ours have ended and begun anew.
 ///
 /// # Errors
 /// When the mark cannot be looked for.
-pub fn is_being_deleted(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    Ok(host.records().read(&mark_key(at))?.is_some())
+pub fn is_being_deleted(at: &Attachment, added: Duration, host: &mut dyn Host) -> Result<bool, Error> {
+    Ok(host.records().written_at(&mark_key(at))?.is_some_and(|marked| marked >= added))
 }
 
 /// A runtime that works on the same attachment twice at once gets what it got before there was this lock.
@@ -114,6 +115,8 @@ fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(),
     for name in host.records().names_older_than(DELETING, LONGEST_DEL)? {
         host.apply(&Step::RemoveRecord { key: RecordKey::new(DELETING, &name)? })?;
     }
+    // One that is there may be older than the attachment, and would stay so.
+    unmark(at, host)?;
     host.apply(&Step::WriteRecord { key: mark_key(at), text: String::new() })?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Who works on an attachment, and what repair is told of it, on a machine in memory.
 
+use std::time::Duration;
+
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_plugin::exclusion::{Share, begin_add, begin_del, begin_gc, begin_repair, end_del, is_being_deleted};
 use cni_plugin::host::Host as _;
@@ -27,7 +29,7 @@ fn host() -> FakeHost {
 }
 
 fn is_marked(at: &Attachment, host: &mut FakeHost) -> bool {
-    is_being_deleted(at, host).expect("a record can be read")
+    is_being_deleted(at, Duration::ZERO, host).expect("a record can be read")
 }
 
 #[test]
@@ -49,6 +51,14 @@ fn the_mark_comes_with_the_first_del_and_goes_with_the_interface() {
     end_del(Share::Interface, &ours, &mut host);
     assert!(!is_marked(&ours, &mut host));
     assert!(host.records.is_empty());
+}
+
+#[test]
+fn a_mark_that_is_older_than_the_attachment_says_nothing() {
+    let (mut host, ours) = (host(), at("c1", "eth0"));
+    begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
+    let later = Duration::from_secs(1);
+    assert!(!is_being_deleted(&ours, later, &mut host).expect("a record can be looked for"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb};
 use serde_json::Value;
@@ -97,10 +97,11 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
         let guest = Guest::add(&sandbox, &list, "second", 8081);
         let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
         let (runtime, attachment) = remembered(&sandbox, &list, &guest, &file);
-        let del = |plugin: &str| {
+        let del_of = |attachment: &Attachment, plugin: &str| {
             let result = attachment.result.as_ref();
-            runtime.invocation(Verb::Del, plugin, &attachment, result).run().expect_success();
+            runtime.invocation(Verb::Del, plugin, attachment, result).run().expect_success();
         };
+        let del = |plugin: &str| del_of(&attachment, plugin);
         for plugin in ["portmap", "firewall"] {
             del(plugin);
             let begun = rules(&sandbox);
@@ -116,8 +117,14 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
         assert_eq!((rules(&sandbox), marks()), (alone, vec![]), "{backend:?}");
 
         guest.tool.add(&guest.container).expect_success();
-        del("portmap");
+        let (_, again) = remembered(&sandbox, &list, &guest, &file);
+        del_of(&again, "portmap");
         assert_eq!(marks().len(), 1, "{backend:?}");
+        // Other plugins have deleted it, and added it again.
+        let added = File::options().append(true).open(&file).expect("libcni has written it anew");
+        added.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("the time is set");
+        assert_said(&repair(&sandbox, &[]), &["nothing missing", "repaired"]);
+        assert!(guest.is_whole(), "{backend:?}");
         neighbour.check();
     }
 }

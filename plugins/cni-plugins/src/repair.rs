@@ -211,7 +211,7 @@ struct Kept<'a> {
 impl Kept<'_> {
     /// Why the attachment must be left alone, if it must.
     fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
-        if exclusion::is_being_deleted(self.at, host)? {
+        if exclusion::is_being_deleted(self.at, self.file.written(), host)? {
             return Ok(Some("the runtime is deleting the attachment".to_owned()));
         }
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {

@@ -47,9 +47,9 @@ pub fn remove(leaving: Vec<Leaving>, host: &mut dyn Host) -> Result<(), Error> {
     for leaving in leaving {
         match leaving {
             Leaving::Owned(one) => owned.push(one),
-            Leaving::Inherited { address, owner, heir, home } => {
+            Leaving::Inherited { address, heir, home } => {
                 log::info!("{address} belongs to container {} again; its rules stay", heir.container);
-                removal.attempt(|host| hand_back(address, &owner, (&heir, &home), host));
+                removal.attempt(|host| hand_back(address, &heir, &home, host));
             }
             Leaving::Lost { .. } => {}
         }
@@ -60,15 +60,9 @@ pub fn remove(leaving: Vec<Leaving>, host: &mut dyn Host) -> Result<(), Error> {
     removal.finish()
 }
 
-fn hand_back(
-    address: IpAddr,
-    owner: &Attachment,
-    (heir, home): (&Attachment, &OwnerHome),
-    host: &mut dyn Host,
-) -> Result<(), Error> {
+fn hand_back(address: IpAddr, heir: &Attachment, home: &OwnerHome, host: &mut dyn Host) -> Result<(), Error> {
     let register = Register::observe(heir, &[address], host.records())?;
-    host.carry_out(&register.hand_back(address, heir, home))?;
-    release(owner, &[], host)
+    host.carry_out(&register.hand_back(address, heir, home))
 }
 
 fn forget(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<(), Error> {

@@ -92,7 +92,7 @@ pub enum Leaving {
     /// Its rules go.
     Owned(OwnedAddress),
     /// Its rules are a former owner's again, which still has the address.
-    Inherited { address: IpAddr, owner: Attachment, heir: Attachment, home: OwnerHome },
+    Inherited { address: IpAddr, heir: Attachment, home: OwnerHome },
     /// Its rules are another's, and stay.
     Lost { address: IpAddr },
 }
@@ -135,7 +135,7 @@ pub fn observe_claimed(
     let Claim { owner, backends } = claim;
     for (heir, home) in claims::former_owners(address, host.records())?.into_iter().rev() {
         if !going.contains(&&heir) && has_address(&home, address, host)? {
-            return Ok(Leaving::Inherited { address, owner, heir, home });
+            return Ok(Leaving::Inherited { address, heir, home });
         }
     }
     Ok(Leaving::Owned(OwnedAddress { address, owner, backends }))

@@ -1,21 +1,17 @@
 //! The addresses of links.
 
-use std::time::Duration;
-
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::IfName;
-use cni_files::{Lock, LockError, PrivateDirectory, RUN_DIRECTORY};
 use cni_plugin::plan::{Dad, IfPresent, NewGateway, Ns};
 
 use super::look_up::index;
 use super::made::{Made, accept_absent, accept_existing};
 use crate::host::LinuxHost;
-use crate::locks::is_without_place;
+use crate::locks::{PATIENCE, take_short};
 
-/// The file of the lock, and how long is waited for it.
+/// The lock around changes of the host's addresses, which are done in less than a millisecond.
 const LOCK: &str = "addresses.lock";
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Adds an address to a link.
 pub(super) fn add(
@@ -36,7 +32,7 @@ pub(super) fn add(
 
 /// Decides by the addresses that the link has while no other ADD can give it one, and changes them.
 pub(super) fn ensure_gateway(host: &mut LinuxHost, gateway: &NewGateway) -> Result<(), Error> {
-    let _lock = lock_addresses()?;
+    let _lock = take_short(LOCK, PATIENCE)?;
     let index = index(host, Ns::Host, &gateway.link)?;
     let socket = host.socket(Ns::Host)?;
     for cidr in gateway.unwanted(&socket.addresses(index, None)?)? {
@@ -44,20 +40,6 @@ pub(super) fn ensure_gateway(host: &mut LinuxHost, gateway: &NewGateway) -> Resu
     }
     accept_existing(socket.add_address(index, gateway.cidr, Dad::Skip))?;
     Ok(())
-}
-
-/// The lock around changes of the host's addresses, which are done in less than a millisecond. A host whose run directory
-/// cannot be written to has none.
-fn lock_addresses() -> Result<Option<Lock>, LockError> {
-    let directory = PrivateDirectory::new(RUN_DIRECTORY);
-    match directory.open_file(LOCK) {
-        Ok(file) => Lock::exclusive(file, &directory.path().join(LOCK), PATIENCE).map(Some),
-        Err(error) if is_without_place(&error) => {
-            log::warn!("no lock is taken: {error}: {}", error.source);
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Removes an address, if the link and the address exist.

@@ -7,10 +7,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use cni_files::{FileError, Lock, LockError, PrivateDirectory, RUN_DIRECTORY};
+use cni_files::{FileError, Lock, LockError};
 use cni_netfilter::iptables::IptablesError;
 
-use crate::locks::is_without_place;
+use crate::locks::take_short;
 use crate::netns::NetnsScope;
 
 /// The network namespace that the calling thread is in.
@@ -21,17 +21,7 @@ const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 pub(super) fn acquire(patience: Duration, scope: &NetnsScope) -> Result<Option<Lock>, IptablesError> {
     let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
     let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref())).map_err(no_file)?;
-    let (directory, name) = (PrivateDirectory::new(RUN_DIRECTORY), format!("filter-{}.lock", netns.ino()));
-    let file = match directory.open_file(&name) {
-        Ok(file) => file,
-        Err(error) if is_without_place(&error) => {
-            log::warn!("what containers share is set up without a lock: {error}: {}", error.source);
-            return Ok(None);
-        }
-        Err(error) => return Err(no_file(error)),
-    };
-    let lock = Lock::exclusive(file, &directory.path().join(name), patience).map(Some);
-    lock.map_err(|error| match error {
+    take_short(&format!("filter-{}.lock", netns.ino()), patience).map_err(|error| match error {
         LockError::File(error) => no_file(error),
         LockError::Held { path, waited, holders } => {
             IptablesError::Locked { lock: path.display().to_string(), holder: holders.to_string(), waited }

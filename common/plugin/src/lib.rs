@@ -11,6 +11,7 @@ pub mod journal;
 pub mod link;
 pub mod lock;
 pub mod missing;
+pub mod owner;
 pub mod plan;
 pub mod record;
 pub mod removal;

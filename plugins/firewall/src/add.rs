@@ -11,6 +11,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::Ruleset;
 use cni_plugin::journal::Journal;
+use cni_plugin::owner::OwnerHome;
 use cni_plugin::plan::{Plan, Step};
 
 use crate::FirewallError;
@@ -34,7 +35,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let (owner, addresses) = (request.attachment()?, addresses(&prev_result));
     if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
         let register = Register::observe(&owner, &addresses, journal.host().records())?;
-        let home = locate::observe_home(request, journal.host())?;
+        let home = OwnerHome::observe(request, journal.host())?;
         let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
         journal.apply(&plan(&config, &backend, claim, &prev_result)?)?;
     }

@@ -13,7 +13,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_core::names::{Attachment, NetworkName};
+use cni_plugin::owner::{self, OwnerHome};
 use cni_plugin::plan::{Plan, Step};
 use cni_plugin::record::{RecordKey, RecordKind, Records};
 
@@ -66,15 +67,6 @@ pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Ve
         found.extend(claim.map(|claim| (address, claim)));
     }
     Ok(found)
-}
-
-/// Where an owner was when it claimed its addresses, for as long as its container lives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnerHome {
-    /// What distinguishes the network namespace from all others.
-    pub identity: String,
-    /// `CNI_NETNS`
-    pub path: String,
 }
 
 /// The home of an owner; `None` when it was not recorded.
@@ -210,7 +202,7 @@ impl Register {
         let mut after = before.clone();
         change(&mut after);
         if after != before {
-            let lines = after.iter().map(|(owner, home)| format!("{} {} {}\n", text(owner), home.identity, home.path));
+            let lines = after.iter().map(|(owner, home)| format!("{} {home}\n", owner::text(owner)));
             plan.owned(write_or_remove(of_former(address), lines.collect()));
         }
     }
@@ -241,17 +233,9 @@ impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.addresses.iter().try_for_each(|address| writeln!(f, "{address}"))?;
         match &self.home {
-            Some(OwnerHome { identity, path }) if !self.addresses.is_empty() => writeln!(f, "{HOME}{identity} {path}"),
+            Some(home) if !self.addresses.is_empty() => writeln!(f, "{HOME}{home}"),
             Some(_) | None => Ok(()),
         }
-    }
-}
-
-impl OwnerHome {
-    /// The path may hold blanks.
-    fn parse(text: &str) -> Option<Self> {
-        let (identity, path) = text.split_once(' ')?;
-        Some(Self { identity: identity.to_owned(), path: path.to_owned() })
     }
 }
 
@@ -278,15 +262,8 @@ fn write_or_remove(key: RecordKey, text: String) -> Step {
 
 fn parse_former(line: &str) -> Option<(Attachment, OwnerHome)> {
     let mut words = line.splitn(4, ' ');
-    let owner = parse_owner(&mut words)?;
+    let owner = owner::parse(&mut words)?;
     Some((owner, OwnerHome::parse(words.next()?)?))
-}
-
-fn parse_owner<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Attachment> {
-    let network = NetworkName::parse(words.next()?).ok()?;
-    let container = ContainerId::parse(words.next()?).ok()?;
-    let ifname = IfName::parse(words.next()?).ok()?;
-    Some(Attachment { network, container, ifname })
 }
 
 fn of_address(address: IpAddr) -> RecordKey {
@@ -298,11 +275,7 @@ fn of_former(address: IpAddr) -> RecordKey {
 }
 
 fn of_owner(owner: &Attachment) -> RecordKey {
-    RecordKey::hashed(CLAIMS, "owner-", &text(owner))
-}
-
-fn text(owner: &Attachment) -> String {
-    format!("{} {} {}", owner.network, owner.container, owner.ifname)
+    RecordKey::hashed(CLAIMS, "owner-", &owner::text(owner))
 }
 
 fn with(earlier: Option<&Claim>, backend: &RuleBackend) -> Vec<RuleBackend> {
@@ -313,7 +286,7 @@ fn with(earlier: Option<&Claim>, backend: &RuleBackend) -> Vec<RuleBackend> {
 impl fmt::Display for Claim {
     /// Where nothing but iptables holds rules, that goes without saying.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text(&self.owner))?;
+        f.write_str(&owner::text(&self.owner))?;
         match &self.backends[..] {
             [RuleBackend::Iptables] => Ok(()),
             backends => backends.iter().try_for_each(|backend| write!(f, " {backend}")),
@@ -325,7 +298,7 @@ impl Claim {
     /// Reads what [`Claim`] displays. None of the three names can hold a blank, nor can a back end.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
-        let owner = parse_owner(&mut words)?;
+        let owner = owner::parse(&mut words)?;
         let mut backends = words.map(RuleBackend::parse).collect::<Option<Vec<_>>>()?;
         if backends.is_empty() {
             backends.push(RuleBackend::Iptables);

@@ -9,11 +9,12 @@ use cni_core::request::Request;
 use cni_netfilter::RuleRemoval;
 use cni_netfilter::firewalld::Zone;
 use cni_plugin::host::Host;
+use cni_plugin::owner::OwnerHome;
 use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::backend::RuleBackend;
-use crate::claims::{OwnerHome, Register};
+use crate::claims::Register;
 use crate::locate::{Leaving, OwnedAddress};
 use crate::{iptables, locate, nftables};
 

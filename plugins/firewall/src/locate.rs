@@ -11,12 +11,13 @@ use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::Ruleset;
-use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::host::Host;
+use cni_plugin::owner::{OwnerHome, Residence};
 use cni_plugin::plan::Ns;
 
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;
-use crate::claims::{self, Claim, OwnerHome};
+use crate::claims::{self, Claim};
 use crate::config::{BackendKey, Config, Keys, Search};
 use crate::{iptables, nftables};
 
@@ -151,31 +152,15 @@ fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<
 
 /// Whether a namespace still is the one that it was, and has an address. When it cannot be looked at, it may have it.
 fn has_address(home: &OwnerHome, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
-    match host.enter(&home.path) {
-        Ok(()) => {}
-        Err(NetnsError::Gone { .. }) => return Ok(false),
-        Err(error @ NetnsError::Failed { .. }) => {
+    match home.observe_residence(host)? {
+        Residence::Kept => {}
+        Residence::Left => return Ok(false),
+        Residence::Unknown(error) => {
             log::warn!("{error}; it is taken to have {address}");
             return Ok(true);
         }
     }
-    if host.identity(Ns::Container)?.as_deref() != Some(home.identity.as_str()) {
-        return Ok(false);
-    }
     Ok(host.addresses(Ns::Container, None, None)?.iter().any(|found| found.cidr.address() == address))
-}
-
-/// The namespace of the container; `None` when there is none, or none that could be told from others later.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub fn observe_home(request: &Request, host: &mut dyn Host) -> Result<Option<OwnerHome>, Error> {
-    let Some(path) = request.netns().filter(|path| !path.is_empty() && !path.contains('\n')) else { return Ok(None) };
-    if let Err(error) = host.enter(path) {
-        log::debug!("the claim of its addresses does not name the container's namespace: {error}");
-        return Ok(None);
-    }
-    Ok(host.identity(Ns::Container)?.map(|identity| OwnerHome { identity, path: path.to_owned() }))
 }
 
 fn remembered(request: &Request) -> Vec<IpAddr> {

@@ -11,11 +11,13 @@ pub mod flows;
 pub mod iptables;
 pub mod nftables;
 mod phrases;
+mod position;
 mod proto;
 mod ruleset;
 
 pub use backend::{Backend, BackendUnavailable, Netfilter, unless_absent};
 pub use error::NetfilterError;
 pub use phrases::without_swallowed_phrases;
+pub use position::RulePosition;
 pub use proto::Proto;
 pub use ruleset::{MissingRule, RuleRemoval, Ruleset};

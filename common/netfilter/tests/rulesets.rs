@@ -3,6 +3,7 @@
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{Iptables, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable};
 use cni_netfilter::nftables::{
     Content, Expression, NftChain, NftRemoval, NftRule, NftRuleset, NftTable, TableFamily, TableId, Verdict,
@@ -14,7 +15,16 @@ use cni_testkit::{FakeNetfilter, FakeNftables};
 fn by_iptables(family: Family) -> Ruleset {
     let rules = vec![IptablesRule::parse("-A FORWARD -i cni0 -j ACCEPT").expect("a rule")];
     let (shared_chains, shared) = (Vec::new(), Vec::new());
-    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chains: Vec::new(), rules }.into()
+    IptablesRuleset {
+        family,
+        table: IptablesTable::Filter,
+        shared_chains,
+        shared,
+        chains: Vec::new(),
+        rules,
+        position: RulePosition::Back,
+    }
+    .into()
 }
 
 fn by_nftables() -> Ruleset {

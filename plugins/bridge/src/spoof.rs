@@ -5,6 +5,7 @@
 
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
+use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     Base, ChainId, Content, Direction, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftComment, NftName,
     NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
@@ -77,6 +78,7 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> NftRuleset {
             tag: Tag::Exactly(comment.clone()),
             rules: vec![entrance],
             existing: ExistingRules::Replace,
+            position: RulePosition::Back,
         }],
         ..NftRuleset::default()
     }

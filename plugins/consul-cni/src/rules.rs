@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use cni_core::cidr::Cidr;
 use cni_core::names::ChainName;
 use cni_netfilter::Proto;
+use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Match, OwnedChain,
     OwnedChainRef, Target,
@@ -52,6 +53,7 @@ pub fn ruleset(redirection: &Redirection) -> IptablesRuleset {
         shared: Vec::new(),
         chains,
         rules: entries(redirection),
+        position: RulePosition::Back,
     }
 }
 

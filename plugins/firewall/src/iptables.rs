@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, Comment};
+use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, Place, SharedRule, Target,
 };
@@ -38,7 +39,15 @@ pub fn ensure(admin: &ChainName, barrier: Option<&Barrier>, family: Family, addr
         shared.extend(stages(barrier));
     }
     let rules = addresses.iter().flat_map(|address| address_rules(*address)).collect();
-    IptablesRuleset { family, table: IptablesTable::Filter, shared_chains, shared, chains: Vec::new(), rules }
+    IptablesRuleset {
+        family,
+        table: IptablesTable::Filter,
+        shared_chains,
+        shared,
+        chains: Vec::new(),
+        rules,
+        position: RulePosition::Back,
+    }
 }
 
 /// The rules of a policy alone.
@@ -51,6 +60,7 @@ pub fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
         shared: stages(barrier),
         chains: Vec::new(),
         rules: Vec::new(),
+        position: RulePosition::Back,
     }
 }
 
@@ -58,7 +68,15 @@ pub fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
 pub fn address_alone(address: IpAddr) -> IptablesRuleset {
     let rules = address_rules(address).to_vec();
     let (family, table) = (Family::of(address), IptablesTable::Filter);
-    IptablesRuleset { family, table, shared_chains: Vec::new(), shared: Vec::new(), chains: Vec::new(), rules }
+    IptablesRuleset {
+        family,
+        table,
+        shared_chains: Vec::new(),
+        shared: Vec::new(),
+        chains: Vec::new(),
+        rules,
+        position: RulePosition::Back,
+    }
 }
 
 /// What an address gets and what it may send.

@@ -12,6 +12,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName, Comment, NetworkName};
 use cni_core::valid::ValidAttachments;
+use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{PortChange, StaleFlows};
 use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
@@ -51,7 +52,15 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> IptablesRuleset
     let name = at.dnat_chain();
     let chain = OwnedChain { rules: container_rules(config, &name, target), name, existing: ExistingChain::Replace };
     let rules = entries(config, at, family);
-    IptablesRuleset { family, table: IptablesTable::Nat, shared_chains, shared, chains: vec![chain], rules }
+    IptablesRuleset {
+        family,
+        table: IptablesTable::Nat,
+        shared_chains,
+        shared,
+        chains: vec![chain],
+        rules,
+        position: RulePosition::Back,
+    }
 }
 
 /// The jump goes before the masquerade rules of other plugins, which would take the packets first.

@@ -21,6 +21,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
+use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
     ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
@@ -123,7 +124,7 @@ fn tagged(chain: ChainId, tag: Tag) -> Unwanted {
 }
 
 fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>) -> Owned {
-    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace }
+    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace, position: RulePosition::Back }
 }
 
 fn filled(chain: &ChainId, rules: Vec<NftRule>) -> WantedChain {
@@ -202,7 +203,13 @@ fn references(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
     let family = target.family();
     let rule = |chain, expressions| NftRule::new(chain, expressions).with_comment(comment(at));
     let mut want = skeleton(config, family, config.conditions(family));
-    let of = |chain, rules| Owned { chain, tag: Tag::LeadsNowhere(comment(at)), rules, existing: ExistingRules::Keep };
+    let of = |chain, rules| Owned {
+        chain,
+        tag: Tag::LeadsNowhere(comment(at)),
+        rules,
+        existing: ExistingRules::Keep,
+        position: RulePosition::Back,
+    };
     let mappings = mappings(config, family);
     let rules = mappings.iter().map(|mapping| rule(hostports(family), translation(mapping, target))).collect();
     want.owned.push(of(hostports(family), rules));

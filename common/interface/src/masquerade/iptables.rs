@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
+use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Match, OwnedChain,
     OwnedChainRef, Target,
@@ -34,6 +35,7 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> Vec<IptablesRuleset> {
             shared: Vec::new(),
             chains: vec![OwnedChain { name: chain.clone(), rules, existing: ExistingChain::Merge }],
             rules: own.iter().map(|cidr| jump(at, cidr.address())).collect(),
+            position: RulePosition::Back,
         })
         .filter(|_| !own.is_empty())
     };

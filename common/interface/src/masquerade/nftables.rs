@@ -6,6 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName, hash_hex};
 use cni_core::valid::ValidAttachments;
+use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
     NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
@@ -48,7 +49,13 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> NftRuleset {
             WantedChain { chain: open, content: Content::Open },
             WantedChain { chain: postrouting, content: Content::Fixed(entrance()) },
         ],
-        owned: vec![Owned { chain: checks(), tag: tag(at), rules, existing: ExistingRules::Replace }],
+        owned: vec![Owned {
+            chain: checks(),
+            tag: tag(at),
+            rules,
+            existing: ExistingRules::Replace,
+            position: RulePosition::Back,
+        }],
         ..NftRuleset::default()
     }
 }

@@ -31,18 +31,7 @@ pub(super) fn run(transaction: &Transaction, path: &OsStr, scope: &NetnsScope) -
 }
 
 fn absent(transaction: &Transaction, path: &OsStr) -> NftablesError {
-    let words = |op: &NftChange| match op {
-        NftChange::AddRule(rule) if rule.has_words() => Some(rule.to_string()),
-        NftChange::AddRule(_)
-        | NftChange::AddTable(_)
-        | NftChange::AddChain(_)
-        | NftChange::AddSet(_)
-        | NftChange::AddElements(_) => None,
-        NftChange::DeleteElements(_)
-        | NftChange::FlushChain(_)
-        | NftChange::DeleteChain(_)
-        | NftChange::DeleteRule(..) => None,
-    };
-    let rule = transaction.ops.iter().find_map(words).unwrap_or_default();
+    let added = transaction.ops.iter().filter_map(NftChange::added_rule);
+    let rule = added.filter(|rule| rule.has_words()).map(ToString::to_string).next().unwrap_or_default();
     NftablesError::NoProgram { program: NFT.to_owned(), rule, path: path.to_string_lossy().into_owned() }
 }

@@ -6,6 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, Comment};
 use cni_netfilter::Proto;
+use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
     OwnedChainRef, Place, PortSet, SharedRule, Target, UidRange,
@@ -59,6 +60,7 @@ pub fn portmap(family: Family, n: u16) -> IptablesRuleset {
         ],
         chains: vec![OwnedChain { name: dnat_chain(n), rules: mapping(family, n), existing: ExistingChain::Replace }],
         rules: entries(n),
+        position: RulePosition::Back,
     }
 }
 
@@ -109,6 +111,7 @@ pub fn masquerade(family: Family, n: u16) -> IptablesRuleset {
         shared: Vec::new(),
         rules: vec![IptablesRule::new(chain("POSTROUTING"), matches, Target::Jump(own.clone()))],
         chains: vec![OwnedChain { name: own, rules, existing: ExistingChain::Merge }],
+        position: RulePosition::Back,
     }
 }
 
@@ -137,6 +140,7 @@ pub fn redirecting(family: Family) -> IptablesRuleset {
             owned(&redirect, vec![(tcp(), Target::Redirect(15001))]),
         ],
         rules: vec![IptablesRule::new(chain("OUTPUT"), vec![tcp()], Target::Jump(inbound))],
+        position: RulePosition::Back,
     }
 }
 
@@ -165,6 +169,7 @@ pub fn accept(family: Family, n: u16) -> IptablesRuleset {
             ),
             IptablesRule::new(forward, vec![Match::Source(host)], Target::Accept),
         ],
+        position: RulePosition::Back,
     }
 }
 

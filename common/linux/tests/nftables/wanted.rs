@@ -4,6 +4,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::Proto;
+use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     Base, ChainId, Content, Direction, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftComment, NftName,
     NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
@@ -61,6 +62,7 @@ pub fn masquerade(container: u8) -> NftRuleset {
             tag: Tag::Begins(format!("net-{container:03},")),
             rules: addresses.into_iter().map(rule).collect(),
             existing: ExistingRules::Replace,
+            position: RulePosition::Back,
         }],
         ..NftRuleset::default()
     }
@@ -129,6 +131,7 @@ pub fn portmap(family: Family, conditions: &[&str]) -> NftRuleset {
         tag: Tag::Exactly(comment()),
         rules: rules.into_iter().map(|rule| rule.with_comment(comment())).collect(),
         existing: ExistingRules::Keep,
+        position: RulePosition::Back,
     };
     let all = vec![jump(&chain("hostports_all"), "hostip_hostports"), jump(&chain("hostports_all"), "hostports")];
     NftRuleset {
@@ -214,6 +217,7 @@ pub fn spoof(container: u8) -> NftRuleset {
             tag: Tag::Exactly(comment()),
             rules: vec![rule(&prerouting, vec![by_veth, to(&iface)])],
             existing: ExistingRules::Replace,
+            position: RulePosition::Back,
         }],
         ..NftRuleset::default()
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::rule::{IptablesRule, IptablesTable};
+use crate::position::RulePosition;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -70,8 +71,10 @@ pub struct IptablesRuleset {
     pub shared: Vec<SharedRule>,
     /// The container's own chains. They may lead to each other.
     pub chains: Vec<OwnedChain>,
-    /// The container's own rules in chains that it shares, appended in order.
+    /// The container's own rules in chains that it shares, in order.
     pub rules: Vec<IptablesRule>,
+    /// Where they go among those of others. Rules that are there already stay where they are.
+    pub position: RulePosition,
 }
 
 /// Which rules that lead to an owned chain go with it, beside those that are listed.
@@ -154,7 +157,7 @@ impl fmt::Display for Jumps {
 
 impl fmt::Display for IptablesRuleset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { family, table, shared_chains, shared, chains, rules } = self;
+        let Self { family, table, shared_chains, shared, chains, rules, position } = self;
         write!(f, "ensure {family} {table}")?;
         shared_chains.iter().try_for_each(|name| write!(f, "\n  shared chain {name}"))?;
         shared.iter().try_for_each(|SharedRule { rule, place }| write!(f, "\n  shared {place} {rule}"))?;
@@ -162,7 +165,7 @@ impl fmt::Display for IptablesRuleset {
             write!(f, "\n  {existing} chain {name}")?;
             rules.iter().try_for_each(|rule| write!(f, "\n  {rule}"))?;
         }
-        rules.iter().try_for_each(|rule| write!(f, "\n  {rule}"))
+        rules.iter().try_for_each(|rule| write!(f, "\n  {position}{rule}"))
     }
 }
 

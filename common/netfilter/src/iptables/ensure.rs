@@ -15,6 +15,7 @@ use super::error::{BatchError, IptablesError};
 use super::remove::remove;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
+use crate::position::RulePosition;
 
 /// Makes sure that rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
 /// never anything shared, nor a rule that existed before. A chain that was replaced counts as added.
@@ -96,11 +97,11 @@ impl<'a> BatchDraft<'a> {
             }
             want.chains.iter().for_each(|chain| draft.create(chain));
             draft.fill();
-            want.rules.iter().for_each(|rule| draft.append(rule));
+            draft.own_rules().for_each(|rule| draft.add(rule));
             return Ok(Some(draft));
         }
         let seen = SeenChains::observe(tables, want.family, want.table, want.rules.iter().map(|rule| &rule.chain))?;
-        want.rules.iter().for_each(|rule| draft.append_missing(rule, &seen));
+        draft.own_rules().for_each(|rule| draft.add_missing(rule, &seen));
         Ok(Some(draft))
     }
 
@@ -119,11 +120,11 @@ impl<'a> BatchDraft<'a> {
             }
         }
         draft.fill();
-        for rule in &want.rules {
+        for rule in draft.own_rules() {
             if leads_to_one(rule, draft.created.iter().copied()) {
-                draft.append(rule);
+                draft.add(rule);
             } else {
-                draft.append_missing(rule, seen);
+                draft.add_missing(rule, seen);
             }
         }
         draft
@@ -212,9 +213,25 @@ impl<'a> BatchDraft<'a> {
         self.added.push(rule.clone());
     }
 
-    fn append_missing(&mut self, rule: &IptablesRule, seen: &SeenChains) {
+    /// The container's rules in shared chains, in the order in which they are added.
+    fn own_rules(&self) -> impl Iterator<Item = &'a IptablesRule> + use<'a> {
+        self.want.position.in_order_of_adding(&self.want.rules)
+    }
+
+    /// Adds one of them.
+    fn add(&mut self, rule: &IptablesRule) {
+        match self.want.position {
+            RulePosition::Back => self.append(rule),
+            RulePosition::Front => {
+                self.ops.push(BatchLine::Insert(rule.clone()));
+                self.added.push(rule.clone());
+            }
+        }
+    }
+
+    fn add_missing(&mut self, rule: &IptablesRule, seen: &SeenChains) {
         match seen.copies(rule) {
-            0 => self.append(rule),
+            0 => self.add(rule),
             copies => self.delete(rule, copies - 1),
         }
     }

@@ -8,6 +8,7 @@ use super::object::{ChainId, NftChain, NftTable};
 use super::rule::NftRule;
 use super::set::{Set, SetElements};
 use super::transaction::NftChange;
+use crate::position::RulePosition;
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Owned {
     pub rules: Vec<NftRule>,
     /// What to do with others that have the tag.
     pub existing: ExistingRules,
+    /// Where the rules go among those of others.
+    pub position: RulePosition,
 }
 
 /// Rules that must exist.
@@ -178,12 +181,12 @@ impl fmt::Display for NftRuleset {
             let rules = content.rules().unwrap_or_default();
             rules.iter().try_for_each(|rule| command(f, NftChange::AddRule(rule.clone())))?;
         }
-        for Owned { chain, tag, rules, existing } in owned {
+        for Owned { chain, tag, rules, existing, position } in owned {
             match existing {
                 ExistingRules::Replace => write!(f, "\n  replace in {chain}: {tag}")?,
                 ExistingRules::Keep => write!(f, "\n  keep in {chain}: {tag}")?,
             }
-            rules.iter().try_for_each(|rule| command(f, NftChange::AddRule(rule.clone())))?;
+            position.additions(rules).try_for_each(|change| command(f, change))?;
         }
         elements.iter().try_for_each(|elements| command(f, NftChange::AddElements(elements.clone())))
     }

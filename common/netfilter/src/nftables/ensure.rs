@@ -15,6 +15,7 @@ use super::rule::{Expression, NftRule};
 use super::seen::SeenObjects;
 use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
+use crate::position::RulePosition;
 
 /// Makes sure that rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
 /// never anything shared, nor a rule that existed before. A chain that was filled anew counts as added.
@@ -109,27 +110,29 @@ impl TransactionDraft {
 
     /// Adds the attachment's rules to a chain that it shares.
     fn own(&mut self, owned: &Owned, seen: &SeenObjects) {
-        let Owned { chain, tag, rules, existing } = owned;
+        let Owned { chain, tag, rules, existing, position } = owned;
         let found = seen.rules(chain);
         match existing {
             ExistingRules::Keep => {
                 let lacking: Vec<NftRule> = lacking(rules, found).collect();
                 self.adds_to_others |= !lacking.is_empty();
-                self.add(chain, lacking);
+                self.add(chain, lacking, *position);
             }
             ExistingRules::Replace => {
                 let stale: Vec<&ListedRule> = found.iter().filter(|rule| tag.is_on(rule)).collect();
-                if are(stale.iter().copied(), rules) {
+                if are(stale.iter().copied(), rules) && is_in_position(found, tag, *position) {
                     self.follow(owned);
                     return;
                 }
                 self.extend(stale.iter().map(|rule| NftChange::DeleteRule(chain.clone(), rule.handle)));
                 match tag {
                     Tag::LeadsTo(_) => {
-                        self.extend(rules.iter().cloned().map(NftChange::AddRule));
+                        self.extend(position.additions(rules));
                         self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
                     }
-                    Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => self.add(chain, rules.clone()),
+                    Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => {
+                        self.add(chain, rules.clone(), *position);
+                    }
                 }
             }
         }
@@ -143,12 +146,20 @@ impl TransactionDraft {
         }
     }
 
-    fn add(&mut self, chain: &ChainId, rules: Vec<NftRule>) {
+    fn add(&mut self, chain: &ChainId, rules: Vec<NftRule>, position: RulePosition) {
         if rules.is_empty() {
             return;
         }
-        self.extend(rules.iter().cloned().map(NftChange::AddRule));
+        self.extend(position.additions(&rules));
         self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules) });
+    }
+}
+
+/// Whether no other rule comes before those with a tag, where none may.
+fn is_in_position(found: &[ListedRule], tag: &Tag, position: RulePosition) -> bool {
+    match position {
+        RulePosition::Back => true,
+        RulePosition::Front => !found.iter().skip_while(|rule| tag.is_on(rule)).any(|rule| tag.is_on(rule)),
     }
 }
 

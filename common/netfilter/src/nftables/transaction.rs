@@ -26,6 +26,8 @@ pub enum NftChange {
     DeleteChain(ChainId),
     /// Adds a rule after all others of its chain, which must exist.
     AddRule(NftRule),
+    /// Adds a rule before all others of its chain, which must exist.
+    InsertRule(NftRule),
     /// Removes a rule, which must exist.
     DeleteRule(ChainId, u64),
 }
@@ -52,7 +54,7 @@ impl From<Vec<NftChange>> for Transaction {
 impl Transaction {
     /// Whether a user's own words are part of it, which only `nft` understands.
     pub fn has_words(&self) -> bool {
-        self.ops.iter().any(|op| matches!(op, NftChange::AddRule(rule) if rule.has_words()))
+        self.ops.iter().any(|op| op.added_rule().is_some_and(NftRule::has_words))
     }
 
     /// What `nft -f` reads.
@@ -63,16 +65,7 @@ impl Transaction {
         let mut script = String::new();
         for op in &self.ops {
             let line = op.command();
-            let unprintable = match op {
-                NftChange::AddRule(_) => line.contains(['\n', '\r', '\0', ';', '#']),
-                NftChange::AddTable(_)
-                | NftChange::AddChain(_)
-                | NftChange::AddSet(_)
-                | NftChange::AddElements(_)
-                | NftChange::DeleteElements(_) => false,
-                NftChange::FlushChain(_) | NftChange::DeleteChain(_) | NftChange::DeleteRule(..) => false,
-            };
-            if unprintable {
+            if op.added_rule().is_some() && line.contains(['\n', '\r', '\0', ';', '#']) {
                 return Err(NftablesError::Unprintable { line });
             }
             script.push_str(&line);
@@ -83,6 +76,15 @@ impl Transaction {
 }
 
 impl NftChange {
+    /// The rule that it adds, wherever in its chain.
+    pub const fn added_rule(&self) -> Option<&NftRule> {
+        match self {
+            Self::AddRule(rule) | Self::InsertRule(rule) => Some(rule),
+            Self::AddTable(_) | Self::AddChain(_) | Self::AddSet(_) | Self::AddElements(_) => None,
+            Self::DeleteElements(_) | Self::FlushChain(_) | Self::DeleteChain(_) | Self::DeleteRule(..) => None,
+        }
+    }
+
     /// The change as a command of `nft`, on one line.
     pub fn command(&self) -> String {
         match self {
@@ -97,6 +99,7 @@ impl NftChange {
             Self::FlushChain(chain) => format!("flush chain {chain}"),
             Self::DeleteChain(chain) => format!("delete chain {chain}"),
             Self::AddRule(rule) => format!("add rule {} {rule}", rule.chain),
+            Self::InsertRule(rule) => format!("insert rule {} {rule}", rule.chain),
             Self::DeleteRule(chain, handle) => format!("delete rule {chain} handle {handle}"),
         }
     }

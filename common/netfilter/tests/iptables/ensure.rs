@@ -2,6 +2,7 @@
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     Batch, BatchLine, ExistingChain, IptablesError, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable,
     OwnedChain, Place, SharedRule, ensure, remove,
@@ -40,6 +41,7 @@ fn portmap(own: &str, port: u16, existing: ExistingChain) -> IptablesRuleset {
         ],
         chains: vec![OwnedChain { name: chain(own), rules, existing }],
         rules: vec![rule(&format!("-A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports {port} -j {own}"))],
+        position: RulePosition::Back,
     }
 }
 
@@ -180,6 +182,7 @@ fn masquerade(addresses: &[&str]) -> IptablesRuleset {
         shared: Vec::new(),
         chains: vec![OwnedChain { name: chain(own), rules, existing: ExistingChain::Merge }],
         rules: addresses.iter().map(|ip| rule(&format!("-A POSTROUTING -s {ip}.2/32 {comment} -j {own}"))).collect(),
+        position: RulePosition::Back,
     }
 }
 
@@ -241,6 +244,7 @@ fn accepts(ip: &str) -> IptablesRuleset {
             rule(&format!("-A CNI-FORWARD -d {ip}/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")),
             rule(&format!("-A CNI-FORWARD -s {ip}/32 -j ACCEPT")),
         ],
+        position: RulePosition::Back,
     }
 }
 
@@ -422,6 +426,7 @@ fn redirection() -> IptablesRuleset {
             rule("-A OUTPUT -p udp -j EMPTY"),
             rule("-A OUTPUT -p tcp -j REDIRECTED"),
         ],
+        position: RulePosition::Back,
     }
 }
 
@@ -463,5 +468,34 @@ fn whatever_is_left_of_several_chains_they_become_what_is_wanted() {
         assert_eq!(text, REDIRECTION, "without {without}");
         run(&mut fake, &redirection());
         assert_eq!(dump(&fake).replace("-A OUTPUT -j ACCEPT\n", ""), REDIRECTION, "again, without {without}");
+    }
+}
+
+/// Where a rule of each port is among those of the shared chain.
+fn entry_ports(fake: &FakeIptables) -> Vec<String> {
+    let text = dump(fake);
+    let entries = text.lines().filter_map(|line| line.strip_prefix("-A CNI-HOSTPORT-DNAT "));
+    entries.filter_map(|line| Some(line.split("--dports ").nth(1)?.split(' ').next()?.to_owned())).collect()
+}
+
+#[test]
+fn rules_that_come_in_front_are_in_their_own_order_before_all_others() {
+    let wanted = |own: &str, ports: [u16; 2], position| {
+        let mut want = portmap(own, ports[0], ExistingChain::Replace);
+        want.rules.extend(portmap(own, ports[1], ExistingChain::Replace).rules);
+        IptablesRuleset { position, ..want }
+    };
+    let mut fake = nat(SKELETON);
+    run(&mut fake, &wanted("CNI-DN-1", [1, 2], RulePosition::Back));
+    let before = dump(&fake);
+    let undo = run(&mut fake, &wanted("CNI-DN-2", [3, 4], RulePosition::Front)).expect("something");
+    assert_eq!(entry_ports(&fake), ["3", "4", "1", "2"]);
+    assert_eq!(fake.commits(), 2, "the usual state takes one batch");
+    let mut undone = nat(&dump(&fake));
+    remove(&mut undone, &undo).expect("removed");
+    assert_eq!(dump(&undone), before);
+    for _ in 0..2 {
+        run(&mut fake, &wanted("CNI-DN-1", [1, 2], RulePosition::Front));
+        assert_eq!(entry_ports(&fake), ["1", "2", "3", "4"]);
     }
 }

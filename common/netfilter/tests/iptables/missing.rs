@@ -2,6 +2,7 @@
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, Match, OwnedChain, Place, SharedRule, Target, missing,
 };
@@ -29,6 +30,7 @@ fn want() -> IptablesRuleset {
         shared: vec![SharedRule { rule: rule("-A OUTPUT -j RETURN"), place: Place::First }],
         chains: vec![OwnedChain { name: own, rules, existing: ExistingChain::Merge }],
         rules: vec![rule("-A POSTROUTING -s 10.1.0.2/32 -j CNI-1")],
+        position: RulePosition::Back,
     }
 }
 

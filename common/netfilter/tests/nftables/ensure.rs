@@ -2,6 +2,7 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
+use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     Content, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftChange, NftComment, NftName, NftRemoval,
     NftRule, NftRuleset, NftTable, Nftables, Owned, Set, SetElements, SetId, TableFamily, TableId, Tag, Transaction,
@@ -46,6 +47,7 @@ fn want(id: &str, hosts: &[u8], existing: ExistingRules) -> NftRuleset {
             tag: Tag::Begins(format!("{id}, ")),
             rules: hosts.iter().map(|host| accept("open", *host, &format!("{id}, x"))).collect(),
             existing,
+            position: RulePosition::Back,
         }],
         ..NftRuleset::default()
     }
@@ -305,4 +307,51 @@ fn missing_elements_are_named_and_nothing_is_written() {
     ensure(fake, &want).expect("made");
     assert_eq!(missing_elements(fake, &want).expect("read"), None);
     assert_eq!(fake.commits(), commits + 1);
+}
+
+fn open_hosts(fake: &mut FakeNftables) -> Vec<String> {
+    let rules = fake.list(&table().chain("open")).expect("listed").expect("a chain");
+    let words = rules.into_iter().filter_map(|rule| rule.expressions).flatten();
+    words
+        .filter_map(|part| if let Expression::Address(_, _, host) = part { Some(host) } else { None })
+        .map(|host| host.address().to_string().replace("10.0.0.", ""))
+        .collect()
+}
+
+#[test]
+fn rules_that_come_in_front_are_in_their_own_order_before_all_others() {
+    for existing in [ExistingRules::Replace, ExistingRules::Keep] {
+        let wanted = |id: &str, hosts: &[u8], position| {
+            let mut want = want(id, hosts, existing);
+            want.owned[0].position = position;
+            want
+        };
+        let fake = &mut FakeNftables::new();
+        ensure(fake, &wanted("a", &[1, 2], RulePosition::Back)).expect("ensured");
+        let before = fake.dump();
+        let undo = ensure(fake, &wanted("b", &[3, 4], RulePosition::Front)).expect("ensured").expect("something");
+        assert_eq!(open_hosts(fake), ["3", "4", "1", "2"], "{existing:?}");
+        let commits = fake.commits();
+        ensure(fake, &wanted("b", &[3, 4], RulePosition::Front)).expect("ensured");
+        assert_eq!(fake.commits(), commits, "they are there already");
+        remove(fake, &undo).expect("removed");
+        assert_eq!(fake.dump(), before);
+    }
+}
+
+#[test]
+fn rules_that_are_there_move_to_the_front() {
+    let fake = &mut FakeNftables::new();
+    let mut want_a = want("a", &[1, 2], ExistingRules::Replace);
+    ensure(fake, &want_a).expect("ensured");
+    ensure(fake, &want("b", &[3], ExistingRules::Replace)).expect("ensured");
+    ensure(fake, &want_a).expect("ensured");
+    assert_eq!(open_hosts(fake), ["1", "2", "3"]);
+    let mut want_b = want("b", &[3], ExistingRules::Replace);
+    want_b.owned[0].position = RulePosition::Front;
+    ensure(fake, &want_b).expect("ensured");
+    assert_eq!(open_hosts(fake), ["3", "1", "2"]);
+    want_a.owned[0].position = RulePosition::Front;
+    ensure(fake, &want_a).expect("ensured");
+    assert_eq!(open_hosts(fake), ["1", "2", "3"]);
 }

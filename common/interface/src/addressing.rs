@@ -1,4 +1,6 @@
-//! Addresses and routes of an interface inside the container, and the kernel parameters they depend on.
+//! Addresses and routes of an interface inside the container, and the kernel parameters that its traffic depends on.
+
+use std::collections::BTreeSet;
 
 use cni_core::family::Family;
 use cni_core::names::IfName;
@@ -57,6 +59,15 @@ pub fn assign(plan: &mut Plan, name: &IfName, network: &Network, dad: Dad, setti
     }
     for route in &network.routes {
         plan.within(Step::AddRoute { ns: Ns::Container, name: name.clone(), route: route.clone() });
+    }
+}
+
+/// Plans that the host forwards packets of these families, each once. It stays so: other containers need it as well.
+pub fn forward(plan: &mut Plan, families: impl Iterator<Item = Family>) {
+    let wanted: BTreeSet<Family> = families.collect();
+    for family in wanted {
+        let (ns, key) = (Ns::Host, Sysctl::forwarding(family));
+        plan.shared(Step::SetSysctl { ns, key, value: "1".to_owned(), need: Need::Required });
     }
 }
 

@@ -8,10 +8,10 @@
 use std::net::IpAddr;
 
 use cni_core::error::Error;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, IfName};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::Ns;
+use cni_plugin::plan::{Ns, Step, Until};
 
 use crate::alias::LinkOwner;
 
@@ -29,6 +29,13 @@ pub fn find_in_use(at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Res
     Ok(None)
 }
 
+/// Waits a moment for the end of the namespace that a veth of the host leads to: its last process may have ended just now.
+/// Returns whether it has come.
+pub fn await_end(name: IfName, host: &mut dyn Host) -> bool {
+    let end = Step::Await { ns: Ns::Host, name, until: Until::PeerGone };
+    host.apply(&end).inspect_err(|error| log::debug!("{error}")).is_ok()
+}
+
 fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     let has_address = |found: Vec<Address>| found.iter().any(|one| one.cidr.address() == address);
     Ok(match LinkOwner::of(link, at) {
@@ -41,7 +48,7 @@ fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_plugin::plan::{LinkSetting, Plan, Step};
+    use cni_plugin::plan::{LinkSetting, Plan};
     use cni_testkit::{FakeContainer, FakeHost};
 
     use crate::fixtures::attachment;

@@ -37,6 +37,12 @@ pub enum KeyError {
         /// The address.
         mac: Mac,
     },
+    /// A plugin that cannot do without addresses has no IPAM plugin.
+    #[error("no plugin name provided: {plugin} requires ipam.type")]
+    NoIpam {
+        /// The plugin.
+        plugin: &'static str,
+    },
     /// `ipMasqBackend` names none.
     #[error("unknown ipmasq backend {backend:?}")]
     MasqueradeBackend {
@@ -48,9 +54,11 @@ pub enum KeyError {
 impl Failure for KeyError {
     fn code(&self) -> Code {
         match self {
-            Self::Mtu { .. } | Self::Mac { .. } | Self::MacNotUnicast { .. } | Self::MasqueradeBackend { .. } => {
-                Code::InvalidConfig
-            }
+            Self::Mtu { .. }
+            | Self::Mac { .. }
+            | Self::MacNotUnicast { .. }
+            | Self::NoIpam { .. }
+            | Self::MasqueradeBackend { .. } => Code::InvalidConfig,
         }
     }
 
@@ -59,7 +67,7 @@ impl Failure for KeyError {
         match self {
             Self::MasqueradeBackend { .. } => "ipMasqBackend is \"iptables\" or \"nftables\"".to_owned(),
             Self::Mac { source, .. } => source.to_string(),
-            Self::Mtu { .. } | Self::MacNotUnicast { .. } => String::new(),
+            Self::Mtu { .. } | Self::MacNotUnicast { .. } | Self::NoIpam { .. } => String::new(),
         }
     }
 }
@@ -75,6 +83,14 @@ impl IpamKey {
     /// The IPAM plugin; the empty text means none, as podman and nerdctl write it.
     pub fn plugin(self) -> Option<String> {
         Some(self.r#type).filter(|name| !name.is_empty())
+    }
+
+    /// The IPAM plugin, which a plugin cannot do without.
+    ///
+    /// # Errors
+    /// [`KeyError::NoIpam`]
+    pub fn required(self, plugin: &'static str) -> Result<String, KeyError> {
+        self.plugin().ok_or(KeyError::NoIpam { plugin })
     }
 }
 

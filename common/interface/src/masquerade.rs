@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
-use cni_core::error::Error;
+use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
@@ -161,6 +161,36 @@ pub fn find_missing(
         && configured.is_none()
         && missing_by(chosen.other(), at, &addresses, host).is_ok_and(|parts| parts.is_empty());
     Ok(if elsewhere { Vec::new() } else { parts })
+}
+
+/// The masquerade of an attachment is not complete.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("masquerade rule of the container not found: {rule}")]
+pub struct MasqueradeError {
+    /// The first rule that is missing.
+    pub rule: String,
+}
+
+impl Failure for MasqueradeError {
+    fn code(&self) -> Code {
+        Code::CheckFailed
+    }
+}
+
+/// Requires, for CHECK, that no rule of an attachment is missing.
+///
+/// # Errors
+/// [`MasqueradeError`], and as [`find_missing`].
+pub fn verify(
+    configured: Option<Backend>,
+    at: &Attachment,
+    result: &CniResult,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
+    match find_missing(configured, at, result, host)?.into_iter().next() {
+        Some(MissingPart { missing: rule, plan: _ }) => Err(MasqueradeError { rule }.into()),
+        None => Ok(()),
+    }
 }
 
 fn missing_by(

@@ -38,8 +38,8 @@ impl NewVeth {
         Ok(Self { host: name, host_mac: naming::random_mac(host)?, container_mac })
     }
 
-    /// Plans the pair: made with one end in the container, and the host's end with the attachment's alias, deaf to
-    /// routers, and up.
+    /// Plans the pair: made with one end in the container, and the host's end with the attachment's alias, and deaf to
+    /// routers. Both ends are still down.
     pub fn plan(&self, plan: &mut Plan, at: &Attachment, mtu: Option<u32>) {
         let peer = VethPeer { ns: Ns::Host, name: self.host.clone(), mac: self.host_mac.clone() };
         let (name, mac) = (at.ifname.clone(), Some(self.container_mac.clone()));
@@ -47,13 +47,20 @@ impl NewVeth {
         plan.owned(Step::CreateLink { ns: Ns::Container, link });
         plan.within(self.set(LinkSetting::Alias(alias::of(at))));
         plan.within(accept_no_router(&self.host));
-        plan.within(self.set(LinkSetting::Up));
     }
 
     /// The step that sets a property of the host's end.
     pub fn set(&self, setting: LinkSetting) -> Step {
         Step::set_link(Ns::Host, &self.host, setting)
     }
+}
+
+/// The link-local address of a link that we have given a MAC address which nobody else has is used at once. Until the
+/// kernel has made sure of that, for two seconds, it would look for no neighbour by the link, and so forward no IPv6
+/// packet there.
+pub fn trust_link_local(name: &IfName) -> Step {
+    let key = Sysctl::interface(Family::V6, name, "accept_dad");
+    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
 /// Router advertisements of containers must not change the host's routes: CVE-2020-10749.

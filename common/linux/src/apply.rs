@@ -43,9 +43,14 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             host.socket(*ns)?.add_route(link, route)?;
         }
         Step::RemoveRoute { ns, name, route } => {
-            if let Some(link) = host.socket(*ns)?.link(name.as_str())? {
-                host.socket(*ns)?.remove_route(link.index, route)?;
-            }
+            let link = host.socket(*ns)?.link(name.as_str())?;
+            let removed = link.map(|link| host.socket(*ns)?.remove_route(link.index, route).map_err(Error::from));
+            let undo = Step::AddRoute { ns: *ns, name: name.clone(), route: route.clone() };
+            return Ok(removed.transpose()?.unwrap_or_default().then_some(undo));
+        }
+        Step::RemoveConnectedRoute { ns, name, dst } => {
+            let link = index(host, *ns, name)?;
+            host.socket(*ns)?.remove_connected_route(link, *dst)?;
         }
         Step::Await { ns, name, until: Until::AddressesSettled } => wait::until_settled(host, *ns, name)?,
         Step::Await { ns, name, until: Until::PeerGone } => wait::until_peer_gone(host, *ns, name)?,

@@ -544,6 +544,43 @@ fn impossible_routes_are_refused() {
 }
 
 #[test]
+fn the_kernels_own_route_is_removed_and_no_other_to_the_same_network() {
+    let mut host = Namespace::enter();
+    let link = host.veth("eth0", "eth1").index;
+    for (address, network, gateway) in
+        [("10.1.2.7/24", "10.1.2.0/24", "10.1.2.1"), ("2001:db8::7/64", "2001:db8::/64", "2001:db8::1")]
+    {
+        let family = cidr(network).family();
+        host.socket.add_address(link, cidr(address), Dad::Skip).expect("an address");
+        host.socket.add_route(link, &route(network, Some(gateway))).expect("beside the kernel's");
+        for there in [true, false] {
+            assert_eq!(host.socket.remove_connected_route(link, cidr(network)).expect("an answer"), there);
+            let mut left = host.routes(family, MAIN);
+            left.retain(|(dst, _)| dst == network);
+            assert_eq!(left, [(network.to_owned(), vec![gateway.to_owned()])]);
+        }
+    }
+}
+
+#[test]
+fn a_route_to_exactly_an_address_is_told_from_one_to_its_network() {
+    let mut host = Namespace::enter();
+    let link = host.veth("eth0", "eth1").index;
+    let mut exact = |address| host.socket.exact_route(ip(address)).expect("an answer").map(|route| route.link);
+    assert_eq!((exact("10.1.2.7"), exact("2001:db8::7")), (None, None), "there is no route at all");
+    for (address, other, refused) in
+        [("10.1.2.7", "10.1.2.8", "10.1.2.9"), ("2001:db8::7", "2001:db8::8", "2001:db8::9")]
+    {
+        let network = if address.contains(':') { "2001:db8::/64" } else { "10.1.2.0/24" };
+        host.socket.add_route(link, &route(network, None)).expect("added");
+        host.socket.add_route(link, &NewRoute::to(Cidr::host(ip(address)))).expect("added");
+        host.run(&format!("ip route add unreachable {refused}"));
+        let mut exact = |address| host.socket.exact_route(ip(address)).expect("an answer").map(|route| route.link);
+        assert_eq!((exact(address), exact(other), exact(refused)), (Some(Some(link)), None, None));
+    }
+}
+
+#[test]
 fn the_way_to_an_address_is_its_output_link() {
     let mut host = Namespace::enter();
     let link = host.veth("eth0", "eth1").index;

@@ -124,9 +124,8 @@ fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
     let found = |host: &mut dyn Host| host.routes(Ns::Host, cni_core::family::Family::V4, Some(100)).expect("routes");
     assert_eq!(found(host.as_mut()).len(), 1);
     let undo = add.inverse().expect("undo");
-    for _ in 0..2 {
-        host.apply(&undo).expect("removed, or absent");
-    }
+    assert_eq!(host.apply(&undo).expect("removed"), Some(add), "a route that was there is put back");
+    assert_eq!(host.apply(&undo).expect("absent"), None);
     assert_eq!(found(host.as_mut()), []);
 
     let key = Sysctl::interface(cni_core::family::Family::V4, &name("d0"), "arp_notify");

@@ -60,6 +60,8 @@ pub enum LinkQuery<'a> {
     Kind(&'static str),
     /// The one by which packets to an address leave.
     Towards(IpAddr),
+    /// The one by which the route to exactly this address leaves, and not that to a network which it is in.
+    RouteTo(IpAddr),
     /// The other end of a veth whose one end, this link, is in the other one of the two namespaces. The kernel says so
     /// of both ends: a container chooses the indices of its links, and so what an index alone seems to lead to.
     PeerOf(&'a Link),

@@ -293,6 +293,10 @@ impl NetworkState for FakeHost {
                 Some(index) => self.kernel.links(&space, |link| link.index == index),
                 None => Vec::new(),
             },
+            LinkQuery::RouteTo(address) => match self.kernel.exact_output(&space, address) {
+                Some(index) => self.kernel.links(&space, |link| link.index == index),
+                None => Vec::new(),
+            },
             LinkQuery::PeerOf(link) => self.kernel.peer_of(&space, link),
         })
     }

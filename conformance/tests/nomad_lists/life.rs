@@ -140,10 +140,14 @@ impl<'h> Alloc<'h> {
     /// By UDP, since consul-cni leads connections by TCP to the proxy.
     #[track_caller]
     fn assert_egress(&self, own: IpAddr) {
+        if self.served.egress == Egress::None {
+            ping_until_answered(self.host.sandbox.host(), own, PATIENCE);
+            return;
+        }
         let source = match self.served.egress {
             Egress::Masqueraded => uplink(own),
             Egress::Direct => own,
-            Egress::PastTheHost => return,
+            Egress::PastTheHost | Egress::None => return,
         };
         ping_until_answered(self.host.sandbox.host(), own, PATIENCE);
         let far = SocketAddr::new(outside(own), 7);

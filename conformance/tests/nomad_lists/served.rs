@@ -17,6 +17,8 @@ pub enum Egress {
     Masqueraded,
     /// Under the container's own, so the outside needs a route to it.
     Direct,
+    /// Not at all: there is no route, but the host reaches the container.
+    None,
     /// By another way: the host neither reaches the container nor is reached.
     PastTheHost,
 }
@@ -240,6 +242,31 @@ fn port_in_the_file() -> Served {
     Served { mappings: Vec::new(), published: vec![PortMapping::new(27960, 27960, "udp")], ..served }
 }
 
+/// The list of the task driver of firecracker, whose guests have a default route of their own, behind a tap. Nothing
+/// leads packets of the container itself farther than to the gateway.
+fn routed(name: &str, behind: &[Value]) -> Served {
+    let ptp = json!({
+        "type": "ptp", "ipMasq": true,
+        "ipam": {"type": "host-local", "subnet": "192.168.127.0/24", "resolvConf": "/etc/resolv.conf"},
+    });
+    let plugins = [&[ptp], behind].concat();
+    let list = json!({"cniVersion": "0.4.0", "name": name, "plugins": plugins});
+    let served = Served::new(list, "192.168.127.0/24", "192.168.127.1").unpublished();
+    Served { mappings: Vec::new(), egress: Egress::None, ..served }
+}
+
+fn routed_with_firewall() -> Served {
+    routed("edge", &[json!({"type": "firewall"})])
+}
+
+fn routed_with_a_port_in_the_file() -> Served {
+    let portmap = json!({
+        "type": "portmap", "capabilities": {"portMappings": true},
+        "runTimeConfig": {"portMappings": [{"hostPort": 27960, "containerPort": 27960, "protocol": "udp"}]},
+    });
+    routed("microvms", &[json!({"type": "firewall"}), portmap])
+}
+
 /// Seldom on Nomad: a parameter of the container, behind the copied chain.
 fn tuned() -> Served {
     let mut served = documented();
@@ -249,7 +276,7 @@ fn tuned() -> Served {
 }
 
 /// All of them, by what they are.
-pub fn all() -> [(&'static str, Served); 13] {
+pub fn all() -> [(&'static str, Served); 15] {
     [
         ("the documentation's template", documented()),
         ("the documentation's network with IPv6", documented_v6()),
@@ -263,6 +290,8 @@ pub fn all() -> [(&'static str, Served); 13] {
         ("part of a network across nodes", part_of_a_network()),
         ("a flat subnet, firewall, no portmap", flat_with_firewall()),
         ("a port in the file", port_in_the_file()),
+        ("ptp, firewall", routed_with_firewall()),
+        ("ptp, firewall, a port in the file", routed_with_a_port_in_the_file()),
         ("tuning behind Nomad's chain", tuned()),
     ]
 }

@@ -62,21 +62,6 @@ fn without_ipam() -> Value {
     list("1.0.0", "bare", json!([{"type": "macvlan", "master": "eth0", "ipam": {}}]))
 }
 
-fn ptp() -> Value {
-    json!({
-        "type": "ptp", "ipMasq": true,
-        "ipam": {"type": "host-local", "subnet": "192.168.127.0/24", "resolvConf": "/etc/resolv.conf"},
-    })
-}
-
-fn port_in_the_file() -> Value {
-    let portmap = json!({
-        "type": "portmap", "capabilities": {"portMappings": true},
-        "runTimeConfig": {"portMappings": [{"hostPort": 27960, "containerPort": 27960, "protocol": "udp"}]},
-    });
-    list("0.4.0", "microvms", json!([ptp(), {"type": "firewall"}, portmap, {"type": TAP}]))
-}
-
 /// A plugin that is seldom used on Nomad, which sends it no capability, behind a bridge.
 fn behind_a_bridge(plugin: Value) -> Value {
     let main = json!({
@@ -93,7 +78,7 @@ fn bandwidth() -> Value {
     }))
 }
 
-fn waiting() -> [(&'static str, Waiting); 12] {
+fn waiting() -> [(&'static str, Waiting); 9] {
     [
         ("macvlan, addresses by dhcp, portmap", (leased(), &["dhcp", "macvlan"])),
         ("macvlan, addresses by the job", (by_the_job("macvlan"), &["macvlan"])),
@@ -101,12 +86,6 @@ fn waiting() -> [(&'static str, Waiting); 12] {
         ("vlan, addresses by the job", (vlan(), &["vlan"])),
         ("macvlan over a VXLAN, firewall, portmap", (over_vxlan(), &["macvlan"])),
         ("macvlan without IPAM", (without_ipam(), &["macvlan"])),
-        ("ptp, firewall", (list("0.4.0", "edge", json!([ptp(), {"type": "firewall"}])), &["ptp"])),
-        (
-            "ptp, firewall, guest",
-            (list("0.4.0", "default", json!([ptp(), {"type": "firewall"}, {"type": TAP}])), &["ptp"]),
-        ),
-        ("ptp, firewall, a port in the file, guest", (port_in_the_file(), &["ptp"])),
         ("bandwidth", (bandwidth(), &["bandwidth"])),
         ("sbr", (behind_a_bridge(json!({"type": "sbr"})), &["sbr"])),
         ("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"])),

@@ -60,6 +60,20 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("bridge", "/runtimeConfig", Object),
     ("bridge", "/runtimeConfig/mac", Text),
     ("bridge", "/prevResult", Object),
+    ("ptp", "/ipMasq", Flag),
+    ("ptp", "/ipMasqBackend", Text),
+    ("ptp", "/mtu", Integer),
+    ("ptp", "/ipam", Object),
+    ("ptp", "/ipam/type", Text),
+    ("ptp", "/dns", Object),
+    ("ptp", "/dns/nameservers", List),
+    ("ptp", "/dns/nameservers/0", Text),
+    ("ptp", "/dns/domain", Text),
+    ("ptp", "/dns/search", List),
+    ("ptp", "/dns/search/0", Text),
+    ("ptp", "/dns/options", List),
+    ("ptp", "/dns/options/0", Text),
+    ("ptp", "/prevResult", Object),
     ("dummy", "/ipam", Object),
     ("dummy", "/ipam/type", Text),
     ("dummy", "/dns", Object),
@@ -369,6 +383,11 @@ fn bridge_names_the_key_and_the_value_of_a_wrong_type() {
 }
 
 #[test]
+fn ptp_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("ptp", &of_wrong_types("ptp"));
+}
+
+#[test]
 fn dummy_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("dummy", &of_wrong_types("dummy"));
 }
@@ -414,6 +433,8 @@ fn keys_that_contradict_each_other_are_named() {
         ("portmap", json!({"markMasqBit": 13, "externalSetMarkChain": "A"}), ["markmasqbit", "externalsetmarkchain"]),
         ("portmap", json!({"backend": "iptables", "conditionsV4": ["ip", "saddr"]}), ["iptables", "conditionsv4"]),
         ("firewall", json!({"backend": "none", "ingressPolicy": "isolated"}), ["backend", "ingresspolicy"]),
+        ("ptp", json!({"ipam": null}), ["ipam", ""]),
+        ("ptp", json!({"ipam": {"type": ""}}), ["ipam", ""]),
         ("dummy", json!({"ipam": null}), ["ipam", ""]),
         ("dummy", json!({"ipam": {"type": ""}}), ["ipam", ""]),
         ("host-local", json!({"ipam": null}), ["ipam", ""]),
@@ -452,6 +473,7 @@ fn odd_values_that_the_reference_takes_are_taken() {
         ("bridge", json!({"mtu": -5})),
         ("bridge", json!({"runtimeConfig": {"mac": ""}, "args": {"cni": {"mac": ""}}})),
         ("bridge", json!({"ipMasqBackend": null})),
+        ("ptp", json!({"mtu": -5, "ipMasqBackend": null})),
         ("host-local", json!({"ipam": {"ranges": [[{"subnet": "10.88.0.0/024"}]]}, "args": {}, "runtimeConfig": {}})),
         ("host-local", json!({"ipam": {"subnet": "10.88.0.0/24", "dataDir": ""}, "args": {}, "runtimeConfig": {}})),
         ("firewall", json!({"backend": ""})),

@@ -26,7 +26,7 @@ mod stdin;
 mod unknown;
 mod versions;
 
-const PLUGINS: [&str; 9] = plugins::ALL;
+const PLUGINS: [&str; plugins::ALL.len()] = plugins::ALL;
 
 const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 
@@ -56,6 +56,7 @@ fn config(plugin: &str, version: &str) -> Value {
     let keys = match plugin {
         "loopback" => json!({}),
         "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
+        "ptp" => json!({"ipMasq": true, "ipam": ipam}),
         "dummy" | "host-local" => json!({"ipam": ipam}),
         "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),
         "firewall" => json!({"backend": "iptables", "prevResult": prev_result(version)}),

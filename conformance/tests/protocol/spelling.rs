@@ -25,6 +25,10 @@ pub fn rich(plugin: &str) -> Value {
             "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
             "args": {"cni": {"mac": "02:00:00:00:00:0a"}},
         }),
+        "ptp" => json!({
+            "ipMasq": true, "ipMasqBackend": "iptables", "mtu": 1400, "ipam": ipam,
+            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
+        }),
         "dummy" => json!({
             "ipam": ipam, "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
         }),

@@ -28,6 +28,10 @@ impl Stage {
         if plugin == "host-local" {
             list["plugins"] = json!([{"type": "host-local", "ipam": list["plugins"][1]["ipam"]}]);
         }
+        if plugin == "ptp" {
+            let keys = json!({"type": "ptp", "ipMasq": true, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
+            list["plugins"] = json!([keys]);
+        }
         if plugin == "static" {
             let ipam = json!({"type": "static", "addresses": [{"address": "172.26.64.9/20"}]});
             list["plugins"] = json!([{"type": "static", "ipam": ipam}]);

@@ -14,7 +14,6 @@ use cni_interface::{ipam, masquerade, verify};
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
-use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Ns;
 
 use crate::config::Config;
@@ -32,18 +31,12 @@ pub enum CheckError {
     /// The MAC spoof check is not complete.
     #[error("MAC spoof check of the container not found: {rule}")]
     SpoofCheck { rule: String },
-    /// The masquerade is not complete.
-    #[error("masquerade rule of the container not found: {rule}")]
-    Masquerade { rule: String },
 }
 
 impl Failure for CheckError {
     fn code(&self) -> Code {
         match self {
-            Self::NotPromisc { .. }
-            | Self::GatewayAddress { .. }
-            | Self::SpoofCheck { .. }
-            | Self::Masquerade { .. } => Code::CheckFailed,
+            Self::NotPromisc { .. } | Self::GatewayAddress { .. } | Self::SpoofCheck { .. } => Code::CheckFailed,
         }
     }
 }
@@ -73,7 +66,7 @@ fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<()
     }
     check_gateways(config, &result, &bridge, host)?;
     if config.masquerade {
-        check_masquerade(config, &at, &result, host)?;
+        masquerade::verify(config.masquerade_backend, &at, &result, host)?;
     }
     Ok(())
 }
@@ -127,13 +120,6 @@ fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Ho
     let Some(mac) = &container.mac else { return Ok(()) };
     match Ruleset::from(spoof::ensure(at, &veth, mac)).missing(host.netfilter(Ns::Host)?)? {
         Some(rule) => Err(CheckError::SpoofCheck { rule: rule.to_string() }.into()),
-        None => Ok(()),
-    }
-}
-
-fn check_masquerade(config: &Config, at: &Attachment, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
-    match masquerade::find_missing(config.masquerade_backend, at, result, host)?.into_iter().next() {
-        Some(MissingPart { missing: rule, plan: _ }) => Err(CheckError::Masquerade { rule }.into()),
         None => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 9] = [
+pub const PLUGINS: [&dyn Plugin; 10] = [
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
     &cni_dummy::Dummy,
@@ -11,6 +11,7 @@ pub const PLUGINS: [&dyn Plugin; 9] = [
     &cni_host_local::HostLocal,
     &cni_loopback::Loopback,
     &cni_portmap::Portmap,
+    &cni_ptp::Ptp,
     &cni_static::Static,
     &cni_tuning::Tuning,
 ];

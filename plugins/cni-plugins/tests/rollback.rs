@@ -63,6 +63,9 @@ const BRIDGE: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge","bri
 
 const LAYER_TWO: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge","bridge":"br1"}"#;
 
+const PTP: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"ptp","ipMasq":true,"mtu":1400,"ipam":{"type":"host-local",
+    "ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16"}]}}"#;
+
 const LOOPBACK: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"loopback"}"#;
 
 const PREV_RESULT: &str = r#""prevResult":{"cniVersion":"1.0.0",
@@ -131,6 +134,12 @@ fn a_dual_stack_bridge_is_taken_back_from_every_step() {
 fn a_layer_two_bridge_is_taken_back_from_every_step() {
     let steps = fail_at_every_step(&cni_bridge::Bridge, LAYER_TWO);
     assert!(steps > 8, "{steps} changes");
+}
+
+#[test]
+fn a_dual_stack_pair_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step(&cni_ptp::Ptp, PTP);
+    assert!(steps > 25, "{steps} changes");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::earlier;
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Step, Until};
+use cni_plugin::plan::Ns;
 
 use crate::store::{Home, Lease, Machine};
 
@@ -69,9 +69,7 @@ impl<'a> Presence<'a> {
     /// Waits until nothing keeps an address from being handed back: the namespace may be about to end. Returns
     /// whether that was what an allocation has failed for. It is not for whoever holds the lock of the leases.
     pub fn await_departure(&mut self) -> bool {
-        let Some(name) = self.in_the_way.take() else { return false };
-        let departure = Step::Await { ns: Ns::Host, name, until: Until::PeerGone };
-        self.host.apply(&departure).inspect_err(|error| log::debug!("{error}")).is_ok()
+        self.in_the_way.take().is_some_and(|name| earlier::await_end(name, self.host))
     }
 
     fn is_here(&mut self, lease: &Lease) -> Result<bool, Error> {

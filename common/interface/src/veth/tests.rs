@@ -22,7 +22,6 @@ fn a_pair_is_made_with_an_alias_and_found_from_either_end() {
         "owned  container: link add eth0 type veth peer {name} on host mtu 1400
 within host: link set {name} alias \"cni:net1:c1:eth0\"
 within host: sysctl net/ipv6/conf/{name}/accept_ra=0
-within host: link set {name} up
 "
     );
     assert_eq!(plan.to_string(), want);

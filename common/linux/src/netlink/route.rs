@@ -57,6 +57,22 @@ impl Socket {
         }
     }
 
+    /// Looks up the route to exactly an address; `None` when there is none, but at most one to a network that it is in,
+    /// or when packets to it are refused.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn exact_route(&mut self, address: IpAddr) -> Result<Option<KernelRoute>, NetlinkError> {
+        let cidr = Cidr::host(address);
+        let mut question = question_about(address);
+        question.header.flags = RouteFlags::FibMatch;
+        match self.ask(RouteNetlinkMessage::GetRoute(question), |payload| read_route(payload, cidr.family())) {
+            Ok(route) => Ok(Some(route).filter(|route| route.dst == cidr)),
+            Err(cause) if cause.errno().is_some_and(|number| UNREACHABLE.contains(&number)) => Ok(None),
+            Err(cause) => Err(during(|| format!("look up the route to exactly {address}"))(cause)),
+        }
+    }
+
     /// Returns whether packets to an address are for the host itself: the address type `LOCAL` of the packet filter.
     ///
     /// # Errors
@@ -100,18 +116,35 @@ impl Socket {
             .map_err(during(|| describe("add", link, route)))
     }
 
-    /// Removes a route through the link of an index; it is not an error if it is absent.
+    /// Removes a route through the link of an index; tells whether it was there.
     ///
     /// # Errors
     /// When the kernel refuses, or when destination and gateway are of different families.
-    pub fn remove_route(&mut self, link: u32, route: &NewRoute) -> Result<(), NetlinkError> {
-        route_message(link, route)
-            .and_then(|message| self.change(RouteNetlinkMessage::DelRoute(message), 0))
-            .or_else(|cause| match cause.errno() {
-                Some(libc::ESRCH | libc::ENODEV) => Ok(()),
-                _ => Err(cause),
-            })
-            .map_err(during(|| describe("remove", link, route)))
+    pub fn remove_route(&mut self, link: u32, route: &NewRoute) -> Result<bool, NetlinkError> {
+        let removed = route_message(link, route).and_then(|message| self.remove_if_present(message));
+        removed.map_err(during(|| describe("remove", link, route)))
+    }
+
+    /// Removes the route through the link of an index that the kernel has made for the network of an address, and no
+    /// other to the same network; tells whether it was there.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn remove_connected_route(&mut self, link: u32, dst: Cidr) -> Result<bool, NetlinkError> {
+        let route = NewRoute { scope: Some(libc::RT_SCOPE_LINK), ..NewRoute::to(dst) };
+        let removed = route_message(link, &route).and_then(|mut message| {
+            message.header.protocol = RouteProtocol::Kernel;
+            self.remove_if_present(message)
+        });
+        removed.map_err(during(|| describe("remove the kernel's", link, &route)))
+    }
+
+    fn remove_if_present(&mut self, message: RouteMessage) -> Result<bool, Cause> {
+        match self.change(RouteNetlinkMessage::DelRoute(message), 0) {
+            Ok(()) => Ok(true),
+            Err(cause) if matches!(cause.errno(), Some(libc::ESRCH | libc::ENODEV)) => Ok(false),
+            Err(cause) => Err(cause),
+        }
     }
 }
 

@@ -46,6 +46,7 @@ impl Display for Step {
             Self::RemoveAddress { ns, name, cidr } => write!(f, "{ns}: addr del {cidr} dev {name}"),
             Self::AddRoute { ns, name, route } => write!(f, "{ns}: route add {}", OnLink(route, name)),
             Self::RemoveRoute { ns, name, route } => write!(f, "{ns}: route del {}", OnLink(route, name)),
+            Self::RemoveConnectedRoute { ns, name, dst } => write!(f, "{ns}: route del {dst} dev {name} proto kernel"),
             Self::Await { ns, name, until: Until::AddressesSettled } => write!(f, "{ns}: settle addresses of {name}"),
             Self::Await { ns, name, until: Until::PeerGone } => {
                 write!(f, "{ns}: await the end of what {name} leads to")

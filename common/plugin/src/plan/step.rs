@@ -95,6 +95,15 @@ pub enum Step {
         /// The route.
         route: NewRoute,
     },
+    /// Removes the route that the kernel has made for the network of an address; absence is success.
+    RemoveConnectedRoute {
+        /// Where.
+        ns: Ns,
+        /// The link that it leaves by.
+        name: IfName,
+        /// The network.
+        dst: Cidr,
+    },
     /// Waits for a link.
     Await {
         /// Where.
@@ -224,6 +233,7 @@ impl Step {
             | Self::EnsureGateway(_)
             | Self::RemoveAddress { .. }
             | Self::RemoveRoute { .. }
+            | Self::RemoveConnectedRoute { .. }
             | Self::Await { .. }
             | Self::SetSysctl { .. }
             | Self::EnsureRules { .. }

@@ -53,6 +53,7 @@ impl FakeHost {
             | Step::RemoveAddress { ns, .. }
             | Step::AddRoute { ns, .. }
             | Step::RemoveRoute { ns, .. }
+            | Step::RemoveConnectedRoute { ns, .. }
             | Step::Await { ns, .. }
             | Step::SetSysctl { ns, .. } => self.on_copy(*ns, step),
             Step::EnsureVlanLink(_) | Step::EnsureGateway(_) => self.on_copy(Ns::Host, step),
@@ -110,7 +111,11 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
             }
         }
         Step::AddRoute { name, route, .. } => kernel.add_route(space, name.as_str(), route)?,
-        Step::RemoveRoute { name, route, .. } => kernel.remove_route(space, name.as_str(), route),
+        Step::RemoveRoute { ns, name, route } => {
+            let removed = kernel.remove_route(space, name.as_str(), route);
+            return Ok(removed.then(|| Step::AddRoute { ns: *ns, name: name.clone(), route: route.clone() }));
+        }
+        Step::RemoveConnectedRoute { name, dst, .. } => kernel.remove_connected_route(space, name.as_str(), *dst),
         Step::Await { name, until, .. } => wait(kernel, space, name, *until)?,
         Step::SetSysctl { ns, key, value, need } => return write(kernel, space, (*ns, key), value, *need),
         Step::EnsureRules { .. }

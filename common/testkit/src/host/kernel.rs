@@ -36,6 +36,8 @@ pub struct KernelLink {
     pub link: Link,
     pub addresses: Vec<Address>,
     pub routes: Vec<NewRoute>,
+    /// The networks of its addresses that the kernel's own routes were removed of.
+    pub disconnected: Vec<Cidr>,
     pub vlans: Vec<BridgeVlan>,
     pub port: Option<BridgePort>,
     /// The other end of a veth.
@@ -118,8 +120,16 @@ impl Kernel {
     pub fn add(&mut self, space: &Space, mut link: Link) -> u32 {
         self.last_index += 1;
         link.index = self.last_index;
-        let (space, addresses, routes, vlans) = (space.clone(), Vec::new(), Vec::new(), Vec::new());
-        self.entries.push(KernelLink { space, link, addresses, routes, vlans, port: None, peer: None });
+        self.entries.push(KernelLink {
+            space: space.clone(),
+            link,
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            disconnected: Vec::new(),
+            vlans: Vec::new(),
+            port: None,
+            peer: None,
+        });
         self.last_index
     }
 
@@ -229,7 +239,7 @@ impl Kernel {
 
 /// Without the index, which never comes again.
 fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
-    let KernelLink { space, link, addresses, routes, vlans, port, peer: _ } = entry;
+    let KernelLink { space, link, addresses, routes, disconnected, vlans, port, peer: _ } = entry;
     let (word, name) = (space.word(), &link.name);
     let name_of = |index: u32| kernel.entries(space).find(|entry| entry.link.index == index).map(|at| &at.link.name);
     let master = link.master.and_then(name_of);
@@ -240,6 +250,7 @@ fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
     )];
     lines.extend(addresses.iter().map(|address| format!("{word} address {} dev {name}", address.cidr)));
     lines.extend(routes.iter().map(|route| format!("{word} route dev {name} {route:?}")));
+    lines.extend(disconnected.iter().map(|network| format!("{word} no route to {network} dev {name}")));
     lines.extend(vlans.iter().map(|vlan| format!("{word} vlan {vlan:?} dev {name}")));
     lines
 }

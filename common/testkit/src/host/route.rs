@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
+use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_plugin::link::KernelRoute;
 use cni_plugin::plan::NewRoute;
 
-use super::kernel::{Kernel, Space};
+use super::kernel::{Kernel, KernelLink, Space};
 use super::kernel_error::refuse;
 
 /// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
@@ -22,7 +23,10 @@ impl Kernel {
         if entry.routes.contains(route) {
             return refuse("file exists");
         }
-        let reachable = |gw: IpAddr| entry.addresses.iter().any(|address| address.cidr.contains(gw));
+        let reachable = |gw: IpAddr| {
+            let by_route = entry.routes.iter().any(|route| route.gw.is_none() && route.dst.contains(gw));
+            by_route || connected(entry).any(|network| network.contains(gw))
+        };
         if let Some(gw) = route.gw.filter(|gw| !route.onlink && !reachable(*gw)) {
             return refuse(format!("network is unreachable: {gw} is on no link"));
         }
@@ -30,10 +34,18 @@ impl Kernel {
         Ok(())
     }
 
-    /// Removes a route that may be there.
-    pub fn remove_route(&mut self, space: &Space, name: &str, route: &NewRoute) {
+    /// Removes a route; tells whether it was there.
+    pub fn remove_route(&mut self, space: &Space, name: &str, route: &NewRoute) -> bool {
+        let Some(entry) = self.find_mut(space, name) else { return false };
+        let before = entry.routes.len();
+        entry.routes.retain(|have| have != route);
+        entry.routes.len() < before
+    }
+
+    /// Removes the route that came with an address; it may be gone.
+    pub fn remove_connected_route(&mut self, space: &Space, name: &str, dst: Cidr) {
         if let Some(entry) = self.find_mut(space, name) {
-            entry.routes.retain(|have| have != route);
+            entry.disconnected.push(dst);
         }
     }
 
@@ -48,14 +60,15 @@ impl Kernel {
                 link,
                 table: route.table.unwrap_or(MAIN),
             }));
-            found.extend(entry.addresses.iter().map(|address| KernelRoute {
-                dst: address.cidr.network(),
-                gateways: Vec::new(),
-                link,
-                table: MAIN,
-            }));
+            found.extend(connected(entry).map(|dst| KernelRoute { dst, gateways: Vec::new(), link, table: MAIN }));
         }
         found
+    }
+
+    /// The link by which the route to exactly an address leaves.
+    pub fn exact_output(&self, space: &Space, address: IpAddr) -> Option<u32> {
+        let mut routes = self.routes(space).into_iter();
+        routes.find(|route| route.table == MAIN && route.dst == Cidr::host(address)).and_then(|route| route.link)
     }
 
     /// The link by which packets to an address leave: that of the longest prefix.
@@ -63,4 +76,10 @@ impl Kernel {
         let routes = self.routes(space).into_iter().filter(|route| route.table == MAIN && route.dst.contains(address));
         routes.max_by_key(|route| route.dst.prefix()).and_then(|route| route.link)
     }
+}
+
+/// The networks of the addresses of a link, as far as their routes were not removed.
+fn connected(entry: &KernelLink) -> impl Iterator<Item = Cidr> {
+    let networks = entry.addresses.iter().map(|address| address.cidr.network());
+    networks.filter(|network| !entry.disconnected.contains(network))
 }

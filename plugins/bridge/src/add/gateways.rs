@@ -1,10 +1,10 @@
 //! The host as the containers' gateway: its addresses on the bridge or on a link into their VLAN, and
 //! forwarding. All of it is shared.
 
-use cni_core::family::Family;
+use cni_interface::addressing;
 use cni_interface::network::Network;
 use cni_interface::veth::accept_no_router;
-use cni_plugin::plan::{LinkSetting, Need, NewGateway, Ns, Plan, Step, Sysctl};
+use cni_plugin::plan::{LinkSetting, NewGateway, Ns, Plan, Step};
 use cni_plugin::vlan::VlanLink;
 
 use super::error::PlanError;
@@ -37,12 +37,7 @@ pub(super) fn gateways(plan: &mut Plan, config: &Config, network: &Network, fact
             plan.shared(Step::set_link(Ns::Host, name, LinkSetting::Mac(mac)));
         }
     }
-    for family in Family::ALL {
-        if network.gateways.iter().any(|gateway| gateway.family() == family) {
-            let key = Sysctl::forwarding(family);
-            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
-        }
-    }
+    addressing::forward(plan, network.gateways.iter().map(|gateway| gateway.family()));
     Ok(())
 }
 

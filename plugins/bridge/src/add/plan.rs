@@ -2,12 +2,12 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::Attachment;
 use cni_interface::addressing::{self, Setting};
 use cni_interface::masquerade;
 use cni_interface::network::Network;
-use cni_interface::veth::accept_no_router;
-use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, Until};
+use cni_interface::veth::{accept_no_router, trust_link_local};
+use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Until};
 
 use super::error::PlanError;
 use super::facts::Facts;
@@ -24,6 +24,7 @@ pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, fac
     bridge(&mut plan, config, network, facts)?;
     let veth = &facts.names.veth;
     veth.plan(&mut plan, at, config.mtu);
+    plan.within(veth.set(LinkSetting::Up));
     ports::plan_port(&mut plan, config, veth);
     if config.spoof_check {
         plan.owned(Step::ensure_rules(spoof::ensure(at, &veth.host, &veth.container_mac)));
@@ -76,14 +77,6 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
         plan.shared(Step::set_link(Ns::Host, &name, LinkSetting::Up));
     }
     Ok(())
-}
-
-/// The link-local address of a new bridge follows from a MAC address that nobody else has. Until the kernel
-/// has made sure of that, for two seconds, it looks for no neighbour by the bridge, and so forwards no IPv6
-/// packet to a container.
-fn trust_link_local(name: &IfName) -> Step {
-    let key = Sysctl::interface(Family::V6, name, "accept_dad");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
 }
 
 /// With `enabledad` the kernel looks for another user of an IPv6 address first.

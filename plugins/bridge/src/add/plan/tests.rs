@@ -5,6 +5,7 @@ use crate::fixtures::attachment;
 use crate::vlan::{VlanKeys, Vlans};
 use cni_core::error::Failure;
 use cni_core::mac::Mac;
+use cni_core::names::IfName;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_interface::network::{HostGateway, NetworkError};
 use cni_interface::veth::NewVeth;

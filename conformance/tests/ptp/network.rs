@@ -1,0 +1,124 @@
+//! A routed network, its containers, and what they share.
+
+use std::fs;
+use std::path::Path;
+
+use cni_conformance::keys::with;
+use cni_conformance::{Attachment, Chain, Container, Network, Runtime, Sandbox, Skeleton, State, binaries, script};
+use serde_json::{Value, json};
+
+pub const V4: &str = "10.1.2.0/24";
+pub const V6: &str = "fd00:1::/64";
+
+/// A list whose only plugin is ptp, with a default route for each subnet.
+pub fn network(subnets: &[&str], keys: &Value) -> Value {
+    let ranges: Value = subnets.iter().map(|subnet| json!([{"subnet": subnet}])).collect();
+    let default = |subnet: &&str| json!({"dst": if subnet.contains(':') { "::/0" } else { "0.0.0.0/0" }});
+    let routes: Value = subnets.iter().map(default).collect();
+    with_ipam(&json!({"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": "/run/cni"}), keys)
+}
+
+/// The same with any IPAM plugin.
+pub fn with_ipam(ipam: &Value, keys: &Value) -> Value {
+    let plugin = with(&json!({"type": "ptp", "ipam": ipam}), keys);
+    json!({"cniVersion": "1.1.0", "name": "net1", "plugins": [plugin]})
+}
+
+/// The same with addresses, as `static` gives them.
+pub fn fixed(addresses: &Value, routes: &Value) -> Value {
+    with_ipam(&json!({"type": "static", "addresses": addresses, "routes": routes}), &json!({}))
+}
+
+/// A folder with the plugins under test, and an IPAM plugin `fake` that is some lines of shell.
+pub fn with_fake(lines: &str) -> std::path::PathBuf {
+    let folder = Path::new("/run/conformance/fake");
+    fs::create_dir_all(folder).expect("a folder");
+    for name in ["ptp", "host-local"] {
+        fs::copy(binaries::under_test().join(name), folder.join(name)).expect("a plugin");
+    }
+    script::install(&folder.join("fake"), lines);
+    folder.to_owned()
+}
+
+/// A host, and the list of its network.
+pub struct Host {
+    pub sandbox: Sandbox,
+    pub list: Value,
+}
+
+impl Host {
+    pub fn new(list: Value) -> Self {
+        Self { sandbox: Sandbox::new(), list }
+    }
+
+    pub fn runtime(&self) -> Runtime<'_> {
+        Runtime::new(&self.sandbox, self.list.clone())
+    }
+
+    /// Attaches a new container.
+    #[track_caller]
+    pub fn add(&self, name: &str) -> (Container, Attachment) {
+        let container = self.sandbox.container(name);
+        let mut attachment = Attachment::new(name, &container);
+        self.runtime().add(&mut attachment).expect_success();
+        (container, attachment)
+    }
+
+    /// Attaches a new container, which must fail.
+    pub fn try_to_add(&self, name: &str) -> Chain {
+        let container = self.sandbox.container(name);
+        self.runtime().add(&mut Attachment::new(name, &container))
+    }
+
+    #[track_caller]
+    pub fn check(&self, attachment: &Attachment) {
+        self.runtime().check(attachment).expect_success();
+    }
+
+    #[track_caller]
+    pub fn del(&self, attachment: &Attachment) {
+        self.runtime().del(attachment).expect_success();
+    }
+
+    pub fn state(&self) -> State {
+        State::of_host(&self.sandbox).without("nftables")
+    }
+
+    /// Requires that nothing changed but what containers share.
+    #[track_caller]
+    pub fn left_nothing_since(&self, before: &State) {
+        let shared = Skeleton::on_bridge("none").with_leases("/run/cni/net1", 4);
+        let shared = shared.with_gateway("10.1.2.1", V4).with_gateway("fd00:1::1", V6);
+        shared.assert_nothing_else(before, || self.state());
+    }
+
+    /// What `ip` says on the host, in lines without blanks at their ends.
+    pub fn ip(&self, words: &str) -> Vec<String> {
+        lines(&self.sandbox.sh(&format!("ip {words}")))
+    }
+}
+
+/// What `ip` says in a container.
+pub fn ip(container: &Container, words: &str) -> Vec<String> {
+    lines(&container.sh(&format!("ip {words}")))
+}
+
+fn lines(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+/// The name of the host's end.
+#[track_caller]
+pub fn host_end(attachment: &Attachment) -> &str {
+    let result = attachment.result.as_ref().expect("ADD left a result");
+    result["interfaces"][0]["name"].as_str().expect("a name")
+}
+
+/// The addresses of a container, without prefix length.
+pub fn addresses(container: &Container) -> Vec<std::net::IpAddr> {
+    let found = Network::observe(container).addresses_of("eth0");
+    let address = |cidr: &String| cidr.split('/').next().and_then(|text| text.parse().ok());
+    found.iter().map(|cidr| address(cidr).unwrap_or_else(|| panic!("an address: {cidr}"))).collect()
+}

@@ -1,0 +1,80 @@
+//! CHECK: whether everything that carries the container's traffic is as ADD made it, on both ends of the pair.
+
+use std::net::IpAddr;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::Attachment;
+use cni_core::request::{Command, Request};
+use cni_core::result::{CniResult, Interface};
+use cni_interface::alias::LinkOwner;
+use cni_interface::{ipam, masquerade, verify, veth};
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
+
+use crate::config::Config;
+
+/// What is missing or wrong on the host.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The container's interface leads nowhere, or the host's end is another attachment's.
+    #[error("the host's end of interface {ifname} not found")]
+    NoHostEnd { ifname: String },
+    /// The host's end has lost the gateway's address.
+    #[error("Failed to match gateway addr {gateway} on interface {name}")]
+    GatewayAddress { gateway: IpAddr, name: String },
+    /// The host sends packets to the container elsewhere.
+    #[error("Expected Route to {address} by interface {name} not found on the host")]
+    HostRoute { address: IpAddr, name: String },
+}
+
+impl Failure for CheckError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoHostEnd { .. } | Self::GatewayAddress { .. } | Self::HostRoute { .. } => Code::CheckFailed,
+        }
+    }
+}
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    let netns = request.netns().unwrap_or_default();
+    host.enter(netns)?;
+    ipam::delegate(Some(&config.ipam), Command::Check, host)?;
+    let result = verify::prev_result(request)?;
+    let at = request.attachment()?;
+    let told = verify::told_interface(&result, &at.ifname, netns)?;
+    let container = check_container(&at, told, &result, host)?;
+    check_host(&at, &container, &result, host)?;
+    if config.masquerade {
+        masquerade::verify(config.masquerade_backend, &at, &result, host)?;
+    }
+    Ok(())
+}
+
+fn check_container(at: &Attachment, told: &Interface, result: &CniResult, host: &mut dyn Host) -> Result<Link, Error> {
+    let container = verify::present(Ns::Container, &at.ifname, host)?;
+    verify::kind(&container, "veth")?;
+    verify::mac(&container, told)?;
+    verify::up(Ns::Container, &container)?;
+    verify::addresses(result, &container, host)?;
+    result.routes.iter().try_for_each(|route| verify::route(route, host))?;
+    Ok(container)
+}
+
+fn check_host(at: &Attachment, container: &Link, result: &CniResult, host: &mut dyn Host) -> Result<(), Error> {
+    let end = veth::host_end(container, host)?.filter(|link| LinkOwner::of(link, at) != LinkOwner::Another);
+    let end = end.ok_or_else(|| CheckError::NoHostEnd { ifname: at.ifname.to_string() })?;
+    verify::up(Ns::Host, &end)?;
+    let found = host.addresses(Ns::Host, Some(end.index), None)?;
+    for ip in result.ips_of(at.ifname.as_str()) {
+        let (address, name) = (ip.address.address(), end.name.clone());
+        if let Some(gateway) = ip.gateway.filter(|gateway| found.iter().all(|one| one.cidr.address() != *gateway)) {
+            return Err(CheckError::GatewayAddress { gateway, name }.into());
+        }
+        if host.link_towards(Ns::Host, address)?.is_none_or(|link| link.index != end.index) {
+            return Err(CheckError::HostRoute { address, name }.into());
+        }
+    }
+    Ok(())
+}

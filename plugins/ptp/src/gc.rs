@@ -1,0 +1,26 @@
+//! GC: removes what belongs to no valid attachment of the network. Rules say in their comment whose they are, and links
+//! in their alias. Rules go before the IPAM plugin gives their addresses to others.
+
+use cni_core::error::Error;
+use cni_core::names::IfName;
+use cni_core::request::{Command, Request};
+use cni_core::valid::ValidAttachments;
+use cni_interface::leftovers::stale_links;
+use cni_interface::{ipam, masquerade};
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::removal::Removal;
+
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let network = &request.network;
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| masquerade::remove_stale(network, valid, host));
+    for link in removal.attempt(|host| stale_links(network, valid, host)).unwrap_or_default() {
+        removal.attempt(|host| {
+            let name = IfName::parse(&link.name)?;
+            host.apply(&Step::RemoveLink { ns: Ns::Host, name })
+        });
+    }
+    removal.attempt(|host| ipam::forward(request, Command::Gc, host));
+    removal.finish()
+}

@@ -1,0 +1,64 @@
+//! Who has a route of the host to an address that the IPAM plugin gives the container.
+//!
+//! The reference keeps such a route, so that packets to the new container go where the old route leads. We refuse the
+//! address if another container uses it. If nobody has noted whose the veth is, it is what a failed ADD of the
+//! reference has left: then its route gives way.
+
+use std::net::IpAddr;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::{Attachment, IfName};
+use cni_interface::alias::LinkOwner;
+use cni_interface::earlier;
+use cni_interface::veth::is_veth;
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::link::Link;
+use cni_plugin::plan::{Ns, Step};
+
+use crate::gateway::RoutedAddress;
+
+/// The address leads elsewhere.
+#[derive(Debug, thiserror::Error)]
+#[error("address {address} is in use: the host has a route to it by {:?}", link.name)]
+pub struct OccupiedError {
+    address: IpAddr,
+    link: Box<Link>,
+}
+
+impl Failure for OccupiedError {
+    fn code(&self) -> Code {
+        Code::Conflict
+    }
+
+    fn details(&self) -> String {
+        self.link.alias.as_deref().map_or_else(String::new, |alias| format!("that link is {alias}"))
+    }
+}
+
+/// The steps that take stale routes to the addresses away.
+///
+/// # Errors
+/// [`OccupiedError`] for a route that is in use, or when the kernel does not answer.
+pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) -> Result<Vec<Step>, Error> {
+    let mut steps = Vec::new();
+    for routed in addresses {
+        let address = routed.address.address();
+        let Some(link) = host.links(Ns::Host, LinkQuery::RouteTo(address))?.pop() else { continue };
+        if !is_stale(&link, at, host)? {
+            return Err(OccupiedError { address, link: Box::new(link) }.into());
+        }
+        let name = IfName::parse(&link.name)?;
+        log::warn!("the host's route to {address} by {name} is replaced: no plugin has noted whose {name} is");
+        steps.push(Step::RemoveRoute { ns: Ns::Host, name, route: routed.host_route() });
+    }
+    Ok(steps)
+}
+
+/// A veth with an alias is used as long as its other end is in a namespace that lives.
+fn is_stale(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    Ok(match LinkOwner::of(link, at) {
+        _ if !is_veth(link) => false,
+        LinkOwner::Unsaid => true,
+        LinkOwner::This | LinkOwner::Another => earlier::await_end(IfName::parse(&link.name)?, host),
+    })
+}

@@ -69,7 +69,7 @@ fn comment(at: &Attachment) -> NftComment {
 }
 
 /// ADD: everything that a container needs in the family of its address.
-pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
+pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosition) -> NftRuleset {
     let family = target.family();
     let (dnat, masquerade) = (own(OWN_DNAT, at), own(OWN_MASQUERADE, at));
     let mappings = mappings(config, family);
@@ -86,13 +86,13 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
     };
     let mut want = skeleton(config, family, &[]);
     want.chains.push(filled(&own_dnat, mappings.iter().map(rule).collect()));
-    want.owned.push(owned(hostports(family), dnat.clone(), entrances));
+    want.owned.push(owned(hostports(family), dnat.clone(), entrances, position));
     if let Some(how) = &config.masquerade {
         let own = table(family).chain_named(masquerade.clone());
         want.chains.push(filled(&own, vec![NftRule::new(own.clone(), vec![Expression::Masquerade])]));
         let sources = sources(how.sources, target);
         let rules = sources.into_iter().map(|matches| enter(masquerading(family), matches, &masquerade)).collect();
-        want.owned.push(owned(masquerading(family), masquerade.clone(), rules));
+        want.owned.push(owned(masquerading(family), masquerade.clone(), rules, RulePosition::Back));
     }
     want
 }
@@ -123,8 +123,8 @@ fn tagged(chain: ChainId, tag: Tag) -> Unwanted {
     Unwanted { chain, which: Which::Tagged(tag) }
 }
 
-fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>) -> Owned {
-    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace, position: RulePosition::Back }
+fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>, position: RulePosition) -> Owned {
+    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace, position }
 }
 
 fn filled(chain: &ChainId, rules: Vec<NftRule>) -> WantedChain {
@@ -235,7 +235,9 @@ pub fn observe_missing(
     target: Cidr,
 ) -> Result<Option<MissingRule>, Error> {
     let netfilter = host.netfilter(Ns::Host)?;
-    let Some(missing) = Ruleset::from(ensure(config, at, target)).missing(netfilter)? else { return Ok(None) };
+    let Some(missing) = Ruleset::from(ensure(config, at, target, RulePosition::Back)).missing(netfilter)? else {
+        return Ok(None);
+    };
     let is_references = Ruleset::from(references(config, at, target)).missing(netfilter)?.is_none();
     Ok(Some(missing).filter(|_| !is_references))
 }

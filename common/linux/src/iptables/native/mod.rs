@@ -63,12 +63,23 @@ impl<'a> NativeIptables<'a> {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Native<Option<Vec<IptablesRule>>> {
+        match self.look(family, table, chain) {
+            // A chain of the table itself is there as soon as iptables looks at it.
+            Native::Done(None) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
+            looked @ (Native::Done(_) | Native::Fallback(_)) => looked,
+        }
+    }
+
+    /// The same as nf_tables have it: a chain of the table itself may not be there.
+    pub fn look(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Native<Option<Vec<IptablesRule>>> {
         let found = chain_id(family, table, chain).and_then(|id| numbered(self.connection, family, &id, chain));
         match found {
-            Ok(Some(rules)) => Native::Done(Some(rules.into_iter().map(|(_, rule)| rule).collect())),
-            // A chain of the table itself is there as soon as iptables looks at it.
-            Ok(None) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
-            Ok(None) => Native::Done(None),
+            Ok(found) => Native::Done(found.map(|rules| rules.into_iter().map(|(_, rule)| rule).collect())),
             Err(reason) => Native::Fallback(reason),
         }
     }

@@ -12,6 +12,11 @@ impl LockName {
         Self(format!("{}\0{}", at.network, at.container))
     }
 
+    /// Which containers have a port of the host.
+    pub fn host_port(port: u16) -> Self {
+        Self(format!("port\0{port}"))
+    }
+
     /// Everything in a network.
     pub fn network(network: &NetworkName) -> Self {
         Self(network.to_string())

@@ -78,6 +78,11 @@ impl RecordKey {
         Self { kind, name: address.to_string() }
     }
 
+    /// The record of a number.
+    pub fn of_number(kind: RecordKind, number: u32) -> Self {
+        Self { kind, name: number.to_string() }
+    }
+
     /// The record of something whose own name may be too long for a file: 128 bits of its hash.
     pub fn hashed(kind: RecordKind, prefix: &'static str, text: &str) -> Self {
         Self { kind, name: format!("{prefix}{}", &hash_hex(text)[..32]) }

@@ -17,6 +17,11 @@ impl FakeRecords {
         self.0.iter().map(|(key, text)| format!("{key}: {text:?}")).collect()
     }
 
+    /// Which there are, in order.
+    pub fn keys(&self) -> Vec<RecordKey> {
+        self.0.keys().cloned().collect()
+    }
+
     /// Forgets everything, as a reboot does.
     pub fn clear(&mut self) {
         self.0.clear();

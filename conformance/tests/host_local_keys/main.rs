@@ -11,7 +11,6 @@ mod disk;
 mod duplicates;
 mod order;
 mod pool;
-mod reboot;
 mod refused;
 mod requested;
 mod sets;

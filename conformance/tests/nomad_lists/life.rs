@@ -220,9 +220,9 @@ fn assert_nothing_left(before: &State, host: &Host, served: &Served) {
 }
 
 /// Firewall and portmap mark what is being deleted, and the plugin of the interface ends that. Where it is none of
-/// ours, the mark stays below `/run`, and the next DEL of a container takes it away.
+/// ours, the empty file stays below `/run`, and the first DEL an hour later takes it away.
 fn is_mark_of_del(line: &str, served: &Served) -> bool {
-    served.egress == Egress::PastTheHost && line.contains("/deleting/")
+    served.egress == Egress::PastTheHost && line.contains("/deleting/") && line.ends_with(r#" 100600 """#)
 }
 
 /// The first container makes what all share, and takes away all that is its own.

@@ -4,16 +4,17 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error};
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_netfilter::Backend;
 use cni_netfilter::flows::PortChange;
+use cni_netfilter::{Backend, RulePosition};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Need, Ns, Plan, Step, Sysctl};
 
 use crate::config::Config;
+use crate::rivals::{self, Crowded};
 use crate::told::Told;
 use crate::{PortmapError, flows, iptables, localnet, nftables};
 
@@ -31,7 +32,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         guard_loopback(journal.host());
     }
     supersede(journal.host(), &told)?;
-    journal.apply(&plan(&told, link.as_ref())).map_err(|error| with_unchecked(error, &told.config))?;
+    let crowded = rivals::make_way(request, &told, journal);
+    journal.apply(&plan(&told, link.as_ref(), &crowded)).map_err(|error| with_unchecked(error, &told.config))?;
     Ok(told.prev_result)
 }
 
@@ -77,12 +79,12 @@ fn supersede(host: &mut dyn Host, told: &Told) -> Result<(), Error> {
 }
 
 /// What leads to the container in each family. `link` is the host's link to the container, if loopback
-/// is to be routed on it.
-fn plan(told: &Told, link: Option<&IfName>) -> Plan {
+/// is to be routed on it; `crowded` says where the rules go.
+fn plan(told: &Told, link: Option<&IfName>, crowded: &Crowded) -> Plan {
     let mut plan = Plan::default();
     for target in told.mapped() {
         let family = target.family();
-        lead(&mut plan, &told.config, &told.at, target, PortChange::Mapped);
+        lead(&mut plan, told, target, crowded.position(family), PortChange::Mapped);
         if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
             plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
@@ -92,14 +94,15 @@ fn plan(told: &Told, link: Option<&IfName>) -> Plan {
 }
 
 /// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
-pub fn lead(plan: &mut Plan, config: &Config, at: &Attachment, target: Cidr, change: PortChange) {
+pub fn lead(plan: &mut Plan, told: &Told, target: Cidr, position: RulePosition, change: PortChange) {
+    let Told { config, at, .. } = told;
     match config.backend {
-        Backend::Iptables => plan.owned(Step::ensure_rules(iptables::ensure(config, at, target))),
+        Backend::Iptables => plan.owned(Step::ensure_rules(iptables::ensure(config, at, target, position))),
         Backend::Nftables => {
             if config.masquerade.is_none() {
                 plan.within(Step::remove_rules(nftables::unmasquerade(at, target.family())));
             }
-            plan.owned(Step::ensure_rules(nftables::ensure(config, at, target)));
+            plan.owned(Step::ensure_rules(nftables::ensure(config, at, target, position)));
         }
     }
     if let Some(stale) = flows::of_mappings(change, config, target) {

@@ -1,19 +1,18 @@
 //! DEL: it needs only the names of the attachment. Everything else that it gets makes it faster. Both
 //! backends are cleaned, whichever the configuration names now.
 
-use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::family::Family;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::Backend;
 use cni_netfilter::flows::{PortChange, StaleFlows};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::config::{Config, Keys};
-use crate::{flows, iptables, nftables, told};
+use crate::config::Config;
+use crate::{flows, iptables, nftables, rivals, told};
 
-/// Removes what a container has. What fails does not keep the rest.
+/// Removes what a container has. What fails does not keep the rest; whose the ports are stays recorded then.
 ///
 /// # Errors
 /// The first failure, with notes of the others.
@@ -23,23 +22,30 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let targets = prev_result.map(|result| told::targets(&result, &at.ifname)).unwrap_or_default();
     let config = logged("its configuration", told::config(request, &targets, host));
     let mut removal = Removal::new(host);
-    removal.attempt(|host| match &config {
+    let from_iptables = removal.attempt(|host| match &config {
         Some(Config { backend: Backend::Nftables, .. }) => iptables::del(host, &at, None, &[]),
         Some(Config { backend: Backend::Iptables, .. }) | None => iptables::del(host, &at, config.as_ref(), &targets),
     });
     let flows: Vec<StaleFlows> = config.as_ref().map_or_else(Vec::new, |config| {
         targets.iter().filter_map(|target| flows::of_mappings(PortChange::Unmapped, config, *target)).collect()
     });
-    let known = config.as_ref().map_or_else(Vec::new, |config| known_in_nftables(request, config, &targets));
-    removal.attempt(|host| nftables::del(host, &at, &flows, &known));
+    let from_nftables = removal.attempt(|host| nftables::del(host, &at, &flows));
+    if from_iptables.is_some() && from_nftables.is_some() {
+        let mapped = config.iter().flat_map(|config| config.mappings.iter().map(|mapping| mapping.host_port));
+        removal.attempt(|host| rivals::forget(&at, mapped, host));
+    }
     removal.finish()
 }
 
-/// The families in which the container has rules in nf_tables for certain, since nothing else was asked for.
-fn known_in_nftables(request: &Request, config: &Config, targets: &[Cidr]) -> Vec<Family> {
-    let is_told = request.decode::<Keys>().is_ok_and(|keys| keys.names_backend());
-    let mapped = targets.iter().map(|target| target.family()).filter(|family| config.maps(*family));
-    mapped.filter(|_| is_told && config.backend == Backend::Nftables).collect()
+/// Removes the rules of a container of which just the names are known.
+///
+/// # Errors
+/// The first failure, with notes of the others.
+pub fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| iptables::del(host, at, None, &[]));
+    removal.attempt(|host| nftables::del(host, at, &[]));
+    removal.finish()
 }
 
 /// What DEL can do without is logged when it is of no use.

@@ -6,7 +6,7 @@ use cni_core::valid::ValidAttachments;
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::{iptables, nftables};
+use crate::{iptables, nftables, rivals};
 
 /// Removes what is stale. A backend or a family that fails does not keep the others.
 ///
@@ -14,7 +14,10 @@ use crate::{iptables, nftables};
 /// The first failure, with notes of the others.
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
-    removal.attempt(|host| iptables::gc(host, &request.network, valid));
-    removal.attempt(|host| nftables::gc(host, &request.network, valid));
+    let from_iptables = removal.attempt(|host| iptables::gc(host, &request.network, valid));
+    let from_nftables = removal.attempt(|host| nftables::gc(host, &request.network, valid));
+    if from_iptables.is_some() && from_nftables.is_some() {
+        removal.attempt(|host| rivals::forget_stale(&request.network, valid, host));
+    }
     removal.finish()
 }

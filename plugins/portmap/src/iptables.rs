@@ -36,7 +36,7 @@ const MASQ: &str = "CNI-HOSTPORT-MASQ";
 const OLD_SNAT: &str = "CNI-HOSTPORT-SNAT";
 
 /// Everything that a container needs in the family of its address.
-pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> IptablesRuleset {
+pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosition) -> IptablesRuleset {
     let family = target.family();
     let mut shared_chains = Vec::new();
     let mut shared = Vec::new();
@@ -52,15 +52,7 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> IptablesRuleset
     let name = at.dnat_chain();
     let chain = OwnedChain { rules: container_rules(config, &name, target), name, existing: ExistingChain::Replace };
     let rules = entries(config, at, family);
-    IptablesRuleset {
-        family,
-        table: IptablesTable::Nat,
-        shared_chains,
-        shared,
-        chains: vec![chain],
-        rules,
-        position: RulePosition::Back,
-    }
+    IptablesRuleset { family, table: IptablesTable::Nat, shared_chains, shared, chains: vec![chain], rules, position }
 }
 
 /// The jump goes before the masquerade rules of other plugins, which would take the packets first.

@@ -1,9 +1,10 @@
 //! The portmap plugin: host ports forwarded to a container.
 //!
-//! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never
-//! enters the container. There is a file for each command; `config.rs` reads the configuration, `told.rs`
+//! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and changes nothing
+//! in the container. There is a file for each command; `config.rs` reads the configuration, `told.rs`
 //! the rest of what a call gets, `iptables.rs` and `nftables.rs` know the rules, `flows.rs` the connections
-//! that go with them, and `localnet.rs` guards the host's loopback.
+//! that go with them, `rivals.rs` what becomes of others that have the same ports, and `localnet.rs` guards the
+//! host's loopback.
 
 use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
@@ -21,6 +22,9 @@ mod iptables;
 mod localnet;
 mod missing;
 mod nftables;
+mod published;
+mod register;
+mod rivals;
 mod status;
 mod told;
 

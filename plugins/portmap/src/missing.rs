@@ -6,14 +6,14 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::request::Request;
 use cni_netfilter::flows::PortChange;
-use cni_netfilter::{Backend, MissingRule, Ruleset, unless_absent};
+use cni_netfilter::{Backend, MissingRule, RulePosition, Ruleset, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::{Ns, Plan, Step};
 
 use crate::add::{lead, localnet_target, observe_link};
 use crate::told::Told;
-use crate::{PortmapError, iptables, localnet, nftables};
+use crate::{PortmapError, iptables, localnet, nftables, rivals};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
 ///
@@ -28,7 +28,7 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
         parts.extend(missing_guard(host)?);
     }
     for target in told.mapped() {
-        parts.extend(missing_mapping(&told, target, host)?);
+        parts.extend(missing_mapping(request, &told, target, host)?);
     }
     Ok(parts)
 }
@@ -50,8 +50,14 @@ fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
     }))
 }
 
-/// What the reference has made counts as complete, as in CHECK, and goes where it is not.
-fn missing_mapping(told: &Told, target: Cidr, host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
+/// What the reference has made counts as complete, as in CHECK, and goes where it is not. The rules come first: they
+/// are put back even where nothing can be recorded.
+fn missing_mapping(
+    request: &Request,
+    told: &Told,
+    target: Cidr,
+    host: &mut dyn Host,
+) -> Result<Option<MissingPart>, Error> {
     let Some(MissingMapping { missing, family }) = observe_missing(host, told, target)? else { return Ok(None) };
     let Told { config, at, .. } = told;
     let mut plan = Plan::default();
@@ -60,7 +66,9 @@ fn missing_mapping(told: &Told, target: Cidr, host: &mut dyn Host) -> Result<Opt
     {
         plan.within(Step::remove_rules(unwanted));
     }
-    lead(&mut plan, config, at, target, PortChange::Restored);
+    let (crowded, record) = rivals::observe_position(request, told, host)?;
+    lead(&mut plan, told, target, crowded.position(family), PortChange::Restored);
+    record.steps().iter().for_each(|(_, step)| plan.owned(step.clone()));
     Ok(Some(MissingPart { missing: missing.to_string(), plan }))
 }
 
@@ -72,7 +80,8 @@ fn missing_mapping(told: &Told, target: Cidr, host: &mut dyn Host) -> Result<Opt
 pub fn observe_missing(host: &mut dyn Host, told: &Told, target: Cidr) -> Result<Option<MissingMapping>, Error> {
     let Told { config, at, .. } = told;
     let missing = match config.backend {
-        Backend::Iptables => Ruleset::from(iptables::ensure(config, at, target)).missing(host.netfilter(Ns::Host)?)?,
+        Backend::Iptables => Ruleset::from(iptables::ensure(config, at, target, RulePosition::Back))
+            .missing(host.netfilter(Ns::Host)?)?,
         Backend::Nftables => nftables::observe_missing(host, config, at, target)?,
     };
     Ok(missing.map(|missing| MissingMapping { family: target.family(), missing }))

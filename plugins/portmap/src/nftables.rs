@@ -25,8 +25,7 @@ use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
     ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, Owned, TableId, Tag, Unwanted, Verdict, WantedChain,
-    Which,
+    NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
 };
 use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
 use cni_plugin::host::Host;
@@ -70,7 +69,7 @@ fn comment(at: &Attachment) -> NftComment {
 }
 
 /// ADD: everything that a container needs in the family of its address.
-pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
+pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosition) -> NftRuleset {
     let family = target.family();
     let (dnat, masquerade) = (own(OWN_DNAT, at), own(OWN_MASQUERADE, at));
     let mappings = mappings(config, family);
@@ -87,13 +86,13 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
     };
     let mut want = skeleton(config, family, &[]);
     want.chains.push(filled(&own_dnat, mappings.iter().map(rule).collect()));
-    want.owned.push(owned(hostports(family), dnat.clone(), entrances));
+    want.owned.push(owned(hostports(family), dnat.clone(), entrances, position));
     if let Some(how) = &config.masquerade {
         let own = table(family).chain_named(masquerade.clone());
         want.chains.push(filled(&own, vec![NftRule::new(own.clone(), vec![Expression::Masquerade])]));
         let sources = sources(how.sources, target);
         let rules = sources.into_iter().map(|matches| enter(masquerading(family), matches, &masquerade)).collect();
-        want.owned.push(owned(masquerading(family), masquerade.clone(), rules));
+        want.owned.push(owned(masquerading(family), masquerade.clone(), rules, RulePosition::Back));
     }
     want
 }
@@ -124,8 +123,8 @@ fn tagged(chain: ChainId, tag: Tag) -> Unwanted {
     Unwanted { chain, which: Which::Tagged(tag) }
 }
 
-fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>) -> Owned {
-    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace, position: RulePosition::Back }
+fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>, position: RulePosition) -> Owned {
+    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace, position }
 }
 
 fn filled(chain: &ChainId, rules: Vec<NftRule>) -> WantedChain {
@@ -236,7 +235,9 @@ pub fn observe_missing(
     target: Cidr,
 ) -> Result<Option<MissingRule>, Error> {
     let netfilter = host.netfilter(Ns::Host)?;
-    let Some(missing) = Ruleset::from(ensure(config, at, target)).missing(netfilter)? else { return Ok(None) };
+    let Some(missing) = Ruleset::from(ensure(config, at, target, RulePosition::Back)).missing(netfilter)? else {
+        return Ok(None);
+    };
     let is_references = Ruleset::from(references(config, at, target)).missing(netfilter)?.is_none();
     Ok(Some(missing).filter(|_| !is_references))
 }
@@ -280,15 +281,10 @@ fn host_port(parts: &[Expression]) -> Option<HostPort> {
     }
 }
 
-/// DEL in both families. `flows` are the connections that the mappings are known to have led to the container, and
-/// `known` the families in which it has rules here if the kernel has nf_tables at all, so that they must be readable.
-pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[Family]) -> Result<(), Error> {
+/// DEL in both families. `flows` are the connections that the mappings are known to have led to the container.
+pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result<(), Error> {
     each_family(host, |host, family| {
-        let shared = match host.netfilter(Ns::Host)?.nftables().list(&hostports(family)) {
-            Err(error @ NftablesError::NotPermitted { .. }) if known.contains(&family) => return Err(error.into()),
-            listed => unless_absent(listed)?.flatten(),
-        };
-        let Some(shared) = shared else { return Ok(()) };
+        let Some(shared) = list(host, &hostports(family))? else { return Ok(()) };
         let unwanted = remove(at, family);
         let made_by_reference = Tag::LeadsNowhere(comment(at));
         let mut rules: Vec<ListedRule> = shared.into_iter().filter(|rule| made_by_reference.is_on(rule)).collect();

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 mod dumps;
 mod nftables;
 mod repair;
+mod rivals;
 
 const TCP_8080: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
 const CHAIN: &str = "CNI-DN-c189d8b6a7b4d184c9f70";
@@ -343,6 +344,11 @@ fn forgotten(machine: &mut FakeHost, work: impl FnOnce(&mut FakeHost)) -> Vec<St
     machine.forgotten().to_vec()
 }
 
+/// The steps that change more than records.
+fn without_records(machine: &FakeHost) -> Vec<String> {
+    machine.applied().iter().filter(|step| !step.contains(" record ports/")).cloned().collect()
+}
+
 #[test]
 fn stale_udp_flows_are_forgotten_once_the_rules_are_there_or_gone() {
     let udp = r#"{"hostPort":53,"containerPort":5353,"protocol":"UDP"},
@@ -362,12 +368,14 @@ fn stale_udp_flows_are_forgotten_once_the_rules_are_there_or_gone() {
         machine.clear_log();
         assert_eq!(forgotten(machine, |machine| drop(caller.add(machine).expect("added"))), mapped);
         let kinds = ["ensure nftables", "ensure v4", "forget", "sysctl", "ensure v6", "forget"];
-        assert_eq!(machine.applied().len(), kinds.len());
-        for (step, kind) in machine.applied().iter().zip(kinds) {
+        let steps = without_records(machine);
+        assert_eq!(steps.len(), kinds.len());
+        for (step, kind) in steps.iter().zip(kinds) {
             assert!(step.starts_with(&format!("host: {kind}")), "{step}");
         }
         assert_eq!(forgotten(machine, |machine| told.del(machine).expect("removed")), unmapped);
-        let last = machine.applied().last().expect("a step");
+        let steps = without_records(machine);
+        let last = steps.last().expect("a step");
         assert!(last.starts_with("host: forget"), "{last}");
     }
     assert_eq!(forgotten(machine, |machine| untold.del(machine).expect("gone")), [""; 0]);

@@ -1,5 +1,7 @@
 //! What a call gets: the configuration, and where its ports lead.
 
+use std::collections::BTreeSet;
+
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -12,6 +14,7 @@ use cni_plugin::plan::Ns;
 
 use crate::PortmapError;
 use crate::config::{Config, Keys};
+use crate::published::PublishedPort;
 
 /// What a call for an attachment gets.
 pub struct Told {
@@ -42,6 +45,12 @@ impl Told {
     /// The addresses to which at least one mapping leads.
     pub fn mapped(&self) -> impl Iterator<Item = Cidr> {
         self.targets.iter().copied().filter(|target| self.config.maps(target.family()))
+    }
+
+    /// The ports of the host that lead to them, each once.
+    pub fn published(&self) -> Vec<PublishedPort> {
+        let of = |target| self.config.mappings.iter().filter_map(move |mapping| PublishedPort::of(mapping, target));
+        self.targets.iter().copied().flat_map(of).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 

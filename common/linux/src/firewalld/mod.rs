@@ -9,7 +9,6 @@ mod error;
 mod fake;
 mod zones;
 
-use std::cell::Cell;
 use std::env;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -56,7 +55,7 @@ impl SystemFirewalld {
     }
 
     const fn at(addresses: String, limit: Duration) -> Self {
-        Self { bus: Bus { addresses, limit: Cell::new(limit) } }
+        Self { bus: Bus { addresses, limit } }
     }
 
     /// Makes an address a source of a zone.

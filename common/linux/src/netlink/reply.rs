@@ -23,7 +23,8 @@ pub struct Message<'a> {
     pub flags: u16,
     /// `nlmsg_seq`: that of the request which this answers.
     pub sequence: u32,
-    kind: u16,
+    /// `nlmsg_type`.
+    pub kind: u16,
     payload: &'a [u8],
 }
 

@@ -8,6 +8,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
+use super::cache::{CachedRule, ChainCache, ChangedChain, Turn};
 use super::listing;
 use super::message;
 use super::request::ChangeMessage;
@@ -19,12 +20,22 @@ use crate::netns::NetnsScope;
 pub(crate) struct NftConnection {
     scope: NetnsScope,
     socket: Option<Socket>,
+    cache: ChainCache,
 }
 
 impl NftConnection {
     /// Opens nothing yet.
-    pub(crate) const fn new(scope: NetnsScope) -> Self {
-        Self { scope, socket: None }
+    pub(crate) fn new(scope: NetnsScope) -> Self {
+        let cache = match scope {
+            NetnsScope::Current => ChainCache::new(),
+            NetnsScope::Other(_) => ChainCache::none(),
+        };
+        Self { scope, socket: None, cache }
+    }
+
+    /// What is known of the long chains of the namespace.
+    pub(crate) const fn cache(&mut self) -> &mut ChainCache {
+        &mut self.cache
     }
 
     /// Whether there is what a question asks for.
@@ -38,7 +49,23 @@ impl NftConnection {
 
     /// The rules of a chain that is there; those for which `read` has `None` are left out.
     pub(crate) fn rules<T>(&mut self, chain: &ChainId, read: impl Fn(&[u8]) -> Option<T>) -> Result<Vec<T>, Cause> {
-        self.converse(|socket| socket.dump(&message::get_rules(chain), read))
+        let rules = self.converse(|socket| socket.dump(&message::get_rules(chain), read))?;
+        log::debug!("listed chain {chain}: {} rules", rules.len());
+        Ok(rules)
+    }
+
+    /// The rule of a chain that has a number; `None` when there is none such, or `read` has `None`.
+    pub(crate) fn rule<T>(
+        &mut self,
+        chain: &ChainId,
+        handle: u64,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Cause> {
+        match self.converse(|socket| socket.ask(message::get_rule(chain, handle), |payload| Some(read(payload)))) {
+            Ok(rule) => Ok(rule),
+            Err(cause) if cause.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(cause) => Err(cause),
+        }
     }
 
     /// The state that everything is in.
@@ -46,14 +73,46 @@ impl NftConnection {
         self.converse(|socket| socket.ask(message::get_generation(), listing::read_generation))
     }
 
-    /// Makes changes, all of them or none, if nothing has changed since a state.
-    pub(crate) fn batch(&mut self, since: Option<Generation>, changes: Vec<ChangeMessage>) -> Result<(), Refused> {
+    /// Makes changes, all of them or none, if nothing has changed since a state. `made` gets the index of each change
+    /// with `NLM_F_ECHO` that has made a rule, and the message of the rule.
+    pub(crate) fn batch(
+        &mut self,
+        since: Option<Generation>,
+        changes: Vec<ChangeMessage>,
+        mut made: impl FnMut(usize, &[u8]),
+    ) -> Result<(), Refused> {
         let socket = self.socket().map_err(|cause| Refused { change: None, cause })?;
-        let done = socket.batch(message::batch_ends(since), changes);
+        let done = socket.batch(message::batch_ends(since), changes, |change, kind, payload| {
+            // The kernel also tells of the generation.
+            if kind == listing::NEW_RULE {
+                made(change, payload);
+            }
+        });
         if done.is_err() {
             self.socket = None;
         }
         done
+    }
+
+    /// Puts a long chain into the cache that was read whole after a generation.
+    pub(crate) fn remember(&mut self, chain: &ChainId, rules: Vec<CachedRule>, read_in: Generation) {
+        if self.generation().ok() == Some(read_in) {
+            self.cache.remember(chain, rules, read_in, || self.socket.as_mut().and_then(generation));
+        }
+    }
+
+    /// Takes note of a batch that was carried out on a generation. Without a turn there was no cache before; now there
+    /// may be one.
+    pub(crate) fn committed(&mut self, turn: Option<&Turn>, since: Generation, changed: Vec<(ChainId, ChangedChain)>) {
+        if let Some(turn) = turn {
+            return self.cache.committed(turn, since, changed);
+        }
+        for (chain, changed) in changed {
+            match changed {
+                ChangedChain::Holds { rules, complete: true } => self.remember(&chain, rules, since.next()),
+                ChangedChain::Holds { .. } | ChangedChain::Forgotten => self.cache.forget(&chain),
+            }
+        }
     }
 
     /// Asks; a socket that has lost an answer is not used again.
@@ -74,4 +133,8 @@ impl NftConnection {
             }
         }
     }
+}
+
+fn generation(socket: &mut Socket) -> Option<Generation> {
+    socket.ask(message::get_generation(), listing::read_generation).ok()
 }

@@ -7,6 +7,9 @@ use super::instruction::Instruction;
 use super::message::COMMENT;
 use crate::netlink::attribute::{Attribute, attributes, field};
 
+/// The type of a message about a rule: `NFNL_SUBSYS_NFTABLES` and `NFT_MSG_NEWRULE`.
+pub(crate) const NEW_RULE: u16 = 10 << 8 | 6;
+
 /// Length of `struct nfgenmsg`, which comes before the attributes.
 const HEADER_LENGTH: usize = 4;
 

@@ -57,6 +57,13 @@ pub(crate) fn get_rules(chain: &ChainId) -> NetfilterMessage {
     message(chain.table.family, NfTablesMessage::GetRule(RuleMessage { attributes: stands_in(chain) }))
 }
 
+/// The question for the rule of a chain that has a number.
+pub(crate) fn get_rule(chain: &ChainId, handle: u64) -> NetfilterMessage {
+    let mut attributes = stands_in(chain);
+    attributes.push(RuleAttribute::Handle(handle));
+    message(chain.table.family, NfTablesMessage::GetRule(RuleMessage { attributes }))
+}
+
 /// The messages of a change; `None` for one with words that only `nft` understands.
 pub(crate) fn change(op: &NftChange) -> Option<Vec<ChangeMessage>> {
     match op {

@@ -3,6 +3,7 @@
 //! A rule is compiled to the instructions that `nft` would write for it, and read back from those that
 //! any program wrote. Only a user's own words take `nft` itself.
 
+pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod connection;
 mod decompile;
@@ -107,7 +108,20 @@ impl Nftables for NetlinkNftables {
         if changes.is_empty() {
             return Ok(());
         }
-        self.connection.batch(transaction.since, changes).map_err(|refused| refusal(refused, &origins))
+        let turn = self.connection.cache().turn();
+        let since = match (transaction.since, &turn) {
+            (None, Some(_)) => Some(
+                self.connection
+                    .generation()
+                    .map_err(|cause| TransactionError::Failed(unusable(COMMIT.to_owned(), cause)))?,
+            ),
+            (since, _) => since,
+        };
+        self.connection.batch(since, changes, |_, _| {}).map_err(|refused| refusal(refused, &origins))?;
+        if let Some(since) = since {
+            self.connection.committed(turn.as_ref(), since, Vec::new());
+        }
+        Ok(())
     }
 }
 

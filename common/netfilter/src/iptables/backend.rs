@@ -21,6 +21,18 @@ pub trait Iptables {
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError>;
 
+    /// Where the copies of each of some rules are in their chain, counted from 0, if that is known without reading the
+    /// chain whole.
+    fn places(
+        &mut self,
+        _family: Family,
+        _table: IptablesTable,
+        _chain: &ChainName,
+        _rules: &[&IptablesRule],
+    ) -> Option<Vec<Vec<usize>>> {
+        None
+    }
+
     /// Carries out a batch, all of it or nothing.
     ///
     /// # Errors

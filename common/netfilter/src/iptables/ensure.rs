@@ -12,6 +12,7 @@ use super::change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
 };
 use super::error::{BatchError, IptablesError};
+use super::place::Places;
 use super::remove::remove;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
@@ -100,8 +101,8 @@ impl<'a> BatchDraft<'a> {
             draft.own_rules().for_each(|rule| draft.add(rule));
             return Ok(Some(draft));
         }
-        let seen = SeenChains::observe(tables, want.family, want.table, want.rules.iter().map(|rule| &rule.chain))?;
-        draft.own_rules().for_each(|rule| draft.add_missing(rule, &seen));
+        let places = Places::find(tables, want.family, want.table, &want.rules)?;
+        draft.own_rules().for_each(|rule| draft.add_missing(rule, places.copies(rule)));
         Ok(Some(draft))
     }
 
@@ -124,7 +125,7 @@ impl<'a> BatchDraft<'a> {
             if leads_to_one(rule, draft.created.iter().copied()) {
                 draft.add(rule);
             } else {
-                draft.add_missing(rule, seen);
+                draft.add_missing(rule, seen.copies(rule));
             }
         }
         draft
@@ -229,8 +230,8 @@ impl<'a> BatchDraft<'a> {
         }
     }
 
-    fn add_missing(&mut self, rule: &IptablesRule, seen: &SeenChains) {
-        match seen.copies(rule) {
+    fn add_missing(&mut self, rule: &IptablesRule, copies: usize) {
+        match copies {
             0 => self.add(rule),
             copies => self.delete(rule, copies - 1),
         }
@@ -261,8 +262,9 @@ pub(super) fn out_of_order<'a>(
     want: &'a IptablesRuleset,
 ) -> Result<Option<&'a IptablesRule>, IptablesError> {
     let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
-    let seen = SeenChains::observe(tables, want.family, want.table, ordered.iter().map(|(rule, _)| &rule.chain))?;
-    Ok(ordered.into_iter().find(|(rule, other)| !seen.is_above(rule, other)).map(|(rule, _)| rule))
+    let both = ordered.iter().flat_map(|(rule, other)| [*rule, *other]);
+    let places = Places::find(tables, want.family, want.table, both)?;
+    Ok(ordered.into_iter().find(|(rule, other)| !places.is_above(rule, other)).map(|(rule, _)| rule))
 }
 
 fn leads_to_one<'a>(rule: &IptablesRule, chains: impl IntoIterator<Item = &'a OwnedChain>) -> bool {

@@ -13,6 +13,7 @@ mod ensure;
 mod error;
 mod missing;
 mod parse;
+mod place;
 mod remove;
 mod render;
 mod rule;

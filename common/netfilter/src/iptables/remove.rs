@@ -11,6 +11,7 @@ use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{IptablesRemoval, Jumps, OwnedChainRef};
 use super::error::{BatchError, IptablesError, Refusal};
+use super::place::Places;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
@@ -60,8 +61,11 @@ fn discard<'a>(chains: impl Iterator<Item = &'a ChainName> + Clone) -> impl Iter
 fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), IptablesError> {
     let mut attempt = 1;
     loop {
-        let seen = observe(tables, unwanted)?;
-        let ops = present(unwanted, &seen);
+        let ops = if unwanted.chains.is_empty() {
+            copies(tables, unwanted)?
+        } else {
+            present(unwanted, &observe(tables, unwanted)?)
+        };
         if ops.is_empty() {
             return Ok(());
         }
@@ -72,6 +76,15 @@ fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), Ip
             Err(BatchError::Failed(error)) => return Err(error),
         }
     }
+}
+
+/// The lines that delete every copy of the unwanted rules, where no chain goes.
+fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<BatchLine>, IptablesError> {
+    let IptablesRemoval { family, table, rules, .. } = unwanted;
+    let places = Places::find(tables, *family, *table, rules)?;
+    let mut listed = HashSet::new();
+    let once = rules.iter().map(IptablesRule::canonical).filter(|rule| listed.insert(rule.clone()));
+    Ok(once.flat_map(|rule| std::iter::repeat_n(BatchLine::Delete(rule.clone()), places.copies(&rule))).collect())
 }
 
 fn observe(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<SeenChains, IptablesError> {

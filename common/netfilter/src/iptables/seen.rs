@@ -68,13 +68,18 @@ impl SeenChains {
         first.is_some_and(|first| **first == rule.canonical())
     }
 
+    /// Where the copies of a rule are, counted from 0.
+    pub(super) fn places(&self, rule: &IptablesRule) -> Vec<usize> {
+        if self.copies(rule) == 0 {
+            return Vec::new();
+        }
+        let (rules, rule) = (self.chain(&rule.chain).map(|chain| &chain.rules), rule.canonical());
+        rules.into_iter().flatten().enumerate().filter(|(_, one)| ***one == rule).map(|(place, _)| place).collect()
+    }
+
     /// Whether a rule comes before another one of its chain; also where there is not either of them.
     pub(super) fn is_above(&self, rule: &IptablesRule, other: &IptablesRule) -> bool {
-        let place = |rule: &IptablesRule| {
-            let rules = &self.chain(&rule.chain)?.rules;
-            let rule = rule.canonical();
-            rules.iter().position(|one| **one == rule)
-        };
+        let place = |rule| self.places(rule).first().copied();
         place(rule).zip(place(other)).is_none_or(|(rule, other)| rule < other)
     }
 

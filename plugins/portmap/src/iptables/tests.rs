@@ -16,7 +16,7 @@ fn del_names_both_chains_and_what_leads_to_them() {
 #[test]
 fn a_rule_stands_once_in_the_containers_chain() {
     let twice = config("", &format!("{TCP},{TCP}"));
-    let wanted = ensure(&twice, &at(), "10.0.0.5/8".parse().expect("CIDR"));
+    let wanted = ensure(&twice, &at(), "10.0.0.5/8".parse().expect("CIDR"), RulePosition::Back);
     let chain = wanted.chains.first().expect("a chain");
     assert_eq!(chain.rules.len(), 3);
 }
@@ -31,6 +31,7 @@ fn nothing_leads_to_a_container_without_a_mapping_of_the_family() {
 fn many_ports_take_as_many_rules_in_no_time_to_speak_of() {
     let mapping = |port: u16| format!(r#"{{"hostPort":{port},"containerPort":80,"protocol":"udp"}}"#);
     let mappings: Vec<String> = (1..=20_000).chain(1..=20_000).map(mapping).collect();
-    let wanted = ensure(&config("", &mappings.join(",")), &at(), "10.0.0.5/8".parse().expect("CIDR"));
+    let wanted =
+        ensure(&config("", &mappings.join(",")), &at(), "10.0.0.5/8".parse().expect("CIDR"), RulePosition::Back);
     assert_eq!(wanted.chains.first().map(|chain| chain.rules.len()), Some(60_000));
 }

@@ -1,21 +1,21 @@
 //! From the lines of a batch to the messages that carry it out, as far as what is there allows.
 
-use std::collections::btree_map::Entry;
-use std::collections::hash_map;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, BatchLine, IptablesRule, IptablesTable};
-use cni_netfilter::nftables::{ChainId, TableFamily};
-use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL};
+use cni_netfilter::nftables::{ChainId, Generation, TableFamily};
+use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL};
 use netlink_packet_netfilter::nftables::{
     ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute, RuleMessage,
 };
 
-use super::chain::{NumberedRule, builtin, chain_id, exists, is_builtin, numbered};
+use super::chain::{builtin, chain_id, exists, is_builtin};
 use super::encode;
 use super::part::Part;
+use super::view::ChainView;
+use crate::nftables::cache::{CachedRule, ChangedChain};
 use crate::nftables::connection::NftConnection;
 use crate::nftables::instruction::{be32, nested};
 use crate::nftables::message;
@@ -24,16 +24,13 @@ use crate::nftables::request::{self, ChangeMessage};
 /// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
 const COMPAT: u16 = 5;
 
-/// The numbers of the rules that a chain had before the batch, without those that it deletes. Copies of a rule are
-/// in their order.
-type Handles = HashMap<IptablesRule, VecDeque<u64>>;
-
 /// The messages of a batch in the making, and what was read for them.
 pub(super) struct MessageDraft<'a> {
     family: Family,
     table: IptablesTable,
     connection: &'a mut NftConnection,
-    seen: BTreeMap<ChainName, Handles>,
+    since: Generation,
+    seen: BTreeMap<ChainName, ChainView>,
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
     /// What makes the table, and those of its own chains that are missing. It comes before all changes.
@@ -41,6 +38,33 @@ pub(super) struct MessageDraft<'a> {
     changes: Vec<ChangeMessage>,
     /// Which of the changes make a chain that must not be there.
     creations: Vec<(usize, ChainName)>,
+}
+
+/// The messages of a batch.
+pub(super) struct BatchMessages {
+    pub(super) changes: Vec<ChangeMessage>,
+    /// Which of the changes make a chain that must not be there.
+    pub(super) creations: Vec<(usize, ChainName)>,
+    /// How many of them come before those of the batch itself.
+    foundation: usize,
+    views: Vec<ChainView>,
+}
+
+impl BatchMessages {
+    /// The long chains that were read whole for a batch that changes nothing.
+    pub(super) fn listed_chains(self) -> impl Iterator<Item = (ChainId, Vec<CachedRule>)> {
+        self.changed_chains(HashMap::new()).into_iter().filter_map(|(id, chain)| match chain {
+            ChangedChain::Holds { rules, complete: true } => Some((id, rules)),
+            ChangedChain::Holds { .. } | ChangedChain::Forgotten => None,
+        })
+    }
+
+    /// What is to be cached when all of it is carried out; `made` has the changes that make rules, with their numbers.
+    pub(super) fn changed_chains(self, made: HashMap<usize, u64>) -> Vec<(ChainId, ChangedChain)> {
+        let inner = |(change, handle)| Some((usize::checked_sub(change, self.foundation)?, handle));
+        let made = made.into_iter().filter_map(inner).collect();
+        self.views.into_iter().filter_map(|view| view.into_changed(&made)).collect()
+    }
 }
 
 /// Why a batch has no messages.
@@ -52,13 +76,15 @@ pub(super) enum NoMessages {
 }
 
 impl<'a> MessageDraft<'a> {
-    pub(super) fn new(connection: &'a mut NftConnection, batch: &Batch) -> Result<Self, NoMessages> {
+    /// Drafts a batch for a generation.
+    pub(super) fn new(connection: &'a mut NftConnection, since: Generation, batch: &Batch) -> Result<Self, NoMessages> {
         let Batch { family, table, ops } = batch;
         let (seen, builtin) = (BTreeMap::new(), BTreeSet::new());
         let mut draft = Self {
             family: *family,
             table: *table,
             connection,
+            since,
             seen,
             builtin,
             foundation: Vec::new(),
@@ -69,12 +95,13 @@ impl<'a> MessageDraft<'a> {
         Ok(draft)
     }
 
-    /// The messages, and which of them make a chain that must not be there.
-    pub(super) fn into_changes(self) -> (Vec<ChangeMessage>, Vec<(usize, ChainName)>) {
-        let Self { mut foundation, changes, creations, .. } = self;
-        let creations = creations.into_iter().map(|(at, chain)| (foundation.len() + at, chain)).collect();
-        foundation.extend(changes);
-        (foundation, creations)
+    /// The messages.
+    pub(super) fn into_messages(self) -> BatchMessages {
+        let Self { foundation: mut changes, changes: inner, creations, seen, .. } = self;
+        let foundation = changes.len();
+        let creations = creations.into_iter().map(|(at, chain)| (foundation + at, chain)).collect();
+        changes.extend(inner);
+        BatchMessages { changes, creations, foundation, views: seen.into_values().collect() }
     }
 
     fn take(&mut self, line: &BatchLine) -> Result<(), NoMessages> {
@@ -84,7 +111,7 @@ impl<'a> MessageDraft<'a> {
                 Err(NoMessages::Fallback("a condition follows a change".to_owned()))
             }
             BatchLine::Require(rule) => {
-                let holds = self.handles(&rule.chain)?.contains_key(&rule.canonical());
+                let holds = self.first_copy(rule)?.is_some();
                 if holds { Ok(()) } else { Err(NoMessages::Unfit(format!("-C {}", rule.specification()))) }
             }
             BatchLine::CreateChain(chain) => {
@@ -92,10 +119,12 @@ impl<'a> MessageDraft<'a> {
                 self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL)
             }
             BatchLine::EmptyChain(chain) => {
+                self.view(chain)?.clear();
                 self.chain_message(chain, NLM_F_CREATE)?;
                 self.delete(chain, None)
             }
             BatchLine::DeleteChain(chain) => {
+                self.view(chain)?.clear();
                 let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: message::names(&self.id(chain)?) });
                 self.push(inner, 0);
                 Ok(())
@@ -103,7 +132,10 @@ impl<'a> MessageDraft<'a> {
             BatchLine::Insert(rule) => self.add(rule, NLM_F_CREATE),
             BatchLine::Append(rule) => self.add(rule, NLM_F_CREATE | NLM_F_APPEND),
             BatchLine::Delete(rule) => match self.first_copy(rule)? {
-                Some(handle) => self.delete(&rule.chain, Some(handle)),
+                Some(handle) => {
+                    self.view(&rule.chain)?.delete(rule, handle);
+                    self.delete(&rule.chain, Some(handle))
+                }
                 None => Err(NoMessages::Unfit(format!("-D {}", rule.specification()))),
             },
         }
@@ -113,31 +145,24 @@ impl<'a> MessageDraft<'a> {
         chain_id(self.family, self.table, chain).map_err(NoMessages::Fallback)
     }
 
-    /// The rules of a chain; none when it is not there.
-    fn handles(&mut self, chain: &ChainName) -> Result<&mut Handles, NoMessages> {
+    /// What is known of a chain.
+    fn view(&mut self, chain: &ChainName) -> Result<&mut ChainView, NoMessages> {
         let id = self.id(chain)?;
-        match self.seen.entry(chain.clone()) {
-            Entry::Occupied(seen) => Ok(seen.into_mut()),
-            Entry::Vacant(unseen) => {
-                let found = numbered(self.connection, self.family, &id, chain).map_err(NoMessages::Fallback)?;
-                if found.is_some() && is_builtin(chain) {
-                    self.builtin.insert(chain.clone());
-                }
-                Ok(unseen.insert(handles(found.unwrap_or_default())))
-            }
-        }
+        let Self { family, connection, since, seen, .. } = self;
+        let new = || ChainView::new(connection, *since, *family, chain.clone(), id);
+        Ok(seen.entry(chain.clone()).or_insert_with(new))
     }
 
-    /// The number of the first copy of a rule, which is taken to go.
+    /// The number of the first copy of a rule.
     fn first_copy(&mut self, rule: &IptablesRule) -> Result<Option<u64>, NoMessages> {
-        let hash_map::Entry::Occupied(mut copies) = self.handles(&rule.chain)?.entry(rule.canonical()) else {
-            return Ok(None);
-        };
-        let first = copies.get_mut().pop_front();
-        if copies.get().is_empty() {
-            copies.remove();
+        self.view(&rule.chain)?;
+        let Self { connection, seen, builtin, .. } = self;
+        let Some(view) = seen.get_mut(&rule.chain) else { return Ok(None) };
+        let found = view.first_copy(connection, rule).map_err(NoMessages::Fallback)?;
+        if found.is_some() && is_builtin(&rule.chain) {
+            builtin.insert(rule.chain.clone());
         }
-        Ok(first)
+        Ok(found)
     }
 
     /// Makes a chain of the table's own that is not there yet, as the programs do when they first use it.
@@ -178,6 +203,10 @@ impl<'a> MessageDraft<'a> {
 
     fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoMessages> {
         self.ensure_builtin(&rule.chain)?;
+        let (change, in_front) = (self.changes.len(), flags & NLM_F_APPEND == 0);
+        let view = self.view(&rule.chain)?;
+        view.add(rule, change, in_front);
+        let flags = if view.is_cached() { flags | NLM_F_ECHO } else { flags };
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
         let unknown = || NoMessages::Fallback(format!("rule {rule} is of an unknown kind"));
@@ -189,14 +218,6 @@ impl<'a> MessageDraft<'a> {
         self.push(NfTablesMessage::NewRule(RuleMessage { attributes }), flags);
         Ok(())
     }
-}
-
-fn handles(rules: Vec<NumberedRule>) -> Handles {
-    let mut handles = Handles::new();
-    for (handle, rule) in rules {
-        handles.entry(rule).or_default().push_back(handle);
-    }
-    handles
 }
 
 fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {

@@ -11,16 +11,22 @@ mod draft;
 mod encode;
 mod extension;
 mod part;
+mod view;
+
+use std::collections::HashMap;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
-use cni_netfilter::nftables::Generation;
+use cni_netfilter::nftables::{ChainId, Generation};
 
 use crate::netlink::{Cause, Refused};
+use crate::nftables::cache::{ChangedChain, LONG, Turn};
 use crate::nftables::connection::NftConnection;
+use crate::nftables::listing::RawRule;
 use chain::{chain_id, is_builtin, numbered};
-use draft::{MessageDraft, NoMessages};
+use draft::{BatchMessages, MessageDraft, NoMessages};
+use view::{as_cached, places};
 
 /// What is known after a look at, or a change of, the tables.
 #[derive(Debug)]
@@ -63,49 +69,87 @@ impl<'a> NativeIptables<'a> {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Native<Option<Vec<IptablesRule>>> {
-        match self.look(family, table, chain) {
-            // A chain of the table itself is there as soon as iptables looks at it.
-            Native::Done(None) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
-            looked @ (Native::Done(_) | Native::Fallback(_)) => looked,
-        }
-    }
-
-    /// The same as nf_tables have it: a chain of the table itself may not be there.
-    pub fn look(
-        &mut self,
-        family: Family,
-        table: IptablesTable,
-        chain: &ChainName,
-    ) -> Native<Option<Vec<IptablesRule>>> {
-        let found = chain_id(family, table, chain).and_then(|id| numbered(self.connection, family, &id, chain));
+        let before = self.connection.generation().ok();
+        let found =
+            chain_id(family, table, chain).and_then(|id| Ok((numbered(self.connection, family, &id, chain)?, id)));
         match found {
-            Ok(found) => Native::Done(found.map(|rules| rules.into_iter().map(|(_, rule)| rule).collect())),
+            Ok((Some(rules), id)) => {
+                if let Some(before) = before.filter(|_| rules.len() > LONG) {
+                    self.connection.remember(&id, as_cached(&rules), before);
+                }
+                Native::Done(Some(rules.into_iter().map(|(_, rule)| rule).collect()))
+            }
+            // A chain of the table itself is there as soon as iptables looks at it.
+            Ok((None, _)) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
+            Ok((None, _)) => Native::Done(None),
             Err(reason) => Native::Fallback(reason),
         }
     }
 
+    /// Where the copies of each of some rules are in their chain, counted from 0, if that is known without a listing.
+    pub fn places(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+        rules: &[&IptablesRule],
+    ) -> Option<Vec<Vec<usize>>> {
+        let id = chain_id(family, table, chain).ok()?;
+        let cached = self.connection.cache().read(&id)?;
+        let now = self.connection.generation().ok()?;
+        if !self.connection.cache().is_complete(&cached, now) {
+            return None;
+        }
+        let places = rules.iter().map(|rule| places(self.connection, (family, &id), &cached, rule));
+        places.collect::<Result<_, _>>().map_err(|reason| log::debug!("{reason}")).ok()?
+    }
+
     /// Carries out a batch.
     pub fn commit(&mut self, batch: &Batch) -> Native<BatchOutcome> {
+        let turn = if batch.changes_nothing() { None } else { self.connection.cache().turn() };
         for _ in 0..ATTEMPTS {
             let since = match self.connection.generation() {
                 Ok(since) => since,
                 Err(cause) => return Native::Fallback(format!("the generation of nf_tables cannot be read: {cause}")),
             };
-            let (changes, creations) = match MessageDraft::new(self.connection, batch) {
-                Ok(draft) => draft.into_changes(),
+            let messages = match MessageDraft::new(self.connection, since, batch) {
+                Ok(draft) => draft.into_messages(),
                 Err(NoMessages::Unfit(line)) => return Native::Done(BatchOutcome::Refused(line)),
                 Err(NoMessages::Fallback(reason)) => return Native::Fallback(reason),
             };
-            if changes.is_empty() {
+            if messages.changes.is_empty() {
+                for (id, rules) in messages.listed_chains() {
+                    self.connection.remember(&id, rules, since);
+                }
                 return Native::Done(BatchOutcome::Committed);
             }
-            match self.connection.batch(Some(since), changes) {
+            match self.send(turn.as_ref(), since, messages) {
                 Ok(()) => return Native::Done(BatchOutcome::Committed),
-                Err(Refused { cause, .. }) if cause.errno() == Some(libc::ERESTART) => {}
-                Err(refused) => return self.judge(refused, since, &creations),
+                Err((Refused { cause, .. }, _)) if cause.errno() == Some(libc::ERESTART) => {}
+                Err((refused, creations)) => return self.judge(refused, since, &creations),
             }
         }
         Native::Fallback(format!("others changed tables in between {ATTEMPTS} times"))
+    }
+
+    /// Sends a batch, and takes note of what it has made.
+    fn send(
+        &mut self,
+        turn: Option<&Turn>,
+        since: Generation,
+        mut messages: BatchMessages,
+    ) -> Result<(), (Refused, Vec<(usize, ChainName)>)> {
+        let mut made = HashMap::new();
+        let echo = |change, payload: &[u8]| made.extend(RawRule::read(payload).map(|rule| (change, rule.handle)));
+        let changes = std::mem::take(&mut messages.changes);
+        match self.connection.batch(Some(since), changes, echo) {
+            Ok(()) => {
+                let changed: Vec<(ChainId, ChangedChain)> = messages.changed_chains(made);
+                self.connection.committed(turn, since, changed);
+                Ok(())
+            }
+            Err(refused) => Err((refused, messages.creations)),
+        }
     }
 
     /// What it means that a batch of this state was not acknowledged.

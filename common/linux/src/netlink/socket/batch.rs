@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
 
 use super::super::error::Cause;
-use super::super::reply::{Messages, ReplyKind};
+use super::super::reply::{Message, Messages, ReplyKind};
 use super::{Socket, uninterrupted};
 
 /// A batch up to this size fits the send buffer that a socket has from the start.
@@ -25,11 +25,14 @@ pub struct Refused {
 }
 
 impl Socket {
-    /// Makes changes, each with its flags, all of them or none. `begin` and `end` enclose them.
+    /// Makes changes, each with its flags, all of them or none. `begin` and `end` enclose them. `echo` gets what the
+    /// kernel tells of the changes that have `NLM_F_ECHO`: the index of the change, the type of the message, and its
+    /// payload. A socket that is full may lose some.
     pub(crate) fn batch<M: NetlinkSerializable>(
         &mut self,
         [begin, end]: [M; 2],
         changes: Vec<(M, u16)>,
+        mut echo: impl FnMut(usize, u16, &[u8]),
     ) -> Result<(), Refused> {
         let mut bytes = Vec::new();
         let first = self.append(&mut bytes, begin, 0);
@@ -42,14 +45,23 @@ impl Socket {
         self.append(&mut bytes, end, 0);
         let sent = self.make_room(bytes.len()).and_then(|()| uninterrupted(|| self.inner.send(&bytes, 0)));
         sent.map_err(|error| Refused { change: None, cause: error.into() })?;
-        self.await_outcome(first, last).map_err(|(sequence, cause)| {
-            let change = sequence.wrapping_sub(first).checked_sub(1).and_then(|index| usize::try_from(index).ok());
-            Refused { change, cause }
-        })
+        let index =
+            |sequence: u32| sequence.wrapping_sub(first).checked_sub(1).and_then(|index| usize::try_from(index).ok());
+        let heard = |message: Message<'_>, payload: &[u8]| {
+            if let Some(index) = index(message.sequence) {
+                echo(index, message.kind, payload);
+            }
+        };
+        self.await_outcome(first, last, heard).map_err(|(sequence, cause)| Refused { change: index(sequence), cause })
     }
 
     /// Waits for the first refusal, or for the acknowledgement of the last change.
-    fn await_outcome(&mut self, first: u32, last: u32) -> Result<(), (u32, Cause)> {
+    fn await_outcome(
+        &mut self,
+        first: u32,
+        last: u32,
+        mut heard: impl FnMut(Message<'_>, &[u8]),
+    ) -> Result<(), (u32, Cause)> {
         loop {
             match self.receive() {
                 // There were more answers than the socket holds. It holds the first, and that is what counts.
@@ -65,7 +77,8 @@ impl Socket {
                 match message.outcome() {
                     ReplyKind::Ended(Err(errno)) => return Err((message.sequence, errno.into())),
                     ReplyKind::Ended(Ok(())) if message.sequence == last => return Ok(()),
-                    ReplyKind::Ended(Ok(())) | ReplyKind::Nothing | ReplyKind::Data(_) => {}
+                    ReplyKind::Data(payload) => heard(message, payload),
+                    ReplyKind::Ended(Ok(())) | ReplyKind::Nothing => {}
                 }
             }
         }

@@ -1,0 +1,225 @@
+//! What is known of the rules of a chain while a batch is drafted: from the cache as far as that goes, else from a listing.
+
+use std::collections::{HashMap, VecDeque};
+
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_netfilter::iptables::IptablesRule;
+use cni_netfilter::nftables::{ChainId, Generation};
+
+use super::chain::{NumberedRule, numbered, read_rule};
+use crate::nftables::cache::{CachedChain, CachedRule, ChangedChain, LONG};
+use crate::nftables::connection::NftConnection;
+
+/// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
+const FEW: usize = 64;
+
+/// The numbers of the rules that a chain had before the batch, without those that it deletes. Copies of a rule are
+/// in their order.
+type Handles = HashMap<IptablesRule, VecDeque<u64>>;
+
+/// A chain, of which no more is read than is asked for.
+pub(super) struct ChainView {
+    family: Family,
+    chain: ChainName,
+    id: ChainId,
+    /// What is cached of it, and is to be cached after the batch.
+    cached: Option<ViewedCache>,
+    listed: Option<Handles>,
+    /// Whether what is in the cache has to go, since it is not known what it should be.
+    forgotten: bool,
+    asked: usize,
+}
+
+/// The cache of a chain, with the changes of the batch so far.
+struct ViewedCache {
+    rules: Vec<ViewedRule>,
+    /// Whether it holds no other rules.
+    complete: bool,
+    changed: bool,
+}
+
+struct ViewedRule {
+    handle: Handle,
+    text: String,
+}
+
+/// The number of a rule, or which change of the batch makes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Handle {
+    Known(u64),
+    Made(usize),
+}
+
+/// How the cache knows a rule.
+pub(super) fn text(rule: &IptablesRule) -> String {
+    rule.canonical().specification()
+}
+
+impl ChainView {
+    /// A chain of which only the cache is read.
+    pub(super) fn new(
+        connection: &mut NftConnection,
+        now: Generation,
+        family: Family,
+        chain: ChainName,
+        id: ChainId,
+    ) -> Self {
+        let cached = connection.cache().read(&id).map(|cached| {
+            let complete = connection.cache().is_complete(&cached, now);
+            ViewedCache::new(cached.rules, complete)
+        });
+        Self { family, chain, id, cached, listed: None, forgotten: false, asked: 0 }
+    }
+
+    /// The number of the first copy of a rule.
+    ///
+    /// # Errors
+    /// Why it cannot be found out here.
+    pub(super) fn first_copy(
+        &mut self,
+        connection: &mut NftConnection,
+        rule: &IptablesRule,
+    ) -> Result<Option<u64>, String> {
+        if self.listed.is_none() {
+            if let Some(known) = self.cached_copy(connection, rule)? {
+                return Ok(known);
+            }
+            self.list(connection)?;
+        }
+        let copies = self.listed.as_ref().and_then(|listed| listed.get(&rule.canonical()));
+        Ok(copies.and_then(|copies| copies.front().copied()))
+    }
+
+    /// The same, as far as the cache knows and the kernel confirms it.
+    fn cached_copy(
+        &mut self,
+        connection: &mut NftConnection,
+        rule: &IptablesRule,
+    ) -> Result<Option<Option<u64>>, String> {
+        self.asked += 1;
+        let Some(cached) = self.cached.as_ref().filter(|_| self.asked <= FEW) else { return Ok(None) };
+        match cached.first_copy(&text(rule)) {
+            None => Ok(cached.complete.then_some(None)),
+            Some(handle) => {
+                let is_there = is_there(connection, (self.family, &self.id), handle, rule)?;
+                Ok(is_there.then_some(Some(handle)))
+            }
+        }
+    }
+
+    /// Reads the whole chain. What the cache knew before is worth nothing if it has to be asked for.
+    fn list(&mut self, connection: &mut NftConnection) -> Result<(), String> {
+        let found = numbered(connection, self.family, &self.id, &self.chain)?.unwrap_or_default();
+        // The listing does not show what the batch has added so far.
+        self.forgotten = self.cached.as_ref().is_some_and(|cached| cached.changed);
+        let is_long = found.len() > LONG && !self.forgotten;
+        self.cached = is_long.then(|| ViewedCache { changed: true, ..ViewedCache::new(as_cached(&found), true) });
+        let mut handles = Handles::new();
+        for (handle, rule) in found {
+            handles.entry(rule).or_default().push_back(handle);
+        }
+        self.listed = Some(handles);
+        Ok(())
+    }
+
+    /// Whether a rule that is added has to be told of.
+    pub(super) const fn is_cached(&self) -> bool {
+        self.cached.is_some()
+    }
+
+    /// Takes note that a change of the batch puts a rule in front of all others, or behind them.
+    pub(super) fn add(&mut self, rule: &IptablesRule, change: usize, in_front: bool) {
+        if let Some(cached) = &mut self.cached {
+            let rule = ViewedRule { handle: Handle::Made(change), text: text(rule) };
+            let at = if in_front { 0 } else { cached.rules.len() };
+            cached.rules.insert(at, rule);
+            cached.changed = true;
+        }
+    }
+
+    /// Takes note that the batch deletes a rule.
+    pub(super) fn delete(&mut self, rule: &IptablesRule, handle: u64) {
+        if let Some(copies) = self.listed.as_mut().and_then(|listed| listed.get_mut(&rule.canonical())) {
+            copies.retain(|copy| *copy != handle);
+        }
+        if let Some(cached) = &mut self.cached {
+            cached.rules.retain(|rule| rule.handle != Handle::Known(handle));
+            cached.changed = true;
+        }
+    }
+
+    /// Takes note that the batch deletes all rules.
+    pub(super) fn clear(&mut self) {
+        if let Some(cached) = &mut self.cached {
+            cached.rules.clear();
+            cached.changed = true;
+        }
+    }
+
+    /// What is to be cached after the batch, which gave these numbers to the rules that it made.
+    pub(super) fn into_changed(self, made: &HashMap<usize, u64>) -> Option<(ChainId, ChangedChain)> {
+        if self.forgotten {
+            return Some((self.id, ChangedChain::Forgotten));
+        }
+        let ViewedCache { rules, complete, .. } = self.cached.filter(|cached| cached.changed)?;
+        let rule = |ViewedRule { handle, text }| {
+            let handle = match handle {
+                Handle::Known(handle) => handle,
+                Handle::Made(change) => *made.get(&change)?,
+            };
+            Some(CachedRule { handle, text })
+        };
+        let rules: Option<Vec<CachedRule>> = rules.into_iter().map(rule).collect();
+        let changed = rules.map_or(ChangedChain::Forgotten, |rules| ChangedChain::Holds { rules, complete });
+        Some((self.id, changed))
+    }
+}
+
+impl ViewedCache {
+    fn new(rules: Vec<CachedRule>, complete: bool) -> Self {
+        let viewed = |CachedRule { handle, text }| ViewedRule { handle: Handle::Known(handle), text };
+        Self { rules: rules.into_iter().map(viewed).collect(), complete, changed: false }
+    }
+
+    fn first_copy(&self, text: &str) -> Option<u64> {
+        self.rules.iter().find_map(|rule| match rule.handle {
+            Handle::Known(handle) if rule.text == text => Some(handle),
+            Handle::Known(_) | Handle::Made(_) => None,
+        })
+    }
+}
+
+/// The rules of a listing as the cache has them.
+pub(super) fn as_cached(rules: &[NumberedRule]) -> Vec<CachedRule> {
+    rules.iter().map(|(handle, rule)| CachedRule { handle: *handle, text: text(rule) }).collect()
+}
+
+/// Where the copies of a rule are in a chain that is cached, counted from 0; `None` when the kernel does not confirm it.
+pub(super) fn places(
+    connection: &mut NftConnection,
+    (family, id): (Family, &ChainId),
+    cached: &CachedChain,
+    rule: &IptablesRule,
+) -> Result<Option<Vec<usize>>, String> {
+    let mut places = Vec::new();
+    for (place, handle) in cached.places(&text(rule)) {
+        if !is_there(connection, (family, id), handle, rule)? {
+            return Ok(None);
+        }
+        places.push(place);
+    }
+    Ok(Some(places))
+}
+
+/// Whether the kernel has a rule under a number.
+fn is_there(
+    connection: &mut NftConnection,
+    (family, id): (Family, &ChainId),
+    handle: u64,
+    rule: &IptablesRule,
+) -> Result<bool, String> {
+    let found = connection.rule(id, handle, |payload| read_rule(family, &rule.chain, payload));
+    let found = found.map_err(|cause| format!("chain {id} cannot be read: {cause}"))?;
+    Ok(found.is_some_and(|(_, found)| found == rule.canonical()))
+}

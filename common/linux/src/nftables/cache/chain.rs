@@ -1,0 +1,123 @@
+//! A long chain as it was when it was last read or changed here.
+
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+/// A time without changes by others, named by its beginning in nanoseconds; [`Epoch::UNKNOWN`] for what may have been
+/// changed by anyone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch(u64);
+
+impl Epoch {
+    /// No time at all.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
+    }
+
+    /// One that begins now, unlike every other.
+    pub(crate) fn begin() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// A rule: its number in its table, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CachedRule {
+    pub(crate) handle: u64,
+    pub(crate) text: String,
+}
+
+/// The rules of a chain in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CachedChain {
+    /// Since when these plugins alone have changed it.
+    pub(crate) epoch: Epoch,
+    pub(crate) rules: Vec<CachedRule>,
+}
+
+impl CachedChain {
+    /// Reads the content of a file; `None` for anything but what [`CachedChain::print`] writes.
+    pub(crate) fn parse(content: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(content).ok()?;
+        let mut lines = text.strip_suffix("\n.\n")?.split('\n');
+        let epoch = Epoch::parse(lines.next()?)?;
+        let rule = |line: &str| {
+            let (handle, text) = line.split_once(' ')?;
+            Some(CachedRule { handle: handle.parse().ok()?, text: text.to_owned() })
+        };
+        Some(Self { epoch, rules: lines.map(rule).collect::<Option<_>>()? })
+    }
+
+    /// The content of a file: the epoch, a line for each rule, and a dot, without which it is torn. `None` for a rule
+    /// that would not stay on its line.
+    pub(crate) fn print(&self) -> Option<String> {
+        let mut text = self.epoch.number().to_string();
+        for CachedRule { handle, text: rule } in &self.rules {
+            if rule.contains('\n') {
+                return None;
+            }
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n{handle} {rule}");
+        }
+        text.push_str("\n.\n");
+        Some(text)
+    }
+
+    /// Where the copies of a rule are, counted from 0, and their numbers.
+    pub(crate) fn places<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, u64)> + 'a {
+        let is_it = move |(_, rule): &(usize, &CachedRule)| rule.text == text;
+        self.rules.iter().enumerate().filter(is_it).map(|(place, rule)| (place, rule.handle))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn chain(rules: &[(u64, &str)]) -> CachedChain {
+        let rules = rules.iter().map(|(handle, text)| CachedRule { handle: *handle, text: (*text).to_owned() });
+        CachedChain { epoch: Epoch(7), rules: rules.collect() }
+    }
+
+    #[test]
+    fn copies_are_found_in_their_places() {
+        let chain = chain(&[(4, "-A C -j A"), (9, "-A C -j B"), (2, "-A C -j A")]);
+        assert_eq!(chain.places("-A C -j A").collect::<Vec<_>>(), [(0, 4), (2, 2)]);
+        assert_eq!(chain.places("-A C -j").count(), 0);
+    }
+
+    #[test]
+    fn what_is_torn_is_no_chain() {
+        let whole = chain(&[(4, "-A C -j A"), (9, "-A C -j B")]).print().expect("text");
+        for end in 0..whole.len() {
+            assert_eq!(CachedChain::parse(&whole.as_bytes()[..end]), None, "{end}");
+        }
+        for other in ["", ".\n", "\n.\n", "x\n.\n", "1\n5\n.\n", "1\nfive -A\n.\n"] {
+            assert_eq!(CachedChain::parse(other.as_bytes()), None, "{other:?}");
+        }
+        assert_eq!(chain(&[(1, "-A C\n2 -A D")]).print(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(epoch: u64, rules in proptest::collection::vec((any::<u64>(), "[^\n]{0,30}"), 0..5)) {
+            let rules = rules.into_iter().map(|(handle, text)| CachedRule { handle, text }).collect();
+            let chain = CachedChain { epoch: Epoch(epoch), rules };
+            let text = chain.print().expect("text");
+            prop_assert_eq!(CachedChain::parse(text.as_bytes()), Some(chain));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = CachedChain::parse(&bytes);
+        }
+    }
+}

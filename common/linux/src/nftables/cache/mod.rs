@@ -1,0 +1,271 @@
+//! What is known of long chains, so that they need not be read again and again: a dump of a chain with the rules of 1000
+//! containers takes longer than all else that a plugin does.
+//!
+//! There is a file for each long chain, with the number (handle) and the text of each of its rules. It is a cache beside
+//! the kernel's state and never the truth:
+//! - That a rule **is there** is believed when the kernel, asked for that number, shows that rule.
+//! - That a rule **is not there**, and how often and where it is, is believed only if nobody else has changed anything
+//!   since. The kernel counts the changes of all tables: each makes a generation. The file `generation` holds the last
+//!   one of which every change since the beginning of an *epoch* was made here. Where the kernel's is another, somebody
+//!   else came in between, or one of these plugins was killed. Then the chain is read again, and a new epoch begins.
+//!
+//! Who changes rules holds the lock of that file from the reading of the generation to the end. A short chain has no file:
+//! it is read in one message.
+
+mod chain;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use cni_core::error::Failure;
+use cni_files::{FileError, Lock, LockError, PrivateDirectory, RUN_DIRECTORY};
+use cni_netfilter::nftables::{ChainId, Generation};
+
+pub(crate) use chain::{CachedChain, CachedRule, Epoch};
+
+use crate::identity::{IdentityError, identity};
+
+/// A chain with more rules than this is long.
+pub(crate) const LONG: usize = 32;
+
+/// A chain with fewer rules than this has become short again.
+const SHORT: usize = LONG / 2;
+
+/// The directory below which every network namespace has one.
+const DIRECTORY: &str = "chains";
+
+/// The file with the generation up to which all changes are known, and the lock.
+const GENERATION: &str = "generation";
+
+/// How long is waited for others who are changing rules. Without the lock the cache is of no use for a while.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Up to where all changes are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    epoch: Epoch,
+    generation: u32,
+}
+
+/// The right to change rules, held until it is dropped.
+pub(crate) struct Turn {
+    file: File,
+    _lock: Lock,
+}
+
+/// What became of a chain in a batch.
+#[derive(Debug)]
+pub(crate) enum ChangedChain {
+    /// It holds this now, and nothing else if it was known completely.
+    Holds { rules: Vec<CachedRule>, complete: bool },
+    /// It is gone, or unknown.
+    Forgotten,
+}
+
+/// The cache of a network namespace.
+#[derive(Debug)]
+pub(crate) struct ChainCache {
+    root: PrivateDirectory,
+    /// That of the namespace, once it is known; `None` where there is no cache.
+    own: Option<Option<PrivateDirectory>>,
+}
+
+/// Why the cache is not used.
+#[derive(Debug, thiserror::Error)]
+enum CacheError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl ChainCache {
+    /// The cache of the namespace in which it is first asked.
+    pub(crate) fn new() -> Self {
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY), own: None }
+    }
+
+    /// No cache, for a namespace that is not the host's.
+    pub(crate) fn none() -> Self {
+        Self { own: Some(None), ..Self::new() }
+    }
+
+    /// What is cached of a chain.
+    pub(crate) fn read(&mut self, id: &ChainId) -> Option<CachedChain> {
+        let directory = self.in_use()?;
+        let content = directory.read_file(&file_name(id)?).map_err(CacheError::from);
+        CachedChain::parse(&unless_failed("read", content)??)
+    }
+
+    /// Whether a cached chain is what the chain holds in a generation.
+    pub(crate) fn is_complete(&mut self, chain: &CachedChain, now: Generation) -> bool {
+        let known = self.in_use().and_then(|directory| {
+            let content = directory.read_file(GENERATION).map_err(CacheError::from);
+            Known::parse(&unless_failed("read", content)??)
+        });
+        known.is_some_and(|known| known.epoch == chain.epoch && known.is_at(now))
+    }
+
+    /// Waits for the turn to change rules, if there is a cache that must know of it.
+    pub(crate) fn turn(&mut self) -> Option<Turn> {
+        let directory = self.in_use()?.clone();
+        if !directory.path().join(GENERATION).exists() {
+            return None;
+        }
+        unless_failed("lock", Turn::take(&directory))
+    }
+
+    /// Puts a long chain into the cache that was read whole in a generation, if that is still the last one.
+    pub(crate) fn remember(
+        &mut self,
+        id: &ChainId,
+        rules: Vec<CachedRule>,
+        read_in: Generation,
+        now: impl FnOnce() -> Option<Generation>,
+    ) {
+        let Some(directory) = self.ready() else { return };
+        let Some(turn) = unless_failed("lock", Turn::take(&directory)) else { return };
+        if now() != Some(read_in) {
+            return;
+        }
+        let mut known = turn.known();
+        if !known.is_at(read_in) {
+            known = Known { epoch: Epoch::begin(), generation: read_in.0 };
+        }
+        turn.set(known);
+        self.write(id, &CachedChain { epoch: known.epoch, rules });
+    }
+
+    /// Takes note of a batch that was carried out on a generation, in a turn that began before.
+    pub(crate) fn committed(&mut self, turn: &Turn, since: Generation, changed: Vec<(ChainId, ChangedChain)>) {
+        let before = turn.known();
+        let epoch = if before.is_at(since) { before.epoch } else { Epoch::begin() };
+        turn.set(Known { epoch, generation: since.next().0 });
+        for (id, chain) in changed {
+            match chain {
+                ChangedChain::Holds { rules, complete } => {
+                    self.write(&id, &CachedChain { epoch: if complete { epoch } else { Epoch::UNKNOWN }, rules });
+                }
+                ChangedChain::Forgotten => self.forget(&id),
+            }
+        }
+    }
+
+    /// Drops what is cached of a chain.
+    pub(crate) fn forget(&mut self, id: &ChainId) {
+        let Some((directory, name)) = self.in_use().cloned().zip(file_name(id)) else { return };
+        let path = directory.path().join(name);
+        if !path.exists() {
+            return;
+        }
+        unless_failed("write", cni_files::remove(&path).map_err(CacheError::from));
+        self.tidy(&directory);
+    }
+
+    fn write(&mut self, id: &ChainId, chain: &CachedChain) {
+        let is_short = chain.rules.len() < SHORT;
+        let Some(content) = chain.print().filter(|_| !is_short) else { return self.forget(id) };
+        let Some((directory, name)) = self.in_use().cloned().zip(file_name(id)) else { return };
+        let written = directory.replace_file(&directory, &name, content.as_bytes()).map_err(CacheError::from);
+        if unless_failed("write", written).is_none() {
+            self.forget(id);
+        }
+    }
+
+    /// Removes the directories with the last chain.
+    fn tidy(&self, directory: &PrivateDirectory) {
+        let names = directory.names().unwrap_or_default();
+        if names.iter().any(|name| name != GENERATION) {
+            return;
+        }
+        unless_failed("write", cni_files::remove(&directory.path().join(GENERATION)).map_err(CacheError::from));
+        let gone = directory.remove_if_empty() && self.root.below(DIRECTORY).remove_if_empty();
+        if gone && self.root.remove_if_empty() {
+            log::trace!("{} is gone with the last long chain", self.root.path().display());
+        }
+    }
+
+    /// The directory of the namespace, if there is anything in it.
+    fn in_use(&mut self) -> Option<&PrivateDirectory> {
+        if self.own.is_none() && !self.root.below(DIRECTORY).path().exists() {
+            return None;
+        }
+        self.own().as_ref()
+    }
+
+    /// The directory of the namespace, to write to.
+    fn ready(&mut self) -> Option<PrivateDirectory> {
+        self.own().clone()
+    }
+
+    /// The directory of the namespace. A kernel that does not tell which namespace it is has no cache.
+    fn own(&mut self) -> &Option<PrivateDirectory> {
+        let Self { root, own } = self;
+        own.get_or_insert_with(|| {
+            let identity = unless_failed("name", identity().map_err(CacheError::from)).flatten()?;
+            Some(root.below(DIRECTORY).below(&identity.replace(':', "-")))
+        })
+    }
+}
+
+impl Turn {
+    fn take(directory: &PrivateDirectory) -> Result<Self, CacheError> {
+        let path = directory.path().join(GENERATION);
+        let file = directory.open_file(GENERATION)?;
+        let locked = file.try_clone().map_err(FileError::of("open", &path))?;
+        Ok(Self { file, _lock: Lock::exclusive(locked, &path, PATIENCE)? })
+    }
+
+    fn known(&self) -> Known {
+        let mut content = [0; Known::LENGTH];
+        let read = self.file.read_exact_at(&mut content, 0);
+        read.ok().and_then(|()| Known::parse(&content)).unwrap_or_default()
+    }
+
+    /// What cannot be written is not known, and then nothing that is cached is complete.
+    fn set(&self, known: Known) {
+        if let Err(error) = self.file.write_all_at(known.print().as_bytes(), 0) {
+            log::debug!("the cache of long chains is not used: {error}");
+        }
+    }
+}
+
+impl Known {
+    /// Always the same, so that the file is overwritten in one piece.
+    const LENGTH: usize = 32;
+
+    fn parse(content: &[u8]) -> Option<Self> {
+        let (epoch, generation) = std::str::from_utf8(content).ok()?.strip_suffix('\n')?.split_once(' ')?;
+        Some(Self { epoch: Epoch::parse(epoch)?, generation: generation.parse().ok()? })
+    }
+
+    fn print(self) -> String {
+        format!("{:020} {:010}\n", self.epoch.number(), self.generation)
+    }
+
+    fn is_at(self, now: Generation) -> bool {
+        self.epoch != Epoch::UNKNOWN && self.generation == now.0
+    }
+}
+
+/// The name of the file of a chain; `None` for a name that no file can have.
+fn file_name(ChainId { table, name }: &ChainId) -> Option<String> {
+    let name = format!("{}.{}.{name}", table.family, table.name);
+    (!name.contains('/') && name.len() < 256).then_some(name)
+}
+
+/// A cache that does not work is none.
+fn unless_failed<T>(verb: &str, result: Result<T, CacheError>) -> Option<T> {
+    result.map_err(|error| log::debug!("cannot {verb} the cache of long chains: {}", with_details(&error))).ok()
+}
+
+fn with_details(error: &CacheError) -> String {
+    match error {
+        CacheError::File(error) => format!("{error}: {}", error.details()),
+        CacheError::Identity(error) => format!("{error}: {}", error.details()),
+        CacheError::Lock(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,171 @@
+//! The cache of long chains: whatever comes in between, the outcome is that of programs which know no cache.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use cni_core::family::Family;
+use cni_netfilter::iptables::{IptablesRuleset, ensure, missing, remove};
+use proptest::prelude::*;
+
+use super::host::{Flavour, Host, on};
+use super::wanted::{accept, portmap, refuse, unmap};
+
+/// So many rules of others are in each chain from the start that it is long.
+const OTHERS: usize = 40;
+const CONTAINERS: u16 = 5;
+
+/// What happens to a host.
+#[derive(Clone, Debug)]
+enum Event {
+    Accept(u16),
+    Refuse(u16),
+    Map(u16),
+    Unmap(u16),
+    /// Is anything missing that a container should have?
+    Look(u16),
+    /// Somebody else changes rules.
+    Other(String),
+    /// Something happens to the files of the cache.
+    Cache(Damage),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Lost,
+    Torn,
+    /// As it was at the beginning of the history.
+    Old,
+    /// As it was, and with the present generation.
+    OtherBoot,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let one = 1..=CONTAINERS;
+    let admin = prop_oneof![
+        Just("-A CNI-FORWARD -s 192.0.2.9/32 -j ACCEPT".to_owned()),
+        Just("-I FORWARD 1 -j ACCEPT".to_owned()),
+        Just("-D CNI-FORWARD 1".to_owned()),
+        Just("-F CNI-FORWARD".to_owned()),
+        Just("-F".to_owned()),
+        Just("-t nat -F".to_owned()),
+        Just("-t nat -F CNI-HOSTPORT-DNAT".to_owned()),
+        Just("-t nat -D CNI-HOSTPORT-DNAT 1".to_owned()),
+    ];
+    let copied = one.clone().prop_map(|n| Event::Other(format!("copy {n}")));
+    let damage = prop_oneof![Just(Damage::Lost), Just(Damage::Torn), Just(Damage::Old), Just(Damage::OtherBoot)];
+    prop_oneof![
+        6 => one.clone().prop_map(Event::Accept),
+        5 => one.clone().prop_map(Event::Refuse),
+        5 => one.clone().prop_map(Event::Map),
+        4 => one.clone().prop_map(Event::Unmap),
+        4 => one.prop_map(Event::Look),
+        1 => admin.prop_map(Event::Other),
+        1 => copied,
+        1 => damage.prop_map(Event::Cache),
+    ]
+}
+
+/// The files of the cache and what is in them.
+fn cache() -> Vec<(PathBuf, Vec<u8>)> {
+    let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = below("/run/cni/.cni-plugins-rs/chains".into()).flat_map(below);
+    files.map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
+}
+
+fn is_generation(path: &std::path::Path) -> bool {
+    path.ends_with("generation")
+}
+
+fn damage(how: Damage, old: &[(PathBuf, Vec<u8>)]) {
+    let write = |path: &PathBuf, content: &[u8]| fs::write(path, content).expect("written");
+    match how {
+        Damage::Lost => cache().iter().for_each(|(path, _)| fs::remove_file(path).expect("removed")),
+        Damage::Torn => {
+            for (path, content) in cache().iter().filter(|(path, _)| !is_generation(path)) {
+                write(path, &content[..content.len() / 2]);
+            }
+        }
+        Damage::Old => old.iter().filter(|(path, _)| path.exists()).for_each(|(path, content)| write(path, content)),
+        Damage::OtherBoot => {
+            for (path, content) in old.iter().filter(|(path, _)| path.exists() && !is_generation(path)) {
+                write(path, content);
+            }
+        }
+    }
+}
+
+/// What is seen after an event: what was answered, and both tables.
+type Seen = (String, Vec<String>, Vec<String>);
+
+fn both(host: &Host, n: u16) -> [IptablesRuleset; 2] {
+    [accept(host.family, n), portmap(host.family, n)]
+}
+
+fn happen(host: &Host, event: &Event, old: &[(PathBuf, Vec<u8>)]) -> String {
+    let (family, mut tables) = (host.family, host.tables());
+    match event {
+        Event::Accept(n) => format!("{:?}", ensure(&mut tables, &accept(family, *n)).map(|undo| undo.is_some())),
+        Event::Map(n) => format!("{:?}", ensure(&mut tables, &portmap(family, *n)).map(|undo| undo.is_some())),
+        Event::Refuse(n) => format!("{:?}", remove(&mut tables, &refuse(family, *n))),
+        Event::Unmap(n) => format!("{:?}", remove(&mut tables, &unmap(family, *n))),
+        Event::Look(n) => {
+            let look = |want: &IptablesRuleset| missing(&mut host.tables(), want).map(|rule| rule.cloned());
+            format!("{:?}", both(host, *n).each_ref().map(look))
+        }
+        Event::Other(command) => {
+            let command = match command.strip_prefix("copy ") {
+                Some(n) => accept(family, n.parse().expect("a number")).rules[1].to_string(),
+                None => command.replace("192.0.2.9/32", &family.loopback().to_string()),
+            };
+            format!("{}", host.try_iptables(&command).status)
+        }
+        Event::Cache(how) => {
+            damage(*how, old);
+            String::new()
+        }
+    }
+}
+
+/// A host on which the chains are long, after some events.
+fn history(host: &Host, events: &[Event]) -> Vec<Seen> {
+    fill(host);
+    let old = cache();
+    let seen = |event| (happen(host, event, &old), host.dump("filter"), host.dump("nat"));
+    events.iter().map(seen).collect()
+}
+
+/// Containers that nothing happens to.
+fn fill(host: &Host) {
+    let (family, mut tables) = (host.family, host.tables());
+    for n in (CONTAINERS + 1..).take(OTHERS) {
+        ensure(&mut tables, &accept(family, n)).expect("accepted");
+        ensure(&mut tables, &portmap(family, n)).expect("mapped");
+    }
+    missing(&mut tables, &portmap(family, CONTAINERS + 1)).expect("looked");
+}
+
+/// What is seen on a host of a flavour, for each family.
+fn seen(flavour: Flavour, events: &[Event]) -> Vec<(Family, Vec<Seen>)> {
+    let all = Mutex::new(Vec::new());
+    on(flavour, |host| {
+        let seen = history(host, events);
+        assert_eq!(flavour == Flavour::Nft, cache().is_empty(), "only netlink has a cache");
+        all.lock().expect("no panic").push((host.family, seen));
+    });
+    all.into_inner().expect("no panic")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_outcome_is_that_of_programs_without_a_cache(events in proptest::collection::vec(event(), 30)) {
+        let (ours, theirs) = (seen(Flavour::Native, &events), seen(Flavour::Nft, &events));
+        for ((family, ours), (_, theirs)) in ours.iter().zip(&theirs) {
+            for (at, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+                prop_assert_eq!(ours, theirs, "{} after {:?}", family, &events[..=at]);
+            }
+        }
+    }
+}

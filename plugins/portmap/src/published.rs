@@ -1,0 +1,106 @@
+//! A port of the host as packets meet it: two containers can have the same one.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use cni_core::cidr::Cidr;
+use cni_core::family::Family;
+use cni_netfilter::Proto;
+
+use crate::config::{Listen, Mapping};
+
+/// A port of the host that leads to a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PublishedPort {
+    pub port: u16,
+    pub proto: Proto,
+    /// The address of the host; the unspecified one means every one of its family.
+    pub address: IpAddr,
+}
+
+impl PublishedPort {
+    /// What a mapping publishes in the family of a container's address, if anything.
+    pub fn of(mapping: &Mapping, target: Cidr) -> Option<Self> {
+        let family = target.family();
+        let address = match mapping.listen {
+            Listen::Address(address) => address,
+            Listen::Anywhere | Listen::Family(_) => family.unspecified(),
+        };
+        let port = Self { port: mapping.host_port, proto: mapping.proto, address };
+        mapping.applies_to(family).then_some(port)
+    }
+
+    /// Whether some packet is for both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let same_address = self.address == other.address;
+        let same_family = Family::of(self.address) == Family::of(other.address);
+        let addresses =
+            same_address || same_family && (self.address.is_unspecified() || other.address.is_unspecified());
+        self.port == other.port && self.proto == other.proto && addresses
+    }
+
+    pub const fn family(&self) -> Family {
+        Family::of(self.address)
+    }
+}
+
+impl fmt::Display for PublishedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.proto, SocketAddr::new(self.address, self.port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ADDRESSES: [&str; 6] = ["0.0.0.0", "::", "192.0.2.1", "192.0.2.2", "fd00::1", "::1"];
+
+    fn published(port: u16, proto: Proto, address: &str) -> PublishedPort {
+        PublishedPort { port, proto, address: address.parse().expect("an address") }
+    }
+
+    #[test]
+    fn a_wildcard_overlaps_each_address_of_its_family() {
+        for (one, other, want) in [
+            ("0.0.0.0", "0.0.0.0", true),
+            ("0.0.0.0", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("0.0.0.0", "::", false),
+            ("0.0.0.0", "fd00::1", false),
+            ("::", "fd00::1", true),
+            ("::", "192.0.2.1", false),
+        ] {
+            let [one, other] = [one, other].map(|address| published(80, Proto::Tcp, address));
+            assert_eq!((one.overlaps(&other), other.overlaps(&one)), (want, want), "{one} {other}");
+        }
+    }
+
+    /// As the packet filter decides it: by protocol, port, and address unless that is left out.
+    fn takes(rule: &PublishedPort, packet: &PublishedPort) -> bool {
+        let address = rule.address == packet.address
+            || rule.address.is_unspecified() && rule.address.is_ipv4() == packet.address.is_ipv4();
+        (rule.port, rule.proto) == (packet.port, packet.proto) && address
+    }
+
+    fn any_port() -> impl Strategy<Value = PublishedPort> {
+        let proto = prop::sample::select(vec![Proto::Tcp, Proto::Udp, Proto::Sctp]);
+        let address = prop::sample::select(ADDRESSES.to_vec());
+        (80..82_u16, proto, address).prop_map(|(port, proto, address)| published(port, proto, address))
+    }
+
+    proptest! {
+        #[test]
+        fn two_overlap_exactly_if_some_packet_is_for_both(one in any_port(), other in any_port()) {
+            let real = ADDRESSES.into_iter().filter(|address| !["0.0.0.0", "::"].contains(address));
+            let mut packets = real.flat_map(|address| {
+                (80..82).flat_map(move |port| {
+                    [Proto::Tcp, Proto::Udp, Proto::Sctp].map(|proto| published(port, proto, address))
+                })
+            });
+            prop_assert_eq!(one.overlaps(&other), packets.any(|packet| takes(&one, &packet) && takes(&other, &packet)));
+        }
+    }
+}

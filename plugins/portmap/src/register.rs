@@ -1,0 +1,229 @@
+//! Which containers have a port of the host, written down so that an ADD notices a conflict without reading any rule.
+//!
+//! There is a record for each port number, with a line for each mapping, the newest container last, and one for each
+//! attachment that names its ports. They tell of this plugin's containers only: the reference writes none. What cannot
+//! be read is passed over and stays as it is, since a mapping works without its record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, NetworkName};
+use cni_netfilter::Proto;
+use cni_plugin::owner::{self, OwnerHome};
+use cni_plugin::plan::{Plan, Step};
+use cni_plugin::record::{RecordKey, RecordKind, Records};
+
+use crate::published::PublishedPort;
+
+const PORTS: RecordKind = RecordKind::new("ports");
+
+/// What the names of records of attachments begin with; those of ports are numbers.
+const OWNER: &str = "owner-";
+
+/// A mapping of a container, as it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortLine {
+    pub published: PublishedPort,
+    pub owner: Attachment,
+    /// The container's namespace, if it could be told from others.
+    pub home: Option<OwnerHome>,
+}
+
+/// The ports of an attachment.
+#[derive(Clone, Debug)]
+pub struct OwnPorts {
+    owner: Attachment,
+    /// The attachment's own record, which names its ports; `None` when that is unreadable.
+    list: Option<String>,
+    ports: BTreeSet<u16>,
+}
+
+impl OwnPorts {
+    /// Those that are recorded, and those that the attachment has or is to have.
+    pub fn observe(owner: &Attachment, mapped: impl IntoIterator<Item = u16>, records: &mut dyn Records) -> Self {
+        let list = read(&of_owner(owner), records);
+        let listed = list.as_deref().map(parse_ports).unwrap_or_default();
+        Self { owner: owner.clone(), list, ports: mapped.into_iter().chain(listed).collect() }
+    }
+
+    /// Their numbers, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = u16> {
+        self.ports.iter().copied()
+    }
+}
+
+/// What is recorded of the ports of an attachment.
+#[derive(Clone, Debug)]
+pub struct PortRegister {
+    owner: Attachment,
+    list: Option<String>,
+    /// The mappings of each port whose record is readable, the oldest first.
+    lines: BTreeMap<u16, Vec<PortLine>>,
+}
+
+impl PortRegister {
+    /// Reads the records of an attachment's ports.
+    pub fn observe(OwnPorts { owner, list, ports }: OwnPorts, records: &mut dyn Records) -> Self {
+        let lines = ports.into_iter().filter_map(|port| {
+            let text = read(&of_port(port), records)?;
+            Some((port, whole_lines(&text).filter_map(|line| PortLine::parse(port, line)).collect()))
+        });
+        Self { owner, list, lines: lines.collect() }
+    }
+
+    /// The mappings of other attachments that get packets of some of these, the oldest first.
+    pub fn rivals(&self, published: &[PublishedPort]) -> Vec<&PortLine> {
+        let is_rival =
+            |line: &&PortLine| line.owner != self.owner && published.iter().any(|own| own.overlaps(&line.published));
+        self.lines.values().flatten().filter(is_rival).collect()
+    }
+
+    /// Whether another attachment's mapping is newer than all that this one has of its port.
+    pub fn is_newer(&self, rival: &PortLine) -> bool {
+        let lines = self.lines.get(&rival.published.port).map(Vec::as_slice).unwrap_or_default();
+        lines.iter().rposition(|line| line == rival) > lines.iter().rposition(|line| line.owner == self.owner)
+    }
+
+    /// Records the mappings of the attachment, all that it has, as the newest, and forgets those of attachments that
+    /// are gone. The attachment's own record comes first: whatever is stopped then, all that was recorded is found.
+    pub fn claim(&self, home: Option<&OwnerHome>, published: &[PublishedPort], gone: &[Attachment]) -> Plan {
+        self.changed(published, |port, lines| {
+            lines.retain(|line| line.owner != self.owner && !gone.contains(&line.owner));
+            lines.extend(self.own(home, published, port));
+        })
+    }
+
+    /// Records the mappings of the attachment that are not recorded, as the oldest: it is not known which are older.
+    pub fn restore(&self, home: Option<&OwnerHome>, published: &[PublishedPort]) -> Plan {
+        self.changed(published, |port, lines| {
+            let is_new = |line: &PortLine| {
+                !lines.iter().any(|known| known.owner == line.owner && known.published == line.published)
+            };
+            let missing: Vec<PortLine> = self.own(home, published, port).filter(is_new).collect();
+            lines.splice(0..0, missing);
+        })
+    }
+
+    /// Forgets the attachment.
+    pub fn release(&self) -> Plan {
+        let mut plan = Plan::default();
+        for port in self.lines.keys() {
+            self.write_port(&mut plan, *port, |lines| lines.retain(|line| line.owner != self.owner));
+        }
+        if self.list.as_ref().is_some_and(|list| !list.is_empty()) {
+            plan.owned(Step::RemoveRecord { key: of_owner(&self.owner) });
+        }
+        plan
+    }
+
+    fn changed(&self, published: &[PublishedPort], change: impl Fn(u16, &mut Vec<PortLine>)) -> Plan {
+        let mut plan = Plan::default();
+        if let Some(before) = &self.list {
+            let mut ports = parse_ports(before);
+            ports.extend(published.iter().map(|own| own.port));
+            let text = list(&self.owner, &ports);
+            if text != *before {
+                plan.owned(Step::WriteRecord { key: of_owner(&self.owner), text });
+            }
+        }
+        for port in self.lines.keys() {
+            self.write_port(&mut plan, *port, |lines| change(*port, lines));
+        }
+        plan
+    }
+
+    fn own<'a>(
+        &'a self,
+        home: Option<&'a OwnerHome>,
+        published: &'a [PublishedPort],
+        port: u16,
+    ) -> impl Iterator<Item = PortLine> + 'a {
+        let own = published.iter().filter(move |own| own.port == port);
+        own.map(move |own| PortLine { published: *own, owner: self.owner.clone(), home: home.cloned() })
+    }
+
+    /// Appends the step that changes the record of a port, if anything changes.
+    fn write_port(&self, plan: &mut Plan, port: u16, change: impl FnOnce(&mut Vec<PortLine>)) {
+        let Some(before) = self.lines.get(&port) else { return };
+        let key = of_port(port);
+        let mut after = before.clone();
+        change(&mut after);
+        if after.is_empty() && !before.is_empty() {
+            plan.owned(Step::RemoveRecord { key });
+        } else if after != *before {
+            plan.owned(Step::WriteRecord { key, text: after.iter().map(ToString::to_string).collect() });
+        }
+    }
+}
+
+/// The attachments of a network of which something is recorded.
+///
+/// # Errors
+/// When the records cannot be listed.
+pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Vec<Attachment>, Error> {
+    let mut found = Vec::new();
+    for name in records.names(PORTS)?.iter().filter(|name| name.starts_with(OWNER)) {
+        let text = RecordKey::new(PORTS, name).ok().and_then(|key| read(&key, records)).unwrap_or_default();
+        let owner = whole_lines(&text).next().and_then(|line| owner::parse(&mut line.split(' ')));
+        found.extend(owner.filter(|owner| owner.network == *network));
+    }
+    Ok(found)
+}
+
+impl PortLine {
+    fn parse(port: u16, line: &str) -> Option<Self> {
+        let mut words = line.splitn(6, ' ');
+        let proto = Proto::parse(words.next()?)?;
+        let address = words.next()?.parse().ok()?;
+        let owner = owner::parse(&mut words)?;
+        let home = words.next().map(OwnerHome::parse);
+        Some(Self { published: PublishedPort { port, proto, address }, owner, home: home.flatten() })
+    }
+}
+
+/// A line of the record of its port.
+impl fmt::Display for PortLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PublishedPort { port: _, proto, address } = self.published;
+        write!(f, "{proto} {address} {}", owner::text(&self.owner))?;
+        self.home.iter().try_for_each(|home| write!(f, " {home}"))?;
+        f.write_str("\n")
+    }
+}
+
+/// The text of a record, nothing when there is none; `None` when it cannot be read.
+fn read(key: &RecordKey, records: &mut dyn Records) -> Option<String> {
+    match records.read(key) {
+        Ok(text) => Some(text.unwrap_or_default()),
+        Err(error) => {
+            log::warn!("a conflict of host ports may go unnoticed: {}", error.in_full());
+            None
+        }
+    }
+}
+
+/// The lines that have their end: the last one of a torn record has none.
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+}
+
+fn parse_ports(text: &str) -> BTreeSet<u16> {
+    whole_lines(text).skip(1).filter_map(|line| line.parse().ok()).collect()
+}
+
+fn list(owner: &Attachment, ports: &BTreeSet<u16>) -> String {
+    let ports: String = ports.iter().map(|port| format!("{port}\n")).collect();
+    format!("{}\n{ports}", owner::text(owner))
+}
+
+fn of_port(port: u16) -> RecordKey {
+    RecordKey::of_number(PORTS, port.into())
+}
+
+fn of_owner(owner: &Attachment) -> RecordKey {
+    RecordKey::hashed(PORTS, OWNER, &owner::text(owner))
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,19 @@
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 10] =
-    ["loopback", "bridge", "ptp", "dummy", "host-local", "static", "firewall", "portmap", "tuning", "consul-cni"];
+pub const ALL: [&str; 11] = [
+    "loopback",
+    "bridge",
+    "ptp",
+    "dummy",
+    "macvlan",
+    "host-local",
+    "static",
+    "firewall",
+    "portmap",
+    "tuning",
+    "consul-cni",
+];
 
 /// The plugins whose ADD the running kernel can carry out. What the others do is shown in
 /// `tests/other_kernel`, on a kernel that can.

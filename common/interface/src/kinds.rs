@@ -2,7 +2,6 @@
 
 use cni_core::error::{Code, Error, Failure};
 use cni_plugin::host::Host;
-use cni_plugin::plan::LinkKind;
 
 /// The kernel cannot make the links that a plugin makes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,10 +17,10 @@ impl Failure for UnknownKindError {
     }
 }
 
-/// Requires, for STATUS, that the kernel can make links of a kind.
+/// Requires, for STATUS, that the kernel can make links of a kind, by its own word.
 ///
 /// # Errors
 /// [`UnknownKindError`], or when the kernel does not answer.
-pub fn require(kind: &LinkKind, host: &mut dyn Host) -> Result<(), Error> {
-    if host.has_link_kind(kind)? { Ok(()) } else { Err(UnknownKindError { kind: kind.name() }.into()) }
+pub fn require(kind: &'static str, host: &mut dyn Host) -> Result<(), Error> {
+    if host.has_link_kind(kind)? { Ok(()) } else { Err(UnknownKindError { kind }.into()) }
 }

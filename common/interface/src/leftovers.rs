@@ -9,7 +9,7 @@ use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::Link;
-use cni_plugin::plan::{Ns, Step};
+use cni_plugin::plan::{Ns, Step, temporary_name};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
@@ -106,6 +106,28 @@ pub fn remove_interface(request: &Request, host: &mut dyn Host) -> Result<(), Er
         host.apply(&Step::RemoveLink { ns: Ns::Container, name })?;
     }
     Ok(())
+}
+
+/// Removes the child of a master that ADD made in the container, and what a killed ADD left under its temporary name. One
+/// of another kind or MAC address than the result of ADD tells is somebody else's: a path such as `/proc/<pid>/ns/net`
+/// may lead to another container by now. It is not a failure if the interface or the namespace is gone.
+///
+/// # Errors
+/// When the namespace exists and cannot be entered, or the kernel refuses; both are tried.
+pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    if !is_reached(request, host)? {
+        return Ok(());
+    }
+    let at = request.attachment()?;
+    let is_ours = |link: &Link| link.kind.as_deref() == Some(kind) && may_be_told(link, request, &at);
+    let mut removal = Removal::new(host);
+    for name in [at.ifname.clone(), temporary_name(&at.ifname)] {
+        let found = removal.attempt(|host| host.link(Ns::Container, &name)).flatten();
+        if found.as_ref().is_some_and(is_ours) {
+            removal.step(&Step::RemoveLink { ns: Ns::Container, name });
+        }
+    }
+    removal.finish()
 }
 
 fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {

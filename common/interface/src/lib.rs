@@ -5,6 +5,7 @@
 
 pub mod addressing;
 pub mod alias;
+pub mod child;
 pub mod earlier;
 #[cfg(test)]
 mod fixtures;

@@ -218,7 +218,7 @@ pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result
             return Err(VerifyError::Address { address, name }.into());
         }
         let network = address.network();
-        let is_connected = |route: &KernelRoute| route.dst == network && route.link == Some(link.index);
+        let is_connected = |route: &KernelRoute| route.dst == network && route.links == [link.index];
         let single = address.prefix() == address.family().bits();
         if !single && !host.routes(Ns::Container, address.family(), Some(MAIN))?.iter().any(is_connected) {
             return Err(VerifyError::ConnectedRoute { network, address, name }.into());

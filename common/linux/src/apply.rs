@@ -8,6 +8,7 @@ use crate::firewalld::Added;
 use crate::host::LinuxHost;
 
 mod address;
+mod child;
 mod flows;
 mod link;
 mod look_up;

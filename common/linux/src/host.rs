@@ -13,7 +13,7 @@ use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
-use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
+use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::state_file::StateFile;
 use cni_plugin::vlan::BridgeVlan;
@@ -35,6 +35,7 @@ impl NetworkState for LinuxHost {
         let socket = self.socket(ns)?;
         Ok(match query {
             LinkQuery::Name(name) => socket.link(name.as_str())?.into_iter().collect(),
+            LinkQuery::Called(name) => socket.link_called(name)?.into_iter().collect(),
             LinkQuery::Index(index) => socket.link_by_index(index)?.into_iter().collect(),
             LinkQuery::Kind(kind) => socket.links_of_kind(kind)?,
             LinkQuery::Towards(address) => match socket.route_to(address)? {
@@ -49,7 +50,7 @@ impl NetworkState for LinuxHost {
         })
     }
 
-    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error> {
+    fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error> {
         Ok(self.socket(Ns::Host)?.has_link_kind(kind)?)
     }
 

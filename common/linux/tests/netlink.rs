@@ -492,7 +492,7 @@ fn routes_are_added_listed_and_removed() {
     assert_eq!(host.routes(Family::V4, Some(1000)), [("10.3.0.0/16".to_owned(), gateway())]);
     assert_eq!(host.routes(Family::V4, Some(4711)), []);
     let everywhere = host.socket.routes(Family::V4, None).expect("routes");
-    let tables: Vec<_> = everywhere.iter().filter(|route| route.link == Some(link)).map(|route| route.table).collect();
+    let tables: Vec<_> = everywhere.iter().filter(|route| route.links == [link]).map(|route| route.table).collect();
     assert!([100, 254, 255, 1000].iter().all(|table| tables.contains(table)), "{tables:?}");
 
     for route in routes.iter().chain(&routes) {
@@ -523,7 +523,7 @@ fn a_destination_may_have_several_gateways() {
     let v6: Vec<_> = host.socket.routes(Family::V6, MAIN).expect("routes");
     let v6: Vec<_> = v6.iter().filter(|route| route.dst == cidr("2001:db8:5::/48")).collect();
     assert_eq!(v6.len(), 1, "one multipath route: {v6:?}");
-    assert_eq!((v6[0].gateways.clone(), v6[0].link), (vec![ip("2001:db8::1"), ip("2001:db8::2")], Some(link)));
+    assert_eq!((v6[0].gateways.clone(), v6[0].links.clone()), (vec![ip("2001:db8::1"), ip("2001:db8::2")], vec![link]));
 }
 
 #[test]

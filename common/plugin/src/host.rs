@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::link::{Address, KernelRoute, Link};
 use crate::lock::LockName;
-use crate::plan::{LinkKind, Ns, Plan, Step, Sysctl};
+use crate::plan::{Ns, Plan, Step, Sysctl};
 use crate::record::Records;
 use crate::state_file::StateFile;
 use crate::vlan::BridgeVlan;
@@ -54,6 +54,8 @@ impl Failure for NetnsError {
 pub enum LinkQuery<'a> {
     /// The one of a name.
     Name(&'a IfName),
+    /// The one that has this name or, as `ip link property` gives them, this alternative name. It need not be any.
+    Called(&'a str),
     /// The one of an index.
     Index(u32),
     /// Those of a kind, by the kernel's word, such as `veth`.
@@ -75,11 +77,12 @@ pub trait NetworkState {
     /// When the kernel does not answer.
     fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error>;
 
-    /// Whether the kernel can make links of a kind; it loads their module if it has to. No link is made.
+    /// Whether the kernel can make links of a kind, by its own word, such as `dummy`; it loads their module if it has to. No
+    /// link is made.
     ///
     /// # Errors
     /// When the kernel does not answer.
-    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error>;
+    fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error>;
 
     /// The addresses of a link, or of all links, IPv4 first.
     ///

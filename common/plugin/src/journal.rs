@@ -100,6 +100,12 @@ impl<'a> Journal<'a> {
         Ok(result)
     }
 
+    /// Has this done first if all is taken back now, although what it takes back was made earlier, and is taken back again at
+    /// its turn: a link goes before its addresses are given to others.
+    pub fn undo_first(&mut self, step: Step) {
+        self.undo.push(Undo::Step(step));
+    }
+
     /// Remembers how to undo something that was done outside the journal.
     pub fn on_failure(&mut self, release: Release) {
         self.undo.push(Undo::Release(release));

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::mac::Mac;
 
+use crate::plan::ChildKind;
+
 /// The operational state of a link, RFC 2863 as in `linux/if.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OperState {
@@ -59,7 +61,7 @@ pub struct Link {
     pub oper_state: OperState,
     /// Index of the bridge, bond or VRF that the link is a port of.
     pub master: Option<u32>,
-    /// `IFLA_LINK`: for a veth the index of its peer, in the peer's namespace.
+    /// `IFLA_LINK`: for a veth the index of its peer, in the peer's namespace; for a child that of its master.
     pub peer: Option<u32>,
     /// `IFLA_LINK_NETNSID`: the peer's namespace, by the number that the link's own has for it; none when both are in
     /// the same.
@@ -76,6 +78,8 @@ pub struct Link {
     pub alias: Option<String>,
     /// For a bridge: whether VLAN filtering is on.
     pub vlan_filtering: Option<bool>,
+    /// For a child of a master: what it is.
+    pub child: Option<ChildKind>,
 }
 
 /// An address of a link.
@@ -96,8 +100,10 @@ pub struct KernelRoute {
     pub dst: Cidr,
     /// Next hops; more than one for a multipath route.
     pub gateways: Vec<IpAddr>,
-    /// Index of the output link, if there is only one.
-    pub link: Option<u32>,
+    /// Indices of the output links; more than one for a multipath route.
+    pub links: Vec<u32>,
+    /// Whether packets are sent on: not so for `blackhole`, `unreachable`, `local` and others.
+    pub unicast: bool,
     /// Routing table.
     pub table: u32,
 }

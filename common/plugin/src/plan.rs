@@ -4,6 +4,7 @@
 //! effect layer carries a [`Step`] out; the [`Journal`](crate::journal::Journal) takes owned steps back.
 
 mod address;
+mod child;
 mod display;
 mod gateway;
 mod link;
@@ -15,6 +16,7 @@ mod step;
 mod sysctl;
 
 pub use address::Dad;
+pub use child::{ChildKind, MacvlanMode, MasterLink, temporary_name};
 pub use gateway::{NewGateway, OtherAddress, OtherAddressError};
 pub use link::{BridgePort, LinkKind, LinkSetting, NewLink, VethPeer};
 pub use ns::Ns;

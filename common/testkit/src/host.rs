@@ -15,7 +15,7 @@ use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
-use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
+use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::state_file::StateFile;
 use cni_plugin::vlan::BridgeVlan;
@@ -23,6 +23,7 @@ use cni_plugin::vlan::BridgeVlan;
 use crate::{FakeFirewalld, FakeNetfilter, FakeRecords};
 
 mod apply;
+mod child;
 mod container;
 mod kernel;
 mod kernel_error;
@@ -87,7 +88,7 @@ pub struct FakeHost {
     /// The files that the administrator has written.
     pub administrators_files: BTreeMap<PathBuf, String>,
     kernel: Kernel,
-    absent_kind: Option<LinkKind>,
+    absent_kind: Option<&'static str>,
     entered: Option<Entered>,
     own_netns: Option<String>,
     ipam: FakeIpam,
@@ -179,7 +180,7 @@ impl FakeHost {
 
     /// Takes a kind of links away, as on a kernel that does not have them.
     #[must_use]
-    pub fn without_link_kind(mut self, kind: LinkKind) -> Self {
+    pub fn without_link_kind(mut self, kind: &'static str) -> Self {
         self.absent_kind = Some(kind);
         self
     }
@@ -287,6 +288,7 @@ impl NetworkState for FakeHost {
         let space = self.space(ns)?;
         Ok(match query {
             LinkQuery::Name(name) => self.kernel.links(&space, |link| link.name == name.as_str()),
+            LinkQuery::Called(name) => self.kernel.links(&space, |link| link.name == name),
             LinkQuery::Index(index) => self.kernel.links(&space, |link| link.index == index),
             LinkQuery::Kind(kind) => self.kernel.links(&space, |link| link.kind.as_deref() == Some(kind)),
             LinkQuery::Towards(address) => match self.kernel.output(&space, address) {
@@ -301,8 +303,8 @@ impl NetworkState for FakeHost {
         })
     }
 
-    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error> {
-        Ok(self.absent_kind.as_ref() != Some(kind))
+    fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error> {
+        Ok(self.absent_kind != Some(kind))
     }
 
     fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {

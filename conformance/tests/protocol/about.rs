@@ -60,7 +60,7 @@ fn without_command(sandbox: &Sandbox, plugin: &str) -> Invocation {
 
 #[test]
 fn without_a_command_the_about_text_goes_to_stderr() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         assert_about(plugin, &without_command(&sandbox, plugin).run());
         assert_about(plugin, &without_command(&sandbox, plugin).env("CNI_COMMAND", "").run());
@@ -73,7 +73,7 @@ fn without_a_command_the_about_text_goes_to_stderr() {
 /// Nomad has its own `CNI_PATH`, and a runtime's other variables may be anything.
 #[test]
 fn without_a_command_no_other_variable_matters() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let odd = without_command(&sandbox, plugin)
             .env("CNI_PATH", "/opt/cni/bin")
@@ -88,7 +88,7 @@ fn without_a_command_no_other_variable_matters() {
 
 #[test]
 fn nomad_and_nerdctl_find_the_version() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let outcome = without_command(&sandbox, plugin).run();
         let both = format!("{}{}", outcome.stdout(), outcome.stderr());
@@ -113,7 +113,7 @@ fn the_semver_rule_is_go_versions() {
 
 #[test]
 fn about_and_version_do_not_wait_for_standard_input() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let about = ended(bare(&sandbox, plugin).stdin(Stdio::piped()).spawn().expect("start a plugin"));
         assert!(about.status.success() && about.stdout.is_empty() && !about.stderr.is_empty(), "{plugin}: {about:?}");
@@ -132,7 +132,7 @@ fn version_reply(plugin: &str) -> String {
 /// What libcni sends, what SPEC asks for, and nothing at all.
 #[test]
 fn version_answers_one_line_whatever_is_sent() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let last = VERSIONS.last().expect("versions");
     for plugin in PLUGINS {
         let plain = without_command(&sandbox, plugin).env("CNI_COMMAND", "VERSION");
@@ -156,7 +156,7 @@ fn version_answers_one_line_whatever_is_sent() {
 /// Installers copy and link plugins one by one.
 #[test]
 fn a_plugin_is_what_its_file_is_called_however_it_got_there() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for kind in ["link", "copy"] {
         let folder = Path::new("/run").join(kind);
         fs::create_dir(&folder).expect("create a folder");

@@ -48,14 +48,14 @@ fn prepare(sandbox: &Sandbox, plugin: &str, verb: Verb, args: &str) -> Invocatio
 /// Returns the address that ADD of a new container gives with these arguments.
 #[track_caller]
 fn address(plugin: &str, args: &str) -> Value {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let _container = sandbox.container("ctr1");
     prepare(&sandbox, plugin, Verb::Add, args).run().result()["ips"][0]["address"].clone()
 }
 
 #[test]
 fn what_breaks_the_grammar_is_refused_before_any_work() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     let before = State::capture(&sandbox, &[&container]);
     for plugin in READERS {
@@ -70,7 +70,7 @@ fn what_breaks_the_grammar_is_refused_before_any_work() {
 #[test]
 fn check_refuses_what_add_refuses() {
     for plugin in READERS {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let _container = sandbox.container("ctr1");
         let result = prepare(&sandbox, plugin, Verb::Add, "").run().result();
         let config = with(&config(plugin, "1.0.0"), &json!({"prevResult": result}));
@@ -84,7 +84,7 @@ fn check_refuses_what_add_refuses() {
 #[test]
 fn a_requested_address_that_is_none_is_refused() {
     for plugin in READERS {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let before = State::capture(&sandbox, &[&container]);
         for (args, text) in BAD_IP {
@@ -103,7 +103,7 @@ fn ip_and_mac_are_known_to_both() {
         assert_eq!(address(plugin, both), json!("10.88.0.9/24"), "{plugin}");
         assert_eq!(address(plugin, "MAC=02:00:00:00:00:0a"), json!("10.88.0.2/24"), "{plugin}");
     }
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     prepare(&sandbox, "bridge", Verb::Add, "IP=10.88.0.9;MAC=02:00:00:00:00:0A").run().expect_success();
     assert_eq!(Network::observe(&container).link("eth0").expect("eth0").mac, "02:00:00:00:00:0a");
@@ -145,7 +145,7 @@ fn the_last_of_several_values_counts_and_an_empty_one_is_none() {
 fn del_frees_the_address_whatever_the_arguments_are() {
     for plugin in READERS {
         for (args, _) in BAD.into_iter().chain(BAD_IP).chain([("MAC=zz", "")]) {
-            let sandbox = Sandbox::new();
+            let sandbox = crate::sandbox();
             let container = sandbox.container("ctr1");
             prepare(&sandbox, plugin, Verb::Add, "").run().expect_success();
             let del = prepare(&sandbox, plugin, Verb::Del, args).run();
@@ -160,7 +160,7 @@ fn del_frees_the_address_whatever_the_arguments_are() {
 
 #[test]
 fn the_other_plugins_never_look() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let _container = sandbox.container("ctr1");
     for plugin in DEAF {
         for (args, _) in BAD.into_iter().chain(BAD_IP) {
@@ -173,7 +173,7 @@ fn the_other_plugins_never_look() {
 
 #[test]
 fn a_mac_that_is_none_is_refused_by_the_plugin_that_sets_it() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     let before = State::capture(&sandbox, &[&container]);
     for mac in ["zz", "02:00:00:00:00", "01:00:5e:00:00:01", "00:00:00:00:00:00", "02:00:00:00:00:00:00:01"] {

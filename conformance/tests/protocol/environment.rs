@@ -41,7 +41,7 @@ fn assert_accepted(outcome: &Outcome) {
 
 #[test]
 fn missing_variables_are_named_together_and_in_order() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         for verb in VERBS {
             let required = required(verb);
@@ -61,7 +61,7 @@ fn missing_variables_are_named_together_and_in_order() {
 
 #[test]
 fn variables_that_a_command_does_not_need_may_be_missing_or_wrong() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         for verb in VERBS {
             let unneeded = ALL.iter().filter(|name| !required(verb).contains(name));
@@ -75,7 +75,7 @@ fn variables_that_a_command_does_not_need_may_be_missing_or_wrong() {
 
 #[test]
 fn a_container_id_has_only_letters_digits_and_three_signs() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let bad = [
         "a/b",
         "/",
@@ -121,7 +121,7 @@ const CHARACTERS: (&str, &str) = ("interface name contains / or : or whitespace 
 /// The first rule that is broken counts, and lengths are in bytes.
 #[test]
 fn an_interface_name_is_one_that_the_kernel_takes() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let bad = [
         ("abcdefghijklmnop", TOO_LONG),
         ("\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}", TOO_LONG),
@@ -166,7 +166,7 @@ fn an_interface_name_is_one_that_the_kernel_takes() {
 
 #[test]
 fn an_invalid_value_is_reported_before_missing_ones_and_the_container_id_first() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         for verb in [Verb::Add, Verb::Check, Verb::Del] {
             let plain = call(&sandbox, plugin, verb);
@@ -180,7 +180,7 @@ fn an_invalid_value_is_reported_before_missing_ones_and_the_container_id_first()
 
 #[test]
 fn an_unknown_command_needs_no_variable_and_is_reported_after_the_configuration() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         for command in ["FOO", "add", "Add", " ADD", "ADD ", "VERSIONS", "version", "\u{e4}"] {
             let plain = Invocation::new(&sandbox, plugin, Verb::Add).env("CNI_COMMAND", command);
@@ -198,7 +198,7 @@ fn an_unknown_command_needs_no_variable_and_is_reported_after_the_configuration(
 /// Rust programs that ask for the environment as text die of foreign variables.
 #[test]
 fn variables_that_are_no_utf8_crash_nothing() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let bytes = OsStr::from_bytes(b"a\xffb");
     for plugin in PLUGINS {
         let mut command = bare(&sandbox, plugin);

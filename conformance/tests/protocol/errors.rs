@@ -5,7 +5,7 @@
 
 use std::fs::File;
 
-use cni_conformance::{CniError, Invocation, Outcome, Sandbox, State, Verb, plugins, state};
+use cni_conformance::{CniError, Invocation, Outcome, State, Verb, plugins, state};
 use serde_json::{Value, json};
 
 use crate::{PLUGINS, VERBS, bare, call, config, ended, ifname, with};
@@ -30,7 +30,7 @@ fn assert_form(outcome: &Outcome) {
 
 #[test]
 fn every_refusal_has_the_one_form() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     for plugin in PLUGINS {
         for verb in VERBS {
@@ -52,7 +52,7 @@ fn every_refusal_has_the_one_form() {
 
 #[test]
 fn errors_of_the_plugins_own_have_the_same_form() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     let wrong = [
         ("loopback", json!({"prevResult": "<&>"})),
@@ -72,7 +72,7 @@ fn errors_of_the_plugins_own_have_the_same_form() {
 #[test]
 fn a_result_that_cannot_be_written_is_undone() {
     for plugin in plugins::that_can_add() {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let warm = call(&sandbox, plugin, Verb::Add, &container).config(&config(plugin, "1.0.0"));
         warm.run().expect_success();

@@ -36,7 +36,7 @@ fn bridge(sandbox: &Sandbox, verb: Verb) -> Invocation {
 #[test]
 fn delegates_and_programs_end_as_ever() {
     for (what, launcher) in LAUNCHERS {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let outcome = bridge(&sandbox, Verb::Add).launched_by(launcher).run();
         assert!(outcome.succeeded(), "{what}: {outcome}");
     }
@@ -45,7 +45,7 @@ fn delegates_and_programs_end_as_ever() {
 /// A folder may have any name, and its plugins are found in it.
 #[test]
 fn a_folder_whose_name_is_no_text_is_one_like_others() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let folder = Path::new("/run").join(OsStr::from_bytes(b"plugins-\xff"));
     fs::create_dir(&folder).expect("create a folder");
     for plugin in ["bridge", "host-local"] {

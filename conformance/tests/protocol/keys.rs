@@ -3,7 +3,7 @@
 //! Go names the field of its own structure and the type, and some values only the kernel's refusal
 //! of them, when half the work is done; a few end it with a stack trace. The code is 2, 6 or 7.
 
-use cni_conformance::{Invocation, Outcome, Sandbox, State, Verb, plugins, state};
+use cni_conformance::{Invocation, Outcome, State, Verb, plugins, state};
 use serde_json::{Value, json};
 
 use crate::spelling::rich;
@@ -84,6 +84,25 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("dummy", "/dns/search/0", Text),
     ("dummy", "/dns/options", List),
     ("dummy", "/dns/options/0", Text),
+    ("macvlan", "/master", Text),
+    ("macvlan", "/mode", Text),
+    ("macvlan", "/mtu", Integer),
+    ("macvlan", "/mac", Text),
+    ("macvlan", "/linkInContainer", Flag),
+    ("macvlan", "/bcqueuelen", Integer),
+    ("macvlan", "/ipam", Object),
+    ("macvlan", "/ipam/type", Text),
+    ("macvlan", "/dns", Object),
+    ("macvlan", "/dns/nameservers", List),
+    ("macvlan", "/dns/nameservers/0", Text),
+    ("macvlan", "/dns/domain", Text),
+    ("macvlan", "/dns/search", List),
+    ("macvlan", "/dns/search/0", Text),
+    ("macvlan", "/dns/options", List),
+    ("macvlan", "/dns/options/0", Text),
+    ("macvlan", "/runtimeConfig", Object),
+    ("macvlan", "/runtimeConfig/mac", Text),
+    ("macvlan", "/prevResult", Object),
     ("host-local", "/ipam", Object),
     ("host-local", "/ipam/ranges", List),
     ("host-local", "/ipam/ranges/0", List),
@@ -201,6 +220,16 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("bridge", "/args/cni/mac", json!("zz")),
         ("bridge", "/runtimeConfig/mac", json!("zz")),
         ("bridge", "/runtimeConfig/mac", json!("01:00:5e:00:00:01")),
+        ("macvlan", "/master", json!("none")),
+        ("macvlan", "/master", json!("a name that is much too long")),
+        ("macvlan", "/mode", json!("Bridge")),
+        ("macvlan", "/mode", json!("source")),
+        ("macvlan", "/mtu", json!(1501)),
+        ("macvlan", "/mtu", json!(-1)),
+        ("macvlan", "/bcqueuelen", json!(-1)),
+        ("macvlan", "/bcqueuelen", json!(4_294_967_296_i64)),
+        ("macvlan", "/mac", json!("zz")),
+        ("macvlan", "/runtimeConfig/mac", json!("01:00:5e:00:00:01")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.7/24")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0/31")),
@@ -336,7 +365,7 @@ fn fault(outcome: &Outcome, pointer: &str, value: &Value) -> Option<String> {
 
 /// Requires that ADD refuses each value, and that nothing is left of it.
 fn assert_all_refused(plugin: &str, rows: &[(String, Value)]) {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     let mut before = State::capture(&sandbox, &[&container]);
     let mut faults = Vec::new();
@@ -393,6 +422,11 @@ fn dummy_names_the_key_and_the_value_of_a_wrong_type() {
 }
 
 #[test]
+fn macvlan_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("macvlan", &of_wrong_types("macvlan"));
+}
+
+#[test]
 fn host_local_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("host-local", &of_wrong_types("host-local"));
 }
@@ -435,6 +469,7 @@ fn keys_that_contradict_each_other_are_named() {
         ("firewall", json!({"backend": "none", "ingressPolicy": "isolated"}), ["backend", "ingresspolicy"]),
         ("ptp", json!({"ipam": null}), ["ipam", ""]),
         ("ptp", json!({"ipam": {"type": ""}}), ["ipam", ""]),
+        ("macvlan", json!({"mode": "passthru"}), ["mode", "mac"]),
         ("dummy", json!({"ipam": null}), ["ipam", ""]),
         ("dummy", json!({"ipam": {"type": ""}}), ["ipam", ""]),
         ("host-local", json!({"ipam": null}), ["ipam", ""]),
@@ -453,7 +488,7 @@ fn keys_that_contradict_each_other_are_named() {
         ),
     ];
     for (plugin, keys, names) in rows {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let before = State::capture(&sandbox, &[&container]);
         let outcome = call(&sandbox, plugin, Verb::Add, &container).config(&with(&rich(plugin), &keys)).run();
@@ -491,7 +526,7 @@ fn odd_values_that_the_reference_takes_are_taken() {
         ),
     ];
     for (plugin, keys) in rows {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let config = with(&rich(plugin), &keys);
         let outcome = call(&sandbox, plugin, Verb::Add, &container).config(&config).run();
@@ -505,7 +540,7 @@ fn odd_values_that_the_reference_takes_are_taken() {
 #[test]
 fn no_command_crashes_or_leaves_a_trace_whatever_a_key_holds() {
     for plugin in plugins::that_can_add() {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         for verb in [Verb::Add, Verb::Del] {
             call(&sandbox, plugin, verb, &container).config(&rich(plugin)).run().expect_success();
@@ -535,7 +570,7 @@ fn add_does_not_crash_on_null_in_a_list() {
         ["/prevResult/interfaces/0", "/prevResult/ips/0", "/prevResult/routes/0"].map(|at| (plugin, at))
     });
     for (plugin, pointer) in lists.chain(results) {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let config = changed(plugin, pointer, &json!(null));
         assert_orderly(&call(&sandbox, plugin, Verb::Add, &container).config(&config), pointer, &json!(null));

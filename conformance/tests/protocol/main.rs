@@ -44,6 +44,17 @@ fn incompatible(plugin: &str, version: &str) -> String {
     format!("config is {version:?}, plugin supports [{}]", list.join(" "))
 }
 
+/// The interface of the host that links on a master work by.
+const UPLINK: &str = "up0";
+
+/// A machine with an uplink.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.sh(&format!("ip link add {UPLINK} type bridge"));
+    sandbox.sh(&format!("ip link set {UPLINK} up"));
+    sandbox
+}
+
 /// Where the addresses of these tests are kept.
 const LEASES: &str = "/run/leases";
 
@@ -58,6 +69,7 @@ fn config(plugin: &str, version: &str) -> Value {
         "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
         "ptp" => json!({"ipMasq": true, "ipam": ipam}),
         "dummy" | "host-local" => json!({"ipam": ipam}),
+        "macvlan" => json!({"master": UPLINK, "ipam": ipam}),
         "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),
         "firewall" => json!({"backend": "iptables", "prevResult": prev_result(version)}),
         "portmap" => json!({

@@ -37,7 +37,7 @@ fn assert_refused(outcome: &Outcome) {
 
 #[test]
 fn add_into_the_plugins_own_namespace_is_refused_before_any_work() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     mount_own(&sandbox);
     let before = State::of_host(&sandbox);
     for plugin in PLUGINS {
@@ -55,7 +55,7 @@ fn add_into_the_plugins_own_namespace_is_refused_before_any_work() {
 #[test]
 fn del_from_the_plugins_own_namespace_is_refused_before_any_work() {
     for plugin in plugins::that_can_add() {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         mount_own(&sandbox);
         let container = sandbox.container("ctr1");
         prepare(&sandbox, plugin, Verb::Add, container.path()).run().expect_success();
@@ -73,7 +73,7 @@ fn del_from_the_plugins_own_namespace_is_refused_before_any_work() {
 fn an_override_skips_the_check() {
     for plugin in plugins::that_can_add() {
         for answer in ["1", "true", "TRUE", "True"] {
-            let sandbox = Sandbox::new();
+            let sandbox = crate::sandbox();
             mount_own(&sandbox);
             for verb in [Verb::Add, Verb::Del] {
                 let call = prepare(&sandbox, plugin, verb, "/run/netns/own").env("CNI_NETNS_OVERRIDE", answer);
@@ -86,7 +86,7 @@ fn an_override_skips_the_check() {
 /// These need no namespace, so a path that is gone or plain is nothing to them.
 #[test]
 fn a_path_that_is_no_namespace_is_not_the_plugins_own() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     File::create_new("/run/netns/plain").expect("create a plain file");
     for plugin in ["host-local", "firewall", "portmap"] {
         for netns in ["/run/netns/gone", "/run/netns/plain", "/run"] {
@@ -98,7 +98,7 @@ fn a_path_that_is_no_namespace_is_not_the_plugins_own() {
 
 #[test]
 fn check_does_not_look_whose_namespace_it_is() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     for plugin in ["host-local", "firewall", "portmap"] {
         prepare(&sandbox, plugin, Verb::Add, container.path()).run().expect_success();
@@ -110,7 +110,7 @@ fn check_does_not_look_whose_namespace_it_is() {
 /// container whose namespace is replaced by such a thing has nothing to do there.
 #[test]
 fn what_is_no_namespace_is_told_at_once_and_keeps_no_container_from_being_deleted() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     sandbox.sh("mkfifo /run/netns/fifo");
     let _listener = UnixListener::bind("/run/netns/socket").expect("a socket");
     symlink("/run/netns/loop", "/run/netns/loop").expect("a link to itself");

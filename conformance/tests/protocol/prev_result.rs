@@ -27,7 +27,7 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         Self { container: sandbox.container("ctr1"), sandbox }
     }
 

@@ -19,7 +19,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         Self { sandbox, container }
     }

@@ -8,7 +8,7 @@ use cni_conformance::{Invocation, Namespace, Network, Sandbox, State, Verb, plug
 use serde_json::{Map, Value, json};
 
 use crate::keys::{self, KEYS};
-use crate::{LEASES, call, config, with};
+use crate::{LEASES, UPLINK, call, config, with};
 
 /// A configuration with every key that changes what ADD leaves.
 pub fn rich(plugin: &str) -> Value {
@@ -31,6 +31,10 @@ pub fn rich(plugin: &str) -> Value {
         }),
         "dummy" => json!({
             "ipam": ipam, "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
+        }),
+        "macvlan" => json!({
+            "master": UPLINK, "mode": "private", "mtu": 1400, "mac": "02:00:00:00:00:0a", "bcqueuelen": 77, "ipam": ipam,
+            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
         }),
         "host-local" => json!({
             "ipam": ipam, "args": {"cni": {"ips": ["10.88.0.15"]}},
@@ -70,7 +74,7 @@ struct Left {
 
 /// Runs ADD on a new machine.
 fn left_by(plugin: &str, input: &str) -> Left {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     let outcome = prepare(&sandbox, plugin, &container, input).run();
     assert!(matches!(outcome.code(), Some(0 | 1)), "{outcome}");

@@ -22,7 +22,7 @@ fn assert_error(outcome: &Outcome, code: u64, msg: &str, details: &str) {
 
 #[test]
 fn what_is_no_json_object_is_a_decoding_error() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let nested = "[".repeat(1_000_000);
     let nested_objects = format!("{{\"name\":\"n1\",\"x\":{}", "{\"x\":".repeat(200_000));
     let bad: [(&[u8], &str); 17] = [
@@ -57,7 +57,7 @@ fn what_is_no_json_object_is_a_decoding_error() {
 /// Thirty times as much memory as text would be taken otherwise.
 #[test]
 fn what_is_longer_than_any_configuration_is_not_read() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let long = format!("{{\"name\":\"n1\",\"x\":[{}0]}}", "0,".repeat(40 << 20));
     for plugin in PLUGINS {
         let outcome = call_with(&sandbox, plugin, Verb::Add, long.as_bytes()).run();
@@ -67,7 +67,7 @@ fn what_is_longer_than_any_configuration_is_not_read() {
 
 #[test]
 fn a_network_must_have_a_name() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let nameless: [&[u8]; 6] = [
         b"{}",
         b"null",
@@ -87,7 +87,7 @@ fn a_network_must_have_a_name() {
 
 #[test]
 fn a_network_name_has_only_letters_digits_and_three_signs() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let bad =
         ["a/b", "../x", "-a", ".a", "_a", "a b", "a\n", "a\tb", "a:b", "\u{e4}", "a\u{a0}b", "a\u{0}b", "a;b", "<"];
     for plugin in PLUGINS {
@@ -110,7 +110,7 @@ fn a_network_name_has_only_letters_digits_and_three_signs() {
 /// In a string, what is no UTF-8 becomes U+FFFD.
 #[test]
 fn a_name_that_is_no_utf8_has_invalid_characters() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let outcome = call_with(&sandbox, plugin, Verb::Add, b"{\"name\":\"n\xff\"}").run();
         assert_error(&outcome, 7, "invalid characters found in network name", "n\u{fffd}");
@@ -120,7 +120,7 @@ fn a_name_that_is_no_utf8_has_invalid_characters() {
 /// Go names the key, and of the value only its type.
 #[test]
 fn a_name_of_another_type_is_named() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         for verb in VERBS {
             for (input, shown) in
@@ -137,7 +137,7 @@ fn a_name_of_another_type_is_named() {
 
 #[test]
 fn checks_come_in_the_references_order() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let wrong_keys = r#""prevResult":1,"ipam":1,"runtimeConfig":1,"mtu":"x","backend":1"#;
         let worst = call_with(&sandbox, plugin, Verb::Add, b"no JSON").args("bad").without_env("CNI_PATH");
@@ -157,7 +157,7 @@ fn checks_come_in_the_references_order() {
 
 #[test]
 fn standard_input_that_cannot_be_read_is_an_input_error() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         for verb in VERBS {
             let folder = File::open("/").expect("open a folder");

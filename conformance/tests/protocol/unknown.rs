@@ -4,7 +4,7 @@
 //! `capabilities`), and Go passes over their values without a look at more than their syntax.
 
 use cni_conformance::state::assert_same;
-use cni_conformance::{Sandbox, State, Verb, plugins};
+use cni_conformance::{State, Verb, plugins};
 use serde_json::{Value, json};
 
 use crate::spelling::rich;
@@ -32,7 +32,7 @@ fn sprinkled(value: &Value) -> Value {
 /// Requires that every command answers as if the key were not there.
 fn assert_ignored(what: &str, value: &str) {
     for plugin in plugins::that_can_add() {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let mut config = rich(plugin);
         config["cniVersion"] = json!("1.1.0");
@@ -41,7 +41,7 @@ fn assert_ignored(what: &str, value: &str) {
             let text = sprinkled(&config).to_string().replace(&format!("\"{HERE}\""), value);
             let outcome = call(&sandbox, plugin, verb, &container).stdin(text.as_bytes()).run();
             assert!(outcome.succeeded(), "{what} under an unknown key: {outcome}");
-            if let (Verb::Add, "bridge" | "ptp" | "dummy" | "static") = (verb, plugin) {
+            if let (Verb::Add, "bridge" | "ptp" | "dummy" | "macvlan" | "static") = (verb, plugin) {
                 config["prevResult"] = outcome.result();
             }
         }
@@ -51,7 +51,7 @@ fn assert_ignored(what: &str, value: &str) {
 /// Requires one clear error of every command, and that nothing changes.
 fn assert_refused(value: &str, words: &str) {
     for plugin in PLUGINS {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let before = State::capture(&sandbox, &[&container]);
         let mut config = rich(plugin);
@@ -96,7 +96,7 @@ fn deep_nesting_is_refused() {
 #[test]
 fn keys_of_runtimes_are_ignored() {
     for plugin in plugins::that_can_add() {
-        let sandbox = Sandbox::new();
+        let sandbox = crate::sandbox();
         let container = sandbox.container("ctr1");
         let mut config = rich(plugin);
         for (key, value) in [

@@ -15,7 +15,7 @@ fn only_version(plugin: &str, version: &Value) -> Value {
 
 #[test]
 fn add_and_del_take_exactly_the_versions_of_the_plugin() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     let odd =
         ["9.9.9", "1.0", "1.2.0", "0.4.5", "v1.0.0", "abc", "1.1.0.0", " 1.0.0", "1.0.0\n", "-1.0.0", "1.0.0-rc1"];
@@ -36,7 +36,7 @@ fn add_and_del_take_exactly_the_versions_of_the_plugin() {
 fn add_and_del_work_in_every_version_of_the_plugin() {
     for plugin in plugins::that_can_add() {
         for version in versions_of(plugin) {
-            let sandbox = Sandbox::new();
+            let sandbox = crate::sandbox();
             let container = sandbox.container("ctr1");
             let config = config(plugin, version);
             let result = call(&sandbox, plugin, Verb::Add, &container).config(&config).run().result();
@@ -53,7 +53,7 @@ fn add_and_del_work_in_every_version_of_the_plugin() {
 fn without_a_version_it_is_0_1_0() {
     for plugin in plugins::that_can_add() {
         for version in [None, Some(json!("")), Some(json!(null))] {
-            let sandbox = Sandbox::new();
+            let sandbox = crate::sandbox();
             let container = sandbox.container("ctr1");
             let mut config = config(plugin, "0.1.0");
             config.as_object_mut().expect("an object").remove("cniVersion");
@@ -96,7 +96,7 @@ fn gate(plugin: &str, verb: Verb, version: &str) -> Option<(u64, String, String)
 
 #[test]
 fn check_gc_and_status_compare_numbers_first() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     let odd = [
         "", "0", "0.3", "0.0.9", "0.4.5", "0.5.0", "1", "1.0", "1.0.5", "1.1", "1.1.1", "1.2.0", "2", "9.9.9", "abc",
@@ -117,7 +117,7 @@ fn check_gc_and_status_compare_numbers_first() {
 
 #[test]
 fn a_number_beyond_all_bounds_is_a_decoding_error() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     for plugin in PLUGINS {
         let huge = only_version(plugin, &json!("99999999999999999999.0.0"));
@@ -128,7 +128,7 @@ fn a_number_beyond_all_bounds_is_a_decoding_error() {
 
 #[test]
 fn a_version_of_another_type_is_named_for_every_command() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     let container = sandbox.container("ctr1");
     for plugin in PLUGINS {
         for verb in crate::VERBS {
@@ -171,7 +171,7 @@ fn assert_silent(sandbox: &Sandbox, plugin: &str, verb: Verb, configs: &[Value])
 
 #[test]
 fn status_succeeds_silently_and_changes_nothing() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in plugins::that_can_add() {
         let before = State::of_host(&sandbox);
         assert_silent(&sandbox, plugin, Verb::Status, &of_the_network(plugin));
@@ -181,7 +181,7 @@ fn status_succeeds_silently_and_changes_nothing() {
 
 #[test]
 fn gc_succeeds_silently() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let [_, _, lists, empty] = of_the_network(plugin);
         assert_silent(&sandbox, plugin, Verb::Gc, &[lists, empty]);
@@ -191,7 +191,7 @@ fn gc_succeeds_silently() {
 /// libcni's `cnitool gc` sends no list, so nothing is known to be invalid.
 #[test]
 fn gc_without_a_list_succeeds_and_says_nothing() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let [config, plain, _, _] = of_the_network(plugin);
         assert_silent(&sandbox, plugin, Verb::Gc, &[config, plain]);
@@ -200,7 +200,7 @@ fn gc_without_a_list_succeeds_and_says_nothing() {
 
 #[test]
 fn gc_changes_nothing_where_nothing_ever_was() {
-    let sandbox = Sandbox::new();
+    let sandbox = crate::sandbox();
     for plugin in PLUGINS {
         let before = State::of_host(&sandbox);
         for config in of_the_network(plugin) {

@@ -3,13 +3,14 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 10] = [
+pub const PLUGINS: [&dyn Plugin; 11] = [
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
     &cni_dummy::Dummy,
     &cni_firewall::Firewall,
     &cni_host_local::HostLocal,
     &cni_loopback::Loopback,
+    &cni_macvlan::Macvlan,
     &cni_portmap::Portmap,
     &cni_ptp::Ptp,
     &cni_static::Static,

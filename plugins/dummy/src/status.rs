@@ -4,12 +4,11 @@ use cni_core::error::Error;
 use cni_core::request::{Command, Request};
 use cni_interface::{ipam, kinds};
 use cni_plugin::host::Host;
-use cni_plugin::plan::LinkKind;
 
 use crate::config::Config;
 
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    kinds::require(&LinkKind::Dummy, host)?;
+    kinds::require("dummy", host)?;
     ipam::delegate(Some(&config.ipam), Command::Status, host)
 }

@@ -5,7 +5,7 @@ use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
-use cni_plugin::plan::{LinkKind, Ns};
+use cni_plugin::plan::Ns;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 
@@ -166,7 +166,7 @@ fn status_and_gc_are_asked_of_the_ipam_plugin() {
     let list = CONFIG.replace(r#""ipam""#, r#""cni.dev/valid-attachments":[],"ipam""#);
     caller().with_config(&list).gc(&Dummy, &mut host).expect("GC");
     assert_eq!(host.delegated(), ["static STATUS", "static GC"]);
-    let error = caller().status(&Dummy, &mut machine().without_link_kind(LinkKind::Dummy)).expect_err("no dummies");
+    let error = caller().status(&Dummy, &mut machine().without_link_kind("dummy")).expect_err("no dummies");
     assert_eq!(
         (error.code().number(), error.to_string()),
         (50, "this kernel has no links of kind dummy, load their module".to_owned())

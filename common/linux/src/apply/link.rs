@@ -7,6 +7,7 @@ use cni_core::names::IfName;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
 
+use super::child::{self, NewChild};
 use super::look_up::{index, present};
 use super::made::{Made, accept_absent, accept_existing};
 use super::vlan;
@@ -55,6 +56,10 @@ impl Failure for LinkError {
 
 /// Makes a link; returns the step that undoes it if the link did not exist before.
 pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Option<Step>, Error> {
+    if let LinkKind::Child { master, kind } = &link.kind {
+        child::create(host, &NewChild { ns, link, master, kind })?;
+        return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
+    }
     let made = try_to_create(host, ns, link)?;
     let made = match link.if_present {
         IfPresent::Accept => accept_existing(made),
@@ -84,7 +89,7 @@ fn settle_mac(socket: &mut Socket, link: &NewLink) -> Result<(), Error> {
 fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<(), NetlinkError>, Error> {
     let peer = match &link.kind {
         LinkKind::Veth { peer } => Some(peer.ns),
-        LinkKind::Bridge { .. } | LinkKind::Dummy => None,
+        LinkKind::Bridge { .. } | LinkKind::Dummy | LinkKind::Child { .. } => None,
     };
     let (socket, netns) = host.socket_and_netns(ns, peer)?;
     Ok(socket.create_link(link, netns.map(AsFd::as_fd)))
@@ -99,15 +104,17 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
             LinkError::VethExists { container: name.to_string(), host: peer.name.to_string(), source }.into()
         }
         LinkKind::Bridge { vlan_filtering: true } => vlan::unless_unsupported(name, source, Error::from),
-        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy
+        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Child { .. }
             if source.errno() == Some(libc::EOPNOTSUPP) =>
         {
             LinkError::UnknownKind { kind: kind.name(), source }.into()
         }
-        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy => match if_present {
-            IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),
-            IfPresent::Refuse | IfPresent::Accept => source.into(),
-        },
+        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Child { .. } => {
+            match if_present {
+                IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),
+                IfPresent::Refuse | IfPresent::Accept => source.into(),
+            }
+        }
     }
 }
 

@@ -44,8 +44,10 @@ impl Failure for WaitError {
 /// How long duplicate address detection may take, and how often it is looked at: the reference's numbers.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
+/// How long a link may take to have a carrier. The kernel looks for no other user of an address without one.
+const CARRIER_LIMIT: Duration = Duration::from_secs(1);
 
-/// Waits until no address is tentative.
+/// Waits until no address is tentative, or could become settled for want of a carrier.
 pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
     let started = Instant::now();
     loop {
@@ -56,14 +58,15 @@ pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Resu
             return Err(WaitError::DuplicateAddress { name: name.to_string(), address }.into());
         }
         let waiting = addresses.iter().any(|address| address.tentative);
-        match (waiting, started.elapsed() < SETTLE_LIMIT, link.oper_state) {
-            (false, _, _) => return Ok(()),
-            (true, true, _) => thread::sleep(SETTLE_PAUSE),
-            (true, false, OperState::Up) => {
+        let has_carrier = link.oper_state == OperState::Up;
+        let limit = if has_carrier { SETTLE_LIMIT } else { CARRIER_LIMIT };
+        match (waiting, started.elapsed() < limit) {
+            (true, true) => thread::sleep(SETTLE_PAUSE),
+            (true, false) if has_carrier => {
                 let seconds = SETTLE_LIMIT.as_secs();
                 return Err(WaitError::StillTentative { name: name.to_string(), seconds }.into());
             }
-            (true, false, _) => return Ok(()),
+            (false, _) | (true, false) => return Ok(()),
         }
     }
 }

@@ -9,27 +9,34 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
 
+use super::child::child_info;
 use super::error::{NetlinkError, during};
 use super::socket::Socket;
 
 impl Socket {
-    /// Makes a link. The other end of a veth is made in `peer_netns`, or, if that is `None`, in the socket's namespace.
+    /// Makes a link. The other end of a veth is made in `other_netns`, or, if that is `None`, in the socket's namespace; and
+    /// so is a child of a master, which itself is in the socket's namespace.
     ///
     /// # Errors
     /// When the kernel refuses: `EEXIST` when a name is taken, `EINVAL` for a link-layer address of other
     /// than six bytes, `EADDRNOTAVAIL` for a multicast one, `EOPNOTSUPP` for a kind that it does not have, or
     /// when a bridge is to filter VLANs and it cannot.
-    pub fn create_link(&mut self, link: &NewLink, peer_netns: Option<BorrowedFd<'_>>) -> Result<(), NetlinkError> {
+    pub fn create_link(&mut self, link: &NewLink, other_netns: Option<BorrowedFd<'_>>) -> Result<(), NetlinkError> {
         let NewLink { name, mac, mtu, if_present: _, kind } = link;
         let mut message = described(name, mac.as_ref(), *mtu);
         let info = match kind {
             LinkKind::Bridge { vlan_filtering } => bridge(*vlan_filtering),
             LinkKind::Veth { peer: VethPeer { ns: _, name, mac } } => {
                 let mut peer = described(name, Some(mac), *mtu);
-                peer.attributes.extend(peer_netns.map(|netns| LinkAttribute::NetNsFd(netns.as_raw_fd())));
+                peer.attributes.extend(other_netns.map(in_netns));
                 vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))]
             }
             LinkKind::Dummy => vec![LinkInfo::Kind(InfoKind::Dummy)],
+            LinkKind::Child { master, kind } => {
+                message.attributes.push(LinkAttribute::Link(master.index));
+                message.attributes.extend(other_netns.map(in_netns));
+                child_info(kind)
+            }
         };
         message.attributes.push(LinkAttribute::LinkInfo(info));
         self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
@@ -38,21 +45,26 @@ impl Socket {
 }
 
 impl Socket {
-    /// Whether the kernel can make links of a kind. It is asked for one with a link-layer address of one byte, which
-    /// no kind of Ethernet link takes (`dummy_validate` of `drivers/net/dummy.c`, and so on), once it is found.
+    /// Whether the kernel can make links of a kind, by its own word. It is asked for one with a link-layer address of one
+    /// byte, which no kind of Ethernet link takes (`dummy_validate` of `drivers/net/dummy.c`, and so on), and without the
+    /// master that ipvlan needs, which does not look at the address.
     ///
     /// # Errors
     /// When the kernel answers anything else than that it does not have the kind, or that the address is wrong.
-    pub fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, NetlinkError> {
+    pub fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, NetlinkError> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::Address(vec![2]));
-        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::from(kind.name()))]));
+        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::from(kind))]));
         match self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL) {
             Err(cause) if cause.errno() == Some(libc::EOPNOTSUPP) => Ok(false),
             Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(true),
-            other => other.map(|()| true).map_err(during(|| format!("ask for links of kind {}", kind.name()))),
+            other => other.map(|()| true).map_err(during(|| format!("ask for links of kind {kind}"))),
         }
     }
+}
+
+fn in_netns(netns: BorrowedFd<'_>) -> LinkAttribute {
+    LinkAttribute::NetNsFd(netns.as_raw_fd())
 }
 
 fn described(name: &IfName, mac: Option<&Mac>, mtu: Option<u32>) -> LinkMessage {
@@ -76,5 +88,6 @@ fn describe(name: &IfName, kind: &LinkKind) -> String {
         LinkKind::Bridge { .. } => format!("create bridge {name}"),
         LinkKind::Veth { peer } => format!("create veth {name} with peer {}", peer.name),
         LinkKind::Dummy => format!("create dummy {name}"),
+        LinkKind::Child { master, kind } => format!("create {} {name} on {}", kind.name(), master.name),
     }
 }

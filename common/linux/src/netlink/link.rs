@@ -9,6 +9,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};
 
 use super::attribute::{Attribute, attributes, field};
+use super::child::read_child;
 use super::error::{Cause, NetlinkError, during};
 use super::socket::Socket;
 
@@ -16,6 +17,10 @@ use super::socket::Socket;
 pub(super) const HEADER_LENGTH: usize = 16;
 /// `IFLA_BR_VLAN_FILTERING` of `linux/if_link.h`.
 const BRIDGE_VLAN_FILTERING: u16 = 7;
+/// `IFLA_ALT_IFNAME` of `linux/if_link.h`, since Linux 5.5.
+const ALTERNATIVE_NAME: u16 = 53;
+/// `ALTIFNAMSIZ` of `linux/if.h`: room for an alternative name and the zero behind it.
+const LONGEST_NAME: usize = 128;
 
 impl Socket {
     /// Looks a link up by name; `None` when there is none of that name.
@@ -25,6 +30,23 @@ impl Socket {
     pub fn link(&mut self, name: &str) -> Result<Option<Link>, NetlinkError> {
         let mut question = LinkMessage::default();
         question.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        self.ask_for_link(question).map_err(during(|| format!("look up link {name}")))
+    }
+
+    /// Looks a link up by a name or alternative name; `None` when no link is called so.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn link_called(&mut self, name: &str) -> Result<Option<Link>, NetlinkError> {
+        if name.contains('\0') || name.len() >= LONGEST_NAME {
+            return Ok(None);
+        }
+        if name.len() < libc::IFNAMSIZ {
+            return self.link(name);
+        }
+        let mut question = LinkMessage::default();
+        let terminated = [name.as_bytes(), &[0]].concat();
+        question.attributes.push(LinkAttribute::Other(DefaultNla::new(ALTERNATIVE_NAME, terminated)));
         self.ask_for_link(question).map_err(during(|| format!("look up link {name}")))
     }
 
@@ -206,6 +228,7 @@ fn read_kind(link: &mut Link, info: Attribute<'_>) {
         let filtering = data.and_then(|data| data.nested().find(|attribute| attribute.kind == BRIDGE_VLAN_FILTERING));
         link.vlan_filtering = filtering.and_then(Attribute::u8).map(|value| value != 0);
     }
+    link.child = link.kind.as_deref().and_then(|kind| read_child(kind, part(libc::IFLA_INFO_DATA)?));
 }
 
 fn oper_state(number: u8) -> OperState {

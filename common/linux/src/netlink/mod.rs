@@ -8,6 +8,7 @@
 mod address;
 pub(crate) mod attribute;
 mod bridge;
+mod child;
 mod cookie;
 mod create;
 mod error;

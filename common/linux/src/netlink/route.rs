@@ -207,8 +207,8 @@ fn read_route(payload: &[u8], family: Family) -> Option<KernelRoute> {
         }
     }
     links.dedup();
-    let link = if let [link] = links[..] { Some(link) } else { None };
-    Some(KernelRoute { dst: Cidr::new(dst, prefix)?, gateways, link, table })
+    let unicast = read_type(payload)? == libc::RTN_UNICAST;
+    Some(KernelRoute { dst: Cidr::new(dst, prefix)?, gateways, links, table, unicast })
 }
 
 fn read_hops(mut hops: &[u8], gateways: &mut Vec<IpAddr>, links: &mut Vec<u32>) {

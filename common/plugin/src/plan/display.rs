@@ -77,6 +77,7 @@ impl Display for NewLink {
         write!(f, "{name} type ")?;
         match kind {
             LinkKind::Veth { peer } => write!(f, "veth peer {} on {}", peer.name, peer.ns)?,
+            LinkKind::Child { master, kind } => write!(f, "{kind} of {} on {}", master.name, master.ns)?,
             LinkKind::Bridge { .. } | LinkKind::Dummy => f.write_str(kind.name())?,
         }
         mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;

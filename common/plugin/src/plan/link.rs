@@ -3,7 +3,7 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 
-use super::{IfPresent, Ns};
+use super::{ChildKind, IfPresent, MasterLink, Ns};
 use crate::link::Link;
 
 /// A link to be made.
@@ -36,6 +36,13 @@ pub enum LinkKind {
     },
     /// A link that drops what it is to send.
     Dummy,
+    /// A link that works by way of another one.
+    Child {
+        /// The other one.
+        master: MasterLink,
+        /// Of what kind.
+        kind: ChildKind,
+    },
 }
 
 impl LinkKind {
@@ -45,6 +52,7 @@ impl LinkKind {
             Self::Bridge { .. } => "bridge",
             Self::Veth { .. } => "veth",
             Self::Dummy => "dummy",
+            Self::Child { kind, .. } => kind.name(),
         }
     }
 }

@@ -139,6 +139,7 @@ fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink
     }
     let vlan_filtering = match kind {
         LinkKind::Bridge { vlan_filtering } => Some(*vlan_filtering),
+        LinkKind::Child { master, kind } => return kernel.add_child(space, &spaces(master.ns)?, link, (master, kind)),
         LinkKind::Veth { .. } | LinkKind::Dummy => None,
     };
     let new =

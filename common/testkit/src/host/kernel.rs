@@ -42,6 +42,8 @@ pub struct KernelLink {
     pub port: Option<BridgePort>,
     /// The other end of a veth.
     pub peer: Option<(Space, u32)>,
+    /// The master of a child.
+    pub parent: Option<(Space, u32)>,
 }
 
 /// The kernel.
@@ -129,6 +131,7 @@ impl Kernel {
             vlans: Vec::new(),
             port: None,
             peer: None,
+            parent: None,
         });
         self.last_index
     }
@@ -154,9 +157,18 @@ impl Kernel {
                 (other.link.master, other.port, other.vlans) = (None, None, Vec::new());
             }
         }
+        self.forget_children(space, index);
         if let Some((space, peer)) = entry.peer {
             self.forget(&space, peer);
         }
+    }
+
+    /// The children go with their master.
+    fn forget_children(&mut self, space: &Space, master: u32) {
+        let of_it = |entry: &&KernelLink| entry.parent == Some((space.clone(), master));
+        let gone: Vec<_> =
+            self.entries.iter().filter(of_it).map(|entry| (entry.space.clone(), entry.link.index)).collect();
+        gone.iter().for_each(|(space, index)| self.forget(space, *index));
     }
 
     pub fn entries<'a>(&'a self, space: &'a Space) -> impl Iterator<Item = &'a KernelLink> {
@@ -203,12 +215,12 @@ impl Kernel {
         Some(other.addresses.clone())
     }
 
-    /// A veth passes packets when both ends are up.
+    /// A veth passes packets when both ends are up, a child when its master is.
     pub fn oper_state(&self, entry: &KernelLink) -> OperState {
         let is_up = |(space, index): &(Space, u32)| {
             self.entries(space).any(|other| other.link.index == *index && other.link.up)
         };
-        match &entry.peer {
+        match entry.peer.as_ref().or(entry.parent.as_ref()) {
             _ if !entry.link.up => OperState::Down,
             Some(peer) if !is_up(peer) => OperState::LowerLayerDown,
             Some(_) | None => OperState::Up,
@@ -239,14 +251,14 @@ impl Kernel {
 
 /// Without the index, which never comes again.
 fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
-    let KernelLink { space, link, addresses, routes, disconnected, vlans, port, peer: _ } = entry;
+    let KernelLink { space, link, addresses, routes, disconnected, vlans, port, peer: _, parent: _ } = entry;
     let (word, name) = (space.word(), &link.name);
     let name_of = |index: u32| kernel.entries(space).find(|entry| entry.link.index == index).map(|at| &at.link.name);
     let master = link.master.and_then(name_of);
-    let Link { kind, mac, mtu, up, promisc, all_multicast, tx_queue_length, alias, vlan_filtering, .. } = link;
+    let Link { kind, mac, mtu, up, promisc, all_multicast, tx_queue_length, alias, vlan_filtering, child, .. } = link;
     let mut lines = vec![format!(
         "{word} link {name} {kind:?} {mac:?} mtu {mtu} up {up} promisc {promisc} allmulticast {all_multicast} \
-         txqueuelen {tx_queue_length} alias {alias:?} vlan_filtering {vlan_filtering:?} master {master:?} {port:?}"
+         txqueuelen {tx_queue_length} alias {alias:?} vlan_filtering {vlan_filtering:?} child {child:?} master {master:?} {port:?}"
     )];
     lines.extend(addresses.iter().map(|address| format!("{word} address {} dev {name}", address.cidr)));
     lines.extend(routes.iter().map(|route| format!("{word} route dev {name} {route:?}")));

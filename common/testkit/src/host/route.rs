@@ -53,14 +53,21 @@ impl Kernel {
     pub fn routes(&self, space: &Space) -> Vec<KernelRoute> {
         let mut found = Vec::new();
         for entry in self.entries(space).filter(|entry| entry.link.up) {
-            let link = Some(entry.link.index);
+            let links = vec![entry.link.index];
             found.extend(entry.routes.iter().map(|route| KernelRoute {
                 dst: route.dst,
                 gateways: route.gw.into_iter().collect(),
-                link,
+                links: links.clone(),
                 table: route.table.unwrap_or(MAIN),
+                unicast: true,
             }));
-            found.extend(connected(entry).map(|dst| KernelRoute { dst, gateways: Vec::new(), link, table: MAIN }));
+            found.extend(connected(entry).map(|dst| KernelRoute {
+                dst,
+                gateways: Vec::new(),
+                links: links.clone(),
+                table: MAIN,
+                unicast: true,
+            }));
         }
         found
     }
@@ -68,13 +75,15 @@ impl Kernel {
     /// The link by which the route to exactly an address leaves.
     pub fn exact_output(&self, space: &Space, address: IpAddr) -> Option<u32> {
         let mut routes = self.routes(space).into_iter();
-        routes.find(|route| route.table == MAIN && route.dst == Cidr::host(address)).and_then(|route| route.link)
+        routes
+            .find(|route| route.table == MAIN && route.dst == Cidr::host(address))
+            .and_then(|route| route.links.first().copied())
     }
 
     /// The link by which packets to an address leave: that of the longest prefix.
     pub fn output(&self, space: &Space, address: IpAddr) -> Option<u32> {
         let routes = self.routes(space).into_iter().filter(|route| route.table == MAIN && route.dst.contains(address));
-        routes.max_by_key(|route| route.dst.prefix()).and_then(|route| route.link)
+        routes.max_by_key(|route| route.dst.prefix()).and_then(|route| route.links.first().copied())
     }
 }
 

@@ -11,7 +11,7 @@ use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
-use cni_plugin::plan::{LinkKind, Ns, Step, Sysctl};
+use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::state_file::StateFile;
 use cni_plugin::vlan::BridgeVlan;
@@ -50,7 +50,7 @@ impl NetworkState for RefusingHost {
         self.host.links(ns, query)
     }
 
-    fn has_link_kind(&mut self, kind: &LinkKind) -> Result<bool, Error> {
+    fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error> {
         self.host.has_link_kind(kind)
     }
 

@@ -27,8 +27,9 @@ fn a_route_without_destination_is_the_default() {
     let want = KernelRoute {
         dst: Family::V4.default_route(),
         gateways: vec![IpAddr::from([10, 0, 0, 1])],
-        link: Some(3),
+        links: vec![3],
         table: 254,
+        unicast: true,
     };
     assert_eq!(read_route(&bytes, Family::V4), Some(want));
     assert_eq!(read_route(&bytes, Family::V6), None);
@@ -38,17 +39,20 @@ fn a_route_without_destination_is_the_default() {
 fn the_table_of_the_attribute_wins() {
     let bytes = message(8, 1, 0, &[written(libc::RTA_DST, &[10, 0, 0, 0]), number(libc::RTA_TABLE, 1000)]);
     let read = read_route(&bytes, Family::V4).expect("a route");
-    assert_eq!((read.dst.to_string().as_str(), read.table, read.link), ("10.0.0.0/8", 1000, None));
+    assert_eq!((read.dst.to_string().as_str(), read.table, read.links), ("10.0.0.0/8", 1000, vec![]));
 }
 
 #[test]
 fn every_hop_of_a_multipath_route_counts() {
     let several = written(libc::RTA_MULTIPATH, &[hop(3, [10, 0, 0, 1]), hop(4, [10, 0, 0, 2])].concat());
     let read = read_route(&message(0, 1, 0, &[several]), Family::V4).expect("a route");
-    assert_eq!((read.gateways, read.link), (vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])], None));
+    assert_eq!(
+        (read.gateways, read.links),
+        (vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])], vec![3, 4])
+    );
     let one_link = written(libc::RTA_MULTIPATH, &[hop(3, [10, 0, 0, 1]), hop(3, [10, 0, 0, 2])].concat());
     let read = read_route(&message(0, 1, 0, &[one_link]), Family::V4).expect("a route");
-    assert_eq!((read.gateways.len(), read.link), (2, Some(3)));
+    assert_eq!((read.gateways.len(), read.links), (2, vec![3]));
 }
 
 #[test]

@@ -1,0 +1,163 @@
+//! A link on a master, inside the container: what macvlan, vlan and ipvlan share.
+//!
+//! The link is made before the IPAM plugin is asked, since one that asks a server (dhcp) sends by it. When ADD fails, the
+//! link goes before its addresses are given back, and so on DEL.
+
+use cni_core::error::Error;
+use cni_core::mac::Mac;
+use cni_core::request::{Command, Request};
+use cni_core::result::{CniResult, Dns};
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{ChildKind, Dad, IfPresent, LinkKind, LinkSetting, MasterLink, NewLink, Ns, Plan, Step};
+use cni_plugin::removal::Removal;
+
+use crate::addressing::Setting;
+use crate::network::{HostGateway, Network};
+use crate::result::{described, layer_two};
+use crate::{addressing, ipam, kinds, leftovers, naming, verify};
+
+mod default_route;
+mod error;
+mod master;
+mod mtu;
+mod status;
+
+pub use error::MasterError;
+pub use master::MasterChoice;
+pub use mtu::{MtuError, within_master};
+pub use status::MasterStatusError;
+
+/// The place of the link in the result, which has no other.
+const INTERFACE: i64 = 0;
+
+/// A child that is to be made, but for its name and master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewChild {
+    /// What it is.
+    pub kind: ChildKind,
+    /// Its MAC address; what the kernel decides if none.
+    pub mac: Option<Mac>,
+    /// Its MTU; that of the master if none.
+    pub mtu: Option<u32>,
+}
+
+/// Makes a child of a master in the container, under the name that the runtime wants. `making` names it in messages,
+/// such as `create macvlan`.
+///
+/// # Errors
+/// [`naming::PatternError`] and [`naming::TakenError`] for a name that it cannot have, or when the kernel refuses.
+pub fn make(
+    making: &'static str,
+    child: &NewChild,
+    master: &MasterLink,
+    request: &Request,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
+    let name = request.attachment()?.ifname;
+    naming::refuse_pattern(making, &name)?;
+    naming::refuse_taken(making, &name, journal.host())?;
+    let NewChild { kind, mac, mtu } = child.clone();
+    let kind = LinkKind::Child { master: master.clone(), kind };
+    let mut plan = Plan::default();
+    plan.owned(Step::CreateLink {
+        ns: Ns::Container,
+        link: NewLink { name, mac, mtu, if_present: IfPresent::Refuse, kind },
+    });
+    journal.apply(&plan)
+}
+
+/// Asks the IPAM plugin for the addresses of a link that is there.
+///
+/// # Errors
+/// Those of the IPAM plugin, and [`NetworkError`](crate::network::NetworkError) for an answer that cannot be applied.
+pub fn ask_ipam(plugin: &str, dns: &Dns, request: &Request, journal: &mut Journal<'_>) -> Result<Network, Error> {
+    let answer = journal.delegate_add(plugin, request)?;
+    journal.undo_first(Step::RemoveLink { ns: Ns::Container, name: request.attachment()?.ifname });
+    Ok(Network::decide(answer, HostGateway::None, INTERFACE, dns)?)
+}
+
+/// What a link gets besides being made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Addressing {
+    /// Addresses and routes, with these parameters of the interface set before.
+    Network(Network, &'static [Setting]),
+    /// None, for a network without IPAM.
+    None(Dns),
+}
+
+/// Gives a link its addresses, sets it up, and answers. Neighbours are on the wire of the master, so an IPv6 address of one
+/// of them is found out.
+///
+/// # Errors
+/// When the kernel refuses, or another host has an address.
+pub fn finish(addressing: Addressing, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let name = request.attachment()?.ifname;
+    let mut plan = Plan::default();
+    let told = match addressing {
+        Addressing::Network(network, settings) => {
+            addressing::assign(&mut plan, &name, &network, Dad::Perform, settings);
+            network.result
+        }
+        Addressing::None(dns) => {
+            plan.within(Step::set_link(Ns::Container, &name, LinkSetting::Up));
+            layer_two(&dns)
+        }
+    };
+    journal.apply(&plan)?;
+    let link = verify::present(Ns::Container, &name, journal.host())?;
+    Ok(CniResult { interfaces: vec![described(&link, request.netns().unwrap_or_default())], ..told })
+}
+
+/// CHECK of a child: asks the IPAM plugin, and compares the link with the result of ADD, and by `compare` with the
+/// configuration. The master is not looked at: a child without one does not exist.
+///
+/// # Errors
+/// Those of the IPAM plugin, [`verify::VerifyError`], and that of `compare`.
+pub fn check(
+    kind: &'static str,
+    ipam: Option<&str>,
+    request: &Request,
+    host: &mut dyn Host,
+    compare: impl FnOnce(&Link) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let netns = request.netns().unwrap_or_default();
+    host.enter(netns)?;
+    ipam::delegate(ipam, Command::Check, host)?;
+    let result = verify::prev_result(request)?;
+    let name = request.attachment()?.ifname;
+    let told = verify::told_interface(&result, &name, netns)?;
+    let link = verify::present(Ns::Container, &name, host)?;
+    verify::kind(&link, kind)?;
+    compare(&link)?;
+    verify::mac(&link, told)?;
+    verify::up(Ns::Container, &link)?;
+    verify::addresses(&result, &link, host)?;
+    result.routes.iter().try_for_each(|route| verify::route(route, host))
+}
+
+/// STATUS of a child: whether the kernel can make one, whether there is a master on the host, and what the IPAM plugin says.
+///
+/// # Errors
+/// [`kinds::UnknownKindError`], [`MasterStatusError`], or those of the IPAM plugin.
+pub fn status(kind: &'static str, master: &MasterChoice, ipam: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
+    kinds::require(kind, host)?;
+    status::require(master, host)?;
+    ipam::delegate(ipam, Command::Status, host)
+}
+
+/// DEL of a child: removes the link, then has the IPAM plugin release its addresses. It asks nothing of the
+/// configuration but the IPAM plugin, and what is gone already is no failure.
+///
+/// # Errors
+/// The first failure; both are tried.
+pub fn del(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| leftovers::remove_child(kind, request, host));
+    removal.attempt(|host| ipam::forward(request, Command::Del, host));
+    removal.finish()
+}
+
+#[cfg(test)]
+mod tests;

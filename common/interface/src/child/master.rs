@@ -1,0 +1,46 @@
+//! Which link is the master.
+
+use cni_core::error::Error;
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::link::Link;
+use cni_plugin::plan::{MasterLink, Ns};
+
+use super::default_route;
+use super::error::MasterError;
+
+/// Which master a configuration asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MasterChoice {
+    /// `master`, a name or alternative name; the link of the default route if none.
+    pub name: Option<String>,
+    /// `linkInContainer`: where it is.
+    pub ns: Ns,
+}
+
+impl MasterChoice {
+    /// By the keys `master`, whose empty text means none, as podman and nerdctl write it, and `linkInContainer`.
+    pub fn of_keys(master: String, link_in_container: bool) -> Self {
+        let ns = if link_in_container { Ns::Container } else { Ns::Host };
+        Self { name: Some(master).filter(|name| !name.is_empty()), ns }
+    }
+
+    /// Finds it.
+    ///
+    /// # Errors
+    /// [`MasterError`], or when the kernel does not answer.
+    pub fn find(&self, host: &mut dyn Host) -> Result<Link, Error> {
+        Ok(self.look_up(host)??)
+    }
+
+    /// Finds it, or says why there is none.
+    pub(super) fn look_up(&self, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Error> {
+        let Some(name) = &self.name else { return default_route::link(self.ns, host) };
+        let found = host.links(self.ns, LinkQuery::Called(name))?.pop();
+        Ok(found.ok_or_else(|| MasterError::NotFound { name: name.clone(), ns: self.ns }))
+    }
+
+    /// A link that was found, as the master of a new one.
+    pub fn of_link(&self, link: &Link) -> MasterLink {
+        MasterLink { ns: self.ns, index: link.index, name: link.name.clone() }
+    }
+}

@@ -1,0 +1,97 @@
+//! Why a child of a master was not made, in the reference's words, with what may be the reason.
+
+use std::error::Error as _;
+
+use cni_core::error::{Code, Failure};
+use cni_core::names::IfName;
+use cni_plugin::plan::{ChildKind, MasterLink};
+
+use crate::netlink::NetlinkError;
+
+/// Why a child was not made; nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChildError {
+    /// The kernel was built without such links.
+    #[error(
+        "failed to create {kind}: operation not supported: this kernel has no links of kind {kind}, load its module"
+    )]
+    UnknownKind {
+        kind: &'static str,
+        #[source]
+        source: NetlinkError,
+    },
+    /// The kernel refused it.
+    #[error("failed to create {kind}: {}", source.cause())]
+    Refused {
+        kind: &'static str,
+        /// What may be the reason.
+        hint: Option<String>,
+        #[source]
+        source: NetlinkError,
+    },
+    /// The name it is for was taken meanwhile.
+    #[error("failed to rename {kind} to {:?}: {}", name.as_str(), source.cause())]
+    Rename {
+        kind: &'static str,
+        name: IfName,
+        #[source]
+        source: NetlinkError,
+    },
+}
+
+impl Failure for ChildError {
+    fn code(&self) -> Code {
+        match self {
+            Self::UnknownKind { .. } => Code::UnsupportedField,
+            Self::Refused { source, .. } | Self::Rename { source, .. } => match source.errno() {
+                Some(libc::EEXIST | libc::EBUSY) => Code::Conflict,
+                Some(_) | None => source.code(),
+            },
+        }
+    }
+
+    /// The kernel's own text, after what it may mean.
+    fn details(&self) -> String {
+        match self {
+            Self::Refused { hint, source, .. } => {
+                let kernel = source.cause().source().map(ToString::to_string);
+                hint.clone().into_iter().chain(kernel).collect::<Vec<_>>().join("; ")
+            }
+            Self::UnknownKind { source, .. } | Self::Rename { source, .. } => source.details(),
+        }
+    }
+}
+
+/// What an error number of the kernel means for a child.
+pub(super) fn hint(kind: &ChildKind, master: &MasterLink, errno: Option<i32>) -> Option<String> {
+    let master = &master.name;
+    match (kind, errno?) {
+        (_, libc::ENODEV) => Some(format!("{master} is gone")),
+        (ChildKind::Macvlan { .. }, libc::EBUSY) => {
+            Some(format!("{master} is a port of a bridge, bond or the like, or has links of kind ipvlan"))
+        }
+        (ChildKind::Macvlan { .. }, libc::EINVAL) => Some(format!(
+            "{master} has a link in mode passthru, which must be its only one, or is no Ethernet link, or the MTU is too small"
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_plugin::plan::{MacvlanMode, Ns};
+
+    #[test]
+    fn a_hint_names_the_master() {
+        let master = MasterLink { ns: Ns::Host, index: 2, name: "eno1".to_owned() };
+        let macvlan = ChildKind::Macvlan { mode: MacvlanMode::Bridge, broadcast_queue: None };
+        for number in [libc::EBUSY, libc::EINVAL, libc::ENODEV] {
+            let hint = hint(&macvlan, &master, Some(number)).expect("a hint");
+            assert!(hint.starts_with("eno1 "), "{hint}");
+        }
+        for errno in [None, Some(libc::EPERM)] {
+            assert_eq!(hint(&macvlan, &master, errno), None);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Links that work by way of another one, their master: macvlan, ipvlan and vlan.
+
+use std::fmt;
+
+use cni_core::names::{IfName, hash_hex};
+
+use super::Ns;
+
+/// The link by which a child sends and receives. The kernel takes its index, since a name may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MasterLink {
+    /// Where it is; its child need not be there.
+    pub ns: Ns,
+    /// Its index there.
+    pub index: u32,
+    /// Its name, for messages.
+    pub name: String,
+}
+
+/// What a child of a master is, with what has to be said when it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChildKind {
+    /// A link with a MAC address of its own.
+    Macvlan {
+        /// How the children of a master reach each other.
+        mode: MacvlanMode,
+        /// How many broadcast and multicast packets may wait (`IFLA_MACVLAN_BC_QUEUE_LEN`); the kernel's 1000 if none.
+        broadcast_queue: Option<u32>,
+    },
+}
+
+impl ChildKind {
+    /// `IFLA_INFO_KIND`: the kernel's word for the kind, and the name of its module.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Macvlan { .. } => "macvlan",
+        }
+    }
+}
+
+impl fmt::Display for ChildKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Macvlan { mode, broadcast_queue } => {
+                write!(f, "macvlan mode {mode}")?;
+                broadcast_queue.map_or(Ok(()), |packets| write!(f, " bcqueuelen {packets}"))
+            }
+        }
+    }
+}
+
+/// `IFLA_MACVLAN_MODE`: how the children of a master reach each other. None of them reaches the master's own host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MacvlanMode {
+    /// Not at all.
+    Private,
+    /// By a switch outside that sends frames back (VEPA).
+    Vepa,
+    /// At once.
+    Bridge,
+    /// There is one child alone, which has the master's MAC address.
+    Passthru,
+    /// As [`MacvlanMode::Bridge`], for senders on a list. No plugin makes such a link; an administrator may.
+    Source,
+}
+
+impl MacvlanMode {
+    /// All modes.
+    pub const ALL: [Self; 5] = [Self::Private, Self::Vepa, Self::Bridge, Self::Passthru, Self::Source];
+
+    /// The word of `ip link` and of configurations.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Vepa => "vepa",
+            Self::Bridge => "bridge",
+            Self::Passthru => "passthru",
+            Self::Source => "source",
+        }
+    }
+
+    /// `MACVLAN_MODE_*` of `linux/if_link.h`.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Private => 1,
+            Self::Vepa => 2,
+            Self::Bridge => 4,
+            Self::Passthru => 8,
+            Self::Source => 16,
+        }
+    }
+}
+
+impl fmt::Display for MacvlanMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The name that a child has for a moment where the kernel does not take the one it is for (before Linux 6.6, while
+/// the host has a link of that name). It follows from that one, so that DEL finds what a killed ADD has left under it.
+pub fn temporary_name(name: &IfName) -> IfName {
+    IfName::host_veth(u32::from_str_radix(&hash_hex(name.as_str())[..8], 16).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_name_is_of_one_name_alone() {
+        let [eth0, net1] = ["eth0", "net1"].map(|name| temporary_name(&IfName::parse(name).expect("a name")));
+        assert_eq!(eth0, temporary_name(&IfName::parse("eth0").expect("a name")));
+        assert_ne!(eth0, net1);
+        assert!(eth0.as_str().starts_with("veth") && eth0.as_str().len() == 12, "{eth0}");
+    }
+
+    #[test]
+    fn a_child_reads_as_ip_prints_it() {
+        let child = ChildKind::Macvlan { mode: MacvlanMode::Vepa, broadcast_queue: Some(7) };
+        assert_eq!((child.name(), child.to_string().as_str()), ("macvlan", "macvlan mode vepa bcqueuelen 7"));
+    }
+}

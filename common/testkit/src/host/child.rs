@@ -1,0 +1,41 @@
+//! Links that work by way of another one.
+
+use cni_core::error::Error;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{ChildKind, MasterLink, NewLink};
+
+use super::kernel::{Kernel, Space};
+use super::kernel_error::refuse;
+
+impl Kernel {
+    /// Makes a child in one namespace of a master in another or the same.
+    pub fn add_child(
+        &mut self,
+        space: &Space,
+        there: &Space,
+        new: &NewLink,
+        (master, kind): (&MasterLink, &ChildKind),
+    ) -> Result<bool, Error> {
+        let Some(of) = self.by_index_mut(there, master.index).map(|entry| entry.link.clone()) else {
+            return refuse(format!("{} is gone", master.name));
+        };
+        let NewLink { name, mac, mtu, if_present: _, kind: _ } = new;
+        let index = self.add(
+            space,
+            Link {
+                name: name.to_string(),
+                kind: Some(kind.name().to_owned()),
+                mac: mac.clone().or(of.mac),
+                mtu: mtu.unwrap_or(of.mtu),
+                peer: Some(master.index),
+                tx_queue_length: 1000,
+                child: Some(kind.clone()),
+                ..Link::default()
+            },
+        );
+        if let Some(entry) = self.by_index_mut(space, index) {
+            entry.parent = Some((there.clone(), master.index));
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,37 @@
+//! CHECK: whether the link is as ADD made it. Another default route, or an MTU of the master that sank, does not matter.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_interface::child;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{ChildKind, MacvlanMode};
+
+use crate::KIND;
+use crate::config::Config;
+
+/// The link is in another mode.
+#[derive(Debug, thiserror::Error)]
+#[error("container macvlan mode {found} does not match expected value: {wanted}")]
+struct ModeError {
+    found: MacvlanMode,
+    wanted: MacvlanMode,
+}
+
+impl Failure for ModeError {
+    fn code(&self) -> Code {
+        Code::CheckFailed
+    }
+}
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    child::check(KIND, config.ipam.as_deref(), request, host, |link| Ok(mode(link, config.mode)?))
+}
+
+fn mode(link: &Link, wanted: MacvlanMode) -> Result<(), ModeError> {
+    match link.child {
+        Some(ChildKind::Macvlan { mode: found, .. }) if found != wanted => Err(ModeError { found, wanted }),
+        Some(ChildKind::Macvlan { .. }) | None => Ok(()),
+    }
+}

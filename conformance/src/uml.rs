@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::binaries;
+use crate::cases::for_each;
 use crate::child::{self, DEADLINE, Limit};
 use crate::kernel::Feature;
 
@@ -33,11 +34,27 @@ const NEEDED: [(&str, &str); 3] =
 /// # Panics
 /// When the test fails, wherever it runs, and when there is no such kernel.
 pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
-    if feature.is_here() {
-        return body();
+    if feature.is_here() { body() } else { assert_passed_elsewhere(feature, type_name::<F>()) }
+}
+
+/// Runs the body of a test for each of several features: here for those that this kernel has, and elsewhere for all of them
+/// if it does not have all. The body must be a closure of the test function itself.
+///
+/// # Panics
+/// When the test fails for any of them, and when there is no such kernel.
+pub fn on_kernels_with<F: Fn(Feature)>(features: &[Feature], body: F) {
+    let (here, missing): (Vec<Feature>, Vec<Feature>) = features.iter().partition(|feature| feature.is_here());
+    if !here.is_empty() {
+        for_each(here.into_iter().map(|feature| (format!("{feature:?}"), feature)), body);
     }
+    if let Some(feature) = missing.first() {
+        assert_passed_elsewhere(*feature, type_name::<F>());
+    }
+}
+
+fn assert_passed_elsewhere(feature: Feature, closure: &'static str) {
     assert!(env::var_os(INSIDE).is_none(), "the kernel of user-mode-linux has no {feature:?}");
-    let name = test_name(type_name::<F>());
+    let name = test_name(closure);
     let console = console();
     let passed = format!("test {name} ... ok");
     assert!(console.lines().any(|line| line == passed), "in User-Mode-Linux:\n{}", report(console, name));

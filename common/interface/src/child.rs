@@ -73,9 +73,10 @@ pub fn make(
 /// # Errors
 /// Those of the IPAM plugin, and [`NetworkError`](crate::network::NetworkError) for an answer that cannot be applied.
 pub fn ask_ipam(plugin: &str, dns: &Dns, request: &Request, journal: &mut Journal<'_>) -> Result<Network, Error> {
-    let answer = journal.delegate_add(plugin, request)?;
-    journal.undo_first(Step::RemoveLink { ns: Ns::Container, name: request.attachment()?.ifname });
-    Ok(Network::decide(answer, HostGateway::None, INTERFACE, dns)?)
+    let name = request.attachment()?.ifname;
+    let answer = journal.delegate_add(plugin, request);
+    journal.undo_first(Step::RemoveLink { ns: Ns::Container, name });
+    Ok(Network::decide(answer?, HostGateway::None, INTERFACE, dns)?)
 }
 
 /// What a link gets besides being made.

@@ -42,10 +42,12 @@ impl NetworkState for LinuxHost {
                 Some(index) => socket.link_by_index(index)?.into_iter().collect(),
                 None => Vec::new(),
             },
-            LinkQuery::RouteTo(address) => match socket.exact_route(address)?.and_then(|route| route.link) {
-                Some(index) => socket.link_by_index(index)?.into_iter().collect(),
-                None => Vec::new(),
-            },
+            LinkQuery::RouteTo(address) => {
+                match socket.exact_route(address)?.and_then(|route| route.links.first().copied()) {
+                    Some(index) => socket.link_by_index(index)?.into_iter().collect(),
+                    None => Vec::new(),
+                }
+            }
             LinkQuery::PeerOf(link) => self.peer_of(link, ns)?.into_iter().collect(),
         })
     }

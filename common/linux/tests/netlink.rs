@@ -566,7 +566,7 @@ fn the_kernels_own_route_is_removed_and_no_other_to_the_same_network() {
 fn a_route_to_exactly_an_address_is_told_from_one_to_its_network() {
     let mut host = Namespace::enter();
     let link = host.veth("eth0", "eth1").index;
-    let mut exact = |address| host.socket.exact_route(ip(address)).expect("an answer").map(|route| route.link);
+    let mut exact = |address| host.socket.exact_route(ip(address)).expect("an answer").map(|route| route.links);
     assert_eq!((exact("10.1.2.7"), exact("2001:db8::7")), (None, None), "there is no route at all");
     for (address, other, refused) in
         [("10.1.2.7", "10.1.2.8", "10.1.2.9"), ("2001:db8::7", "2001:db8::8", "2001:db8::9")]
@@ -575,8 +575,8 @@ fn a_route_to_exactly_an_address_is_told_from_one_to_its_network() {
         host.socket.add_route(link, &route(network, None)).expect("added");
         host.socket.add_route(link, &NewRoute::to(Cidr::host(ip(address)))).expect("added");
         host.run(&format!("ip route add unreachable {refused}"));
-        let mut exact = |address| host.socket.exact_route(ip(address)).expect("an answer").map(|route| route.link);
-        assert_eq!((exact(address), exact(other), exact(refused)), (Some(Some(link)), None, None));
+        let mut exact = |address| host.socket.exact_route(ip(address)).expect("an answer").map(|route| route.links);
+        assert_eq!((exact(address), exact(other), exact(refused)), (Some(vec![link]), None, None));
     }
 }
 

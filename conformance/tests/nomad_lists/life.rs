@@ -213,16 +213,10 @@ fn uplink(own: IpAddr) -> IpAddr {
 
 /// What is left on the host, but for the last reserved addresses, which stay on disk.
 #[track_caller]
-fn assert_nothing_left(before: &State, host: &Host, served: &Served) {
+fn assert_nothing_left(before: &State, host: &Host) {
     let mut left = diff(before, &State::of_host(&host.sandbox));
-    left.retain(|line| !line.contains("/last_reserved_ip.") && !is_mark_of_del(line, served));
+    left.retain(|line| !line.contains("/last_reserved_ip."));
     assert!(left.is_empty(), "left behind:\n{}", left.join("\n"));
-}
-
-/// Firewall and portmap mark what is being deleted, and the plugin of the interface ends that. Where it is none of
-/// ours, the empty file stays below `/run`, and the first DEL an hour later takes it away.
-fn is_mark_of_del(line: &str, served: &Served) -> bool {
-    served.egress == Egress::PastTheHost && line.contains("/deleting/") && line.ends_with(r#" 100600 """#)
 }
 
 /// The first container makes what all share, and takes away all that is its own.
@@ -241,14 +235,14 @@ pub fn live(host: &Host, served: &Served) {
     host.prepare(served);
     let shared = first_life(host, served);
     Alloc::start(host, served, LOST).stop_lost();
-    assert_nothing_left(&shared, host, served);
+    assert_nothing_left(&shared, host);
     let alloc = Alloc::start(host, served, ALLOC);
     alloc.assert_result();
     alloc.check();
     alloc.assert_traffic();
     alloc.check();
     alloc.stop();
-    assert_nothing_left(&shared, host, served);
+    assert_nothing_left(&shared, host);
 }
 
 #[test]

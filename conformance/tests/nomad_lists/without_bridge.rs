@@ -1,48 +1,62 @@
-//! Our plugins behind one that makes no bridge, and puts no link into the host: macvlan.
+//! Lists whose first plugin makes no bridge, and puts no link into the host: macvlan.
 
 use std::path::PathBuf;
 
-use cni_conformance::Container;
 use cni_conformance::cases::for_each;
-use serde_json::Value;
+use cni_conformance::{Attachment, Container, Network, Runtime, Sandbox, binaries, nomad};
+use serde_json::{Value, json};
 
 use crate::life::{Host, live};
-use crate::served::{Egress, Served};
+use crate::served::{ALLOC, Egress, Served};
 use crate::stand_in::install;
-use crate::waiting::{leased, over_vxlan};
+use crate::waiting::{leased, list, portmap};
 
-const BRIDGE: &str = "vxbr1";
-
-/// What the plugin does and answers, with a fixed address in place of its IPAM.
-const MACVLAN: &str = r#"
-name=${CNI_NETNS##*/}
-case $CNI_COMMAND in
-ADD)
-    ip link add link vxbr1 name "$CNI_IFNAME" netns "$name" type macvlan mode bridge || exit
-    ip -n "$name" address add 192.168.3.66/24 dev "$CNI_IFNAME" || exit
-    ip -n "$name" link set "$CNI_IFNAME" up || exit
-    ip -n "$name" route add default via 192.168.3.65 || exit
-    mac=$(ip -n "$name" -o link show dev "$CNI_IFNAME" | sed -n 's/.*ether \([0-9a-f:]*\).*/\1/p')
-    echo '{"cniVersion":"1.0.0","routes":[{"dst":"0.0.0.0/0","gw":"192.168.3.65"}],'
-    echo '"interfaces":[{"name":"'"$CNI_IFNAME"'","mac":"'"$mac"'","sandbox":"'"$CNI_NETNS"'"}],'
-    echo '"ips":[{"interface":0,"address":"192.168.3.66/24","gateway":"192.168.3.65"}]}' ;;
-DEL)
-    # The interface went with the namespace, or an earlier DEL took it.
-    ! ip -n "$name" link show dev "$CNI_IFNAME" || ip -n "$name" link del "$CNI_IFNAME" ;;
-esac
+/// What the IPAM plugin `dhcp` answers; its place is taken by a script.
+const DHCP: &str = r#"
+cat >/dev/null
+[ $CNI_COMMAND != ADD ] || echo '{"cniVersion":"1.0.0","routes":[{"dst":"0.0.0.0/0","gw":"192.168.3.65"}],
+"ips":[{"address":"192.168.3.66/24","gateway":"192.168.3.65"}]}'
 "#;
 
-fn folder() -> PathBuf {
-    install("macvlan", MACVLAN)
+fn with_dhcp() -> PathBuf {
+    install("dhcp", DHCP)
 }
 
-/// A router on the network of the bridge; the host has no address there.
-fn router(host: &Host) -> Container {
-    let router = host.sandbox.container("router");
-    host.sandbox.sh(&format!("ip link add {BRIDGE} type bridge"));
-    host.sandbox.sh(&format!("ip link add vx1 master {BRIDGE} type veth peer name eth0 netns router"));
-    for link in [BRIDGE, "vx1"] {
-        host.sandbox.sh(&format!("ip link set {link} up"));
+/// The keys of the bridge plugin do nothing on macvlan, and must not be refused.
+fn over_vxlan() -> Value {
+    let main = json!({
+        "type": "macvlan", "master": "vxbr1", "mode": "bridge", "isDefaultGateway": true, "forceAddress": true,
+        "ipMasq": true,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{
+                "subnet": "192.168.3.0/24", "rangeStart": "192.168.3.66", "rangeEnd": "192.168.3.126",
+                "gateway": "192.168.3.65",
+            }]],
+            "routes": [{"dst": "0.0.0.0/0", "gw": "192.168.3.65"}],
+            "dataDir": "/run/cni/ipam-state",
+        },
+    });
+    let firewall = json!({"type": "firewall", "backend": "iptables", "iptablesAdminChainName": "NOMAD-ADMIN"});
+    list("1.0.0", "part", json!([{"type": "loopback"}, main, firewall, portmap()]))
+}
+
+fn by_the_job() -> Value {
+    let keys = json!({"type": "macvlan", "master": "eth0", "ipam": {"type": "static"}});
+    list("1.0.0", "fixed", json!([keys]))
+}
+
+fn without_ipam() -> Value {
+    list("1.0.0", "bare", json!([{"type": "macvlan", "master": "eth0", "ipam": {}}]))
+}
+
+/// A router on the network of a master, which is a bridge here; the host has no address there.
+fn router(sandbox: &Sandbox, master: &str) -> Container {
+    let router = sandbox.container("router");
+    sandbox.sh(&format!("ip link add {master} type bridge"));
+    sandbox.sh(&format!("ip link add wire1 master {master} type veth peer name eth0 netns router"));
+    for link in [master, "wire1"] {
+        sandbox.sh(&format!("ip link set {link} up"));
     }
     router.sh("ip address add 192.168.3.65/24 dev eth0");
     router.sh("ip link set eth0 up");
@@ -50,16 +64,45 @@ fn router(host: &Host) -> Container {
 }
 
 /// Nomad sends ports, which nobody outside reaches by way of the host; that is no error.
-fn served(list: Value) -> Served {
+fn served(list: Value, address: &'static str) -> Served {
     let served = Served::new(list, "192.168.3.0/24", "192.168.3.65");
-    Served { address: Some("192.168.3.66/24"), egress: Egress::PastTheHost, published: Vec::new(), ..served }
+    Served { address: Some(address), egress: Egress::PastTheHost, published: Vec::new(), ..served }
+}
+
+fn fixed_by_the_job() -> Served {
+    let user = [("IP", "192.168.3.77/24"), ("GATEWAY", "192.168.3.65"), ("NOMAD_JOB_NAME", "web")];
+    Served { args: nomad::args(ALLOC, "web", &user), ..served(by_the_job(), "192.168.3.77/24") }
 }
 
 #[test]
-fn firewall_and_portmap_live_behind_macvlan() {
-    for_each([("firewall, portmap", over_vxlan()), ("portmap", leased())], |list| {
-        let host = Host::new(folder);
-        let _router = router(&host);
-        live(&host, &served(list));
-    });
+fn every_list_of_macvlan_lives() {
+    let here: fn() -> PathBuf = binaries::under_test;
+    for_each(
+        [
+            ("firewall, portmap", (here, "vxbr1", served(over_vxlan(), "192.168.3.68/24"))),
+            ("addresses by dhcp, portmap", (with_dhcp, "eth0", served(leased(), "192.168.3.66/24"))),
+            ("addresses by the job", (here, "eth0", fixed_by_the_job())),
+        ],
+        |(folder, master, served)| {
+            let host = Host::new(folder);
+            let _router = router(&host.sandbox, master);
+            live(&host, &served);
+        },
+    );
+}
+
+/// Nomad itself refuses a result without an address.
+#[test]
+fn a_list_without_ipam_gives_a_link_without_an_address() {
+    let sandbox = Sandbox::new();
+    let _router = router(&sandbox, "eth0");
+    let container = sandbox.container("c1");
+    let mut attachment = Attachment::new("c1", &container);
+    let runtime = Runtime::new(&sandbox, without_ipam());
+    runtime.add(&mut attachment).expect_success();
+    assert!(attachment.result.as_ref().is_some_and(|result| result.get("ips").is_none()), "{:?}", attachment.result);
+    assert!(Network::observe(&container).link("eth0").is_some_and(|link| link.up));
+    runtime.check(&attachment).expect_success();
+    runtime.del(&attachment).expect_success();
+    assert!(Network::observe(&container).link("eth0").is_none());
 }

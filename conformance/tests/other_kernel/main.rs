@@ -4,3 +4,4 @@
 
 mod bridge_vlan;
 mod dummy;
+mod on_a_master;

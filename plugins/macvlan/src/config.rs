@@ -1,5 +1,7 @@
 //! The keys of the macvlan plugin, checked before anything is done.
 
+use std::collections::BTreeMap;
+
 use cni_core::error::{Code, Error, Failure};
 use cni_core::mac::Mac;
 use cni_core::request::Request;
@@ -8,6 +10,7 @@ use cni_interface::child::MasterChoice;
 use cni_interface::keys::{self, IpamKey, MacKey};
 use cni_plugin::plan::MacvlanMode;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// What could not be done, for error messages.
 pub const MAKING: &str = "create macvlan";
@@ -70,6 +73,8 @@ struct Keys {
     ipam: IpamKey,
     dns: Dns,
     runtime_config: MacKey,
+    /// Not used by ADD, but a runtime that sends something else than an object is not understood.
+    prev_result: BTreeMap<String, IgnoredAny>,
 }
 
 impl Config {

@@ -1,0 +1,93 @@
+//! Which link is the master.
+
+use cni_conformance::cases::for_each;
+use cni_conformance::uml::on_kernels_with;
+use cni_conformance::{Attachment, Network, Outside};
+use serde_json::json;
+
+use super::{KINDS, UPLINK, World, assert_reaches, shell};
+
+const INVALID: u64 = 7;
+
+#[test]
+fn the_master_may_be_called_by_an_alternative_name() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let long = "the-interface-that-leads-to-the-network";
+        for name in [long, "short"] {
+            world.sandbox.sh(&format!("ip link property add dev {UPLINK} altname {name}"));
+            let list = world.network(&json!({"master": name}));
+            let (container, attachment) = world.attach(&list, "c1");
+            assert_reaches(&container, "10.7.0.1");
+            world.runtime(&list).check(&attachment).expect_success();
+            world.runtime(&list).del(&attachment).expect_success();
+            container.remove();
+        }
+    });
+}
+
+#[test]
+fn a_master_in_the_container_is_looked_for_there() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({"linkInContainer": true, "master": "inner0"}));
+        let container = world.sandbox.container("c1");
+        let mut attachment = Attachment::new("c1", &container);
+        let error = world.runtime(&list).add(&mut attachment);
+        let error =
+            error.expect_error(super::plugin(kind), INVALID, r#"failed to lookup master "inner0": Link not found"#);
+        assert!(error.details.contains("container"), "{error:?}");
+        container.sh("ip link add inner0 type veth peer name inner1");
+        shell(&container, "ip link set inner0 mtu 1300 up; ip link set inner1 up");
+        world.runtime(&list).add(&mut attachment).expect_success();
+        let link = Network::observe(&container).link("eth0").cloned().expect("the link is there");
+        assert_eq!((link.mtu, link.up), (1300, true));
+        world.runtime(&list).check(&attachment).expect_success();
+        world.runtime(&list).del(&attachment).expect_success();
+        assert!(!super::has_eth0(&container));
+    });
+}
+
+// The reference gives up at the first default route, whatever it is, with "invalid argument".
+#[test]
+fn without_a_name_it_is_the_first_default_route_that_leads_to_one() {
+    on_kernels_with(KINDS, |kind| {
+        let other = "ip link add other0 type veth peer name other1; ip link set other0 up; ip link set other1 up; \
+                     ip address add 198.51.100.1/24 dev other0";
+        let gateway = Outside::V4;
+        let rows = [
+            ("one", String::new()),
+            (
+                "two next hops",
+                format!("ip route replace default nexthop via {gateway} dev {UPLINK} nexthop via 198.51.100.2"),
+            ),
+            ("a black hole", "ip route replace blackhole default".to_owned()),
+            (
+                "a tunnel",
+                "ip tuntap add tun0 mode tun; ip link set tun0 up; ip route replace default dev tun0".to_owned(),
+            ),
+            ("another metric", "ip route add default via 198.51.100.2 metric 50".to_owned()),
+            ("IPv6 alone", "ip route del default".to_owned()),
+        ];
+        for_each(rows, |change| {
+            let world = World::new(kind);
+            shell(world.sandbox.host(), other);
+            shell(
+                world.sandbox.host(),
+                &format!("modprobe -q tun || true; {}", if change.is_empty() { "true" } else { &change }),
+            );
+            let list = world.network(&json!({"master": ""}));
+            let (container, attachment) = world.attach(&list, "c1");
+            assert_reaches(&container, "10.7.0.1");
+            // CHECK and DEL do not ask for it again.
+            shell(world.sandbox.host(), "ip route flush default; ip -6 route flush default");
+            world.runtime(&list).check(&attachment).expect_success();
+            world.runtime(&list).del(&attachment).expect_success();
+            world.runtime(&list).add(&mut Attachment::new("c1", &container)).expect_error(
+                super::plugin(kind),
+                INVALID,
+                "no default route interface found",
+            );
+        });
+    });
+}

@@ -1,0 +1,131 @@
+//! ADDs that cannot be, of which nothing is left.
+
+use cni_conformance::cases::for_each;
+use cni_conformance::uml::on_kernels_with;
+use cni_conformance::{Attachment, Container, Feature, Invocation, Verb};
+use serde_json::{Value, json};
+
+use super::{KINDS, UPLINK, World, calls, contents, plugin, shell, with_script};
+
+const INVALID: u64 = 7;
+const CONFLICT: u64 = 103;
+
+/// Requires that an ADD fails so, and leaves nothing.
+#[track_caller]
+fn assert_refused(world: &World, container: &Container, list: &Value, code: u64, text: &str) {
+    let before = contents(container);
+    let mut attachment = Attachment::new("c1", container);
+    world.runtime(list).add(&mut attachment).expect_error(plugin(world.kind), code, text);
+    assert_eq!(contents(container), before);
+    assert_eq!(world.leases(), [""; 0]);
+}
+
+#[test]
+fn a_master_that_is_not_there_or_an_mtu_beyond_its_own_is_refused() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let container = world.sandbox.container("c1");
+        let none = r#"failed to lookup master "none": Link not found"#;
+        assert_refused(&world, &container, &world.network(&json!({"master": "none"})), INVALID, none);
+        for mtu in [1501, -100] {
+            let text = format!("invalid MTU {mtu}, must be [0, master MTU(1500)]");
+            assert_refused(&world, &container, &world.network(&json!({"mtu": mtu})), INVALID, &text);
+        }
+    });
+}
+
+#[test]
+fn a_name_that_an_interface_has_is_refused_and_the_interface_stays() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let container = world.sandbox.container("c1");
+        container.sh("ip link add eth0 type veth peer name peer");
+        let text = format!("failed to create {}: file exists", plugin(kind));
+        assert_refused(&world, &container, &world.network(&json!({})), CONFLICT, &text);
+    });
+}
+
+/// The kernel says so with one word; what it means is in the details.
+#[test]
+fn a_master_that_is_taken_is_refused_with_what_has_it() {
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        let world = World::new(kind);
+        let container = world.sandbox.container("c1");
+        shell(world.sandbox.host(), &format!("ip link add br0 type bridge; ip link set {UPLINK} master br0"));
+        let error = world.runtime(&world.network(&json!({}))).add(&mut Attachment::new("c1", &container));
+        let text = "failed to create macvlan: device or resource busy";
+        let error = error.expect_error("macvlan", CONFLICT, text);
+        assert!(error.details.contains(&format!("{UPLINK} is a port of a bridge")), "{error:?}");
+    });
+}
+
+// The reference keeps the link, or the lease, or both.
+#[test]
+fn an_answer_of_ipam_that_cannot_be_had_leaves_nothing() {
+    on_kernels_with(KINDS, |kind| {
+        let ips = r#""ips":[{"address":"10.7.0.2/24","gateway":"10.7.0.1"}]"#;
+        let rows = [
+            ("nothing", "{}".to_owned(), "IPAM plugin returned missing IP config"),
+            ("no JSON", "nonsense".to_owned(), "failed to unmarshal raw result of script"),
+            ("an entry without content", r#"{"ips":[null]}"#.to_owned(), "script returned an invalid result"),
+            (
+                "a route of two families",
+                format!(r#"{{{ips},"routes":[{{"dst":"::/0","gw":"10.7.0.1"}}]}}"#),
+                "another family",
+            ),
+            (
+                "no way to the gateway",
+                format!(r#"{{{ips},"routes":[{{"dst":"0.0.0.0/0","gw":"172.16.0.1"}}]}}"#),
+                "route",
+            ),
+            (
+                "one address twice",
+                r#"{"ips":[{"address":"10.7.0.2/24"},{"address":"10.7.0.2/24"}]}"#.to_owned(),
+                "address",
+            ),
+        ];
+        for_each(rows.map(|(name, answer, text)| (name, (answer, text))), |(answer, text)| {
+            let world = World::new(kind);
+            let container = world.sandbox.container("c1");
+            let before = contents(&container);
+            let path = with_script(&format!("[ $CNI_COMMAND = DEL ] || echo '{answer}'"));
+            let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin(kind), "master": UPLINK, "ipam": {"type": "script"}});
+            let add =
+                Invocation::new(&world.sandbox, plugin(kind), Verb::Add).container_id("c1").netns(container.path());
+            let error = add.path(&path).config(&config).run().error();
+            assert!(error.msg.contains(text), "{error:?}");
+            // The link is there when the IPAM plugin is asked, and gone when the address is given back.
+            assert_eq!(calls(), ["ADD there", "DEL gone"]);
+            assert_eq!(contents(&container), before);
+        });
+    });
+}
+
+// The reference keeps both.
+#[test]
+fn a_result_that_cannot_be_written_leaves_nothing() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let container = world.sandbox.container("c1");
+        let before = contents(&container);
+        let attachment = Attachment::new("c1", &container);
+        let list = world.network(&json!({}));
+        let add = world.runtime(&list).invocation(Verb::Add, plugin(kind), &attachment, None);
+        let outcome = add.launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
+        assert_eq!(outcome.code(), Some(1), "{outcome}");
+        assert_eq!(contents(&container), before);
+        assert_eq!(world.leases(), [""; 0]);
+    });
+}
+
+// The reference keeps the link and gives its address to the next container, whose packets the other one gets.
+#[test]
+fn an_address_that_another_host_has_is_found_out() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let addresses = json!([{"address": "fd00:7::1/64"}]);
+        let list = world.network(&json!({"ipam": {"type": "static", "addresses": addresses}}));
+        let container = world.sandbox.container("c1");
+        assert_refused(&world, &container, &list, CONFLICT, "DADFAILED");
+    });
+}

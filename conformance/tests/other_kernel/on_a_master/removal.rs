@@ -1,0 +1,190 @@
+//! DEL leaves nothing, whatever was lost; GC and STATUS.
+
+use std::time::Duration;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::uml::on_kernels_with;
+use cni_conformance::{Attachment, Container, Feature, Invocation, Verb};
+use serde_json::{Value, json};
+
+use super::{KINDS, UPLINK, World, calls, has_eth0, plugin, shell, with_script};
+
+/// Loses something, and returns the request that DEL then comes with.
+type Loss = fn(&World, &Container, Attachment) -> Attachment;
+
+// The reference fails for a plain file, and vlan's without the master too.
+const LOSSES: [(&str, Loss); 9] = [
+    ("nothing lost", |_, _, request| request),
+    ("netns gone", |_, container, request| {
+        container.remove();
+        request
+    }),
+    ("netns empty", |_, _, request| request.netns("")),
+    ("netns a plain file", |_, container, request| {
+        container.unmount();
+        request
+    }),
+    ("no result", |_, _, request| request.without_result()),
+    ("arguments without a pair", |_, _, request| request.args("IgnoreUnknown")),
+    ("link gone", |_, container, request| {
+        container.sh("ip link del eth0");
+        request
+    }),
+    ("master gone", |world, _, request| {
+        world.sandbox.sh(&format!("ip link del {UPLINK}"));
+        request
+    }),
+    ("master down, with a smaller MTU", |world, _, request| {
+        world.sandbox.sh(&format!("ip link set {UPLINK} mtu 1300 down"));
+        request
+    }),
+];
+
+#[test]
+fn del_releases_the_address_whatever_was_lost() {
+    on_kernels_with(KINDS, |kind| {
+        for_each(LOSSES, |loss| {
+            let world = World::new(kind);
+            let list = world.network(&json!({"mtu": 1400}));
+            let (container, attachment) = world.attach(&list, "c1");
+            assert_eq!(world.leases(), ["10.7.0.2"]);
+            let request = loss(&world, &container, attachment);
+            for _ in ["once", "again"] {
+                world.runtime(&list).del(&request).expect_success();
+                assert_eq!(world.leases(), [""; 0]);
+            }
+        });
+    });
+}
+
+#[test]
+fn del_removes_the_link_whatever_became_of_the_configuration() {
+    on_kernels_with(KINDS, |kind| {
+        let changes: [Value; 6] = [
+            json!({"ipam": null}),
+            json!({"ipam": {"type": ""}}),
+            json!({"master": "none"}),
+            json!({"master": null}),
+            json!({"mode": "zz", "mtu": -1, "vlanId": 9999, "mac": "zz"}),
+            json!({"linkInContainer": true}),
+        ];
+        for_each(changes.map(|keys| (keys.to_string(), keys)), |keys| {
+            let world = World::new(kind);
+            let (container, attachment) = world.attach(&world.network(&json!({})), "c1");
+            world.runtime(&world.network(&keys)).del(&attachment).expect_success();
+            assert!(!has_eth0(&container));
+        });
+    });
+}
+
+// The reference removes any interface of the name.
+#[test]
+fn del_leaves_an_interface_that_is_another_ones() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        let (container, attachment) = world.attach(&list, "c1");
+        shell(&container, "ip link del eth0; ip link add eth0 type veth peer name peer");
+        world.runtime(&list).del(&attachment).expect_success();
+        assert!(has_eth0(&container));
+        assert_eq!(world.leases(), [""; 0]);
+    });
+}
+
+/// A container that has the namespace of another one that is gone, as `/proc/<pid>/ns/net` may show it.
+#[test]
+fn del_leaves_a_link_that_has_another_mac_address() {
+    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        let (container, attachment) = world.attach(&list, "c1");
+        container.sh("ip link del eth0");
+        let mut other = Attachment::new("c2", &container);
+        world.runtime(&list).add(&mut other).expect_success();
+        world.runtime(&list).del(&attachment).expect_success();
+        assert!(has_eth0(&container));
+        world.runtime(&list).del(&other).expect_success();
+        assert!(!has_eth0(&container));
+    });
+}
+
+// The reference releases the address first, and keeps the link when that fails.
+#[test]
+fn the_link_is_gone_before_its_address_is_released_even_if_that_fails() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let container = world.sandbox.container("c1");
+        let address = r#"{"cniVersion":"1.0.0","ips":[{"address":"10.7.0.2/24"}]}"#;
+        let path = with_script(&format!("[ $CNI_COMMAND = ADD ] && echo '{address}' && exit 0\nexit 1"));
+        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin(kind), "master": UPLINK, "ipam": {"type": "script"}});
+        let call = |verb| {
+            Invocation::new(&world.sandbox, plugin(kind), verb)
+                .container_id("c1")
+                .netns(container.path())
+                .path(&path)
+                .config(&config)
+        };
+        call(Verb::Add).run().result();
+        assert!(has_eth0(&container));
+        assert!(!call(Verb::Del).run().succeeded(), "the IPAM plugin's failure is not told");
+        assert!(!has_eth0(&container));
+        assert_eq!(calls(), ["ADD there", "DEL gone"]);
+    });
+}
+
+/// Wherever it was killed.
+#[test]
+fn del_takes_away_what_a_killed_add_has_left() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        for milliseconds in [1, 2, 4, 8, 12, 16, 24, 32] {
+            let container = world.sandbox.container("c1");
+            let attachment = Attachment::new("c1", &container);
+            let add = world.runtime(&list).invocation(Verb::Add, plugin(kind), &attachment, None);
+            add.killed_after(Duration::from_millis(milliseconds)).run();
+            world.runtime(&list).del(&attachment).expect_success();
+            assert!(!has_eth0(&container));
+            assert_eq!(world.leases(), [""; 0], "after {milliseconds} ms");
+            world.runtime(&list).add(&mut attachment.clone()).expect_success();
+            world.runtime(&list).del(&attachment).expect_success();
+            container.remove();
+        }
+    });
+}
+
+// The reference does nothing.
+#[test]
+fn gc_has_the_ipam_plugin_release_what_no_valid_attachment_has() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({}));
+        let (kept, attachment) = world.attach(&list, "kept");
+        shell(
+            world.sandbox.host(),
+            "cp /run/ipam/lan/10.7.0.2 /run/ipam/lan/10.7.0.9; sed -i s/kept/lost/ /run/ipam/lan/10.7.0.9",
+        );
+        assert_eq!(world.leases(), ["10.7.0.2", "10.7.0.9"]);
+        world.runtime(&list).gc(&[&attachment]).expect_success();
+        assert_eq!(world.leases(), ["10.7.0.2"]);
+        assert!(has_eth0(&kept));
+        world.runtime(&list).check(&attachment).expect_success();
+    });
+}
+
+// The reference succeeds.
+#[test]
+fn status_names_what_add_could_not_do_without() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let status = |keys: Value| world.runtime(&world.network(&keys)).status();
+        let before = world.links();
+        status(json!({})).expect_success();
+        assert_eq!(world.links(), before, "a link was made");
+        let none = r#"failed to lookup master "none": Link not found"#;
+        status(json!({"master": "none"})).expect_error(plugin(kind), 50, none);
+        status(json!({"master": "none", "linkInContainer": true})).expect_success();
+        world.sandbox.sh(&format!("ip link set {UPLINK} down"));
+        status(json!({})).expect_error(plugin(kind), 51, &format!("master {UPLINK:?} is down"));
+    });
+}

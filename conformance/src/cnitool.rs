@@ -5,8 +5,10 @@
 
 use std::env;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -26,16 +28,26 @@ pub struct CniTool<'s> {
     network: String,
     capabilities: Value,
     variables: Vec<(String, String)>,
+    deadline: Duration,
+}
+
+/// One run of the tool that is about to be made, from any thread of the sandbox.
+#[derive(Debug, Clone)]
+pub struct ToolCall {
+    program: PathBuf,
+    words: [String; 3],
+    environment: Vec<(String, String)>,
+    deadline: Duration,
 }
 
 impl<'s> CniTool<'s> {
-    /// Writes the network configuration list where the tool will look for it.
+    /// Writes the network configuration list where the tool will look for it. Lists that differ may have one name.
     ///
     /// # Panics
     /// When `cnitool` is not installed.
     pub fn new(sandbox: &'s Sandbox, list: &Value) -> Self {
         let network = list["name"].as_str().expect("a configuration list has a name").to_owned();
-        let configurations = Path::new(OWN).join("net.d");
+        let configurations = Path::new(OWN).join(format!("net.d-{}", hash(list)));
         fs::create_dir_all(&configurations).expect("create the folder of configurations");
         let file = configurations.join(format!("{network}.conflist"));
         fs::write(&file, list.to_string()).unwrap_or_else(|error| panic!("write {}: {error}", file.display()));
@@ -47,7 +59,22 @@ impl<'s> CniTool<'s> {
             network,
             capabilities: Value::Null,
             variables: Vec::new(),
+            deadline: DEADLINE,
         }
+    }
+
+    /// Runs the plugins of another folder.
+    #[must_use]
+    pub fn binaries(mut self, folder: &Path) -> Self {
+        folder.clone_into(&mut self.folder);
+        self
+    }
+
+    /// Fails the test when a run takes longer.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
     }
 
     /// Sets the capability values, such as `{"portMappings": […]}`.
@@ -96,17 +123,45 @@ impl<'s> CniTool<'s> {
 
     #[track_caller]
     fn run(&self, verb: &str, netns: &str) -> Outcome {
-        let mut command = Command::new(&self.program);
-        command.args([verb, &self.network, netns]).env_clear();
-        command.env("PATH", self.sandbox.search_path()).env("LC_ALL", "C");
-        command.env("CNI_PATH", &self.folder).env("NETCONFPATH", &self.configurations);
-        command.envs(self.variables.iter().map(|(key, value)| (key, value)));
-        if !self.capabilities.is_null() {
-            command.env("CAP_ARGS", self.capabilities.to_string());
-        }
-        let finished = child::run(command, b"", Limit::Fail(DEADLINE));
-        Outcome::new(format!("cnitool {verb}"), finished, None)
+        self.prepare(verb, netns).run()
     }
+
+    /// Prepares `cnitool VERB`, for tests that run many at once.
+    pub fn prepare(&self, verb: &str, netns: &str) -> ToolCall {
+        let text = |path: &Path| path.to_str().expect("folders are text").to_owned();
+        let mut environment = vec![
+            ("PATH".to_owned(), self.sandbox.search_path().to_owned()),
+            ("LC_ALL".to_owned(), "C".to_owned()),
+            ("CNI_PATH".to_owned(), text(&self.folder)),
+            ("NETCONFPATH".to_owned(), text(&self.configurations)),
+        ];
+        environment.extend(self.variables.iter().cloned());
+        if !self.capabilities.is_null() {
+            environment.push(("CAP_ARGS".to_owned(), self.capabilities.to_string()));
+        }
+        let words = [verb, &self.network, netns].map(str::to_owned);
+        ToolCall { program: self.program.clone(), words, environment, deadline: self.deadline }
+    }
+}
+
+impl ToolCall {
+    /// Runs the tool on the sandbox's host.
+    ///
+    /// # Panics
+    /// When it cannot be started or misses its deadline.
+    #[track_caller]
+    pub fn run(&self) -> Outcome {
+        let mut command = Command::new(&self.program);
+        command.args(&self.words).env_clear().envs(self.environment.iter().map(|(key, value)| (key, value)));
+        let finished = child::run(command, b"", Limit::Fail(self.deadline));
+        Outcome::new(format!("cnitool {}", self.words[0]), finished, None)
+    }
+}
+
+fn hash(list: &Value) -> String {
+    let mut hasher = DefaultHasher::new();
+    list.to_string().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 fn find() -> PathBuf {

@@ -155,6 +155,38 @@ impl Machine {
         self.firewalld.take().expect("firewalld runs").stop();
     }
 
+    /// Lets firewalld answer nobody, until it is thawed.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn freeze_firewalld(&self) {
+        self.firewalld.as_ref().expect("firewalld runs").signal(Signal::SIGSTOP);
+    }
+
+    /// Lets firewalld answer again.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn thaw_firewalld(&self) {
+        self.firewalld.as_ref().expect("firewalld runs").signal(Signal::SIGCONT);
+    }
+
+    /// Lets the bus answer nobody, until it is thawed.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn freeze_bus(&self) {
+        self.bus.as_ref().expect("a bus runs").signal(Signal::SIGSTOP);
+    }
+
+    /// Lets the bus answer again.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn thaw_bus(&self) {
+        self.bus.as_ref().expect("a bus runs").signal(Signal::SIGCONT);
+    }
+
     /// Ends the bus.
     ///
     /// # Panics

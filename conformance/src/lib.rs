@@ -24,6 +24,7 @@ pub mod plugin;
 pub mod plugins;
 pub mod ports;
 pub mod processes;
+pub mod reference;
 pub mod runtime;
 pub mod sandbox;
 pub mod script;

@@ -18,11 +18,11 @@ mod normal;
 mod owners;
 #[path = "differential/parallel.rs"]
 mod parallel;
-#[path = "differential/reference.rs"]
-mod reference;
 #[path = "differential/sequence.rs"]
 mod sequence;
 #[path = "differential/swap.rs"]
 mod swap;
 #[path = "differential/table.rs"]
 mod table;
+
+use cni_conformance::reference;

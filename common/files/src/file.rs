@@ -1,11 +1,11 @@
 //! Reading, overwriting and removing one file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::libc::O_NOFOLLOW;
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 use crate::error::FileError;
 
@@ -17,16 +17,27 @@ pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(FileError::of("open", path))
 }
 
-/// Reads a file; `None` when there is none.
+/// Opens a file for reading. A symbolic link is not followed, and a named pipe does not keep its reader waiting.
+///
+/// # Errors
+/// [`FileError`], also when there is none.
+pub fn open_to_read(path: &Path) -> Result<File, FileError> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path).map_err(FileError::of("open", path))
+}
+
+/// Reads a file that is opened by [`open_to_read`]; `None` when there is none.
 ///
 /// # Errors
 /// [`FileError`]
 pub fn read_if_present(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    match read(path) {
-        Ok(content) => Ok(Some(content)),
-        Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let mut file = match open_to_read(path) {
+        Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut content = Vec::new();
+    file.read_to_end(&mut content).map_err(FileError::of("read", path))?;
+    Ok(Some(content))
 }
 
 /// Removes a file, and accepts that there is none.
@@ -70,6 +81,8 @@ pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
 mod tests {
     use super::*;
     use nix::libc::ELOOP;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
@@ -104,5 +117,14 @@ mod tests {
         let error = overwrite(&link, b"x", 0o600).expect_err("refused");
         assert_eq!(error.source.raw_os_error(), Some(ELOOP));
         assert_eq!(read(&victim).expect("read"), b"precious");
+        assert_eq!(read_if_present(&link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
+    }
+
+    #[test]
+    fn a_named_pipe_keeps_nobody_waiting() {
+        let directory = tempfile::tempdir().expect("directory");
+        let pipe = directory.path().join("pipe");
+        mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+        assert_eq!(read_if_present(&pipe).expect("nobody writes"), Some(Vec::new()));
     }
 }

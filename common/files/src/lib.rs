@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod directory;
+mod disk;
 mod draft;
 mod error;
 mod file;
@@ -18,9 +19,10 @@ mod private;
 mod program;
 
 pub use directory::{PrivateDirectory, RUN_DIRECTORY, in_directory};
+pub use disk::is_local;
 pub use draft::Draft;
 pub use error::FileError;
-pub use file::{open_or_create, overwrite, read, read_if_present, remove};
+pub use file::{open_or_create, open_to_read, overwrite, read, read_if_present, remove};
 pub use holder::{Holders, holders};
 pub use id::{boot_id, machine_id};
 pub use lock::{Lock, LockError};

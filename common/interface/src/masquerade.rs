@@ -19,7 +19,9 @@ use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
+use serde::Deserialize;
 
+use crate::keys;
 use crate::leftovers::Sandbox;
 
 mod iptables;
@@ -62,7 +64,8 @@ pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ru
 }
 
 /// What removes the rules of an attachment from both backends, for DEL: ADD may have used the other one than it
-/// would now. Families that the container has no address of are left out, unless it has none at all.
+/// would now. Families that the container has no address of are left out, unless it has none at all. The rules for its
+/// addresses are known to be in the backend that the configuration names, if it does.
 ///
 /// # Errors
 /// When the packet filter cannot be asked.
@@ -78,9 +81,26 @@ pub fn removals(
         Backend::Iptables => own,
         Backend::Nftables => Vec::new(),
     };
-    let by_iptables = |family| iptables::remove(at, family, &expected, &sandbox.others).into();
+    let configured = configured(request).filter(|_| !families.is_empty());
+    let known_if = |backend: Backend, removal: RuleRemoval| {
+        if configured == Some(backend) { removal.known() } else { removal }
+    };
+    let by_iptables =
+        |family| known_if(Backend::Iptables, iptables::remove(at, family, &expected, &sandbox.others).into());
     let in_use = Family::ALL.into_iter().filter(|family| families.is_empty() || families.contains(family));
-    Ok(in_use.map(by_iptables).chain([nftables::remove(at).into()]).collect())
+    let by_nftables = known_if(Backend::Nftables, nftables::remove(at).into());
+    Ok(in_use.map(by_iptables).chain([by_nftables]).collect())
+}
+
+/// The backend that the configuration names. No key keeps DEL from its work.
+fn configured(request: &Request) -> Option<Backend> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct BackendKey {
+        ip_masq_backend: Option<String>,
+    }
+    let BackendKey { ip_masq_backend } = request.decode().ok()?;
+    keys::masquerade_backend(ip_masq_backend.as_deref()).ok().flatten()
 }
 
 /// The addresses in `prevResult` and of the interface, except those that another one of the container has by now.

@@ -13,6 +13,7 @@ mod locks;
 pub mod netlink;
 pub mod netns;
 pub mod nftables;
+pub mod plugin_calls;
 pub mod process;
 pub mod records;
 pub mod result_cache;

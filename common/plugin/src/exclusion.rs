@@ -7,14 +7,15 @@
 //! - Before DEL removes the rules for an interface that lives it marks the attachment; `repair` passes over what is
 //!   marked, and over what has no interface, and looks again at its end.
 //! - The mark goes with the interface, or when ADD comes again. Where the interface is another plugin's, nobody of
-//!   ours sees it go: a mark of more than [`LONGEST_DEL`] is removed by the next DEL.
+//!   ours sees it go: then the next DEL of whatever container removes the mark.
 //!
 //! DEL goes on without a lock that does not become free: the mark alone keeps `repair` from leaving anything behind.
 
+use std::fmt;
 use std::time::Duration;
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, NetworkName};
+use cni_core::names::{Attachment, IfName, NetworkName};
 
 use crate::host::{Host, NetnsError};
 use crate::lock::LockName;
@@ -106,19 +107,82 @@ fn or_warn(at: &Attachment, done: Result<(), Error>) {
 /// An attachment without its interface needs no mark: `repair` passes over it.
 fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
     let Some(path) = netns else { return Ok(()) };
-    match host.enter(path) {
+    let place = match host.enter(path) {
         Ok(()) if host.link(Ns::Container, &at.ifname)?.is_none() => return Ok(()),
-        Ok(()) => {}
+        Ok(()) => MarkedPlace::observe(&at.ifname, path, host)?,
         Err(NetnsError::Gone { .. }) => return Ok(()),
-        Err(error @ NetnsError::Failed { .. }) => log::debug!("{} is marked all the same: {error}", at.container),
-    }
-    for name in host.records().names_older_than(DELETING, LONGEST_DEL)? {
-        host.apply(&Step::RemoveRecord { key: RecordKey::new(DELETING, &name)? })?;
-    }
+        Err(error @ NetnsError::Failed { .. }) => {
+            log::debug!("{} is marked all the same: {error}", at.container);
+            None
+        }
+    };
     // One that is there may be older than the attachment, and would stay so.
     unmark(at, host)?;
-    host.apply(&Step::WriteRecord { key: mark_key(at), text: String::new() })?;
+    let text = place.map(|place| place.to_string()).unwrap_or_default();
+    host.apply(&Step::WriteRecord { key: mark_key(at), text })?;
+    remove_useless_marks(&mark_key(at), host)
+}
+
+/// How many marks of other attachments a DEL looks at. It leaves one itself, so none piles up.
+const MOST_LOOKS: usize = 8;
+
+/// Removes marks of interfaces that are gone, and those of before [`LONGEST_DEL`], of which nobody knows.
+fn remove_useless_marks(own: &RecordKey, host: &mut dyn Host) -> Result<(), Error> {
+    let mut useless = host.records().names_older_than(DELETING, LONGEST_DEL)?;
+    let names = host.records().names(DELETING)?;
+    for name in names.into_iter().filter(|name| name != own.name()).take(MOST_LOOKS) {
+        let text = host.records().read(&RecordKey::new(DELETING, &name)?)?;
+        if MarkedPlace::parse(&text.unwrap_or_default()).is_some_and(|place| place.is_gone(host)) {
+            useless.push(name);
+        }
+    }
+    for name in useless {
+        host.apply(&Step::RemoveRecord { key: RecordKey::new(DELETING, &name)? })?;
+    }
     Ok(())
+}
+
+/// Where the interface of a marked attachment is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MarkedPlace {
+    ifname: IfName,
+    /// What distinguishes the network namespace from all others.
+    identity: String,
+    path: String,
+}
+
+impl MarkedPlace {
+    /// `None` where namespaces cannot be told from each other later. The namespace is entered.
+    fn observe(ifname: &IfName, path: &str, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let identity = host.identity(Ns::Container)?;
+        Ok(identity.map(|identity| Self { ifname: ifname.clone(), identity, path: path.to_owned() }))
+    }
+
+    /// Reads what it displays. The path may hold blanks.
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(3, ' ');
+        let (ifname, identity, path) = (words.next()?, words.next()?, words.next()?);
+        Some(Self { ifname: IfName::parse(ifname).ok()?, identity: identity.to_owned(), path: path.to_owned() })
+    }
+
+    /// Whether it is certain that the interface is gone.
+    fn is_gone(&self, host: &mut dyn Host) -> bool {
+        match host.enter(&self.path) {
+            Ok(()) => {}
+            Err(NetnsError::Gone { .. }) => return true,
+            Err(NetnsError::Failed { .. }) => return false,
+        }
+        let is_another = |now: Option<String>| now.is_some_and(|now| now != self.identity);
+        host.identity(Ns::Container).is_ok_and(is_another)
+            || host.link(Ns::Container, &self.ifname).is_ok_and(|link| link.is_none())
+    }
+}
+
+impl fmt::Display for MarkedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ifname, identity, path } = self;
+        write!(f, "{ifname} {identity} {path}")
+    }
 }
 
 fn unmark(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {

@@ -129,3 +129,23 @@ fn an_attachment_without_its_interface_is_not_marked() {
     begin_del(Share::Rules, &ours, Some("/run/netns/closed"), &mut host);
     assert!(is_marked(&ours, &mut host), "it may be there");
 }
+
+/// The interface was another plugin's, and nobody of ours saw it go.
+#[test]
+fn the_next_del_takes_away_the_marks_of_interfaces_that_are_gone() {
+    let others = ["/run/netns/gone", "/run/netns/bare", "/run/netns/alive"];
+    let (mut host, ours) = (host(), at("c1", "eth0"));
+    for (path, id) in others.into_iter().zip(["c2", "c3", "c4"]) {
+        host.set_container(path, FakeContainer::Present(Some(format!("boot:{id}"))));
+        host.enter(path).expect("entered");
+        host.add_link(Ns::Container, Link { name: "eth0".to_owned(), ..Link::default() });
+        begin_del(Share::Rules, &at(id, "eth0"), Some(path), &mut host);
+    }
+    assert!(["c2", "c3", "c4"].iter().all(|id| is_marked(&at(id, "eth0"), &mut host)));
+    host.set_container(others[0], FakeContainer::Gone);
+    host.set_container(others[1], FakeContainer::Present(Some("boot:c9".to_owned())));
+    begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
+    let marked: Vec<&str> =
+        ["c1", "c2", "c3", "c4"].into_iter().filter(|id| is_marked(&at(id, "eth0"), &mut host)).collect();
+    assert_eq!(marked, ["c1", "c4"]);
+}

@@ -5,6 +5,7 @@
 //! none for firewalld, and stands in the tables of iptables there, as the reference's does.
 
 mod add;
+mod broken;
 mod check;
 mod del;
 mod features;

@@ -133,3 +133,22 @@ fn check_misses_the_mac_that_the_result_tells() {
     port.container.sh(&format!("ip link set eth0 address {B}"));
     port.call_check(&result).run().expect_error(100, B);
 }
+
+/// Whatever makes MAC addresses of the machine's id makes the same ones on machines that were cloned from one image, as
+/// udev does of links whose address nobody has set.
+#[test]
+fn machines_with_one_id_and_containers_of_one_name_have_no_mac_in_common() {
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in ["one", "its clone"] {
+        let sandbox = Sandbox::new();
+        let port = Port::new(&sandbox, "id1", network(&[V4], json!({"isGateway": true})));
+        let result = port.add();
+        for link in [port.bridge(), port.host_end(&result), port.interface()] {
+            assert!(seen.insert(link.mac.clone()), "{} is there twice: {seen:?}", link.mac);
+        }
+        // `NET_ADDR_SET` of linux/netdevice.h: udev leaves it alone.
+        for name in [port.bridge().name, port.host_end(&result).name] {
+            assert_eq!(sandbox.sh(&format!("cat /sys/class/net/{name}/addr_assign_type")).trim(), "3", "{name}");
+        }
+    }
+}

@@ -123,6 +123,39 @@ fn del_removes_the_rules_without_a_live_namespace() {
     }
 }
 
+/// The reference's names have no network. A container that was lost in one network and came to another has one check,
+/// the latter's, which Go's DEL in the former takes away.
+#[test]
+fn what_is_stale_in_one_network_does_not_take_the_check_of_another() {
+    let keys = || json!({"macspoofchk": true});
+    let gc = json!({"cniVersion": "1.1.0", "cni.dev/valid-attachments": []});
+    for_each([("DEL", None), ("GC", Some(gc))], |gc| {
+        let sandbox = Sandbox::new();
+        let mut other = network(&["10.9.9.0/24"], keys());
+        cni_conformance::keys::set(&mut other, &json!({"name": "other", "bridge": "br9"}));
+        let lost = Port::new(&sandbox, "id1", network(&[V4], keys()));
+        let host_end = text(&lost.add()["interfaces"][1]["name"]).to_owned();
+        // Somebody keeps the lost namespace, and its interface with it.
+        let _kept = std::fs::File::open(lost.container.path()).expect("open the namespace");
+        lost.container.remove();
+        let port = Port::new(&sandbox, "id1", other);
+        let result = port.add();
+        match gc {
+            None => drop(lost.call(Verb::Del).netns("").run().expect_success()),
+            Some(keys) => {
+                let mut config = network(&[V4], json!({"macspoofchk": true}));
+                cni_conformance::keys::set(&mut config, &keys);
+                lost.call(Verb::Gc).config(&config).run().expect_success();
+            }
+        }
+        assert!(!sandbox.sh("ip -o link show").contains(&host_end), "the lost one's link is gone");
+        assert_eq!(table(&sandbox), golden(&[told("id1", &result)]));
+        port.check(&result);
+        port.del();
+        assert_eq!(table(&sandbox), golden(&[]));
+    });
+}
+
 /// Chains cannot be named after an ID that is too long for the kernel's 128 bytes: Go fails.
 #[test]
 fn a_long_container_id_is_guarded_too() {

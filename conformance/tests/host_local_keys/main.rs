@@ -11,6 +11,7 @@ mod disk;
 mod duplicates;
 mod order;
 mod pool;
+mod reboot;
 mod refused;
 mod requested;
 mod sets;

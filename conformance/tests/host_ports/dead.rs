@@ -88,6 +88,7 @@ fn an_add_that_fails_leaves_nothing_and_the_next_one_has_the_port() {
         assert!(!client.runtime().add(&mut new.attachment).succeeded(), "{engine:?}");
         assert_eq!(client.entries(), [""; 0], "{engine:?}");
         client.list = good;
+        client.del(&new);
         client.add(&mut new);
         client.leads_to(&new);
         client.del(&new);

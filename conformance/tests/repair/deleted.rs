@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb};
 use serde_json::Value;
 
-use crate::{Backend, Guest, assert_said, repair, repair_with};
+use crate::{Backend, Guest, assert_said, repair, repair_with, words};
 
 /// The lock of legacy iptables.
 const LOCK: &str = "/run/xtables.lock";
@@ -127,6 +128,95 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
         assert!(guest.is_whole(), "{backend:?}");
         neighbour.check();
     }
+}
+
+/// A plugin that is not ours, or a program that it has started, by all that can be seen of it.
+struct Foreign(Child);
+
+impl Foreign {
+    fn del(container_id: &str) -> Self {
+        let mut command = Command::new("sleep");
+        command.arg("60").env_clear().env("PATH", "/usr/bin:/bin");
+        command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container_id), ("CNI_IFNAME", "eth0")]);
+        Self(command.spawn().expect("start a program"))
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.0.kill().expect("kill a program");
+        self.0.wait().expect("wait for a program");
+    }
+}
+
+fn flush(sandbox: &Sandbox) {
+    for program in ["iptables", "ip6tables"] {
+        for table in ["nat", "filter"] {
+            sandbox.sh(&format!("{program} -t {table} -F"));
+        }
+    }
+}
+
+/// Plugins of others know neither the lock nor the mark.
+#[test]
+fn what_another_plugin_deletes_at_the_moment_is_passed_over() {
+    let sandbox = Backend::Nft.sandbox();
+    let list = Backend::Nft.list();
+    let guest = Guest::add(&sandbox, &list, "only", 8080);
+    let [file] = &cache()[..] else { panic!("one attachment has one file") };
+    let (_, attachment) = remembered(&sandbox, &list, &guest, file);
+    flush(&sandbox);
+    let flushed = rules(&sandbox);
+    {
+        let _deleting = Foreign::del(&attachment.container_id);
+        let repaired = repair(&sandbox, &[]);
+        assert_said(&repaired, &["skipped"]);
+        assert!(repaired.stdout().contains("the runtime is deleting the attachment"), "{repaired}");
+        assert_eq!(rules(&sandbox), flushed);
+    }
+    let _deleting_another = Foreign::del("another");
+    assert_said(&repair(&sandbox, &[]), &["repaired"]);
+    guest.check();
+}
+
+/// Between two plugins of another's DEL nothing is to be seen of it: just that the runtime has forgotten the
+/// attachment a little later.
+#[test]
+fn what_was_deleted_when_repair_looks_again_is_taken_back() {
+    let sandbox = Backend::Nft.sandbox();
+    let list = Backend::Nft.list();
+    let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+    let alone = rules(&sandbox);
+    let known = cache();
+    let is_new = |file: &PathBuf| !known.contains(file);
+    // On a busy machine, repair may have looked again before this test gets to its turn.
+    let taken_back = (0..10).any(|turn| {
+        let guest = Guest::add(&sandbox, &list, &format!("turn-{turn}"), 8081);
+        let file = cache().into_iter().find(is_new).expect("the guest's file");
+        let whole = rules(&sandbox);
+        sandbox.sh("iptables -t nat -F CNI-HOSTPORT-DNAT");
+        let repair = repair_with(&sandbox, &[]);
+        let repaired = thread::scope(|scope| {
+            let repairing = scope.spawn(|| repair.run());
+            let started = Instant::now();
+            while rules(&sandbox) != whole {
+                assert!(started.elapsed() < Duration::from_secs(20), "nothing is repaired");
+            }
+            fs::remove_file(&file).expect("the end of libcni's DEL");
+            repairing.join().expect("repair ends")
+        });
+        repaired.expect_success();
+        let is_taken_back = repaired.stdout().contains(": taken back: ");
+        if is_taken_back {
+            assert_eq!(words(&repaired), ["repaired", "repaired", "taken back"], "{repaired}");
+            assert!(rules(&sandbox).iter().all(|rule| !rule.contains("8081")), "{:#?}", rules(&sandbox));
+        }
+        guest.tool.del(&guest.container).expect_success();
+        assert_eq!(rules(&sandbox), alone);
+        is_taken_back
+    });
+    assert!(taken_back, "repair never looks again");
+    neighbour.check();
 }
 
 /// One repair after the other, as a unit of systemd that is started too often would do it.

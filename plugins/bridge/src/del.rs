@@ -21,7 +21,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     }
     removal.attempt(|host| leftovers::remove_veth(&at, &sandbox, host));
     if config.spoof_check {
-        removal.step(&Step::remove_rules(spoof::remove(&at)));
+        removal.attempt(|host| spoof::remove(&at, host));
     }
     removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Del, host));
     removal.finish()

@@ -43,7 +43,7 @@ fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, config: 
     removal.step(&Step::RemoveLink { ns: Ns::Host, name });
     let alias = link.alias.as_deref().filter(|_| config.spoof_check);
     if let Some(at) = alias.and_then(|alias| alias::owner(alias, network)) {
-        removal.step(&Step::remove_rules(spoof::remove(&at)));
+        removal.attempt(|host| spoof::remove(&at, host));
     }
     removal.finish()
 }

@@ -3,14 +3,19 @@
 //! The table, the chains and the comments are the reference's. All of it is known by the container and the
 //! name of its interface, so that it is found without the namespace.
 
+use cni_core::error::Error;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
+use cni_interface::alias::LinkOwner;
 use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
-    Base, ChainId, Content, Direction, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
+    Base, ChainId, Content, Direction, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment,
+    NftName, NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
     WantedChain, Which, WordError,
 };
+use cni_netfilter::unless_absent;
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Ns, Step};
 
 /// What of an attachment has a name in the kernel.
 struct CheckNames {
@@ -84,8 +89,35 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> NftRuleset {
     }
 }
 
-/// Removes the check of an attachment, of whatever veth it is.
-pub fn remove(at: &Attachment) -> NftRemoval {
+/// Removes the check of an attachment, of whatever veth it is, unless it is another network's by now: the names have
+/// no network, so a container that comes to another one takes them over.
+///
+/// # Errors
+/// When the kernel does not answer, or refuses.
+pub fn remove(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    if let Some(port) = find_anothers_port(at, host)? {
+        log::info!("the check of MAC addresses of {} is that of {port} by now, and stays", at.container);
+        return Ok(());
+    }
+    host.apply(&Step::remove_rules(removal(at)))?;
+    Ok(())
+}
+
+/// A port of another attachment whose frames go through the check.
+fn find_anothers_port(at: &Attachment, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
+    let tag = Tag::Exactly(CheckNames::of(at).comment);
+    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&prerouting()))?.flatten().unwrap_or_default();
+    let guarded = rules.iter().filter(|rule| tag.is_on(rule)).filter_map(ListedRule::incoming_interface);
+    for port in guarded.cloned() {
+        let link = host.link(Ns::Host, &port)?;
+        if link.is_some_and(|link| LinkOwner::of(&link, at) == LinkOwner::Another) {
+            return Ok(Some(port));
+        }
+    }
+    Ok(None)
+}
+
+fn removal(at: &Attachment) -> NftRemoval {
     let CheckNames { iface, mac, comment } = CheckNames::of(at);
     let which = Which::Tagged(Tag::Exactly(comment));
     let rules = vec![Unwanted { chain: prerouting(), which }];

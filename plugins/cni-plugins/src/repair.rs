@@ -8,12 +8,14 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_linux::host::LinuxHost;
+use cni_linux::plugin_calls::RunningDeletions;
 use cni_linux::result_cache::{self, CacheFile};
 use cni_plugin::exclusion;
 use cni_plugin::host::{Host, NetnsError};
@@ -25,6 +27,7 @@ use cni_plugin::run::Plugin;
 mod cache;
 mod options;
 mod outcome;
+mod second_look;
 
 use super::output::complain;
 use super::plugins::PLUGINS;
@@ -32,6 +35,7 @@ use cache::Cached;
 use options::Mode;
 pub use options::{Options, USAGE};
 use outcome::{NamedPart, RepairOutcome, told};
+use second_look::PutBack;
 
 /// Why an attachment could not be repaired.
 #[derive(Debug, thiserror::Error)]
@@ -44,13 +48,15 @@ enum RepairError {
     },
     #[error("the runtime has deleted the attachment, or added it again, in the meantime")]
     Deleted,
+    #[error("another plugin's DEL of the attachment does not end; repair again when it has")]
+    Unended,
 }
 
 impl Failure for RepairError {
     fn code(&self) -> Code {
         match self {
             Self::Cache { .. } => Code::Io,
-            Self::Deleted => Code::TryAgain,
+            Self::Deleted | Self::Unended => Code::TryAgain,
         }
     }
 }
@@ -65,11 +71,17 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(None) => return refused(&format!("{} does not exist", results.display())),
         Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
     };
-    let mut report = Report::default();
+    let started = Instant::now();
+    let (mut report, mut put_back) = (Report::default(), Vec::new());
     for file in &files {
         match read(file) {
             Ok(cached) if is_meant(&cached, options) => {
-                report.attachment(&cached.at, &repair(&cached, file, options.mode))
+                let outcome = repair(&cached, file, options.mode);
+                report.attachment(&cached.at, &outcome);
+                let plugins = outcome.repaired();
+                if !plugins.is_empty() {
+                    put_back.push(PutBack { cached, file: file.path.clone(), plugins });
+                }
             }
             Ok(_) => {}
             Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), told(&error))),
@@ -79,6 +91,7 @@ pub fn run(options: &Options) -> ExitCode {
         let network = options.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
         report.line(&format!("no attachment{network} in {}", results.display()));
     }
+    second_look::look_again(put_back, started.elapsed(), |one, outcome| report.attachment(&one.cached.at, &outcome));
     report.end()
 }
 
@@ -211,7 +224,9 @@ struct Kept<'a> {
 impl Kept<'_> {
     /// Why the attachment must be left alone, if it must.
     fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
-        if exclusion::is_being_deleted(self.at, self.file.written(), host)? {
+        if exclusion::is_being_deleted(self.at, self.file.written(), host)?
+            || RunningDeletions::observe().contains(self.at)
+        {
             return Ok(Some("the runtime is deleting the attachment".to_owned()));
         }
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {

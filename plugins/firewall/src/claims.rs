@@ -90,6 +90,8 @@ pub fn former_owners(address: IpAddr, records: &mut dyn Records) -> Result<Vec<(
 #[derive(Clone, Debug, Default)]
 pub struct Register {
     claims: BTreeMap<IpAddr, Claim>,
+    /// Addresses whose record makes no sense.
+    torn: BTreeSet<IpAddr>,
     former: BTreeMap<IpAddr, Vec<(Attachment, OwnerHome)>>,
     lists: BTreeMap<RecordKey, List>,
 }
@@ -103,10 +105,14 @@ impl Register {
         let mut register = Self::default();
         register.observe_list(owner, records)?;
         for address in addresses {
-            if let Some(claim) = find(*address, records)? {
-                register.observe_list(&claim.owner, records)?;
-                register.claims.insert(*address, claim);
-                register.former.insert(*address, former_owners(*address, records)?);
+            let Some(text) = records.read(&of_address(*address))? else { continue };
+            register.former.insert(*address, former_owners(*address, records)?);
+            match Claim::parse(&text) {
+                Some(claim) => {
+                    register.observe_list(&claim.owner, records)?;
+                    register.claims.insert(*address, claim);
+                }
+                None => drop(register.torn.insert(*address)),
             }
         }
         Ok(register)
@@ -152,12 +158,14 @@ impl Register {
         plan
     }
 
-    /// Forgets that the rules for some addresses are `owner`'s; another owner's claim stays. Where nothing
-    /// is recorded the owner's list is removed all the same: with it goes what an ADD that was killed has left.
+    /// Forgets that the rules for some addresses are `owner`'s; another owner's claim stays, and none that makes no
+    /// sense. An owner's list that says nothing is removed all the same: with it goes what an ADD that was killed has
+    /// left.
     pub fn release(&self, owner: &Attachment, addresses: &[IpAddr]) -> Plan {
         let mut plan = Plan::default();
         for address in addresses {
-            if self.claims.get(address).is_some_and(|claim| claim.owner == *owner) {
+            let is_own = self.claims.get(address).is_some_and(|claim| claim.owner == *owner);
+            if is_own || self.torn.contains(address) {
                 plan.owned(Step::RemoveRecord { key: of_address(*address) });
                 self.write_former(&mut plan, *address, Vec::clear);
             }
@@ -165,7 +173,7 @@ impl Register {
         write_list(&mut plan, &mut self.lists.clone(), owner, |list| {
             list.addresses.retain(|address| !addresses.contains(address));
         });
-        if plan.steps().is_empty() && self.lists.get(&of_owner(owner)).is_none_or(|list| list.addresses.is_empty()) {
+        if self.lists.get(&of_owner(owner)).is_none_or(|list| list.addresses.is_empty()) {
             plan.owned(Step::RemoveRecord { key: of_owner(owner) });
         }
         plan

@@ -234,7 +234,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
             return Ok(Some(*address));
         }
         let dead: BTreeMap<IpAddr, &Lease> =
-            scan.dead(self.store.machine()).map(|lease| (lease.address, lease)).collect();
+            self.store.dead(scan).into_iter().map(|lease| (lease.address, lease)).collect();
         let Some(lease) = candidates.find_map(|address| dead.get(&address)) else { return Ok(None) };
         log::info!(
             "{} was leased to {} before the machine was restarted; the address is given again",

@@ -65,7 +65,7 @@ pub fn status(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
         return Ok(());
     }
     let scan = store.scan()?;
-    let dead = scan.dead(store.machine()).map(|lease| lease.address);
+    let dead = store.dead(&scan).into_iter().map(|lease| lease.address);
     let reclaimable: BTreeSet<IpAddr> = scan.unowned.keys().copied().chain(dead).collect();
     match full.into_iter().find(|set| !reclaimable.iter().any(|address| offers(set, *address))) {
         Some(set) => {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use cni_core::cidr::parse_ip;
 use cni_core::error::Failure;
 use cni_core::names::Attachment;
-use cni_files::{Draft, FileError, Lock, in_directory, open_or_create, overwrite, read_if_present, remove};
+use cni_files::{Draft, FileError, Lock, in_directory, is_local, open_or_create, overwrite, read_if_present, remove};
 
 mod error;
 mod index;
@@ -49,13 +49,6 @@ pub struct Scan {
     pub leases: Vec<Lease>,
     /// Those that say nothing, which is what a crash can leave of a lease: nobody holds them.
     pub unowned: BTreeMap<IpAddr, String>,
-}
-
-impl Scan {
-    /// The leases whose holders are certainly gone, since the machine was restarted in the meantime.
-    pub fn dead(&self, machine: &Machine) -> impl Iterator<Item = &Lease> {
-        self.leases.iter().filter(|lease| machine.has_restarted_since(&lease.home.machine))
-    }
 }
 
 /// What to undo when an ADD fails.
@@ -162,6 +155,17 @@ impl Store {
     /// The machine that the leases made here belong to.
     pub const fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The leases whose holders are certainly gone, since this machine was restarted in the meantime. Machines that were
+    /// cloned from one image may share an id; on a disk that none of them shares, all leases are this one's.
+    pub fn dead<'a>(&self, scan: &'a Scan) -> Vec<&'a Lease> {
+        let is_alone = is_local(&self.handle).unwrap_or_else(|error| {
+            log::warn!("{} may be shared with other machines: {error}", self.path.display());
+            false
+        });
+        let is_dead = |lease: &&Lease| is_alone && self.machine.has_restarted_since(&lease.home.machine);
+        scan.leases.iter().filter(is_dead).collect()
     }
 
     /// The leases of a container, in the order of their addresses, whatever the interface.

@@ -156,6 +156,11 @@ impl Keys {
         self.runtime_config.port_mappings.is_empty() || self.runtime_config.port_mappings.iter().any(listens)
     }
 
+    /// Whether the backend is told, and not the plugin's choice.
+    pub const fn names_backend(&self) -> bool {
+        self.backend.is_some()
+    }
+
     /// Checks in the order of the reference. `automatic` keeps the rules unless a backend is named.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! DEL: it needs only the names of the attachment. Everything else that it gets makes it faster. Both
 //! backends are cleaned, whichever the configuration names now.
 
+use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::Backend;
@@ -9,7 +11,7 @@ use cni_netfilter::flows::{PortChange, StaleFlows};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::config::Config;
+use crate::config::{Config, Keys};
 use crate::{flows, iptables, nftables, rivals, told};
 
 /// Removes what a container has. What fails does not keep the rest; whose the ports are stays recorded then.
@@ -29,7 +31,8 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let flows: Vec<StaleFlows> = config.as_ref().map_or_else(Vec::new, |config| {
         targets.iter().filter_map(|target| flows::of_mappings(PortChange::Unmapped, config, *target)).collect()
     });
-    let from_nftables = removal.attempt(|host| nftables::del(host, &at, &flows));
+    let known = config.as_ref().map_or_else(Vec::new, |config| known_in_nftables(request, config, &targets));
+    let from_nftables = removal.attempt(|host| nftables::del(host, &at, &flows, &known));
     if from_iptables.is_some() && from_nftables.is_some() {
         let mapped = config.iter().flat_map(|config| config.mappings.iter().map(|mapping| mapping.host_port));
         removal.attempt(|host| rivals::forget(&at, mapped, host));
@@ -44,8 +47,15 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 pub fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     removal.attempt(|host| iptables::del(host, at, None, &[]));
-    removal.attempt(|host| nftables::del(host, at, &[]));
+    removal.attempt(|host| nftables::del(host, at, &[], &[]));
     removal.finish()
+}
+
+/// The families in which the container has rules in nf_tables for certain, since nothing else was asked for.
+fn known_in_nftables(request: &Request, config: &Config, targets: &[Cidr]) -> Vec<Family> {
+    let is_told = request.decode::<Keys>().is_ok_and(|keys| keys.names_backend());
+    let mapped = targets.iter().map(|target| target.family()).filter(|family| config.maps(*family));
+    mapped.filter(|_| is_told && config.backend == Backend::Nftables).collect()
 }
 
 /// What DEL can do without is logged when it is of no use.

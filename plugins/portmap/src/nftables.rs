@@ -25,7 +25,8 @@ use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
     ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
+    NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, Owned, TableId, Tag, Unwanted, Verdict, WantedChain,
+    Which,
 };
 use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
 use cni_plugin::host::Host;
@@ -281,10 +282,15 @@ fn host_port(parts: &[Expression]) -> Option<HostPort> {
     }
 }
 
-/// DEL in both families. `flows` are the connections that the mappings are known to have led to the container.
-pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows]) -> Result<(), Error> {
+/// DEL in both families. `flows` are the connections that the mappings are known to have led to the container, and
+/// `known` the families in which it has rules here if the kernel has nf_tables at all, so that they must be readable.
+pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[Family]) -> Result<(), Error> {
     each_family(host, |host, family| {
-        let Some(shared) = list(host, &hostports(family))? else { return Ok(()) };
+        let shared = match host.netfilter(Ns::Host)?.nftables().list(&hostports(family)) {
+            Err(error @ NftablesError::NotPermitted { .. }) if known.contains(&family) => return Err(error.into()),
+            listed => unless_absent(listed)?.flatten(),
+        };
+        let Some(shared) = shared else { return Ok(()) };
         let unwanted = remove(at, family);
         let made_by_reference = Tag::LeadsNowhere(comment(at));
         let mut rules: Vec<ListedRule> = shared.into_iter().filter(|rule| made_by_reference.is_on(rule)).collect();

@@ -3,6 +3,7 @@
 //! Each call has a connection of its own, which is closed before the answer is read: so zbus needs no thread, and a
 //! plugin that makes no call pays nothing.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +66,12 @@ pub(super) struct Bus {
     /// D-Bus specification, "Server Addresses": several, with a semicolon between them.
     pub(super) addresses: String,
     /// How long to wait for a connection, and for an answer.
-    pub(super) limit: Duration,
+    pub(super) limit: Cell<Duration>,
 }
+
+/// How long is waited for one that has been waited for in vain: it would make ten seconds for each address. A message
+/// is sent all the same, and does its work once it is read.
+const IMPATIENCE: Duration = Duration::from_millis(200);
 
 /// A connection to a bus.
 pub(super) struct OpenBus {
@@ -78,7 +83,11 @@ pub(super) struct OpenBus {
 impl Bus {
     /// Connects, and asks.
     pub(super) fn ask<T>(&self, ask: impl AsyncFnOnce(&OpenBus) -> Result<T, BusError>) -> Result<T, BusError> {
-        zbus::block_on(async { ask(&self.connect().await?).await })
+        let answer = zbus::block_on(async { ask(&self.connect().await?).await });
+        if let Err(BusError::Silent { .. }) = answer {
+            self.limit.set(self.limit.get().min(IMPATIENCE));
+        }
+        answer
     }
 
     /// Connects to the first address where somebody listens.
@@ -95,7 +104,7 @@ impl Bus {
     }
 
     async fn connect_to(&self, address: &str) -> Result<OpenBus, BusError> {
-        let (limit, builder) = (self.limit, Builder::address(address));
+        let (limit, builder) = (self.limit.get(), Builder::address(address));
         match within(limit, builder.build()).await {
             Ok(Ok(connection)) => Ok(OpenBus { connection, address: address.to_owned(), limit }),
             Ok(Err(problem)) => Err(not_connected(address.to_owned(), problem)),

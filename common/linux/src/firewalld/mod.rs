@@ -9,6 +9,7 @@ mod error;
 mod fake;
 mod zones;
 
+use std::cell::Cell;
 use std::env;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -55,7 +56,7 @@ impl SystemFirewalld {
     }
 
     const fn at(addresses: String, limit: Duration) -> Self {
-        Self { bus: Bus { addresses, limit } }
+        Self { bus: Bus { addresses, limit: Cell::new(limit) } }
     }
 
     /// Makes an address a source of a zone.

@@ -2,11 +2,14 @@
 //!
 //! Both lead to the same rules, byte for byte. What the one cannot read or write with certainty the other
 //! does: a chain with a rule of an unknown kind, a look at a table that does not exist yet, a user's own words.
+//!
+//! Where the programs have been removed since the rules were made, rules in nf_tables are still read and removed.
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use cni_core::family::Family;
@@ -60,9 +63,46 @@ impl AutoIptables {
         Self { programs: programs.within(scope.clone()), kernel: kernel.within(scope), in_nftables }
     }
 
+    /// Whether the programs of a family are gone, and only nf_tables can hold rules of this table.
+    fn has_lost_programs(&self, family: Family, table: IptablesTable) -> bool {
+        !self.programs.has(family) && !is_in_legacy_kernel(family, table, self.programs.scope())
+    }
+
+    fn list_without_programs(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Option<Option<Vec<IptablesRule>>> {
+        match NativeIptables::new(self.kernel.connection()).look(family, table, chain) {
+            Native::Done(rules) => Some(rules),
+            Native::Fallback(reason) => {
+                log::debug!("chain {chain} cannot be read without iptables: {reason}");
+                None
+            }
+        }
+    }
+
     fn is_in_nftables(&mut self, family: Family) -> bool {
         let look = || is_in_nftables(&format!("{}-restore", family.iptables()), self.programs.path());
         *self.in_nftables.entry(family).or_insert_with(look)
+    }
+}
+
+/// Whether the kernel's own tables of iptables, which the legacy programs use, may have rules of a table. It lists
+/// those in use in each network namespace (`net/netfilter/x_tables.c`).
+fn is_in_legacy_kernel(family: Family, table: IptablesTable, scope: &NetnsScope) -> bool {
+    let names = match family {
+        Family::V4 => "/proc/thread-self/net/ip_tables_names",
+        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
+    };
+    match scope.run(|| fs::read_to_string(names)).and_then(|read| read) {
+        Ok(tables) => tables.lines().any(|name| name == table.as_str()),
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) => {
+            log::debug!("{names} cannot be read: {error}");
+            true
+        }
     }
 }
 
@@ -103,7 +143,11 @@ impl Iptables for AutoIptables {
                 }
             }
         }
-        self.programs.list(family, table, chain)
+        match self.has_lost_programs(family, table).then(|| self.list_without_programs(family, table, chain)).flatten()
+        {
+            Some(rules) => Ok(rules),
+            None => self.programs.list(family, table, chain),
+        }
     }
 
     fn places(
@@ -118,7 +162,9 @@ impl Iptables for AutoIptables {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        if !self.is_in_nftables(batch.family) {
+        let is_native = self.is_in_nftables(batch.family)
+            || (batch.only_removes() && self.has_lost_programs(batch.family, batch.table));
+        if !is_native {
             return self.programs.commit(batch);
         }
         let (family, table) = (batch.family, batch.table);

@@ -21,6 +21,9 @@ use crate::netns::NetnsScope;
 /// How long a lock is waited for, our own and that of legacy iptables.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long one is waited for that has been waited for in vain: it would make ten seconds of each family's.
+const IMPATIENCE: Duration = Duration::from_secs(1);
+
 /// The packet filter of the network namespace of the calling thread, by the programs of iptables.
 #[derive(Clone, Debug)]
 pub struct RestoreIptables {
@@ -60,20 +63,37 @@ impl RestoreIptables {
         Self { scope, ..self }
     }
 
+    /// Whether there is a program that changes rules of a family.
+    pub(super) fn has(&self, family: Family) -> bool {
+        Program::locate(&format!("{}-restore", family.iptables()), &self.path).is_ok()
+    }
+
+    /// Where the programs are run.
+    pub(super) const fn scope(&self) -> &NetnsScope {
+        &self.scope
+    }
+
     /// The directories in which the programs are looked for.
     pub(super) fn path(&self) -> &OsStr {
         &self.path
     }
 
-    fn restore(&self, batch: &Batch) -> Result<Ended, IptablesError> {
+    fn restore(&mut self, batch: &Batch) -> Result<Ended, IptablesError> {
         let text = batch.text()?;
-        let program = Program::locate(&format!("{}-restore", batch.family.iptables()), &self.path)?;
-        program.run(&["--noflush"], &text, self.patience, &self.scope)
+        self.run(&format!("{}-restore", batch.family.iptables()), &["--noflush"], &text)
     }
 
-    fn look(&self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<Look, IptablesError> {
+    fn run(&mut self, program: &str, arguments: &[&str], input: &str) -> Result<Ended, IptablesError> {
+        let ended = Program::locate(program, &self.path)?.run(arguments, input, self.patience, &self.scope);
+        if let Err(IptablesError::Locked { .. }) = ended {
+            self.patience = self.patience.min(IMPATIENCE);
+        }
+        ended
+    }
+
+    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<Look, IptablesError> {
         let arguments = ["-t", table.as_str(), "-S", chain.as_str()];
-        let ended = Program::locate(family.iptables(), &self.path)?.run(&arguments, "", self.patience, &self.scope)?;
+        let ended = self.run(family.iptables(), &arguments, "")?;
         match ended.status.code() {
             Some(0) => Ok(Look::Rules(ended.stdout.lines().filter_map(IptablesRule::parse).collect())),
             Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(Look::Absent),
@@ -85,7 +105,7 @@ impl RestoreIptables {
     /// Whether a chain of which `iptables -S` says that it is "incompatible" does not exist at all: the
     /// words of iptables-nft 1.8.9 are the same. The batch is refused in either case, at the second line
     /// when there is a chain and at the third when there is none, so it changes nothing.
-    fn is_absent(&self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<bool, IptablesError> {
+    fn is_absent(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<bool, IptablesError> {
         let never = IptablesRule::new(chain.clone(), Vec::new(), Target::Return);
         let ops = vec![BatchLine::CreateChain(chain.clone()), BatchLine::Require(never)];
         let ended = self.restore(&Batch { family, table, ops })?;
@@ -128,7 +148,7 @@ impl Iptables for RestoreIptables {
     }
 
     fn is_installed(&mut self, family: Family) -> bool {
-        Program::locate(&format!("{}-restore", family.iptables()), &self.path).is_ok()
+        self.has(family)
     }
 
     fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {

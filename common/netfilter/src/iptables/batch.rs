@@ -48,6 +48,14 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Whether nothing is added.
+    pub fn only_removes(&self) -> bool {
+        self.ops.iter().all(|op| match op {
+            BatchLine::Require(_) | BatchLine::EmptyChain(_) | BatchLine::DeleteChain(_) | BatchLine::Delete(_) => true,
+            BatchLine::CreateChain(_) | BatchLine::Insert(_) | BatchLine::Append(_) => false,
+        })
+    }
+
     /// Whether it holds conditions alone.
     pub fn changes_nothing(&self) -> bool {
         self.ops.iter().all(|op| matches!(op, BatchLine::Require(_)))

@@ -6,9 +6,10 @@ use super::error::{NftablesError, TransactionError};
 use super::name::NftName;
 use super::object::{ChainId, TableFamily};
 use super::render;
-use super::rule::{Expression, NftRule};
+use super::rule::{Direction, Expression, Is, NftRule};
 use super::set::SetElements;
 use super::transaction::{Generation, Transaction};
+use cni_core::names::IfName;
 
 /// The nf_tables of the network namespace that the plugin runs in.
 pub trait Nftables {
@@ -53,6 +54,14 @@ impl ListedRule {
     /// The chains that packets enter by this rule.
     pub fn leads_to(&self) -> impl Iterator<Item = &NftName> {
         self.expressions.iter().flatten().filter_map(Expression::leads_to)
+    }
+
+    /// The link by which packets come in that the rule is for.
+    pub fn incoming_interface(&self) -> Option<&IfName> {
+        let mut parts = self.expressions.iter().flatten();
+        parts.find_map(
+            |part| if let Expression::Interface(Direction::In, Is::Equal, name) = part { Some(name) } else { None },
+        )
     }
 
     /// Whether this is a rule, as it reads in a listing.

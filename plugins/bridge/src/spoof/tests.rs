@@ -40,9 +40,9 @@ fn the_check_is_the_references_and_goes_without_a_trace_of_the_container() {
     let mut fake = FakeNftables::new();
     bring_about(&mut fake, &want("id1")).expect("made");
     assert_eq!(fake.dump(), FULL);
-    take_away(&mut fake, &remove(&at("id1"))).expect("removed");
+    take_away(&mut fake, &removal(&at("id1"))).expect("removed");
     assert_eq!(fake.dump(), EMPTY);
-    take_away(&mut fake, &remove(&at("id1"))).expect("removed again");
+    take_away(&mut fake, &removal(&at("id1"))).expect("removed again");
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn a_name_that_is_too_long_gives_way_to_a_hash() {
         bring_about(&mut fake, &want(&long)).expect("made");
         let text = fake.dump();
         assert!(!text.contains("iiii") && text.matches("\tchain cni-br-iface-").count() == 4, "{text}");
-        take_away(&mut fake, &remove(&at(&long))).expect("removed");
+        take_away(&mut fake, &removal(&at(&long))).expect("removed");
         assert_eq!(fake.dump(), before);
     }
-    assert_ne!(remove(&at(&"i".repeat(300))), remove(&at(&"i".repeat(301))));
+    assert_ne!(removal(&at(&"i".repeat(300))), removal(&at(&"i".repeat(301))));
 }

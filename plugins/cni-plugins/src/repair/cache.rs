@@ -117,6 +117,16 @@ impl Cached {
         Ok(Self { plugins: plugin_configs(config, &keys)?, netns, args: keys.args(), at })
     }
 
+    /// The request for a plugin that is to remove its rules alone, and nothing that an IPAM plugin has given.
+    ///
+    /// # Errors
+    /// As [`Call::with_config`].
+    pub fn request_without_ipam(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
+        let mut config = config.clone();
+        config.keys.remove("ipam");
+        self.request(&config, plugin)
+    }
+
     /// The request that a plugin would get. Its command is ADD, which every version of the configuration allows.
     ///
     /// # Errors

@@ -21,6 +21,8 @@ pub enum RepairOutcome {
     Missing(Vec<NamedPart>),
     /// These were missing and have been put back.
     Repaired(Vec<NamedPart>),
+    /// What was put back has been removed again, for this reason.
+    TakenBack(String),
     /// The attachment cannot be repaired, for this reason.
     Skipped(String),
     /// The failures, and the outcome of the rest.
@@ -28,11 +30,20 @@ pub enum RepairOutcome {
 }
 
 impl RepairOutcome {
+    /// The plugins of which something has been put back.
+    pub fn repaired(&self) -> Vec<String> {
+        match self {
+            Self::Repaired(parts) => parts.iter().map(|part| part.plugin.clone()).collect(),
+            Self::Failed(_, rest) => rest.repaired(),
+            Self::Complete | Self::Missing(_) | Self::TakenBack(_) | Self::Skipped(_) => Vec::new(),
+        }
+    }
+
     /// Whether anything failed.
     pub const fn is_failure(&self) -> bool {
         match self {
             Self::Failed(..) => true,
-            Self::Complete | Self::Missing(_) | Self::Repaired(_) | Self::Skipped(_) => false,
+            Self::Complete | Self::Missing(_) | Self::Repaired(_) | Self::TakenBack(_) | Self::Skipped(_) => false,
         }
     }
 }
@@ -44,6 +55,7 @@ impl fmt::Display for RepairOutcome {
             Self::Complete => f.write_str("nothing missing"),
             Self::Missing(named) => write!(f, "missing: {}", list(named)),
             Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
+            Self::TakenBack(reason) => write!(f, "taken back: {}", one_line(reason)),
             Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
             Self::Failed(errors, rest) => {
                 let errors: Vec<String> = errors.iter().map(told).collect();
@@ -96,6 +108,7 @@ mod tests {
             (RepairOutcome::Complete, "nothing missing", false),
             (RepairOutcome::Missing(vec![named("bridge")]), "missing: bridge: nft a / b", false),
             (RepairOutcome::Repaired(vec![named("a"), named("b")]), "repaired: a: nft a / b; b: nft a / b", false),
+            (RepairOutcome::TakenBack("gone".to_owned()), "taken back: gone", false),
             (RepairOutcome::Skipped("gone".to_owned()), "skipped: gone", false),
             (
                 RepairOutcome::Failed(vec![Broken.into()], Box::new(RepairOutcome::Complete)),

@@ -1,6 +1,6 @@
 //! A lease: an address, who holds it, and what else is known of it beside the reference's file.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +8,7 @@ use std::path::Path;
 
 use cni_core::cidr::parse_ip;
 use cni_core::names::{Attachment, ContainerId, IfName};
+use cni_files::open_to_read;
 
 use super::error::StoreError;
 use super::machine::Machine;
@@ -138,10 +139,9 @@ impl Lease {
 
 /// Reads the file of a lease; `None` when it is missing.
 pub(super) fn read(path: &Path) -> Result<Option<(Option<Owner>, FileId)>, StoreError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(StoreError::io("open", path)(source)),
+    let file = match open_to_read(path) {
+        Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
     };
     let metadata = file.metadata().map_err(StoreError::io("stat", path))?;
     let mut content = Vec::with_capacity(128);

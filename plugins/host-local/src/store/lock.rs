@@ -1,11 +1,10 @@
 //! The lock of a directory: `flock(2)` on its file `lock`, as the reference takes it, but not forever.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use cni_files::Lock;
+use cni_files::{Lock, open_to_read};
 
 use super::error::StoreError;
 
@@ -17,10 +16,10 @@ pub const MODE: u32 = 0o750;
 
 /// Takes the lock for looking; `None` when its file is missing.
 pub fn shared(path: &Path, wait: Duration) -> Result<Option<Lock>, StoreError> {
-    match File::open(path) {
+    match open_to_read(path) {
         Ok(file) => Ok(Some(Lock::shared(file, path, wait)?)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(StoreError::io("open", path)(source)),
+        Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -69,6 +69,20 @@ impl<'a> NativeIptables<'a> {
         table: IptablesTable,
         chain: &ChainName,
     ) -> Native<Option<Vec<IptablesRule>>> {
+        match self.look(family, table, chain) {
+            // A chain of the table itself is there as soon as iptables looks at it.
+            Native::Done(None) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
+            looked @ (Native::Done(_) | Native::Fallback(_)) => looked,
+        }
+    }
+
+    /// The same as nf_tables have it: a chain of the table itself may not be there.
+    pub fn look(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Native<Option<Vec<IptablesRule>>> {
         let before = self.connection.generation().ok();
         let found =
             chain_id(family, table, chain).and_then(|id| Ok((numbered(self.connection, family, &id, chain)?, id)));
@@ -79,8 +93,6 @@ impl<'a> NativeIptables<'a> {
                 }
                 Native::Done(Some(rules.into_iter().map(|(_, rule)| rule).collect()))
             }
-            // A chain of the table itself is there as soon as iptables looks at it.
-            Ok((None, _)) if is_builtin(chain) => Native::Fallback(format!("there is no {chain} yet")),
             Ok((None, _)) => Native::Done(None),
             Err(reason) => Native::Fallback(reason),
         }

@@ -1,11 +1,12 @@
-//! Which plugins we compare with, and what they know.
+//! Which plugins ours are compared with, and what those know.
 
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cni_conformance::binaries;
 use serde_json::Value;
+
+use crate::binaries;
 
 /// Where Debian puts them.
 const DEBIAN: &str = "/usr/lib/cni";
@@ -22,11 +23,16 @@ pub enum Level {
 /// A folder with plugins of the reference.
 #[derive(Debug, Clone)]
 pub struct Reference {
+    /// Where they are.
     pub folder: PathBuf,
+    /// How much they know.
     pub level: Level,
 }
 
 /// Finds the reference, or says loudly that a test compares nothing.
+///
+/// # Panics
+/// When what is there does not answer VERSION.
 pub fn find(test: &str) -> Option<Reference> {
     let installed = || Path::new(DEBIAN).join("bridge").is_file().then(|| PathBuf::from(DEBIAN));
     let Some(folder) = binaries::reference().or_else(installed) else {
@@ -41,6 +47,9 @@ pub fn find(test: &str) -> Option<Reference> {
 }
 
 /// Says something past the test runner, which keeps the words of tests that pass to itself.
+///
+/// # Panics
+/// When standard error is closed.
 pub fn say(text: &str) {
     writeln!(stderr(), "{text}").expect("write to stderr");
 }

@@ -1,0 +1,45 @@
+//! Which disks are this machine's alone.
+
+use std::fs::File;
+use std::io;
+
+use nix::sys::statfs::{
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC,
+    fstatfs,
+};
+
+/// ZFS on Linux (`include/sys/zfs_vfsops_os.h`) and bcachefs (`linux/magic.h`).
+const ZFS_SUPER_MAGIC: FsType = FsType(0x2fc1_2fc1);
+const BCACHEFS_SUPER_MAGIC: FsType = FsType(0xca45_1a4e);
+
+/// File systems that no two machines have mounted at once; ext2 and ext3 have the number of ext4.
+const LOCAL: [FsType; 8] = [
+    BCACHEFS_SUPER_MAGIC,
+    BTRFS_SUPER_MAGIC,
+    EXT4_SUPER_MAGIC,
+    F2FS_SUPER_MAGIC,
+    OVERLAYFS_SUPER_MAGIC,
+    TMPFS_MAGIC,
+    XFS_SUPER_MAGIC,
+    ZFS_SUPER_MAGIC,
+];
+
+/// Whether it is certain that no other machine sees a directory. A file system that is not known may come over a network.
+///
+/// # Errors
+/// Those of fstatfs(2).
+pub fn is_local(directory: &File) -> io::Result<bool> {
+    Ok(LOCAL.contains(&fstatfs(directory)?.filesystem_type()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_local_only_if_it_is_known() {
+        let is_local = |path: &str| is_local(&File::open(path).expect("opened")).expect("asked");
+        assert!(is_local("/dev/shm"), "a tmpfs");
+        assert!(!is_local("/proc"), "whatever that is");
+    }
+}

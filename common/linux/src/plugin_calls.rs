@@ -1,0 +1,94 @@
+//! The plugins that run at this moment, whoever has made them: the environment of each says what it does, and for
+//! which attachment.
+//!
+//! Ours exclude each other by locks. Of the others' work this is all that can be seen, and only while one of them
+//! runs: between two plugins of a list there is none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cni_core::names::Attachment;
+
+const PROCESSES: &str = "/proc";
+
+/// The DELs that are under way on this host.
+#[derive(Debug, Default)]
+pub struct RunningDeletions(Vec<Vec<u8>>);
+
+impl RunningDeletions {
+    /// Looks at all processes in the network namespace of this one. One whose environment cannot be read has ended, or is
+    /// another user's.
+    pub fn observe() -> Self {
+        Self::of(Path::new(PROCESSES))
+    }
+
+    fn of(processes: &Path) -> Self {
+        let host = host_of(&processes.join("self"));
+        let folders = fs::read_dir(processes).into_iter().flatten().flatten().map(|entry| entry.path());
+        let deletions = folders.filter_map(|folder| Some((fs::read(folder.join("environ")).ok()?, folder)));
+        let deletions = deletions.filter(|(environment, _)| has(environment, "CNI_COMMAND", "DEL"));
+        Self(deletions.filter(|(_, folder)| host_of(folder) == host).map(|(environment, _)| environment).collect())
+    }
+
+    /// Whether a plugin, or a program that it has started, deletes an interface of this name of the container.
+    pub fn contains(&self, at: &Attachment) -> bool {
+        let is_of = |environment: &Vec<u8>| {
+            has(environment, "CNI_CONTAINERID", at.container.as_str())
+                && has(environment, "CNI_IFNAME", at.ifname.as_str())
+        };
+        self.0.iter().any(is_of)
+    }
+}
+
+/// The network namespace of a process, as the kernel names it.
+fn host_of(process: &Path) -> Option<PathBuf> {
+    fs::read_link(process.join("ns/net")).ok()
+}
+
+/// Whether an environment, as the kernel tells it, has this variable.
+fn has(environment: &[u8], name: &str, value: &str) -> bool {
+    let pair = format!("{name}={value}");
+    environment.split(|byte| *byte == 0).any(|one| one == pair.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use cni_core::names::{ContainerId, IfName, NetworkName};
+
+    use super::*;
+
+    fn at(container: &str) -> Attachment {
+        Attachment {
+            network: NetworkName::parse("n1").expect("a network"),
+            container: ContainerId::parse(container).expect("a container"),
+            ifname: IfName::parse("eth0").expect("an interface"),
+        }
+    }
+
+    #[test]
+    fn the_environments_of_processes_say_whose_del_is_under_way() {
+        let processes = tempfile::tempdir().expect("directory");
+        let environments = [
+            ("1", "PATH=/bin\0"),
+            ("2", "PATH=/bin\0CNI_COMMAND=DEL\0CNI_CONTAINERID=c1\0CNI_IFNAME=eth0\0"),
+            ("3", "CNI_COMMAND=ADD\0CNI_CONTAINERID=c2\0CNI_IFNAME=eth0\0"),
+            ("4", "CNI_COMMAND=DEL\0CNI_CONTAINERID=c3\0CNI_IFNAME=eth1\0"),
+            ("elsewhere", "CNI_COMMAND=DEL\0CNI_CONTAINERID=c4\0CNI_IFNAME=eth0\0"),
+            ("self", "CNI_COMMAND=ADD\0"),
+        ];
+        for (process, environment) in environments {
+            let folder = processes.path().join(process);
+            fs::create_dir_all(folder.join("ns")).expect("a process");
+            fs::write(folder.join("environ"), environment).expect("an environment");
+            let host = if process == "elsewhere" { "net:[2]" } else { "net:[1]" };
+            std::os::unix::fs::symlink(host, folder.join("ns/net")).expect("a namespace");
+        }
+        fs::create_dir(processes.path().join("5")).expect("a process that has ended");
+        let running = RunningDeletions::of(processes.path());
+        assert!(running.contains(&at("c1")));
+        for other in ["c", "c2", "c3", "c4"] {
+            assert!(!running.contains(&at(other)), "{other}");
+        }
+        assert!(!RunningDeletions::of(Path::new("/nowhere")).contains(&at("c1")));
+    }
+}

@@ -1,0 +1,89 @@
+//! The second look: whether what was repaired has been deleted in the meantime.
+//!
+//! Our plugins and `repair` exclude each other, but those of others know no lock. Between their DEL of the ports and that
+//! of the interface, rules are missing of an attachment that seems to live; put back, they would stay for ever. So
+//! `repair` looks again when nobody's DEL is under way any more.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cni_core::error::Error;
+use cni_linux::host::LinuxHost;
+use cni_linux::plugin_calls::RunningDeletions;
+use cni_plugin::exclusion;
+use cni_plugin::removal::Removal;
+
+use super::RepairError;
+use super::cache::Cached;
+use super::outcome::RepairOutcome;
+use crate::plugins::PLUGINS;
+
+/// How long a runtime may take from the end of one plugin's DEL to the start of the next: on a busy machine longer, as
+/// `repair` itself.
+const BETWEEN_PLUGINS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1);
+
+/// How long is waited for a DEL to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An attachment whose rules have been put back.
+pub struct PutBack {
+    pub cached: Cached,
+    /// The file of the cache that told of it.
+    pub file: PathBuf,
+    /// The plugins of which something was missing.
+    pub plugins: Vec<String>,
+}
+
+/// Looks again at what has been put back by a repair that has taken so long, and removes what belongs to nobody any
+/// more. Tells of every attachment that does not stay as it was repaired.
+pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnMut(&PutBack, RepairOutcome)) {
+    let (started, pause) = (Instant::now(), taken.clamp(*BETWEEN_PLUGINS.start(), *BETWEEN_PLUGINS.end()));
+    while !watched.is_empty() {
+        thread::sleep(pause);
+        let running = RunningDeletions::observe();
+        let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(|one| running.contains(&one.cached.at));
+        for one in settled.iter().filter(|one| one.is_deleted()) {
+            tell(one, one.take_back());
+        }
+        if started.elapsed() > PATIENCE {
+            let unended =
+                || RepairOutcome::Failed(vec![RepairError::Unended.into()], Box::new(RepairOutcome::Complete));
+            return going.iter().for_each(|one| tell(one, unended()));
+        }
+        watched = going;
+    }
+}
+
+impl PutBack {
+    /// The runtime removes the file at the end of DEL.
+    fn is_deleted(&self) -> bool {
+        matches!(self.file.try_exists(), Ok(false))
+    }
+
+    fn take_back(&self) -> RepairOutcome {
+        match self.remove() {
+            Ok(()) => RepairOutcome::TakenBack(RepairError::Deleted.to_string()),
+            Err(error) => RepairOutcome::Failed(vec![error], Box::new(RepairOutcome::Complete)),
+        }
+    }
+
+    /// Each plugin's DEL knows which rules are still the attachment's. Addresses and interfaces are not touched.
+    fn remove(&self) -> Result<(), Error> {
+        let mut calls = Vec::new();
+        for config in self.cached.plugins.iter().rev().filter(|config| self.plugins.contains(&config.kind)) {
+            if let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == config.kind) {
+                calls.push((plugin, self.cached.request_without_ipam(config, plugin)?));
+            }
+        }
+        let Some((_, request)) = calls.first() else { return Ok(()) };
+        let mut host = LinuxHost::new(request)?;
+        exclusion::begin_repair(&self.cached.at, &mut host)?;
+        let mut removal = Removal::new(&mut host);
+        for (plugin, request) in &calls {
+            removal.attempt(|host| plugin.del(request, host));
+        }
+        removal.finish()
+    }
+}

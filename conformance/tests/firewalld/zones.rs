@@ -160,3 +160,38 @@ fn status_tells_whether_firewalld_is_there() {
     status(&machine, json!({"backend": "firewalld"})).expect_error(50, "firewalld");
     status(&machine, json!({})).expect_success();
 }
+
+/// A container died without a DEL, and another one got its address, in another zone.
+#[test]
+fn the_address_of_a_dead_container_is_a_source_of_the_zone_of_the_next() {
+    let machine = Machine::with_firewalld();
+    let before = State::of_host(machine.sandbox());
+    let in_zone = |id: &str, zone: &str| firewall(&machine, id, V4, &json!({"firewalldZone": zone}));
+    let old = machine.sandbox().container("old");
+    in_zone("old", "trusted").add();
+    old.remove();
+    let container = machine.sandbox().container("new");
+    container.sh("ip address add 10.88.0.5/32 dev lo");
+    let new = in_zone("new", "internal");
+    new.add();
+    assert_eq!((machine.sources("internal"), machine.sources("trusted").len()), (vec![SOURCES[0].to_owned()], 0));
+    new.check();
+    in_zone("old", "trusted").del();
+    assert_eq!(machine.sources("internal"), SOURCES[..1]);
+    new.del();
+    container.remove();
+    assert_same(&before, &State::of_host(machine.sandbox()));
+}
+
+/// Its owner lives, so firewalld's refusal stays one.
+#[test]
+fn the_address_of_a_living_container_stays_in_its_zone() {
+    let machine = Machine::with_firewalld();
+    let old = machine.sandbox().container("old");
+    old.sh("ip address add 10.88.0.5/32 dev lo");
+    firewall(&machine, "old", V4, &json!({})).add();
+    let _new = machine.sandbox().container("new");
+    let refused = firewall(&machine, "new", V4, &json!({"firewalldZone": "internal"})).call(Verb::Add).run();
+    assert!(refused.error().msg.contains("ZONE_CONFLICT") || refused.stdout().contains("ZONE_CONFLICT"), "{refused:?}");
+    assert_eq!((machine.sources("trusted").len(), machine.sources("internal").len()), (1, 0));
+}

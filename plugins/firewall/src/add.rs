@@ -7,9 +7,11 @@ use std::net::IpAddr;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_netfilter::Ruleset;
+use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::owner::OwnerHome;
 use cni_plugin::plan::{Plan, Step};
@@ -20,7 +22,7 @@ use crate::backend::RuleBackend;
 use crate::claims::Register;
 use crate::config::{Config, ConfigError, Keys};
 use crate::policy::{Barrier, BridgeError};
-use crate::{iptables, locate, nftables};
+use crate::{del, iptables, locate, nftables};
 
 /// Lets the traffic of every address of the result through.
 ///
@@ -34,12 +36,23 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     }
     let (owner, addresses) = (request.attachment()?, addresses(&prev_result));
     if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
+        clear_abandoned(&owner, &addresses, journal.host())?;
         let register = Register::observe(&owner, &addresses, journal.host().records())?;
         let home = OwnerHome::observe(request, journal.host())?;
         let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
         journal.apply(&plan(&config, &backend, claim, &prev_result)?)?;
     }
     Ok(prev_result)
+}
+
+/// Removes what those have left that had the addresses before. It may be where the new rules do not go, or be in their
+/// way: firewalld has an address in one zone only.
+fn clear_abandoned(owner: &Attachment, addresses: &[IpAddr], host: &mut dyn Host) -> Result<(), Error> {
+    let abandoned = locate::observe_abandoned(owner, addresses, host)?;
+    if let Err(error) = del::remove(abandoned, host) {
+        log::warn!("rules of a container that is gone cannot be removed: {}", error.in_full());
+    }
+    Ok(())
 }
 
 /// Why there can be no plan.

@@ -123,6 +123,22 @@ pub fn observe_leaving(request: &Request, owner: &Attachment, host: &mut dyn Hos
     Ok(leaving)
 }
 
+/// What becomes of the addresses of a new attachment that are still claimed for others which do not have them any more:
+/// their DEL never came, or was the reference's.
+///
+/// # Errors
+/// When a record cannot be read, or the kernel does not answer.
+pub fn observe_abandoned(heir: &Attachment, addresses: &[IpAddr], host: &mut dyn Host) -> Result<Vec<Leaving>, Error> {
+    let mut leaving = Vec::new();
+    for address in addresses.iter().copied() {
+        let Some(claim) = claims::find(address, host.records())?.filter(|claim| claim.owner != *heir) else { continue };
+        if !is_there(&claim.owner, address, host)? {
+            leaving.push(observe_claimed(address, claim, &[heir], host)?);
+        }
+    }
+    Ok(leaving)
+}
+
 /// What becomes of a claim that nobody needs, when some attachments go.
 ///
 /// # Errors

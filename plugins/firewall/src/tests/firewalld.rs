@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use super::*;
 use cni_netfilter::firewalld::Zone;
-use cni_testkit::FakeIptables;
+use cni_plugin::host::Host;
+use cni_plugin::link::{Address, Link};
+use cni_plugin::plan::Ns;
+use cni_testkit::{FakeContainer, FakeIptables};
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
@@ -131,6 +134,72 @@ fn a_conflict_of_zones_takes_everything_back() {
     assert_eq!(caller.add(machine).expect_err("refused").to_string(), "ZONE_CONFLICT");
     assert_eq!((zones(machine), claimed(machine).len()), (vec!["work fd00:88::5".to_owned()], 0));
     assert_eq!(dump(machine, Family::V4) + &dump(machine, Family::V6), "");
+}
+
+/// The namespace of a container, or what has become of it.
+fn set_container(machine: &mut FakeHost, name: &str, container: FakeContainer) {
+    machine.set_container(&format!("/run/netns/{name}"), container);
+}
+
+fn living(name: &str) -> FakeContainer {
+    FakeContainer::Present(Some(format!("boot:{name}")))
+}
+
+/// It died without a DEL, and its address was given away.
+#[test]
+fn what_a_dead_container_has_left_is_out_of_the_way() {
+    let backends = [
+        r#""backend":"firewalld""#,
+        r#""backend":"firewalld","firewalldZone":"work""#,
+        r#""backend":"iptables""#,
+        r#""backend":"nftables""#,
+    ];
+    for (old_keys, new_keys) in backends.iter().flat_map(|old| backends.iter().map(move |new| (old, new))) {
+        let machine = &mut with_firewalld();
+        ["old", "new"].into_iter().for_each(|name| set_container(machine, name, living(name)));
+        machine.enter("/run/netns/new").expect("it lives");
+        machine.add_link(Ns::Container, Link { name: "eth0".to_owned(), ..Link::default() });
+        for address in BOTH {
+            let cidr = address.parse().expect("a CIDR");
+            machine.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
+        }
+        let only = &mut with_firewalld();
+        let (old, new) = (Caller::new("old", old_keys, BOTH), Caller::new("new", new_keys, BOTH));
+        new.add(only).expect("added");
+        old.add(machine).expect("added");
+        set_container(machine, "old", FakeContainer::Gone);
+        new.add(machine).expect("added");
+        new.check(machine).expect("there");
+        let addresses = |machine: &FakeHost| -> Vec<String> {
+            let all = Family::ALL.map(|family| dump(machine, family)).concat() + &machine.netfilter.nftables.dump();
+            let lines = all.lines().filter(|line| line.contains("10.88.0.5") || line.contains("fd00:88::5"));
+            lines.map(str::to_owned).chain(zones(machine)).collect()
+        };
+        assert_eq!(addresses(machine), addresses(only), "{old_keys} {new_keys}");
+        old.del(machine).expect("a late DEL");
+        assert_eq!(addresses(machine), addresses(only), "{old_keys} {new_keys}");
+        new.del(machine).expect("removed");
+        assert_eq!((addresses(machine).len(), machine.records.lines()), (0, vec![]), "{old_keys} {new_keys}");
+    }
+}
+
+/// Nobody knows whether it lives.
+#[test]
+fn a_source_of_a_container_that_may_live_stays_in_its_zone() {
+    for container in [FakeContainer::Closed, FakeContainer::Present(None)] {
+        let machine = &mut with_firewalld();
+        let old = Caller::new("old", "", BOTH);
+        set_container(
+            machine,
+            "old",
+            if container == FakeContainer::Closed { living("old") } else { container.clone() },
+        );
+        old.add(machine).expect("added");
+        set_container(machine, "old", container);
+        let error = Caller::new("new", r#""firewalldZone":"work""#, BOTH).add(machine).expect_err("refused");
+        assert!(error.to_string().contains("ZONE_CONFLICT"), "{error}");
+        assert_eq!(zones(machine), TRUSTED);
+    }
 }
 
 #[test]

@@ -54,13 +54,13 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 
 /// Overwrites a file in place, and creates it with this mode if there is none. A crash may leave parts of the old and
 /// of the new content, so a reader must be able to see whether the content is complete; in return the file system
-/// has nothing to flush. A symbolic link is not followed, since it could lead to any file.
+/// has nothing to flush. A symbolic link is not followed, since it could lead to any file, and no pipe is waited for.
 ///
 /// # Errors
 /// [`FileError`]
 pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW);
+    options.write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW | O_NONBLOCK);
     let mut file = options.open(path).map_err(FileError::of("open", path))?;
     let written = file.write_all(content).and_then(|()| file.set_len(content.len() as u64));
     written.map_err(FileError::of("write", path))
@@ -80,7 +80,7 @@ pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::libc::ELOOP;
+    use nix::libc::{ELOOP, ENXIO};
     use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -126,5 +126,6 @@ mod tests {
         let pipe = directory.path().join("pipe");
         mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
         assert_eq!(read_if_present(&pipe).expect("nobody writes"), Some(Vec::new()));
+        assert_eq!(overwrite(&pipe, b"x", 0o600).expect_err("nobody reads").source.raw_os_error(), Some(ENXIO));
     }
 }

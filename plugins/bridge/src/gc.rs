@@ -1,7 +1,8 @@
 //! GC: removes what belongs to no valid attachment of the network.
 //!
 //! Masquerade rules say in their comment whose they are, and links in their alias, so all is found without
-//! a record. The check of MAC addresses goes with its link; the reference's names for it do not contain the network.
+//! a record. The check of MAC addresses goes with its link, also where that went before; the reference's names for it do
+//! not contain the network.
 //! Rules go before the IPAM plugin gives their addresses to others.
 
 use cni_core::error::Error;
@@ -31,6 +32,9 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     }
     for link in removal.attempt(|host| stale_links(network, valid, host)).unwrap_or_default() {
         removal.attempt(|host| remove_link(host, &link, network, &config));
+    }
+    if config.spoof_check {
+        removal.attempt(|host| spoof::remove_orphans(network, valid, host));
     }
     removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Gc, host));
     removal.finish()

@@ -5,7 +5,8 @@
 
 use cni_core::error::Error;
 use cni_core::mac::Mac;
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::valid::ValidAttachments;
 use cni_interface::alias::LinkOwner;
 use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
@@ -14,8 +15,9 @@ use cni_netfilter::nftables::{
     WantedChain, Which, WordError,
 };
 use cni_netfilter::unless_absent;
-use cni_plugin::host::Host;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::plan::{Ns, Step};
+use cni_plugin::removal::Removal;
 
 /// What of an attachment has a name in the kernel.
 struct CheckNames {
@@ -115,6 +117,41 @@ fn find_anothers_port(at: &Attachment, host: &mut dyn Host) -> Result<Option<IfN
         }
     }
     Ok(None)
+}
+
+/// Removes, for GC, the checks of ports that are gone, whoever had them: the names have no network, and such a check
+/// catches no frame any more. One of a valid attachment stays.
+///
+/// # Errors
+/// The first failure; one check does not keep the others.
+pub fn remove_orphans(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&prerouting()))?.flatten().unwrap_or_default();
+    let ports = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
+    let kept: Vec<Tag> = valid.of_network(network).map(|at| Tag::Exactly(CheckNames::of(&at).comment)).collect();
+    let is_gone = |name: &IfName| ports.iter().all(|port| port.name != name.as_str());
+    let is_orphan = |rule: &&ListedRule| {
+        is_check(rule) && rule.incoming_interface().is_some_and(is_gone) && !kept.iter().any(|tag| tag.is_on(rule))
+    };
+    let mut removal = Removal::new(host);
+    for name in rules.iter().filter(is_orphan).flat_map(ListedRule::leads_to) {
+        removal.attempt(|host| remove_led_to(name, host));
+    }
+    removal.finish()
+}
+
+fn is_check(rule: &ListedRule) -> bool {
+    rule.comment.as_ref().is_some_and(|comment| comment.starts_with(COMMENT))
+}
+
+/// Removes a chain, the one behind it, and the jump to it.
+fn remove_led_to(name: &NftName, host: &mut dyn Host) -> Result<(), Error> {
+    let iface = table().chain_named(name.clone());
+    let behind = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&iface))?.flatten().unwrap_or_default();
+    let behind = behind.iter().flat_map(ListedRule::leads_to).map(|name| table().chain_named(name.clone()));
+    let chains = [iface.clone()].into_iter().chain(behind).collect();
+    let rules = vec![Unwanted { chain: prerouting(), which: Which::Tagged(Tag::LeadsTo(name.clone())) }];
+    host.apply(&Step::remove_rules(NftRemoval { rules, chains, ..NftRemoval::default() }))?;
+    Ok(())
 }
 
 fn removal(at: &Attachment) -> NftRemoval {

@@ -18,3 +18,5 @@ mod matrix;
 mod neighbours;
 #[path = "del/owners.rs"]
 mod owners;
+#[path = "del/unidentified.rs"]
+mod unidentified;

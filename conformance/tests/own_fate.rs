@@ -10,6 +10,9 @@ use cni_conformance::{
 };
 use serde_json::{Value, json};
 
+#[path = "own_fate/deeds.rs"]
+mod deeds;
+
 /// A machine with Nomad's network of both families.
 struct Client {
     sandbox: Sandbox,

@@ -4,8 +4,9 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use cni_conformance::{Attachment, Nomad, PortMapping, Runtime, Sandbox, Spelling, Verb};
+use cni_conformance::{Attachment, Invocation, Nomad, PortMapping, Runtime, Sandbox, Spelling, Verb};
 use serde_json::Value;
 
 const STATE: &str = "/run/cni/.cni-plugins-rs";
@@ -103,6 +104,74 @@ fn what_an_earlier_release_has_left_open_is_closed() {
     stage.call(Verb::Add, &[]);
     assert_private();
     stage.call(Verb::Del, &[]);
+}
+
+/// Whoever may not pass the folders does not come to the files.
+#[test]
+fn folders_that_were_opened_are_closed_by_the_next_add() {
+    let mut stage = Stage::new();
+    stage.call(Verb::Add, &[]);
+    for path in everything(Path::new(STATE)) {
+        let mode = if path.is_dir() { 0o777 } else { 0o666 };
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("opened to all");
+    }
+    let second = stage.sandbox.container("c2");
+    Runtime::new(&stage.sandbox, list()).add(&mut Attachment::new("c2", &second)).expect_success();
+    for folder in everything(Path::new(STATE)).into_iter().filter(|path| path.is_dir()) {
+        assert_eq!(fs::metadata(&folder).expect("there").mode(), 0o40700, "{}", folder.display());
+    }
+    stage.call(Verb::Del, &[]);
+}
+
+/// A folder of the plugins that is a link is not gone into, wherever it is.
+#[test]
+fn no_link_to_a_folder_is_followed() {
+    let mut stage = Stage::new();
+    stage.call(Verb::Add, &[]);
+    let folders = everything(Path::new(STATE)).into_iter().filter(|path| path.is_dir()).collect::<Vec<_>>();
+    assert!(folders.len() >= 3, "{folders:?}");
+    let (victim, aside) = ("/run/victim", "/run/aside");
+    for folder in folders {
+        fs::rename(&folder, aside).expect("put aside");
+        let copied = stage.sandbox.exec(&["cp", "-a", aside, victim]);
+        assert_eq!(copied.code, Some(0), "{}", copied.stderr);
+        symlink(victim, &folder).expect("linked");
+        let before = stage.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
+        for kind in ["portmap", "firewall", "bridge"] {
+            for verb in [Verb::Check, Verb::Del, Verb::Add] {
+                let runtime = Runtime::new(&stage.sandbox, list());
+                runtime.invocation(verb, kind, &stage.attachment, stage.attachment.result.as_ref()).run();
+            }
+        }
+        Invocation::new(&stage.sandbox, "cni-plugins", Verb::Add).arguments(&["repair"]).run();
+        let after = stage.sandbox.sh(&format!("find {victim} -printf %P|%m|%s|%T@|%l,"));
+        assert_eq!(before, after, "{}", folder.display());
+        fs::remove_file(&folder).expect("unlinked");
+        fs::remove_dir_all(victim).expect("removed");
+        fs::rename(aside, &folder).expect("put back");
+    }
+}
+
+/// A pipe in the place of a file keeps nobody waiting: each call has its deadline.
+#[test]
+fn no_pipe_is_waited_for() {
+    let mut stage = Stage::new();
+    stage.call(Verb::Add, &[]);
+    let leases = ["last_reserved_ip.0", "172.26.64.2", ".cni-plugins-rs/stamp"];
+    let leases = leases.map(|name| Path::new("/var/lib/cni/networks/nomad").join(name));
+    let records = everything(Path::new(STATE)).into_iter().filter(|path| path.is_file());
+    for file in records.chain(leases) {
+        fs::remove_file(&file).expect("removed");
+        stage.sandbox.sh(&format!("mkfifo {}", file.display()));
+    }
+    for kind in ["portmap", "firewall", "bridge"] {
+        for verb in [Verb::Check, Verb::Add, Verb::Del] {
+            let runtime = Runtime::new(&stage.sandbox, list());
+            let call = runtime.invocation(verb, kind, &stage.attachment, stage.attachment.result.as_ref());
+            let took = call.run().elapsed();
+            assert!(took < Duration::from_secs(15), "{kind} {verb}: {took:?}");
+        }
+    }
 }
 
 /// Whoever could write there once may have left links to root's files.

@@ -207,8 +207,9 @@ text_newtype!(Comment);
 const COMMENT_LEN: usize = 255;
 
 impl Comment {
-    /// Takes a text, cut to what the kernel keeps.
+    /// Takes a text, cut to what the kernel keeps: it ends at a byte of zero, too.
     pub fn new(text: &str) -> Self {
+        let text = text.split('\0').next().unwrap_or_default();
         Self(cut(text, COMMENT_LEN).to_owned())
     }
 
@@ -357,6 +358,7 @@ mod tests {
         assert!(text.starts_with("dnat name: \"n1\" id: \"xxx") && text.ends_with("x.."));
         let text = at.comment().to_string();
         assert!(text.len() == 255 && text.ends_with("xx"));
+        assert_eq!(Comment::new("a\0b").as_str(), "a");
     }
 
     #[test]

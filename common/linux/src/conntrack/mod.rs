@@ -32,6 +32,13 @@ impl Conntrack {
         Socket::of(NETLINK_NETFILTER).map(Self)
     }
 
+    /// Uses a socket whose kernel is played.
+    #[cfg(feature = "fuzz")]
+    #[must_use]
+    pub const fn played(socket: Socket) -> Self {
+        Self(socket)
+    }
+
     /// Lists the UDP connections that pass a filter and `wanted`, which is called for every entry that the kernel
     /// sends.
     ///

@@ -11,4 +11,6 @@ mod program;
 mod restore;
 
 pub use auto::AutoIptables;
+#[cfg(feature = "fuzz")]
+pub use native::bytes;
 pub use restore::RestoreIptables;

@@ -24,5 +24,5 @@ pub(crate) use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};
 pub(crate) use socket::Refused;
 pub use socket::Socket;
-#[cfg(test)]
-pub(crate) use socket::tests::played;
+#[cfg(any(test, feature = "fuzz"))]
+pub use socket::played;

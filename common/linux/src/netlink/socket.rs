@@ -6,6 +6,8 @@
 //! What the answers hold is left to the caller's `read` function.
 
 mod batch;
+#[cfg(any(test, feature = "fuzz"))]
+mod played;
 mod release;
 mod series;
 
@@ -24,6 +26,8 @@ use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
 
 pub(crate) use batch::Refused;
+#[cfg(any(test, feature = "fuzz"))]
+pub use played::played;
 use release::Ending;
 
 /// How often a dump is repeated that was interrupted by a change: it may lack what was there all the time. One takes a few
@@ -207,4 +211,4 @@ fn set_receive_timeout(socket: &netlink_sys::Socket) -> io::Result<()> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -155,7 +155,7 @@ const fn policy_number(policy: Policy) -> u32 {
 }
 
 /// Without `NLM_F_APPEND`, a rule goes before all others.
-fn add_rule(rule: &NftRule, place: u16) -> Option<ChangeMessage> {
+pub(super) fn add_rule(rule: &NftRule, place: u16) -> Option<ChangeMessage> {
     let family = rule.chain.table.family;
     let instructions = compile(family, &rule.expressions)?;
     let mut attributes = stands_in(&rule.chain);

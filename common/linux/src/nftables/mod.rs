@@ -3,6 +3,8 @@
 //! A rule is compiled to the instructions that `nft` would write for it, and read back from those that
 //! any program wrote. Only a user's own words take `nft` itself.
 
+#[cfg(feature = "fuzz")]
+pub mod bytes;
 pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod connection;

@@ -203,4 +203,5 @@ fn runtime_config(
 }
 
 #[cfg(test)]
+#[path = "cache/tests.rs"]
 mod tests;

@@ -220,7 +220,7 @@ impl<'a> MessageDraft<'a> {
     }
 }
 
-fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
+pub(super) fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
     let (name, attributes): (_, Vec<DefaultNla>) = part.encode();
     Expressions::Other { expression_type: name.to_owned(), attributes }.into()
 }

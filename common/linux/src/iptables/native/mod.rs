@@ -5,6 +5,8 @@
 //! it prints, finds and deletes them. What cannot be read or written here with certainty is left to
 //! the programs: [`Native::Fallback`] says so, and then nothing was changed.
 
+#[cfg(feature = "fuzz")]
+pub mod bytes;
 mod chain;
 mod decode;
 mod draft;

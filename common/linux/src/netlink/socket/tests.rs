@@ -1,28 +1,13 @@
-use std::os::fd::{FromRawFd, IntoRawFd};
-use std::os::unix::net::UnixDatagram;
-
 use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
 
 use cni_core::error::{Code, Failure};
 
+use super::played::played;
 use super::*;
 
 const DATA: u16 = 16;
-
-/// A socket whose kernel is played by the test: it has given its answers beforehand.
-pub(crate) fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
-    let (socket, kernel) = UnixDatagram::pair().expect("a pair");
-    for answer in answers {
-        kernel.send(answer).expect("sent");
-    }
-    // Where the kernel would wait for its time-out, this socket has it at once.
-    socket.set_nonblocking(true).expect("set");
-    // SAFETY: the descriptor is open and given away.
-    let inner = unsafe { netlink_sys::Socket::from_raw_fd(socket.into_raw_fd()) };
-    (Socket { inner, ending: Ending::default(), sequence: 0, buffer: Vec::with_capacity(CAPACITY) }, kernel)
-}
 
 fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8; 4]) -> Vec<u8> {
     let mut bytes = vec![0; 20];

@@ -114,6 +114,14 @@ fn what_others_write_is_read_without_loss() {
     }
 }
 
+/// The kernel keeps a comment up to a byte of zero, so one with more behind it is not what would be read back.
+#[test]
+fn a_comment_with_a_byte_of_zero_has_no_type() {
+    let line = "-A C -m comment --comment \"a\0b\" -j ACCEPT";
+    let rule = IptablesRule::parse(line).expect("a rule");
+    assert!(!is_typed(&rule), "{rule:?}");
+}
+
 #[test]
 fn a_rule_is_rendered_in_the_order_of_iptables() {
     let chain = ChainName::fixed("CNI-DN-c189d8b6a7b4d184c9f70");

@@ -1,0 +1,23 @@
+//! A socket whose kernel is played: for tests, and for the fuzz targets behind their feature.
+
+use std::os::fd::{FromRawFd, IntoRawFd};
+use std::os::unix::net::UnixDatagram;
+
+use super::{CAPACITY, Ending, Socket};
+
+/// A socket whose kernel has given its answers beforehand, and the kernel's end of it, where requests arrive.
+///
+/// # Panics
+/// When the process can have no more sockets.
+#[must_use]
+pub fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
+    let (socket, kernel) = UnixDatagram::pair().expect("a pair");
+    for answer in answers {
+        kernel.send(answer).expect("sent");
+    }
+    // Where the kernel would wait for its time-out, this socket has it at once.
+    socket.set_nonblocking(true).expect("set");
+    // SAFETY: the descriptor is open and given away.
+    let inner = unsafe { netlink_sys::Socket::from_raw_fd(socket.into_raw_fd()) };
+    (Socket { inner, ending: Ending::default(), sequence: 0, buffer: Vec::with_capacity(CAPACITY) }, kernel)
+}

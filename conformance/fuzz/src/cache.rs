@@ -1,0 +1,42 @@
+//! A file of libcni's cache, as `cni-plugins repair` reads it: the file, and the network configuration in it, which libcni
+//! writes in base64.
+//!
+//! Nothing fails by the tool's own fault; a file that is read tells the same when it is only half there, or is refused; looking for what
+//! is missing changes nothing.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cni_core::error::{Code, Failure as _};
+use serde_json::Value;
+
+use crate::cached::Cached;
+use crate::input::Documents;
+use crate::life::{is_chained, known, machine};
+use crate::plugins::every;
+
+pub fn run(input: &[u8]) -> Option<()> {
+    let mut documents = Documents::new(input);
+    let (file, config) = (documents.next().unwrap_or_default(), documents.next());
+    let file = config.and_then(|config| filled(file, config)).unwrap_or_else(|| file.to_vec());
+    let read = Cached::parse(&file).inspect_err(|error| assert_ne!(error.code(), Code::Internal, "{error}"));
+    let cached = read.ok()?;
+    let text = file.trim_ascii_end();
+    assert!(Cached::parse(&text[..text.len() - 1]).is_err(), "half a file");
+    for config in &cached.plugins {
+        let Some(plugin) = every().find(|plugin| plugin.kind() == config.kind) else { continue };
+        let Ok(request) = known(cached.request(config, plugin)) else { continue };
+        assert_eq!(request.attachment().as_ref().ok(), Some(&cached.at));
+        let mut host = machine(is_chained(plugin));
+        let before = host.state();
+        drop(known(plugin.find_missing(&request, &mut host)));
+        assert_eq!((host.applied().len(), host.state()), (0, before), "looking changes nothing");
+    }
+    Some(())
+}
+
+/// The file with a configuration.
+fn filled(file: &[u8], config: &[u8]) -> Option<Vec<u8>> {
+    let mut file: Value = serde_json::from_slice(file).ok()?;
+    file.as_object_mut()?.insert("config".to_owned(), STANDARD.encode(config).into());
+    Some(file.to_string().into_bytes())
+}

@@ -1,0 +1,56 @@
+//! Configurations of every plugin but host-local: the configuration, `CNI_ARGS`, what the IPAM plugin answers, and rules
+//! of others in the host's tables, each `nat` or `filter` and a line of
+//! iptables; a line `firewalld` says that this runs.
+//!
+//! Besides the properties of a life, keys in other letters lead to the same.
+
+use cni_core::family::Family;
+use cni_core::json::Json;
+use cni_netfilter::iptables::IptablesTable;
+use cni_testkit::FakeHost;
+
+use crate::input::Documents;
+use crate::life::{Container, Life, is_chained, machine};
+use crate::plugins::plugin_of;
+use crate::spelling::with_other_case;
+
+/// What the IPAM plugin answers unless the input says otherwise.
+const ANSWER: &str = r#"{"cniVersion":"1.1.0","ips":[{"address":"10.1.2.5/24","gateway":"10.1.2.1"},{"address":"fd00::5/64"}],
+    "routes":[{"dst":"0.0.0.0/0"}]}"#;
+
+pub fn run(input: &[u8]) -> Option<()> {
+    let mut documents = Documents::new(input);
+    let (config, args, answer, rules) = (documents.text(), documents.text(), documents.text(), documents.text());
+    let json = Json::parse(config.as_bytes()).ok()?;
+    let plugin = plugin_of(&json)?;
+    let build = || {
+        let answer = if answer.is_empty() { ANSWER } else { &answer };
+        let mut host = machine(is_chained(plugin)).with_ipam(answer);
+        load(&rules, &mut host);
+        host.firewalld.running = rules.lines().any(|line| line == "firewalld");
+        host
+    };
+    let life = Life { plugin, config: config.into_owned(), args: args.into_owned() };
+    life.live(&mut build());
+    let respelled = Life { config: with_other_case(&json), args: life.args.clone(), ..life };
+    let done = outcome(&life, build());
+    assert_eq!(done, outcome(&respelled, build()), "keys in other letters");
+    done?.0.ok().map(drop)
+}
+
+/// What ADD comes to.
+fn outcome(life: &Life, mut host: FakeHost) -> Option<(Result<String, u32>, Vec<String>)> {
+    let added = life.add(Container::Own, &mut host)?;
+    Some((added.map(|result| format!("{result:?}")).map_err(|error| error.code().number()), host.state()))
+}
+
+/// Rules of others; those that do not fit a table are left out.
+fn load(rules: &str, host: &mut FakeHost) {
+    for line in rules.lines() {
+        for (name, table) in [("nat ", IptablesTable::Nat), ("filter ", IptablesTable::Filter)] {
+            if let Some(rule) = line.strip_prefix(name) {
+                drop(host.netfilter.iptables.load(Family::V4, table, rule));
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Connections that the kernel tracks: a datagram of its answer to the question for all.
+//!
+//! Only what passes the filter is listed, and an entry that was read can be asked to be deleted.
+
+use cni_core::family::Family;
+use cni_linux::conntrack::Conntrack;
+use cni_linux::netlink::played;
+use cni_netfilter::flows::FlowFilter;
+
+pub fn run(input: &[u8]) -> Option<()> {
+    let [first, datagram @ ..] = input else { return None };
+    let family = Family::ALL[usize::from(first % 2)];
+    let all = FlowFilter { family, to: None, ports: Vec::new(), led_to: None };
+    let filters = [all.clone(), FlowFilter { ports: vec![8080], ..all }];
+    for filter in filters {
+        let (socket, kernel) = played(&[crate::netlink::answered(datagram)]);
+        let mut conntrack = Conntrack::played(socket);
+        let found = conntrack.udp(&filter, |_| true).ok()?;
+        assert!(found.iter().all(|entry| filter.takes(&entry.flow)), "{found:?}");
+        drop(conntrack.delete(&found));
+        drop(kernel);
+    }
+    Some(())
+}

@@ -1,0 +1,53 @@
+//! Rules of iptables, as text and as the messages of iptables-nft.
+
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_linux::iptables::bytes;
+use cni_netfilter::iptables::IptablesRule;
+use cni_netfilter::without_swallowed_phrases;
+
+use crate::input::Documents;
+
+/// The phrases by which go-cni takes a failed DEL for a success.
+const SWALLOWED: [&str; 2] = ["not found", "no such file or directory"];
+
+/// The number of a rule, where it does not matter.
+const HANDLE: u64 = 7;
+
+/// Lines of `iptables -S`, or whatever the programs print. A rule has one form, in which it is printed and read back; in
+/// the tables of the kernel it is the same rule. No text of a program makes go-cni swallow an error.
+pub fn run_text(input: &[u8]) -> Option<()> {
+    let text = Documents::new(input).text();
+    let told = without_swallowed_phrases(&text);
+    assert!(!SWALLOWED.iter().any(|phrase| told.to_lowercase().contains(phrase)), "{told:?}");
+    assert!(!told.contains('\n'), "{told:?}");
+    text.lines().filter_map(IptablesRule::parse).for_each(|rule| assert_has_one_form(&rule));
+    Some(())
+}
+
+fn assert_has_one_form(rule: &IptablesRule) {
+    let canonical = rule.canonical();
+    assert_eq!(canonical.canonical(), canonical, "{rule}");
+    let line = canonical.to_string();
+    assert_eq!(IptablesRule::parse(&line).as_ref(), Some(&canonical), "{line}");
+    for family in Family::ALL {
+        if let Some(payload) = bytes::written(family, HANDLE, &canonical) {
+            let read = bytes::read(family, &canonical.chain, &payload);
+            assert_eq!(read, Some((HANDLE, canonical.clone())), "{line}");
+        }
+    }
+}
+
+/// The payload of a rule's message, behind a byte that tells its family. A rule that is understood is one that iptables
+/// prints, and that is written as it is.
+pub fn run_bytes(input: &[u8]) -> Option<()> {
+    let [first, payload @ ..] = input else { return None };
+    let (family, chain) = (Family::ALL[usize::from(first % 2)], ChainName::fixed("CNI-FUZZ"));
+    let (_, rule) = bytes::read(family, &chain, payload)?;
+    let line = rule.to_string();
+    assert_eq!(IptablesRule::parse(&line).as_ref(), Some(&rule), "{line}");
+    if let Some(again) = bytes::written(family, HANDLE, &rule) {
+        assert_eq!(bytes::read(family, &chain, &again), Some((HANDLE, rule)), "{line}");
+    }
+    Some(())
+}

@@ -1,0 +1,121 @@
+//! Answers of route netlink: a byte that tells the question, and a datagram of the kernel.
+//!
+//! What a newer kernel adds to a message changes nothing.
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+
+use cni_core::family::Family;
+use cni_linux::netlink::{NetlinkError, Socket, played};
+use cni_plugin::link::Link;
+
+/// Length of a message's header.
+const HEADER: usize = 16;
+
+/// The most that comes before the attributes: `struct ifinfomsg`.
+const LONGEST: usize = 16;
+
+/// `NLMSG_MIN_TYPE` of `linux/netlink.h`: messages of lower kinds are about the conversation itself.
+const FIRST_KIND: u16 = 16;
+
+/// An attribute that no kernel has today: eight bytes of it.
+const UNKNOWN: [u8; 8] = [8, 0, 0xf0, 0x3f, 1, 2, 3, 4];
+
+pub fn run(input: &[u8]) -> Option<()> {
+    let [question, datagram @ ..] = input else { return None };
+    let datagram = answered(datagram);
+    let told = ask(*question, datagram.clone());
+    assert_eq!(told, ask(*question, extended(&datagram)), "an attribute that nobody knows");
+    told.starts_with("Ok").then_some(())
+}
+
+/// What comes of a question to a kernel that answers with a datagram, as text.
+fn ask(question: u8, datagram: Vec<u8>) -> String {
+    let address = IpAddr::from([10, 1, 2, 3]);
+    let (mut socket, _kernel) = played(&[datagram]);
+    match question % 11 {
+        0 => told(socket.link("eth0")),
+        1 => told(socket.link_by_index(7)),
+        2 => told(socket.links_of_kind("veth")),
+        3 => told(sorted(socket.addresses(None, None))),
+        4 => told(socket.addresses(7, Some(Family::V6))),
+        5 => told(socket.routes(Family::V4, None)),
+        6 => told(socket.routes(Family::V6, Some(254))),
+        7 => told(socket.route_to(address)),
+        8 => told(socket.is_local(address)),
+        9 => told(socket.local_networks(Family::V4)),
+        _ => told(vlans(&mut socket)),
+    }
+}
+
+fn told<T: Debug>(answer: Result<T, NetlinkError>) -> String {
+    if let Err(error) = &answer {
+        assert!(!error.to_string().is_empty(), "{error:?}");
+    }
+    format!("{answer:?}")
+}
+
+/// IPv4 comes first.
+fn sorted(
+    addresses: Result<Vec<cni_plugin::link::Address>, NetlinkError>,
+) -> Result<Vec<cni_plugin::link::Address>, NetlinkError> {
+    let addresses = addresses?;
+    assert!(addresses.is_sorted_by_key(|address| address.cidr.family()), "{addresses:?}");
+    Ok(addresses)
+}
+
+fn vlans(socket: &mut Socket) -> Result<String, NetlinkError> {
+    let vlans = socket.bridge_vlans(7)?;
+    assert!(vlans.iter().all(|vlan| (1..=4094).contains(&vlan.id.number())), "{vlans:?}");
+    let peer = socket.peer_addresses(&Link { peer: Some(7), peer_netns: Some(1), ..Link::default() });
+    Ok(format!("{vlans:?} {}", peer.is_ok()))
+}
+
+/// The datagram as the answer to the first request.
+pub fn answered(datagram: &[u8]) -> Vec<u8> {
+    let mut bytes = datagram.to_vec();
+    for start in starts(datagram) {
+        bytes[start + 8..start + 12].copy_from_slice(&1_u32.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The datagram with one more attribute in each message that holds data.
+fn extended(datagram: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let (starts, mut rest) = (starts(datagram), 0);
+    for start in starts {
+        let end = datagram.len().min(start + length(datagram, start).next_multiple_of(4));
+        let mut message = datagram[start..end].to_vec();
+        let kind = u16::from_ne_bytes([message[4], message[5]]);
+        let is_whole = message.len() == length(datagram, start) && message.len() >= HEADER + LONGEST;
+        if kind >= FIRST_KIND && is_whole {
+            message.extend(UNKNOWN);
+            let length = u32::try_from(message.len()).expect("short").to_ne_bytes();
+            message[..4].copy_from_slice(&length);
+        }
+        bytes.extend(message);
+        rest = end;
+    }
+    bytes.extend(&datagram[rest..]);
+    bytes
+}
+
+/// Where the messages of a datagram begin, as far as they are sound.
+fn starts(datagram: &[u8]) -> Vec<usize> {
+    let (mut starts, mut at) = (Vec::new(), 0);
+    while datagram.len().saturating_sub(at) >= HEADER {
+        let length = length(datagram, at);
+        if length < HEADER || length > datagram.len() - at {
+            break;
+        }
+        starts.push(at);
+        at = at.saturating_add(length.next_multiple_of(4));
+    }
+    starts
+}
+
+fn length(datagram: &[u8], at: usize) -> usize {
+    let bytes = [datagram[at], datagram[at + 1], datagram[at + 2], datagram[at + 3]];
+    usize::try_from(u32::from_ne_bytes(bytes)).unwrap_or(usize::MAX)
+}

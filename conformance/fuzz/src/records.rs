@@ -1,0 +1,64 @@
+//! Records of plugins with any content: a configuration, `CNI_ARGS`, and what the records of ADD say instead, one document for each.
+//!
+//! A record is never the truth: with any content, no request fails by the plugin's own fault, and when the records are gone, DEL
+//! leaves what was there before.
+
+use cni_core::json::Json;
+use cni_plugin::record::{RecordKey, RecordKind, Records};
+use cni_testkit::FakeHost;
+
+use crate::input::Documents;
+use crate::life::{Container, Life, assert_same, is_chained, known, machine};
+use crate::plugins::plugin_of;
+
+const KINDS: [RecordKind; 4] =
+    [RecordKind::new("claims"), RecordKind::new("deleting"), RecordKind::new("ports"), RecordKind::new("tuning")];
+
+pub fn run(input: &[u8]) -> Option<()> {
+    let mut documents = Documents::new(input);
+    let (config, args) = (documents.text(), documents.text());
+    let texts: Vec<_> = documents.map(String::from_utf8_lossy).collect();
+    let json = Json::parse(config.as_bytes()).ok()?;
+    let plugin = plugin_of(&json)?;
+    let life = Life { plugin, config: config.into_owned(), args: args.into_owned() };
+    let mut host = machine(is_chained(plugin));
+    host.firewalld.running = life.config.contains("firewalld");
+    life.add(Container::Own, &mut host);
+    life.del(Container::Own, &mut host);
+    let before = without_records(&host);
+    life.add(Container::Own, &mut host)?.ok()?;
+    forge(&mut host, &texts);
+    for command in ["CHECK", "ADD", "STATUS"] {
+        let Some(request) = life.request(Container::Own, command, &life.config) else { continue };
+        match command {
+            "CHECK" => drop(known(plugin.check(&request, &mut host))),
+            "STATUS" => drop(known(plugin.status(&request, &mut host))),
+            _ => drop(known(plugin.find_missing(&request, &mut host))),
+        }
+    }
+    life.del(Container::Own, &mut host);
+    life.add(Container::Own, &mut host);
+    forge(&mut host, &texts);
+    life.del(Container::Own, &mut host);
+    host.records.clear();
+    let told = life.del(Container::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
+    assert_eq!(told, Some(Ok(())), "DEL");
+    assert_same(&before, &without_records(&host), "DEL without records");
+    Some(())
+}
+
+/// Replaces what the records say, in their order, and adds one of each kind.
+fn forge(host: &mut FakeHost, texts: &[std::borrow::Cow<'_, str>]) {
+    let mut keys = Vec::new();
+    for kind in KINDS {
+        let names = host.records.names(kind).expect("they are in memory");
+        keys.extend(names.iter().map(|name| RecordKey::new(kind, name).expect("a name")));
+    }
+    for (key, text) in keys.iter().zip(texts) {
+        host.records.write(key, text);
+    }
+}
+
+fn without_records(host: &FakeHost) -> Vec<String> {
+    host.state().into_iter().filter(|line| !line.starts_with("record ")).collect()
+}

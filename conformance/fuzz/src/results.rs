@@ -1,0 +1,83 @@
+//! Results of every version, as `prevResult` and as the answer of a delegated plugin; attachments that GC must leave alone.
+//!
+//! What is read can be printed in every version that can express it, and what is printed is read back and printed the same.
+
+use cni_core::json::Json;
+use cni_core::result::{CniResult, Dns};
+use cni_core::valid::ValidAttachments;
+use cni_core::version::Version;
+
+use crate::spelling::with_other_case;
+
+pub fn run(input: &[u8]) -> Option<()> {
+    let json = Json::parse(input).ok()?;
+    let respelled = Json::parse(with_other_case(&json).as_bytes()).expect("the same document");
+    assert_eq!(ValidAttachments::parse(&json).ok(), ValidAttachments::parse(&respelled).ok());
+    for version in Version::ALL {
+        let read = CniResult::parse_any(&json, *version);
+        assert_eq!(
+            read.as_ref().ok(),
+            CniResult::parse_any(&respelled, *version).as_ref().ok(),
+            "keys in other letters"
+        );
+        let Ok(result) = CniResult::parse_prev(&json, *version) else { continue };
+        assert_eq!(read, Ok(result.clone()), "a prevResult is read as an answer would be");
+        assert!(result.ips_of("eth0").count() <= result.ips.len());
+        Version::ALL.iter().for_each(|to| print(&result, *to));
+    }
+    Some(())
+}
+
+/// Prints a result in a version, and reads it back.
+fn print(result: &CniResult, version: Version) {
+    let Ok(text) = result.render(version) else {
+        assert!(result.ips.is_empty(), "a result with addresses is not printed in {version}");
+        return;
+    };
+    let json = Json::parse(text.as_bytes()).expect("JSON");
+    let read = CniResult::parse_prev(&json, version).expect("what was printed");
+    assert_eq!(read.render(version).as_ref(), Ok(&text), "printed again");
+    assert_eq!(read, expressible(result, version), "{version}");
+}
+
+/// What of a result a version can express.
+fn expressible(result: &CniResult, version: Version) -> CniResult {
+    let mut result = result.clone();
+    for list in [&mut result.dns.nameservers, &mut result.dns.search, &mut result.dns.options] {
+        *list = list.take().filter(|list| !list.is_empty());
+    }
+    match version {
+        Version::V1_0_0 | Version::V1_1_0 => {}
+        Version::V0_3_0 | Version::V0_3_1 | Version::V0_4_0 => {
+            for interface in &mut result.interfaces {
+                (interface.mtu, interface.socket_path, interface.pci_id) = (0, String::new(), String::new());
+            }
+        }
+        Version::V0_1_0 | Version::V0_2_0 => return ancient(&result),
+    }
+    result
+}
+
+/// One address of each family, with the destinations and gateways of its routes.
+fn ancient(result: &CniResult) -> CniResult {
+    use cni_core::family::Family;
+    use cni_core::result::{IpConfig, Route};
+    let Dns { .. } = &result.dns;
+    let mut ancient = CniResult { dns: result.dns.clone(), ..CniResult::default() };
+    for family in Family::ALL {
+        let Some(ip) = result.ips.iter().find(|ip| ip.address.family() == family) else { continue };
+        ancient.ips.push(IpConfig { interface: None, ..*ip });
+        let routes = result.routes.iter().filter(|route| route.family() == family);
+        let plain = |route: &Route| Route {
+            gw: route.gw,
+            mtu: 0,
+            advmss: 0,
+            priority: 0,
+            table: None,
+            scope: None,
+            dst: route.dst,
+        };
+        ancient.routes.extend(routes.map(plain));
+    }
+    ancient
+}

@@ -1,0 +1,55 @@
+//! The same document in other letters: a plugin knows its keys whatever their case, as the reference does.
+
+use cni_core::json::Json;
+
+/// Objects whose keys are names that users choose; in these, case counts.
+const CHOSEN: [&str; 2] = ["sysctl", "args"];
+
+/// A document as text, with the case of all letters changed in keys that plugins know.
+pub fn with_other_case(json: &Json) -> String {
+    let mut text = String::new();
+    write(json, true, &mut text);
+    text
+}
+
+/// A document as text.
+pub fn plain(json: &Json) -> String {
+    let mut text = String::new();
+    write(json, false, &mut text);
+    text
+}
+
+fn write(json: &Json, changes: bool, text: &mut String) {
+    match json {
+        Json::Null => text.push_str("null"),
+        Json::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
+        Json::Integer(value) => text.push_str(&value.to_string()),
+        Json::Float(value) => text.push_str(&format!("{value:e}")),
+        Json::String(value) => text.push_str(&quoted(value)),
+        Json::Array(items) => list(text, ['[', ']'], items, |item, text| write(item, changes, text)),
+        Json::Object(entries) => list(text, ['{', '}'], entries, |(key, value), text| {
+            text.push_str(&quoted(&if changes { other_case(key) } else { key.clone() }));
+            text.push(':');
+            write(value, changes && !CHOSEN.iter().any(|chosen| chosen.eq_ignore_ascii_case(key)), text);
+        }),
+    }
+}
+
+fn list<T>(text: &mut String, [start, end]: [char; 2], items: &[T], write: impl Fn(&T, &mut String)) {
+    text.push(start);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        write(item, text);
+    }
+    text.push(end);
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn other_case(key: &str) -> String {
+    key.chars().map(|c| if c.is_ascii_uppercase() { c.to_ascii_lowercase() } else { c.to_ascii_uppercase() }).collect()
+}

@@ -9,6 +9,7 @@ pub mod firewalld;
 pub mod host;
 mod identity;
 pub mod iptables;
+mod latecomer;
 mod locks;
 pub mod netlink;
 pub mod netns;

@@ -15,6 +15,9 @@ use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
 
 use crate::netlink::Errno;
 
+/// The network namespace that the calling thread is in.
+pub(crate) const OWN_NETNS: &str = "/proc/thread-self/ns/net";
+
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 
@@ -30,7 +33,7 @@ impl Netns {
     /// # Errors
     /// When `/proc` does not show it.
     pub fn own() -> io::Result<Self> {
-        Ok(Self { file: File::open("/proc/thread-self/ns/net")? })
+        Ok(Self { file: File::open(OWN_NETNS)? })
     }
 
     /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`. What is there is looked at

@@ -14,7 +14,7 @@ use crate::host::{Host, Sides};
 use crate::tally::Tally;
 
 /// The reference starts fifty processes for one container, and a hundred containers come at once on two processors.
-const DEADLINE: Duration = Duration::from_secs(300);
+pub const DEADLINE: Duration = Duration::from_secs(300);
 
 /// How much later than the one before a container comes that is late.
 const LATE: Duration = Duration::from_millis(20);

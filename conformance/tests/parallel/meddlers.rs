@@ -7,7 +7,7 @@ use cni_conformance::keys::with;
 use cni_conformance::{Invocation, Outcome, Verb};
 use serde_json::{Value, json};
 
-use crate::calls::{Guest, Registry};
+use crate::calls::{DEADLINE, Guest, Registry};
 use crate::host::Host;
 use crate::tally::Tally;
 
@@ -30,7 +30,8 @@ impl Meddlers {
     pub fn new(host: &Host) -> Self {
         let list = host.list();
         let plugins = list["plugins"].as_array().expect("plugins");
-        let call = |name: &str, verb| host.machine().with_bus(Invocation::new(host.sandbox(), name, verb));
+        let call =
+            |name: &str, verb| host.machine().with_bus(Invocation::new(host.sandbox(), name, verb)).deadline(DEADLINE);
         let collect = plugins.iter().map(|plugin| {
             let name = plugin["type"].as_str().expect("a type");
             let none = call(name, Verb::Gc).container_id("").netns("").ifname("").args("");

@@ -21,6 +21,7 @@ struct Counted {
     reference: BTreeMap<String, usize>,
     repairs: usize,
     collections: usize,
+    slowest_meddling: Duration,
 }
 
 impl Tally {
@@ -49,6 +50,7 @@ impl Tally {
     pub fn repaired(&self, outcome: &Outcome) {
         self.counted(|counted| {
             counted.repairs += 1;
+            counted.slowest_meddling = counted.slowest_meddling.max(outcome.elapsed());
             if !outcome.succeeded() {
                 counted.ours.push(format!("repair: {outcome}"));
             }
@@ -58,6 +60,8 @@ impl Tally {
     pub fn collected(&self, outcomes: &[Outcome]) {
         self.counted(|counted| {
             counted.collections += 1;
+            let slowest = outcomes.iter().map(Outcome::elapsed).max().unwrap_or_default();
+            counted.slowest_meddling = counted.slowest_meddling.max(slowest);
             counted
                 .ours
                 .extend(outcomes.iter().filter(|outcome| !outcome.succeeded()).map(|outcome| format!("{outcome}")));
@@ -72,10 +76,10 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.counted(|Counted { calls, slowest, ours, reference, repairs, collections }| {
+        self.counted(|Counted { calls, slowest, ours, reference, repairs, collections, slowest_meddling }| {
             write!(
                 f,
-                "calls {calls:?}, slowest {slowest:?}, {repairs} repairs, {collections} GCs, {} failures",
+                "calls {calls:?}, slowest {slowest:?}, {repairs} repairs, {collections} GCs, the slowest of them {slowest_meddling:?}, {} failures",
                 ours.len()
             )?;
             for (kind, times) in reference {

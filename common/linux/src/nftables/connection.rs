@@ -12,6 +12,7 @@ use super::cache::{CachedRule, ChainCache, ChangedChain, Turn};
 use super::listing;
 use super::message;
 use super::request::ChangeMessage;
+use crate::latecomer::LatecomerLock;
 use crate::netlink::{Cause, Refused, Socket};
 use crate::netns::NetnsScope;
 
@@ -113,6 +114,11 @@ impl NftConnection {
                 ChangedChain::Holds { .. } | ChangedChain::Forgotten => self.cache.forget(&chain),
             }
         }
+    }
+
+    /// Lets no other of these plugins compete, after others have changed something in between.
+    pub(crate) fn come_late(&self) -> LatecomerLock {
+        LatecomerLock::take(&self.scope)
     }
 
     /// Asks; a socket that has lost an answer is not used again.

@@ -24,6 +24,7 @@ use cni_netfilter::nftables::{
     ChainId, Generation, ListedRule, NftChange, Nftables, NftablesError, SetElements, Transaction, TransactionError,
 };
 
+use crate::latecomer::LatecomerLock;
 use crate::netlink::{Cause, Refused};
 use crate::netns::NetnsScope;
 use connection::NftConnection;
@@ -35,13 +36,15 @@ pub struct NetlinkNftables {
     connection: NftConnection,
     path: OsString,
     scope: NetnsScope,
+    /// From a transaction that came too late to the next one.
+    late: Option<LatecomerLock>,
 }
 
 impl NetlinkNftables {
     /// Works in the namespace that the calling thread is in, and runs the `nft` that `PATH` leads to, where it has to.
     pub fn new() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
-        Self { connection: NftConnection::new(NetnsScope::Current), path, scope: NetnsScope::Current }
+        Self { connection: NftConnection::new(NetnsScope::Current), path, scope: NetnsScope::Current, late: None }
     }
 
     /// Runs the `nft` that another list of directories leads to.
@@ -119,7 +122,12 @@ impl Nftables for NetlinkNftables {
             ),
             (since, _) => since,
         };
-        self.connection.batch(since, changes, |_, _| {}).map_err(|refused| refusal(refused, &origins))?;
+        let done = self.connection.batch(since, changes, |_, _| {});
+        self.late = match &done {
+            Err(refused) if refused.is_late() => self.late.take().or_else(|| Some(self.connection.come_late())),
+            Ok(()) | Err(_) => None,
+        };
+        done.map_err(|refused| refusal(refused, &origins))?;
         if let Some(since) = since {
             self.connection.committed(turn.as_ref(), since, Vec::new());
         }

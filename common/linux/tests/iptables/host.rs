@@ -33,7 +33,7 @@ pub enum Flavour {
 /// iptables as a host of a flavour has it.
 pub enum FlavourIptables {
     Programs(RestoreIptables),
-    Native(AutoIptables),
+    Native(Box<AutoIptables>),
 }
 
 impl FlavourIptables {
@@ -41,28 +41,28 @@ impl FlavourIptables {
     pub fn new(flavour: Flavour, path: OsString) -> Self {
         match flavour {
             Flavour::Nft | Flavour::Legacy => Self::Programs(RestoreIptables::new().with_path(path)),
-            Flavour::Native => Self::Native(AutoIptables::new().with_path(path)),
+            Flavour::Native => Self::Native(Box::new(AutoIptables::new().with_path(path))),
         }
     }
 
     pub fn with_patience(self, patience: Duration) -> Self {
         match self {
             Self::Programs(tables) => Self::Programs(tables.with_patience(patience)),
-            Self::Native(tables) => Self::Native(tables.with_patience(patience)),
+            Self::Native(tables) => Self::Native(Box::new(tables.with_patience(patience))),
         }
     }
 
     pub fn within(self, scope: NetnsScope) -> Self {
         match self {
             Self::Programs(tables) => Self::Programs(tables.within(scope)),
-            Self::Native(tables) => Self::Native(tables.within(scope)),
+            Self::Native(tables) => Self::Native(Box::new(tables.within(scope))),
         }
     }
 
     fn inner(&mut self) -> &mut dyn Iptables {
         match self {
             Self::Programs(tables) => tables,
-            Self::Native(tables) => tables,
+            Self::Native(tables) => &mut **tables,
         }
     }
 }

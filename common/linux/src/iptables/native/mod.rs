@@ -16,12 +16,14 @@ mod part;
 mod view;
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
 use cni_netfilter::nftables::{ChainId, Generation};
 
+use crate::latecomer::LatecomerLock;
 use crate::netlink::{Cause, Refused};
 use crate::nftables::cache::{ChangedChain, LONG, Turn};
 use crate::nftables::connection::NftConnection;
@@ -50,8 +52,8 @@ pub enum BatchOutcome {
     Unanswered(Cause),
 }
 
-/// How often a batch is tried, when others keep changing tables in between.
-const ATTEMPTS: usize = 5;
+/// How long a batch is tried, when others keep changing tables in between.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The tables of iptables in the nf_tables of a network namespace.
 pub struct NativeIptables<'a> {
@@ -121,7 +123,8 @@ impl<'a> NativeIptables<'a> {
     /// Carries out a batch.
     pub fn commit(&mut self, batch: &Batch) -> Native<BatchOutcome> {
         let turn = if batch.changes_nothing() { None } else { self.connection.cache().turn() };
-        for _ in 0..ATTEMPTS {
+        let (started, mut late) = (Instant::now(), None);
+        while started.elapsed() < PATIENCE {
             let since = match self.connection.generation() {
                 Ok(since) => since,
                 Err(cause) => return Native::Fallback(format!("the generation of nf_tables cannot be read: {cause}")),
@@ -139,11 +142,16 @@ impl<'a> NativeIptables<'a> {
             }
             match self.send(turn.as_ref(), since, messages) {
                 Ok(()) => return Native::Done(BatchOutcome::Committed),
-                Err((Refused { cause, .. }, _)) if cause.errno() == Some(libc::ERESTART) => {}
+                Err((refused, _)) if refused.is_late() => late = late.or_else(|| self.come_late(turn.as_ref())),
                 Err((refused, creations)) => return self.judge(refused, since, &creations),
             }
         }
-        Native::Fallback(format!("others changed tables in between {ATTEMPTS} times"))
+        Native::Fallback(format!("others changed tables in between for {PATIENCE:?}"))
+    }
+
+    /// Whose turn it is has no other of these plugins to compete with.
+    fn come_late(&self, turn: Option<&Turn>) -> Option<LatecomerLock> {
+        turn.is_none().then(|| self.connection.come_late())
     }
 
     /// Sends a batch, and takes note of what it has made.

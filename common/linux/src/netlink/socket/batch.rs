@@ -24,6 +24,13 @@ pub struct Refused {
     pub cause: Cause,
 }
 
+impl Refused {
+    /// Whether somebody else's change came before one that is bound to the state before it.
+    pub(crate) fn is_late(&self) -> bool {
+        self.cause.errno() == Some(libc::ERESTART)
+    }
+}
+
 impl Socket {
     /// Makes changes, each with its flags, all of them or none. `begin` and `end` enclose them. `echo` gets what the
     /// kernel tells of the changes that have `NLM_F_ECHO`: the index of the change, the type of the message, and its

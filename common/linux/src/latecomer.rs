@@ -1,0 +1,38 @@
+//! One after the other, where changes of nf_tables that are bound to the state that was read come too late.
+//!
+//! The kernel refuses such a change when anybody else's came first. Of a hundred processes that begin at once one gets
+//! through each time, and the others read everything again. So who came too late takes this lock until its change is
+//! made, and at most one of these plugins competes with the programs that know of no lock.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use cni_files::{FileError, Lock, LockError};
+
+use crate::locks::take_short;
+use crate::netns::{NetnsScope, OWN_NETNS};
+
+/// How long the others are waited for. Then the change is tried all the same.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The lock of those who came too late in a network namespace, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct LatecomerLock(#[expect(dead_code, reason = "it is released when it is dropped")] Option<Lock>);
+
+impl LatecomerLock {
+    /// Takes it.
+    pub(crate) fn take(scope: &NetnsScope) -> Self {
+        let lock = lock(scope).unwrap_or_else(|error| {
+            log::debug!("nf_tables are changed without the lock of those who came too late: {error}");
+            None
+        });
+        Self(lock)
+    }
+}
+
+fn lock(scope: &NetnsScope) -> Result<Option<Lock>, LockError> {
+    let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
+    let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref()))?;
+    take_short(&format!("late-{}.lock", netns.ino()), PATIENCE)
+}

@@ -14,7 +14,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use cni_conformance::traffic::ping;
 use cni_conformance::{
-    Attachment, Container, Network, Nomad, PortMapping, Runtime, Sandbox, Skeleton, Spelling, State,
+    Attachment, Container, Invocation, Network, Nomad, PortMapping, Runtime, Sandbox, Skeleton, Spelling, State, Verb,
 };
 
 const ALLOC: &str = "alloc";
@@ -198,6 +198,30 @@ fn a_container_whose_interface_is_gone_gets_its_addresses_again() {
     let (_second, attachment) = client.comes_back();
     client.leaves_nothing(&before, &attachment);
     task.end();
+}
+
+/// Nothing on the host shows an interface that is no veth, such as one of macvlan: the address is the sign.
+#[test]
+fn an_address_of_an_interface_that_the_host_does_not_see_is_refused_while_its_task_lives() {
+    let client = Client::new();
+    let ipam = serde_json::json!({"type": "host-local", "subnet": "10.1.2.0/24", "dataDir": "/run/leases"});
+    let config = serde_json::json!({"cniVersion": "1.0.0", "name": "n1", "type": "macvlan", "ipam": ipam});
+    let call = |container: &Container| {
+        let call = Invocation::new(&client.sandbox, "host-local", Verb::Add).container_id(ALLOC);
+        call.netns(container.path()).config(&config).run()
+    };
+    let container = client.sandbox.container(ALLOC);
+    let given = call(&container).result();
+    assert_eq!(address(&given["ips"][0]), "10.1.2.2");
+    container.sh("ip link add eth0 type bridge");
+    container.sh("ip address add 10.1.2.2/24 dev eth0");
+    let task = Task::start(&container);
+    container.remove();
+    let second = client.sandbox.container(ALLOC);
+    let error = call(&second).expect_error(102, "10.1.2.2 has been allocated to alloc, duplicate allocation");
+    assert!(error.details.contains(&format!("/proc/{}/ns/net", task.0.id())), "{error:?}");
+    task.end();
+    assert_eq!(call(&second).result(), given);
 }
 
 /// Other containers live, with addresses and aliases of their own.

@@ -22,7 +22,7 @@ use crate::identity::{IdentityError, identity};
 use crate::iptables::AutoIptables;
 use crate::netlink::Socket;
 use crate::netns::{Netns, NetnsScope};
-use crate::{apply, delegate, sysctl};
+use crate::{apply, delegate, inhabitants, sysctl};
 
 mod machine;
 
@@ -126,6 +126,10 @@ impl Host for LinuxHost {
     fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
         let identity = self.within(ns, || Ok(identity()))?.map_err(IdentityError::Cookie)?;
         Ok(identity?)
+    }
+
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
+        Ok(inhabitants::path_by_process(identity).map_err(FileError::of("list", Path::new("/proc")))?)
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

@@ -8,6 +8,7 @@ pub mod delegate;
 pub mod firewalld;
 pub mod host;
 mod identity;
+mod inhabitants;
 pub mod iptables;
 mod latecomer;
 mod locks;

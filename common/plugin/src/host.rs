@@ -155,6 +155,13 @@ pub trait Host: NetworkState + Storage {
     /// When the kernel could say and does not.
     fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error>;
 
+    /// A path to the namespace of an [`Host::identity`] by way of a process that is in it, though it may have no name
+    /// any more; `None` when no process is.
+    ///
+    /// # Errors
+    /// When the processes cannot be listed.
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error>;
+
     /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
     ///
     /// # Errors

@@ -373,6 +373,10 @@ impl Host for FakeHost {
         Ok(self.own_netns.as_deref() == Some(path))
     }
 
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
+        Ok(self.kernel.path_of(identity))
+    }
+
     fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
         let space = self.space(ns)?;
         Ok(self.kernel.identity(&space))

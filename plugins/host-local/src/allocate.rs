@@ -12,7 +12,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
 use cni_core::result::IpConfig;
 
-use crate::presence::{Presence, Whereabouts};
+use crate::presence::{Occupant, Presence, Whereabouts};
 use crate::ranges::RangeSet;
 use crate::store::{Home, Lease, LeaseUndo, Owner, Scan, Store};
 
@@ -41,8 +41,8 @@ pub enum SetProblem {
     Duplicate {
         address: IpAddr,
         container: String,
-        /// The host's end of the interface that uses it, if that is in another namespace than the container is now.
-        port: Option<String>,
+        /// Who uses it in another namespace than the container is now, if that is so.
+        elsewhere: Option<Occupant>,
     },
     /// All addresses are taken.
     #[error("no IP addresses available in range set: {set}")]
@@ -64,13 +64,12 @@ impl SetProblem {
             Self::NotAvailable { holder: Some(Owner { container, ifname }), .. } => {
                 format!("held by {container} {}", ifname.as_deref().unwrap_or_default()).trim_end().to_owned()
             }
-            Self::Duplicate { port: None, .. } => {
+            Self::Duplicate { elsewhere: None, .. } => {
                 "its container still runs, or its namespace cannot be read".to_owned()
             }
-            Self::Duplicate { port: Some(port), .. } => format!(
-                "it is in use in another namespace, which {port} of the host leads to; end what runs there, or DEL the \
-                 container"
-            ),
+            Self::Duplicate { elsewhere: Some(occupant), .. } => {
+                format!("it is in use in another namespace, {occupant}; end what runs there, or DEL the container")
+            }
             Self::Exhausted { capacity, leases, containers, directory, .. } => {
                 format!(
                     "{leases} of {capacity} addresses are held by {containers} containers; see {}",
@@ -181,13 +180,13 @@ impl<'a, 'h> Allocation<'a, 'h> {
         own.retain(|lease| set.contains(lease.address) && (lease.owner == self.owner || lease.owner.ifname.is_none()));
         for lease in &own {
             let known = lease.owner.ifname.is_some() && !set.is_gateway(lease.address);
-            let port = match if known { self.presence.whereabouts(lease)? } else { Whereabouts::Here } {
+            let elsewhere = match if known { self.presence.whereabouts(lease)? } else { Whereabouts::Here } {
                 Whereabouts::Left => continue,
                 Whereabouts::Here => None,
-                Whereabouts::Elsewhere { port } => Some(port),
+                Whereabouts::Elsewhere(occupant) => Some(occupant),
             };
             let (address, container) = (lease.address, self.owner.container.clone());
-            let problem = SetProblem::Duplicate { address, container, port };
+            let problem = SetProblem::Duplicate { address, container, elsewhere };
             return Err(AllocateError::Set { set: number, problem }.into());
         }
         Ok(own.into_iter().next())

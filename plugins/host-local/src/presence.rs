@@ -4,6 +4,8 @@
 //! so it sees the same links; and it alone knows that there is a lease to be handed back, so that an ADD without one
 //! does not look. It also holds for every plugin that gives its links the alias of [`cni_interface::alias`].
 
+use std::fmt;
+
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::earlier;
@@ -16,7 +18,8 @@ use crate::store::{Home, Lease, Machine};
 pub struct Presence<'a> {
     host: &'a mut dyn Host,
     at: &'a Attachment,
-    entered: bool,
+    /// Its path, if it could be entered.
+    netns: Option<&'a str>,
     identity: Option<String>,
     /// The host's end of the interface that kept an address from being handed back.
     in_the_way: Option<IfName>,
@@ -29,8 +32,26 @@ pub enum Whereabouts {
     Left,
     /// In the namespace of the ADD, or nobody can tell.
     Here,
-    /// In another namespace that lives, at the other end of this link of the host.
-    Elsewhere { port: String },
+    /// In another namespace that lives.
+    Elsewhere(Occupant),
+}
+
+/// By what a container is known to use an address in a namespace that the runtime may have lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Occupant {
+    /// This link of the host leads there.
+    Port(String),
+    /// A process is in it: this is the path by way of it.
+    Process(String),
+}
+
+impl fmt::Display for Occupant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Port(port) => write!(f, "which {port} of the host leads to"),
+            Self::Process(path) => write!(f, "which is {path}"),
+        }
+    }
 }
 
 impl<'a> Presence<'a> {
@@ -38,12 +59,12 @@ impl<'a> Presence<'a> {
     ///
     /// # Errors
     /// When the kernel does not tell which namespace it is, though it could.
-    pub fn observe(host: &'a mut dyn Host, netns: Option<&str>, at: &'a Attachment) -> Result<Self, Error> {
-        let entered = netns.is_some_and(|path| {
+    pub fn observe(host: &'a mut dyn Host, netns: Option<&'a str>, at: &'a Attachment) -> Result<Self, Error> {
+        let netns = netns.filter(|path| {
             host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()
         });
-        let identity = if entered { host.identity(Ns::Container)? } else { None };
-        Ok(Self { host, at, entered, identity, in_the_way: None })
+        let identity = if netns.is_some() { host.identity(Ns::Container)? } else { None };
+        Ok(Self { host, at, netns, identity, in_the_way: None })
     }
 
     /// Where the container is now, to be recorded with its leases.
@@ -61,9 +82,22 @@ impl<'a> Presence<'a> {
         if self.is_here(lease)? {
             return Ok(Whereabouts::Here);
         }
-        let Some(link) = earlier::find_in_use(self.at, lease.address, self.host)? else { return Ok(Whereabouts::Left) };
-        self.in_the_way = Some(IfName::parse(&link.name)?);
-        Ok(Whereabouts::Elsewhere { port: link.name })
+        if let Some(link) = earlier::find_in_use(self.at, lease.address, self.host)? {
+            self.in_the_way = Some(IfName::parse(&link.name)?);
+            return Ok(Whereabouts::Elsewhere(Occupant::Port(link.name)));
+        }
+        let path = self.find_process(lease)?;
+        Ok(path.map_or(Whereabouts::Left, |path| Whereabouts::Elsewhere(Occupant::Process(path))))
+    }
+
+    /// A path to the namespace that a lease was made for, if somebody is in it and it has the address: nothing on the
+    /// host shows an interface that is no veth.
+    fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
+        let (Some(then), Some(now)) = (&lease.home.namespace, self.netns) else { return Ok(None) };
+        let Some(path) = self.host.path_by_process(then)? else { return Ok(None) };
+        let has_address = self.host.enter(&path).is_ok() && self.has_address(lease)?;
+        self.host.enter(now)?;
+        Ok(Some(path).filter(|_| has_address))
     }
 
     /// Waits until nothing keeps an address from being handed back: the namespace may be about to end. Returns
@@ -75,11 +109,13 @@ impl<'a> Presence<'a> {
     fn is_here(&mut self, lease: &Lease) -> Result<bool, Error> {
         match (&lease.home.namespace, &self.identity) {
             (Some(then), Some(now)) => Ok(then == now),
-            _ if self.entered => {
-                let addresses = self.host.addresses(Ns::Container, None, None)?;
-                Ok(addresses.iter().any(|address| address.cidr.address() == lease.address))
-            }
+            _ if self.netns.is_some() => self.has_address(lease),
             _ => Ok(true),
         }
+    }
+
+    fn has_address(&mut self, lease: &Lease) -> Result<bool, Error> {
+        let addresses = self.host.addresses(Ns::Container, None, None)?;
+        Ok(addresses.iter().any(|address| address.cidr.address() == lease.address))
     }
 }

@@ -93,6 +93,12 @@ impl Kernel {
         self.containers.get(path).cloned().unwrap_or(FakeContainer::Gone)
     }
 
+    /// The path of a container that the kernel identifies so.
+    pub fn path_of(&self, identity: &str) -> Option<String> {
+        let is_it = |container: &FakeContainer| *container == FakeContainer::Present(Some(identity.to_owned()));
+        self.containers.iter().find(|(_, container)| is_it(container)).map(|(path, _)| path.clone())
+    }
+
     pub fn identity(&self, space: &Space) -> Option<String> {
         match &space.0 {
             None => Some("boot:host".to_owned()),

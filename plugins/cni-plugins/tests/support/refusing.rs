@@ -98,6 +98,10 @@ impl Host for RefusingHost {
         self.host.is_own_netns(path)
     }
 
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
+        self.host.path_by_process(identity)
+    }
+
     fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
         self.host.identity(ns)
     }

@@ -3,12 +3,13 @@
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 11] = [
+pub const ALL: [&str; 12] = [
     "loopback",
     "bridge",
     "ptp",
     "dummy",
     "macvlan",
+    "host-device",
     "host-local",
     "static",
     "firewall",

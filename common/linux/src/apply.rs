@@ -11,6 +11,7 @@ mod address;
 mod child;
 mod flows;
 mod link;
+mod link_move;
 mod look_up;
 mod made;
 mod parameter;
@@ -30,6 +31,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::CreateLink { ns, link } => return link::create(host, *ns, link),
         Step::RemoveLink { ns, name } => link::remove(host, *ns, name)?,
         Step::SetLink { ns, name, setting } => return link::set(host, *ns, name, setting),
+        Step::MoveLink(moved) => return link_move::carry_out(host, moved).map(Some),
         Step::SetPortVlans { ns, name, vlans } => vlan::set_port_vlans(host, *ns, name, vlans)?,
         Step::EnsureVlanLink(link) => vlan::ensure_link(host, link)?,
         Step::AddAddress { ns, name, cidr, dad, if_present } => {

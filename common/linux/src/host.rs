@@ -10,6 +10,7 @@ use cni_core::request::Command;
 use cni_files::FileError;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
@@ -37,6 +38,7 @@ impl NetworkState for LinuxHost {
             LinkQuery::Name(name) => socket.link(name.as_str())?.into_iter().collect(),
             LinkQuery::Called(name) => socket.link_called(name)?.into_iter().collect(),
             LinkQuery::Index(index) => socket.link_by_index(index)?.into_iter().collect(),
+            LinkQuery::All => socket.links()?,
             LinkQuery::Kind(kind) => socket.links_of_kind(kind)?,
             LinkQuery::Towards(address) => match socket.route_to(address)? {
                 Some(index) => socket.link_by_index(index)?.into_iter().collect(),
@@ -135,6 +137,10 @@ impl Host for LinuxHost {
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
         let failed = |source| HostError::ReadSysctl { path: sysctl::path(key), source };
         Ok(self.within(ns, || sysctl::read(key))?.map_err(failed)?)
+    }
+
+    fn devices(&mut self) -> &mut dyn Devices {
+        &mut self.devices
     }
 
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {

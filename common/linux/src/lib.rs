@@ -5,6 +5,7 @@
 mod apply;
 pub mod conntrack;
 pub mod delegate;
+mod devices;
 pub mod firewalld;
 pub mod host;
 mod identity;

@@ -5,7 +5,9 @@ use cni_core::names::IfName;
 use cni_linux::host::LinuxHost;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
-use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
+use cni_plugin::plan::{
+    Dad, IfPresent, LinkKind, LinkMove, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer,
+};
 use cni_plugin::state_file::StateFile;
 use nix::sched::{CloneFlags, unshare};
 
@@ -134,6 +136,74 @@ fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
     assert_eq!(host.apply(&write).expect("nothing to do"), None);
     host.apply(&undo).expect("written back");
     assert_eq!(host.sysctl(Ns::Host, &key).expect("read").as_deref(), Some("0"));
+}
+
+/// The path of a namespace that a thread keeps until the test ends.
+fn container() -> String {
+    let (told, path_of_thread) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace");
+        told.send(format!("/proc/{}/task/{}/ns/net", std::process::id(), nix::unistd::gettid())).expect("told");
+        std::thread::park();
+    });
+    path_of_thread.recv().expect("a namespace")
+}
+
+fn moved(from: Ns, old: &str, to: Ns, new: &str, alias: &str) -> Step {
+    let (name, new_name) = (name(old), name(new));
+    Step::MoveLink(LinkMove { from, name, to, new_name, alias: alias.to_owned() })
+}
+
+#[test]
+fn a_link_goes_into_a_container_under_another_name_and_back() {
+    let mut host = host();
+    host.enter(&container()).expect("entered");
+    host.apply(&set(LinkSetting::Alias("mine".to_owned()))).expect("an alias");
+    let before = d0(host.as_mut());
+    let there = moved(Ns::Host, "d0", Ns::Container, "eth0", "d0");
+    let undo = host.apply(&there).expect("moved").expect("undo");
+    assert_eq!(undo, moved(Ns::Container, "eth0", Ns::Host, "d0", "mine"));
+    let inside = host.link(Ns::Container, &name("eth0")).expect("asked").expect("eth0");
+    assert_eq!((inside.alias.as_deref(), inside.mac.clone(), inside.up), (Some("d0"), before.mac.clone(), false));
+    assert_eq!(host.link(Ns::Host, &name("d0")).expect("asked"), None);
+    host.apply(&undo).expect("moved back");
+    assert_eq!(Link { index: before.index, ..d0(host.as_mut()) }, before);
+}
+
+#[test]
+fn a_link_is_renamed_where_it_is() {
+    let mut host = host();
+    let undo = host.apply(&moved(Ns::Host, "d0", Ns::Host, "e0", "")).expect("renamed").expect("undo");
+    assert!(host.link(Ns::Host, &name("e0")).expect("asked").is_some());
+    host.apply(&undo).expect("renamed back");
+    assert!(host.link(Ns::Host, &name("d0")).expect("asked").is_some());
+}
+
+#[test]
+fn a_link_stays_where_it_is_when_it_cannot_be_moved() {
+    let mut host = host();
+    host.enter(&container()).expect("entered");
+    for (old, new, code) in [("d0", "lo", 103), ("br0", "eth0", 101), ("none", "eth0", 101)] {
+        let links = host.links(Ns::Host, LinkQuery::All).expect("asked");
+        let error = host.apply(&moved(Ns::Host, old, Ns::Container, new, old)).expect_err("refused");
+        assert_eq!(error.code().number(), code, "{error}");
+        assert_eq!(host.links(Ns::Host, LinkQuery::All).expect("asked"), links);
+        assert_eq!(host.links(Ns::Container, LinkQuery::All).expect("asked").len(), 1, "lo alone");
+    }
+}
+
+#[test]
+fn a_link_is_found_by_another_name_that_it_has() {
+    let mut host = host();
+    let long = "a-name-of-more-than-fifteen-bytes";
+    let done =
+        std::process::Command::new("ip").args(["link", "property", "add", "dev", "d0", "altname", long]).status();
+    assert!(done.expect("ip runs").success());
+    let found = |host: &mut dyn Host, name| host.links(Ns::Host, LinkQuery::Called(name)).expect("asked").pop();
+    assert_eq!(found(host.as_mut(), long).map(|link| link.name).as_deref(), Some("d0"));
+    for other in ["another-name-of-more-than-fifteen", "", &"x".repeat(128)] {
+        assert_eq!(found(host.as_mut(), other), None, "{other}");
+    }
 }
 
 #[test]

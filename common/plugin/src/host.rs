@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use crate::devices::Devices;
 use crate::link::{Address, KernelRoute, Link};
 use crate::lock::LockName;
 use crate::plan::{Ns, Plan, Step, Sysctl};
@@ -58,6 +59,8 @@ pub enum LinkQuery<'a> {
     Called(&'a str),
     /// The one of an index.
     Index(u32),
+    /// All of them, which costs time for each on the machine.
+    All,
     /// Those of a kind, by the kernel's word, such as `veth`.
     Kind(&'static str),
     /// The one by which packets to an address leave.
@@ -167,6 +170,9 @@ pub trait Host: NetworkState + Storage {
     /// # Errors
     /// When it exists and cannot be read.
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
+
+    /// What the kernel tells of devices.
+    fn devices(&mut self) -> &mut dyn Devices;
 
     /// The packet filter of a namespace.
     ///

@@ -53,6 +53,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// Link-layer address, if any that is not all zero.
     pub mac: Option<Mac>,
+    /// The address that the hardware was made with (`IFLA_PERM_ADDRESS`); none for most links without hardware.
+    pub permanent_mac: Option<Mac>,
     /// MTU in bytes.
     pub mtu: u32,
     /// `IFF_UP`.

@@ -18,7 +18,7 @@ mod sysctl;
 pub use address::Dad;
 pub use child::{ChildKind, MacvlanMode, MasterLink, temporary_name};
 pub use gateway::{NewGateway, OtherAddress, OtherAddressError};
-pub use link::{BridgePort, LinkKind, LinkSetting, NewLink, VethPeer};
+pub use link::{BridgePort, LinkKind, LinkMove, LinkSetting, NewLink, VethPeer};
 pub use ns::Ns;
 pub use present::IfPresent;
 pub use route::{NewRoute, RouteNumberError};

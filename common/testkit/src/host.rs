@@ -12,6 +12,7 @@ use cni_core::family::Family;
 use cni_core::request::Command;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
@@ -20,7 +21,7 @@ use cni_plugin::record::Records;
 use cni_plugin::state_file::StateFile;
 use cni_plugin::vlan::BridgeVlan;
 
-use crate::{FakeFirewalld, FakeNetfilter, FakeRecords};
+use crate::{FakeDevices, FakeFirewalld, FakeNetfilter, FakeRecords};
 
 mod apply;
 mod child;
@@ -87,6 +88,8 @@ pub struct FakeHost {
     pub state_files: BTreeMap<PathBuf, String>,
     /// The files that the administrator has written.
     pub administrators_files: BTreeMap<PathBuf, String>,
+    /// What is below `/sys`.
+    pub devices: FakeDevices,
     kernel: Kernel,
     absent_kind: Option<&'static str>,
     entered: Option<Entered>,
@@ -290,6 +293,7 @@ impl NetworkState for FakeHost {
             LinkQuery::Name(name) => self.kernel.links(&space, |link| link.name == name.as_str()),
             LinkQuery::Called(name) => self.kernel.links(&space, |link| link.name == name),
             LinkQuery::Index(index) => self.kernel.links(&space, |link| link.index == index),
+            LinkQuery::All => self.kernel.links(&space, |_| true),
             LinkQuery::Kind(kind) => self.kernel.links(&space, |link| link.kind.as_deref() == Some(kind)),
             LinkQuery::Towards(address) => match self.kernel.output(&space, address) {
                 Some(index) => self.kernel.links(&space, |link| link.index == index),
@@ -385,6 +389,10 @@ impl Host for FakeHost {
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
         let space = self.space(ns)?;
         Ok(self.kernel.parameter(&space, &key.path()))
+    }
+
+    fn devices(&mut self) -> &mut dyn Devices {
+        &mut self.devices
     }
 
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {

@@ -5,6 +5,7 @@
 //! fails changes nothing. It can fail at a given step. [`lifecycle`] puts a plugin through its commands.
 #![forbid(unsafe_code)]
 
+mod devices;
 mod firewalld;
 mod host;
 mod iptables;
@@ -14,6 +15,7 @@ mod nftables;
 mod records;
 mod request;
 
+pub use devices::FakeDevices;
 pub use firewalld::FakeFirewalld;
 pub use host::{FakeContainer, FakeHost, REFUSAL};
 pub use iptables::FakeIptables;

@@ -103,6 +103,24 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("macvlan", "/runtimeConfig", Object),
     ("macvlan", "/runtimeConfig/mac", Text),
     ("macvlan", "/prevResult", Object),
+    ("host-device", "/device", Text),
+    ("host-device", "/hwaddr", Text),
+    ("host-device", "/kernelpath", Text),
+    ("host-device", "/pciBusID", Text),
+    ("host-device", "/DPDKMode", Flag),
+    ("host-device", "/ipam", Object),
+    ("host-device", "/ipam/type", Text),
+    ("host-device", "/dns", Object),
+    ("host-device", "/dns/nameservers", List),
+    ("host-device", "/dns/nameservers/0", Text),
+    ("host-device", "/dns/domain", Text),
+    ("host-device", "/dns/search", List),
+    ("host-device", "/dns/search/0", Text),
+    ("host-device", "/dns/options", List),
+    ("host-device", "/dns/options/0", Text),
+    ("host-device", "/runtimeConfig", Object),
+    ("host-device", "/runtimeConfig/deviceID", Text),
+    ("host-device", "/prevResult", Object),
     ("host-local", "/ipam", Object),
     ("host-local", "/ipam/ranges", List),
     ("host-local", "/ipam/ranges/0", List),
@@ -247,6 +265,9 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("host-local", "/args/cni/ips/0", json!("zz")),
         ("host-local", "/runtimeConfig/ips/0", json!("zz")),
         ("host-local", "/runtimeConfig/ipRanges/0/0/subnet", json!("zz")),
+        ("host-device", "/pciBusID", json!("../x")),
+        ("host-device", "/runtimeConfig/deviceID", json!("a/b")),
+        ("host-device", "/runtimeConfig/deviceID", json!("no-such")),
         ("firewall", "/backend", json!("anything")),
         ("firewall", "/backend", json!("IPTables")),
         ("firewall", "/firewalldZone", json!("a b")),
@@ -424,6 +445,11 @@ fn dummy_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn macvlan_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("macvlan", &of_wrong_types("macvlan"));
+}
+
+#[test]
+fn host_device_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("host-device", &of_wrong_types("host-device"));
 }
 
 #[test]

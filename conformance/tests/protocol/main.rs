@@ -67,6 +67,7 @@ fn config(plugin: &str, version: &str) -> Value {
     let keys = match plugin {
         "loopback" => json!({}),
         "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
+        "host-device" => json!({"device": "ens1", "DPDKMode": true, "ipam": ipam}),
         "ptp" => json!({"ipMasq": true, "ipam": ipam}),
         "dummy" | "host-local" => json!({"ipam": ipam}),
         "macvlan" => json!({"master": UPLINK, "ipam": ipam}),

@@ -25,6 +25,10 @@ pub fn rich(plugin: &str) -> Value {
             "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
             "args": {"cni": {"mac": "02:00:00:00:00:0a"}},
         }),
+        "host-device" => json!({
+            "device": "ens1", "hwaddr": "02:00:00:00:00:0a", "kernelpath": "/sys/devices/x", "DPDKMode": true, "ipam": ipam,
+            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
+        }),
         "ptp" => json!({
             "ipMasq": true, "ipMasqBackend": "iptables", "mtu": 1400, "ipam": ipam,
             "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},

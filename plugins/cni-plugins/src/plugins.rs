@@ -3,11 +3,12 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 11] = [
+pub const PLUGINS: [&dyn Plugin; 12] = [
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
     &cni_dummy::Dummy,
     &cni_firewall::Firewall,
+    &cni_host_device::HostDevice,
     &cni_host_local::HostLocal,
     &cni_loopback::Loopback,
     &cni_macvlan::Macvlan,

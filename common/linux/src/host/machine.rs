@@ -13,6 +13,7 @@ use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 
 use crate::delegate::Contained;
+use crate::devices::KernelDevices;
 use crate::firewalld::SystemFirewalld;
 use crate::iptables::AutoIptables;
 use crate::locks::Locks;
@@ -82,6 +83,7 @@ pub struct LinuxHost {
     pub(super) firewalld: SystemFirewalld,
     pub(super) records: RunRecords,
     pub(super) locks: Locks,
+    pub(super) devices: KernelDevices,
     /// Calls delegates that are part of this program.
     pub(super) contained: Option<Contained>,
 }
@@ -102,6 +104,7 @@ impl LinuxHost {
             firewalld: SystemFirewalld::new(),
             records: RunRecords::default(),
             locks: Locks::default(),
+            devices: KernelDevices,
             contained: None,
         })
     }

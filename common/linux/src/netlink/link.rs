@@ -2,7 +2,10 @@
 //!
 //! A link is looked up by its name or index; only veths are listed as well. `create` makes links.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 use cni_core::mac::Mac;
+use cni_core::names::IfName;
 use cni_plugin::link::{Link, OperState};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
@@ -69,6 +72,17 @@ impl Socket {
         let of_kind = |payload: &[u8]| read_link(payload).filter(|link| link.kind.as_deref() == Some(kind));
         let listed = self.dump(&RouteNetlinkMessage::GetLink(question), of_kind);
         listed.map_err(during(|| format!("list the {kind} links")))
+    }
+
+    /// Lists all links.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
+        let mut question = LinkMessage::default();
+        question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        let listed = self.dump(&RouteNetlinkMessage::GetLink(question), read_link);
+        listed.map_err(during(|| "list the links".to_owned()))
     }
 
     fn ask_for_link(&mut self, mut question: LinkMessage) -> Result<Option<Link>, Cause> {
@@ -157,9 +171,27 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses, such as an alias of more than 255 bytes.
     pub fn set_alias(&mut self, index: u32, alias: &str) -> Result<(), NetlinkError> {
-        // The kernel stores what it gets, and counts a terminating zero; hence not `LinkAttribute::IfAlias`.
-        let attribute = LinkAttribute::Other(DefaultNla::new(libc::IFLA_IFALIAS, alias.as_bytes().to_vec()));
-        self.set_attribute(index, attribute).map_err(during(|| format!("set the alias of link {index} to {alias:?}")))
+        self.set_attribute(index, alias_attribute(alias))
+            .map_err(during(|| format!("set the alias of link {index} to {alias:?}")))
+    }
+
+    /// Moves a link to a namespace, or leaves it where it is, and gives it a name and an alias there.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `EEXIST` when the name is taken there, though it has moved the link under its own name then,
+    /// or when another of its names is, and `EINVAL` for one that belongs to its namespace, such as `lo`.
+    pub fn move_link(
+        &mut self,
+        index: u32,
+        netns: Option<BorrowedFd<'_>>,
+        name: &IfName,
+        alias: &str,
+    ) -> Result<(), NetlinkError> {
+        let mut change = link_message(index);
+        change.attributes.extend(netns.map(|netns| LinkAttribute::NetNsFd(netns.as_raw_fd())));
+        change.attributes.push(LinkAttribute::IfName(name.to_string()));
+        change.attributes.push(alias_attribute(alias));
+        self.change(RouteNetlinkMessage::SetLink(change), 0).map_err(during(|| format!("move link {index} to {name}")))
     }
 
     /// Sets one attribute of a link.
@@ -177,6 +209,11 @@ impl Socket {
         self.change(RouteNetlinkMessage::DelLink(link_message(index)), 0)
             .map_err(during(|| format!("delete link {index}")))
     }
+}
+
+/// The kernel stores what it gets, and counts a terminating zero; hence not `LinkAttribute::IfAlias`.
+fn alias_attribute(alias: &str) -> LinkAttribute {
+    LinkAttribute::Other(DefaultNla::new(libc::IFLA_IFALIAS, alias.as_bytes().to_vec()))
 }
 
 /// A message about the link of an index.
@@ -205,6 +242,7 @@ fn read_link(payload: &[u8]) -> Option<Link> {
         match attribute.kind {
             libc::IFLA_IFNAME => link.name = attribute.text(),
             libc::IFLA_ADDRESS => link.mac = Mac::from_kernel(attribute.value),
+            libc::IFLA_PERM_ADDRESS => link.permanent_mac = Mac::from_kernel(attribute.value),
             libc::IFLA_MTU => link.mtu = attribute.u32().unwrap_or_default(),
             libc::IFLA_OPERSTATE => link.oper_state = attribute.u8().map_or(OperState::Unknown, oper_state),
             libc::IFLA_MASTER => link.master = attribute.link_index(),

@@ -6,7 +6,9 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 
-use super::{BridgePort, Dad, LinkKind, LinkSetting, NewGateway, NewLink, NewRoute, Plan, Sharing, Step, Until};
+use super::{
+    BridgePort, Dad, LinkKind, LinkMove, LinkSetting, NewGateway, NewLink, NewRoute, Plan, Sharing, Step, Until,
+};
 use crate::vlan::VlanLink;
 
 impl Display for Plan {
@@ -31,6 +33,9 @@ impl Display for Step {
                 write!(f, "{ns}: bridge link set {name} {port}")
             }
             Self::SetLink { ns, name, setting } => write!(f, "{ns}: link set {name} {setting}"),
+            Self::MoveLink(LinkMove { from, name, to, new_name, alias }) => {
+                write!(f, "{from}: link set {name} netns {to} name {new_name} alias {alias:?}")
+            }
             Self::SetPortVlans { ns, name, vlans } => write!(f, "{ns}: bridge vlan set {name} {vlans}"),
             Self::EnsureVlanLink(VlanLink { name, port, bridge, vlans, mac: _, port_mac: _ }) => {
                 write!(f, "host: ensure {name} with peer {port} in {bridge} vlan {vlans}")

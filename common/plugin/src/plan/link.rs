@@ -68,6 +68,22 @@ pub struct VethPeer {
     pub mac: Mac,
 }
 
+/// A link that leaves a namespace for another one, and is called something else there. The kernel sets it down, and
+/// takes its addresses, its routes and its bridge away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkMove {
+    /// Where it is.
+    pub from: Ns,
+    /// Its name there.
+    pub name: IfName,
+    /// Where it is to be.
+    pub to: Ns,
+    /// Its name there, which no link may have.
+    pub new_name: IfName,
+    /// Its alias from then on, at most 255 bytes; empty for none.
+    pub alias: String,
+}
+
 /// How a bridge treats one of its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BridgePort {

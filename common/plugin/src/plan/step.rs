@@ -9,7 +9,7 @@ use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::{RuleRemoval, Ruleset};
 
-use super::{Dad, IfPresent, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
+use super::{Dad, IfPresent, LinkMove, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
 use crate::record::RecordKey;
 use crate::state_file::StateFile;
 use crate::vlan::{PortVlans, VlanLink};
@@ -40,6 +40,8 @@ pub enum Step {
         /// The property.
         setting: LinkSetting,
     },
+    /// Moves a link to another namespace, under another name. It is undone by moving it back.
+    MoveLink(LinkMove),
     /// Sets the VLANs that a port of a bridge takes part in.
     SetPortVlans {
         /// Where.
@@ -228,6 +230,7 @@ impl Step {
             | Self::AddAddress { .. }
             | Self::RemoveLink { .. }
             | Self::SetLink { .. }
+            | Self::MoveLink(_)
             | Self::SetPortVlans { .. }
             | Self::EnsureVlanLink(_)
             | Self::EnsureGateway(_)

@@ -4,7 +4,7 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_plugin::host::Host as _;
 use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Step, Sysctl, Until};
+use cni_plugin::plan::{IfPresent, LinkKind, LinkMove, LinkSetting, Need, NewLink, Ns, Step, Sysctl, Until};
 
 use super::FakeHost;
 use super::kernel::{Kernel, Space};
@@ -56,6 +56,7 @@ impl FakeHost {
             | Step::RemoveConnectedRoute { ns, .. }
             | Step::Await { ns, .. }
             | Step::SetSysctl { ns, .. } => self.on_copy(*ns, step),
+            Step::MoveLink(moved) => self.on_copy(moved.from, step),
             Step::EnsureVlanLink(_) | Step::EnsureGateway(_) => self.on_copy(Ns::Host, step),
         }
     }
@@ -87,6 +88,7 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
             let undo = set(kernel, space, name, setting)?;
             return Ok(undo.map(|setting| Step::SetLink { ns: *ns, name: name.clone(), setting }));
         }
+        Step::MoveLink(moved) => return relocate(kernel, space, &spaces(moved.to)?, moved).map(Some),
         Step::SetPortVlans { name, vlans, .. } => kernel.set_port_vlans(space, name.as_str(), vlans)?,
         Step::EnsureVlanLink(link) => kernel.ensure_vlan_link(link)?,
         Step::AddAddress { ns, name, cidr, dad: _, if_present } => {
@@ -155,6 +157,27 @@ fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink
         kernel.pair((space, near), (&there, far));
     }
     Ok(true)
+}
+
+/// The link keeps what it is, and loses what the namespace gave it.
+fn relocate(kernel: &mut Kernel, space: &Space, to: &Space, moved: &LinkMove) -> Result<Step, Error> {
+    if kernel.find_mut(to, moved.new_name.as_str()).is_some() && (space, &moved.name) != (to, &moved.new_name) {
+        return refuse(format!("{} exists", moved.new_name));
+    }
+    let before = kernel.present(space, moved.name.as_str())?.link.clone();
+    if before.name == "lo" || before.kind.as_deref() == Some("bridge") {
+        return refuse(format!("{} belongs to its namespace", moved.name));
+    }
+    kernel.relocate(space, to, &moved.name, &moved.new_name);
+    let alias = Some(moved.alias.clone()).filter(|alias| !alias.is_empty());
+    kernel.present(to, moved.new_name.as_str())?.link.alias = alias;
+    Ok(Step::MoveLink(LinkMove {
+        from: moved.to,
+        name: moved.new_name.clone(),
+        to: moved.from,
+        new_name: moved.name.clone(),
+        alias: before.alias.unwrap_or_default(),
+    }))
 }
 
 fn set(kernel: &mut Kernel, space: &Space, name: &IfName, setting: &LinkSetting) -> Result<Option<LinkSetting>, Error> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_core::names::IfName;
 use cni_plugin::link::{Address, Link, OperState};
 use cni_plugin::plan::{BridgePort, NewRoute};
 use cni_plugin::vlan::BridgeVlan;
@@ -76,6 +77,7 @@ impl Kernel {
         let space = Space::container(path);
         match container {
             FakeContainer::Gone => {
+                self.give_hardware_back(&space);
                 for index in self.links(&space, |_| true).iter().map(|link| link.index) {
                     self.forget(&space, index);
                 }
@@ -175,6 +177,39 @@ impl Kernel {
         let gone: Vec<_> =
             self.entries.iter().filter(of_it).map(|entry| (entry.space.clone(), entry.link.index)).collect();
         gone.iter().for_each(|(space, index)| self.forget(space, *index));
+    }
+
+    /// Moves a link; the other end of a veth knows it.
+    pub fn relocate(&mut self, space: &Space, to: &Space, name: &IfName, new_name: &IfName) {
+        let Some(at) = self.entries.iter().position(|entry| entry.space == *space && entry.link.name == name.as_str())
+        else {
+            return;
+        };
+        let mut entry = self.entries.remove(at);
+        let conf = format!("/conf/{name}/");
+        self.parameters.retain(|(of, path), _| of != space || !path.contains(&conf));
+        new_name.as_str().clone_into(&mut entry.link.name);
+        entry.space = to.clone();
+        if space != to {
+            (entry.link.up, entry.link.master, entry.port) = (false, None, None);
+            (entry.addresses, entry.routes, entry.vlans) = (Vec::new(), Vec::new(), Vec::new());
+        }
+        let own = (space.clone(), entry.link.index);
+        if let Some(peer) = entry.peer.clone().and_then(|(space, index)| self.by_index_mut(&space, index)) {
+            peer.peer = Some((to.clone(), own.1));
+        }
+        self.entries.push(entry);
+    }
+
+    /// Links of hardware go back to the host under the name that they have, or `dev` and their index.
+    fn give_hardware_back(&mut self, space: &Space) {
+        let host = Space::host();
+        for link in self.links(space, |link| link.kind.is_none() && link.name != "lo") {
+            let taken = self.find_mut(&host, &link.name).is_some();
+            let name = if taken { format!("dev{}", link.index) } else { link.name.clone() };
+            let [old, new] = [&link.name, &name].map(|name| IfName::parse(name).expect("a name"));
+            self.relocate(space, &host, &old, &new);
+        }
     }
 
     pub fn entries<'a>(&'a self, space: &'a Space) -> impl Iterator<Item = &'a KernelLink> {

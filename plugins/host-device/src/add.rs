@@ -1,0 +1,90 @@
+//! ADD: finds the link, records what it was, moves it, and asks the IPAM plugin only then: one that asks a network for
+//! addresses needs the interface for it.
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, IfName};
+use cni_core::request::Request;
+use cni_core::result::{CniResult, Interface};
+use cni_interface::network::{HostGateway, Network};
+use cni_interface::result::{described, layer_two};
+use cni_interface::{addressing, naming, verify};
+use cni_plugin::journal::Journal;
+use cni_plugin::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
+
+use crate::config::Config;
+use crate::find::Found;
+use crate::loan::{Loan, master_of};
+use crate::{devices, find};
+
+/// What could not be done, for error messages.
+const MAKING: &str = "move link";
+
+/// The place of the interface in the result, which has no other.
+const INTERFACE: i64 = 0;
+
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let config = Config::load(request)?;
+    let at = request.attachment()?;
+    let netns = request.netns().unwrap_or_default();
+    journal.host().enter(netns)?;
+    let target = devices::resolve(&config, journal.host().devices())?;
+    let Some(found) = find::find(&target, journal.host())? else {
+        let interface = Interface { name: at.ifname.to_string(), sandbox: netns.to_owned(), ..Interface::default() };
+        let network = ask_for_addresses(&config, request, journal)?;
+        return Ok(answer(&config, network, interface));
+    };
+    naming::refuse_pattern(MAKING, &at.ifname)?;
+    naming::refuse_taken(MAKING, &at.ifname, journal.host())?;
+    take(&found, &at, netns, journal)?;
+    let network = ask_for_addresses(&config, request, journal)?;
+    if let Some(network) = &network {
+        let mut plan = Plan::default();
+        addressing::assign(&mut plan, &at.ifname, network, Dad::Perform, &[]);
+        journal.apply(&plan)?;
+    }
+    let link = verify::present(Ns::Container, &at.ifname, journal.host())?;
+    Ok(answer(&config, network, described(&link, netns)))
+}
+
+fn ask_for_addresses(config: &Config, request: &Request, journal: &mut Journal<'_>) -> Result<Option<Network>, Error> {
+    let Some(ipam) = &config.ipam else { return Ok(None) };
+    let answer = journal.delegate_add(ipam, request)?;
+    Ok(Some(Network::decide(answer, HostGateway::None, INTERFACE, &config.dns)?))
+}
+
+fn answer(config: &Config, network: Option<Network>, interface: Interface) -> CniResult {
+    let told = network.map_or_else(|| layer_two(&config.dns), |network| network.result);
+    CniResult { interfaces: vec![interface], ..told }
+}
+
+/// Moves the link into the container, where it may get another index, and sets it up.
+fn take(found: &Found, at: &Attachment, netns: &str, journal: &mut Journal<'_>) -> Result<(), Error> {
+    let master = master_of(&found.link, journal.host())?;
+    let loan = found.earlier.clone().unwrap_or_else(|| Loan::of(&found.link, master.as_ref())).to(at, netns);
+    journal.apply(&plan(found, &loan, master.as_ref(), at)?)?;
+    let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
+    if inside.index != loan.index {
+        let mut plan = Plan::default();
+        plan.owned(Loan { index: inside.index, ..loan }.written(at));
+        journal.apply(&plan)?;
+    }
+    Ok(())
+}
+
+/// The record comes first: an ADD may be killed at any time. The kernel would take the link from its bridge and set it
+/// down by itself, but what a step does is undone.
+fn plan(found: &Found, loan: &Loan, master: Option<&IfName>, at: &Attachment) -> Result<Plan, Error> {
+    let name = IfName::parse(&found.link.name)?;
+    let mut plan = Plan::default();
+    plan.owned(loan.written(at));
+    if found.link.up {
+        plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::Down));
+    }
+    if master.is_some() {
+        plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::NoMaster));
+    }
+    let (alias, new_name) = (loan.name.clone(), at.ifname.clone());
+    plan.owned(Step::MoveLink(LinkMove { from: Ns::Host, name, to: Ns::Container, new_name, alias }));
+    plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up));
+    Ok(plan)
+}

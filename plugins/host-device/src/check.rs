@@ -1,0 +1,29 @@
+//! CHECK: whether the link is in the container as ADD has left it.
+
+use cni_core::error::Error;
+use cni_core::request::{Command, Request};
+use cni_interface::{ipam, verify};
+use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
+
+use crate::config::Config;
+use crate::devices::{self, Target};
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    let netns = request.netns().unwrap_or_default();
+    host.enter(netns)?;
+    let target = devices::resolve(&config, host.devices())?;
+    ipam::delegate(config.ipam.as_deref(), Command::Check, host)?;
+    let result = verify::prev_result(request)?;
+    if target == Target::Dpdk {
+        return Ok(());
+    }
+    let name = request.attachment()?.ifname;
+    let told = verify::told_interface(&result, &name, netns)?;
+    let link = verify::present(Ns::Container, &name, host)?;
+    verify::mac(&link, told)?;
+    verify::up(Ns::Container, &link)?;
+    verify::addresses(&result, &link, host)?;
+    result.routes.iter().try_for_each(|route| verify::route(route, host))
+}

@@ -1,0 +1,157 @@
+//! The keys of the host-device plugin, checked before anything is done.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::mac::{Mac, MacError};
+use cni_core::request::Request;
+use cni_core::result::Dns;
+use cni_interface::keys::IpamKey;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// A value that the plugin cannot use.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// No key says which device.
+    #[error(r#"specify either "device", "hwaddr", "kernelpath" or "pciBusID""#)]
+    NoDevice,
+    /// `hwaddr` is no link-layer address.
+    #[error("failed to parse MAC address {text:?} of hwaddr")]
+    Mac {
+        text: String,
+        #[source]
+        source: MacError,
+    },
+    /// `kernelpath` leads elsewhere.
+    #[error("kernelpath: kernel device path {path:?} must be absolute and begin with /sys/devices/")]
+    KernelPath { path: String },
+    /// A device has no such name.
+    #[error("{key} {id:?} is not the name of a device")]
+    DeviceId { key: &'static str, id: String },
+}
+
+impl Failure for ConfigError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoDevice | Self::Mac { .. } | Self::KernelPath { .. } | Self::DeviceId { .. } => Code::InvalidConfig,
+        }
+    }
+}
+
+/// The name of a device on a bus, such as `0000:3d:00.1`: one part of a path below `/sys`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceId(String);
+
+impl DeviceId {
+    fn parse(key: &'static str, id: String) -> Result<Self, ConfigError> {
+        let is_part = !["", ".", ".."].contains(&id.as_str()) && !id.contains(['/', '\0']);
+        if is_part { Ok(Self(id)) } else { Err(ConfigError::DeviceId { key, id }) }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How the configuration names a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// By its name, or another one that it has.
+    Name(String),
+    /// By its link-layer address.
+    Mac(Mac),
+    /// By the directory of its device.
+    KernelPath(PathBuf),
+}
+
+/// A configuration that can be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The link; none where the device alone is named.
+    pub selector: Option<Selector>,
+    /// The device on the PCI bus.
+    pub pci: Option<DeviceId>,
+    /// The device that the runtime has chosen, on the PCI or the auxiliary bus.
+    pub device_id: Option<DeviceId>,
+    /// Whether a program drives the device, so that the kernel has no link for it.
+    pub dpdk: bool,
+    /// The IPAM plugin; none for an interface without addresses.
+    pub ipam: Option<String>,
+    /// Name resolution, instead of the IPAM plugin's.
+    pub dns: Dns,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Keys {
+    device: String,
+    hwaddr: String,
+    kernelpath: String,
+    #[serde(rename = "pciBusID")]
+    pci_bus_id: String,
+    #[serde(rename = "DPDKMode")]
+    dpdk_mode: bool,
+    ipam: IpamKey,
+    dns: Dns,
+    #[serde(rename = "runtimeConfig")]
+    runtime_config: RuntimeKeys,
+    /// Not used by ADD, but a runtime that sends something else than an object is not understood.
+    #[serde(rename = "prevResult")]
+    _prev_result: BTreeMap<String, IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RuntimeKeys {
+    #[serde(rename = "deviceID")]
+    device_id: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DeviceOnly {
+    device: String,
+}
+
+/// The interface's name in the configuration, whatever else is wrong there: DEL may have nothing else.
+pub fn configured_name(request: &Request) -> Option<String> {
+    let DeviceOnly { device } = request.decode().ok()?;
+    Some(device).filter(|name| !name.is_empty())
+}
+
+impl Config {
+    /// Reads and checks every key.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let keys: Keys = request.decode()?;
+        let id = |key, id: String| (!id.is_empty()).then(|| DeviceId::parse(key, id)).transpose();
+        let pci = id("pciBusID", keys.pci_bus_id)?;
+        let device_id = id("deviceID", keys.runtime_config.device_id)?;
+        let selector = selector(keys.device, keys.hwaddr, keys.kernelpath)?;
+        if selector.is_none() && pci.is_none() && device_id.is_none() {
+            return Err(ConfigError::NoDevice.into());
+        }
+        Ok(Self { selector, pci, device_id, dpdk: keys.dpdk_mode, ipam: keys.ipam.plugin(), dns: keys.dns })
+    }
+}
+
+/// The first that is given; what is given with it is not looked at, as in the reference.
+fn selector(device: String, hwaddr: String, kernelpath: String) -> Result<Option<Selector>, ConfigError> {
+    Ok(if !device.is_empty() {
+        Some(Selector::Name(device))
+    } else if !hwaddr.is_empty() {
+        Some(Selector::Mac(hwaddr.parse().map_err(|source| ConfigError::Mac { text: hwaddr, source })?))
+    } else if !kernelpath.is_empty() {
+        Some(Selector::KernelPath(kernel_path(kernelpath)?))
+    } else {
+        None
+    })
+}
+
+/// `..` would lead out of the devices.
+fn kernel_path(path: String) -> Result<PathBuf, ConfigError> {
+    let leaves = path.split('/').any(|part| part == "..") || path.contains('\0');
+    if path.starts_with("/sys/devices/") && !leaves { Ok(path.into()) } else { Err(ConfigError::KernelPath { path }) }
+}

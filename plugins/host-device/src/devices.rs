@@ -1,0 +1,120 @@
+//! The links of devices, as `/sys` shows them: it shows those of the namespace that it was mounted in.
+
+use std::path::{Path, PathBuf};
+
+use cni_core::error::{Code, Error, Failure};
+use cni_plugin::devices::Devices;
+
+use crate::config::{Config, DeviceId, Selector};
+
+/// A device that has no link, or that there is not.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The runtime's device is on no bus.
+    #[error("runtime config DeviceID {id} not found or unsupported")]
+    NoDevice { id: String },
+    /// The directory of the device is not there.
+    #[error("failed to find host device: failed to read directory {}: no such file or directory", directory.display())]
+    NoDirectory { directory: PathBuf },
+    /// The device has no link in the namespace of the host.
+    #[error("failed to find host device: failed to find network device in path {}", directory.display())]
+    NoLink { directory: PathBuf },
+    /// A PCI device that is none for networks, that has no driver, or that there is not.
+    #[error("failed to find host device: no net directory under pci device {id}")]
+    NoNetwork { id: String },
+}
+
+impl Failure for DeviceError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoDevice { .. } | Self::NoDirectory { .. } | Self::NoLink { .. } | Self::NoNetwork { .. } => {
+                Code::InvalidConfig
+            }
+        }
+    }
+}
+
+/// Where to look for the interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A program drives the device: there is no interface to move.
+    Dpdk,
+    /// As the configuration says.
+    Link(Selector),
+    /// What is in a directory of devices.
+    Network(PathBuf),
+}
+
+/// Drivers that leave a device to a program. Those of vendors have `vfio` in their names.
+const DPDK_DRIVERS: [&str; 2] = ["uio_pci_generic", "igb_uio"];
+
+const PCI: &str = "/sys/bus/pci/devices";
+const AUXILIARY: &str = "/sys/bus/auxiliary/devices";
+
+/// Decides what the configuration means on this machine. A device that the runtime has chosen takes the place of
+/// `pciBusID`, and the interface that the configuration names goes before either.
+pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<Target, Error> {
+    let auxiliary = match &config.device_id {
+        Some(id) => auxiliary(id, devices)?,
+        None => None,
+    };
+    let pci = match (&config.device_id, &auxiliary) {
+        (Some(_), Some(_)) => None,
+        (Some(id), None) => Some(id),
+        (None, _) => config.pci.as_ref(),
+    };
+    let dpdk = match pci {
+        Some(id) => is_driven_by_program(id, devices)?,
+        None => config.dpdk,
+    };
+    Ok(match (&config.selector, pci, auxiliary) {
+        _ if dpdk => Target::Dpdk,
+        (Some(Selector::KernelPath(path)), ..) => Target::Network(path.join("net")),
+        (Some(selector), ..) => Target::Link(selector.clone()),
+        (None, Some(id), _) => Target::Network(network_of(id, devices)?),
+        (None, None, Some(directory)) => Target::Network(directory.join("net")),
+        (None, None, None) => return Err(crate::config::ConfigError::NoDevice.into()),
+    })
+}
+
+/// The directory of a device on the auxiliary bus; none for one on the PCI bus.
+fn auxiliary(id: &DeviceId, devices: &mut dyn Devices) -> Result<Option<PathBuf>, Error> {
+    let [pci, auxiliary] = [PCI, AUXILIARY].map(|bus| Path::new(bus).join(id.as_str()));
+    if devices.entries(&pci)?.is_some() {
+        return Ok(None);
+    }
+    match devices.entries(&auxiliary)? {
+        Some(_) => Ok(Some(auxiliary)),
+        None => Err(DeviceError::NoDevice { id: id.as_str().to_owned() }.into()),
+    }
+}
+
+fn is_driven_by_program(id: &DeviceId, devices: &mut dyn Devices) -> Result<bool, Error> {
+    let driver = devices.leads_to(&Path::new(PCI).join(id.as_str()).join("driver"))?;
+    Ok(driver.is_some_and(|driver| DPDK_DRIVERS.contains(&driver.as_str()) || driver.contains("vfio")))
+}
+
+/// The directory of the links of a PCI device, which for virtio is below that of another device.
+fn network_of(id: &DeviceId, devices: &mut dyn Devices) -> Result<PathBuf, Error> {
+    let device = Path::new(PCI).join(id.as_str());
+    let inside = devices.entries(&device)?.unwrap_or_default();
+    if inside.iter().any(|name| name == "net") {
+        return Ok(device.join("net"));
+    }
+    for name in inside.iter().filter(|name| name.starts_with("virtio")) {
+        let network = device.join(name).join("net");
+        if devices.entries(&network)?.is_some() {
+            return Ok(network);
+        }
+    }
+    Err(DeviceError::NoNetwork { id: id.as_str().to_owned() }.into())
+}
+
+/// The first link in a directory of devices, in the order of names.
+pub fn link_in(directory: &Path, devices: &mut dyn Devices) -> Result<String, Error> {
+    let directory = directory.to_owned();
+    match devices.entries(&directory)? {
+        None => Err(DeviceError::NoDirectory { directory }.into()),
+        Some(names) => Ok(names.into_iter().next().ok_or(DeviceError::NoLink { directory })?),
+    }
+}

@@ -1,0 +1,28 @@
+//! GC: the links of attachments that are not valid go back to the host, and leases are the IPAM plugin's.
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, ContainerId, IfName};
+use cni_core::request::{Command, Request};
+use cni_core::valid::ValidAttachments;
+use cni_interface::ipam;
+use cni_plugin::host::Host;
+use cni_plugin::removal::Removal;
+
+use crate::give_back::{Borrower, give_back};
+use crate::loan::Loan;
+
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    let loans = removal.attempt(Loan::all).unwrap_or_default();
+    let is_stale =
+        |loan: &Loan| loan.network == request.network.as_str() && !valid.contains(&loan.container, Some(&loan.ifname));
+    for (_, loan) in loans.into_iter().filter(|(_, loan)| is_stale(loan)) {
+        removal.attempt(|host| {
+            let (container, ifname) = (ContainerId::parse(&loan.container)?, IfName::parse(&loan.ifname)?);
+            let at = Attachment { network: request.network.clone(), container, ifname };
+            give_back(&Borrower { at, netns: None, configured: None }, host)
+        });
+    }
+    removal.attempt(|host| ipam::forward(request, Command::Gc, host));
+    removal.finish()
+}

@@ -1,0 +1,127 @@
+//! What a link was on the host, recorded while it is in a container. The reference keeps the name alone, as the link's alias, which the
+//! container can change; ours has it there too, so that the reference finds it.
+//!
+//! Without a record, as after an ADD of the reference, the alias says the name, and the link stays down.
+
+use cni_core::error::Error;
+use cni_core::json::Json;
+use cni_core::names::{Attachment, IfName};
+use cni_core::result::to_text;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::record::{RecordKey, RecordKind};
+use serde::{Deserialize, Serialize};
+
+const LOANS: RecordKind = RecordKind::new("devices");
+
+/// A link that an attachment has from the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Loan {
+    pub network: String,
+    pub container: String,
+    pub ifname: String,
+    /// `CNI_NETNS` of ADD.
+    pub netns: String,
+    /// Its name on the host.
+    pub name: String,
+    /// Its alias on the host.
+    pub alias: Option<String>,
+    /// Whether it was up.
+    pub up: bool,
+    /// The bridge or bond that it was a port of.
+    pub master: Option<String>,
+    /// `IFLA_INFO_KIND`; none for hardware.
+    pub kind: Option<String>,
+    /// Its link-layer address on the host.
+    pub mac: Option<String>,
+    /// Its index in the container, which nobody can change.
+    pub index: u32,
+}
+
+impl Loan {
+    /// What is to be recorded of a link of the host before it is moved; `master` is the name of its bridge or bond.
+    pub fn of(link: &Link, master: Option<&IfName>) -> Self {
+        Self {
+            name: link.name.clone(),
+            alias: link.alias.clone(),
+            up: link.up,
+            master: master.map(ToString::to_string),
+            ..Self::known_by(link)
+        }
+    }
+
+    /// What is known without a record: the name on the host.
+    pub fn by_alias(link: &Link, name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::known_by(link) }
+    }
+
+    fn known_by(link: &Link) -> Self {
+        let mac = link.mac.as_ref().map(ToString::to_string);
+        Self { kind: link.kind.clone(), mac, index: link.index, ..Self::default() }
+    }
+
+    /// The same, for an attachment.
+    pub fn to(self, at: &Attachment, netns: &str) -> Self {
+        let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
+        Self { network, container, ifname, netns: netns.to_owned(), ..self }
+    }
+
+    /// Whether a link is the one that was moved. A container can change its alias and its address, but hardly both by accident.
+    pub fn is(&self, link: &Link) -> bool {
+        let has_mac = || self.mac.is_some() && link.mac.as_ref().map(ToString::to_string) == self.mac;
+        link.kind == self.kind && (link.alias.as_deref() == Some(self.name.as_str()) || has_mac())
+    }
+
+    /// Whether the kernel gives it back when its namespace ends. It destroys what has a kind.
+    pub const fn is_hardware(&self) -> bool {
+        self.kind.is_none()
+    }
+
+    /// The step that records it.
+    pub fn written(&self, at: &Attachment) -> Step {
+        Step::WriteRecord { key: key(at), text: to_text(self) }
+    }
+
+    /// What an attachment has from the host.
+    pub fn read(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        read(&key(at), host)
+    }
+
+    /// What any attachment has, or has had, from the host, with the record's key.
+    pub fn all(host: &mut dyn Host) -> Result<Vec<(RecordKey, Self)>, Error> {
+        let mut found = Vec::new();
+        for name in host.records().names(LOANS)? {
+            let key = RecordKey::new(LOANS, &name)?;
+            found.extend(read(&key, host)?.map(|loan| (key, loan)));
+        }
+        Ok(found)
+    }
+
+    /// What a link of the host was before, if an attachment had it and has lost its namespace.
+    pub fn of_lost(link: &Link, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let is_lost = |loan: &Self| loan.is_hardware() && loan.name != link.name && loan.is(link);
+        let has_alias = |loan: &Self| link.alias.as_deref() == Some(loan.name.as_str());
+        let found = Self::all(host)?.into_iter().map(|(_, loan)| loan);
+        Ok(found.filter(|loan| is_lost(loan) && has_alias(loan)).next_back())
+    }
+}
+
+/// The record of an attachment.
+pub fn key(at: &Attachment) -> RecordKey {
+    RecordKey::of_group(LOANS, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
+}
+
+/// A record that makes no sense is as good as none.
+fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<Loan>, Error> {
+    let Some(text) = host.records().read(key)? else { return Ok(None) };
+    let loan = Json::parse(text.as_bytes()).and_then(|json| json.decode::<Loan>());
+    Ok(loan.inspect_err(|error| log::warn!("record {key} is passed over: {error}")).ok())
+}
+
+/// The name of the bridge or bond that a link of the host is a port of.
+pub fn master_of(link: &Link, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
+    let Some(index) = link.master else { return Ok(None) };
+    Ok(host.link_by_index(Ns::Host, index)?.map(|master| IfName::parse(&master.name)).transpose()?)
+}

@@ -89,6 +89,12 @@ static ACCEPTED: [Accepted; 9] = [
         let of_bridge = ["br0", "nomad"].map(|bridge| format!("host settings: net/ipv6/conf/{bridge}/accept_dad = "));
         if of_bridge.iter().any(|start| line.starts_with(start)) { Gone } else { AsItIs }
     }),
+    row("both ends of a routed pair can use IPv6 at once", BOTH, |_, line| {
+        let of_pair = |start: &str| line.starts_with(start) && line.contains("/accept_dad = ");
+        let ends =
+            ["host settings: net/ipv6/conf/port", "c1 settings: net/ipv6/conf/eth0", "c2 settings: net/ipv6/conf/eth0"];
+        if ends.into_iter().any(of_pair) { Gone } else { AsItIs }
+    }),
     row("a bridge keeps its MAC address when its last port leaves", BOTH, |side, line| {
         match (side, line.split_once(" mac 00:00:00:00:00:00")) {
             (Reference, Some((before, after))) if before.starts_with("host links: br0 bridge ") => {

@@ -27,6 +27,18 @@ pub const PORTMAP: BrokenCheck = BrokenCheck { plugin: "portmap", until: Level::
 /// It looks for `IFNAME` itself, and not for the interface.
 pub const IFNAME: BrokenCheck = BrokenCheck { plugin: "tuning", until: Level::Old, says: "IFNAME" };
 
+/// How many containers have the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Containers {
+    /// A second one comes after the first.
+    Two,
+    /// The first has all that there is, and the reference's second DEL of it says this.
+    One {
+        /// The words.
+        second_del: &'static str,
+    },
+}
+
 /// A network configuration list, and what is asked of it.
 #[derive(Debug, Clone)]
 pub struct Case {
@@ -41,6 +53,7 @@ pub struct Case {
     pub flavour: Flavour,
     pub needs: Level,
     pub broken_check: Option<BrokenCheck>,
+    pub containers: Containers,
 }
 
 impl Case {
@@ -55,6 +68,7 @@ impl Case {
             flavour: Flavour::Nft,
             needs: Level::Old,
             broken_check: None,
+            containers: Containers::Two,
         }
     }
 
@@ -75,6 +89,11 @@ impl Case {
 
     pub fn args(mut self, args: &'static str) -> Self {
         self.args = args;
+        self
+    }
+
+    pub fn alone(mut self, second_del: &'static str) -> Self {
+        self.containers = Containers::One { second_del };
         self
     }
 

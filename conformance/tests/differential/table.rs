@@ -50,7 +50,11 @@ fn udp(host: u16, container: u16) -> PortMapping {
 
 pub fn cases() -> Vec<Case> {
     let with_ports = [ports(), whole_lists()].concat().into_iter().map(|case| case.broken_check(PORTMAP));
-    [links(), addresses(), results(), firewalls(), tunings(), newer()].concat().into_iter().chain(with_ports).collect()
+    [links(), addresses(), results(), firewalls(), tunings(), pairs(), devices(), newer()]
+        .concat()
+        .into_iter()
+        .chain(with_ports)
+        .collect()
 }
 
 /// Keys of the bridge plugin that show on links.
@@ -245,6 +249,55 @@ fn tunings() -> Vec<Case> {
         ),
         case("tuning, parameters of the interface", json!({"sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1"}}))
             .broken_check(IFNAME),
+    ]
+}
+
+/// Routed pairs.
+fn pairs() -> Vec<Case> {
+    let ptp = |subnets: &[&str], keys: Value| with(&bridge(subnets, json!({"type": "ptp", "bridge": null})), &keys);
+    let case = |name, subnets: &[&str], keys| Case::new(name, json!([ptp(subnets, keys)]));
+    let mut routes = ptp(&[V4, V6], json!({}));
+    routes["ipam"]["routes"] = json!([
+        {"dst": "10.9.0.0/16"}, {"dst": "10.8.0.0/16", "gw": "10.1.2.9"}, {"dst": "fd00:9::/64"}, {"dst": "::/0"},
+    ]);
+    let dns = json!({"dns": {"nameservers": ["192.0.2.53"], "domain": "example.org"}});
+    vec![
+        case("ptp of IPv4", &[V4], json!({})),
+        case("ptp of IPv6", &[V6], json!({})),
+        case("ptp of both, mtu, result of 0.3.1", &[V4, V6], json!({"mtu": 1400})).version("0.3.1"),
+        case("ptp of both, masquerade", &[V4, V6], json!({"ipMasq": true})),
+        case("ptp of both, masquerade, legacy iptables", &[V4, V6], json!({"ipMasq": true})).on(Flavour::Legacy),
+        case("ptp, dns, result of 1.0.0", &[V4], dns).version("1.0.0"),
+        Case::new("ptp, routes", json!([routes])),
+        Case::new(
+            "ptp, firewall, portmap",
+            json!([ptp(&[V4, V6], json!({"ipMasq": true})), firewall(json!({})), portmap(json!({"snat": true}))]),
+        )
+        .ports(&PortMapping::twins(8080, 80), &PortMapping::twins(9090, 90))
+        .broken_check(PORTMAP),
+        case("ptp, masquerade with nftables", &[V4, V6], json!({"ipMasq": true, "ipMasqBackend": "nftables"}))
+            .needs(Level::New),
+    ]
+}
+
+/// An interface of the host, which only one container can have.
+fn devices() -> Vec<Case> {
+    let ipam = json!({
+        "type": "host-local", "ranges": [[{"subnet": V4}]], "routes": [{"dst": "10.9.0.0/16"}], "dataDir": "/run/cni",
+    });
+    let case = |name, keys: Value| {
+        Case::new(name, json!([with(&json!({"type": "host-device"}), &keys)]))
+            .before(&[
+                "ip link add ens1 address 02:00:00:00:00:01 mtu 1400 type veth peer name far address 02:00:00:00:00:02",
+                "ip link set far up",
+            ])
+            .alone("failed to find \"eth0\"")
+    };
+    vec![
+        case("host-device by name", json!({"device": "ens1"})),
+        case("host-device by address", json!({"hwaddr": "02:00:00:00:00:01"})),
+        case("host-device with addresses", json!({"device": "ens1", "ipam": ipam})),
+        case("host-device with addresses, result of 1.0.0", json!({"device": "ens1", "ipam": ipam})).version("1.0.0"),
     ]
 }
 

@@ -75,6 +75,11 @@ fn ptp_takes_back_whatever_call_fails() {
 }
 
 #[test]
+fn host_device_takes_back_whatever_call_fails() {
+    every_call_fails_once("host-device", &Nomad::default());
+}
+
+#[test]
 fn firewall_takes_back_whatever_call_fails() {
     for_each(networks(), |nomad| every_call_fails_once("firewall", &nomad));
 }

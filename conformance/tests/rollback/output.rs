@@ -5,8 +5,8 @@ use cni_conformance::{Flavour, Nomad};
 
 use crate::stage::Stage;
 
-const PLUGINS: [&str; 9] =
-    ["loopback", "host-local", "static", "bridge", "ptp", "firewall", "portmap", "tuning", "consul-cni"];
+const PLUGINS: [&str; 10] =
+    ["loopback", "host-local", "static", "bridge", "ptp", "host-device", "firewall", "portmap", "tuning", "consul-cni"];
 
 /// The runtime takes the ADD for failed, so nothing may stay. There is no place for the error, but
 /// the exit status tells.

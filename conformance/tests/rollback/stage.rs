@@ -28,6 +28,10 @@ impl Stage {
         if plugin == "host-local" {
             list["plugins"] = json!([{"type": "host-local", "ipam": list["plugins"][1]["ipam"]}]);
         }
+        if plugin == "host-device" {
+            let keys = json!({"type": "host-device", "device": "ens1", "ipam": list["plugins"][1]["ipam"]});
+            list["plugins"] = json!([keys]);
+        }
         if plugin == "ptp" {
             let keys = json!({"type": "ptp", "ipMasq": true, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
             list["plugins"] = json!([keys]);
@@ -68,6 +72,11 @@ impl Stage {
     pub fn with_list(plugin: &'static str, nomad: &Nomad, list: Value, flavour: Flavour) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
         nomad.ensure_forwarding_rules(&sandbox);
+        if plugin == "host-device" {
+            sandbox.sh("ip link add ens1 address 02:00:00:00:00:0a type veth peer name far address 02:00:00:00:00:0b");
+            sandbox.sh("ip link set ens1 alias uplink");
+            sandbox.sh("ip link set ens1 up");
+        }
         let container = sandbox.container("stage");
         let attachment = Attachment::new("stage", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);
         let attachment = if plugin == "consul-cni" { attachment.args(CONSUL) } else { attachment };

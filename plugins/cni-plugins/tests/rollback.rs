@@ -16,7 +16,7 @@ use cni_plugin::host::Host;
 use cni_plugin::run::{Plugin, Process, run};
 
 use support::refusing::RefusingHost;
-use support::sandbox::{Sandbox, add_interface};
+use support::sandbox::{Sandbox, add_device, add_interface};
 
 /// A process whose host refuses the change of a number, counted from zero.
 struct OneRefusal<'a> {
@@ -65,6 +65,9 @@ const LAYER_TWO: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge","
 
 const PTP: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"ptp","ipMasq":true,"mtu":1400,"ipam":{"type":"host-local",
     "ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16"}]}}"#;
+
+const HOST_DEVICE: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"host-device","device":"ens1","ipam":{"type":"host-local",
+    "ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"10.9.0.0/16"}]}}"#;
 
 const LOOPBACK: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"loopback"}"#;
 
@@ -140,6 +143,12 @@ fn a_layer_two_bridge_is_taken_back_from_every_step() {
 fn a_dual_stack_pair_is_taken_back_from_every_step() {
     let steps = fail_at_every_step(&cni_ptp::Ptp, PTP);
     assert!(steps > 25, "{steps} changes");
+}
+
+#[test]
+fn a_device_of_the_host_is_given_back_from_every_step() {
+    let steps = fail_at_every_step_after(add_device, &cni_host_device::HostDevice, HOST_DEVICE);
+    assert!(steps > 12, "{steps} changes");
 }
 
 #[test]

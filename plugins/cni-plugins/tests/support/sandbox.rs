@@ -83,6 +83,19 @@ pub fn add_interface() {
     said(&arguments);
 }
 
+/// Makes an interface of the host, up and a port of a bridge, which a container may get.
+pub fn add_device() {
+    for line in [
+        "ip link add br9 type bridge",
+        "ip link add ens1 type veth peer name far",
+        "ip link set ens1 alias uplink",
+        "ip link set ens1 master br9 up",
+        "ip link set far up",
+    ] {
+        said(&line.split(' ').collect::<Vec<_>>());
+    }
+}
+
 /// Shared rules name neither the container nor its addresses.
 fn is_own(line: &str) -> bool {
     let own = ["id1", "10.1.2.", "fd00:1::", ":CNI-DN-", ":CNI-a"];

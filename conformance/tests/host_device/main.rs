@@ -1,0 +1,9 @@
+//! The host-device plugin: an interface of the host goes into a container and comes back as it was.
+
+mod add;
+mod check;
+mod devices;
+mod host;
+mod property;
+mod removal;
+mod traffic;

@@ -40,7 +40,7 @@ const fn row(reason: &'static str, shows: &'static [Level], rule: fn(Side, &str)
     Accepted { reason, shows, rule, used: AtomicBool::new(false) }
 }
 
-static ACCEPTED: [Accepted; 9] = [
+static ACCEPTED: [Accepted; 10] = [
     row("the host's end of a veth pair tells whose it is", BOTH, |side, line| {
         match (side, line.split_once(" alias \"cni:")) {
             (Ours, Some((before, after))) => {

@@ -12,24 +12,25 @@ use crate::config::{Config, DeviceId, Selector};
 pub enum DeviceError {
     /// The runtime's device is on no bus.
     #[error("runtime config DeviceID {id} not found or unsupported")]
-    NoDevice { id: String },
+    OnNoBus { id: String },
     /// The directory of the device is not there.
     #[error("failed to find host device: failed to read directory {}: no such file or directory", directory.display())]
-    NoDirectory { directory: PathBuf },
+    MissingDirectory { directory: PathBuf },
     /// The device has no link in the namespace of the host.
     #[error("failed to find host device: failed to find network device in path {}", directory.display())]
-    NoLink { directory: PathBuf },
+    WithoutLink { directory: PathBuf },
     /// A PCI device that is none for networks, that has no driver, or that there is not.
     #[error("failed to find host device: no net directory under pci device {id}")]
-    NoNetwork { id: String },
+    WithoutNetwork { id: String },
 }
 
 impl Failure for DeviceError {
     fn code(&self) -> Code {
         match self {
-            Self::NoDevice { .. } | Self::NoDirectory { .. } | Self::NoLink { .. } | Self::NoNetwork { .. } => {
-                Code::InvalidConfig
-            }
+            Self::OnNoBus { .. }
+            | Self::MissingDirectory { .. }
+            | Self::WithoutLink { .. }
+            | Self::WithoutNetwork { .. } => Code::InvalidConfig,
         }
     }
 }
@@ -85,7 +86,7 @@ fn auxiliary(id: &DeviceId, devices: &mut dyn Devices) -> Result<Option<PathBuf>
     }
     match devices.entries(&auxiliary)? {
         Some(_) => Ok(Some(auxiliary)),
-        None => Err(DeviceError::NoDevice { id: id.as_str().to_owned() }.into()),
+        None => Err(DeviceError::OnNoBus { id: id.as_str().to_owned() }.into()),
     }
 }
 
@@ -107,14 +108,14 @@ fn network_of(id: &DeviceId, devices: &mut dyn Devices) -> Result<PathBuf, Error
             return Ok(network);
         }
     }
-    Err(DeviceError::NoNetwork { id: id.as_str().to_owned() }.into())
+    Err(DeviceError::WithoutNetwork { id: id.as_str().to_owned() }.into())
 }
 
 /// The first link in a directory of devices, in the order of names.
 pub fn link_in(directory: &Path, devices: &mut dyn Devices) -> Result<String, Error> {
     let directory = directory.to_owned();
     match devices.entries(&directory)? {
-        None => Err(DeviceError::NoDirectory { directory }.into()),
-        Some(names) => Ok(names.into_iter().next().ok_or(DeviceError::NoLink { directory })?),
+        None => Err(DeviceError::MissingDirectory { directory }.into()),
+        Some(names) => Ok(names.into_iter().next().ok_or(DeviceError::WithoutLink { directory })?),
     }
 }

@@ -101,10 +101,9 @@ impl Loan {
 
     /// What a link of the host was before, if an attachment had it and has lost its namespace.
     pub fn of_lost(link: &Link, host: &mut dyn Host) -> Result<Option<Self>, Error> {
-        let is_lost = |loan: &Self| loan.is_hardware() && loan.name != link.name && loan.is(link);
         let has_alias = |loan: &Self| link.alias.as_deref() == Some(loan.name.as_str());
-        let found = Self::all(host)?.into_iter().map(|(_, loan)| loan);
-        Ok(found.filter(|loan| is_lost(loan) && has_alias(loan)).next_back())
+        let is_lost = |loan: &Self| loan.is_hardware() && loan.name != link.name && loan.is(link) && has_alias(loan);
+        Ok(Self::all(host)?.into_iter().map(|(_, loan)| loan).find(is_lost))
     }
 }
 

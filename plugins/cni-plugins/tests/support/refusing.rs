@@ -8,6 +8,7 @@ use cni_core::request::Command;
 use cni_linux::host::LinuxHost;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
@@ -108,6 +109,10 @@ impl Host for RefusingHost {
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
         self.host.sysctl(ns, key)
+    }
+
+    fn devices(&mut self) -> &mut dyn Devices {
+        self.host.devices()
     }
 
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {

@@ -70,7 +70,17 @@ pub fn machine(is_chained: bool) -> FakeHost {
             host.add_link(Ns::Container, eth0);
         }
     }
+    add_device(&mut host);
     host
+}
+
+/// A network card of the host, and another device that a program drives.
+fn add_device(host: &mut FakeHost) {
+    let mac = "02:00:00:00:00:0a".parse().ok();
+    host.add_link(Ns::Host, Link { name: "ens1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
+    host.devices.add_directory("/sys/bus/pci/devices/0000:05:00.0/net/ens1");
+    host.devices.add_directory("/sys/bus/pci/devices/0000:07:00.0");
+    host.devices.add_link("/sys/bus/pci/devices/0000:07:00.0/driver", "vfio-pci");
 }
 
 /// Whether a plugin works on an interface that another has made.

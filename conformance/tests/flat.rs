@@ -97,6 +97,27 @@ fn no_long_chain_is_read_whole() {
     crowd.runtime.del(&attachment).expect_success();
 }
 
+/// Nomad's list with the nftables back end of each plugin.
+fn in_nftables(list: &Nomad) -> Value {
+    let mut conflist = list.conflist();
+    for plugin in conflist["plugins"].as_array_mut().expect("plugins") {
+        match plugin["type"].as_str() {
+            Some("bridge") => plugin["ipMasqBackend"] = "nftables".into(),
+            Some("firewall" | "portmap") => plugin["backend"] = "nftables".into(),
+            _ => {}
+        }
+    }
+    conflist
+}
+
+#[test]
+fn no_long_chain_of_nftables_is_read_whole() {
+    let sandbox = Sandbox::new();
+    let list = Nomad::default();
+    let crowd = Crowd::new(&sandbox, &list, in_nftables(&list));
+    assert_none_listed("the second container", &crowd.life("second", 9001));
+}
+
 #[test]
 fn what_others_change_is_read_once() {
     let sandbox = Sandbox::new();

@@ -251,14 +251,13 @@ pub fn observe_superseded(
     family: Family,
 ) -> Result<Option<NftRemoval>, Error> {
     let chain = hostports(family);
-    let found = host.netfilter(Ns::Host)?.nftables().list(&chain)?.unwrap_or_default();
+    let references = [made_by_reference(at)];
+    let found = host.netfilter(Ns::Host)?.nftables().find(&chain, &references)?.unwrap_or_default();
     let mapped: HashSet<HostPort> =
         mappings(config, family).iter().filter_map(|one| host_port(&matches(one))).collect();
     let supersedes = |parts: &[Expression]| host_port(parts).is_some_and(|port| mapped.contains(&port));
-    let references = Tag::LeadsNowhere(comment(at));
     let rules: Vec<NftRule> = found
         .into_iter()
-        .filter(|rule| references.is_on(rule))
         .filter_map(|rule| rule.expressions)
         .filter(|parts| supersedes(parts))
         .map(|parts| NftRule::new(chain.clone(), parts).with_comment(comment(at)))
@@ -286,14 +285,13 @@ fn host_port(parts: &[Expression]) -> Option<HostPort> {
 /// `known` the families in which it has rules here if the kernel has nf_tables at all, so that they must be readable.
 pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[Family]) -> Result<(), Error> {
     each_family(host, |host, family| {
-        let shared = match host.netfilter(Ns::Host)?.nftables().list(&hostports(family)) {
+        let references = [made_by_reference(at)];
+        let found = match host.netfilter(Ns::Host)?.nftables().find(&hostports(family), &references) {
             Err(error @ NftablesError::NotPermitted { .. }) if known.contains(&family) => return Err(error.into()),
-            listed => unless_absent(listed)?.flatten(),
+            found => unless_absent(found)?.flatten(),
         };
-        let Some(shared) = shared else { return Ok(()) };
+        let Some(mut rules) = found else { return Ok(()) };
         let unwanted = remove(at, family);
-        let made_by_reference = Tag::LeadsNowhere(comment(at));
-        let mut rules: Vec<ListedRule> = shared.into_iter().filter(|rule| made_by_reference.is_on(rule)).collect();
         rules.extend(list(host, &unwanted.chains[0])?.unwrap_or_default());
         let known = flows.iter().filter(|stale| stale.family() == family).cloned();
         let mut stale: Vec<StaleFlows> = known.filter(|_| !rules.is_empty()).collect();
@@ -338,6 +336,11 @@ fn stale(
     let keep: BTreeSet<NftName> = valid.of_network(network).map(|at| own(start, &at)).collect();
     let names = rules.iter().flat_map(ListedRule::leads_to);
     names.filter(|name| name.as_str().starts_with(&of_network) && !keep.contains(name)).cloned().collect()
+}
+
+/// The rules of the reference for an attachment, which has no chains of its own.
+fn made_by_reference(at: &Attachment) -> Which {
+    Which::Tagged(Tag::LeadsNowhere(comment(at)))
 }
 
 /// The rules of a chain that may not be there.

@@ -9,25 +9,34 @@ pub(crate) mod cache;
 pub(crate) mod compile;
 pub(crate) mod connection;
 mod decompile;
+mod drafts;
 pub(crate) mod instruction;
+mod line;
 pub(crate) mod listing;
 pub(crate) mod message;
 pub(crate) mod request;
 mod script;
 mod set;
 
+use std::collections::HashMap;
 use std::env;
 use std::ffi::OsString;
 use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
     ChainId, Generation, ListedRule, NftChange, Nftables, NftablesError, SetElements, Transaction, TransactionError,
+    Which,
 };
+use netlink_packet_core::NLM_F_ECHO;
 
 use crate::latecomer::LatecomerLock;
 use crate::netlink::{Cause, Refused};
 use crate::netns::NetnsScope;
+use cache::{CachedRule, LONG};
 use connection::NftConnection;
+use drafts::ChainDrafts;
+use line::Meant;
+use listing::RawRule;
 use request::ChangeMessage;
 
 /// The nf_tables of a network namespace.
@@ -59,6 +68,27 @@ impl NetlinkNftables {
         Self { connection: NftConnection::new(scope.clone()), scope, ..self }
     }
 
+    /// The rules of a chain that may be meant, if the cache knows all of them and the kernel confirms each.
+    fn known(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, Cause> {
+        let Some(cached) = self.connection.cache().read(chain) else { return Ok(None) };
+        let now = self.connection.generation()?;
+        if !self.connection.cache().is_complete(&cached, now) {
+            return Ok(None);
+        }
+        let (family, wanted, mut known) = (chain.table.family, Meant::new(meant), Vec::new());
+        for CachedRule { handle, text } in cached.rules {
+            if !wanted.may_be(&text) {
+                continue;
+            }
+            let found = self.connection.rule(chain, handle, |payload| listing::read_rule(family, payload))?;
+            match found.filter(|rule| line::of_listed(family, rule) == text) {
+                Some(rule) => known.push(rule),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(known))
+    }
+
     /// The connection, which the tables of iptables can share.
     pub(crate) const fn connection(&mut self) -> &mut NftConnection {
         &mut self.connection
@@ -74,11 +104,27 @@ impl Default for NetlinkNftables {
 impl Nftables for NetlinkNftables {
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
+        let before = self.connection.generation().ok();
         if !self.connection.exists(message::get_chain(chain)).map_err(failed)? {
             return Ok(None);
         }
-        let read = |payload: &[u8]| listing::read_rule(chain.table.family, payload);
-        self.connection.rules(chain, read).map(Some).map_err(failed)
+        let family = chain.table.family;
+        let rules = self.connection.rules(chain, |payload| listing::read_rule(family, payload)).map_err(failed)?;
+        if let Some(before) = before.filter(|_| rules.len() > LONG) {
+            let cached = |rule: &ListedRule| CachedRule { handle: rule.handle, text: line::of_listed(family, rule) };
+            self.connection.remember(chain, rules.iter().map(cached).collect(), before);
+        }
+        Ok(Some(rules))
+    }
+
+    fn find(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+        let known = self.known(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
+        let rules = match known {
+            Some(known) => Some(known),
+            None => self.list(chain)?,
+        };
+        let is_meant = |rule: &ListedRule| meant.iter().any(|which| which.means(rule));
+        Ok(rules.map(|rules| rules.into_iter().filter(is_meant).collect()))
     }
 
     /// Asks for one element after the other: the kernel answers one question about several with an error
@@ -105,31 +151,36 @@ impl Nftables for NetlinkNftables {
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let requests: Option<Vec<_>> = transaction.ops.iter().map(message::change).collect();
         let Some(requests) = requests else { return script::run(transaction, &self.path, &self.scope) };
+        let turn = self.connection.cache().turn();
+        let since = match (transaction.since, &turn) {
+            (None, Some(_)) => Some(self.generation().map_err(TransactionError::Failed)?),
+            (since, _) => since,
+        };
+        let mut drafts = ChainDrafts::new(since.filter(|_| turn.is_some()));
         let (mut changes, mut origins): (Vec<ChangeMessage>, Vec<&NftChange>) = Default::default();
-        for (op, requests) in transaction.ops.iter().zip(requests) {
+        for (op, mut requests) in transaction.ops.iter().zip(requests) {
+            if drafts.take(self.connection.cache(), op, changes.len()) {
+                requests.iter_mut().for_each(|(_, flags)| *flags |= NLM_F_ECHO);
+            }
             origins.extend(requests.iter().map(|_| op));
             changes.extend(requests);
         }
         if changes.is_empty() {
             return Ok(());
         }
-        let turn = self.connection.cache().turn();
-        let since = match (transaction.since, &turn) {
-            (None, Some(_)) => Some(
-                self.connection
-                    .generation()
-                    .map_err(|cause| TransactionError::Failed(unusable(COMMIT.to_owned(), cause)))?,
-            ),
-            (since, _) => since,
-        };
-        let done = self.connection.batch(since, changes, |_, _| {});
+        let mut made = HashMap::new();
+        let hear = |change, payload: &[u8]| made.extend(RawRule::read(payload).map(|rule| (change, rule.handle)));
+        let done = self.connection.batch(since, changes, hear);
         self.late = match &done {
-            Err(refused) if refused.is_late() => self.late.take().or_else(|| Some(self.connection.come_late())),
+            // Who has a turn comes late only after somebody else's change.
+            Err(refused) if refused.is_late() && turn.is_none() => {
+                self.late.take().or_else(|| Some(self.connection.come_late()))
+            }
             Ok(()) | Err(_) => None,
         };
         done.map_err(|refused| refusal(refused, &origins))?;
         if let Some(since) = since {
-            self.connection.committed(turn.as_ref(), since, Vec::new());
+            self.connection.committed(turn.as_ref(), since, drafts.into_changed(&made));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::change::Which;
 use super::error::{NftablesError, TransactionError};
 use super::name::NftName;
 use super::object::{ChainId, TableFamily};
@@ -18,6 +19,15 @@ pub trait Nftables {
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
     fn list(&mut self, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError>;
+
+    /// Those rules of a chain that are meant, in order; `None` when the chain does not exist. It need not be read whole.
+    ///
+    /// # Errors
+    /// When the chain cannot be read, which is never treated as absence.
+    fn find(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+        let is_meant = |rule: &ListedRule| meant.iter().any(|which| which.means(rule));
+        Ok(self.list(chain)?.map(|rules| rules.into_iter().filter(is_meant).collect()))
+    }
 
     /// Which of some addresses a set holds; `None` when the set does not exist.
     ///

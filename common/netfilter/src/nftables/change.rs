@@ -125,7 +125,7 @@ impl Tag {
 
 impl Which {
     /// Whether a rule is meant.
-    pub(super) fn means(&self, found: &ListedRule) -> bool {
+    pub fn means(&self, found: &ListedRule) -> bool {
         match self {
             Self::Tagged(tag) => tag.is_on(found),
             Self::Listed(rules) => rules.iter().any(|rule| found.is(rule)),

@@ -12,7 +12,7 @@ use super::change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, 
 use super::error::{NftablesError, TransactionError};
 use super::object::ChainId;
 use super::rule::{Expression, NftRule};
-use super::seen::SeenObjects;
+use super::seen::{Questions, SeenObjects};
 use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
 use crate::position::RulePosition;
@@ -26,8 +26,7 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
     let mut attempt = 1;
     loop {
         let generation = if want.adds_to_others() { Some(nftables.generation()?) } else { None };
-        let chains = want.chains.iter().map(|wanted| &wanted.chain.id);
-        let seen = SeenObjects::observe(nftables, chains, &want.elements)?;
+        let seen = SeenObjects::observe(nftables, &questions(want), &want.elements)?;
         let TransactionDraft { mut transaction, undo, adds_to_others } = TransactionDraft::new(want, &seen);
         transaction.since = generation.filter(|_| adds_to_others);
         if transaction.ops.is_empty() {
@@ -39,6 +38,27 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
             Err(TransactionError::Refused(error) | TransactionError::Failed(error)) => return Err(error),
         }
     }
+}
+
+/// What has to be known of the chains. Those that hold the rules of all containers need not be read whole, but where a rule
+/// has to come before all others.
+fn questions(want: &NftRuleset) -> Questions<'_> {
+    let mut questions = Questions::default();
+    for WantedChain { chain, content } in &want.chains {
+        match content {
+            Content::Open => questions.these(&chain.id, []),
+            Content::AtLeast(rules) => questions.these(&chain.id, [Which::Listed(rules.clone())]),
+            Content::Fixed(_) | Content::Own(_) => questions.whole(&chain.id),
+        }
+    }
+    for Owned { chain, tag, rules, existing, position } in &want.owned {
+        match (position, existing) {
+            (RulePosition::Front, _) => questions.whole(chain),
+            (RulePosition::Back, ExistingRules::Replace) => questions.these(chain, [Which::Tagged(tag.clone())]),
+            (RulePosition::Back, ExistingRules::Keep) => questions.these(chain, [Which::Listed(rules.clone())]),
+        }
+    }
+    questions
 }
 
 /// A transaction that is being built, and what undoes the attachment's part of it.

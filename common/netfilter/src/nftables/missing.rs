@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::backend::{ListedRule, Nftables};
-use super::change::NftRuleset;
+use super::change::{NftRuleset, Which};
 use super::error::NftablesError;
 use super::object::ChainId;
 use super::render;
 use super::rule::NftRule;
-use super::seen::SeenObjects;
+use super::seen::{Questions, SeenObjects};
 use super::set::SetElements;
 
 /// The first wanted rule that does not exist; `None` when all exist. Where a rule is in its chain, what
@@ -19,7 +19,15 @@ use super::set::SetElements;
 /// # Errors
 /// When nf_tables cannot be read.
 pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<Option<&'a NftRule>, NftablesError> {
-    let seen = SeenObjects::observe(nftables, want.all_rules().map(|rule| &rule.chain), &[])?;
+    let mut questions = Questions::default();
+    for rule in want.all_rules() {
+        if rule.has_words() {
+            questions.whole(&rule.chain);
+        } else {
+            questions.these(&rule.chain, [Which::Listed(vec![rule.clone()])]);
+        }
+    }
+    let seen = SeenObjects::observe(nftables, &questions, &[])?;
     let chains: BTreeSet<&ChainId> = want.all_rules().map(|rule| &rule.chain).collect();
     let found: BTreeMap<&ChainId, Found> =
         chains.into_iter().map(|chain| (chain, Found::of(chain, seen.rules(chain)))).collect();
@@ -32,7 +40,7 @@ pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<
 /// # Errors
 /// When nf_tables cannot be read.
 pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<SetElements>, NftablesError> {
-    let seen = SeenObjects::observe(nftables, [], &want.elements)?;
+    let seen = SeenObjects::observe(nftables, &Questions::default(), &want.elements)?;
     let mut absent = want.elements.iter().map(|elements| seen.divide(elements).1);
     Ok(absent.find(|absent| !absent.addresses.is_empty()))
 }

@@ -28,6 +28,7 @@ pub use missing::{missing, missing_elements};
 pub use name::{NftComment, NftName, WordError};
 pub use object::{Base, ChainId, Hook, Kind, NftChain, NftTable, Policy, TableFamily, TableId};
 pub use remove::remove;
+pub use render::text;
 pub use rule::{Direction, End, Expression, Is, NftRule, Verdict};
 pub use set::{Set, SetElements, SetId};
 pub use transaction::{Generation, NftChange, Transaction};

@@ -4,7 +4,7 @@ use super::ATTEMPTS;
 use super::backend::Nftables;
 use super::change::NftRemoval;
 use super::error::{NftablesError, TransactionError};
-use super::seen::SeenObjects;
+use super::seen::{Questions, SeenObjects};
 use super::transaction::{NftChange, Transaction};
 
 /// Makes sure that rules are gone. Absence is success; what belongs to others stays.
@@ -14,8 +14,10 @@ use super::transaction::{NftChange, Transaction};
 pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), NftablesError> {
     let mut attempt = 1;
     loop {
-        let chains = unwanted.rules.iter().map(|rules| &rules.chain).chain(&unwanted.chains);
-        let transaction = deletion(unwanted, &SeenObjects::observe(nftables, chains, &unwanted.elements)?);
+        let mut chains = Questions::default();
+        unwanted.rules.iter().for_each(|rules| chains.these(&rules.chain, [rules.which.clone()]));
+        unwanted.chains.iter().for_each(|chain| chains.these(chain, []));
+        let transaction = deletion(unwanted, &SeenObjects::observe(nftables, &chains, &unwanted.elements)?);
         if transaction.ops.is_empty() {
             return Ok(());
         }

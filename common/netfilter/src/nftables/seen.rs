@@ -4,9 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::backend::{ListedRule, Nftables};
+use super::change::Which;
 use super::error::NftablesError;
 use super::object::{ChainId, TableId};
 use super::set::{SetElements, SetId};
+
+/// What is to be read of a chain.
+enum Question {
+    Whole,
+    /// Those of its rules that are meant, and whether it exists.
+    These(Vec<Which>),
+}
+
+/// What is to be read of some chains, each named once, in the order in which they are asked for.
+#[derive(Default)]
+pub(super) struct Questions<'a>(Vec<(&'a ChainId, Question)>);
+
+impl<'a> Questions<'a> {
+    /// Asks for all rules of a chain.
+    pub(super) fn whole(&mut self, chain: &'a ChainId) {
+        *self.of(chain) = Question::Whole;
+    }
+
+    /// Asks for some rules of a chain, and whether it exists.
+    pub(super) fn these(&mut self, chain: &'a ChainId, meant: impl IntoIterator<Item = Which>) {
+        match self.of(chain) {
+            Question::Whole => {}
+            Question::These(asked) => asked.extend(meant),
+        }
+    }
+
+    fn of(&mut self, chain: &'a ChainId) -> &mut Question {
+        let at = self.0.iter().position(|(asked, _)| *asked == chain).unwrap_or_else(|| {
+            self.0.push((chain, Question::These(Vec::new())));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+}
 
 /// The chains, and the elements of sets, that were asked for.
 #[derive(Default)]
@@ -18,17 +53,19 @@ pub(super) struct SeenObjects {
 }
 
 impl SeenObjects {
-    /// Reads chains, each once, and looks for elements.
-    pub(super) fn observe<'a>(
+    /// Reads chains, as far as is asked, and looks for elements.
+    pub(super) fn observe(
         nftables: &mut dyn Nftables,
-        chains: impl IntoIterator<Item = &'a ChainId>,
+        chains: &Questions<'_>,
         elements: &[SetElements],
     ) -> Result<Self, NftablesError> {
         let mut seen = Self::default();
-        for chain in chains {
-            if !seen.chains.contains_key(chain) {
-                seen.chains.insert(chain.clone(), nftables.list(chain)?);
-            }
+        for (chain, question) in &chains.0 {
+            let rules = match question {
+                Question::Whole => nftables.list(chain)?,
+                Question::These(meant) => nftables.find(chain, meant)?,
+            };
+            seen.chains.insert((*chain).clone(), rules);
         }
         for wanted in elements {
             seen.sets.push((wanted.set.clone(), nftables.held(wanted)?));
@@ -50,7 +87,7 @@ impl SeenObjects {
         self.sets.iter().any(|(seen, held)| seen == set && held.is_some())
     }
 
-    /// The rules of a chain, none when it does not exist.
+    /// The rules of a chain that were asked for, none when it does not exist.
     pub(super) fn rules(&self, chain: &ChainId) -> &[ListedRule] {
         self.chains.get(chain).and_then(Option::as_deref).unwrap_or_default()
     }

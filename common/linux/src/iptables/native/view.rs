@@ -8,7 +8,7 @@ use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::{ChainId, Generation};
 
 use super::chain::{NumberedRule, numbered, read_rule};
-use crate::nftables::cache::{CachedChain, CachedRule, ChangedChain, LONG};
+use crate::nftables::cache::{CachedChain, CachedRule, ChangedChain, DraftedChain, LONG};
 use crate::nftables::connection::NftConnection;
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
@@ -24,31 +24,11 @@ pub(super) struct ChainView {
     chain: ChainName,
     id: ChainId,
     /// What is cached of it, and is to be cached after the batch.
-    cached: Option<ViewedCache>,
+    cached: Option<DraftedChain>,
     listed: Option<Handles>,
     /// Whether what is in the cache has to go, since it is not known what it should be.
     forgotten: bool,
     asked: usize,
-}
-
-/// The cache of a chain, with the changes of the batch so far.
-struct ViewedCache {
-    rules: Vec<ViewedRule>,
-    /// Whether it holds no other rules.
-    complete: bool,
-    changed: bool,
-}
-
-struct ViewedRule {
-    handle: Handle,
-    text: String,
-}
-
-/// The number of a rule, or which change of the batch makes it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Handle {
-    Known(u64),
-    Made(usize),
 }
 
 /// How the cache knows a rule.
@@ -65,10 +45,7 @@ impl ChainView {
         chain: ChainName,
         id: ChainId,
     ) -> Self {
-        let cached = connection.cache().read(&id).map(|cached| {
-            let complete = connection.cache().is_complete(&cached, now);
-            ViewedCache::new(cached.rules, complete)
-        });
+        let cached = connection.cache().draft(&id, now);
         Self { family, chain, id, cached, listed: None, forgotten: false, asked: 0 }
     }
 
@@ -100,7 +77,7 @@ impl ChainView {
         self.asked += 1;
         let Some(cached) = self.cached.as_ref().filter(|_| self.asked <= FEW) else { return Ok(None) };
         match cached.first_copy(&text(rule)) {
-            None => Ok(cached.complete.then_some(None)),
+            None => Ok(cached.is_complete().then_some(None)),
             Some(handle) => {
                 let is_there = is_there(connection, (self.family, &self.id), handle, rule)?;
                 Ok(is_there.then_some(Some(handle)))
@@ -112,9 +89,9 @@ impl ChainView {
     fn list(&mut self, connection: &mut NftConnection) -> Result<(), String> {
         let found = numbered(connection, self.family, &self.id, &self.chain)?.unwrap_or_default();
         // The listing does not show what the batch has added so far.
-        self.forgotten = self.cached.as_ref().is_some_and(|cached| cached.changed);
+        self.forgotten = self.cached.as_ref().is_some_and(DraftedChain::is_changed);
         let is_long = found.len() > LONG && !self.forgotten;
-        self.cached = is_long.then(|| ViewedCache { changed: true, ..ViewedCache::new(as_cached(&found), true) });
+        self.cached = is_long.then(|| DraftedChain::listed(as_cached(&found)));
         let mut handles = Handles::new();
         for (handle, rule) in found {
             handles.entry(rule).or_default().push_back(handle);
@@ -131,10 +108,7 @@ impl ChainView {
     /// Takes note that a change of the batch puts a rule in front of all others, or behind them.
     pub(super) fn add(&mut self, rule: &IptablesRule, change: usize, in_front: bool) {
         if let Some(cached) = &mut self.cached {
-            let rule = ViewedRule { handle: Handle::Made(change), text: text(rule) };
-            let at = if in_front { 0 } else { cached.rules.len() };
-            cached.rules.insert(at, rule);
-            cached.changed = true;
+            cached.add(text(rule), change, in_front);
         }
     }
 
@@ -144,16 +118,14 @@ impl ChainView {
             copies.retain(|copy| *copy != handle);
         }
         if let Some(cached) = &mut self.cached {
-            cached.rules.retain(|rule| rule.handle != Handle::Known(handle));
-            cached.changed = true;
+            cached.delete(handle);
         }
     }
 
     /// Takes note that the batch deletes all rules.
     pub(super) fn clear(&mut self) {
         if let Some(cached) = &mut self.cached {
-            cached.rules.clear();
-            cached.changed = true;
+            cached.clear();
         }
     }
 
@@ -162,31 +134,8 @@ impl ChainView {
         if self.forgotten {
             return Some((self.id, ChangedChain::Forgotten));
         }
-        let ViewedCache { rules, complete, .. } = self.cached.filter(|cached| cached.changed)?;
-        let rule = |ViewedRule { handle, text }| {
-            let handle = match handle {
-                Handle::Known(handle) => handle,
-                Handle::Made(change) => *made.get(&change)?,
-            };
-            Some(CachedRule { handle, text })
-        };
-        let rules: Option<Vec<CachedRule>> = rules.into_iter().map(rule).collect();
-        let changed = rules.map_or(ChangedChain::Forgotten, |rules| ChangedChain::Holds { rules, complete });
+        let changed = self.cached?.into_changed(made)?;
         Some((self.id, changed))
-    }
-}
-
-impl ViewedCache {
-    fn new(rules: Vec<CachedRule>, complete: bool) -> Self {
-        let viewed = |CachedRule { handle, text }| ViewedRule { handle: Handle::Known(handle), text };
-        Self { rules: rules.into_iter().map(viewed).collect(), complete, changed: false }
-    }
-
-    fn first_copy(&self, text: &str) -> Option<u64> {
-        self.rules.iter().find_map(|rule| match rule.handle {
-            Handle::Known(handle) if rule.text == text => Some(handle),
-            Handle::Known(_) | Handle::Made(_) => None,
-        })
     }
 }
 

@@ -13,6 +13,7 @@
 //! it is read in one message.
 
 mod chain;
+mod draft;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,7 +23,9 @@ use cni_core::error::Failure;
 use cni_files::{FileError, Lock, LockError, PrivateDirectory, RUN_DIRECTORY};
 use cni_netfilter::nftables::{ChainId, Generation};
 
-pub(crate) use chain::{CachedChain, CachedRule, Epoch};
+use chain::Epoch;
+pub(crate) use chain::{CachedChain, CachedRule};
+pub(crate) use draft::DraftedChain;
 
 use crate::identity::{IdentityError, identity};
 
@@ -98,6 +101,13 @@ impl ChainCache {
         let directory = self.in_use()?;
         let content = directory.read_file(&file_name(id)?).map_err(CacheError::from);
         CachedChain::parse(&unless_failed("read", content)??)
+    }
+
+    /// What is cached of a chain, for a batch on a generation.
+    pub(crate) fn draft(&mut self, id: &ChainId, now: Generation) -> Option<DraftedChain> {
+        let cached = self.read(id)?;
+        let complete = self.is_complete(&cached, now);
+        Some(DraftedChain::new(cached.rules, complete))
     }
 
     /// Whether a cached chain is what the chain holds in a generation.

@@ -1,0 +1,54 @@
+//! The cached chains that a transaction changes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cni_netfilter::nftables::{ChainId, Generation, NftChange};
+
+use super::cache::{ChainCache, ChangedChain, DraftedChain};
+use super::line;
+
+/// What is to be cached after a transaction on a generation.
+pub(super) struct ChainDrafts {
+    /// `None` without a cache.
+    since: Option<Generation>,
+    chains: BTreeMap<ChainId, Option<DraftedChain>>,
+}
+
+impl ChainDrafts {
+    pub(super) const fn new(since: Option<Generation>) -> Self {
+        Self { since, chains: BTreeMap::new() }
+    }
+
+    /// Takes note of a change, of which `index` is the first message. Returns whether the kernel has to tell of the rule
+    /// that it makes.
+    pub(super) fn take(&mut self, cache: &mut ChainCache, change: &NftChange, index: usize) -> bool {
+        match change {
+            NftChange::AddRule(rule) | NftChange::InsertRule(rule) => {
+                let in_front = matches!(change, NftChange::InsertRule(_));
+                let drafted = self.chain(cache, &rule.chain);
+                drafted.map(|drafted| drafted.add(line::of_rule(rule), index, in_front)).is_some()
+            }
+            NftChange::DeleteRule(chain, handle) => {
+                self.chain(cache, chain).into_iter().for_each(|drafted| drafted.delete(*handle));
+                false
+            }
+            NftChange::FlushChain(chain) | NftChange::DeleteChain(chain) => {
+                self.chain(cache, chain).into_iter().for_each(DraftedChain::clear);
+                false
+            }
+            NftChange::AddTable(_) | NftChange::AddChain(_) => false,
+            NftChange::AddSet(_) | NftChange::AddElements(_) | NftChange::DeleteElements(_) => false,
+        }
+    }
+
+    fn chain(&mut self, cache: &mut ChainCache, chain: &ChainId) -> Option<&mut DraftedChain> {
+        let since = self.since?;
+        self.chains.entry(chain.clone()).or_insert_with(|| cache.draft(chain, since)).as_mut()
+    }
+
+    /// What became of them; `made` has the numbers of the rules that changes have made.
+    pub(super) fn into_changed(self, made: &HashMap<usize, u64>) -> Vec<(ChainId, ChangedChain)> {
+        let changed = |(id, drafted): (ChainId, Option<DraftedChain>)| Some((id, drafted?.into_changed(made)?));
+        self.chains.into_iter().filter_map(changed).collect()
+    }
+}

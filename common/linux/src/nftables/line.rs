@@ -1,0 +1,120 @@
+//! How the cache knows a rule: its comment, where it leads, and its text, on one line.
+
+use std::collections::HashSet;
+
+use cni_netfilter::nftables::{Expression, ListedRule, NftRule, TableFamily, Tag, Which, text};
+
+/// The line of a rule that was found. Of one that holds a part without a type here, only the comment is told.
+pub(super) fn of_listed(family: TableFamily, rule: &ListedRule) -> String {
+    line(family, rule.comment.as_deref(), rule.expressions.as_deref())
+}
+
+/// The line of a rule that is made.
+pub(super) fn of_rule(rule: &NftRule) -> String {
+    let comment = rule.comment.as_ref().map(ToString::to_string);
+    line(rule.chain.table.family, comment.as_deref(), Some(&rule.expressions))
+}
+
+/// Rules that are looked for among lines.
+pub(super) struct Meant<'a> {
+    tags: Vec<&'a Tag>,
+    lines: HashSet<String>,
+}
+
+impl<'a> Meant<'a> {
+    pub(super) fn new(meant: &'a [Which]) -> Self {
+        let (mut tags, mut lines) = (Vec::new(), HashSet::new());
+        for which in meant {
+            match which {
+                Which::Tagged(tag) => tags.push(tag),
+                Which::Listed(rules) => lines.extend(rules.iter().map(of_rule)),
+            }
+        }
+        Self { tags, lines }
+    }
+
+    /// Whether the rule of a line may be meant. Who is told so looks at the rule itself.
+    pub(super) fn may_be(&self, line: &str) -> bool {
+        self.lines.contains(line) || self.tags.iter().any(|tag| may_be_on(tag, line))
+    }
+}
+
+fn may_be_on(tag: &Tag, line: &str) -> bool {
+    let (comment, rest) = line.split_once('\t').unwrap_or((line, ""));
+    let leads_to = rest.split_once('\t').map_or("", |(leads_to, _)| leads_to);
+    match tag {
+        Tag::Exactly(tag) | Tag::LeadsNowhere(tag) => comment == quoted(tag.as_str()),
+        Tag::Begins(start) => comment.starts_with(&quoted(start)),
+        Tag::LeadsTo(chain) => leads_to.split(' ').any(|name| name == chain.as_str()),
+    }
+}
+
+fn line(family: TableFamily, comment: Option<&str>, expressions: Option<&[Expression]>) -> String {
+    let leads_to = expressions.unwrap_or_default().iter().filter_map(Expression::leads_to);
+    let leads_to: Vec<&str> = leads_to.map(|name| name.as_str()).collect();
+    let text = expressions.map_or_else(|| "?".to_owned(), |parts| text(family, parts));
+    format!("{}\t{}\t{text}", comment.map(quoted).unwrap_or_default(), leads_to.join(" "))
+}
+
+/// A comment between other words; its beginning is that of a longer one's.
+fn quoted(comment: &str) -> String {
+    format!("\"{}", comment.escape_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_netfilter::Proto;
+    use cni_netfilter::nftables::{ChainId, NftComment, NftName, TableId, Verdict};
+    use proptest::prelude::*;
+
+    fn chain() -> ChainId {
+        TableId::fixed(TableFamily::Ip, "t").chain("c")
+    }
+
+    fn comment() -> impl Strategy<Value = String> {
+        prop_oneof!["[a-c\t\"\\\\ü ]{0,4}", "[ -~]{0,20}"]
+    }
+
+    fn rule() -> impl Strategy<Value = NftRule> {
+        let parts = prop_oneof![
+            (1_u16..4).prop_map(|port| Expression::Port(Proto::Tcp, port)),
+            Just(Expression::Verdict(Verdict::Accept)),
+            "[ab]{1,2}".prop_map(|name| Expression::Verdict(Verdict::Jump(NftName::parse(&name).expect("a name")))),
+        ];
+        (proptest::collection::vec(parts, 0..3), proptest::option::of(comment())).prop_map(|(parts, comment)| {
+            let rule = NftRule::new(chain(), parts);
+            match comment.and_then(|comment| NftComment::parse(&comment).ok()) {
+                Some(comment) => rule.with_comment(comment),
+                None => rule,
+            }
+        })
+    }
+
+    fn which() -> impl Strategy<Value = Which> {
+        let tag = prop_oneof![
+            comment().prop_filter_map("a comment", |text| NftComment::parse(&text).ok().map(Tag::Exactly)),
+            comment().prop_filter_map("a comment", |text| NftComment::parse(&text).ok().map(Tag::LeadsNowhere)),
+            comment().prop_map(Tag::Begins),
+            "[ab]{1,2}".prop_map(|name| Tag::LeadsTo(NftName::parse(&name).expect("a name"))),
+        ];
+        prop_oneof![tag.prop_map(Which::Tagged), proptest::collection::vec(rule(), 0..3).prop_map(Which::Listed)]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_meant_is_never_passed_over(rule in rule(), which in which(), known: bool) {
+            let listed = ListedRule {
+                handle: 1,
+                comment: rule.comment.as_ref().map(ToString::to_string),
+                expressions: known.then(|| rule.expressions.clone()),
+            };
+            let line = of_listed(TableFamily::Ip, &listed);
+            prop_assert!(!which.means(&listed) || Meant::new(&[which]).may_be(&line), "{line:?}");
+            prop_assert!(!line.contains('\n'));
+            if known {
+                prop_assert_eq!(line, of_rule(&rule));
+            }
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! A file of libcni's cache, as `cni-plugins repair` reads it: the file, and the network configuration in it, which libcni
 //! writes in base64.
 //!
-//! Nothing fails by the tool's own fault; a file that is read tells the same when it is only half there, or is refused; looking for what
-//! is missing changes nothing.
+//! Nothing fails by the tool's own fault; half a file is refused; looking for what is missing changes nothing; the IPAM
+//! plugin can be left out, in whatever case its key is written.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,6 +26,8 @@ pub fn run(input: &[u8]) -> Option<()> {
         let Some(plugin) = every().find(|plugin| plugin.kind() == config.kind) else { continue };
         let Ok(request) = known(cached.request(config, plugin)) else { continue };
         assert_eq!(request.attachment().as_ref().ok(), Some(&cached.at));
+        let without = known(cached.request_without_ipam(config, plugin)).expect("as good as with it");
+        assert!(!without.config().has_key("ipam"), "{config:?}");
         let mut host = machine(is_chained(plugin));
         let before = host.state();
         drop(known(plugin.find_missing(&request, &mut host)));

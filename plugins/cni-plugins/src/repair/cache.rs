@@ -123,7 +123,7 @@ impl Cached {
     /// As [`Call::with_config`].
     pub fn request_without_ipam(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
         let mut config = config.clone();
-        config.keys.remove("ipam");
+        config.keys.retain(|key, _| !key.eq_ignore_ascii_case("ipam"));
         self.request(&config, plugin)
     }
 

@@ -75,6 +75,16 @@ fn the_request_tells_whose_it_is_and_where() {
     assert_eq!(result.ips_of("eth0").count(), 1);
 }
 
+/// A plugin knows its keys in any case.
+#[test]
+fn the_ipam_plugin_can_be_left_out_however_it_is_spelled() {
+    let config =
+        json!({"cniVersion": "0.3.1", "name": "nomad", "type": "bridge", "IPAM": {"type": "host-local"}, "ipam": {}});
+    let cached = parse(&file(&config)).expect("a file of the cache");
+    let request = cached.request_without_ipam(&cached.plugins[0], &cni_bridge::Bridge).expect("a request");
+    assert!(!request.config().has_key("ipam"));
+}
+
 #[test]
 fn a_configuration_may_be_a_single_plugin() {
     let config = json!({"cniVersion": "0.3.1", "name": "nomad", "type": "bridge", "ipMasq": true});

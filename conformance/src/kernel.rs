@@ -5,9 +5,6 @@ use std::thread;
 
 use crate::sandbox::Sandbox;
 
-/// How many features there are.
-const FEATURES: usize = 3;
-
 /// Something that tests need of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
@@ -17,12 +14,20 @@ pub enum Feature {
     DummyLinks,
     /// Links of the kind `macvlan`.
     MacvlanLinks,
+    /// Links of the kind `vlan`.
+    VlanLinks,
+    /// Links of the kind `ipvlan`.
+    IpvlanLinks,
 }
 
 impl Feature {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 5] =
+        [Self::BridgeVlans, Self::DummyLinks, Self::MacvlanLinks, Self::VlanLinks, Self::IpvlanLinks];
+
     /// Tells whether the running kernel has it.
     pub fn is_here(self) -> bool {
-        static ANSWERS: [OnceLock<bool>; FEATURES] = [const { OnceLock::new() }; FEATURES];
+        static ANSWERS: [OnceLock<bool>; Feature::ALL.len()] = [const { OnceLock::new() }; Feature::ALL.len()];
         // A thread of its own, since the caller may have a sandbox of its own.
         let ask = move || Sandbox::new().exec(&["sh", "-ec", &self.proof()]).code == Some(0);
         *ANSWERS[self as usize].get_or_init(|| thread::spawn(ask).join().expect("ask the kernel"))
@@ -31,10 +36,12 @@ impl Feature {
     /// Lines of shell that succeed just on a kernel that has it.
     fn proof(self) -> String {
         let link = match self {
-            Self::BridgeVlans => "bridge vlan_filtering 1",
-            Self::DummyLinks => "dummy",
-            Self::MacvlanLinks => "macvlan",
+            Self::BridgeVlans => "proof type bridge vlan_filtering 1",
+            Self::DummyLinks => "proof type dummy",
+            Self::MacvlanLinks => "link master0 name proof type macvlan",
+            Self::VlanLinks => "link master0 name proof type vlan id 5",
+            Self::IpvlanLinks => "link master0 name proof type ipvlan",
         };
-        format!("ip link add master0 type bridge; ip link add link master0 name proof type {link}")
+        format!("ip link add master0 type bridge; ip link add {link}")
     }
 }

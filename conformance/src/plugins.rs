@@ -3,13 +3,15 @@
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 12] = [
+pub const ALL: [&str; 14] = [
     "loopback",
     "bridge",
     "ptp",
     "dummy",
     "macvlan",
     "host-device",
+    "vlan",
+    "ipvlan",
     "host-local",
     "static",
     "firewall",
@@ -25,5 +27,11 @@ pub fn that_can_add() -> Vec<&'static str> {
 }
 
 fn needs(plugin: &str) -> Option<Feature> {
-    (plugin == "dummy").then_some(Feature::DummyLinks)
+    match plugin {
+        "dummy" => Some(Feature::DummyLinks),
+        "macvlan" => Some(Feature::MacvlanLinks),
+        "vlan" => Some(Feature::VlanLinks),
+        "ipvlan" => Some(Feature::IpvlanLinks),
+        _ => None,
+    }
 }

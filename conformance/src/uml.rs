@@ -18,7 +18,7 @@ use crate::cases::for_each;
 use crate::child::{self, DEADLINE, Limit};
 use crate::kernel::Feature;
 
-/// Set for the tests inside.
+/// Set for the tests inside, to the features that the kernel outside does not have.
 const INSIDE: &str = "CNI_UML";
 
 /// How long the kernel may take, from its boot to its end.
@@ -34,21 +34,42 @@ const NEEDED: [(&str, &str); 3] =
 /// # Panics
 /// When the test fails, wherever it runs, and when there is no such kernel.
 pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
-    if feature.is_here() { body() } else { assert_passed_elsewhere(feature, type_name::<F>()) }
+    match place(feature) {
+        Place::Here => body(),
+        Place::Outside => {}
+        Place::Elsewhere => assert_passed_elsewhere(feature, type_name::<F>()),
+    }
 }
 
-/// Runs the body of a test for each of several features: here for those that this kernel has, and elsewhere for all of them
-/// if it does not have all. The body must be a closure of the test function itself.
+/// Runs the body of a test for each of several features: here for those that this kernel has, and elsewhere for the others. The body must be a closure of the test function itself.
 ///
 /// # Panics
 /// When the test fails for any of them, and when there is no such kernel.
 pub fn on_kernels_with<F: Fn(Feature)>(features: &[Feature], body: F) {
-    let (here, missing): (Vec<Feature>, Vec<Feature>) = features.iter().partition(|feature| feature.is_here());
-    if !here.is_empty() {
-        for_each(here.into_iter().map(|feature| (format!("{feature:?}"), feature)), body);
+    let at = |wanted: Place| features.iter().copied().filter(move |feature| place(*feature) == wanted);
+    if at(Place::Here).next().is_some() {
+        for_each(at(Place::Here).map(|feature| (format!("{feature:?}"), feature)), body);
     }
-    if let Some(feature) = missing.first() {
-        assert_passed_elsewhere(*feature, type_name::<F>());
+    if let Some(feature) = at(Place::Elsewhere).next() {
+        assert_passed_elsewhere(feature, type_name::<F>());
+    }
+}
+
+/// Where a feature is tested.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Here,
+    /// On the kernel outside of this one, already.
+    Outside,
+    /// On a kernel that is to be booted.
+    Elsewhere,
+}
+
+fn place(feature: Feature) -> Place {
+    match env::var(INSIDE) {
+        Ok(missing) if !missing.split(',').any(|name| name == format!("{feature:?}")) => Place::Outside,
+        Ok(_) | Err(_) if feature.is_here() => Place::Here,
+        Ok(_) | Err(_) => Place::Elsewhere,
     }
 }
 
@@ -118,6 +139,8 @@ fn boot(scratch: &Path, library: &Path) -> String {
     for word in [asset("init.sh"), binaries::under_test(), env::current_exe().expect("name the test binary")] {
         kernel.arg(format!("\"{}\"", word.display()));
     }
+    let missing = Feature::ALL.into_iter().filter(|feature| !feature.is_here()).map(|feature| format!("{feature:?}"));
+    kernel.arg(missing.collect::<Vec<_>>().join(","));
     kernel.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", scratch).env("LD_PRELOAD", library);
     let finished = child::run(kernel, b"", Limit::Kill(BOOT_DEADLINE));
     let end = finished.code.map_or_else(|| "was killed".to_owned(), |code| format!("ended with {code}"));

@@ -2,7 +2,7 @@
 # The first process of the User-Mode-Linux kernel that src/uml.rs boots over the host's files, read-only.
 # Runs a test binary and switches the machine off.
 #
-#   init.sh PLUGINS TESTS    the folder with the plugins under test, and the test binary
+#   init.sh PLUGINS TESTS FEATURES    the folder with the plugins under test, the test binary, and what it is to test
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -17,6 +17,6 @@ echo /run/kernel/modprobe >/proc/sys/kernel/modprobe
 /run/kernel/modprobe ipv6
 
 # One at a time: there is one processor.
-CNI_UML=1 CNI_BIN_DIR=$1 "$2" --test-threads=1 --color=never
+CNI_UML=$3 CNI_BIN_DIR=$1 "$2" --test-threads=1 --color=never
 echo o >/proc/sysrq-trigger
 sleep 60

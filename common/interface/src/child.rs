@@ -4,6 +4,7 @@
 //! link goes before its addresses are given back, and so on DEL.
 
 use cni_core::error::Error;
+use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Dns};
@@ -29,8 +30,14 @@ pub use master::MasterChoice;
 pub use mtu::{MtuError, within_master};
 pub use status::MasterStatusError;
 
+/// Parameters by which neighbours that know an address by another MAC address learn of the new one.
+pub const NOTIFY: &[Setting] = &[
+    Setting { family: Family::V4, parameter: "arp_notify", value: "1" },
+    Setting { family: Family::V6, parameter: "ndisc_notify", value: "1" },
+];
+
 /// The place of the link in the result, which has no other.
-const INTERFACE: i64 = 0;
+pub const INTERFACE: i64 = 0;
 
 /// A child that is to be made, but for its name and master.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -50,6 +50,7 @@ impl NetworkState for LinuxHost {
                     None => Vec::new(),
                 }
             }
+            LinkQuery::ChildOf { master, kind } => self.child_of(ns, master, kind)?.into_iter().collect(),
             LinkQuery::PeerOf(link) => self.peer_of(link, ns)?.into_iter().collect(),
         })
     }

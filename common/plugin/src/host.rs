@@ -67,6 +67,14 @@ pub enum LinkQuery<'a> {
     Towards(IpAddr),
     /// The one by which the route to exactly this address leaves, and not that to a network which it is in.
     RouteTo(IpAddr),
+    /// One of the links of a kind whose master is that of an index, if any is seen: where the master is, and in every
+    /// namespace that has a number there. One that holds an ipvlan of ours has.
+    ChildOf {
+        /// The index of the master.
+        master: u32,
+        /// The kernel's word for the kind, such as `ipvlan`.
+        kind: &'static str,
+    },
     /// The other end of a veth whose one end, this link, is in the other one of the two namespaces. The kernel says so
     /// of both ends: a container chooses the indices of its links, and so what an index alone seems to lead to.
     PeerOf(&'a Link),

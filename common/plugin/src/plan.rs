@@ -16,7 +16,7 @@ mod step;
 mod sysctl;
 
 pub use address::Dad;
-pub use child::{ChildKind, MacvlanMode, MasterLink, temporary_name};
+pub use child::{ChildKind, IpvlanMode, MacvlanMode, MasterLink, temporary_name};
 pub use gateway::{NewGateway, OtherAddress, OtherAddressError};
 pub use link::{BridgePort, LinkKind, LinkMove, LinkSetting, NewLink, VethPeer};
 pub use ns::Ns;

@@ -303,6 +303,7 @@ impl NetworkState for FakeHost {
                 Some(index) => self.kernel.links(&space, |link| link.index == index),
                 None => Vec::new(),
             },
+            LinkQuery::ChildOf { master, kind } => self.kernel.children(&space, master, kind),
             LinkQuery::PeerOf(link) => self.kernel.peer_of(&space, link),
         })
     }

@@ -50,7 +50,7 @@ fn udp(host: u16, container: u16) -> PortMapping {
 
 pub fn cases() -> Vec<Case> {
     let with_ports = [ports(), whole_lists()].concat().into_iter().map(|case| case.broken_check(PORTMAP));
-    [links(), addresses(), results(), firewalls(), tunings(), pairs(), devices(), newer()]
+    [links(), addresses(), results(), firewalls(), tunings(), macvlans(), pairs(), devices(), newer()]
         .concat()
         .into_iter()
         .chain(with_ports)
@@ -250,6 +250,38 @@ fn tunings() -> Vec<Case> {
         case("tuning, parameters of the interface", json!({"sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1"}}))
             .broken_check(IFNAME),
     ]
+}
+
+/// Links on an interface of the host, which is a bridge here.
+fn macvlans() -> Vec<Case> {
+    const MASTER: [&str; 2] = ["ip link add wire0 type bridge", "ip link set wire0 up"];
+    let addressed = |subnets: &[&str], keys: Value| {
+        let mut plugin = with(&bridge(subnets, json!({"type": "macvlan", "master": "wire0"})), &keys);
+        plugin.as_object_mut().expect("an object").remove("bridge");
+        json!([plugin])
+    };
+    let bare = |keys: Value| json!([with(&json!({"type": "macvlan", "master": "wire0", "ipam": {}}), &keys)]);
+    let case = |name, plugins| Case::new(name, plugins).before(&MASTER);
+    let dns = json!({"dns": {"nameservers": ["192.0.2.53"], "domain": "example.org"}});
+    let mut cases = vec![
+        case("macvlan, layer 2", bare(json!({}))),
+        case("macvlan, layer 2, name resolution", bare(dns)),
+        case("macvlan, private", bare(json!({"mode": "private", "mtu": 1400}))),
+        case("macvlan, vepa", bare(json!({"mode": "vepa"}))),
+        case("macvlan, a MAC address of the runtime", bare(json!({}))).args("IgnoreUnknown=1;MAC=02:00:00:00:00:0a"),
+        case("macvlan of IPv4", addressed(&[V4], json!({"mode": "bridge"}))),
+        case("macvlan of both", addressed(&[V4, V6], json!({}))),
+        Case::new("macvlan on the link of the default route", addressed(&[V4], json!({"master": ""}))).before(&[
+            MASTER[0],
+            MASTER[1],
+            "ip route add default dev wire0",
+        ]),
+        case("macvlan, a queue of broadcasts", bare(json!({"bcqueuelen": 77}))).needs(Level::New),
+    ];
+    for (name, version) in [("macvlan's result of 0.2.0", "0.2.0"), ("macvlan's result of 1.0.0", "1.0.0")] {
+        cases.push(case(name, addressed(&[V4], json!({}))).version(version));
+    }
+    cases
 }
 
 /// Routed pairs.

@@ -23,15 +23,6 @@ pub fn portmap() -> Value {
     json!({"type": "portmap", "capabilities": {"portMappings": true}, "snat": true})
 }
 
-fn by_the_job(kind: &str) -> Value {
-    let keys = json!({"type": kind, "master": "eth0", "ipam": {"type": "static"}});
-    list("1.0.0", "fixed", json!([keys]))
-}
-
-fn vlan() -> Value {
-    list("0.4.0", "vlan1", json!([{"type": "vlan", "master": "eth0", "vlanId": 1, "ipam": {"type": "static"}}]))
-}
-
 /// An address of the network that the link is in.
 pub fn leased() -> Value {
     let main = json!({"type": "macvlan", "master": "eth0", "ipam": {"type": "dhcp"}});
@@ -54,11 +45,9 @@ fn bandwidth() -> Value {
     }))
 }
 
-fn waiting() -> [(&'static str, Waiting); 6] {
+fn waiting() -> [(&'static str, Waiting); 4] {
     [
         ("macvlan, addresses by dhcp, portmap", (leased(), &["dhcp"])),
-        ("ipvlan, addresses by the job", (by_the_job("ipvlan"), &["ipvlan"])),
-        ("vlan, addresses by the job", (vlan(), &["vlan"])),
         ("bandwidth", (bandwidth(), &["bandwidth"])),
         ("sbr", (behind_a_bridge(json!({"type": "sbr"})), &["sbr"])),
         ("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"])),

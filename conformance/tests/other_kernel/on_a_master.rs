@@ -1,4 +1,4 @@
-//! Links on a master: macvlan. Every test is for each kind, on a kernel that has it; what differs is in the table.
+//! Links on a master: macvlan, vlan and ipvlan. Every test is for each kind, on a kernel that has it; what differs is in the table.
 
 use std::fs;
 use std::net::IpAddr;
@@ -14,13 +14,17 @@ use serde_json::{Value, json};
 
 mod add;
 mod check;
+mod interchange;
+mod ipvlan;
 mod master;
+mod nomad;
 mod refused;
 mod removal;
 mod traffic;
+mod vlan;
 
 /// The kinds, by what they need of a kernel.
-const KINDS: &[Feature] = &[Feature::MacvlanLinks];
+const KINDS: &[Feature] = &[Feature::MacvlanLinks, Feature::VlanLinks, Feature::IpvlanLinks];
 
 /// The interface of the host that leads to the network.
 const UPLINK: &str = Outside::HOST_LINK;
@@ -32,6 +36,8 @@ const SOON: Duration = Duration::from_secs(5);
 fn plugin(kind: Feature) -> &'static str {
     match kind {
         Feature::MacvlanLinks => "macvlan",
+        Feature::VlanLinks => "vlan",
+        Feature::IpvlanLinks => "ipvlan",
         Feature::BridgeVlans | Feature::DummyLinks => panic!("{kind:?} is no kind of link on a master"),
     }
 }
@@ -48,15 +54,27 @@ impl World {
         let sandbox = Sandbox::new();
         let outside = sandbox.outside();
         let world = Self { sandbox, outside, kind };
+        if kind == Feature::VlanLinks {
+            world.outside.sh(&format!("ip link add link {} name {} type vlan id 5", Outside::LINK, world.wire()));
+            world.outside.sh(&format!("ip link set {} up", world.wire()));
+        }
         for address in ["10.7.0.1/24", "fd00:7::1/64 nodad"] {
-            world.outside.sh(&format!("ip address add {address} dev {}", Outside::LINK));
+            world.outside.sh(&format!("ip address add {address} dev {}", world.wire()));
         }
         world
     }
 
+    /// The router's link into the network of the containers.
+    fn wire(&self) -> &'static str {
+        if self.kind == Feature::VlanLinks { "wire0.5" } else { Outside::LINK }
+    }
+
     /// The plugin's configuration with these keys beside those that it needs.
     fn network(&self, keys: &Value) -> Value {
-        let plugin = json!({"type": plugin(self.kind), "master": UPLINK, "ipam": ipam()});
+        let mut plugin = json!({"type": plugin(self.kind), "master": UPLINK, "ipam": ipam()});
+        if self.kind == Feature::VlanLinks {
+            plugin["vlanId"] = json!(5);
+        }
         json!({"cniVersion": "1.1.0", "name": "lan", "plugins": [with(&plugin, keys)]})
     }
 

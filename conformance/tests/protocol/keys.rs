@@ -121,6 +121,36 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("host-device", "/runtimeConfig", Object),
     ("host-device", "/runtimeConfig/deviceID", Text),
     ("host-device", "/prevResult", Object),
+    ("vlan", "/master", Text),
+    ("vlan", "/vlanId", Integer),
+    ("vlan", "/mtu", Integer),
+    ("vlan", "/linkInContainer", Flag),
+    ("vlan", "/ipam", Object),
+    ("vlan", "/ipam/type", Text),
+    ("vlan", "/dns", Object),
+    ("vlan", "/dns/nameservers", List),
+    ("vlan", "/dns/nameservers/0", Text),
+    ("vlan", "/dns/domain", Text),
+    ("vlan", "/dns/search", List),
+    ("vlan", "/dns/search/0", Text),
+    ("vlan", "/dns/options", List),
+    ("vlan", "/dns/options/0", Text),
+    ("vlan", "/prevResult", Object),
+    ("ipvlan", "/master", Text),
+    ("ipvlan", "/mode", Text),
+    ("ipvlan", "/mtu", Integer),
+    ("ipvlan", "/linkInContainer", Flag),
+    ("ipvlan", "/ipam", Object),
+    ("ipvlan", "/ipam/type", Text),
+    ("ipvlan", "/dns", Object),
+    ("ipvlan", "/dns/nameservers", List),
+    ("ipvlan", "/dns/nameservers/0", Text),
+    ("ipvlan", "/dns/domain", Text),
+    ("ipvlan", "/dns/search", List),
+    ("ipvlan", "/dns/search/0", Text),
+    ("ipvlan", "/dns/options", List),
+    ("ipvlan", "/dns/options/0", Text),
+    ("ipvlan", "/prevResult", Object),
     ("host-local", "/ipam", Object),
     ("host-local", "/ipam/ranges", List),
     ("host-local", "/ipam/ranges/0", List),
@@ -248,6 +278,14 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("macvlan", "/bcqueuelen", json!(4_294_967_296_i64)),
         ("macvlan", "/mac", json!("zz")),
         ("macvlan", "/runtimeConfig/mac", json!("01:00:5e:00:00:01")),
+        ("vlan", "/master", json!("none")),
+        ("vlan", "/vlanId", json!(4095)),
+        ("vlan", "/vlanId", json!(-1)),
+        ("vlan", "/mtu", json!(1501)),
+        ("ipvlan", "/master", json!("none")),
+        ("ipvlan", "/mode", json!("L2")),
+        ("ipvlan", "/mtu", json!(70_000)),
+        ("ipvlan", "/ipam/type", json!("dhcp")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.7/24")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0/31")),
@@ -453,6 +491,16 @@ fn host_device_names_the_key_and_the_value_of_a_wrong_type() {
 }
 
 #[test]
+fn vlan_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("vlan", &of_wrong_types("vlan"));
+}
+
+#[test]
+fn ipvlan_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("ipvlan", &of_wrong_types("ipvlan"));
+}
+
+#[test]
 fn host_local_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("host-local", &of_wrong_types("host-local"));
 }
@@ -496,6 +544,9 @@ fn keys_that_contradict_each_other_are_named() {
         ("ptp", json!({"ipam": null}), ["ipam", ""]),
         ("ptp", json!({"ipam": {"type": ""}}), ["ipam", ""]),
         ("macvlan", json!({"mode": "passthru"}), ["mode", "mac"]),
+        ("vlan", json!({"master": null}), ["master", ""]),
+        ("vlan", json!({"ipam": null}), ["ipam", ""]),
+        ("ipvlan", json!({"ipam": null}), ["ipam", ""]),
         ("dummy", json!({"ipam": null}), ["ipam", ""]),
         ("dummy", json!({"ipam": {"type": ""}}), ["ipam", ""]),
         ("host-local", json!({"ipam": null}), ["ipam", ""]),

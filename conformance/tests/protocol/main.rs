@@ -70,7 +70,8 @@ fn config(plugin: &str, version: &str) -> Value {
         "host-device" => json!({"device": "ens1", "DPDKMode": true, "ipam": ipam}),
         "ptp" => json!({"ipMasq": true, "ipam": ipam}),
         "dummy" | "host-local" => json!({"ipam": ipam}),
-        "macvlan" => json!({"master": UPLINK, "ipam": ipam}),
+        "macvlan" | "ipvlan" => json!({"master": UPLINK, "ipam": ipam}),
+        "vlan" => json!({"master": UPLINK, "vlanId": 5, "ipam": ipam}),
         "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),
         "firewall" => json!({"backend": "iptables", "prevResult": prev_result(version)}),
         "portmap" => json!({

@@ -70,6 +70,11 @@ fn bridge_takes_back_whatever_call_fails_on_both_families() {
 }
 
 #[test]
+fn macvlan_takes_back_whatever_call_fails() {
+    every_call_fails_once("macvlan", &Nomad::default());
+}
+
+#[test]
 fn ptp_takes_back_whatever_call_fails() {
     every_call_fails_once("ptp", &Nomad::default().dual_stack());
 }

@@ -5,8 +5,19 @@ use cni_conformance::{Flavour, Nomad};
 
 use crate::stage::Stage;
 
-const PLUGINS: [&str; 10] =
-    ["loopback", "host-local", "static", "bridge", "ptp", "host-device", "firewall", "portmap", "tuning", "consul-cni"];
+const PLUGINS: [&str; 11] = [
+    "loopback",
+    "host-local",
+    "static",
+    "bridge",
+    "macvlan",
+    "ptp",
+    "host-device",
+    "firewall",
+    "portmap",
+    "tuning",
+    "consul-cni",
+];
 
 /// The runtime takes the ADD for failed, so nothing may stay. There is no place for the error, but
 /// the exit status tells.

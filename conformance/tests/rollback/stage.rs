@@ -6,6 +6,9 @@ use cni_conformance::{
 };
 use serde_json::{Value, json};
 
+/// The interface that macvlan works by.
+const MASTER: &str = "wire0";
+
 /// What Nomad sends to `consul-cni`, in short.
 const CONSUL: &str = r#"IgnoreUnknown=true;CONSUL_IPTABLES_CONFIG={"ConsulDNSIP":"192.0.2.53","ConsulDNSPort":8600,"ProxyUserID":"101","ProxyInboundPort":20000,"ExcludeInboundPorts":["9002"]}"#;
 
@@ -27,6 +30,10 @@ impl Stage {
         let mut list = nomad.conflist();
         if plugin == "host-local" {
             list["plugins"] = json!([{"type": "host-local", "ipam": list["plugins"][1]["ipam"]}]);
+        }
+        if plugin == "macvlan" {
+            let keys = json!({"type": "macvlan", "master": MASTER, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
+            list["plugins"] = json!([keys]);
         }
         if plugin == "host-device" {
             let keys = json!({"type": "host-device", "device": "ens1", "ipam": list["plugins"][1]["ipam"]});
@@ -72,6 +79,10 @@ impl Stage {
     pub fn with_list(plugin: &'static str, nomad: &Nomad, list: Value, flavour: Flavour) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
         nomad.ensure_forwarding_rules(&sandbox);
+        if plugin == "macvlan" {
+            sandbox.sh(&format!("ip link add {MASTER} type bridge"));
+            sandbox.sh(&format!("ip link set {MASTER} up"));
+        }
         if plugin == "host-device" {
             sandbox.sh("ip link add ens1 address 02:00:00:00:00:0a type veth peer name far address 02:00:00:00:00:0b");
             sandbox.sh("ip link set ens1 alias uplink");

@@ -3,19 +3,21 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 12] = [
+pub const PLUGINS: [&dyn Plugin; 14] = [
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
     &cni_dummy::Dummy,
     &cni_firewall::Firewall,
     &cni_host_device::HostDevice,
     &cni_host_local::HostLocal,
+    &cni_ipvlan::Ipvlan,
     &cni_loopback::Loopback,
     &cni_macvlan::Macvlan,
     &cni_portmap::Portmap,
     &cni_ptp::Ptp,
     &cni_static::Static,
     &cni_tuning::Tuning,
+    &cni_vlan::Vlan,
 ];
 
 /// The version of this repository, which the plugins report behind that of the reference.

@@ -16,7 +16,7 @@ use cni_plugin::host::Host;
 use cni_plugin::run::{Plugin, Process, run};
 
 use support::refusing::RefusingHost;
-use support::sandbox::{Sandbox, add_device, add_interface};
+use support::sandbox::{Sandbox, add_device, add_interface, add_master};
 
 /// A process whose host refuses the change of a number, counted from zero.
 struct OneRefusal<'a> {
@@ -70,6 +70,9 @@ const HOST_DEVICE: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"host-de
     "ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"10.9.0.0/16"}]}}"#;
 
 const LOOPBACK: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"loopback"}"#;
+
+const MACVLAN: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"macvlan","master":"wire0","mode":"private","ipam":{
+    "type":"host-local","ranges":[[{"subnet":"10.1.2.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"10.9.0.0/16"}]}}"#;
 
 const PREV_RESULT: &str = r#""prevResult":{"cniVersion":"1.0.0",
     "interfaces":[{"name":"br1"},{"name":"veth0"},{"name":"eth0","sandbox":"/run/netns/c1"}],
@@ -163,6 +166,12 @@ fn firewall_is_taken_back_from_every_step() {
 fn portmap_is_taken_back_from_every_step() {
     let steps = fail_at_every_step(&cni_portmap::Portmap, &portmap());
     assert!(steps >= 2, "{steps} changes");
+}
+
+#[test]
+fn macvlan_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step_after(add_master, &cni_macvlan::Macvlan, MACVLAN);
+    assert!(steps > 10, "{steps} changes");
 }
 
 #[test]

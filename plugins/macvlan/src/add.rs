@@ -1,11 +1,9 @@
 //! ADD: finds the master, makes the link on it, and gives it the addresses of the IPAM plugin, if there is one.
 
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::addressing::Setting;
 use cni_interface::child::{self, Addressing, NewChild};
 use cni_interface::naming;
 use cni_plugin::host::Host;
@@ -15,12 +13,6 @@ use cni_plugin::plan::{ChildKind, MacvlanMode};
 
 use crate::config::{Config, MAKING};
 
-/// Neighbours that know an address of before by another MAC address are told of the new one.
-const SETTINGS: &[Setting] = &[
-    Setting { family: Family::V4, parameter: "arp_notify", value: "1" },
-    Setting { family: Family::V6, parameter: "ndisc_notify", value: "1" },
-];
-
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
     journal.host().enter(request.netns().unwrap_or_default())?;
@@ -28,7 +20,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let new = new_child(&config, &master, journal.host())?;
     child::make(MAKING, &new, &config.master.of_link(&master), request, journal)?;
     let addressing = match &config.ipam {
-        Some(ipam) => Addressing::Network(child::ask_ipam(ipam, &config.dns, request, journal)?, SETTINGS),
+        Some(ipam) => Addressing::Network(child::ask_ipam(ipam, &config.dns, request, journal)?, child::NOTIFY),
         None => Addressing::None(config.dns),
     };
     child::finish(addressing, request, journal)

@@ -32,6 +32,6 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 fn mode(link: &Link, wanted: MacvlanMode) -> Result<(), ModeError> {
     match link.child {
         Some(ChildKind::Macvlan { mode: found, .. }) if found != wanted => Err(ModeError { found, wanted }),
-        Some(ChildKind::Macvlan { .. }) | None => Ok(()),
+        Some(_) | None => Ok(()),
     }
 }

@@ -31,10 +31,21 @@ pub(super) struct NewChild<'a> {
 
 /// Makes a child of a master; nothing of it is left when that fails.
 pub(super) fn create(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Error> {
+    if let ChildKind::Ipvlan { .. } = new.kind {
+        number_netns(host, new)?;
+    }
     match attempt(host, new, &new.link.name)? {
         Ok(()) => Ok(()),
         Err(refused) if refused.errno() == Some(libc::EEXIST) => create_and_rename(host, new),
         Err(refused) => Err(refusal(host, new, &new.link.name, refused)),
+    }
+}
+
+/// So that whoever makes another ipvlan on the master sees this one, and its mode. The number goes with the namespace.
+fn number_netns(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Error> {
+    match host.socket_and_netns(new.master.ns, Some(new.ns))? {
+        (socket, Some(netns)) if new.master.ns != new.ns => Ok(socket.number_netns(netns.as_fd())?),
+        _ => Ok(()),
     }
 }
 

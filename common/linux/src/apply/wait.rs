@@ -41,8 +41,9 @@ impl Failure for WaitError {
     }
 }
 
-/// How long duplicate address detection may take, and how often it is looked at: the reference's numbers.
-const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// How long duplicate address detection may take, and how often it is looked at. It takes one to two seconds, and longer
+/// where the kernel changes many links at a time; the reference gives up after five.
+const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 /// How long a link may take to have a carrier. The kernel looks for no other user of an address without one.
 const CARRIER_LIMIT: Duration = Duration::from_secs(1);

@@ -160,6 +160,17 @@ impl LinuxHost {
         Ok(if leads_there { self.socket(ns)?.link_by_index(index)? } else { None })
     }
 
+    /// A link of a kind on a master: where that is, or in a namespace that has a number there.
+    pub(super) fn child_of(&mut self, ns: Ns, master: u32, kind: &'static str) -> Result<Option<Link>, Error> {
+        let (socket, own) = self.socket_and_netns(ns, Some(ns))?;
+        let here = socket.links_of_kind(kind)?;
+        let beside = |link: &Link| link.peer == Some(master) && link.peer_netns.is_none();
+        match (here.into_iter().find(beside), own) {
+            (None, Some(own)) => Ok(socket.child_elsewhere(master, kind, own.as_fd())?),
+            (found, _) => Ok(found),
+        }
+    }
+
     /// Does something in a namespace that follows the calling thread.
     pub(crate) fn within<T>(&self, ns: Ns, work: impl FnOnce() -> io::Result<T>) -> Result<io::Result<T>, HostError> {
         match ns {

@@ -1,11 +1,11 @@
 //! What the kernel is told, and tells, of the children of a master: `IFLA_LINKINFO` of macvlan, ipvlan and vlan.
 
 use cni_core::names::IfName;
-use cni_plugin::plan::{ChildKind, MacvlanMode};
+use cni_plugin::plan::{ChildKind, IpvlanMode, MacvlanMode};
 use netlink_packet_core::DefaultNla;
-use netlink_packet_route::link::{InfoData, InfoKind, InfoMacVlan, LinkAttribute, LinkInfo};
+use netlink_packet_route::link::{InfoData, InfoIpVlan, InfoKind, InfoMacVlan, InfoVlan, LinkAttribute, LinkInfo};
 
-use super::attribute::Attribute;
+use super::attribute::{Attribute, field};
 use super::error::{NetlinkError, during};
 use super::socket::Socket;
 
@@ -13,6 +13,10 @@ use super::socket::Socket;
 const MACVLAN_MODE: u16 = 1;
 /// `IFLA_MACVLAN_BC_QUEUE_LEN` of `linux/if_link.h`, since Linux 5.11.
 const MACVLAN_BC_QUEUE_LEN: u16 = 7;
+/// `IFLA_VLAN_ID` of `linux/if_link.h`.
+const VLAN_ID: u16 = 1;
+/// `IFLA_IPVLAN_MODE` of `linux/if_link.h`.
+const IPVLAN_MODE: u16 = 1;
 
 impl Socket {
     /// Gives a link another name. It must be down.
@@ -33,6 +37,14 @@ pub(super) fn child_info(kind: &ChildKind) -> Vec<LinkInfo> {
             data.extend(broadcast_queue.map(queue_length));
             vec![LinkInfo::Kind(InfoKind::MacVlan), LinkInfo::Data(InfoData::MacVlan(data))]
         }
+        ChildKind::Vlan { id } => {
+            vec![LinkInfo::Kind(InfoKind::Vlan), LinkInfo::Data(InfoData::Vlan(vec![InfoVlan::Id(*id)]))]
+        }
+        // Without flags, which would be set for all links of the master.
+        ChildKind::Ipvlan { mode } => {
+            let data = vec![InfoIpVlan::Mode(mode.number().into())];
+            vec![LinkInfo::Kind(InfoKind::IpVlan), LinkInfo::Data(InfoData::IpVlan(data))]
+        }
     }
 }
 
@@ -49,6 +61,12 @@ pub(super) fn read_child(kind: &str, data: Attribute<'_>) -> Option<ChildKind> {
             let mode = MacvlanMode::ALL.into_iter().find(|mode| mode.number() == number)?;
             let broadcast_queue = part(MACVLAN_BC_QUEUE_LEN).and_then(Attribute::u32);
             Some(ChildKind::Macvlan { mode, broadcast_queue })
+        }
+        "vlan" => Some(ChildKind::Vlan { id: u16::from_ne_bytes(field(part(VLAN_ID)?.value, 0)?) }),
+        "ipvlan" => {
+            let number = u16::from_ne_bytes(field(part(IPVLAN_MODE)?.value, 0)?);
+            let mode = IpvlanMode::ALL.into_iter().find(|mode| mode.number() == number)?;
+            Some(ChildKind::Ipvlan { mode })
         }
         _ => None,
     }
@@ -77,12 +95,19 @@ mod tests {
                 assert_eq!(there_and_back(&kind), Some(kind));
             }
         }
+        let vlans = [0, 1, 4094].map(|id| ChildKind::Vlan { id });
+        let ipvlans = IpvlanMode::ALL.map(|mode| ChildKind::Ipvlan { mode });
+        for kind in vlans.into_iter().chain(ipvlans) {
+            assert_eq!(there_and_back(&kind), Some(kind));
+        }
     }
 
     #[test]
     fn what_is_torn_or_of_another_kind_is_no_child() {
         let bytes = written(libc::IFLA_INFO_DATA, &written(MACVLAN_MODE, &[4]));
         let data = attributes(&bytes).next().expect("an attribute");
-        assert_eq!((read_child("macvlan", data), read_child("veth", data)), (None, None));
+        for kind in ["macvlan", "ipvlan", "vlan", "veth"] {
+            assert_eq!(read_child(kind, data), None, "{kind}");
+        }
     }
 }

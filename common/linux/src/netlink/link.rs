@@ -22,6 +22,8 @@ pub(super) const HEADER_LENGTH: usize = 16;
 const BRIDGE_VLAN_FILTERING: u16 = 7;
 /// `IFLA_ALT_IFNAME` of `linux/if_link.h`, since Linux 5.5.
 const ALTERNATIVE_NAME: u16 = 53;
+/// `IFLA_TARGET_NETNSID` of `linux/if_link.h`, since Linux 4.20.
+const TARGET_NETNSID: u16 = 46;
 /// `ALTIFNAMSIZ` of `linux/if.h`: room for an alternative name and the zero behind it.
 const LONGEST_NAME: usize = 128;
 
@@ -66,11 +68,7 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses.
     pub fn links_of_kind(&mut self, kind: &str) -> Result<Vec<Link>, NetlinkError> {
-        let mut question = LinkMessage::default();
-        question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Other(kind.to_owned()))]));
-        question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-        let of_kind = |payload: &[u8]| read_link(payload).filter(|link| link.kind.as_deref() == Some(kind));
-        let listed = self.dump(&RouteNetlinkMessage::GetLink(question), of_kind);
+        let listed = self.dump(&RouteNetlinkMessage::GetLink(question_about_kind(kind, None)), read_of_kind(kind));
         listed.map_err(during(|| format!("list the {kind} links")))
     }
 
@@ -209,6 +207,21 @@ impl Socket {
         self.change(RouteNetlinkMessage::DelLink(link_message(index)), 0)
             .map_err(during(|| format!("delete link {index}")))
     }
+}
+
+/// Asks for the links of a kind, in the namespace of a number or in the socket's own.
+pub(super) fn question_about_kind(kind: &str, netns: Option<i32>) -> LinkMessage {
+    let mut question = LinkMessage::default();
+    question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Other(kind.to_owned()))]));
+    question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+    let target = |netns: i32| DefaultNla::new(TARGET_NETNSID, netns.to_ne_bytes().to_vec());
+    question.attributes.extend(netns.map(target).map(LinkAttribute::Other));
+    question
+}
+
+/// Reads a link if it is of a kind.
+pub(super) fn read_of_kind(kind: &str) -> impl Fn(&[u8]) -> Option<Link> {
+    move |payload| read_link(payload).filter(|link| link.kind.as_deref() == Some(kind))
 }
 
 /// The kernel stores what it gets, and counts a terminating zero; hence not `LinkAttribute::IfAlias`.

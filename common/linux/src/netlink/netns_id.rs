@@ -13,12 +13,15 @@ use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use super::address::{address_family, read_address};
 use super::attribute::attributes;
 use super::error::{Cause, NetlinkError, during};
+use super::link::{question_about_kind, read_of_kind};
 use super::socket::Socket;
 
 /// Length of `struct rtgenmsg`, padded.
 const HEADER_LENGTH: usize = 4;
 /// `NETNSA_NSID` of `linux/net_namespace.h`.
 const NSID: u16 = 1;
+/// A number that the kernel chooses.
+const ANY_NUMBER: i32 = -1;
 /// `IFA_TARGET_NETNSID` of `linux/if_addr.h`, since Linux 4.20.
 const TARGET_NETNSID: u16 = 10;
 
@@ -36,6 +39,60 @@ impl Socket {
         };
         self.ask(RouteNetlinkMessage::GetNsId(question), read)
             .map_err(during(|| "look up the number of a network namespace".to_owned()))
+    }
+
+    /// Gives another namespace a number, unless it has one, so that a question can be about it for as long as it lives.
+    ///
+    /// # Errors
+    /// When the kernel refuses for another reason.
+    pub fn number_netns(&mut self, netns: BorrowedFd<'_>) -> Result<(), NetlinkError> {
+        let mut change = NsidMessage::default();
+        change.attributes.push(NsidAttribute::Fd(netns.as_raw_fd().unsigned_abs()));
+        change.attributes.push(NsidAttribute::Id(ANY_NUMBER));
+        match self.change(RouteNetlinkMessage::NewNsId(change), 0) {
+            Err(cause) if cause.errno() == Some(libc::EEXIST) => Ok(()),
+            result => result.map_err(during(|| "give a network namespace a number".to_owned())),
+        }
+    }
+
+    /// A link of a kind in any other namespace that has a number, and whose master is that of an index in the socket's own.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn child_elsewhere(
+        &mut self,
+        master: u32,
+        kind: &'static str,
+        own: BorrowedFd<'_>,
+    ) -> Result<Option<Link>, NetlinkError> {
+        for netns in self.numbered_netns()? {
+            let links = self.links_elsewhere(netns, kind)?;
+            // The answer to the first such question has given the socket's own namespace its number.
+            if links.is_empty() {
+                continue;
+            }
+            let own = self.netns_id(own)?;
+            if let Some(link) = links.into_iter().find(|link| link.peer == Some(master) && link.peer_netns == own) {
+                return Ok(Some(link));
+            }
+        }
+        Ok(None)
+    }
+
+    fn numbered_netns(&mut self) -> Result<Vec<i32>, NetlinkError> {
+        let read = |payload: &[u8]| {
+            attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == NSID)?.netns_id()
+        };
+        self.dump(&RouteNetlinkMessage::GetNsId(NsidMessage::default()), read)
+            .map_err(during(|| "list the network namespaces that have a number".to_owned()))
+    }
+
+    /// The links of a kind in another namespace; none in one that has lost its last user.
+    fn links_elsewhere(&mut self, netns: i32, kind: &'static str) -> Result<Vec<Link>, NetlinkError> {
+        match self.dump(&RouteNetlinkMessage::GetLink(question_about_kind(kind, Some(netns))), read_of_kind(kind)) {
+            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(Vec::new()),
+            result => result.map_err(during(|| format!("list the {kind} links of network namespace {netns}"))),
+        }
     }
 
     /// The addresses of the other end of a veth in another namespace; `None` when it is in the socket's own, or when

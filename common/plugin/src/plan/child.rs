@@ -27,6 +27,16 @@ pub enum ChildKind {
         /// How many broadcast and multicast packets may wait (`IFLA_MACVLAN_BC_QUEUE_LEN`); the kernel's 1000 if none.
         broadcast_queue: Option<u32>,
     },
+    /// A link for the frames of one VLAN (802.1Q).
+    Vlan {
+        /// Its number, 0 to 4094; 0 is for frames that have a priority and no VLAN.
+        id: u16,
+    },
+    /// A link with the MAC address of its master, known by its addresses.
+    Ipvlan {
+        /// The mode of the master's links, which all have the same: each that is made sets it for all.
+        mode: IpvlanMode,
+    },
 }
 
 impl ChildKind {
@@ -34,6 +44,8 @@ impl ChildKind {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Macvlan { .. } => "macvlan",
+            Self::Vlan { .. } => "vlan",
+            Self::Ipvlan { .. } => "ipvlan",
         }
     }
 }
@@ -45,6 +57,8 @@ impl fmt::Display for ChildKind {
                 write!(f, "macvlan mode {mode}")?;
                 broadcast_queue.map_or(Ok(()), |packets| write!(f, " bcqueuelen {packets}"))
             }
+            Self::Vlan { id } => write!(f, "vlan id {id}"),
+            Self::Ipvlan { mode } => write!(f, "ipvlan mode {mode}"),
         }
     }
 }
@@ -97,6 +111,46 @@ impl fmt::Display for MacvlanMode {
     }
 }
 
+/// `IFLA_IPVLAN_MODE`: where packets of a container are routed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpvlanMode {
+    /// In the container, which takes part in the network of the master.
+    L2,
+    /// On the host, past its packet filter; there are no broadcasts and multicasts.
+    L3,
+    /// On the host, by its packet filter.
+    L3s,
+}
+
+impl IpvlanMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::L2, Self::L3, Self::L3s];
+
+    /// The word of `ip link` and of configurations.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::L2 => "l2",
+            Self::L3 => "l3",
+            Self::L3s => "l3s",
+        }
+    }
+
+    /// `IPVLAN_MODE_*` of `linux/if_link.h`.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::L2 => 0,
+            Self::L3 => 1,
+            Self::L3s => 2,
+        }
+    }
+}
+
+impl fmt::Display for IpvlanMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
 /// The name that a child has for a moment where the kernel does not take the one it is for (before Linux 6.6, while
 /// the host has a link of that name). It follows from that one, so that DEL finds what a killed ADD has left under it.
 pub fn temporary_name(name: &IfName) -> IfName {
@@ -119,5 +173,7 @@ mod tests {
     fn a_child_reads_as_ip_prints_it() {
         let child = ChildKind::Macvlan { mode: MacvlanMode::Vepa, broadcast_queue: Some(7) };
         assert_eq!((child.name(), child.to_string().as_str()), ("macvlan", "macvlan mode vepa bcqueuelen 7"));
+        assert_eq!(ChildKind::Vlan { id: 5 }.to_string(), "vlan id 5");
+        assert_eq!(ChildKind::Ipvlan { mode: IpvlanMode::L3s }.to_string(), "ipvlan mode l3s");
     }
 }

@@ -19,6 +19,7 @@ impl Kernel {
         let Some(of) = self.by_index_mut(there, master.index).map(|entry| entry.link.clone()) else {
             return refuse(format!("{} is gone", master.name));
         };
+        self.refuse_second_vlan(there, master, kind)?;
         let NewLink { name, mac, mtu, if_present: _, kind: _ } = new;
         let index = self.add(
             space,
@@ -36,6 +37,25 @@ impl Kernel {
         if let Some(entry) = self.by_index_mut(space, index) {
             entry.parent = Some((there.clone(), master.index));
         }
+        if let ChildKind::Ipvlan { .. } = kind {
+            let of_master = Some((there.clone(), master.index));
+            self.entries_mut()
+                .filter(|entry| entry.parent == of_master)
+                .for_each(|entry| entry.link.child = Some(kind.clone()));
+        }
         Ok(true)
+    }
+
+    /// A VLAN of a master has one link, wherever that is.
+    fn refuse_second_vlan(&self, there: &Space, master: &MasterLink, kind: &ChildKind) -> Result<(), Error> {
+        let taken = self.children(there, master.index, "vlan").iter().any(|link| link.child.as_ref() == Some(kind));
+        if taken { refuse("file exists") } else { Ok(()) }
+    }
+
+    /// The links of a kind on a master, in every namespace.
+    pub fn children(&self, space: &Space, master: u32, kind: &str) -> Vec<Link> {
+        let of_master = Some((space.clone(), master));
+        let found = self.all().filter(|entry| entry.parent == of_master && entry.link.kind.as_deref() == Some(kind));
+        found.map(|entry| entry.link.clone()).collect()
     }
 }

@@ -216,6 +216,16 @@ impl Kernel {
         self.entries.iter().filter(move |entry| entry.space == *space)
     }
 
+    /// Everything, of every namespace.
+    pub fn all(&self) -> impl Iterator<Item = &KernelLink> {
+        self.entries.iter()
+    }
+
+    /// The same, to be changed.
+    pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut KernelLink> {
+        self.entries.iter_mut()
+    }
+
     pub fn find_mut(&mut self, space: &Space, name: &str) -> Option<&mut KernelLink> {
         self.entries.iter_mut().find(|entry| entry.space == *space && entry.link.name == name)
     }

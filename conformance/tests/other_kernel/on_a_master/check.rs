@@ -79,7 +79,20 @@ fn check_compares_the_link_with_the_configuration() {
                     "doesn't match container Mac: 02:00:00:00:00:07",
                 ),
             ],
-            Feature::BridgeVlans | Feature::DummyLinks => Vec::new(),
+            Feature::VlanLinks => vec![
+                (
+                    json!({}),
+                    "ip link set eth0 address 02:00:00:00:00:07",
+                    "doesn't match container Mac: 02:00:00:00:00:07",
+                ),
+                (json!({"mtu": 1400}), "ip link set eth0 mtu 1300", "Interface eth0 has MTU 1300, not 1400"),
+            ],
+            Feature::IpvlanLinks => vec![(
+                json!({}),
+                "ip link set eth0 type ipvlan mode l3",
+                "Container IPVlan mode l3 does not match expected value: l2",
+            )],
+            Feature::BridgeVlans | Feature::DummyLinks => panic!("{kind:?} is no kind of link on a master"),
         };
         for_each(rows.into_iter().map(|row| (row.2, row)), |(keys, change, text)| {
             let world = World::new(kind);

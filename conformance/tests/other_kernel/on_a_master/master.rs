@@ -2,7 +2,7 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::uml::on_kernels_with;
-use cni_conformance::{Attachment, Network, Outside};
+use cni_conformance::{Attachment, Feature, Network, Outside};
 use serde_json::json;
 
 use super::{KINDS, UPLINK, World, assert_reaches, shell};
@@ -48,10 +48,23 @@ fn a_master_in_the_container_is_looked_for_there() {
     });
 }
 
+// The reference's ipvlan says that it cannot rename a link that is not there.
+#[test]
+fn a_master_in_the_container_that_cannot_have_the_link_is_told() {
+    on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
+        let world = World::new(kind);
+        let list = world.network(&json!({"linkInContainer": true, "master": "lo"}));
+        let container = world.sandbox.container("c1");
+        let chain = world.runtime(&list).add(&mut Attachment::new("c1", &container));
+        let text = format!("failed to create {}: invalid argument", super::plugin(kind));
+        chain.expect_error(super::plugin(kind), 101, &text);
+    });
+}
+
 // The reference gives up at the first default route, whatever it is, with "invalid argument".
 #[test]
 fn without_a_name_it_is_the_first_default_route_that_leads_to_one() {
-    on_kernels_with(KINDS, |kind| {
+    on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
         let other = "ip link add other0 type veth peer name other1; ip link set other0 up; ip link set other1 up; \
                      ip address add 198.51.100.1/24 dev other0";
         let gateway = Outside::V4;

@@ -27,7 +27,7 @@ fn a_master_that_is_not_there_or_an_mtu_beyond_its_own_is_refused() {
         let container = world.sandbox.container("c1");
         let none = r#"failed to lookup master "none": Link not found"#;
         assert_refused(&world, &container, &world.network(&json!({"master": "none"})), INVALID, none);
-        for mtu in [1501, -100] {
+        for mtu in if kind == Feature::IpvlanLinks { vec![] } else { vec![1501, -100] } {
             let text = format!("invalid MTU {mtu}, must be [0, master MTU(1500)]");
             assert_refused(&world, &container, &world.network(&json!({"mtu": mtu})), INVALID, &text);
         }
@@ -48,13 +48,13 @@ fn a_name_that_an_interface_has_is_refused_and_the_interface_stays() {
 /// The kernel says so with one word; what it means is in the details.
 #[test]
 fn a_master_that_is_taken_is_refused_with_what_has_it() {
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+    on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
         let world = World::new(kind);
         let container = world.sandbox.container("c1");
         shell(world.sandbox.host(), &format!("ip link add br0 type bridge; ip link set {UPLINK} master br0"));
         let error = world.runtime(&world.network(&json!({}))).add(&mut Attachment::new("c1", &container));
-        let text = "failed to create macvlan: device or resource busy";
-        let error = error.expect_error("macvlan", CONFLICT, text);
+        let text = format!("failed to create {}: device or resource busy", plugin(kind));
+        let error = error.expect_error(plugin(kind), CONFLICT, &text);
         assert!(error.details.contains(&format!("{UPLINK} is a port of a bridge")), "{error:?}");
     });
 }
@@ -98,6 +98,25 @@ fn an_answer_of_ipam_that_cannot_be_had_leaves_nothing() {
             assert_eq!(calls(), ["ADD there", "DEL gone"]);
             assert_eq!(contents(&container), before);
         });
+    });
+}
+
+// The reference's vlan says 999.
+#[test]
+fn an_error_of_ipam_keeps_its_code() {
+    on_kernels_with(KINDS, |kind| {
+        let world = World::new(kind);
+        let container = world.sandbox.container("c1");
+        let before = contents(&container);
+        let path =
+            with_script(r#"echo '{"cniVersion":"1.0.0","code":102,"msg":"full","details":"none left"}'; exit 1"#);
+        let mut config = world.network(&json!({"ipam": {"type": "script"}}))["plugins"][0].clone();
+        config["cniVersion"] = json!("1.0.0");
+        config["name"] = json!("lan");
+        let add = Invocation::new(&world.sandbox, plugin(kind), Verb::Add).container_id("c1").netns(container.path());
+        let error = add.path(&path).config(&config).run().expect_error(102, "full");
+        assert!(error.details.contains("none left"), "{error:?}");
+        assert_eq!(contents(&container), before);
     });
 }
 

@@ -34,8 +34,8 @@ fn containers_reach_the_network_and_each_other_by_both_families() {
 /// Whether a master has more than one link of the configuration.
 fn beside(kind: Feature) -> bool {
     match kind {
-        Feature::MacvlanLinks => true,
-        Feature::BridgeVlans | Feature::DummyLinks => false,
+        Feature::MacvlanLinks | Feature::IpvlanLinks => true,
+        Feature::VlanLinks | Feature::BridgeVlans | Feature::DummyLinks => false,
     }
 }
 
@@ -77,7 +77,7 @@ fn a_link_in_mode_passthru_has_the_master_for_itself() {
 /// Neighbours that know the address by another MAC address learn of the new one when the link comes up.
 #[test]
 fn neighbours_learn_of_a_new_owner_of_an_address() {
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
+    on_kernels_with(&[Feature::MacvlanLinks, Feature::IpvlanLinks], |kind| {
         let world = World::new(kind);
         let list = world.network(&json!({}));
         world

@@ -83,6 +83,13 @@ pub fn add_interface() {
     said(&arguments);
 }
 
+/// Makes an interface that links of containers work by. It has no carrier, so that nothing is waited for but that.
+pub fn add_master() {
+    for line in ["ip link add wire0 type bridge", "ip link set wire0 up"] {
+        said(&line.split(' ').collect::<Vec<_>>());
+    }
+}
+
 /// Makes an interface of the host, up and a port of a bridge, which a container may get.
 pub fn add_device() {
     for line in [

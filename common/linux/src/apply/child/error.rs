@@ -70,6 +70,12 @@ pub(super) fn hint(kind: &ChildKind, master: &MasterLink, errno: Option<i32>) ->
         (ChildKind::Macvlan { .. }, libc::EBUSY) => {
             Some(format!("{master} is a port of a bridge, bond or the like, or has links of kind ipvlan"))
         }
+        (ChildKind::Ipvlan { .. }, libc::EBUSY) => {
+            Some(format!("{master} is a port of a bridge, bond or the like, or has links of kind macvlan"))
+        }
+        (ChildKind::Vlan { id }, libc::EEXIST) => Some(format!(
+            "VLAN {id} of {master} has a link already, which may be another container's, and can have one alone"
+        )),
         (ChildKind::Macvlan { .. }, libc::EINVAL) => Some(format!(
             "{master} has a link in mode passthru, which must be its only one, or is no Ethernet link, or the MTU is too small"
         )),

@@ -1,0 +1,107 @@
+//! ADD: finds the master, makes the link on it, and gives it addresses: of the IPAM plugin, or of the plugin before.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_interface::child::{self, Addressing, MasterChoice, NewChild};
+use cni_interface::network::{HostGateway, Network};
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::journal::Journal;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{ChildKind, IpvlanMode, Ns};
+
+use crate::KIND;
+use crate::config::{Config, MAKING};
+
+/// The link cannot be made so.
+#[derive(Debug, thiserror::Error)]
+enum AddError {
+    /// Neither IPAM nor a plugin before gives an address.
+    #[error("ipvlan interface requires an IPAM configuration, or a prevResult with addresses")]
+    NoAddress,
+    /// The result of the plugins before does not say which link is the master.
+    #[error("chained master failure. PrevResult lacks a single named interface")]
+    NoSingleInterface { found: Vec<String> },
+    /// The links of a master have one mode, which every new one would change.
+    #[error("failed to {MAKING}: {master} has links in mode {found} already, which mode {wanted} would change")]
+    OtherMode { master: String, found: IpvlanMode, wanted: IpvlanMode },
+}
+
+impl Failure for AddError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoAddress | Self::NoSingleInterface { .. } => Code::InvalidConfig,
+            Self::OtherMode { .. } => Code::Conflict,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NoAddress => String::new(),
+            Self::NoSingleInterface { found } => format!("it has {found:?}, and master is not given"),
+            Self::OtherMode { .. } => "all ipvlan links of a master have the same mode".to_owned(),
+        }
+    }
+}
+
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let config = Config::load(request)?;
+    let previous = request.prev_result()?;
+    let addresses = Addresses::choose(&config, previous.as_ref())?;
+    let choice = master_choice(&config.master, previous.as_ref())?;
+    journal.host().enter(request.netns().unwrap_or_default())?;
+    let master = choice.find(journal.host())?;
+    refuse_other_mode(config.mode, choice.ns, &master, journal.host())?;
+    warn_of_mtu(config.mtu, &master);
+    let new = NewChild { kind: ChildKind::Ipvlan { mode: config.mode }, mac: None, mtu: config.mtu };
+    child::make(MAKING, &new, &choice.of_link(&master), request, journal)?;
+    let network = match addresses {
+        Addresses::Ipam(plugin) => child::ask_ipam(plugin, &config.dns, request, journal)?,
+        Addresses::Before(result) => Network::decide(result.clone(), HostGateway::None, child::INTERFACE, &config.dns)?,
+    };
+    child::finish(Addressing::Network(network, child::NOTIFY), request, journal)
+}
+
+/// Where the addresses come from.
+enum Addresses<'a> {
+    Ipam(&'a str),
+    Before(&'a CniResult),
+}
+
+impl<'a> Addresses<'a> {
+    fn choose(config: &'a Config, previous: Option<&'a CniResult>) -> Result<Self, AddError> {
+        match (&config.ipam, previous) {
+            (Some(plugin), _) => Ok(Self::Ipam(plugin)),
+            (None, Some(result)) if !result.ips.is_empty() => Ok(Self::Before(result)),
+            (None, _) => Err(AddError::NoAddress),
+        }
+    }
+}
+
+/// Behind another plugin, the master is the one interface that it tells, unless the configuration names one.
+fn master_choice(choice: &MasterChoice, previous: Option<&CniResult>) -> Result<MasterChoice, AddError> {
+    let (None, Some(result)) = (&choice.name, previous) else { return Ok(choice.clone()) };
+    let names: Vec<String> = result.interfaces.iter().map(|interface| interface.name.clone()).collect();
+    match &names[..] {
+        [name] if !name.is_empty() => Ok(MasterChoice { name: Some(name.clone()), ..choice.clone() }),
+        _ => Err(AddError::NoSingleInterface { found: names }),
+    }
+}
+
+/// The kernel keeps the mode with the master, and lets every new link set it for all of them.
+fn refuse_other_mode(wanted: IpvlanMode, ns: Ns, master: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    let found = host.links(ns, LinkQuery::ChildOf { master: master.index, kind: KIND })?.pop();
+    match found.and_then(|link| link.child) {
+        Some(ChildKind::Ipvlan { mode: found }) if found != wanted => {
+            Err(AddError::OtherMode { master: master.name.clone(), found, wanted }.into())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The kernel takes it, as the reference does.
+fn warn_of_mtu(mtu: Option<u32>, master: &Link) {
+    if let Some(mtu) = mtu.filter(|mtu| *mtu > master.mtu) {
+        log::warn!("mtu {mtu} is more than that of master {}, {}, which drops such packets", master.name, master.mtu);
+    }
+}

@@ -1,0 +1,37 @@
+//! CHECK: whether the link is as ADD made it. Which master it has does not matter, so none need be named.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_interface::child;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{ChildKind, IpvlanMode};
+
+use crate::KIND;
+use crate::config::Config;
+
+/// The links of the master are in another mode.
+#[derive(Debug, thiserror::Error)]
+#[error("Container IPVlan mode {found} does not match expected value: {wanted}")]
+struct ModeError {
+    found: IpvlanMode,
+    wanted: IpvlanMode,
+}
+
+impl Failure for ModeError {
+    fn code(&self) -> Code {
+        Code::CheckFailed
+    }
+}
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    child::check(KIND, config.ipam.as_deref(), request, host, |link| Ok(mode(link, config.mode)?))
+}
+
+fn mode(link: &Link, wanted: IpvlanMode) -> Result<(), ModeError> {
+    match link.child {
+        Some(ChildKind::Ipvlan { mode: found }) if found != wanted => Err(ModeError { found, wanted }),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,14 @@
+//! STATUS: whether the configuration can be carried out on this kernel and with this master, and what the IPAM plugin says.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_interface::child;
+use cni_plugin::host::Host;
+
+use crate::KIND;
+use crate::config::Config;
+
+pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    child::status(KIND, &config.master, config.ipam.as_deref(), host)
+}

@@ -1,0 +1,50 @@
+//! CHECK: whether the link is as ADD made it.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_interface::child;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::ChildKind;
+
+use crate::KIND;
+use crate::config::Config;
+
+/// What of the link is not as the configuration says.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    /// It is in another VLAN.
+    #[error("Interface {name} is in VLAN {found}, not {wanted}")]
+    Id { name: String, found: u16, wanted: u16 },
+    /// It has another MTU.
+    #[error("Interface {name} has MTU {found}, not {wanted}")]
+    Mtu { name: String, found: u32, wanted: i64 },
+}
+
+impl Failure for CheckError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Id { .. } | Self::Mtu { .. } => Code::CheckFailed,
+        }
+    }
+}
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    child::check(KIND, Some(&config.ipam), request, host, |link| Ok(compare(link, &config)?))
+}
+
+fn compare(link: &Link, config: &Config) -> Result<(), CheckError> {
+    let name = || link.name.clone();
+    match link.child {
+        Some(ChildKind::Vlan { id }) if id != config.id => {
+            return Err(CheckError::Id { name: name(), found: id, wanted: config.id });
+        }
+        Some(_) | None => {}
+    }
+    match config.mtu {
+        0 => Ok(()),
+        mtu if mtu == i64::from(link.mtu) => Ok(()),
+        wanted => Err(CheckError::Mtu { name: name(), found: link.mtu, wanted }),
+    }
+}

@@ -1,0 +1,35 @@
+//! The vlan plugin: a link inside the container that sends and receives the frames of one VLAN of an interface of the
+//! host (or of the container), its master.
+//!
+//! What it shares with other links on a master is in `cni_interface::child`.
+
+use cni_plugin::exclusion::Share;
+use cni_plugin::run::Plugin;
+
+mod add;
+mod check;
+mod config;
+mod del;
+mod gc;
+mod status;
+
+/// The plugin.
+pub struct Vlan;
+
+impl Plugin for Vlan {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn share(&self) -> Share {
+        Share::Interface
+    }
+
+    cni_plugin::commands!(add, del, check, status, gc);
+}
+
+/// The name of the plugin, and the kernel's word for such links.
+const KIND: &str = "vlan";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! The whole life of a link in a VLAN, on a machine in memory.
+
+use super::*;
+use cni_core::mac::Mac;
+use cni_core::names::IfName;
+use cni_core::request::Command;
+use cni_core::version::Version;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{ChildKind, Ns};
+use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use proptest::prelude::*;
+
+const CONFIG: &str =
+    r#"{"cniVersion":"1.1.0","name":"n1","type":"vlan","master":"eno1","vlanId":5,"ipam":{"type":"static"}}"#;
+
+const ANSWER: &str =
+    r#"{"cniVersion":"1.1.0","ips":[{"address":"10.1.2.5/24","gateway":"10.1.2.1"}],"routes":[{"dst":"0.0.0.0/0"}]}"#;
+
+fn with(keys: &str) -> Caller {
+    Caller::new("c1", &CONFIG.replace(r#""ipam""#, &format!(r#"{keys},"ipam""#)))
+}
+
+fn caller() -> Caller {
+    Caller::new("c1", CONFIG)
+}
+
+/// A machine with the interface `eno1` and two containers.
+fn machine() -> FakeHost {
+    let mut host = FakeHost::new().with_ipam(ANSWER);
+    for path in ["/run/netns/c1", "/run/netns/c2"] {
+        host.set_container(path, FakeContainer::Present(None));
+    }
+    let mac = Some(Mac::local([0, 0, 0, 0, 0, 9]));
+    host.add_link(Ns::Host, Link { name: "eno1".to_owned(), mac, mtu: 1500, up: true, ..Link::default() });
+    host
+}
+
+/// The caller of CHECK and DEL, who remembers the result of ADD.
+fn after_add(host: &mut FakeHost, keys: &str) -> Caller {
+    let result = with(keys).add(&Vlan, host).expect("ADD").render(Version::LATEST).expect("text");
+    with(&format!(r#"{keys},"prevResult":{result}"#))
+}
+
+fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String) {
+    let (code, text, _) = told(caller.add(&Vlan, host).expect_err("refused"));
+    (code, text)
+}
+
+#[test]
+fn add_makes_the_link_before_it_asks_for_addresses() {
+    let mut host = machine();
+    let result = with(r#""mtu":1400"#).add(&Vlan, &mut host).expect("ADD");
+    let want = [
+        "container: link add eth0 type vlan id 5 of eno1 on host mtu 1400",
+        "delegate ADD to static",
+        "container: addr add 10.1.2.5/24 dev eth0",
+        "container: link set eth0 up",
+        "container: route add 0.0.0.0/0 via 10.1.2.1 dev eth0",
+    ];
+    assert_eq!(host.applied(), want);
+    let interface = &result.interfaces[0];
+    assert_eq!((interface.name.as_str(), interface.mac.as_str()), ("eth0", "02:00:00:00:00:09"));
+    assert_eq!(result.ips[0].interface, Some(0));
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_done() {
+    let required = r#""master" field is required. It specifies the host interface name to create the VLAN for"#;
+    for (keys, code, text) in [
+        (r#""Master":"""#, 7, required),
+        (r#""VlanID":4095"#, 7, "invalid VLAN ID 4095 (must be between 0 and 4094 inclusive)"),
+        (r#""VlanID":-1"#, 7, "invalid VLAN ID -1 (must be between 0 and 4094 inclusive)"),
+        (r#""VlanID":65541"#, 7, "invalid VLAN ID 65541 (must be between 0 and 4094 inclusive)"),
+        (r#""mtu":1501"#, 7, "invalid MTU 1501, must be [0, master MTU(1500)]"),
+        (r#""mtu":-100"#, 7, "invalid MTU -100, must be [0, master MTU(1500)]"),
+        (r#""Master":"eno7""#, 7, r#"failed to lookup master "eno7": Link not found"#),
+    ] {
+        let mut host = machine();
+        assert_eq!(refused(&with(keys), &mut host), (code, text.to_owned()), "{keys}");
+        assert_eq!((host.applied().len(), host.delegated().len()), (0, 0), "{keys}");
+    }
+    let without_ipam = Caller::new("c1", &CONFIG.replace(r#"{"type":"static"}"#, "{}"));
+    let text = "vlan interface requires an IPAM configuration";
+    assert_eq!(refused(&without_ipam, &mut machine()), (7, text.to_owned()));
+    assert_eq!(told(without_ipam.status(&Vlan, &mut machine()).expect_err("refused")).1, text);
+}
+
+#[test]
+fn a_master_that_is_down_is_named() {
+    let mut host = machine();
+    host.change_link(Ns::Host, "eno1", |link| link.up = false);
+    let text = r#"failed to create vlan: network is down: its master "eno1" is down"#;
+    assert_eq!(refused(&caller(), &mut host), (11, text.to_owned()));
+    assert_eq!(host.applied(), [""; 0]);
+}
+
+#[test]
+fn whoever_has_the_vlan_already_is_named_as_far_as_it_can_be_seen() {
+    let mut host = machine();
+    let eno1 = (&mut host as &mut dyn Host).link(Ns::Host, &IfName::parse("eno1").expect("a name"));
+    let peer = eno1.expect("an answer").map(|link| link.index);
+    let (kind, child) = (Some("vlan".to_owned()), Some(ChildKind::Vlan { id: 5 }));
+    host.add_link(Ns::Host, Link { name: "eno1.5".to_owned(), kind, child, peer, ..Link::default() });
+    let error = told(caller().add(&Vlan, &mut host).expect_err("taken"));
+    let details = "VLAN 5 of eno1 has the link eno1.5 beside it, and can have one alone";
+    assert_eq!(error, (103, "failed to create vlan: file exists".to_owned(), details.to_owned()));
+    with(r#""VlanId":6"#).add(&Vlan, &mut host).expect("another VLAN");
+
+    let mut host = machine();
+    caller().add(&Vlan, &mut host).expect("ADD");
+    let second = Caller::new("c2", CONFIG);
+    assert!(refused(&second, &mut host).1.contains("file exists"), "another container has it");
+}
+
+#[test]
+fn a_failure_at_any_step_leaves_nothing() {
+    assert_eq!(assert_add_is_all_or_nothing(&Vlan, machine, &caller()), 5);
+}
+
+#[test]
+fn del_removes_what_add_made() {
+    assert_del_removes_what_add_made(&Vlan, &mut machine(), &caller());
+}
+
+/// The reference's DEL fails for ever in each of these cases.
+#[test]
+fn del_needs_neither_master_namespace_nor_a_configuration_that_can_be_used() {
+    for keys in
+        [r#""Master":"gone""#, r#""Master":"""#, r#""VlanId":9999"#, r#""mtu":9000"#, r#""linkInContainer":true"#]
+    {
+        let mut host = machine();
+        let before = host.state();
+        caller().add(&Vlan, &mut host).expect("ADD");
+        with(keys).del(&Vlan, &mut host).expect("DEL");
+        assert_eq!(host.state(), before, "{keys}");
+    }
+    let mut host = machine();
+    caller().add(&Vlan, &mut host).expect("ADD");
+    host.set_container("/run/netns/c1", FakeContainer::Gone);
+    with(r#""linkInContainer":true"#).del(&Vlan, &mut host).expect("DEL");
+    assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));
+}
+
+#[test]
+fn del_tries_both_and_tells_the_first_failure() {
+    let mut host = machine();
+    caller().add(&Vlan, &mut host).expect("ADD");
+    host.fail_delegate(Some(Command::Del));
+    assert_eq!(caller().del(&Vlan, &mut host).expect_err("IPAM fails").to_string(), "static has failed");
+    assert!(!host.state().iter().any(|line| line.contains("eth0")), "{:?}", host.state());
+}
+
+#[test]
+fn check_names_what_is_not_as_add_made_it() {
+    type Change = fn(&mut Link);
+    let changes: [(Change, &str); 4] = [
+        (|link| link.kind = Some("veth".to_owned()), "Interface eth0 does not have link type of vlan"),
+        (|link| link.child = Some(ChildKind::Vlan { id: 6 }), "Interface eth0 is in VLAN 6, not 5"),
+        (|link| link.mtu = 1300, "Interface eth0 has MTU 1300, not 1400"),
+        (|link| link.up = false, "Interface eth0 in the container namespace is down"),
+    ];
+    for (change, text) in changes {
+        let mut host = machine();
+        let caller = after_add(&mut host, r#""mtu":1400"#);
+        caller.check(&Vlan, &mut host).expect("CHECK");
+        host.change_link(Ns::Container, "eth0", change);
+        let error = caller.check(&Vlan, &mut host).expect_err("changed");
+        assert!(error.code().number() == 100 && error.to_string() == text, "{error}");
+    }
+}
+
+#[test]
+fn an_mtu_that_is_not_given_is_not_compared() {
+    let mut host = machine();
+    let caller = after_add(&mut host, r#""mtu":0"#);
+    host.change_link(Ns::Container, "eth0", |link| link.mtu = 1300);
+    caller.check(&Vlan, &mut host).expect("CHECK");
+}
+
+#[test]
+fn status_names_what_add_could_not_do_without() {
+    let mut host = machine();
+    caller().status(&Vlan, &mut host).expect("STATUS");
+    assert_eq!(host.delegated(), ["static STATUS"]);
+    let code = |caller: &Caller, host: &mut FakeHost| told(caller.status(&Vlan, host).expect_err("it could not")).0;
+    assert_eq!(code(&caller(), &mut machine().without_link_kind("vlan")), 50);
+    assert_eq!(code(&with(r#""Master":"eno7""#), &mut machine()), 50);
+    host.change_link(Ns::Host, "eno1", |link| link.up = false);
+    assert_eq!(code(&caller(), &mut host), 51);
+}
+
+proptest! {
+    /// Every number is that of a VLAN or refused by its name, and DEL takes away what ADD made.
+    #[test]
+    fn any_number_makes_a_link_that_del_removes_or_is_refused(id in any::<i32>().prop_map(i64::from), small in 0..4100_i64, mtu in -10..1600_i64) {
+        for id in [id, small] {
+            let mut host = machine();
+            let before = host.state();
+            let caller = with(&format!(r#""VlanId":{id},"mtu":{mtu}"#));
+            match caller.add(&Vlan, &mut host) {
+                Ok(_) => prop_assert!((0..=4094).contains(&id) && (0..=1500).contains(&mtu)),
+                Err(error) => {
+                    let told = error.to_string();
+                    prop_assert!(told.contains(&format!("VLAN ID {id}")) || told.contains(&format!("MTU {mtu}")), "{}", told);
+                    prop_assert_eq!(host.state(), before.clone());
+                }
+            }
+            caller.del(&Vlan, &mut host).expect("DEL");
+            prop_assert_eq!(host.state(), before);
+        }
+    }
+}

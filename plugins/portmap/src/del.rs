@@ -4,7 +4,6 @@
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::Backend;
 use cni_netfilter::flows::{PortChange, StaleFlows};
@@ -37,17 +36,6 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let mapped = config.iter().flat_map(|config| config.mappings.iter().map(|mapping| mapping.host_port));
         removal.attempt(|host| rivals::forget(&at, mapped, host));
     }
-    removal.finish()
-}
-
-/// Removes the rules of a container of which just the names are known.
-///
-/// # Errors
-/// The first failure, with notes of the others.
-pub fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    let mut removal = Removal::new(host);
-    removal.attempt(|host| iptables::del(host, at, None, &[]));
-    removal.attempt(|host| nftables::del(host, at, &[], &[]));
     removal.finish()
 }
 

@@ -20,10 +20,10 @@ use cni_plugin::owner::{OwnerHome, Residence};
 use cni_plugin::plan::Plan;
 use cni_plugin::removal::Removal;
 
-use crate::del;
 use crate::published::PublishedPort;
 use crate::register::{self, OwnPorts, PortLine, PortRegister};
 use crate::told::Told;
+use crate::{iptables, nftables};
 
 /// The families in which a container's rules go in front of those of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -179,7 +179,7 @@ fn taken_as_living(error: &Error) -> Presence {
 
 /// Whether the rules of a dead container are gone; the new ones are to work all the same.
 fn is_removed(dead: &Attachment, host: &mut dyn Host) -> bool {
-    match del::remove_rules(dead, host) {
+    match remove_rules(dead, host) {
         Ok(()) => {
             log::info!(
                 "the rules of container {} are removed: it is gone, and its ports are mapped anew",
@@ -196,6 +196,14 @@ fn is_removed(dead: &Attachment, host: &mut dyn Host) -> bool {
             false
         }
     }
+}
+
+/// Removes the rules of a container of which just the names are known.
+fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| iptables::del(host, at, None, &[]));
+    removal.attempt(|host| nftables::del(host, at, &[], &[]));
+    removal.finish()
 }
 
 /// The namespace that is recorded with a mapping. Without one, the container counts as living.

@@ -10,8 +10,10 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use wait4::Wait4;
 
 /// How long an ordinary child may take.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -41,6 +43,17 @@ pub struct Finished {
     pub stderr: String,
     /// The time from start to end.
     pub elapsed: Duration,
+    /// What it used, with all children that it waited for.
+    pub usage: Usage,
+}
+
+/// What a child used of the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The processors' time, of the program and of the kernel for it.
+    pub cpu: Duration,
+    /// The most memory that was resident, in bytes: of the child, or of the largest of its children.
+    pub memory: u64,
 }
 
 impl Finished {
@@ -75,12 +88,11 @@ pub fn run(mut command: Command, input: &[u8], limit: Limit) -> Finished {
     feed(&mut child, input);
     let stdout = collect(child.stdout.take().expect("stdout is piped"));
     let stderr = collect(child.stderr.take().expect("stderr is piped"));
-    let (status, late) = wait(&mut child, started, limit);
-    let elapsed = started.elapsed();
+    let (Ended { status, elapsed, usage }, late) = wait(child, started, limit);
     let stdout = drained(&stdout, &label);
     let stderr = drained(&stderr, &label);
     assert!(!late, "{label} still ran after {elapsed:?}\nstdout: {stdout}\nstderr: {stderr}");
-    Finished { label, code: status.code(), stdout, stderr, elapsed }
+    Finished { label, code: status.code(), stdout, stderr, elapsed, usage }
 }
 
 fn label_of(command: &Command) -> String {
@@ -115,19 +127,32 @@ fn drained(pipe: &Receiver<String>, label: &str) -> String {
     pipe.recv_timeout(DRAIN).unwrap_or_else(|_| panic!("{label} left a process behind that holds its output open"))
 }
 
-/// Returns the status, and whether the child had to be killed against the test's will.
-fn wait(child: &mut Child, started: Instant, limit: Limit) -> (ExitStatus, bool) {
+struct Ended {
+    status: ExitStatus,
+    elapsed: Duration,
+    usage: Usage,
+}
+
+/// Returns how it ended, and whether the child had to be killed against the test's will. It is waited for without looking
+/// again and again, so that the time is right.
+fn wait(mut child: Child, started: Instant, limit: Limit) -> (Ended, bool) {
     let (Limit::Fail(time) | Limit::Kill(time)) = limit;
-    loop {
-        if let Some(status) = child.try_wait().expect("wait for a child") {
-            return (status, false);
+    let group = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let used = child.wait4().expect("wait for a child");
+        let usage = Usage { cpu: used.rusage.utime + used.rusage.stime, memory: used.rusage.maxrss };
+        // Nobody waits any more when the test already failed.
+        drop(sender.send(Ended { status: used.status, elapsed: started.elapsed(), usage }));
+    });
+    match ended.recv_timeout(time.saturating_sub(started.elapsed())) {
+        Ok(ended) => (ended, false),
+        Err(_) => {
+            match killpg(group, Signal::SIGKILL) {
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(errno) => panic!("kill a child's process group: {errno}"),
+            }
+            (ended.recv().expect("a killed child ends"), matches!(limit, Limit::Fail(_)))
         }
-        if started.elapsed() >= time {
-            let group = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));
-            killpg(group, Signal::SIGKILL).expect("kill a child's process group");
-            let status = child.wait().expect("wait for a killed child");
-            return (status, matches!(limit, Limit::Fail(_)));
-        }
-        thread::sleep(Duration::from_millis(1));
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::binaries;
-use crate::child::{self, DEADLINE, Finished, Limit};
-use crate::processes::{Process, Tracer};
+use crate::child::{self, DEADLINE, Finished, Limit, Usage};
+use crate::processes::{Process, Trace, Tracer};
 use crate::sandbox::Sandbox;
 
 /// A command of the protocol.
@@ -74,9 +74,14 @@ pub struct Invocation {
 impl Invocation {
     /// Prepares a run with container ID `conformance`, interface `eth0` and no namespace.
     pub fn new(sandbox: &Sandbox, plugin: &str, verb: Verb) -> Self {
+        Self::with_path(sandbox.search_path(), plugin, verb)
+    }
+
+    /// The same for a sandbox of which only the `PATH` is at hand, as in a thread of its own.
+    pub(crate) fn with_path(search_path: &str, plugin: &str, verb: Verb) -> Self {
         let folder = binaries::under_test();
         let environment = [
-            ("PATH", sandbox.search_path()),
+            ("PATH", search_path),
             ("LC_ALL", "C"),
             ("CNI_COMMAND", verb.as_str()),
             ("CNI_CONTAINERID", "conformance"),
@@ -218,7 +223,7 @@ impl Invocation {
         let finished = child::run(command, &self.input, self.limit);
         let verb = self.environment.get("CNI_COMMAND").map_or("", String::as_str);
         let label = format!("{} {verb}", self.plugin);
-        Outcome::new(label, finished, tracer.map(Tracer::processes))
+        Outcome::new(label, finished, tracer.map(Tracer::finish))
     }
 }
 
@@ -262,12 +267,12 @@ impl CniError {
 pub struct Outcome {
     label: String,
     finished: Finished,
-    processes: Option<Vec<Process>>,
+    trace: Option<Trace>,
 }
 
 impl Outcome {
-    pub(crate) fn new(label: String, finished: Finished, processes: Option<Vec<Process>>) -> Self {
-        Self { label, finished, processes }
+    pub(crate) fn new(label: String, finished: Finished, trace: Option<Trace>) -> Self {
+        Self { label, finished, trace }
     }
 
     /// Tells whether the exit status is 0.
@@ -301,8 +306,26 @@ impl Outcome {
     /// When the run was not traced.
     #[track_caller]
     pub fn children(&self) -> &[Process] {
-        let processes = self.processes.as_deref().unwrap_or_else(|| panic!("{} was not traced", self.label));
-        processes.get(1..).unwrap_or_default()
+        self.trace().processes.get(1..).unwrap_or_default()
+    }
+
+    /// Returns how often a traced run sent something to a netlink socket, the processes that it started included.
+    ///
+    /// # Panics
+    /// When the run was not traced.
+    #[track_caller]
+    pub fn netlink_messages(&self) -> usize {
+        self.trace().messages
+    }
+
+    #[track_caller]
+    fn trace(&self) -> &Trace {
+        self.trace.as_ref().unwrap_or_else(|| panic!("{} was not traced", self.label))
+    }
+
+    /// Returns what the run used, with the processes that it started.
+    pub fn usage(&self) -> Usage {
+        self.finished.usage
     }
 
     /// Requires exit status 0.
@@ -354,7 +377,7 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finished { code, stdout, stderr, elapsed, label: _ } = &self.finished;
+        let Finished { code, stdout, stderr, elapsed, label: _, usage: _ } = &self.finished;
         let status = code.map_or_else(|| "a signal".to_owned(), |code| format!("status {code}"));
         write!(f, "{} ended with {status} after {elapsed:?}\nstdout: {stdout}\nstderr: {stderr}", self.label)
     }

@@ -1,7 +1,8 @@
-//! Counts the processes that a plugin starts.
+//! Counts the processes that a plugin starts, and the messages that they send to the kernel.
 //!
 //! The plugin runs under `strace`, which writes one file for every process; each successful
-//! `execve` in them is one program started. The plugin's own is the first.
+//! `execve` in them is one program started. The plugin's own is the first. What is sent with the header of netlink is one
+//! message, or a batch of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,15 @@ impl Process {
     }
 }
 
+/// What was seen of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    /// The programs that ran, the first one first.
+    pub(crate) processes: Vec<Process>,
+    /// How often they sent to a netlink socket.
+    pub(crate) messages: usize,
+}
+
 /// The files of one traced run.
 #[derive(Debug)]
 pub(crate) struct Tracer {
@@ -50,26 +60,27 @@ impl Tracer {
     /// Returns a command that runs the program under observation.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("/usr/bin/strace");
-        command.args(["-ff", "-qq", "-s", "1024", "-e", "trace=execve", "-e", "signal=none", "-o"]);
+        command.args(["-ff", "-qq", "-s", "1024", "-e", "trace=execve,sendto,sendmsg", "-e", "signal=none", "-o"]);
         command.arg(self.folder.join("p")).arg("--").arg(program);
         command
     }
 
-    /// Returns the programs that ran, the first one first.
-    pub(crate) fn processes(self) -> Vec<Process> {
+    /// Returns what was seen.
+    pub(crate) fn finish(self) -> Trace {
         let mut files: Vec<(u32, PathBuf)> = fs::read_dir(&self.folder)
             .expect("list the traces")
             .map(|entry| entry.expect("read the list of traces").path())
             .map(|path| (process_id(&path), path))
             .collect();
         files.sort();
-        let mut processes = Vec::new();
+        let (mut processes, mut messages) = (Vec::new(), 0);
         for (_, path) in files {
             let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
             processes.extend(text.lines().filter_map(Process::parse));
+            messages += text.lines().filter(|line| line.contains("nlmsg_len=")).count();
         }
         assert!(!processes.is_empty(), "strace saw no process start at all");
-        processes
+        Trace { processes, messages }
     }
 }
 

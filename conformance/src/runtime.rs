@@ -92,7 +92,7 @@ impl Attachment {
 /// A runtime with one network.
 #[derive(Debug, Clone)]
 pub struct Runtime<'s> {
-    sandbox: &'s Sandbox,
+    search_path: &'s str,
     list: Value,
     folder: PathBuf,
     environment: Vec<(String, String)>,
@@ -102,7 +102,13 @@ pub struct Runtime<'s> {
 impl<'s> Runtime<'s> {
     /// Takes a network configuration list.
     pub fn new(sandbox: &'s Sandbox, list: Value) -> Self {
-        Self { sandbox, list, folder: binaries::under_test(), environment: Vec::new(), traced: false }
+        Self {
+            search_path: sandbox.search_path(),
+            list,
+            folder: binaries::under_test(),
+            environment: Vec::new(),
+            traced: false,
+        }
     }
 
     /// Runs the plugins of another folder.
@@ -247,7 +253,7 @@ impl<'s> Runtime<'s> {
     }
 
     fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
-        let call = Invocation::new(self.sandbox, type_of(plugin), verb).binaries(&self.folder);
+        let call = Invocation::with_path(self.search_path, type_of(plugin), verb).binaries(&self.folder);
         self.environment.iter().fold(call, |call, (key, value)| call.env(key, value))
     }
 

@@ -1,0 +1,187 @@
+//! Nomad's chain: what ADD, CHECK and DEL of one container cost beside others.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cni_conformance::traffic::crowd;
+use cni_conformance::{Attachment, Chain, Container, Nomad, PortMapping, Runtime, Sandbox, Spelling};
+
+use crate::side::{Side, in_turns};
+use crate::table::{head, median, row};
+use crate::{Plan, Sides};
+
+/// What is on the host beside the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    Containers(usize),
+    /// UDP connections of others.
+    Connections(usize),
+}
+
+/// What an operation took, over all plugins of the chain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    pub wall: Duration,
+    pub cpu: Duration,
+    /// The largest of the plugins, in bytes.
+    pub memory: u64,
+}
+
+/// What was counted in one traced run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    processes: usize,
+    messages: usize,
+}
+
+/// What both sides took.
+pub struct Compared {
+    pub operation: &'static str,
+    pub load: Load,
+    pub ours: Cost,
+    pub reference: Cost,
+}
+
+const OPERATIONS: [&str; 3] = ["ADD", "CHECK", "DEL"];
+
+/// What one turn took, by operation, and what was counted once.
+type Turn = [(Cost, Counts); 3];
+
+/// Compares both sides beside more and more containers, then beside connections.
+pub fn compare(sides: &Sides, plan: &Plan) -> Vec<Compared> {
+    let containers = plan.containers.iter().copied().map(Load::Containers);
+    let connections = plan.connections.iter().copied().map(Load::Connections);
+    let mut all = Vec::new();
+    head("Nomad's chain, IPv4", "containers");
+    for load in containers.chain(connections) {
+        if load == Load::Connections(plan.connections[0]) {
+            head("Nomad's chain, IPv4", "connections");
+        }
+        let [ours, reference] = measure(sides, load, plan.rounds);
+        for (at, operation) in OPERATIONS.into_iter().enumerate() {
+            let [ours, reference] = [&ours, &reference].map(|turns| middle(turns, at));
+            row(operation, load.number(), ours.wall, reference.wall);
+            all.push(Compared { operation, load, ours, reference });
+        }
+        if load == Load::Containers(0) {
+            details(&ours, &reference);
+        }
+    }
+    all
+}
+
+impl Load {
+    const fn number(self) -> usize {
+        match self {
+            Self::Containers(number) | Self::Connections(number) => number,
+        }
+    }
+}
+
+fn middle(turns: &[Turn], at: usize) -> Cost {
+    let costs = || turns.iter().map(|turn| turn[at].0);
+    Cost {
+        wall: median(costs().map(|cost| cost.wall).collect()),
+        cpu: median(costs().map(|cost| cost.cpu).collect()),
+        memory: costs().map(|cost| cost.memory).max().unwrap_or_default(),
+    }
+}
+
+fn details(ours: &[Turn], reference: &[Turn]) {
+    println!("  {:<20} {:>10} {:>11} {:>11} {:>11}", "of these", "processor", "memory", "processes", "messages");
+    for (at, operation) in OPERATIONS.into_iter().enumerate() {
+        for (who, turns) in [("ours", ours), ("reference", reference)] {
+            let Cost { cpu, memory, .. } = middle(turns, at);
+            let counts = turns.last().map(|turn| turn[at].1).unwrap_or_default();
+            let memory = format!("{:.1} MB", memory as f64 / 1e6);
+            let Counts { processes, messages } = counts;
+            println!("  {operation:<6} {who:<13} {cpu:>10.1?} {memory:>11} {processes:>11} {messages:>11}");
+        }
+    }
+}
+
+fn measure(sides: &Sides, load: Load, rounds: usize) -> [Vec<Turn>; 2] {
+    let start = |folder: &Path| {
+        let (folder, filler) = (folder.to_owned(), sides.ours.clone());
+        Side::start(move |next, tell| work(&folder, &filler, load, next, tell))
+    };
+    in_turns(rounds, [start(&sides.ours), start(&sides.reference)])
+}
+
+/// A host with containers, all of them made by the plugins of one folder.
+pub struct Crowd {
+    pub standing: Vec<(Container, Attachment)>,
+}
+
+/// A container with one port by TCP and UDP, which is not attached yet.
+pub fn newcomer(sandbox: &Sandbox, number: usize) -> (Container, Attachment) {
+    let name = format!("c{number}");
+    let container = sandbox.container(&name);
+    let port = 10_000 + u16::try_from(number).expect("a few thousand containers");
+    let attachment = Attachment::new(&name, &container).ports(&PortMapping::twins(port, 80), Spelling::Go);
+    (container, attachment)
+}
+
+impl Crowd {
+    pub fn new(sandbox: &Sandbox, runtime: &Runtime<'_>, containers: usize) -> Self {
+        let attach = |number| {
+            let (container, mut attachment) = newcomer(sandbox, number);
+            runtime.add(&mut attachment).expect_success();
+            (container, attachment)
+        };
+        Self { standing: (0..containers).map(attach).collect() }
+    }
+}
+
+fn work(folder: &Path, filler: &Path, load: Load, next: &dyn Fn() -> Option<()>, tell: &dyn Fn(Turn)) {
+    let sandbox = Sandbox::new();
+    let nomad = Nomad::default();
+    nomad.ensure_forwarding_rules(&sandbox);
+    let runtime = Runtime::new(&sandbox, nomad.conflist()).binaries(folder);
+    let others = if let Load::Containers(others) = load { others } else { 0 };
+    let crowded = Crowd::new(&sandbox, &runtime.clone().binaries(filler), others);
+    let mut number = crowded.standing.len();
+    let mut counted = [Counts::default(); 3];
+    while next().is_some() {
+        if let (Load::Connections(connections), 1) = (load, number) {
+            // The first turn has made rules, without which the host tracks nothing.
+            crowd(&sandbox, connections);
+        }
+        number += 1;
+        let costs = life(&sandbox, &runtime, number).map(|chain| cost(&chain));
+        if load == Load::Containers(0) && number == 2 {
+            number += 1;
+            counted = life(&sandbox, &runtime.clone().traced(), number).map(|chain| counts(&chain));
+        }
+        let [add, check, del] = costs;
+        let [of_add, of_check, of_del] = counted;
+        tell([(add, of_add), (check, of_check), (del, of_del)]);
+    }
+}
+
+/// ADD, CHECK and DEL of one container. The reference's CHECK may fail where it is wrong.
+fn life(sandbox: &Sandbox, runtime: &Runtime<'_>, number: usize) -> [Chain; 3] {
+    let (_container, mut attachment) = newcomer(sandbox, number);
+    let add = runtime.add(&mut attachment);
+    add.expect_success();
+    let check = runtime.check(&attachment);
+    let del = runtime.del(&attachment);
+    [add, check, del]
+}
+
+fn cost(chain: &Chain) -> Cost {
+    let steps = || chain.steps().iter().map(|(_, outcome)| outcome);
+    Cost {
+        wall: steps().map(cni_conformance::Outcome::elapsed).sum(),
+        cpu: steps().map(|outcome| outcome.usage().cpu).sum(),
+        memory: steps().map(|outcome| outcome.usage().memory).max().unwrap_or_default(),
+    }
+}
+
+fn counts(chain: &Chain) -> Counts {
+    let steps = || chain.steps().iter().map(|(_, outcome)| outcome);
+    Counts {
+        processes: steps().map(|outcome| 1 + outcome.children().len()).sum(),
+        messages: steps().map(cni_conformance::Outcome::netlink_messages).sum(),
+    }
+}

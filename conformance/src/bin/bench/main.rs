@@ -1,0 +1,135 @@
+//! Compares the speed of two folders of plugins, in one run and turn by turn, so that the ratios hold on a
+//! noisy machine where the times do not.
+//!
+//! Each side has a sandbox of its own. The host is filled with containers by ours on both sides, since the reference would take
+//! most of an hour for it; the rules are the same.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "tables for a person to read")]
+
+mod chain;
+mod leases;
+mod packets;
+mod picture;
+mod side;
+mod table;
+mod throughput;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use chain::Load;
+use picture::{Line, Picture};
+
+const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--pictures DIRECTORY]";
+
+/// What is measured.
+struct Plan {
+    /// How often each operation is measured.
+    rounds: usize,
+    containers: &'static [usize],
+    connections: &'static [usize],
+    leases: &'static [usize],
+    /// How many containers come at a time, and how many in all.
+    throughput: (usize, usize),
+    /// How many containers there are when packets are timed.
+    packets: Option<usize>,
+}
+
+const WHOLE: Plan = Plan {
+    rounds: 15,
+    containers: &[0, 300, 1000],
+    connections: &[20_000, 200_000],
+    leases: &[0, 1000, 10_000],
+    throughput: (8, 64),
+    packets: Some(1000),
+};
+
+const QUICK: Plan = Plan {
+    rounds: 7,
+    containers: &[0, 100],
+    connections: &[20_000],
+    leases: &[1000],
+    throughput: (8, 24),
+    packets: None,
+};
+
+/// The two folders.
+struct Sides {
+    ours: PathBuf,
+    reference: PathBuf,
+}
+
+fn main() {
+    let (mut folders, mut plan, mut pictures) = (Vec::new(), WHOLE, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--quick" => plan = QUICK,
+            "--pictures" => pictures = arguments.next().map(PathBuf::from),
+            _ => folders.push(PathBuf::from(argument)),
+        }
+    }
+    let Ok([ours, reference]) = <[PathBuf; 2]>::try_from(folders) else {
+        eprintln!("{USAGE}");
+        std::process::exit(2);
+    };
+    let sides = Sides { ours, reference };
+    println!("medians of {} turns; a ratio of 4 means that the reference takes four times as long", plan.rounds);
+    sizes(&sides);
+    let costs = chain::compare(&sides, &plan);
+    leases::compare(&sides, &plan);
+    throughput::compare(&sides, plan.throughput);
+    let packets = plan.packets.map(|containers| packets::measure(&sides.ours, containers));
+    if let Some(directory) = pictures {
+        fs::create_dir_all(&directory).expect("a folder for the pictures");
+        write(&directory.join("cost.svg"), &cost_picture(&costs));
+        if let Some(packets) = packets {
+            write(&directory.join("packets.svg"), &packets);
+        }
+    }
+}
+
+fn write(path: &Path, picture: &Picture) {
+    fs::write(path, picture.svg()).unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
+    println!("\nwrote {}", path.display());
+}
+
+/// The size of what is installed for Nomad's chain; one file under many names counts once.
+fn sizes(sides: &Sides) {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::MetadataExt;
+    let size = |folder: &Path| {
+        let names = ["loopback", "bridge", "host-local", "firewall", "portmap"];
+        let files = names.map(|name| fs::metadata(folder.join(name)).expect("the folder has the plugin"));
+        let unique: BTreeMap<u64, u64> = files.iter().map(|file| (file.ino(), file.len())).collect();
+        unique.values().sum::<u64>()
+    };
+    let megabytes = |folder| size(folder) as f64 / 1e6;
+    println!(
+        "\nsize of the five plugins: ours {:.1} MB, reference {:.1} MB",
+        megabytes(&sides.ours),
+        megabytes(&sides.reference)
+    );
+}
+
+fn cost_picture(costs: &[chain::Compared]) -> Picture {
+    let line = |operation: &str, is_ours: bool| {
+        let of = costs.iter().filter(|cost| cost.operation == operation);
+        let points = of.filter_map(|cost| match cost.load {
+            Load::Containers(others) => {
+                let time = if is_ours { cost.ours.wall } else { cost.reference.wall };
+                Some((others as f64, time.as_secs_f64() * 1000.0))
+            }
+            Load::Connections(_) => None,
+        });
+        let who = if is_ours { "these plugins" } else { "Go" };
+        Line { name: format!("{operation}, {who}"), emphasized: is_ours, points: points.collect() }
+    };
+    let lines =
+        ["ADD", "CHECK", "DEL"].into_iter().flat_map(|operation| [line(operation, true), line(operation, false)]);
+    Picture {
+        title: "Time for one container of Nomad's (milliseconds, logarithmic)".to_owned(),
+        across: "other containers on the host".to_owned(),
+        logarithmic: true,
+        lines: lines.collect(),
+    }
+}

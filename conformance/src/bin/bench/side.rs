@@ -1,0 +1,42 @@
+//! One side of a comparison, in a thread and a sandbox of its own.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// Works one turn for each request.
+pub struct Side<T> {
+    request: Sender<()>,
+    answer: Receiver<T>,
+}
+
+impl<T: Send + 'static> Side<T> {
+    /// Starts a side. `work` ends when there is no next turn, and tells of each.
+    pub fn start(work: impl FnOnce(&dyn Fn() -> Option<()>, &dyn Fn(T)) + Send + 'static) -> Self {
+        let (request, requests) = channel();
+        let (answers, answer) = channel();
+        thread::spawn(move || {
+            let next = || requests.recv().ok();
+            let tell = |told| answers.send(told).expect("the comparison waits for an answer");
+            work(&next, &tell);
+        });
+        Self { request, answer }
+    }
+
+    /// Waits for one turn.
+    pub fn turn(&self) -> T {
+        self.request.send(()).expect("the side is at work");
+        self.answer.recv().expect("the side answers")
+    }
+}
+
+/// Lets both sides work in turns. The first turn makes what containers share; it is not counted.
+pub fn in_turns<T: Send + 'static>(rounds: usize, sides: [Side<T>; 2]) -> [Vec<T>; 2] {
+    let mut told = [Vec::new(), Vec::new()];
+    sides.iter().for_each(|side| drop(side.turn()));
+    for _ in 0..rounds {
+        for (side, told) in sides.iter().zip(&mut told) {
+            told.push(side.turn());
+        }
+    }
+    told
+}

@@ -12,13 +12,19 @@ const FILE: &str = "work.lock";
 /// How long is waited for one of them.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long the others are waited for when one has been waited for in vain: each would make ten seconds.
+const IMPATIENCE: Duration = Duration::from_secs(1);
+
 /// The locks that this process holds, until they are dropped.
 #[derive(Debug)]
-pub struct Locks(LockTable);
+pub struct Locks {
+    table: LockTable,
+    patience: Duration,
+}
 
 impl Default for Locks {
     fn default() -> Self {
-        Self(LockTable::new(PrivateDirectory::new(RUN_DIRECTORY), FILE))
+        Self { table: LockTable::new(PrivateDirectory::new(RUN_DIRECTORY), FILE), patience: PATIENCE }
     }
 }
 
@@ -28,7 +34,11 @@ impl Locks {
     /// # Errors
     /// [`LockError::Held`] when it does not become free.
     pub fn take(&mut self, name: &LockName) -> Result<(), LockError> {
-        match self.0.exclusive(name.number(), PATIENCE) {
+        let taken = self.table.exclusive(name.number(), self.patience);
+        if let Err(LockError::Held { .. }) = taken {
+            self.patience = IMPATIENCE;
+        }
+        match taken {
             Err(LockError::File(error)) if is_without_place(&error) => {
                 log::warn!("no lock is taken: {error}: {}", error.source);
                 Ok(())

@@ -60,16 +60,23 @@ pub struct PortRegister {
     list: Option<String>,
     /// The mappings of each port whose record is readable, the oldest first.
     lines: BTreeMap<u16, Vec<PortLine>>,
+    /// Ports whose record says something that makes no sense, and nothing else.
+    torn: BTreeSet<u16>,
 }
 
 impl PortRegister {
     /// Reads the records of an attachment's ports.
     pub fn observe(OwnPorts { owner, list, ports }: OwnPorts, records: &mut dyn Records) -> Self {
-        let lines = ports.into_iter().filter_map(|port| {
-            let text = read(&of_port(port), records)?;
-            Some((port, whole_lines(&text).filter_map(|line| PortLine::parse(port, line)).collect()))
-        });
-        Self { owner, list, lines: lines.collect() }
+        let (mut lines, mut torn) = (BTreeMap::new(), BTreeSet::new());
+        for port in ports {
+            let Some(text) = read(&of_port(port), records) else { continue };
+            let found: Vec<_> = whole_lines(&text).filter_map(|line| PortLine::parse(port, line)).collect();
+            if found.is_empty() && !text.is_empty() {
+                torn.insert(port);
+            }
+            lines.insert(port, found);
+        }
+        Self { owner, list, lines, torn }
     }
 
     /// The mappings of other attachments that get packets of some of these, the oldest first.
@@ -149,7 +156,7 @@ impl PortRegister {
         let key = of_port(port);
         let mut after = before.clone();
         change(&mut after);
-        if after.is_empty() && !before.is_empty() {
+        if after.is_empty() && (!before.is_empty() || self.torn.contains(&port)) {
             plan.owned(Step::RemoveRecord { key });
         } else if after != *before {
             plan.owned(Step::WriteRecord { key, text: after.iter().map(ToString::to_string).collect() });

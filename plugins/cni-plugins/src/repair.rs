@@ -187,11 +187,12 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<RepairOutcom
     if parts.is_empty() && failures.is_empty() {
         return Ok(RepairOutcome::Complete);
     }
+    // Who works on it has its lock, perhaps for long.
+    if let Some(why) = kept.lost(&mut host)? {
+        return Ok(RepairOutcome::Skipped(why));
+    }
     match mode {
-        Mode::DryRun => Ok(match kept.lost(&mut host)? {
-            Some(why) => RepairOutcome::Skipped(why),
-            None => with_failures(failures, names(&parts), RepairOutcome::Missing),
-        }),
+        Mode::DryRun => Ok(with_failures(failures, names(&parts), RepairOutcome::Missing)),
         Mode::Apply => {
             exclusion::begin_repair(&cached.at, &mut host)?;
             apply_locked(&ours, &kept, &mut host)

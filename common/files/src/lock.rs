@@ -16,7 +16,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(8);
 
 /// A lock, held until it is dropped.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "the kernel releases the lock when the file is closed")] File);
+pub struct Lock {
+    has_waited: bool,
+    #[expect(dead_code, reason = "the kernel releases the lock when the file is closed")]
+    file: File,
+}
 
 /// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +48,11 @@ impl Failure for LockError {
 }
 
 impl Lock {
+    /// Whether others held it when it was asked for.
+    pub const fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
     /// Takes the lock of an open file exclusively; `path` is for the message.
     ///
     /// # Errors
@@ -68,22 +77,22 @@ fn take(
     patience: Duration,
 ) -> Result<Lock, LockError> {
     let holders = || file.metadata().map_or_else(|_| Holders::default(), |metadata| holders(&metadata));
-    wait(|| attempt(&file), holders, path, patience)?;
-    Ok(Lock(file))
+    let has_waited = wait(|| attempt(&file), holders, path, patience)?;
+    Ok(Lock { has_waited, file })
 }
 
-/// Tries to take a lock until it succeeds or `patience` is at its end.
+/// Tries to take a lock until it succeeds or `patience` is at its end. Returns whether others held it.
 pub(crate) fn wait(
     attempt: impl Fn() -> Result<(), TryLockError>,
     holders: impl Fn() -> Holders,
     path: &Path,
     patience: Duration,
-) -> Result<(), LockError> {
+) -> Result<bool, LockError> {
     let end = Instant::now() + patience;
     let mut pause = FIRST_PAUSE;
     loop {
         match attempt() {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(pause != FIRST_PAUSE),
             Err(TryLockError::Error(source)) => return Err(FileError::of("lock", path)(source).into()),
             Err(TryLockError::WouldBlock) if Instant::now() >= end => {
                 return Err(LockError::Held { path: path.to_owned(), waited: patience, holders: holders() });
@@ -109,6 +118,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("lock");
         let first = Lock::exclusive(open(&path), &path, SOON).expect("free");
+        assert!(!first.has_waited());
         let error = Lock::exclusive(open(&path), &path, SOON).expect_err("held");
         let us = format!("gave up after 30ms: the lock {} is held by process {} (", path.display(), std::process::id());
         assert!(error.to_string().starts_with(&us), "{error}");
@@ -125,10 +135,10 @@ mod tests {
         let path = directory.path().join("lock");
         let held = Lock::exclusive(open(&path), &path, SOON).expect("free");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| Lock::exclusive(open(&path), &path, Duration::from_secs(10)).is_ok());
+            let waiting = scope.spawn(|| Lock::exclusive(open(&path), &path, Duration::from_secs(10)));
             sleep(SOON);
             drop(held);
-            assert!(waiting.join().expect("no panic"));
+            assert!(waiting.join().expect("no panic").expect("free in time").has_waited());
         });
     }
 }

@@ -48,7 +48,7 @@ impl LockTable {
             // Whoever has held the last lock has removed the file; a lock of what was removed excludes nobody.
             if is_same(&file, &path) {
                 self.file = Some(file);
-                return taken;
+                return taken.map(drop);
             }
         }
     }

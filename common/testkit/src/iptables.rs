@@ -4,13 +4,12 @@
 //! jumped to or filled, and must be unreferenced and empty to go. The fake can fail at a given batch,
 //! and let someone else change something just before one.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, Target,
+    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock, Target,
 };
 
 type Chains = BTreeMap<ChainName, Vec<IptablesRule>>;
@@ -199,9 +198,9 @@ impl Iptables for FakeIptables {
         self.locate(family).is_ok()
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
         self.locks += 1;
-        Ok(Box::new(()))
+        Ok(SkeletonLock::new((), false))
     }
 }
 

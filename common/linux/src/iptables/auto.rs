@@ -5,7 +5,6 @@
 //!
 //! Where the programs have been removed since the rules were made, rules in nf_tables are still read and removed.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +15,9 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_files::find_program;
 use cni_netfilter::Netfilter;
-use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal};
+use cni_netfilter::iptables::{
+    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock,
+};
 use cni_netfilter::nftables::Nftables;
 
 use super::RestoreIptables;
@@ -188,7 +189,7 @@ impl Iptables for AutoIptables {
         self.programs.is_installed(family)
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
         self.programs.lock()
     }
 }

@@ -3,7 +3,6 @@
 //! Both flavours of iptables, nf_tables and legacy, behave alike in this; where their words differ, no
 //! word is treated as absence that could mean something else.
 
-use std::any::Any;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -11,8 +10,10 @@ use std::time::Duration;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, Target,
+    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock, Target,
 };
+
+use cni_files::Lock;
 
 use super::lock;
 use super::program::{Ended, Program};
@@ -151,7 +152,9 @@ impl Iptables for RestoreIptables {
         self.has(family)
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
-        Ok(Box::new(lock::acquire(self.patience, &self.scope)?))
+    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
+        let lock = lock::acquire(self.patience, &self.scope)?;
+        let has_waited = lock.as_ref().is_some_and(Lock::has_waited);
+        Ok(SkeletonLock::new(lock, has_waited))
     }
 }

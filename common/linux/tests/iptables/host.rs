@@ -3,7 +3,6 @@
 //! Whether rules may go without the programs is told by the name of the file behind their links, so on one
 //! kind of host that is the name of a script.
 
-use std::any::Any;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,7 +14,7 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_linux::iptables::{AutoIptables, RestoreIptables};
 use cni_linux::netns::NetnsScope;
-use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable};
+use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use tempfile::TempDir;
@@ -85,7 +84,7 @@ impl Iptables for FlavourIptables {
         self.inner().is_installed(family)
     }
 
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError> {
+    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
         self.inner().lock()
     }
 }

@@ -1,6 +1,6 @@
 //! What is written and read over netlink, beside the programs of iptables as witnesses.
 
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use cni_core::cidr::Cidr;
@@ -113,6 +113,34 @@ fn many_rules_for_a_table_that_is_not_there_are_made_at_once() {
         assert_eq!(missing(&mut tables, &want).expect("looked"), None);
         remove(&mut tables, &undo).expect("removed");
         assert_eq!(host.dump("nat").iter().find(|line| line.contains("CNI-DN-")), None);
+    });
+}
+
+/// Each change makes all others of the same moment come too late. The programs, which read more, would come later still.
+#[test]
+fn those_who_come_too_late_go_one_by_one_without_the_programs() {
+    const CONTAINERS: u16 = 16;
+    on(Flavour::Native, |host| {
+        ensure(&mut host.tables(), &portmap(host.family, CONTAINERS)).expect("ensured");
+        host.started();
+        let all = Barrier::new(usize::from(CONTAINERS));
+        std::thread::scope(|scope| {
+            for n in 0..CONTAINERS {
+                let (path, all) = (host.path(), &all);
+                scope.spawn(move || {
+                    let mut tables = FlavourIptables::new(host.flavour, path);
+                    all.wait();
+                    for _ in 0..2 {
+                        let undo = ensure(&mut tables, &portmap(host.family, n)).expect("ensured").expect("added");
+                        remove(&mut tables, &undo).expect("removed");
+                    }
+                    ensure(&mut tables, &portmap(host.family, n)).expect("ensured");
+                });
+            }
+        });
+        assert_eq!(host.started(), [""; 0]);
+        let jumps = host.dump("nat").iter().filter(|line| line.starts_with("-A CNI-HOSTPORT-DNAT")).count();
+        assert_eq!(jumps, 2 * usize::from(CONTAINERS + 1));
     });
 }
 

@@ -46,5 +46,25 @@ pub trait Iptables {
     ///
     /// # Errors
     /// [`IptablesError::Locked`] when another holds the lock for too long.
-    fn lock(&mut self) -> Result<Box<dyn Any>, IptablesError>;
+    fn lock(&mut self) -> Result<SkeletonLock, IptablesError>;
+}
+
+/// The lock around what containers share, until it is dropped.
+#[derive(Debug)]
+pub struct SkeletonLock {
+    has_waited: bool,
+    #[expect(dead_code, reason = "it is released when it is dropped")]
+    held: Box<dyn Any>,
+}
+
+impl SkeletonLock {
+    /// A lock that is released when `held` is dropped, and whether others had it when it was asked for.
+    pub fn new(held: impl Any, has_waited: bool) -> Self {
+        Self { has_waited, held: Box::new(held) }
+    }
+
+    /// Whether others had it when it was asked for, and may have made what was missing.
+    pub const fn has_waited(&self) -> bool {
+        self.has_waited
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! The first try is one batch that holds its own conditions: the shared rules are required, the owned
 //! chains must be new, which also proves that nothing leads to them. Where that does not fit, the chains in
-//! question are read under the lock, and one batch mends what is shared and adds what is owned. Others
-//! who know nothing of the lock may still come in between; then what is there is read again.
+//! question are read under the lock, and one batch mends what is shared and adds what is owned. Whoever has waited for
+//! the lock tries the first batch again, since others may have made what was missing. Others who know nothing of the lock may still come in between; then what is there is read again.
 
 use super::ATTEMPTS;
 use super::backend::Iptables;
@@ -24,21 +24,39 @@ use crate::position::RulePosition;
 /// # Errors
 /// Then nothing was changed.
 pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesRemoval>, IptablesError> {
-    if let Some(draft) = BatchDraft::optimistic(tables, want)? {
-        if draft.ops.is_empty() {
-            return Ok(None);
-        }
-        match tables.commit(&draft.batch()) {
-            Ok(()) => return Ok(draft.undo()),
-            Err(BatchError::Failed(error)) => return Err(taken_back(tables, draft, error)),
-            Err(BatchError::Refused(_)) => {}
-        }
+    if let Tried::Done(undo) = try_at_once(tables, want)? {
+        return Ok(undo);
+    }
+    let lock = tables.lock()?;
+    if lock.has_waited()
+        && let Tried::Done(undo) = try_at_once(tables, want)?
+    {
+        return Ok(undo);
     }
     repair(tables, want)
 }
 
+/// What became of the batch that holds its own conditions.
+enum Tried {
+    Done(Option<IptablesRemoval>),
+    /// Nothing was changed.
+    Unfit,
+}
+
+fn try_at_once(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Tried, IptablesError> {
+    let Some(draft) = BatchDraft::optimistic(tables, want)? else { return Ok(Tried::Unfit) };
+    if draft.ops.is_empty() {
+        return Ok(Tried::Done(None));
+    }
+    match tables.commit(&draft.batch()) {
+        Ok(()) => Ok(Tried::Done(draft.undo())),
+        Err(BatchError::Failed(error)) => Err(taken_back(tables, draft, error)),
+        Err(BatchError::Refused(_)) => Ok(Tried::Unfit),
+    }
+}
+
+/// Mends what is shared, and adds what is owned, under the lock.
 fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesRemoval>, IptablesError> {
-    let _lock = tables.lock()?;
     let mut attempt = 1;
     loop {
         let seen = SeenChains::observe(tables, want.family, want.table, want.chains())?;

@@ -20,7 +20,7 @@ mod rule;
 mod seen;
 mod stale;
 
-pub use backend::Iptables;
+pub use backend::{Iptables, SkeletonLock};
 pub use batch::{Batch, BatchLine};
 pub use change::{
     ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,

@@ -199,6 +199,11 @@ c, _ = s.accept(); c.sendall(b"hello"); c.close()' >"$work/up-$1" 2>&1 &
     return "$result"
 }
 
+# Whether a plugin has given up waiting, as it must after ten seconds: firewalld may take longer for a reload.
+is_late() {
+    grep -qE 'did not answer within|gave up after' "$said" && head -n 1 "$said" >>"$work/late"
+}
+
 # One life. Each runtime repeats a DEL that was not answered, until it succeeds.
 life() {
     local name=$1 port=$2
@@ -213,11 +218,16 @@ life() {
         *) ;;
         esac
     else
-        problem "ADD of $name" "$said"
+        is_late || problem "ADD of $name" "$said"
     fi
     [ $((RANDOM % 4)) -ne 0 ] || ip netns del "$name"
     [ $((RANDOM % 5)) -ne 0 ] || killed del "$name" "$port"
-    cni del "$name" "$port" >"$said" 2>&1 || problem "DEL of $name" "$said"
+    until cni del "$name" "$port" >"$said" 2>&1; do
+        is_late || {
+            problem "DEL of $name" "$said"
+            break
+        }
+    done
     ip netns del "$name" 2>/dev/null || true
     echo "$name" >>"$work/lives"
 }
@@ -271,7 +281,8 @@ count_rules() {
 netfilter_sockets() { awk '$2 == 12' /proc/net/netlink | wc -l; }
 
 tell() {
-    say "minute $1: $(wc -l <"$work/lives") containers, $(wc -l <"$work/differences") differences from the start"
+    say "minute $1: $(wc -l <"$work/lives") containers, $(wc -l <"$work/differences") differences from the start," \
+        "$(wc -l <"$work/late") calls repeated since somebody did not answer"
     say "  a plugin's memory: $(sort -n "$work/memory" | tail -n 1) KiB at most, of $(wc -l <"$work/memory") calls"
     say "  files: $(files_below /run/cni) below /run/cni, $(files_below /var/lib/cni) below /var/lib/cni," \
         "$(files_below /run/cni/nomad /var/lib/cni/networks) of leases"
@@ -323,6 +334,7 @@ inside() {
     : >"$work/problems"
     : >"$work/lives"
     : >"$work/memory"
+    : >"$work/late"
     ip link set lo up
     ip link add outside0 type veth peer name outside1
     ip address add 192.0.2.1/24 dev outside0

@@ -129,9 +129,12 @@ fn shell(namespace: &Namespace, lines: &str) -> String {
     namespace.must(&["sh", "-ec", lines])
 }
 
-/// All that a container has of links, addresses and routes.
+/// All that a container has of links, addresses and routes, but for what the kernel does by itself in a while.
 fn contents(container: &Namespace) -> String {
-    shell(container, "ip -o -d link; ip -o address; ip route show table all; ip -6 route show table all")
+    let text = shell(container, "ip -o -d link; ip -o address; ip route show table all; ip -6 route show table all");
+    let lines = text.lines().filter(|line| !["fe80:", "ff00:"].iter().any(|own| line.contains(own)));
+    let states = ["UNKNOWN", "UP", "DOWN", "LOWERLAYERDOWN"].map(|state| format!(" state {state} "));
+    lines.map(|line| states.iter().fold(line.to_owned(), |line, state| line.replace(state, " ")) + "\n").collect()
 }
 
 fn has_eth0(container: &Namespace) -> bool {

@@ -9,6 +9,7 @@ use cni_plugin::link::Link;
 use cni_plugin::plan::{ChildKind, MacvlanMode, Ns};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
+use proptest::prelude::*;
 
 const LAYER_TWO: &str = r#"{"cniVersion":"1.1.0","name":"n1","type":"macvlan","master":"eno1"}"#;
 
@@ -324,4 +325,47 @@ fn gc_is_the_ipam_plugins() {
     let mut host = machine();
     with(r#""cni.dev/valid-attachments":[]"#).gc(&Macvlan, &mut host).expect("GC");
     assert_eq!(host.delegated(), ["static GC"]);
+}
+
+/// A configuration of keys with values at random, most of which can be used.
+fn any_config() -> impl Strategy<Value = (String, i64, String)> {
+    let mode = prop_oneof![
+        4 => prop::sample::select(vec!["", "bridge", "private", "vepa", "passthru"]).prop_map(str::to_owned),
+        1 => "[a-zA-Z]{1,9}",
+    ];
+    let mtu = prop_oneof![4 => 0..=1500_i64, 1 => any::<i64>()];
+    let mac = prop_oneof![2 => Just(String::new()), 4 => "02(:[0-9a-f]{2}){5}", 1 => "[0-9a-f:.-]{0,24}"];
+    (mode, mtu, mac, any::<u32>(), any::<bool>()).prop_map(|(mode, mtu, mac, queue, addressed)| {
+        let ipam = if addressed { r#","ipam":{"type":"static"}"# } else { "" };
+        let keys = format!(r#""eno1","mode":"{mode}","mtu":{mtu},"mac":"{mac}","bcqueuelen":{queue}{ipam}"#);
+        (LAYER_TWO.replace(r#""eno1""#, &keys), mtu, mac)
+    })
+}
+
+proptest! {
+    /// Whatever the keys say, ADD refuses one by its name and leaves nothing, or makes a link that passes CHECK; DEL leaves what was
+    /// there before.
+    #[test]
+    fn any_configuration_makes_a_link_that_del_removes_or_is_refused((config, mtu, mac) in any_config()) {
+        let mut host = machine();
+        let before = host.state();
+        let caller = caller().with_config(&config);
+        match caller.add(&Macvlan, &mut host) {
+            Ok(result) => {
+                let made = link(&mut host);
+                prop_assert!(mtu == 0 || i64::from(made.mtu) == mtu);
+                prop_assert!(mac.is_empty() || mac.parse().ok() == made.mac);
+                let result = result.render(Version::LATEST).expect("text");
+                let check = config.replace(r#""mode""#, &format!(r#""prevResult":{result},"mode""#));
+                caller.with_config(&check).check(&Macvlan, &mut host).expect("CHECK");
+            }
+            Err(error) => {
+                let named = ["macvlan mode", "invalid MTU", "mac"].iter().any(|key| error.to_string().contains(key));
+                prop_assert!(named && error.code().number() == 7, "{}", error);
+                prop_assert_eq!(host.state(), before.clone());
+            }
+        }
+        caller.del(&Macvlan, &mut host).expect("DEL");
+        prop_assert_eq!(host.state(), before);
+    }
 }

@@ -59,16 +59,26 @@ pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Resu
             return Err(WaitError::DuplicateAddress { name: name.to_string(), address }.into());
         }
         let waiting = addresses.iter().any(|address| address.tentative);
-        let has_carrier = link.oper_state == OperState::Up;
-        let limit = if has_carrier { SETTLE_LIMIT } else { CARRIER_LIMIT };
-        match (waiting, started.elapsed() < limit) {
+        match (waiting, started.elapsed() < settle_limit(link.oper_state)) {
             (true, true) => thread::sleep(SETTLE_PAUSE),
-            (true, false) if has_carrier => {
+            (true, false) if link.oper_state == OperState::Up => {
                 let seconds = SETTLE_LIMIT.as_secs();
                 return Err(WaitError::StillTentative { name: name.to_string(), seconds }.into());
             }
             (false, _) | (true, false) => return Ok(()),
         }
+    }
+}
+
+/// How long addresses may be tentative. A link whose driver does not say may have a carrier.
+const fn settle_limit(state: OperState) -> Duration {
+    match state {
+        OperState::Up | OperState::Unknown => SETTLE_LIMIT,
+        OperState::NotPresent
+        | OperState::Down
+        | OperState::LowerLayerDown
+        | OperState::Testing
+        | OperState::Dormant => CARRIER_LIMIT,
     }
 }
 

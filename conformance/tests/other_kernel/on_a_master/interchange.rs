@@ -53,8 +53,10 @@ impl Sides {
     }
 }
 
-/// Without indices, and addresses that are drawn by lot or follow from such.
+/// Without indices, and addresses that are drawn by lot or follow from such; and without the length of the queue, which
+/// v1.1.1 sets to 0 and later releases leave to the kernel.
 fn normal(text: &str) -> String {
+    let text = text.replace(" qlen 1000", "");
     let words = text.split_whitespace().map(|word| {
         let is_mac = word.len() == 17 && word.split(':').count() == 6;
         let is_index = word.ends_with(':') && word.trim_end_matches(':').parse::<u32>().is_ok();
@@ -85,6 +87,8 @@ fn either_side_makes_the_same_and_takes_over_from_the_other() {
                 let world = World::new(kind);
                 let mut list = world.network(&keys);
                 list["cniVersion"] = json!("1.0.0");
+                // CHECK of v1.1.1 does not know that another route without a router was given the gateway.
+                list["plugins"][0]["ipam"]["routes"] = json!([{"dst": "0.0.0.0/0"}]);
                 Sides { world, list, adds: adds.to_owned(), deletes: deletes.to_owned() }
             };
             let (theirs, said) = sides(&reference, &binaries::under_test()).live();

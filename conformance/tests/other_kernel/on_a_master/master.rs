@@ -87,7 +87,10 @@ fn without_a_name_it_is_the_first_default_route_that_leads_to_one() {
             shell(world.sandbox.host(), other);
             shell(
                 world.sandbox.host(),
-                &format!("modprobe -q tun || true; {}", if change.is_empty() { "true" } else { &change }),
+                &format!(
+                    "[ ! -x /run/kernel/modprobe ] || /run/kernel/modprobe tun; {}",
+                    if change.is_empty() { "true" } else { &change }
+                ),
             );
             let list = world.network(&json!({"master": ""}));
             let (container, attachment) = world.attach(&list, "c1");

@@ -10,6 +10,8 @@ use crate::sandbox::Sandbox;
 pub enum Feature {
     /// Bridges that separate their ports by VLAN.
     BridgeVlans,
+    /// A network card that tests may move, `eth0` of the first namespace.
+    Hardware,
     /// Links of the kind `dummy`.
     DummyLinks,
     /// Links of the kind `macvlan`.
@@ -22,8 +24,8 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 5] =
-        [Self::BridgeVlans, Self::DummyLinks, Self::MacvlanLinks, Self::VlanLinks, Self::IpvlanLinks];
+    pub const ALL: [Self; 6] =
+        [Self::BridgeVlans, Self::Hardware, Self::DummyLinks, Self::MacvlanLinks, Self::VlanLinks, Self::IpvlanLinks];
 
     /// Tells whether the running kernel has it.
     pub fn is_here(self) -> bool {
@@ -36,6 +38,10 @@ impl Feature {
     /// Lines of shell that succeed just on a kernel that has it.
     fn proof(self) -> String {
         let link = match self {
+            Self::Hardware => {
+                return "grep -q 'User Mode Linux' /proc/cpuinfo; nsenter --net=/proc/1/ns/net ip link show dev eth0"
+                    .to_owned();
+            }
             Self::BridgeVlans => "proof type bridge vlan_filtering 1",
             Self::DummyLinks => "proof type dummy",
             Self::MacvlanLinks => "link master0 name proof type macvlan",

@@ -4,4 +4,5 @@
 
 mod bridge_vlan;
 mod dummy;
+mod host_device;
 mod on_a_master;

@@ -4,7 +4,7 @@
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::naming::is_pattern;
-use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
 
@@ -31,16 +31,23 @@ pub fn give_back(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<(), Err
         Some(found) => Some(found),
         None => find_on_host(borrower, recorded.as_ref(), host)?,
     };
-    // Hardware that is nowhere yet comes back when the kernel has ended the namespace.
-    let is_still_away = found.is_none() && recorded.as_ref().is_some_and(Loan::is_hardware);
+    let is_away = found.is_none() && is_away(recorded.as_ref(), host)?;
     if let Some(Stray { ns, link, loan }) = found {
         let master = host_master(&loan, host)?;
         host.carry_out(&plan(ns, &link, &loan, master.as_ref())?)?;
     }
-    if recorded.is_some() && !is_still_away {
+    if recorded.is_some() && !is_away {
         host.apply(&Step::RemoveRecord { key: loan::key(&borrower.at) })?;
     }
     Ok(())
+}
+
+/// Whether the kernel may still give a link back: hardware that is nowhere comes when its namespace has ended.
+fn is_away(recorded: Option<&Loan>, host: &mut dyn Host) -> Result<bool, Error> {
+    match recorded.filter(|loan| loan.is_hardware()) {
+        Some(loan) => Ok(host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty()),
+        None => Ok(false),
+    }
 }
 
 /// A link that is not where it belongs.

@@ -142,6 +142,23 @@ fn on_container(host: &mut FakeHost) -> Link {
     (host as &mut dyn Host).link(Ns::Container, &name("eth0")).expect("asked").expect("eth0")
 }
 
+#[test]
+fn the_record_of_a_card_that_another_container_has_brought_back_goes() {
+    let mut host = machine();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    host.set_container(NETNS, FakeContainer::Gone);
+    host.set_container(NETNS, FakeContainer::Present(None));
+    let second = Caller { container: "c2".to_owned(), ..caller(PLAIN) };
+    second.add(&HostDevice, &mut host).expect("ADD");
+    for _ in 0..2 {
+        second.del(&HostDevice, &mut host).expect("DEL");
+        caller(PLAIN).del(&HostDevice, &mut host).expect("the late DEL");
+    }
+    let link = on_host(&mut host, "ens1").expect("back");
+    assert_eq!((link.alias.as_deref(), link.up), (Some("uplink"), true));
+    assert!(!host.state().iter().any(|line| line.starts_with("record")), "{:?}", host.state());
+}
+
 /// Its alias still says the name; by its address alone it would be recorded under the container's name for it.
 #[test]
 fn lost_hardware_that_is_found_by_its_address_keeps_the_name_that_it_had() {

@@ -1,0 +1,141 @@
+//! The host-device plugin with a network card. When its namespace ends, the kernel does not destroy it, but gives it back to
+//! the first namespace, under the name that the container had for it.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cni_conformance::uml::on_a_kernel_with;
+use cni_conformance::{Attachment, Container, Feature, Invocation, Runtime, Sandbox, Verb};
+use serde_json::{Value, json};
+
+/// Runs what follows in the first namespace, where the card is.
+const FIRST: [&str; 2] = ["nsenter", "--net=/proc/1/ns/net"];
+
+/// The card's address.
+const MAC: &str = "02:00:00:00:00:0a";
+
+struct Host {
+    sandbox: Sandbox,
+    list: Value,
+}
+
+impl Host {
+    /// A host whose card is up, and has an alias of its administrator.
+    fn new(keys: Value) -> Self {
+        let mut plugin = keys;
+        plugin["type"] = json!("host-device");
+        let list = json!({"cniVersion": "1.1.0", "name": "net1", "plugins": [plugin]});
+        let host = Self { sandbox: Sandbox::new(), list };
+        host.first(&["ip", "link", "set", "eth0", "alias", "uplink", "up"]);
+        host
+    }
+
+    fn first(&self, words: &[&str]) -> String {
+        self.sandbox.host().must(&[&FIRST[..], words].concat())
+    }
+
+    fn call(&self, verb: Verb, attachment: &Attachment) -> Invocation {
+        let runtime = Runtime::new(&self.sandbox, self.list.clone());
+        runtime.invocation(verb, "host-device", attachment, None).launched_by(&FIRST)
+    }
+
+    /// Attaches a container, which knows the card as `net1`.
+    fn add(&self, name: &str) -> (Container, Attachment) {
+        let container = self.sandbox.container(name);
+        let attachment = Attachment::new(name, &container).ifname("net1");
+        self.call(Verb::Add, &attachment).run().expect_success();
+        assert!(container.sh("ip link show dev net1").contains(MAC));
+        (container, attachment)
+    }
+
+    fn del(&self, attachment: &Attachment) {
+        self.call(Verb::Del, attachment).run().expect_success();
+    }
+
+    /// Ends a namespace, and waits until the kernel has given the card back.
+    fn end(&self, container: &Container) {
+        container.remove();
+        let started = Instant::now();
+        while !self.first(&["ip", "-o", "link"]).contains(MAC) {
+            assert!(started.elapsed() < Duration::from_secs(20), "the card does not come back");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    #[track_caller]
+    fn card_is_as_before(&self) {
+        let shown = self.first(&["ip", "link", "show", "dev", "eth0"]);
+        assert!(shown.contains(MAC) && shown.contains("alias uplink") && shown.contains(",UP"), "{shown}");
+    }
+}
+
+#[test]
+fn a_card_whose_namespace_ended_gets_its_name_back() {
+    on_a_kernel_with(Feature::Hardware, || {
+        let host = Host::new(json!({"device": "eth0"}));
+        let (container, attachment) = host.add("id1");
+        host.end(&container);
+        assert!(host.first(&["ip", "-o", "link"]).contains(" net1: "), "under the container's name");
+        for _ in 0..2 {
+            host.del(&attachment);
+            host.card_is_as_before();
+        }
+    });
+}
+
+/// The runtime repeats DEL, or never does; the next container finds the card all the same.
+#[test]
+fn a_card_that_comes_back_after_del_is_found_by_its_name() {
+    on_a_kernel_with(Feature::Hardware, || {
+        let host = Host::new(json!({"device": "eth0"}));
+        let (container, attachment) = host.add("id1");
+        host.end(&container);
+        let (again, second) = host.add("id2");
+        assert!(again.sh("ip link show dev net1").contains("alias eth0"));
+        host.del(&second);
+        host.card_is_as_before();
+        host.del(&attachment);
+        host.card_is_as_before();
+    });
+}
+
+/// By its address alone the reference would take the container's name for its own.
+#[test]
+fn a_card_that_is_named_by_its_address_keeps_its_name() {
+    on_a_kernel_with(Feature::Hardware, || {
+        let host = Host::new(json!({"hwaddr": MAC}));
+        let (container, _) = host.add("id1");
+        host.end(&container);
+        let (_again, second) = host.add("id2");
+        host.del(&second);
+        host.card_is_as_before();
+    });
+}
+
+#[test]
+fn gc_gives_a_card_its_name_back() {
+    on_a_kernel_with(Feature::Hardware, || {
+        let mut host = Host::new(json!({"device": "eth0"}));
+        let (container, attachment) = host.add("id1");
+        host.end(&container);
+        host.list["plugins"][0]["cni.dev/valid-attachments"] = json!([]);
+        host.call(Verb::Gc, &attachment).run().expect_success();
+        host.card_is_as_before();
+    });
+}
+
+/// A bond has the address of its first port.
+#[test]
+fn the_port_of_a_bond_is_taken_by_its_address_and_given_back() {
+    on_a_kernel_with(Feature::Hardware, || {
+        let host = Host::new(json!({"hwaddr": MAC}));
+        host.first(&["ip", "link", "add", "bond7", "type", "bond"]);
+        host.first(&["ip", "link", "set", "eth0", "down"]);
+        host.first(&["ip", "link", "set", "eth0", "master", "bond7"]);
+        let (_container, attachment) = host.add("id1");
+        host.del(&attachment);
+        host.card_is_as_before();
+        assert!(host.first(&["ip", "link", "show", "dev", "eth0"]).contains("master bond7"));
+        host.first(&["ip", "link", "del", "bond7"]);
+    });
+}

@@ -40,7 +40,7 @@ const fn row(reason: &'static str, shows: &'static [Level], rule: fn(Side, &str)
     Accepted { reason, shows, rule, used: AtomicBool::new(false) }
 }
 
-static ACCEPTED: [Accepted; 10] = [
+static ACCEPTED: [Accepted; 11] = [
     row("the host's end of a veth pair tells whose it is", BOTH, |side, line| {
         match (side, line.split_once(" alias \"cni:")) {
             (Ours, Some((before, after))) => {
@@ -94,6 +94,12 @@ static ACCEPTED: [Accepted; 10] = [
         let ends =
             ["host settings: net/ipv6/conf/port", "c1 settings: net/ipv6/conf/eth0", "c2 settings: net/ipv6/conf/eth0"];
         if ends.into_iter().any(of_pair) { Gone } else { AsItIs }
+    }),
+    row("v1.1.1 leaves its alias on an interface that it gives back", &[Level::Old], |side, line| {
+        match (side, line.strip_suffix(" alias \"ens1\"")) {
+            (Reference, Some(before)) if before.starts_with("host links: ens1 ") => Changed(before.to_owned()),
+            _ => AsItIs,
+        }
     }),
     row("a bridge keeps its MAC address when its last port leaves", BOTH, |side, line| {
         match (side, line.split_once(" mac 00:00:00:00:00:00")) {

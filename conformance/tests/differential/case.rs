@@ -15,6 +15,13 @@ pub struct BrokenCheck {
     pub says: &'static str,
 }
 
+impl BrokenCheck {
+    /// The same of another plugin.
+    pub fn of(self, plugin: &'static str) -> Self {
+        Self { plugin, ..self }
+    }
+}
+
 /// It looks for an IPAM plugin without a name.
 pub const LAYER_TWO: BrokenCheck = BrokenCheck { plugin: "bridge", until: Level::New, says: "no plugin name provided" };
 

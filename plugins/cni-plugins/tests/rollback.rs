@@ -8,6 +8,8 @@
 mod support;
 
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::{Environment, Request};
@@ -119,10 +121,24 @@ fn fail_at_every_step_after(others: fn(), plugin: &dyn Plugin, config: &str) -> 
         }
         assert!(process.stdout.contains("refused by the test: "), "change {refused}: {}", process.stdout);
         assert!(!process.stdout.contains("while undoing"), "change {refused}: {}", process.stdout);
-        let left: Vec<String> = sandbox.state().into_iter().filter(|line| !before.contains(line)).collect();
+        let left = left_since(&before, &sandbox);
         assert!(left.is_empty(), "after {}:\n{}", process.stdout, left.join("\n"));
     }
     unreachable!("the numbers do not end")
+}
+
+/// What is new, once the kernel has noticed that a link which is up again has a carrier.
+fn left_since(before: &[String], sandbox: &Sandbox) -> Vec<String> {
+    let observe = || sandbox.state().into_iter().filter(|line| !before.contains(line)).collect::<Vec<_>>();
+    let mut left = observe();
+    for _ in 0..20 {
+        if left.iter().all(|line| !line.contains("NO-CARRIER")) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+        left = observe();
+    }
+    left
 }
 
 #[test]

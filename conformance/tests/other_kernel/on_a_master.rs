@@ -38,7 +38,9 @@ fn plugin(kind: Feature) -> &'static str {
         Feature::MacvlanLinks => "macvlan",
         Feature::VlanLinks => "vlan",
         Feature::IpvlanLinks => "ipvlan",
-        Feature::BridgeVlans | Feature::DummyLinks => panic!("{kind:?} is no kind of link on a master"),
+        Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware => {
+            panic!("{kind:?} is no kind of link on a master")
+        }
     }
 }
 

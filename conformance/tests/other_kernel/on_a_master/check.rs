@@ -92,7 +92,9 @@ fn check_compares_the_link_with_the_configuration() {
                 "ip link set eth0 type ipvlan mode l3",
                 "Container IPVlan mode l3 does not match expected value: l2",
             )],
-            Feature::BridgeVlans | Feature::DummyLinks => panic!("{kind:?} is no kind of link on a master"),
+            Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware => {
+                panic!("{kind:?} is no kind of link on a master")
+            }
         };
         for_each(rows.into_iter().map(|row| (row.2, row)), |(keys, change, text)| {
             let world = World::new(kind);

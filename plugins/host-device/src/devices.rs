@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use cni_core::error::{Code, Error, Failure};
+use cni_core::mac::Mac;
 use cni_plugin::devices::Devices;
 
-use crate::config::{Config, DeviceId, Selector};
+use crate::config::{Config, ConfigError, DeviceId, Selector};
 
 /// A device that has no link, or that there is not.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +41,11 @@ impl Failure for DeviceError {
 pub enum Target {
     /// A program drives the device: there is no interface to move.
     Dpdk,
-    /// As the configuration says.
-    Link(Selector),
-    /// What is in a directory of devices.
+    /// The one of a name.
+    Name(String),
+    /// The one of a link-layer address.
+    Mac(Mac),
+    /// The one in a directory of devices.
     Network(PathBuf),
 }
 
@@ -70,11 +73,12 @@ pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<Target, Err
     };
     Ok(match (&config.selector, pci, auxiliary) {
         _ if dpdk => Target::Dpdk,
+        (Some(Selector::Name(name)), ..) => Target::Name(name.clone()),
+        (Some(Selector::Mac(mac)), ..) => Target::Mac(mac.clone()),
         (Some(Selector::KernelPath(path)), ..) => Target::Network(path.join("net")),
-        (Some(selector), ..) => Target::Link(selector.clone()),
         (None, Some(id), _) => Target::Network(network_of(id, devices)?),
         (None, None, Some(directory)) => Target::Network(directory.join("net")),
-        (None, None, None) => return Err(crate::config::ConfigError::NoDevice.into()),
+        (None, None, None) => return Err(ConfigError::NoDevice.into()),
     })
 }
 

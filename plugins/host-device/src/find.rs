@@ -6,7 +6,6 @@ use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 
-use crate::config::Selector;
 use crate::devices::{Target, link_in};
 use crate::loan::Loan;
 
@@ -55,9 +54,8 @@ pub struct Found {
 pub fn find(target: &Target, host: &mut dyn Host) -> Result<Option<Found>, Error> {
     let link = match target {
         Target::Dpdk => return Ok(None),
-        Target::Link(Selector::Name(name)) => return by_name(name, host).map(Some),
-        Target::Link(Selector::Mac(mac)) => by_mac(mac, host)?,
-        Target::Link(Selector::KernelPath(path)) => named(&link_in(&path.join("net"), host.devices())?, host)?,
+        Target::Name(name) => return by_name(name, host).map(Some),
+        Target::Mac(mac) => by_mac(mac, host)?,
         Target::Network(directory) => named(&link_in(directory, host.devices())?, host)?,
     };
     let earlier = Loan::of_lost(&link, host)?;

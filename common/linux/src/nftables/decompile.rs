@@ -130,7 +130,8 @@ impl Known {
         bytes.resize(usize::from(family.bits() / 8), 0);
         let fits = usize::try_from(*length).ok() == Some(value.len());
         let cidr = Cidr::new(ip(&bytes)?, prefix)?;
-        (fits && cidr.family() == family).then_some(Expression::Address(end, is, cidr))
+        // A value with other bits than those of the mask is no address of any packet.
+        (fits && cidr.family() == family && cidr.is_network()).then_some(Expression::Address(end, is, cidr))
     }
 
     fn whole_address(&self, load: &Instruction) -> Option<(End, Family)> {

@@ -92,6 +92,19 @@ fn the_beginning_of_a_name_is_not_a_name() {
     assert_eq!(decompile(TableFamily::Ip, &any_eth), None);
 }
 
+/// It is compared with what the mask leaves of an address, so it is no packet's: another rule than that for the network.
+#[test]
+fn a_value_with_bits_outside_its_mask_is_no_network() {
+    let network = Expression::Address(End::Source, Is::Equal, "10.0.0.0/9".parse().expect("a network"));
+    let mut instructions = compile(TableFamily::Ip, &[network]).expect("no words");
+    for instruction in &mut instructions {
+        if let Instruction::Compare(_, value) = instruction {
+            value[3] = 1;
+        }
+    }
+    assert_eq!(decompile(TableFamily::Ip, &instructions), None);
+}
+
 #[test]
 fn what_only_nft_understands_is_not_compiled() {
     assert_eq!(compile(TableFamily::Ip, &[Expression::Raw(vec!["counter".to_owned()])]), None);

@@ -23,16 +23,18 @@ pub fn run(input: &[u8]) -> Option<()> {
     let (config, args, answer, rules) = (documents.text(), documents.text(), documents.text(), documents.text());
     let json = Json::parse(config.as_bytes()).ok()?;
     let plugin = plugin_of(&json)?;
+    let answer = if answer.is_empty() { ANSWER.into() } else { answer };
     let build = || {
-        let answer = if answer.is_empty() { ANSWER } else { &answer };
-        let mut host = machine(is_chained(plugin)).with_ipam(answer);
+        let mut host = machine(is_chained(plugin)).with_ipam(&answer);
         load(&rules, &mut host);
         host.firewalld.running = rules.lines().any(|line| line == "firewalld");
         host
     };
-    let life = Life { plugin, config: config.into_owned(), args: args.into_owned() };
+    let life =
+        Life { plugin, config: config.into_owned(), args: args.into_owned(), answer: answer.clone().into_owned() };
     life.live(&mut build());
-    let respelled = Life { config: with_other_case(&json), args: life.args.clone(), ..life };
+    let respelled =
+        Life { config: with_other_case(&json), args: life.args.clone(), answer: life.answer.clone(), ..life };
     let done = outcome(&life, build());
     assert_eq!(done, outcome(&respelled, build()), "keys in other letters");
     done?.0.ok().map(drop)

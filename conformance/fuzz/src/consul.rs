@@ -16,7 +16,7 @@ const CONFIG: &str = r#"{"cniVersion":"0.4.0","name":"nomad","type":"consul-cni"
 pub fn run(input: &[u8]) -> Option<()> {
     let argument = Documents::new(input).text();
     let args = format!("IgnoreUnknown=true;CONSUL_IPTABLES_CONFIG={argument}");
-    let life = Life { plugin: &cni_consul_cni::ConsulCni, config: CONFIG.to_owned(), args };
+    let life = Life { plugin: &cni_consul_cni::ConsulCni, config: CONFIG.to_owned(), args, answer: String::new() };
     life.live(&mut machine(true));
     let mut host = machine(true);
     life.add(Container::Own, &mut host)?.ok()?;

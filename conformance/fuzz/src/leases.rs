@@ -31,7 +31,12 @@ pub fn run(input: &[u8]) -> Option<()> {
     let disk = Disk::new(&json, resolver)?;
     let documents: Vec<Document<'_>> = documents.filter_map(Document::read).collect();
     documents.iter().filter(|document| document.kind != b'i').for_each(|document| disk.put(document));
-    let life = Life { plugin: &cni_host_local::HostLocal, config: disk.config(&json, keys), args: args.into_owned() };
+    let life = Life {
+        plugin: &cni_host_local::HostLocal,
+        config: disk.config(&json, keys),
+        args: args.into_owned(),
+        answer: String::new(),
+    };
     live(&life, &disk, documents.iter().filter(|document| document.kind == b'i'))
 }
 

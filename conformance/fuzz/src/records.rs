@@ -20,9 +20,10 @@ pub fn run(input: &[u8]) -> Option<()> {
     let texts: Vec<_> = documents.map(String::from_utf8_lossy).collect();
     let json = Json::parse(config.as_bytes()).ok()?;
     let plugin = plugin_of(&json)?;
-    let life = Life { plugin, config: config.into_owned(), args: args.into_owned() };
+    let life = Life { plugin, config: config.into_owned(), args: args.into_owned(), answer: String::new() };
     let mut host = machine(is_chained(plugin));
     host.firewalld.running = life.config.contains("firewalld");
+    life.attach(Container::Own, &mut host);
     life.add(Container::Own, &mut host);
     life.del(Container::Own, &mut host);
     let before = without_records(&host);
@@ -43,7 +44,10 @@ pub fn run(input: &[u8]) -> Option<()> {
     host.records.clear();
     let told = life.del(Container::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
     assert_eq!(told, Some(Ok(())), "DEL");
-    assert_same(&before, &without_records(&host), "DEL without records");
+    // Of kernel parameters nothing but the record tells what they were.
+    if plugin.kind() != "tuning" {
+        assert_same(&before, &without_records(&host), "DEL without records");
+    }
     Some(())
 }
 

@@ -25,7 +25,7 @@ fn life(keys: &str) -> Life {
     let result =
         r#"{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","mac":"02:00:00:00:00:01","sandbox":"/run/netns/c1"}]}"#;
     let config = format!(r#"{{"cniVersion":"1.1.0","name":"n1","type":"tuning","prevResult":{result}{keys}}}"#);
-    Life { plugin: &cni_tuning::Tuning, config, args: String::new() }
+    Life { plugin: &cni_tuning::Tuning, config, args: String::new(), answer: String::new() }
 }
 
 /// ADD, and DEL with another backup than ADD has made.

@@ -8,7 +8,6 @@
 mod arguments;
 mod cache;
 #[path = "../../../plugins/cni-plugins/src/repair/cache.rs"]
-#[expect(dead_code, reason = "repair alone has rules removed")]
 mod cached;
 mod call;
 mod config;

@@ -131,6 +131,7 @@ fn happen(host: &Host, event: &Event, old: &[(PathBuf, Vec<u8>)]) -> String {
 fn history(host: &Host, events: &[Event]) -> Vec<Seen> {
     fill(host);
     let old = cache();
+    assert_eq!(host.flavour == Flavour::Nft, old.is_empty(), "only netlink has a cache");
     let seen = |event| (happen(host, event, &old), host.dump("filter"), host.dump("nat"));
     events.iter().map(seen).collect()
 }
@@ -150,7 +151,6 @@ fn seen(flavour: Flavour, events: &[Event]) -> Vec<(Family, Vec<Seen>)> {
     let all = Mutex::new(Vec::new());
     on(flavour, |host| {
         let seen = history(host, events);
-        assert_eq!(flavour == Flavour::Nft, cache().is_empty(), "only netlink has a cache");
         all.lock().expect("no panic").push((host.family, seen));
     });
     all.into_inner().expect("no panic")

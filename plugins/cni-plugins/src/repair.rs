@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
@@ -25,6 +25,7 @@ use cni_plugin::plan::Ns;
 use cni_plugin::run::Plugin;
 
 mod cache;
+mod error;
 mod options;
 mod outcome;
 mod second_look;
@@ -32,34 +33,11 @@ mod second_look;
 use super::output::complain;
 use super::plugins::PLUGINS;
 use cache::Cached;
+use error::RepairError;
 use options::Mode;
 pub use options::{Options, USAGE};
 use outcome::{NamedPart, RepairOutcome, told};
 use second_look::PutBack;
-
-/// Why an attachment could not be repaired.
-#[derive(Debug, thiserror::Error)]
-enum RepairError {
-    #[error("failed to read {path}")]
-    Cache {
-        path: String,
-        #[source]
-        source: io::Error,
-    },
-    #[error("the runtime has deleted the attachment, or added it again, in the meantime")]
-    Deleted,
-    #[error("another plugin's DEL of the attachment does not end; repair again when it has")]
-    Unended,
-}
-
-impl Failure for RepairError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Cache { .. } => Code::Io,
-            Self::Deleted | Self::Unended => Code::TryAgain,
-        }
-    }
-}
 
 /// Repairs what the options ask for, and prints a line for each attachment.
 pub fn run(options: &Options) -> ExitCode {

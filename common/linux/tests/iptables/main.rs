@@ -449,8 +449,14 @@ fn a_missing_program_is_named() {
         let error = ensure(&mut tables, &portmap(host.family, 1)).expect_err("absent");
         assert!(error.to_string().starts_with(&format!("failed to locate {program}-restore: ")), "{error}");
         assert_eq!((error.details().as_str(), error.code()), ("PATH=/nowhere", Code::Program));
-        let error = tables.list(host.family, IptablesTable::Nat, &chain("OUTPUT")).expect_err("absent");
-        assert!(error.to_string().starts_with(&format!("failed to locate {program}: ")), "{error}");
+        let listed = tables.list(host.family, IptablesTable::Nat, &chain("OUTPUT"));
+        if host.flavour == Flavour::Native {
+            // Only nf_tables can hold rules here, and the kernel shows them without programs.
+            assert_eq!(listed.expect("listed"), None);
+        } else {
+            let error = listed.expect_err("absent");
+            assert!(error.to_string().starts_with(&format!("failed to locate {program}: ")), "{error}");
+        }
     });
 }
 

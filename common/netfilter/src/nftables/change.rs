@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::backend::ListedRule;
+use super::listed::ListedRule;
 use super::name::{NftComment, NftName};
 use super::object::{ChainId, NftChain, NftTable};
 use super::rule::NftRule;

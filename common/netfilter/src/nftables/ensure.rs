@@ -7,9 +7,10 @@
 //! read: the kernel refuses it when anything has changed since.
 
 use super::ATTEMPTS;
-use super::backend::{ListedRule, Nftables};
+use super::backend::Nftables;
 use super::change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
 use super::error::{NftablesError, TransactionError};
+use super::listed::ListedRule;
 use super::object::ChainId;
 use super::rule::{Expression, NftRule};
 use super::seen::{Questions, SeenObjects};

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::backend::{ListedRule, Nftables};
+use super::backend::Nftables;
 use super::change::{NftRuleset, Which};
 use super::error::NftablesError;
+use super::listed::ListedRule;
 use super::object::ChainId;
 use super::render;
 use super::rule::NftRule;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::backend::{ListedRule, Nftables};
+use super::backend::Nftables;
 use super::change::Which;
 use super::error::NftablesError;
+use super::listed::ListedRule;
 use super::object::{ChainId, TableId};
 use super::set::{SetElements, SetId};
 

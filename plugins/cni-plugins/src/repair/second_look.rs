@@ -15,8 +15,8 @@ use cni_linux::plugin_calls::RunningDeletions;
 use cni_plugin::exclusion;
 use cni_plugin::removal::Removal;
 
-use super::RepairError;
 use super::cache::Cached;
+use super::error::RepairError;
 use super::outcome::RepairOutcome;
 use crate::plugins::PLUGINS;
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::ChangedChain;
 use super::chain::CachedRule;
 
 /// What is cached of a chain, with the changes of a batch so far.
@@ -25,6 +24,15 @@ struct DraftedRule {
 enum Handle {
     Known(u64),
     Made(usize),
+}
+
+/// What became of a chain in a batch.
+#[derive(Debug)]
+pub(crate) enum ChangedChain {
+    /// It holds this now, and nothing else if it was known completely.
+    Holds { rules: Vec<CachedRule>, complete: bool },
+    /// It is gone, or unknown.
+    Forgotten,
 }
 
 impl DraftedChain {

@@ -25,7 +25,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 
 use chain::Epoch;
 pub(crate) use chain::{CachedChain, CachedRule};
-pub(crate) use draft::DraftedChain;
+pub(crate) use draft::{ChangedChain, DraftedChain};
 
 use crate::identity::{IdentityError, identity};
 
@@ -55,15 +55,6 @@ struct Known {
 pub(crate) struct Turn {
     file: File,
     _lock: Lock,
-}
-
-/// What became of a chain in a batch.
-#[derive(Debug)]
-pub(crate) enum ChangedChain {
-    /// It holds this now, and nothing else if it was known completely.
-    Holds { rules: Vec<CachedRule>, complete: bool },
-    /// It is gone, or unknown.
-    Forgotten,
 }
 
 /// The cache of a network namespace.

@@ -1,0 +1,29 @@
+//! Why an attachment could not be repaired.
+
+use std::io;
+
+use cni_core::error::{Code, Failure};
+
+/// Why an attachment could not be repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    #[error("failed to read {path}")]
+    Cache {
+        path: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the runtime has deleted the attachment, or added it again, in the meantime")]
+    Deleted,
+    #[error("another plugin's DEL of the attachment does not end; repair again when it has")]
+    Unended,
+}
+
+impl Failure for RepairError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Cache { .. } => Code::Io,
+            Self::Deleted | Self::Unended => Code::TryAgain,
+        }
+    }
+}

@@ -22,7 +22,7 @@ use crate::kernel::Feature;
 const INSIDE: &str = "CNI_UML";
 
 /// How long the kernel may take, from its boot to its end.
-const BOOT_DEADLINE: Duration = Duration::from_secs(600);
+const BOOT_DEADLINE: Duration = Duration::from_secs(1200);
 
 /// Programs that are needed, and the Debian packages that have them.
 const NEEDED: [(&str, &str); 3] =

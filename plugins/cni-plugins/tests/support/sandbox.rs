@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use cni_core::request::Environment;
 use nix::mount::{MsFlags, mount};
@@ -87,6 +88,11 @@ pub fn add_interface() {
 pub fn add_master() {
     for line in ["ip link add wire0 type bridge", "ip link set wire0 up"] {
         said(&line.split(' ').collect::<Vec<_>>());
+    }
+    let have_carrier =
+        || said(&["ip", "-oneline", "link", "show", "up", "type", "veth"]).iter().all(|line| line.contains("state UP"));
+    while !have_carrier() {
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

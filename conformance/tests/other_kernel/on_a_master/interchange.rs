@@ -58,7 +58,7 @@ impl Sides {
 /// Without indices, and addresses that are drawn by lot or follow from such; and without the length of the queue, which
 /// v1.1.1 sets to 0 and later releases leave to the kernel.
 fn normal(text: &str) -> String {
-    let text = text.replace(" qlen 1000", "");
+    let text = text.replace(" qlen 1000", "").replace('\\', " ");
     let words = text.split_whitespace().map(|word| {
         let is_mac = word.len() == 17 && word.split(':').count() == 6;
         let is_index = word.ends_with(':') && word.trim_end_matches(':').parse::<u32>().is_ok();

@@ -27,13 +27,18 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
     if let Tried::Done(undo) = try_at_once(tables, want)? {
         return Ok(undo);
     }
-    let lock = tables.lock()?;
-    if lock.has_waited()
-        && let Tried::Done(undo) = try_at_once(tables, want)?
-    {
-        return Ok(undo);
+    let mut lock = tables.lock()?;
+    if lock.has_waited() {
+        // Others wait as well, and their batches may fit now too.
+        drop(lock);
+        if let Tried::Done(undo) = try_at_once(tables, want)? {
+            return Ok(undo);
+        }
+        lock = tables.lock()?;
     }
-    repair(tables, want)
+    let repaired = repair(tables, want);
+    drop(lock);
+    repaired
 }
 
 /// What became of the batch that holds its own conditions.

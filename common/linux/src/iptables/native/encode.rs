@@ -26,9 +26,23 @@ enum PartPlace<'a> {
     Extension(Extension),
 }
 
+impl PartPlace<'_> {
+    /// Whether both are of one option of the rule itself, which iptables takes once.
+    fn is_same_option(&self, other: &Self) -> bool {
+        match (self, other) {
+            (PartPlace::Link(one, ..), PartPlace::Link(other, ..)) => one == other,
+            (PartPlace::Address(one, ..), PartPlace::Address(other, ..)) => one == other,
+            (PartPlace::Link(..) | PartPlace::Protocol | PartPlace::Address(..) | PartPlace::Extension(_), _) => false,
+        }
+    }
+}
+
 /// The expressions of a rule; `None` for one that is left to iptables.
 pub(super) fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
     let places: Vec<PartPlace<'_>> = rule.matches.iter().map(|part| place(family, part)).collect::<Option<_>>()?;
+    if places.iter().enumerate().any(|(at, one)| places[..at].iter().any(|other| other.is_same_option(one))) {
+        return None;
+    }
     let mut parts = Vec::new();
     for one in &places {
         if let PartPlace::Link(meta, is, name) = one {

@@ -165,6 +165,8 @@ fn what_no_rule_of_the_family_can_hold_is_left_to_iptables() {
         (Family::V4, "-A C -p sctp -m sctp --dport 80 -j ACCEPT"),
         (Family::V4, "-A C -p icmp -j ACCEPT"),
         (Family::V4, "-A C -m length --length 10:20 -j ACCEPT"),
+        (Family::V4, "-A C -i eth0 ! -i eth1 -j ACCEPT"),
+        (Family::V4, "-A C -s 10.0.0.0/8 ! -s 10.1.0.0/16 -j ACCEPT"),
     ] {
         assert_eq!(encode::encode(family, &IptablesRule::parse(line).expect("a rule").canonical()), None, "{line}");
     }

@@ -12,12 +12,6 @@ use cni_plugin::link::Link;
 /// Length of a message's header.
 const HEADER: usize = 16;
 
-/// The most that comes before the attributes: `struct ifinfomsg`.
-const LONGEST: usize = 16;
-
-/// `NLMSG_MIN_TYPE` of `linux/netlink.h`: messages of lower kinds are about the conversation itself.
-const FIRST_KIND: u16 = 16;
-
 /// An attribute that no kernel has today: eight bytes of it.
 const UNKNOWN: [u8; 8] = [8, 0, 0xf0, 0x3f, 1, 2, 3, 4];
 
@@ -87,9 +81,7 @@ fn extended(datagram: &[u8]) -> Vec<u8> {
     for start in starts {
         let end = datagram.len().min(start + length(datagram, start).next_multiple_of(4));
         let mut message = datagram[start..end].to_vec();
-        let kind = u16::from_ne_bytes([message[4], message[5]]);
-        let is_whole = message.len() == length(datagram, start) && message.len() >= HEADER + LONGEST;
-        if kind >= FIRST_KIND && is_whole {
+        if message.len() == length(datagram, start) && is_sound(&message) {
             message.extend(UNKNOWN);
             let length = u32::try_from(message.len()).expect("short").to_ne_bytes();
             message[..4].copy_from_slice(&length);
@@ -99,6 +91,25 @@ fn extended(datagram: &[u8]) -> Vec<u8> {
     }
     bytes.extend(&datagram[rest..]);
     bytes
+}
+
+/// Whether a message is about a link, an address or a route, and its attributes fill it.
+fn is_sound(message: &[u8]) -> bool {
+    let header = match u16::from_ne_bytes([message[4], message[5]]) {
+        16..20 => 16,
+        20..24 => 8,
+        24..28 => 12,
+        _ => return false,
+    };
+    let Some(mut rest) = message.get(HEADER + header..) else { return false };
+    while let [low, high, _, _, ..] = rest {
+        let length = usize::from(u16::from_ne_bytes([*low, *high]));
+        match rest.get(length.next_multiple_of(4)..) {
+            Some(next) if length >= 4 => rest = next,
+            Some(_) | None => return false,
+        }
+    }
+    rest.is_empty()
 }
 
 /// Where the messages of a datagram begin, as far as they are sound.

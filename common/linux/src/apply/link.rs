@@ -186,17 +186,17 @@ fn change(host: &mut LinuxHost, ns: Ns, link: &Link, setting: &LinkSetting) -> R
 /// The kernel's answer may have been lost. A property that has the value all the same is ours to set back.
 fn set_back_if_changed(host: &mut LinuxHost, ns: Ns, before: &Link, setting: &LinkSetting, error: Error) -> Error {
     let undo = match setting {
-        LinkSetting::Mac(_)
+        LinkSetting::Down
+        | LinkSetting::NoMaster
+        | LinkSetting::Mac(_)
         | LinkSetting::Mtu(_)
         | LinkSetting::Promisc(_)
         | LinkSetting::AllMulticast(_)
-        | LinkSetting::TxQueueLength(_) => setting.undo(before, None),
-        LinkSetting::Up
-        | LinkSetting::Down
-        | LinkSetting::Alias(_)
-        | LinkSetting::Master(_)
-        | LinkSetting::NoMaster
-        | LinkSetting::Port(_) => None,
+        | LinkSetting::TxQueueLength(_) => {
+            let master = host.socket(ns).ok().and_then(|socket| former_master(socket, before, setting).ok().flatten());
+            setting.undo(before, master.as_ref())
+        }
+        LinkSetting::Up | LinkSetting::Alias(_) | LinkSetting::Master(_) | LinkSetting::Port(_) => None,
     };
     let now = host.socket(ns).ok().and_then(|socket| socket.link_by_index(before.index).ok().flatten());
     let has_value = now.is_some_and(|now| setting.undo(&now, None).is_none());

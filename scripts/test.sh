@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the plugins. Whole: format, scripts, lints, documentation, licences and versions of crates, unit tests, tests on the
-# kernel in private namespaces, black-box tests of the static binary, and a minute of containers that come and go;
-# needs root, and installs what is missing.
+# kernel in private namespaces, black-box tests of the static binary, a minute of containers that come and go, and some
+# thousand inputs of each fuzz target; needs root, and installs what is missing.
 # Quick: what needs neither root nor any package but Rust, in under a minute once built.
 #
 #   scripts/test.sh               all of it
@@ -82,6 +82,8 @@ whole() {
     CNI_BIN_DIR=$bin_dir cargo test --workspace --locked --no-fail-fast
     say "a minute of containers that come and go"
     "$TOP/scripts/soak.sh" 1 "$bin_dir"
+    say "some thousand inputs of each fuzz target"
+    "$TOP/scripts/fuzz.sh" 0
     say "all passed"
 }
 

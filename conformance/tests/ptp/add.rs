@@ -73,12 +73,15 @@ fn mtu_is_that_of_both_ends() {
     });
 }
 
+/// Addresses, routes, and what the container routes then.
+type Addressing = (Value, Value, &'static [&'static str]);
+
 /// Answers of IPAM plugins of which the reference fails some, and what the container routes then.
 #[test]
 fn odd_addresses_and_gateways_work() {
     let one = |address: &str, gateway: &str| json!([{"address": address, "gateway": gateway}]);
     let default = || json!([{"dst": "0.0.0.0/0"}]);
-    let cases: [(&str, (Value, Value, &[&str])); 5] = [
+    let cases: [(&str, Addressing); 5] = [
         (
             "IPv4 /32, gateway outside",
             (

@@ -8,7 +8,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::cache::{CachedRule, ChainCache, ChangedChain, Turn};
+use super::cache::{CachedRule, ChainCache, ChangedChain, LONG, TouchedChain, Turn};
 use super::listing;
 use super::message;
 use super::request::ChangeMessage;
@@ -95,23 +95,29 @@ impl NftConnection {
         done
     }
 
-    /// Puts a long chain into the cache that was read whole after a generation.
+    /// Puts a chain into the cache that was read whole after a generation, if it is long.
     pub(crate) fn remember(&mut self, chain: &ChainId, rules: Vec<CachedRule>, read_in: Generation) {
-        if self.generation().ok() == Some(read_in) {
+        if rules.len() <= LONG {
+            self.cache.forget(chain);
+        } else if self.generation().ok() == Some(read_in) {
             self.cache.remember(chain, rules, read_in, || self.socket.as_mut().and_then(generation));
         }
     }
 
-    /// Takes note of a batch that was carried out on a generation. Without a turn there was no cache before; now there
-    /// may be one.
-    pub(crate) fn committed(&mut self, turn: Option<&Turn>, since: Generation, changed: Vec<(ChainId, ChangedChain)>) {
-        if let Some(turn) = turn {
-            return self.cache.committed(turn, since, changed);
+    /// Takes note of a batch that was carried out on a generation, and of what became of the chains that it touched; `None`
+    /// for one that was not cached. Without a turn there was no cache before; now there may be one, of which nobody has told
+    /// the batch.
+    pub(crate) fn committed(&mut self, turn: Option<&Turn>, since: Option<Generation>, touched: Vec<TouchedChain>) {
+        if let (Some(turn), Some(since)) = (turn, since) {
+            let changed = touched.into_iter().filter_map(|(chain, changed)| Some((chain, changed?)));
+            return self.cache.committed(turn, since, changed.collect());
         }
-        for (chain, changed) in changed {
-            match changed {
-                ChangedChain::Holds { rules, complete: true } => self.remember(&chain, rules, since.next()),
-                ChangedChain::Holds { .. } | ChangedChain::Forgotten => self.cache.forget(&chain),
+        for (chain, changed) in touched {
+            match (changed, since) {
+                (Some(ChangedChain::Holds { rules, complete: true }), Some(since)) => {
+                    self.remember(&chain, rules, since.next());
+                }
+                (Some(ChangedChain::Holds { .. } | ChangedChain::Forgotten) | None, _) => self.cache.forget(&chain),
             }
         }
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use cni_netfilter::nftables::{ChainId, Generation, NftChange};
 
-use super::cache::{ChainCache, ChangedChain, DraftedChain};
+use super::cache::{ChainCache, DraftedChain, TouchedChain};
 use super::line;
 
 /// What is to be cached after a transaction on a generation.
 pub(super) struct ChainDrafts {
-    /// `None` without a cache.
+    /// `None` where nothing is to be cached.
     since: Option<Generation>,
     chains: BTreeMap<ChainId, Option<DraftedChain>>,
 }
@@ -42,13 +42,15 @@ impl ChainDrafts {
     }
 
     fn chain(&mut self, cache: &mut ChainCache, chain: &ChainId) -> Option<&mut DraftedChain> {
-        let since = self.since?;
-        self.chains.entry(chain.clone()).or_insert_with(|| cache.draft(chain, since)).as_mut()
+        let draft = || self.since.and_then(|since| cache.draft(chain, since));
+        self.chains.entry(chain.clone()).or_insert_with(draft).as_mut()
     }
 
     /// What became of them; `made` has the numbers of the rules that changes have made.
-    pub(super) fn into_changed(self, made: &HashMap<usize, u64>) -> Vec<(ChainId, ChangedChain)> {
-        let changed = |(id, drafted): (ChainId, Option<DraftedChain>)| Some((id, drafted?.into_changed(made)?));
-        self.chains.into_iter().filter_map(changed).collect()
+    pub(super) fn into_touched(self, made: &HashMap<usize, u64>) -> Vec<TouchedChain> {
+        let touched = |(id, drafted): (ChainId, Option<DraftedChain>)| {
+            (id, drafted.and_then(|drafted| drafted.into_changed(made)))
+        };
+        self.chains.into_iter().map(touched).collect()
     }
 }

@@ -32,7 +32,7 @@ use netlink_packet_core::NLM_F_ECHO;
 use crate::latecomer::LatecomerLock;
 use crate::netlink::{Cause, Refused};
 use crate::netns::NetnsScope;
-use cache::{CachedRule, LONG};
+use cache::CachedRule;
 use connection::NftConnection;
 use drafts::ChainDrafts;
 use line::Meant;
@@ -106,11 +106,12 @@ impl Nftables for NetlinkNftables {
         let failed = |cause| unreadable(format!("list chain {chain}"), cause);
         let before = self.connection.generation().ok();
         if !self.connection.exists(message::get_chain(chain)).map_err(failed)? {
+            self.connection.cache().forget(chain);
             return Ok(None);
         }
         let family = chain.table.family;
         let rules = self.connection.rules(chain, |payload| listing::read_rule(family, payload)).map_err(failed)?;
-        if let Some(before) = before.filter(|_| rules.len() > LONG) {
+        if let Some(before) = before {
             let cached = |rule: &ListedRule| CachedRule { handle: rule.handle, text: line::of_listed(family, rule) };
             self.connection.remember(chain, rules.iter().map(cached).collect(), before);
         }
@@ -179,9 +180,7 @@ impl Nftables for NetlinkNftables {
             Ok(()) | Err(_) => None,
         };
         done.map_err(|refused| refusal(refused, &origins))?;
-        if let Some(since) = since {
-            self.connection.committed(turn.as_ref(), since, drafts.into_changed(&made));
-        }
+        self.connection.committed(turn.as_ref(), since, drafts.into_touched(&made));
         Ok(())
     }
 }

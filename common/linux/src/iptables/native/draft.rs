@@ -15,7 +15,7 @@ use super::chain::{builtin, chain_id, exists, is_builtin};
 use super::encode;
 use super::part::Part;
 use super::view::ChainView;
-use crate::nftables::cache::{CachedRule, ChangedChain};
+use crate::nftables::cache::{CachedRule, ChangedChain, TouchedChain};
 use crate::nftables::connection::NftConnection;
 use crate::nftables::instruction::{be32, nested};
 use crate::nftables::message;
@@ -53,17 +53,17 @@ pub(super) struct BatchMessages {
 impl BatchMessages {
     /// The long chains that were read whole for a batch that changes nothing.
     pub(super) fn listed_chains(self) -> impl Iterator<Item = (ChainId, Vec<CachedRule>)> {
-        self.changed_chains(HashMap::new()).into_iter().filter_map(|(id, chain)| match chain {
-            ChangedChain::Holds { rules, complete: true } => Some((id, rules)),
-            ChangedChain::Holds { .. } | ChangedChain::Forgotten => None,
+        self.touched_chains(HashMap::new()).into_iter().filter_map(|(id, chain)| match chain {
+            Some(ChangedChain::Holds { rules, complete: true }) => Some((id, rules)),
+            Some(ChangedChain::Holds { .. } | ChangedChain::Forgotten) | None => None,
         })
     }
 
     /// What is to be cached when all of it is carried out; `made` has the changes that make rules, with their numbers.
-    pub(super) fn changed_chains(self, made: HashMap<usize, u64>) -> Vec<(ChainId, ChangedChain)> {
+    pub(super) fn touched_chains(self, made: HashMap<usize, u64>) -> Vec<TouchedChain> {
         let inner = |(change, handle)| Some((usize::checked_sub(change, self.foundation)?, handle));
         let made = made.into_iter().filter_map(inner).collect();
-        self.views.into_iter().filter_map(|view| view.into_changed(&made)).collect()
+        self.views.into_iter().map(|view| view.into_touched(&made)).collect()
     }
 }
 

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
-use cni_netfilter::nftables::{ChainId, Generation};
+use cni_netfilter::nftables::Generation;
 
 use crate::latecomer::LatecomerLock;
 use crate::netlink::{Cause, Refused};
-use crate::nftables::cache::{ChangedChain, LONG, Turn};
+use crate::nftables::cache::Turn;
 use crate::nftables::connection::NftConnection;
 use crate::nftables::listing::RawRule;
 use chain::{chain_id, is_builtin, numbered};
@@ -92,12 +92,15 @@ impl<'a> NativeIptables<'a> {
             chain_id(family, table, chain).and_then(|id| Ok((numbered(self.connection, family, &id, chain)?, id)));
         match found {
             Ok((Some(rules), id)) => {
-                if let Some(before) = before.filter(|_| rules.len() > LONG) {
+                if let Some(before) = before {
                     self.connection.remember(&id, as_cached(&rules), before);
                 }
                 Native::Done(Some(rules.into_iter().map(|(_, rule)| rule).collect()))
             }
-            Ok((None, _)) => Native::Done(None),
+            Ok((None, id)) => {
+                self.connection.cache().forget(&id);
+                Native::Done(None)
+            }
             Err(reason) => Native::Fallback(reason),
         }
     }
@@ -166,8 +169,7 @@ impl<'a> NativeIptables<'a> {
         let changes = std::mem::take(&mut messages.changes);
         match self.connection.batch(Some(since), changes, echo) {
             Ok(()) => {
-                let changed: Vec<(ChainId, ChangedChain)> = messages.changed_chains(made);
-                self.connection.committed(turn, since, changed);
+                self.connection.committed(turn, Some(since), messages.touched_chains(made));
                 Ok(())
             }
             Err(refused) => Err((refused, messages.creations)),

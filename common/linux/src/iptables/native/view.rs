@@ -8,7 +8,7 @@ use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::{ChainId, Generation};
 
 use super::chain::{NumberedRule, numbered, read_rule};
-use crate::nftables::cache::{CachedChain, CachedRule, ChangedChain, DraftedChain, LONG};
+use crate::nftables::cache::{CachedChain, CachedRule, ChangedChain, DraftedChain, LONG, TouchedChain};
 use crate::nftables::connection::NftConnection;
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
@@ -129,13 +129,14 @@ impl ChainView {
         }
     }
 
-    /// What is to be cached after the batch, which gave these numbers to the rules that it made.
-    pub(super) fn into_changed(self, made: &HashMap<usize, u64>) -> Option<(ChainId, ChangedChain)> {
-        if self.forgotten {
-            return Some((self.id, ChangedChain::Forgotten));
-        }
-        let changed = self.cached?.into_changed(made)?;
-        Some((self.id, changed))
+    /// What became of the chain in the batch, which gave these numbers to the rules that it made.
+    pub(super) fn into_touched(self, made: &HashMap<usize, u64>) -> TouchedChain {
+        let changed = match self.cached {
+            _ if self.forgotten => Some(ChangedChain::Forgotten),
+            Some(cached) => cached.into_changed(made),
+            None => None,
+        };
+        (self.id, changed)
     }
 }
 

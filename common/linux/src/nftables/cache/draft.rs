@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use cni_netfilter::nftables::ChainId;
+
 use super::chain::CachedRule;
 
 /// What is cached of a chain, with the changes of a batch so far.
@@ -34,6 +36,9 @@ pub(crate) enum ChangedChain {
     /// It is gone, or unknown.
     Forgotten,
 }
+
+/// A chain, and what became of it if it was cached.
+pub(crate) type TouchedChain = (ChainId, Option<ChangedChain>);
 
 impl DraftedChain {
     pub(super) fn new(rules: Vec<CachedRule>, complete: bool) -> Self {

@@ -15,8 +15,10 @@
 mod chain;
 mod draft;
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::Duration;
 
 use cni_core::error::Failure;
@@ -25,7 +27,7 @@ use cni_netfilter::nftables::{ChainId, Generation};
 
 use chain::Epoch;
 pub(crate) use chain::{CachedChain, CachedRule};
-pub(crate) use draft::{ChangedChain, DraftedChain};
+pub(crate) use draft::{ChangedChain, DraftedChain, TouchedChain};
 
 use crate::identity::{IdentityError, identity};
 
@@ -112,11 +114,13 @@ impl ChainCache {
 
     /// Waits for the turn to change rules, if there is a cache that must know of it.
     pub(crate) fn turn(&mut self) -> Option<Turn> {
-        let directory = self.in_use()?.clone();
-        if !directory.path().join(GENERATION).exists() {
-            return None;
-        }
-        unless_failed("lock", Turn::take(&directory))
+        let path = self.in_use()?.path().join(GENERATION);
+        let file = match File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) => return unless_failed("open", Err(FileError::of("open", &path)(error).into())),
+        };
+        unless_failed("lock", Turn::take(file, &path))?
     }
 
     /// Puts a long chain into the cache that was read whole in a generation, if that is still the last one.
@@ -128,9 +132,12 @@ impl ChainCache {
         now: impl FnOnce() -> Option<Generation>,
     ) {
         let Some(directory) = self.ready() else { return };
-        let Some(turn) = unless_failed("lock", Turn::take(&directory)) else { return };
+        let path = directory.path().join(GENERATION);
+        let opened = directory.open_file(GENERATION).map_err(CacheError::from);
+        let turn = opened.and_then(|file| Turn::take(file, &path));
+        let Some(turn) = unless_failed("lock", turn).flatten() else { return };
         if now() != Some(read_in) {
-            return;
+            return self.tidy(&directory);
         }
         let mut known = turn.known();
         if !known.is_at(read_in) {
@@ -213,11 +220,13 @@ impl ChainCache {
 }
 
 impl Turn {
-    fn take(directory: &PrivateDirectory) -> Result<Self, CacheError> {
-        let path = directory.path().join(GENERATION);
-        let file = directory.open_file(GENERATION)?;
-        let locked = file.try_clone().map_err(FileError::of("open", &path))?;
-        Ok(Self { file, _lock: Lock::exclusive(locked, &path, PATIENCE)? })
+    /// `None` when the file went with the last chain while it was waited for.
+    fn take(file: File, path: &Path) -> Result<Option<Self>, CacheError> {
+        let locked = file.try_clone().map_err(FileError::of("open", path))?;
+        let lock = Lock::exclusive(locked, path, PATIENCE)?;
+        let inode = file.metadata().map_err(FileError::of("stat", path))?.ino();
+        let is_there = fs::symlink_metadata(path).is_ok_and(|there| there.ino() == inode);
+        Ok(is_there.then_some(Self { file, _lock: lock }))
     }
 
     fn known(&self) -> Known {

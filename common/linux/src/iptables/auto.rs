@@ -163,8 +163,9 @@ impl Iptables for AutoIptables {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError> {
-        let is_native = self.is_in_nftables(batch.family)
-            || (batch.only_removes() && self.has_lost_programs(batch.family, batch.table));
+        let is_removal = batch.only_removes() && !batch.changes_nothing();
+        let is_native =
+            self.is_in_nftables(batch.family) || (is_removal && self.has_lost_programs(batch.family, batch.table));
         if !is_native {
             return self.programs.commit(batch);
         }

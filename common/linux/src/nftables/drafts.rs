@@ -26,7 +26,7 @@ impl ChainDrafts {
             NftChange::AddRule(rule) | NftChange::InsertRule(rule) => {
                 let in_front = matches!(change, NftChange::InsertRule(_));
                 let drafted = self.chain(cache, &rule.chain);
-                drafted.map(|drafted| drafted.add(line::of_rule(rule), index, in_front)).is_some()
+                drafted.is_some_and(|drafted| drafted.add(line::of_rule(rule), index, in_front))
             }
             NftChange::DeleteRule(chain, handle) => {
                 self.chain(cache, chain).into_iter().for_each(|drafted| drafted.delete(*handle));

@@ -144,6 +144,25 @@ fn those_who_come_too_late_go_one_by_one_without_the_programs() {
     });
 }
 
+/// The kernel tells of the rules that it makes in a chain that is cached, and a socket holds no more than some hundreds of
+/// such messages.
+#[test]
+fn many_rules_of_a_chain_that_is_known_are_made_again_at_once() {
+    on(Flavour::Native, |host| {
+        let (want, mut tables) = (many_ports(host.family, 2000), host.tables());
+        ensure(&mut tables, &want).expect("made");
+        let before = host.dump("nat");
+        for _ in 0..2 {
+            tables.list(host.family, IptablesTable::Nat, &dnat_chain(1)).expect("listed");
+            let started = Instant::now();
+            ensure(&mut tables, &want).expect("made again");
+            assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+            assert_eq!(host.dump("nat"), before);
+        }
+        assert_eq!(missing(&mut tables, &want).expect("looked"), None);
+    });
+}
+
 #[test]
 fn more_refusals_than_a_socket_holds_are_one_refusal_and_the_next_question_is_answered() {
     on(Flavour::Native, |host| {

@@ -204,9 +204,8 @@ impl<'a> MessageDraft<'a> {
     fn add(&mut self, rule: &IptablesRule, flags: u16) -> Result<(), NoMessages> {
         self.ensure_builtin(&rule.chain)?;
         let (change, in_front) = (self.changes.len(), flags & NLM_F_APPEND == 0);
-        let view = self.view(&rule.chain)?;
-        view.add(rule, change, in_front);
-        let flags = if view.is_cached() { flags | NLM_F_ECHO } else { flags };
+        let is_told = self.view(&rule.chain)?.add(rule, change, in_front);
+        let flags = if is_told { flags | NLM_F_ECHO } else { flags };
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
         let unknown = || NoMessages::Fallback(format!("rule {rule} is of an unknown kind"));

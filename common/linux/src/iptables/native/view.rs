@@ -100,16 +100,10 @@ impl ChainView {
         Ok(())
     }
 
-    /// Whether a rule that is added has to be told of.
-    pub(super) const fn is_cached(&self) -> bool {
-        self.cached.is_some()
-    }
-
-    /// Takes note that a change of the batch puts a rule in front of all others, or behind them.
-    pub(super) fn add(&mut self, rule: &IptablesRule, change: usize, in_front: bool) {
-        if let Some(cached) = &mut self.cached {
-            cached.add(text(rule), change, in_front);
-        }
+    /// Takes note that a change of the batch puts a rule in front of all others, or behind them. Returns whether the kernel
+    /// has to tell of it.
+    pub(super) fn add(&mut self, rule: &IptablesRule, change: usize, in_front: bool) -> bool {
+        self.cached.as_mut().is_some_and(|cached| cached.add(text(rule), change, in_front))
     }
 
     /// Takes note that the batch deletes a rule.

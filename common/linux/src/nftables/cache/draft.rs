@@ -6,10 +6,16 @@ use cni_netfilter::nftables::ChainId;
 
 use super::chain::CachedRule;
 
+/// Of so many rules of a chain the kernel is asked to tell in one batch. A socket holds some hundreds of its messages, and
+/// what it does not hold is lost with the answer to the batch.
+const FEW: usize = 64;
+
 /// What is cached of a chain, with the changes of a batch so far.
 #[derive(Debug)]
 pub(crate) struct DraftedChain {
     rules: Vec<DraftedRule>,
+    /// How many rules the batch adds.
+    added: usize,
     /// Whether the chain holds no other rules.
     complete: bool,
     changed: bool,
@@ -43,7 +49,7 @@ pub(crate) type TouchedChain = (ChainId, Option<ChangedChain>);
 impl DraftedChain {
     pub(super) fn new(rules: Vec<CachedRule>, complete: bool) -> Self {
         let drafted = |CachedRule { handle, text }| DraftedRule { handle: Handle::Known(handle), text };
-        Self { rules: rules.into_iter().map(drafted).collect(), complete, changed: false }
+        Self { rules: rules.into_iter().map(drafted).collect(), added: 0, complete, changed: false }
     }
 
     /// A chain that was read whole, which the cache is to learn of in any case.
@@ -67,11 +73,14 @@ impl DraftedChain {
         })
     }
 
-    /// A change of the batch puts a rule in front of all others, or behind them.
-    pub(crate) fn add(&mut self, text: String, change: usize, in_front: bool) {
+    /// A change of the batch puts a rule in front of all others, or behind them. Returns whether the kernel has to tell of it;
+    /// a chain with too many of them is forgotten.
+    pub(crate) fn add(&mut self, text: String, change: usize, in_front: bool) -> bool {
         let at = if in_front { 0 } else { self.rules.len() };
         self.rules.insert(at, DraftedRule { handle: Handle::Made(change), text });
         self.changed = true;
+        self.added += 1;
+        self.added <= FEW
     }
 
     /// The batch deletes a rule.
@@ -89,7 +98,7 @@ impl DraftedChain {
     /// What is to be cached after the batch, which gave these numbers to the rules that its changes made; `None` for as it
     /// was.
     pub(crate) fn into_changed(self, made: &HashMap<usize, u64>) -> Option<ChangedChain> {
-        let Self { rules, complete, changed } = self;
+        let Self { rules, added: _, complete, changed } = self;
         let rule = |DraftedRule { handle, text }| {
             let handle = match handle {
                 Handle::Known(handle) => handle,

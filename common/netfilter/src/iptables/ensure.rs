@@ -27,6 +27,10 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
     if let Tried::Done(undo) = try_at_once(tables, want)? {
         return Ok(undo);
     }
+    if !tables.is_installed(want.family) {
+        // Nothing can be added, so there is nothing to keep others from.
+        return repair(tables, want);
+    }
     let mut lock = tables.lock()?;
     if lock.has_waited() {
         // Others wait as well, and their batches may fit now too.

@@ -24,6 +24,9 @@ pub struct State {
     sections: BTreeMap<String, Vec<String>>,
 }
 
+/// Where ours keep what they know of long chains.
+const CACHE: &str = "/run/cni/.cni-plugins-rs/chains";
+
 impl State {
     /// Takes a snapshot of the host and of the given containers.
     ///
@@ -36,7 +39,9 @@ impl State {
             sections.insert(format!("{} settings", namespace.name()), settings::read(namespace));
         }
         sections.extend(rules::read(sandbox));
-        sections.insert("files".to_owned(), files::read());
+        let (cached, files) = files::read().into_iter().partition(|line| line.contains(CACHE));
+        sections.insert("files".to_owned(), files);
+        sections.insert("cache".to_owned(), cached);
         Self { sections }
     }
 

@@ -49,10 +49,12 @@ fn one_backend(backend: Backend) -> String {
 }
 
 fn a_second_add_changes_nothing(world: &World, guest: &Guest) {
-    let before = world.state();
+    // What is known of long chains is another with every look at them.
+    let state = || world.state().without("cache");
+    let before = state();
     let result = guest.attachment.result.as_ref();
     world.runtime().invocation(Verb::Add, "portmap", &guest.attachment, result).run().expect_success();
-    assert_same(&before, &world.state());
+    assert_same(&before, &state());
 }
 
 fn assert_all_there(world: &World, family: &Family) {

@@ -116,7 +116,9 @@ fn folders_that_were_opened_are_closed_by_the_next_add() {
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("opened to all");
     }
     let second = stage.sandbox.container("c2");
-    Runtime::new(&stage.sandbox, list()).add(&mut Attachment::new("c2", &second)).expect_success();
+    // What it uses is what the first one uses.
+    let mut attachment = Attachment::new("c2", &second).ports(&PortMapping::twins(8081, 80), Spelling::Go);
+    Runtime::new(&stage.sandbox, list()).add(&mut attachment).expect_success();
     for folder in everything(Path::new(STATE)).into_iter().filter(|path| path.is_dir()) {
         assert_eq!(fs::metadata(&folder).expect("there").mode(), 0o40700, "{}", folder.display());
     }

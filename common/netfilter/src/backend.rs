@@ -1,7 +1,7 @@
 //! The two engines of the packet filter as one: what a machine has of them, and which of them is to be used.
 
 use crate::error::NetfilterError;
-use crate::iptables::{Iptables, IptablesError, IptablesTable};
+use crate::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesTable};
 use crate::nftables::{Nftables, NftablesError};
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
@@ -45,10 +45,8 @@ impl Backend {
         table: IptablesTable,
     ) -> Result<(), BackendUnavailable> {
         match self {
-            Self::Iptables => match netfilter.iptables().list(Family::V4, table, &ChainName::fixed("OUTPUT")) {
-                Ok(_) => Ok(()),
-                Err(source) => Err(BackendUnavailable::Iptables { table, source }),
-            },
+            Self::Iptables => verify_iptables(netfilter.iptables(), table)
+                .map_err(|source| BackendUnavailable::Iptables { table, source }),
             Self::Nftables => netfilter.nftables().generation().map(|_| ()).map_err(BackendUnavailable::Nftables),
         }
     }
@@ -60,6 +58,18 @@ impl Backend {
             Self::Iptables => Self::Nftables,
             Self::Nftables => Self::Iptables,
         }
+    }
+}
+
+/// Rules may be read without the programs, but not added.
+fn verify_iptables(iptables: &mut dyn Iptables, table: IptablesTable) -> Result<(), IptablesError> {
+    iptables.list(Family::V4, table, &ChainName::fixed("OUTPUT"))?;
+    if iptables.is_installed(Family::V4) {
+        return Ok(());
+    }
+    match iptables.commit(&Batch { family: Family::V4, table, ops: Vec::new() }) {
+        Err(BatchError::Failed(error)) => Err(error),
+        Ok(()) | Err(BatchError::Refused(_)) => Ok(()),
     }
 }
 

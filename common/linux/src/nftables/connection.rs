@@ -4,12 +4,14 @@
 //! deleted. After a batch that was not carried out it is another: the kernel answers every refused change, and
 //! what nobody reads may fill the socket, which then loses the next answer.
 
+use std::collections::HashMap;
+
 use cni_netfilter::nftables::{ChainId, Generation};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::cache::{CachedRule, ChainCache, ChangedChain, LONG, TouchedChain, Turn};
-use super::listing;
+use super::cache::{CachedChain, CachedRule, ChainCache, ChangedChain, LONG, TouchedChain, Turn};
+use super::listing::{self, RawRule};
 use super::message;
 use super::request::ChangeMessage;
 use crate::latecomer::LatecomerLock;
@@ -74,25 +76,34 @@ impl NftConnection {
         self.converse(|socket| socket.ask(message::get_generation(), listing::read_generation))
     }
 
-    /// Makes changes, all of them or none, if nothing has changed since a state. `made` gets the index of each change
-    /// with `NLM_F_ECHO` that has made a rule, and the message of the rule.
+    /// Makes changes, all of them or none, if nothing has changed since a state. Returns the handles of the rules that
+    /// changes with `NLM_F_ECHO` have made, by the index of the change.
     pub(crate) fn batch(
         &mut self,
         since: Option<Generation>,
         changes: Vec<ChangeMessage>,
-        mut made: impl FnMut(usize, &[u8]),
-    ) -> Result<(), Refused> {
+    ) -> Result<HashMap<usize, u64>, Refused> {
         let socket = self.socket().map_err(|cause| Refused { change: None, cause })?;
+        let mut made = HashMap::new();
         let done = socket.batch(message::batch_ends(since), changes, |change, kind, payload| {
             // The kernel also tells of the generation.
             if kind == listing::NEW_RULE {
-                made(change, payload);
+                made.extend(RawRule::read(payload).map(|rule| (change, rule.handle)));
             }
         });
         if done.is_err() {
             self.socket = None;
         }
-        done
+        done.map(|()| made)
+    }
+
+    /// A chain, if the cache knows all that it holds. Without a cache the kernel is not asked.
+    pub(crate) fn cached(&mut self, chain: &ChainId) -> Result<Option<CachedChain>, Cause> {
+        if !self.cache.is_in_use() {
+            return Ok(None);
+        }
+        let now = self.generation()?;
+        Ok(self.cache.complete(chain, now))
     }
 
     /// Puts a chain into the cache that was read whole after a generation, if it is long.

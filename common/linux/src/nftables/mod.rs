@@ -18,7 +18,6 @@ pub(crate) mod request;
 mod script;
 mod set;
 
-use std::collections::HashMap;
 use std::env;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -36,7 +35,6 @@ use cache::CachedRule;
 use connection::NftConnection;
 use drafts::ChainDrafts;
 use line::Meant;
-use listing::RawRule;
 use request::ChangeMessage;
 
 /// The nf_tables of a network namespace.
@@ -70,11 +68,7 @@ impl NetlinkNftables {
 
     /// The rules of a chain that may be meant, if the cache knows all of them and the kernel confirms each.
     fn known(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, Cause> {
-        let Some(cached) = self.connection.cache().read(chain) else { return Ok(None) };
-        let now = self.connection.generation()?;
-        if !self.connection.cache().is_complete(&cached, now) {
-            return Ok(None);
-        }
+        let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
         let (family, wanted, mut known) = (chain.table.family, Meant::new(meant), Vec::new());
         for CachedRule { handle, text } in cached.rules {
             if !wanted.may_be(&text) {
@@ -169,17 +163,15 @@ impl Nftables for NetlinkNftables {
         if changes.is_empty() {
             return Ok(());
         }
-        let mut made = HashMap::new();
-        let hear = |change, payload: &[u8]| made.extend(RawRule::read(payload).map(|rule| (change, rule.handle)));
-        let done = self.connection.batch(since, changes, hear);
+        let done = self.connection.batch(since, changes);
         self.late = match &done {
             // Who has a turn comes late only after somebody else's change.
             Err(refused) if refused.is_late() && turn.is_none() => {
                 self.late.take().or_else(|| Some(self.connection.come_late()))
             }
-            Ok(()) | Err(_) => None,
+            Ok(_) | Err(_) => None,
         };
-        done.map_err(|refused| refusal(refused, &origins))?;
+        let made = done.map_err(|refused| refusal(refused, &origins))?;
         self.connection.committed(turn.as_ref(), since, drafts.into_touched(&made));
         Ok(())
     }

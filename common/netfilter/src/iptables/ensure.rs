@@ -3,7 +3,8 @@
 //! The first try is one batch that holds its own conditions: the shared rules are required, the owned
 //! chains must be new, which also proves that nothing leads to them. Where that does not fit, the chains in
 //! question are read under the lock, and one batch mends what is shared and adds what is owned. Whoever has waited for
-//! the lock tries the first batch again, since others may have made what was missing. Others who know nothing of the lock may still come in between; then what is there is read again.
+//! the lock tries the first batch again, since others may have made what was missing. Others who know nothing of the lock
+//! may still come in between; then what is there is read again.
 
 use super::ATTEMPTS;
 use super::backend::Iptables;

@@ -15,7 +15,6 @@ mod extension;
 mod part;
 mod view;
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use cni_core::family::Family;
@@ -27,7 +26,6 @@ use crate::latecomer::LatecomerLock;
 use crate::netlink::{Cause, Refused};
 use crate::nftables::cache::Turn;
 use crate::nftables::connection::NftConnection;
-use crate::nftables::listing::RawRule;
 use chain::{chain_id, is_builtin, numbered};
 use draft::{BatchMessages, MessageDraft, NoMessages};
 use view::{as_cached, places};
@@ -114,11 +112,7 @@ impl<'a> NativeIptables<'a> {
         rules: &[&IptablesRule],
     ) -> Option<Vec<Vec<usize>>> {
         let id = chain_id(family, table, chain).ok()?;
-        let cached = self.connection.cache().read(&id)?;
-        let now = self.connection.generation().ok()?;
-        if !self.connection.cache().is_complete(&cached, now) {
-            return None;
-        }
+        let cached = self.connection.cached(&id).ok()??;
         let places = rules.iter().map(|rule| places(self.connection, (family, &id), &cached, rule));
         places.collect::<Result<_, _>>().map_err(|reason| log::debug!("{reason}")).ok()?
     }
@@ -164,11 +158,9 @@ impl<'a> NativeIptables<'a> {
         since: Generation,
         mut messages: BatchMessages,
     ) -> Result<(), (Refused, Vec<(usize, ChainName)>)> {
-        let mut made = HashMap::new();
-        let echo = |change, payload: &[u8]| made.extend(RawRule::read(payload).map(|rule| (change, rule.handle)));
         let changes = std::mem::take(&mut messages.changes);
-        match self.connection.batch(Some(since), changes, echo) {
-            Ok(()) => {
+        match self.connection.batch(Some(since), changes) {
+            Ok(made) => {
                 self.connection.committed(turn, Some(since), messages.touched_chains(made));
                 Ok(())
             }

@@ -9,8 +9,8 @@
 //!   one of which every change since the beginning of an *epoch* was made here. Where the kernel's is another, somebody
 //!   else came in between, or one of these plugins was killed. Then the chain is read again, and a new epoch begins.
 //!
-//! Who changes rules holds the lock of that file from the reading of the generation to the end. A short chain has no file:
-//! it is read in one message.
+//! Who changes rules holds the lock of that file from the reading of the generation to the end, and writes the file last.
+//! A short chain has no file: it is read in one message.
 
 mod chain;
 mod draft;
@@ -63,8 +63,17 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 pub(crate) struct ChainCache {
     root: PrivateDirectory,
-    /// That of the namespace, once it is known; `None` where there is no cache.
-    own: Option<Option<PrivateDirectory>>,
+    own: OwnDirectory,
+}
+
+/// The directory of a namespace.
+#[derive(Debug)]
+enum OwnDirectory {
+    /// Nobody has asked yet.
+    Unasked,
+    /// There is none: the namespace is not the host's, or the kernel does not tell which one it is.
+    None,
+    At(PrivateDirectory),
 }
 
 /// Why the cache is not used.
@@ -81,35 +90,39 @@ enum CacheError {
 impl ChainCache {
     /// The cache of the namespace in which it is first asked.
     pub(crate) fn new() -> Self {
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY), own: None }
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY), own: OwnDirectory::Unasked }
     }
 
     /// No cache, for a namespace that is not the host's.
     pub(crate) fn none() -> Self {
-        Self { own: Some(None), ..Self::new() }
+        Self { own: OwnDirectory::None, ..Self::new() }
     }
 
-    /// What is cached of a chain.
-    pub(crate) fn read(&mut self, id: &ChainId) -> Option<CachedChain> {
-        let directory = self.in_use()?;
-        let content = directory.read_file(&file_name(id)?).map_err(CacheError::from);
-        CachedChain::parse(&unless_failed("read", content)??)
+    /// Whether anything is cached, so that it is worth asking for the generation.
+    pub(crate) fn is_in_use(&mut self) -> bool {
+        self.in_use().is_some()
+    }
+
+    /// A chain, if the cache knows all of what it holds in the present generation, or in a later one.
+    pub(crate) fn complete(&mut self, id: &ChainId, now: Generation) -> Option<CachedChain> {
+        self.read(id, now).and_then(|(chain, is_complete)| is_complete.then_some(chain))
     }
 
     /// What is cached of a chain, for a batch on a generation.
     pub(crate) fn draft(&mut self, id: &ChainId, now: Generation) -> Option<DraftedChain> {
-        let cached = self.read(id)?;
-        let complete = self.is_complete(&cached, now);
-        Some(DraftedChain::new(cached.rules, complete))
+        self.read(id, now).map(|(chain, is_complete)| DraftedChain::new(chain.rules, is_complete))
     }
 
-    /// Whether a cached chain is what the chain holds in a generation.
-    pub(crate) fn is_complete(&mut self, chain: &CachedChain, now: Generation) -> bool {
-        let known = self.in_use().and_then(|directory| {
-            let content = directory.read_file(GENERATION).map_err(CacheError::from);
-            Known::parse(&unless_failed("read", content)??)
-        });
-        known.is_some_and(|known| known.epoch == chain.epoch && known.is_at(now))
+    /// What is cached of a chain, and whether that is all. The file of the generation is read first: it is written last, so a
+    /// chain that is read behind it is not older.
+    fn read(&mut self, id: &ChainId, now: Generation) -> Option<(CachedChain, bool)> {
+        let (directory, name) = (self.in_use()?, file_name(id)?);
+        let content = directory.read_file(GENERATION).map_err(CacheError::from);
+        let known = unless_failed("read", content)?.and_then(|content| Known::parse(&content));
+        let content = directory.read_file(&name).map_err(CacheError::from);
+        let chain = CachedChain::parse(&unless_failed("read", content)??)?;
+        let is_complete = known.is_some_and(|known| known.epoch == chain.epoch && known.is_at(now));
+        Some((chain, is_complete))
     }
 
     /// Waits for the turn to change rules, if there is a cache that must know of it.
@@ -131,7 +144,7 @@ impl ChainCache {
         read_in: Generation,
         now: impl FnOnce() -> Option<Generation>,
     ) {
-        let Some(directory) = self.ready() else { return };
+        let Some(directory) = self.own().cloned() else { return };
         let path = directory.path().join(GENERATION);
         let opened = directory.open_file(GENERATION).map_err(CacheError::from);
         let turn = opened.and_then(|file| Turn::take(file, &path));
@@ -143,15 +156,14 @@ impl ChainCache {
         if !known.is_at(read_in) {
             known = Known { epoch: Epoch::begin(), generation: read_in.0 };
         }
-        turn.set(known);
         self.write(id, &CachedChain { epoch: known.epoch, rules });
+        turn.set(known);
     }
 
     /// Takes note of a batch that was carried out on a generation, in a turn that began before.
     pub(crate) fn committed(&mut self, turn: &Turn, since: Generation, changed: Vec<(ChainId, ChangedChain)>) {
         let before = turn.known();
         let epoch = if before.is_at(since) { before.epoch } else { Epoch::begin() };
-        turn.set(Known { epoch, generation: since.next().0 });
         for (id, chain) in changed {
             match chain {
                 ChangedChain::Holds { rules, complete } => {
@@ -160,6 +172,8 @@ impl ChainCache {
                 ChangedChain::Forgotten => self.forget(&id),
             }
         }
+        // Last: whoever is killed before leaves a generation that is not the kernel's.
+        turn.set(Known { epoch, generation: since.next().0 });
     }
 
     /// Drops what is cached of a chain.
@@ -185,8 +199,8 @@ impl ChainCache {
 
     /// Removes the directories with the last chain.
     fn tidy(&self, directory: &PrivateDirectory) {
-        let names = directory.names().unwrap_or_default();
-        if names.iter().any(|name| name != GENERATION) {
+        let names = unless_failed("list", directory.names().map_err(CacheError::from));
+        if names.is_none_or(|names| names.iter().any(|name| name != GENERATION)) {
             return;
         }
         unless_failed("write", cni_files::remove(&directory.path().join(GENERATION)).map_err(CacheError::from));
@@ -196,26 +210,24 @@ impl ChainCache {
         }
     }
 
-    /// The directory of the namespace, if there is anything in it.
+    /// The directory of the namespace, if there is anything in one of any namespace.
     fn in_use(&mut self) -> Option<&PrivateDirectory> {
-        if self.own.is_none() && !self.root.below(DIRECTORY).path().exists() {
+        if matches!(self.own, OwnDirectory::Unasked) && !self.root.below(DIRECTORY).path().exists() {
             return None;
         }
-        self.own().as_ref()
+        self.own()
     }
 
-    /// The directory of the namespace, to write to.
-    fn ready(&mut self) -> Option<PrivateDirectory> {
-        self.own().clone()
-    }
-
-    /// The directory of the namespace. A kernel that does not tell which namespace it is has no cache.
-    fn own(&mut self) -> &Option<PrivateDirectory> {
-        let Self { root, own } = self;
-        own.get_or_insert_with(|| {
-            let identity = unless_failed("name", identity().map_err(CacheError::from)).flatten()?;
-            Some(root.below(DIRECTORY).below(&identity.replace(':', "-")))
-        })
+    fn own(&mut self) -> Option<&PrivateDirectory> {
+        if matches!(self.own, OwnDirectory::Unasked) {
+            let identity = unless_failed("name", identity().map_err(CacheError::from)).flatten();
+            let at = |identity: String| self.root.below(DIRECTORY).below(&identity.replace(':', "-"));
+            self.own = identity.map_or(OwnDirectory::None, |identity| OwnDirectory::At(at(identity)));
+        }
+        match &self.own {
+            OwnDirectory::At(directory) => Some(directory),
+            OwnDirectory::Unasked | OwnDirectory::None => None,
+        }
     }
 }
 

@@ -52,7 +52,7 @@ impl RunRecords {
         let drafts = self.directory()?.clone();
         let written = drafts.below(key.kind().as_str()).replace_file(&drafts, key.name(), text.as_bytes());
         if let Err(error) = written {
-            self.tidy(&drafts, key.kind());
+            self.tidy(&drafts);
             tolerate_no_place(key, error)?;
         }
         Ok(earlier)
@@ -69,19 +69,31 @@ impl RunRecords {
             let path = drafts.below(key.kind().as_str()).path().join(key.name());
             cni_files::remove(&path).or_else(|error| tolerate_no_place(key, error))?;
         }
-        self.tidy(&drafts, key.kind());
+        self.tidy(&drafts);
         Ok(earlier)
     }
 
     /// Leaves nothing behind that is of no use. Directories are not empty while somebody uses them.
-    fn tidy(&self, drafts: &PrivateDirectory, kind: RecordKind) {
+    fn tidy(&self, drafts: &PrivateDirectory) {
         if let Err(error) = Draft::remove_dead(drafts.path()) {
             log::warn!("{error}: {}", error.details());
         }
-        let gone = drafts.below(kind.as_str()).remove_if_empty() && drafts.remove_if_empty();
+        remove_empty_kinds(drafts);
+        let gone = drafts.remove_if_empty();
         if gone && self.root.remove_if_empty() {
             log::trace!("{} is gone with its last record", self.root.path().display());
         }
+    }
+}
+
+/// Removes the directory of each kind without a record: of this one, and of those whose last record went with a process
+/// that was killed before it came to the directory.
+fn remove_empty_kinds(drafts: &PrivateDirectory) {
+    match drafts.names() {
+        Ok(kinds) => kinds.iter().for_each(|kind| {
+            drafts.below(kind).remove_if_empty();
+        }),
+        Err(error) => log::warn!("{error}: {}", error.details()),
     }
 }
 
@@ -167,6 +179,23 @@ mod tests {
         assert_eq!((records.names(KIND).expect("listed"), draft.exists()), (vec!["b".to_owned()], false));
         assert_eq!(records.remove(&key("a")).expect("absence is success"), None);
         records.remove(&key("b")).expect("removed");
+        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
+    }
+
+    #[test]
+    fn a_directory_that_a_killed_process_emptied_goes_with_a_record_of_another_kind() {
+        let root = tempfile::tempdir().expect("directory");
+        let mut records = records(root.path());
+        records.write(&key("a"), "text").expect("written");
+        let [emptied, in_use] = ["ports", "devices"].map(|kind| root.path().join("records/boot-1").join(kind));
+        fs::create_dir(&emptied).expect("made");
+        fs::create_dir(&in_use).expect("made");
+        fs::write(in_use.join("x"), "text").expect("written");
+        records.remove(&key("a")).expect("removed");
+        assert!(!emptied.exists(), "removed");
+        assert!(in_use.join("x").exists(), "another kind's record stays");
+        fs::remove_file(in_use.join("x")).expect("removed");
+        records.remove(&key("a")).expect("absence is success");
         assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
     }
 

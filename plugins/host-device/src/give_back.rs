@@ -35,11 +35,24 @@ pub fn give_back(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<(), Err
     if let Some(Stray { ns, link, loan }) = found {
         let master = host_master(&loan, host)?;
         host.carry_out(&plan(ns, &link, &loan, master.as_ref())?)?;
+    } else if let Some(loan) = &recorded {
+        restore(loan, host)?;
     }
     if recorded.is_some() && !is_away {
         host.apply(&Step::RemoveRecord { key: loan::key(&borrower.at) })?;
     }
     Ok(())
+}
+
+/// Gives a link that is on the host its bridge and its state of before: an ADD was killed before it moved the link, or a
+/// DEL after it did.
+fn restore(loan: &Loan, host: &mut dyn Host) -> Result<(), Error> {
+    let own = IfName::parse(&loan.name)?;
+    let Some(link) = host.link(Ns::Host, &own)?.filter(|link| loan.is(link)) else { return Ok(()) };
+    let master = if link.master.is_none() { host_master(loan, host)? } else { None };
+    let mut plan = Plan::default();
+    settle(&mut plan, &own, master.as_ref(), loan.up && !link.up);
+    host.carry_out(&plan)
 }
 
 /// Whether the kernel may still give a link back: hardware that is nowhere comes when its namespace has ended.
@@ -115,11 +128,16 @@ fn plan(ns: Ns, link: &Link, loan: &Loan, master: Option<&IfName>) -> Result<Pla
     let mut plan = Plan::default();
     let alias = loan.alias.clone().unwrap_or_default();
     plan.owned(Step::MoveLink(LinkMove { from: ns, name, to: Ns::Host, new_name: own.clone(), alias }));
-    if let Some(master) = master {
-        plan.owned(Step::set_link(Ns::Host, &own, LinkSetting::Master(master.clone())));
-    }
-    if loan.up {
-        plan.owned(Step::set_link(Ns::Host, &own, LinkSetting::Up));
-    }
+    settle(&mut plan, &own, master, loan.up);
     Ok(plan)
+}
+
+/// Makes a link of the host a port of a bridge or bond, if there is one, and sets it up, if it is to be.
+fn settle(plan: &mut Plan, own: &IfName, master: Option<&IfName>, up: bool) {
+    if let Some(master) = master {
+        plan.owned(Step::set_link(Ns::Host, own, LinkSetting::Master(master.clone())));
+    }
+    if up {
+        plan.owned(Step::set_link(Ns::Host, own, LinkSetting::Up));
+    }
 }

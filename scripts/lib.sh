@@ -82,12 +82,27 @@ need_cnitool() {
 }
 
 # build_static: the one binary, static so that it runs on any host; prints its path.
-build_static() {
-    local host
-    host=$(rustc -vV | sed -n 's/^host: //p')
-    (cd "$TOP" && RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
-        cargo build --quiet --release --locked --package cni-plugins --target "$host" >&2) || return
-    printf '%s\n' "$TARGET/$host/release/cni-plugins"
+build_static() { build_static_for "$(rustc -vV | sed -n 's/^host: //p')"; }
+
+# build_static_for TARGET: the same for one of Rust's targets. The same sources, compiler and C library give the same bytes,
+# whatever the folders are called.
+build_static_for() {
+    local flags
+    flags="$(renamed_folders) -C target-feature=+crt-static -C link-arg=-Wl,--build-id=none"
+    (cd "$TOP" && RUSTFLAGS="${RUSTFLAGS:-}$flags" \
+        cargo build --quiet --release --locked --package cni-plugins --target "$1" >&2) || return
+    printf '%s\n' "$TARGET/$1/release/cni-plugins"
+}
+
+# The flags that give this machine's folders, which panics and symbols name, the same names everywhere.
+renamed_folders() {
+    local crates commit
+    commit=$(rustc -vV | sed -n 's/^commit-hash: //p')
+    for crates in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do
+        printf ' --remap-path-prefix=%s=/crates' "$crates"
+    done
+    printf ' --remap-path-prefix=%s=/rustc/%s' "$(rustc --print sysroot)/lib/rustlib/src/rust" "$commit"
+    printf ' --remap-path-prefix=%s=/cni-plugins-rs' "$TOP"
 }
 
 # install_plugins BINARY DIR: one file under every name. Each name is switched over by a rename, so that a

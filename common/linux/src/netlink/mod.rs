@@ -17,6 +17,7 @@ mod netns_id;
 mod reply;
 mod route;
 mod socket;
+mod tap;
 mod vlan;
 
 pub use cookie::netns_cookie;

@@ -10,7 +10,6 @@ pub const ALL: [&str; 15] = [
     "dummy",
     "macvlan",
     "host-device",
-    "tap",
     "vlan",
     "ipvlan",
     "host-local",
@@ -18,6 +17,7 @@ pub const ALL: [&str; 15] = [
     "firewall",
     "portmap",
     "tuning",
+    "bandwidth",
     "consul-cni",
 ];
 

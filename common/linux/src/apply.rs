@@ -16,7 +16,7 @@ mod look_up;
 mod made;
 mod parameter;
 mod state_file;
-mod tap;
+pub(crate) mod traffic;
 mod vlan;
 mod wait;
 
@@ -56,6 +56,10 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             let link = index(host, *ns, name)?;
             host.socket(*ns)?.remove_connected_route(link, *dst)?;
         }
+        Step::SetShaper { ns, name, shaper } => return traffic::set_shaper(host, *ns, name, shaper),
+        Step::RemoveShaper { ns, name } => traffic::remove_shaper(host, *ns, name)?,
+        Step::AddRedirect { ns, name, to } => return traffic::add_redirect(host, *ns, name, to),
+        Step::RemoveRedirect { ns, name, to } => traffic::remove_redirect(host, *ns, name, to)?,
         Step::Await { ns, name, until: Until::AddressesSettled } => wait::until_settled(host, *ns, name)?,
         Step::Await { ns, name, until: Until::PeerGone } => wait::until_peer_gone(host, *ns, name)?,
         Step::Await { ns, name, until: Until::Up } => wait::until_up(host, *ns, name)?,

@@ -17,6 +17,7 @@ use cni_plugin::lock::LockName;
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::state_file::StateFile;
+use cni_plugin::traffic::TrafficControl;
 use cni_plugin::vlan::BridgeVlan;
 
 use crate::identity::{IdentityError, identity};
@@ -69,6 +70,10 @@ impl NetworkState for LinuxHost {
 
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
         Ok(self.socket(ns)?.bridge_vlans(index)?)
+    }
+
+    fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {
+        Ok(apply::traffic::observe(self.socket(ns)?, index)?)
     }
 
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {

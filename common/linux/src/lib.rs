@@ -21,4 +21,3 @@ pub mod process;
 pub mod records;
 pub mod result_cache;
 mod sysctl;
-pub mod tun;

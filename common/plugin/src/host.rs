@@ -11,6 +11,7 @@ use crate::lock::LockName;
 use crate::plan::{Ns, Plan, Step, Sysctl};
 use crate::record::Records;
 use crate::state_file::StateFile;
+use crate::traffic::TrafficControl;
 use crate::vlan::BridgeVlan;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
@@ -113,6 +114,12 @@ pub trait NetworkState {
     /// # Errors
     /// When the kernel does not answer.
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error>;
+
+    /// The traffic control of a link.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error>;
 
     /// The routes of a family: of one table, or of all.
     ///

@@ -18,4 +18,5 @@ pub mod record;
 pub mod removal;
 pub mod run;
 pub mod state_file;
+pub mod traffic;
 pub mod vlan;

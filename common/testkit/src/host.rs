@@ -19,6 +19,7 @@ use cni_plugin::lock::LockName;
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::state_file::StateFile;
+use cni_plugin::traffic::{RootQdisc, TrafficControl};
 use cni_plugin::vlan::BridgeVlan;
 
 use crate::{FakeDevices, FakeFirewalld, FakeNetfilter, FakeRecords};
@@ -29,6 +30,7 @@ mod container;
 mod kernel;
 mod kernel_error;
 mod route;
+mod traffic;
 mod vlan;
 
 pub use container::FakeContainer;
@@ -181,6 +183,12 @@ impl FakeHost {
         change(&mut self.kernel.find_mut(&space, name).expect("a link").link);
     }
 
+    /// Gives a link a queueing discipline, as an administrator does.
+    pub fn set_root_qdisc(&mut self, ns: Ns, name: &str, qdisc: RootQdisc) {
+        let space = self.space(ns).expect("the namespace was entered");
+        self.kernel.find_mut(&space, name).expect("a link").root_qdisc = Some(qdisc);
+    }
+
     /// Takes a kind of links away, as on a kernel that does not have them.
     #[must_use]
     pub fn without_link_kind(mut self, kind: &'static str) -> Self {
@@ -329,6 +337,11 @@ impl NetworkState for FakeHost {
         let space = self.space(ns)?;
         let port = self.kernel.entries(&space).find(|entry| entry.link.index == index);
         Ok(port.map(|entry| entry.vlans.clone()).unwrap_or_default())
+    }
+
+    fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.traffic_control(&space, index))
     }
 
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {

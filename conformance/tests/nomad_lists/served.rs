@@ -7,6 +7,8 @@ use cni_conformance::nomad::{self, GATEWAY_V4, GATEWAY_V6, SUBNET_V4, SUBNET_V6}
 use cni_conformance::{Hairpin, Nomad, PortMapping};
 use serde_json::{Value, json};
 
+use crate::waiting::behind_a_bridge;
+
 /// The ID of the allocation that each list is for.
 pub const ALLOC: &str = "8c0b7f1e-93a2-4a6b-8f8e-2f4b0c8d9e10";
 
@@ -275,8 +277,17 @@ fn tuned() -> Served {
     served
 }
 
+/// Seldom on Nomad: limits behind a bridge, with no port.
+fn limited() -> Served {
+    let list = behind_a_bridge(json!({
+        "type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 800_000, "egressRate": 8_000_000,
+        "egressBurst": 800_000,
+    }));
+    Served::new(list, "10.88.0.0/24", "10.88.0.1").unpublished()
+}
+
 /// All of them, by what they are.
-pub fn all() -> [(&'static str, Served); 15] {
+pub fn all() -> [(&'static str, Served); 16] {
     [
         ("the documentation's template", documented()),
         ("the documentation's network with IPv6", documented_v6()),
@@ -293,5 +304,6 @@ pub fn all() -> [(&'static str, Served); 15] {
         ("ptp, firewall", routed_with_firewall()),
         ("ptp, firewall, a port in the file", routed_with_a_port_in_the_file()),
         ("tuning behind Nomad's chain", tuned()),
+        ("bandwidth behind a bridge", limited()),
     ]
 }

@@ -30,7 +30,7 @@ pub fn leased() -> Value {
 }
 
 /// A plugin that is seldom used on Nomad, which sends it no capability, behind a bridge.
-fn behind_a_bridge(plugin: Value) -> Value {
+pub fn behind_a_bridge(plugin: Value) -> Value {
     let main = json!({
         "type": "bridge", "isGateway": true, "ipMasq": true,
         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]},
@@ -38,17 +38,9 @@ fn behind_a_bridge(plugin: Value) -> Value {
     list("1.0.0", "seldom", json!([main, plugin]))
 }
 
-fn bandwidth() -> Value {
-    behind_a_bridge(json!({
-        "type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 800_000, "egressRate": 8_000_000,
-        "egressBurst": 800_000,
-    }))
-}
-
-fn waiting() -> [(&'static str, Waiting); 4] {
+fn waiting() -> [(&'static str, Waiting); 3] {
     [
         ("macvlan, addresses by dhcp, portmap", (leased(), &["dhcp"])),
-        ("bandwidth", (bandwidth(), &["bandwidth"])),
         ("sbr", (behind_a_bridge(json!({"type": "sbr"})), &["sbr"])),
         ("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"])),
     ]

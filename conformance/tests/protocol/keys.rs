@@ -151,27 +151,6 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("ipvlan", "/dns/options", List),
     ("ipvlan", "/dns/options/0", Text),
     ("ipvlan", "/prevResult", Object),
-    ("tap", "/owner", Integer),
-    ("tap", "/group", Integer),
-    ("tap", "/multiQueue", Flag),
-    ("tap", "/mtu", Integer),
-    ("tap", "/mac", Text),
-    ("tap", "/selinuxContext", Text),
-    ("tap", "/bridge", Text),
-    ("tap", "/args", Object),
-    ("tap", "/ipam", Object),
-    ("tap", "/ipam/type", Text),
-    ("tap", "/dns", Object),
-    ("tap", "/dns/nameservers", List),
-    ("tap", "/dns/nameservers/0", Text),
-    ("tap", "/dns/domain", Text),
-    ("tap", "/dns/search", List),
-    ("tap", "/dns/search/0", Text),
-    ("tap", "/dns/options", List),
-    ("tap", "/dns/options/0", Text),
-    ("tap", "/runtimeConfig", Object),
-    ("tap", "/runtimeConfig/mac", Text),
-    ("tap", "/prevResult", Object),
     ("host-local", "/ipam", Object),
     ("host-local", "/ipam/ranges", List),
     ("host-local", "/ipam/ranges/0", List),
@@ -245,6 +224,17 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("tuning", "/args/cni/txQLen", Integer),
     ("tuning", "/runtimeConfig", Object),
     ("tuning", "/runtimeConfig/mac", Text),
+    ("bandwidth", "/ingressRate", Integer),
+    ("bandwidth", "/ingressBurst", Integer),
+    ("bandwidth", "/egressRate", Integer),
+    ("bandwidth", "/egressBurst", Integer),
+    ("bandwidth", "/runtimeConfig", Object),
+    ("bandwidth", "/runtimeConfig/bandwidth", Object),
+    ("bandwidth", "/runtimeConfig/bandwidth/ingressRate", Integer),
+    ("bandwidth", "/runtimeConfig/bandwidth/ingressBurst", Integer),
+    ("bandwidth", "/runtimeConfig/bandwidth/egressRate", Integer),
+    ("bandwidth", "/runtimeConfig/bandwidth/egressBurst", Integer),
+    ("bandwidth", "/prevResult", Object),
     ("consul-cni", "/log_level", Text),
     ("consul-cni", "/cni_bin_dir", Text),
     ("consul-cni", "/cni_net_dir", Text),
@@ -307,15 +297,6 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("ipvlan", "/mode", json!("L2")),
         ("ipvlan", "/mtu", json!(70_000)),
         ("ipvlan", "/ipam/type", json!("dhcp")),
-        ("tap", "/owner", json!(-1)),
-        ("tap", "/owner", json!(4_294_967_295_u32)),
-        ("tap", "/group", json!(4_294_967_296_i64)),
-        ("tap", "/mtu", json!(67)),
-        ("tap", "/mtu", json!(65_522)),
-        ("tap", "/mac", json!("zz")),
-        ("tap", "/runtimeConfig/mac", json!("01:00:5e:00:00:01")),
-        ("tap", "/bridge", json!("none")),
-        ("tap", "/bridge", json!("a/b")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.7/24")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0/31")),
@@ -368,6 +349,11 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("tuning", "/args/cni/mac", json!("zz")),
         ("tuning", "/dataDir", json!("run/x")),
         ("tuning", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
+        ("bandwidth", "/ingressRate", json!(-1)),
+        ("bandwidth", "/ingressRate", json!(8_000_000)),
+        ("bandwidth", "/egressBurst", json!(80_000)),
+        ("bandwidth", "/runtimeConfig/bandwidth/egressRate", json!(-1)),
+        ("bandwidth", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
         ("consul-cni", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
     ]
 }
@@ -477,7 +463,7 @@ fn assert_all_refused(plugin: &str, rows: &[(String, Value)]) {
 
 fn of_wrong_types(plugin: &str) -> Vec<(String, Value)> {
     let own = KEYS.iter().filter(|(of, _, _)| *of == plugin).map(|(_, pointer, kind)| (*pointer, *kind));
-    let reads_result = ["loopback", "firewall", "portmap", "tuning", "consul-cni"].contains(&plugin);
+    let reads_result = ["loopback", "firewall", "portmap", "tuning", "bandwidth", "consul-cni"].contains(&plugin);
     let result = RESULT.iter().copied().filter(|_| reads_result);
     let rows = own
         .chain(result)
@@ -526,11 +512,6 @@ fn vlan_names_the_key_and_the_value_of_a_wrong_type() {
 }
 
 #[test]
-fn tap_names_the_key_and_the_value_of_a_wrong_type() {
-    assert_all_refused("tap", &of_wrong_types("tap"));
-}
-
-#[test]
 fn ipvlan_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("ipvlan", &of_wrong_types("ipvlan"));
 }
@@ -553,6 +534,11 @@ fn portmap_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn tuning_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("tuning", &of_wrong_types("tuning"));
+}
+
+#[test]
+fn bandwidth_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("bandwidth", &of_wrong_types("bandwidth"));
 }
 
 #[test]
@@ -678,7 +664,7 @@ fn no_command_crashes_or_leaves_a_trace_whatever_a_key_holds() {
 fn add_does_not_crash_on_null_in_a_list() {
     let lists =
         KEYS.iter().filter(|(_, pointer, _)| pointer.ends_with("/0")).map(|(plugin, pointer, _)| (*plugin, *pointer));
-    let results = ["firewall", "portmap", "loopback", "tuning"].into_iter().flat_map(|plugin| {
+    let results = ["firewall", "portmap", "loopback", "tuning", "bandwidth"].into_iter().flat_map(|plugin| {
         ["/prevResult/interfaces/0", "/prevResult/ips/0", "/prevResult/routes/0"].map(|at| (plugin, at))
     });
     for (plugin, pointer) in lists.chain(results) {

@@ -35,7 +35,11 @@ const VERBS: [Verb; 5] = [Verb::Add, Verb::Check, Verb::Del, Verb::Gc, Verb::Sta
 
 /// Returns the versions that a plugin takes, oldest first.
 fn versions_of(plugin: &str) -> &'static [&'static str] {
-    if plugin == "firewall" { &VERSIONS[4..] } else { &VERSIONS }
+    match plugin {
+        "firewall" => &VERSIONS[4..],
+        "bandwidth" => &VERSIONS[2..],
+        _ => &VERSIONS,
+    }
 }
 
 /// Returns the `details` of a version that a plugin does not take.
@@ -69,7 +73,7 @@ fn config(plugin: &str, version: &str) -> Value {
         "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
         "host-device" => json!({"device": "ens1", "DPDKMode": true, "ipam": ipam}),
         "ptp" => json!({"ipMasq": true, "ipam": ipam}),
-        "dummy" | "tap" | "host-local" => json!({"ipam": ipam}),
+        "dummy" | "host-local" => json!({"ipam": ipam}),
         "macvlan" | "ipvlan" => json!({"master": UPLINK, "ipam": ipam}),
         "vlan" => json!({"master": UPLINK, "vlanId": 5, "ipam": ipam}),
         "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),
@@ -80,6 +84,7 @@ fn config(plugin: &str, version: &str) -> Value {
         }),
         "consul-cni" => json!({"log_level": "debug", "prevResult": prev_result(version)}),
         "tuning" => json!({"mtu": 1400, "prevResult": prev_result(version)}),
+        "bandwidth" => json!({"prevResult": prev_result(version)}),
         other => panic!("no plugin {other}"),
     };
     with(&json!({"cniVersion": version, "name": "n1", "type": plugin}), &keys)

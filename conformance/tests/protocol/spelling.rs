@@ -48,10 +48,6 @@ pub fn rich(plugin: &str) -> Value {
             "master": UPLINK, "mode": "l3", "mtu": 1400, "ipam": ipam,
             "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
         }),
-        "tap" => json!({
-            "owner": 1000, "group": 1000, "multiQueue": true, "mtu": 1400, "mac": "02:00:00:00:00:0a", "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
         "host-local" => json!({
             "ipam": ipam, "args": {"cni": {"ips": ["10.88.0.15"]}},
             "runtimeConfig": {"ipRanges": [[{"subnet": "10.89.0.0/24"}]], "ips": ["10.89.0.7"]},
@@ -72,6 +68,11 @@ pub fn rich(plugin: &str) -> Value {
         }),
         "consul-cni" => json!({
             "log_level": "error", "cni_bin_dir": "/opt/cni/bin", "cni_net_dir": "/etc/cni/net.d", "kubeconfig": "k", "multus": true,
+        }),
+        // There is no veth here that could be limited.
+        "bandwidth" => json!({
+            "ingressRate": 0, "ingressBurst": 0, "egressRate": 0, "egressBurst": 0,
+            "runtimeConfig": {"bandwidth": {"ingressRate": 0, "ingressBurst": 0, "egressRate": 0, "egressBurst": 0}},
         }),
         "tuning" => json!({
             "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1"}, "mac": "02:00:00:00:00:0a", "promisc": true, "mtu": 1300,

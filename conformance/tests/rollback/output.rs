@@ -11,12 +11,12 @@ const PLUGINS: [&str; 12] = [
     "static",
     "bridge",
     "macvlan",
-    "tap",
     "ptp",
     "host-device",
     "firewall",
     "portmap",
     "tuning",
+    "bandwidth",
     "consul-cni",
 ];
 

@@ -35,10 +35,6 @@ impl Stage {
             let keys = json!({"type": "macvlan", "master": MASTER, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
             list["plugins"] = json!([keys]);
         }
-        if plugin == "tap" {
-            let keys = json!({"type": "tap", "owner": 1000, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
-            list["plugins"] = json!([keys]);
-        }
         if plugin == "host-device" {
             let keys = json!({"type": "host-device", "device": "ens1", "ipam": list["plugins"][1]["ipam"]});
             list["plugins"] = json!([keys]);
@@ -55,6 +51,13 @@ impl Stage {
             let keys = json!({
                 "type": "tuning", "mac": "02:00:00:00:00:0a", "mtu": 1400, "promisc": true, "allmulti": true, "txQLen": 500,
                 "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1", "net.core.somaxconn": "500"},
+            });
+            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
+        }
+        if plugin == "bandwidth" {
+            let keys = json!({
+                "type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 160_000, "egressRate": 16_000_000,
+                "egressBurst": 160_000,
             });
             list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
         }

@@ -32,13 +32,12 @@ impl Socket {
                 vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))]
             }
             LinkKind::Dummy => vec![LinkInfo::Kind(InfoKind::Dummy)],
+            LinkKind::Ifb => vec![LinkInfo::Kind(InfoKind::Ifb)],
             LinkKind::Child { master, kind } => {
                 message.attributes.push(LinkAttribute::Link(master.index));
                 message.attributes.extend(other_netns.map(in_netns));
                 child_info(kind)
             }
-            // The kernel makes none for netlink: `crate::tun` does.
-            LinkKind::Tap { .. } => vec![LinkInfo::Kind(InfoKind::Tun)],
         };
         message.attributes.push(LinkAttribute::LinkInfo(info));
         self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
@@ -89,8 +88,7 @@ fn describe(name: &IfName, kind: &LinkKind) -> String {
     match kind {
         LinkKind::Bridge { .. } => format!("create bridge {name}"),
         LinkKind::Veth { peer } => format!("create veth {name} with peer {}", peer.name),
-        LinkKind::Dummy => format!("create dummy {name}"),
-        LinkKind::Tap { .. } => format!("create tap {name}"),
+        LinkKind::Dummy | LinkKind::Ifb => format!("create {} {name}", kind.name()),
         LinkKind::Child { master, kind } => format!("create {} {name} on {}", kind.name(), master.name),
     }
 }

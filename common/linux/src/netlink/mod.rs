@@ -17,7 +17,7 @@ mod netns_id;
 mod reply;
 mod route;
 mod socket;
-mod tap;
+mod traffic;
 mod vlan;
 
 pub use cookie::netns_cookie;
@@ -27,3 +27,4 @@ pub(crate) use socket::Refused;
 pub use socket::Socket;
 #[cfg(any(test, feature = "fuzz"))]
 pub use socket::played;
+pub use traffic::{FilterPlace, ReceiveFilter};

@@ -16,7 +16,7 @@ use std::mem::size_of;
 use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_ECHO, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
     NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::SocketAddr;
@@ -93,6 +93,17 @@ impl Socket {
         let mut answer = None;
         self.converse(question, 0, |payload| answer = read(payload))?;
         answer.ok_or(Cause::Malformed)
+    }
+
+    /// Asks for one object of which the kernel tells only what it would tell of a change; none where it tells nothing.
+    pub(crate) fn ask_with_echo<T>(
+        &mut self,
+        question: impl NetlinkSerializable,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Cause> {
+        let mut answer = None;
+        self.converse(question, NLM_F_ECHO | NLM_F_ACK, |payload| answer = read(payload))?;
+        Ok(answer)
     }
 
     /// Asks for many objects; those for which `read` has `None` are left out.

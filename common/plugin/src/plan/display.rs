@@ -9,6 +9,7 @@ use cni_core::names::IfName;
 use super::{
     BridgePort, Dad, LinkKind, LinkMove, LinkSetting, NewGateway, NewLink, NewRoute, Plan, Sharing, Step, Until,
 };
+use crate::traffic::Shaper;
 use crate::vlan::VlanLink;
 
 impl Display for Plan {
@@ -52,6 +53,14 @@ impl Display for Step {
             Self::AddRoute { ns, name, route } => write!(f, "{ns}: route add {}", OnLink(route, name)),
             Self::RemoveRoute { ns, name, route } => write!(f, "{ns}: route del {}", OnLink(route, name)),
             Self::RemoveConnectedRoute { ns, name, dst } => write!(f, "{ns}: route del {dst} dev {name} proto kernel"),
+            Self::SetShaper { ns, name, shaper: Shaper { rate, limit, buffer } } => {
+                write!(f, "{ns}: qdisc replace dev {name} root tbf rate {rate}bps limit {limit} buffer {buffer}")
+            }
+            Self::RemoveShaper { ns, name } => write!(f, "{ns}: qdisc del dev {name} root"),
+            Self::AddRedirect { ns, name, to } => write!(f, "{ns}: filter add dev {name} ingress redirect dev {to}"),
+            Self::RemoveRedirect { ns, name, to } => {
+                write!(f, "{ns}: filter del dev {name} ingress redirect dev {to}")
+            }
             Self::Await { ns, name, until: Until::AddressesSettled } => write!(f, "{ns}: settle addresses of {name}"),
             Self::Await { ns, name, until: Until::PeerGone } => {
                 write!(f, "{ns}: await the end of what {name} leads to")
@@ -83,11 +92,7 @@ impl Display for NewLink {
         match kind {
             LinkKind::Veth { peer } => write!(f, "veth peer {} on {}", peer.name, peer.ns)?,
             LinkKind::Child { master, kind } => write!(f, "{kind} of {} on {}", master.name, master.ns)?,
-            LinkKind::Tap { tap, label } => {
-                write!(f, "{tap}")?;
-                label.as_ref().map_or(Ok(()), |label| write!(f, " labelled {label}"))?;
-            }
-            LinkKind::Bridge { .. } | LinkKind::Dummy => f.write_str(kind.name())?,
+            LinkKind::Bridge { .. } | LinkKind::Dummy | LinkKind::Ifb => f.write_str(kind.name())?,
         }
         mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;
         if *kind == (LinkKind::Bridge { vlan_filtering: true }) { f.write_str(" vlan_filtering 1") } else { Ok(()) }

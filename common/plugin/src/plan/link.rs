@@ -3,7 +3,7 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 
-use super::{ChildKind, IfPresent, MasterLink, Ns, Tap};
+use super::{ChildKind, IfPresent, MasterLink, Ns};
 use crate::link::Link;
 
 /// A link to be made.
@@ -36,19 +36,14 @@ pub enum LinkKind {
     },
     /// A link that drops what it is to send.
     Dummy,
+    /// A link that sends whatever is redirected to it, and hands it back to where that came from: a place for a queue.
+    Ifb,
     /// A link that works by way of another one.
     Child {
         /// The other one.
         master: MasterLink,
         /// Of what kind.
         kind: ChildKind,
-    },
-    /// A device that programs open (`/dev/net/tun`), which stays when none has it open.
-    Tap {
-        /// Who may open it.
-        tap: Tap,
-        /// The SELinux label of the process that makes it, which decides who may open it there; that of the plugin if none.
-        label: Option<String>,
     },
 }
 
@@ -59,8 +54,8 @@ impl LinkKind {
             Self::Bridge { .. } => "bridge",
             Self::Veth { .. } => "veth",
             Self::Dummy => "dummy",
+            Self::Ifb => "ifb",
             Self::Child { kind, .. } => kind.name(),
-            Self::Tap { .. } => "tun",
         }
     }
 }

@@ -12,6 +12,7 @@ use cni_netfilter::{RuleRemoval, Ruleset};
 use super::{Dad, IfPresent, LinkMove, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
 use crate::record::RecordKey;
 use crate::state_file::StateFile;
+use crate::traffic::Shaper;
 use crate::vlan::{PortVlans, VlanLink};
 
 /// One change.
@@ -105,6 +106,40 @@ pub enum Step {
         name: IfName,
         /// The network.
         dst: Cidr,
+    },
+    /// Limits how fast a link sends, in place of the kernel's own queueing discipline or of another such limit.
+    SetShaper {
+        /// Where.
+        ns: Ns,
+        /// The link.
+        name: IfName,
+        /// The limit.
+        shaper: Shaper,
+    },
+    /// Ends such a limit; absence is success, and any other queueing discipline stays.
+    RemoveShaper {
+        /// Where.
+        ns: Ns,
+        /// The link.
+        name: IfName,
+    },
+    /// Leads everything that a link receives to another one first. What led to links that are gone is removed.
+    AddRedirect {
+        /// Where both are.
+        ns: Ns,
+        /// The link that receives.
+        name: IfName,
+        /// The other one.
+        to: IfName,
+    },
+    /// Ends that; absence is success. What led to links that are gone is removed.
+    RemoveRedirect {
+        /// Where both are.
+        ns: Ns,
+        /// The link that receives.
+        name: IfName,
+        /// The other one.
+        to: IfName,
     },
     /// Waits for a link.
     Await {
@@ -237,6 +272,10 @@ impl Step {
             | Self::RemoveAddress { .. }
             | Self::RemoveRoute { .. }
             | Self::RemoveConnectedRoute { .. }
+            | Self::SetShaper { .. }
+            | Self::RemoveShaper { .. }
+            | Self::AddRedirect { .. }
+            | Self::RemoveRedirect { .. }
             | Self::Await { .. }
             | Self::SetSysctl { .. }
             | Self::EnsureRules { .. }

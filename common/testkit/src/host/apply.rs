@@ -54,6 +54,10 @@ impl FakeHost {
             | Step::AddRoute { ns, .. }
             | Step::RemoveRoute { ns, .. }
             | Step::RemoveConnectedRoute { ns, .. }
+            | Step::SetShaper { ns, .. }
+            | Step::RemoveShaper { ns, .. }
+            | Step::AddRedirect { ns, .. }
+            | Step::RemoveRedirect { ns, .. }
             | Step::Await { ns, .. }
             | Step::SetSysctl { ns, .. } => self.on_copy(*ns, step),
             Step::MoveLink(moved) => self.on_copy(moved.from, step),
@@ -118,6 +122,10 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
             return Ok(removed.then(|| Step::AddRoute { ns: *ns, name: name.clone(), route: route.clone() }));
         }
         Step::RemoveConnectedRoute { name, dst, .. } => kernel.remove_connected_route(space, name.as_str(), *dst),
+        Step::SetShaper { ns, name, shaper } => return kernel.set_shaper(space, (*ns, name), *shaper),
+        Step::RemoveShaper { name, .. } => kernel.remove_shaper(space, name.as_str()),
+        Step::AddRedirect { ns, name, to } => return kernel.add_redirect(space, *ns, name, to),
+        Step::RemoveRedirect { name, to, .. } => kernel.remove_redirect(space, name.as_str(), to.as_str()),
         Step::Await { name, until, .. } => wait(kernel, space, name, *until)?,
         Step::SetSysctl { ns, key, value, need } => return write(kernel, space, (*ns, key), value, *need),
         Step::EnsureRules { .. }
@@ -142,12 +150,11 @@ fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink
     let vlan_filtering = match kind {
         LinkKind::Bridge { vlan_filtering } => Some(*vlan_filtering),
         LinkKind::Child { master, kind } => return kernel.add_child(space, &spaces(master.ns)?, link, (master, kind)),
-        LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Tap { .. } => None,
+        LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Ifb => None,
     };
-    let tap = if let LinkKind::Tap { tap, .. } = kind { Some(*tap) } else { None };
     let new =
         Link { kind: Some(kind.name().to_owned()), mtu: mtu.unwrap_or(1500), tx_queue_length: 1000, ..Link::default() };
-    let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, tap, ..new.clone() };
+    let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, ..new.clone() };
     let near = kernel.add(space, near);
     if let LinkKind::Veth { peer } = kind {
         let there = spaces(peer.ns)?;

@@ -7,6 +7,7 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_plugin::link::{Address, Link, OperState};
 use cni_plugin::plan::{BridgePort, NewRoute};
+use cni_plugin::traffic::RootQdisc;
 use cni_plugin::vlan::BridgeVlan;
 
 use super::container::FakeContainer;
@@ -41,6 +42,9 @@ pub struct KernelLink {
     pub disconnected: Vec<Cidr>,
     pub vlans: Vec<BridgeVlan>,
     pub port: Option<BridgePort>,
+    pub root_qdisc: Option<RootQdisc>,
+    /// The links, of the same namespace, to which everything goes that it receives. They need not be there any more.
+    pub redirects: Vec<u32>,
     /// The other end of a veth.
     pub peer: Option<(Space, u32)>,
     /// The master of a child.
@@ -138,6 +142,8 @@ impl Kernel {
             disconnected: Vec::new(),
             vlans: Vec::new(),
             port: None,
+            root_qdisc: None,
+            redirects: Vec::new(),
             peer: None,
             parent: None,
         });
@@ -302,19 +308,21 @@ impl Kernel {
 
 /// Without the index, which never comes again.
 fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
-    let KernelLink { space, link, addresses, routes, disconnected, vlans, port, peer: _, parent: _ } = entry;
+    let KernelLink { space, link, addresses, routes, disconnected, vlans, port, root_qdisc, redirects, .. } = entry;
     let (word, name) = (space.word(), &link.name);
     let name_of = |index: u32| kernel.entries(space).find(|entry| entry.link.index == index).map(|at| &at.link.name);
     let master = link.master.and_then(name_of);
-    let Link { kind, mac, mtu, up, promisc, all_multicast, tx_queue_length, alias, vlan_filtering, child, tap, .. } =
-        link;
+    let Link { kind, mac, mtu, up, promisc, all_multicast, tx_queue_length, alias, vlan_filtering, child, .. } = link;
     let mut lines = vec![format!(
         "{word} link {name} {kind:?} {mac:?} mtu {mtu} up {up} promisc {promisc} allmulticast {all_multicast} \
-         txqueuelen {tx_queue_length} alias {alias:?} vlan_filtering {vlan_filtering:?} child {child:?} tap {tap:?} master {master:?} {port:?}"
+         txqueuelen {tx_queue_length} alias {alias:?} vlan_filtering {vlan_filtering:?} child {child:?} master {master:?} {port:?}"
     )];
     lines.extend(addresses.iter().map(|address| format!("{word} address {} dev {name}", address.cidr)));
     lines.extend(routes.iter().map(|route| format!("{word} route dev {name} {route:?}")));
     lines.extend(disconnected.iter().map(|network| format!("{word} no route to {network} dev {name}")));
+    lines.extend(root_qdisc.iter().map(|qdisc| format!("{word} qdisc {qdisc:?} dev {name}")));
+    let target = |index: &u32| name_of(*index).map_or("a link that is gone", String::as_str);
+    lines.extend(redirects.iter().map(|index| format!("{word} redirect of {name} to {}", target(index))));
     lines.extend(vlans.iter().map(|vlan| format!("{word} vlan {vlan:?} dev {name}")));
     lines
 }

@@ -15,6 +15,7 @@ use cni_plugin::lock::LockName;
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::state_file::StateFile;
+use cni_plugin::traffic::TrafficControl;
 use cni_plugin::vlan::BridgeVlan;
 
 use crate::Refused;
@@ -69,6 +70,10 @@ impl NetworkState for RefusingHost {
 
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
         self.host.port_vlans(ns, index)
+    }
+
+    fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {
+        self.host.traffic_control(ns, index)
     }
 }
 

@@ -64,7 +64,14 @@ impl Sandbox {
         let inside = ["nsenter", "--net=/run/netns/c1", "ip"];
         let mut lines = said(&[&inside[..], &["-oneline", "link"]].concat());
         lines.extend(said(&[&inside[..], &["-oneline", "address"]].concat()));
-        lines.extend(said(&["ip", "-oneline", "link", "show", "type", "veth"]));
+        for kind in ["veth", "ifb"] {
+            lines.extend(said(&["ip", "-oneline", "link", "show", "type", kind]));
+        }
+        lines.extend(
+            said(&["tc", "qdisc", "show"])
+                .into_iter()
+                .filter(|line| line.contains(": root ") || line.contains("ingress")),
+        );
         for program in ["iptables-save", "ip6tables-save"] {
             lines.extend(said(&[program]).into_iter().filter(|line| is_own(line)));
         }

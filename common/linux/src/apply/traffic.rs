@@ -1,0 +1,158 @@
+//! Limits and redirects of packets.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::IfName;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::traffic::{RootQdisc, Shaper, TrafficControl};
+
+use super::look_up::index;
+use super::made::accept_absent;
+use crate::host::LinuxHost;
+use crate::netlink::{FilterPlace, NetlinkError, ReceiveFilter, Socket};
+
+/// Somebody else limits the link already.
+#[derive(Debug, thiserror::Error)]
+#[error("create qdisc: file exists")]
+struct TakenError {
+    name: String,
+    kind: String,
+}
+
+impl Failure for TakenError {
+    fn code(&self) -> Code {
+        Code::Conflict
+    }
+
+    fn details(&self) -> String {
+        let Self { name, kind } = self;
+        format!(
+            "{name} has a root qdisc of kind {kind} that no CNI plugin makes; remove it: tc qdisc del dev {name} root"
+        )
+    }
+}
+
+/// What the kernel tells of a link.
+pub fn observe(socket: &mut Socket, link: u32) -> Result<TrafficControl, NetlinkError> {
+    let filters = match socket.filter_place(link)? {
+        Some(_) => socket.receive_filters(link)?,
+        None => Vec::new(),
+    };
+    let redirects = filters.iter().filter_map(|filter| filter.redirect).collect();
+    Ok(TrafficControl { root: socket.root_qdisc(link)?, redirects })
+}
+
+/// Limits what a link sends; returns the step that takes it back.
+pub(super) fn set_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName, shaper: &Shaper) -> Result<Option<Step>, Error> {
+    let link = index(host, ns, name)?;
+    let socket = host.socket(ns)?;
+    let before = match socket.root_qdisc(link)? {
+        None => None,
+        Some(RootQdisc::Shaper(before)) => Some(before),
+        Some(RootQdisc::Other { kind }) => return Err(TakenError { name: name.to_string(), kind }.into()),
+    };
+    if before == Some(*shaper) {
+        return Ok(None);
+    }
+    if let Err(refused) = socket.set_shaper(link, shaper) {
+        return Err(without_shaper(socket, link, shaper, before, refused));
+    }
+    let name = name.clone();
+    Ok(Some(match before {
+        Some(shaper) => Step::SetShaper { ns, name, shaper },
+        None => Step::RemoveShaper { ns, name },
+    }))
+}
+
+/// The kernel's answer may have been lost. A limit that is there all the same is ours to take back.
+fn without_shaper(
+    socket: &mut Socket,
+    link: u32,
+    shaper: &Shaper,
+    before: Option<Shaper>,
+    refused: NetlinkError,
+) -> Error {
+    let is_set = socket.root_qdisc(link).is_ok_and(|root| root == Some(RootQdisc::Shaper(*shaper)));
+    let undone = match before {
+        _ if !is_set => Ok(()),
+        Some(before) => socket.set_shaper(link, &before),
+        None => accept_absent(socket.remove_root_qdisc(link)),
+    };
+    with_note(refused.into(), undone)
+}
+
+/// Ends a limit; a link that is gone has none.
+pub(super) fn remove_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    let Some(link) = socket.link(name.as_str())? else { return Ok(()) };
+    if let Some(RootQdisc::Shaper(_)) = socket.root_qdisc(link.index)? {
+        accept_absent(socket.remove_root_qdisc(link.index))?;
+    }
+    Ok(())
+}
+
+/// Leads what a link receives elsewhere, unless it is so; returns the step that ends it.
+pub(super) fn add_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &IfName) -> Result<Option<Step>, Error> {
+    let (link, target) = (index(host, ns, name)?, index(host, ns, to)?);
+    let socket = host.socket(ns)?;
+    if observe(socket, link)?.redirects.contains(&target) {
+        return Ok(None);
+    }
+    if let Err(refused) = redirect(socket, link, target) {
+        let undone = end_redirects(socket, link, Some(target));
+        return Err(with_note(refused.into(), undone));
+    }
+    Ok(Some(Step::RemoveRedirect { ns, name: name.clone(), to: to.clone() }))
+}
+
+fn redirect(socket: &mut Socket, link: u32, target: u32) -> Result<(), NetlinkError> {
+    let place = match socket.filter_place(link)? {
+        Some(place) => place,
+        None => {
+            socket.add_filter_place(link)?;
+            FilterPlace::Ingress
+        }
+    };
+    remove_filters(socket, link, is_dead)?;
+    let others = socket.receive_filters(link)?;
+    socket.add_redirect(link, place, &others, target)
+}
+
+/// Ends that; a link that is gone receives nothing.
+pub(super) fn remove_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &IfName) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    let Some(link) = socket.link(name.as_str())? else { return Ok(()) };
+    let target = socket.link(to.as_str())?.map(|link| link.index);
+    Ok(end_redirects(socket, link.index, target)?)
+}
+
+/// The place for filters goes with the last of them. One of eBPF programs stays, since they expect it.
+fn end_redirects(socket: &mut Socket, link: u32, target: Option<u32>) -> Result<(), NetlinkError> {
+    let Some(place) = socket.filter_place(link)? else { return Ok(()) };
+    remove_filters(socket, link, |filter| is_dead(filter) || (target.is_some() && filter.redirect == target))?;
+    if place == FilterPlace::Ingress && socket.receive_filters(link)?.is_empty() {
+        accept_absent(socket.remove_filter_place(link))?;
+    }
+    Ok(())
+}
+
+/// Whether a filter leads to a link that is gone, so that everything is lost.
+fn is_dead(filter: &ReceiveFilter) -> bool {
+    filter.redirect == Some(0)
+}
+
+fn remove_filters(
+    socket: &mut Socket,
+    link: u32,
+    condition: impl Fn(&ReceiveFilter) -> bool,
+) -> Result<(), NetlinkError> {
+    let all = socket.receive_filters(link)?;
+    let mut unwanted = all.iter().filter(|filter| condition(filter));
+    unwanted.try_for_each(|filter| accept_absent(socket.remove_receive_filter(link, *filter, &all)))
+}
+
+fn with_note(error: Error, undone: Result<(), NetlinkError>) -> Error {
+    match undone {
+        Ok(()) => error,
+        Err(failed) => error.with_note(format!("and it could not be taken back: {failed}")),
+    }
+}

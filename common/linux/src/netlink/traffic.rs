@@ -1,0 +1,311 @@
+//! Traffic control: the queueing discipline by which a link sends, and filters on what it receives.
+//!
+//! Each is asked for by the link that it belongs to. What the kernel is told is built from the message types of
+//! `netlink-packet-route`, but for the options of `tbf`, which that crate does not have.
+
+use cni_plugin::traffic::{RootQdisc, Shaper};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::tc::{
+    TcAction, TcActionAttribute, TcActionMirror, TcActionMirrorOption, TcActionOption, TcActionType, TcAttribute,
+    TcFilterU32, TcFilterU32Option, TcHandle, TcMessage, TcMirror, TcMirrorActionType, TcOption, TcU32Key,
+    TcU32Selector, TcU32SelectorFlags,
+};
+
+use super::attribute::{Attribute, attributes, field};
+use super::error::{Cause, NetlinkError, during};
+use super::socket::Socket;
+
+/// Length of `struct tcmsg` of `linux/rtnetlink.h`.
+const HEADER_LENGTH: usize = 20;
+/// `TCA_KIND` and `TCA_OPTIONS` of `linux/rtnetlink.h`.
+const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
+/// `TCA_TBF_PARMS` and `TCA_TBF_RATE64` of `linux/pkt_sched.h`, and the length of `struct tc_tbf_qopt`.
+const TBF_PARMS: u16 = 1;
+const TBF_RATE64: u16 = 4;
+const TBF_PARMS_LENGTH: usize = 36;
+/// Where `struct tc_tbf_qopt` has the rate, the limit and the buffer.
+const RATE: usize = 8;
+const LIMIT: usize = 24;
+const BUFFER: usize = 28;
+/// `TCA_U32_SEL` and `TCA_U32_ACT` of `linux/pkt_cls.h`, and the lengths of `struct tc_u32_sel` and `struct tc_u32_key`.
+const U32_SELECTOR: u16 = 5;
+const U32_ACTIONS: u16 = 7;
+const SELECTOR_LENGTH: usize = 16;
+const KEY_LENGTH: usize = 16;
+/// `TCA_MIRRED_PARMS` and `TCA_EGRESS_REDIR` of `linux/tc_act/tc_mirred.h`.
+const MIRRED_PARMS: u16 = 2;
+const EGRESS_REDIRECT: i32 = 1;
+
+/// The handle of the queueing disciplines that plugins make, `1:`.
+const OWN: TcHandle = TcHandle { major: 1, minor: 0 };
+/// The class of packets that the filter matches, `1:1`. Nobody reads it.
+const CLASS: TcHandle = TcHandle { major: 1, minor: 1 };
+/// The handle of the discipline `ingress`, `ffff:`.
+const INGRESS: TcHandle = TcHandle { major: u16::MAX, minor: 0 };
+/// The place for filters on what is received, `ffff:fff2`, in either discipline.
+const RECEIVED: TcHandle = TcHandle { major: u16::MAX, minor: TcHandle::MIN_INGRESS };
+
+/// The discipline that has the filters on what a link receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterPlace {
+    /// `ingress`
+    Ingress,
+    /// `clsact`, which programs with filters of eBPF use.
+    Clsact,
+}
+
+/// A filter on what a link receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveFilter {
+    /// Which of its priority.
+    handle: u32,
+    /// The place among all filters, and the protocol.
+    info: u32,
+    /// The link to which it leads everything, 0 for one that is gone; none for filters that do something else.
+    pub redirect: Option<u32>,
+}
+
+impl ReceiveFilter {
+    const fn priority(self) -> u32 {
+        self.info >> 16
+    }
+
+    /// Whether it is one that packets meet, and not the table that holds such ones (`TC_U32_NODE` of `linux/pkt_cls.h`).
+    const fn is_node(self) -> bool {
+        self.handle & 0xfff != 0
+    }
+}
+
+impl Socket {
+    /// Looks up the queueing discipline by which a link sends; `None` for the kernel's own choice.
+    ///
+    /// # Errors
+    /// When the kernel refuses, such as for a link that does not exist.
+    pub fn root_qdisc(&mut self, link: u32) -> Result<Option<RootQdisc>, NetlinkError> {
+        self.qdisc(message(link, TcHandle::ROOT, TcHandle::UNSPEC), read_root)
+            .map_err(during(|| format!("look up the root qdisc of link {link}")))
+    }
+
+    /// Looks up the discipline that has the filters on what a link receives.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn filter_place(&mut self, link: u32) -> Result<Option<FilterPlace>, NetlinkError> {
+        self.qdisc(message(link, TcHandle::INGRESS, TcHandle::UNSPEC), read_place)
+            .map_err(during(|| format!("look up the ingress qdisc of link {link}")))
+    }
+
+    /// The kernel sends what it would tell those who listen for changes; of a discipline of its own it tells nothing.
+    fn qdisc<T>(&mut self, question: TcMessage, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Cause> {
+        match self.ask_with_echo(RouteNetlinkMessage::GetQueueDiscipline(question), read) {
+            Err(cause) if matches!(cause.errno(), Some(libc::ENOENT | libc::EINVAL)) => Ok(None),
+            result => result,
+        }
+    }
+
+    /// Limits how fast a link sends.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `EINVAL` for values that it cannot work with, or when the link has another discipline.
+    pub fn set_shaper(&mut self, link: u32, shaper: &Shaper) -> Result<(), NetlinkError> {
+        let mut change = message(link, TcHandle::ROOT, OWN);
+        change.attributes = vec![TcAttribute::Kind("tbf".to_owned()), TcAttribute::Options(options(shaper))];
+        self.change(RouteNetlinkMessage::NewQueueDiscipline(change), NLM_F_CREATE | NLM_F_REPLACE)
+            .map_err(during(|| format!("limit what link {link} sends to {} bytes per second", shaper.rate)))
+    }
+
+    /// Gives a link the kernel's own choice of a discipline back.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `ENOENT` when it has that already.
+    pub fn remove_root_qdisc(&mut self, link: u32) -> Result<(), NetlinkError> {
+        let change = message(link, TcHandle::ROOT, TcHandle::UNSPEC);
+        self.change(RouteNetlinkMessage::DelQueueDiscipline(change), 0)
+            .map_err(during(|| format!("remove the root qdisc of link {link}")))
+    }
+
+    /// Makes the discipline for filters on what a link receives.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `EEXIST` when there is one.
+    pub fn add_filter_place(&mut self, link: u32) -> Result<(), NetlinkError> {
+        let mut change = message(link, TcHandle::INGRESS, INGRESS);
+        change.attributes = vec![TcAttribute::Kind("ingress".to_owned()), TcAttribute::Options(Vec::new())];
+        self.change(RouteNetlinkMessage::NewQueueDiscipline(change), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(during(|| format!("create the ingress qdisc of link {link}")))
+    }
+
+    /// Removes the discipline for filters on what a link receives, with all filters.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `ENOENT` or `EINVAL` when there is none.
+    pub fn remove_filter_place(&mut self, link: u32) -> Result<(), NetlinkError> {
+        let change = message(link, TcHandle::INGRESS, INGRESS);
+        self.change(RouteNetlinkMessage::DelQueueDiscipline(change), 0)
+            .map_err(during(|| format!("remove the ingress qdisc of link {link}")))
+    }
+
+    /// Lists the filters on what a link receives.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn receive_filters(&mut self, link: u32) -> Result<Vec<ReceiveFilter>, NetlinkError> {
+        let question = message(link, RECEIVED, TcHandle::UNSPEC);
+        let listed = self.dump(&RouteNetlinkMessage::GetTrafficFilter(question), read_filter);
+        listed.map_err(during(|| format!("list the ingress filters of link {link}")))
+    }
+
+    /// Leads everything that a link receives to another one. It comes first where no other filter does.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_redirect(
+        &mut self,
+        link: u32,
+        place: FilterPlace,
+        others: &[ReceiveFilter],
+        to: u32,
+    ) -> Result<(), NetlinkError> {
+        // The kernel tells all filters under the place that was named last.
+        let place = if place == FilterPlace::Ingress && others.is_empty() { INGRESS } else { RECEIVED };
+        let mut change = message(link, place, TcHandle::UNSPEC);
+        change.header.info = info(free_priority(others));
+        change.attributes =
+            vec![TcAttribute::Kind(TcFilterU32::KIND.to_owned()), TcAttribute::Options(redirect_options(to))];
+        self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(during(|| format!("redirect what link {link} receives to link {to}")))
+    }
+
+    /// Removes a filter on what a link receives, and the table that it alone is in, of all that there are.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `ENOENT` when it is gone.
+    pub fn remove_receive_filter(
+        &mut self,
+        link: u32,
+        filter: ReceiveFilter,
+        all: &[ReceiveFilter],
+    ) -> Result<(), NetlinkError> {
+        let is_alone = all.iter().filter(|other| other.info == filter.info && other.is_node()).count() == 1;
+        let handle = if is_alone { 0 } else { filter.handle };
+        let mut change = message(link, RECEIVED, handle.into());
+        change.header.info = filter.info;
+        change.attributes = vec![TcAttribute::Kind(TcFilterU32::KIND.to_owned())];
+        self.change(RouteNetlinkMessage::DelTrafficFilter(change), 0)
+            .map_err(during(|| format!("remove an ingress filter of link {link}")))
+    }
+}
+
+fn message(link: u32, parent: TcHandle, handle: TcHandle) -> TcMessage {
+    let mut message = TcMessage::with_index(link.cast_signed());
+    (message.header.parent, message.header.handle) = (parent, handle);
+    message
+}
+
+/// `struct tc_tbf_qopt`: the rate, a peak rate of none, the limit, the buffer, and no MTU for the peak rate.
+fn options(shaper: &Shaper) -> Vec<TcOption> {
+    let Shaper { rate, limit, buffer } = *shaper;
+    let mut parms = [0; TBF_PARMS_LENGTH];
+    let small = u32::try_from(rate).unwrap_or(u32::MAX);
+    for (at, value) in [(RATE, small), (LIMIT, limit), (BUFFER, buffer)] {
+        parms[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    let mut options = vec![TcOption::Other(DefaultNla::new(TBF_PARMS, parms.to_vec()))];
+    if u64::from(small) < rate {
+        options.push(TcOption::Other(DefaultNla::new(TBF_RATE64, rate.to_ne_bytes().to_vec())));
+    }
+    options
+}
+
+/// A selector that matches every packet, and the action that leads it elsewhere.
+fn redirect_options(to: u32) -> Vec<TcOption> {
+    let mut selector = TcU32Selector::default();
+    selector.flags = TcU32SelectorFlags::Terminal;
+    selector.nkeys = 1;
+    selector.keys = vec![TcU32Key::default()];
+    let mut mirror = TcMirror::default();
+    mirror.generic.action = TcActionType::Stolen;
+    mirror.eaction = TcMirrorActionType::EgressRedir;
+    mirror.ifindex = to;
+    let mut action = TcAction::default();
+    let parms = TcActionOption::Mirror(TcActionMirrorOption::Parms(mirror));
+    action.attributes =
+        vec![TcActionAttribute::Kind(TcActionMirror::KIND.to_owned()), TcActionAttribute::Options(vec![parms])];
+    let options = [
+        TcFilterU32Option::Selector(selector),
+        TcFilterU32Option::ClassId(CLASS),
+        TcFilterU32Option::Action(vec![action]),
+    ];
+    options.map(TcOption::U32).into()
+}
+
+/// The place of a filter among all, for every protocol.
+fn info(priority: u32) -> u32 {
+    let every_protocol = u16::try_from(libc::ETH_P_ALL).unwrap_or_default();
+    priority << 16 | u32::from(every_protocol.to_be())
+}
+
+/// The first place is that of the reference. The filters of a place are of one kind.
+fn free_priority(others: &[ReceiveFilter]) -> u32 {
+    (1..).find(|priority| others.iter().all(|other| other.priority() != *priority)).unwrap_or(1)
+}
+
+fn read_root(payload: &[u8]) -> Option<RootQdisc> {
+    let handle = field(payload, 8).map(u32::from_ne_bytes)?;
+    let kind = part(payload, KIND)?.text();
+    match part(payload, OPTIONS) {
+        _ if handle == 0 => None,
+        Some(options) if kind == "tbf" && handle == u32::from(OWN) => read_shaper(options).map(RootQdisc::Shaper),
+        Some(_) | None => Some(RootQdisc::Other { kind }),
+    }
+}
+
+fn read_shaper(options: Attribute<'_>) -> Option<Shaper> {
+    let part = |kind| options.nested().find(|attribute| attribute.kind == kind);
+    let parms = part(TBF_PARMS)?.value;
+    let number = |at| field(parms, at).map(u32::from_ne_bytes);
+    let large = part(TBF_RATE64).and_then(|rate| field(rate.value, 0)).map(u64::from_ne_bytes);
+    Some(Shaper { rate: large.unwrap_or(number(RATE)?.into()), limit: number(LIMIT)?, buffer: number(BUFFER)? })
+}
+
+fn read_place(payload: &[u8]) -> Option<FilterPlace> {
+    match part(payload, KIND)?.text().as_str() {
+        "ingress" => Some(FilterPlace::Ingress),
+        "clsact" => Some(FilterPlace::Clsact),
+        _ => None,
+    }
+}
+
+fn read_filter(payload: &[u8]) -> Option<ReceiveFilter> {
+    let handle = field(payload, 8).map(u32::from_ne_bytes)?;
+    let info = field(payload, 16).map(u32::from_ne_bytes)?;
+    let is_u32 = part(payload, KIND)?.text() == TcFilterU32::KIND;
+    let redirect = part(payload, OPTIONS).filter(|_| is_u32).and_then(read_redirect);
+    Some(ReceiveFilter { handle, info, redirect })
+}
+
+/// Where a filter leads everything.
+fn read_redirect(options: Attribute<'_>) -> Option<u32> {
+    let part = |kind| options.nested().find(|attribute| attribute.kind == kind);
+    let first = part(U32_ACTIONS).filter(|_| part(U32_SELECTOR).is_some_and(matches_all))?.nested().next()?;
+    let of_first = |kind| first.nested().find(|attribute| attribute.kind == kind);
+    let parms = of_first(OPTIONS).filter(|_| of_first(KIND).is_some_and(|kind| kind.text() == TcActionMirror::KIND))?;
+    let parms = parms.nested().find(|attribute| attribute.kind == MIRRED_PARMS)?.value;
+    let is_redirect = field(parms, 20).map(i32::from_ne_bytes) == Some(EGRESS_REDIRECT);
+    field(parms, 24).map(u32::from_ne_bytes).filter(|_| is_redirect)
+}
+
+/// Whether no key of a selector asks for a bit.
+fn matches_all(selector: Attribute<'_>) -> bool {
+    let keys = selector.value.get(SELECTOR_LENGTH..).unwrap_or_default();
+    keys.chunks_exact(KEY_LENGTH).all(|key| field::<4>(key, 0) == Some([0; 4]))
+}
+
+fn part(payload: &[u8], kind: u16) -> Option<Attribute<'_>> {
+    attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == kind)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! One container with an interface, calls of the plugin about it, and what `tc` tells of the host.
+
+use cni_conformance::keys::with;
+use cni_conformance::{Container, Invocation, Outcome, Sandbox, State, Verb};
+use serde_json::{Value, json};
+
+/// The reference's name for the ifb of container `ctr1` in network `n1`.
+pub const IFB: &str = "bwpc189d8b6a7b4";
+
+/// A host, and a container `ctr1` whose interface `eth0` leads to the link `host0`.
+pub struct Limited {
+    pub container: Container,
+    pub sandbox: Sandbox,
+}
+
+impl Limited {
+    pub fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let container = sandbox.container("ctr1");
+        let limited = Self { container, sandbox };
+        limited.add_interface("eth0", "host0");
+        limited
+    }
+
+    pub fn add_interface(&self, name: &str, peer: &str) {
+        let container = self.container.name();
+        self.sandbox.sh(&format!("ip link add {peer} type veth peer name {name} netns {container}"));
+        self.container.sh(&format!("ip link set {name} up"));
+        self.sandbox.sh(&format!("ip link set {peer} up"));
+    }
+
+    /// Prepares a call with these keys.
+    pub fn call(&self, verb: Verb, keys: &Value) -> Invocation {
+        let interface = json!({"name": "eth0", "sandbox": self.container.path()});
+        let result = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "host0"}, interface]});
+        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "bandwidth", "prevResult": result});
+        let call = Invocation::new(&self.sandbox, "bandwidth", verb).container_id("ctr1").netns(self.container.path());
+        call.config(&with(&config, keys))
+    }
+
+    #[track_caller]
+    pub fn run(&self, verb: Verb, keys: &Value) -> Outcome {
+        self.call(verb, keys).run()
+    }
+
+    /// Runs commands that must succeed.
+    #[track_caller]
+    pub fn succeeds(&self, verbs: &[Verb], keys: &Value) {
+        for verb in verbs {
+            self.run(*verb, keys).expect_success();
+        }
+    }
+
+    /// All that the plugin can leave, on both sides.
+    pub fn state(&self) -> Vec<String> {
+        let mut lines = State::capture(&self.sandbox, &[&self.container]).lines();
+        // They say much, and nothing that the plugin changes.
+        lines.retain(|line| !line.contains(" settings: ") && !line.contains("tables "));
+        lines.extend(self.traffic_control());
+        lines
+    }
+
+    /// What `tc` tells of the host. The kernel's own disciplines have no handle.
+    pub fn traffic_control(&self) -> Vec<String> {
+        let qdiscs = self.sandbox.sh("tc qdisc show");
+        let own = qdiscs.lines().filter(|line| line.split(' ').nth(2).is_none_or(|handle| handle != "0:"));
+        let mut lines: Vec<String> = own.map(|line| line.trim_end().to_owned()).collect();
+        for link in self.links("veth") {
+            let filters = self.sandbox.sh(&format!("tc filter show dev {link} ingress"));
+            lines.extend(filters.lines().filter(|line| !line.trim().is_empty()).map(|line| format!("{link}: {line}")));
+        }
+        lines
+    }
+
+    /// The links of a kind on the host.
+    pub fn links(&self, kind: &str) -> Vec<String> {
+        let text = self.sandbox.sh(&format!("ip -json link show type {kind}"));
+        let links: Value = serde_json::from_str(&text).expect("ip tells JSON");
+        let name = |link: &Value| Some(link["ifname"].as_str()?.to_owned());
+        links.as_array().expect("a list").iter().filter_map(name).collect()
+    }
+
+    /// What `tc` tells of the token bucket of a link.
+    pub fn bucket(&self, link: &str) -> String {
+        let line = self.sandbox.sh(&format!("tc qdisc show dev {link} root"));
+        line.trim().to_owned()
+    }
+}
+
+/// Both directions, at 1 and 2 megabytes a second.
+pub fn both() -> Value {
+    json!({"ingressRate": 8_000_000, "ingressBurst": 160_000, "egressRate": 16_000_000, "egressBurst": 160_000})
+}
+
+/// What the container sends alone.
+pub fn sending() -> Value {
+    json!({"egressRate": 16_000_000, "egressBurst": 160_000})
+}

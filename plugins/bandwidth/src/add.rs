@@ -1,0 +1,94 @@
+//! ADD: limits what the container receives, then what it sends. Nothing is limited in most containers of a list that
+//! leaves it to the runtime.
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, IfName};
+use cni_core::request::Request;
+use cni_core::result::{CniResult, Interface};
+use cni_interface::{alias, naming, verify};
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
+use cni_plugin::traffic::Shaper;
+
+use crate::config::{Config, Direction};
+use crate::error::BandwidthError;
+use crate::ifb::{self, ChosenIfb};
+use crate::limit::{Limit, frame};
+use crate::port::{self, Port};
+
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let config = Config::load(request)?;
+    let mut result = request.prev_result()?.ok_or(BandwidthError::NoPrevResult)?;
+    if config.is_empty() {
+        return Ok(result);
+    }
+    let at = request.attachment()?;
+    journal.host().enter(request.netns().unwrap_or_default())?;
+    let port = port::require(&at.ifname, journal.host())?;
+    let mut plan = Plan::default();
+    if let Some(limit) = config.ingress {
+        plan.owned(set_shaper(&port.name, checked(Direction::Ingress, limit, port.link.mtu)?));
+    }
+    let ifb = match config.egress {
+        Some(limit) => {
+            let shaper = checked(Direction::Egress, limit, port.link.mtu)?;
+            Some(plan_egress(&mut plan, &at, &port, shaper, journal.host())?)
+        }
+        None => None,
+    };
+    journal.apply(&plan)?;
+    if let Some(name) = ifb {
+        result.interfaces.push(told(&name, journal.host())?);
+    }
+    Ok(result)
+}
+
+/// A bucket that a frame fits into: another one would let no large packet pass, and small ones as if all were well.
+fn checked(direction: Direction, limit: Limit, mtu: u32) -> Result<Shaper, BandwidthError> {
+    let (shaper, frame) = (limit.shaper(mtu), frame(mtu));
+    let Limit { rate, burst } = limit;
+    match shaper.bucket() >= frame {
+        true => Ok(shaper),
+        false if u64::from(burst) < frame => Err(BandwidthError::SmallBurst { direction, burst, frame }),
+        false => Err(BandwidthError::LowRate { direction, rate, frame }),
+    }
+}
+
+/// The ifb is complete before the first packet goes there.
+fn plan_egress(
+    plan: &mut Plan,
+    at: &Attachment,
+    port: &Port,
+    shaper: Shaper,
+    host: &mut dyn Host,
+) -> Result<IfName, Error> {
+    let ChosenIfb { name, found } = ifb::choose(at, port, host)?;
+    let mtu = port.link.mtu;
+    let alias = alias::of(at);
+    if found.is_none() {
+        let (mac, kind) = (Some(naming::random_mac(host)?), LinkKind::Ifb);
+        let link = NewLink { name: name.clone(), mac, mtu: Some(mtu), if_present: IfPresent::Refuse, kind };
+        plan.owned(Step::CreateLink { ns: Ns::Host, link });
+    }
+    let settings = [LinkSetting::Alias(alias), LinkSetting::TxQueueLength(0), LinkSetting::Mtu(mtu), LinkSetting::Up];
+    let before = found.unwrap_or_else(|| Link { mtu, tx_queue_length: 1, ..Link::default() });
+    for setting in settings.into_iter().filter(|setting| setting.undo(&before, None).is_some()) {
+        plan.owned(Step::set_link(Ns::Host, &name, setting));
+    }
+    plan.owned(set_shaper(&name, shaper));
+    plan.owned(Step::AddRedirect { ns: Ns::Host, name: port.name.clone(), to: name.clone() });
+    Ok(name)
+}
+
+fn set_shaper(name: &IfName, shaper: Shaper) -> Step {
+    Step::SetShaper { ns: Ns::Host, name: name.clone(), shaper }
+}
+
+/// The ifb as the reference tells it.
+fn told(name: &IfName, host: &mut dyn Host) -> Result<Interface, Error> {
+    let link = verify::present(Ns::Host, name, host)?;
+    let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
+    Ok(Interface { name: link.name, mac, ..Interface::default() })
+}

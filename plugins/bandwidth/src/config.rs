@@ -1,0 +1,140 @@
+//! The keys of the bandwidth plugin, checked before anything is done.
+
+use std::fmt;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use serde::Deserialize;
+
+use crate::limit::Limit;
+
+/// Which packets of the container, as it sees them from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Those that it receives.
+    Ingress,
+    /// Those that it sends.
+    Egress,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+        })
+    }
+}
+
+/// Numbers of bits that are no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// A rate alone.
+    #[error("if rate is set, burst must also be set")]
+    NoBurst { direction: Direction, rate: u64 },
+    /// A burst alone.
+    #[error("if burst is set, rate must also be set")]
+    NoRate { direction: Direction, burst: u64 },
+    /// More than the kernel counts.
+    #[error("burst cannot be more than 4GB")]
+    Burst { direction: Direction, burst: u64 },
+    /// Less than a byte.
+    #[error("rate cannot be less than 8 bits per second")]
+    Rate { direction: Direction, rate: u64 },
+}
+
+impl Failure for LimitError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoBurst { .. } | Self::NoRate { .. } | Self::Burst { .. } | Self::Rate { .. } => Code::InvalidConfig,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NoBurst { direction, rate } => format!("{direction}Rate is {rate}, and there is no {direction}Burst"),
+            Self::NoRate { direction, burst } => {
+                format!("{direction}Burst is {burst}, and there is no {direction}Rate")
+            }
+            Self::Burst { direction, burst } => {
+                format!("{direction}Burst is {burst} bits, where 34359738359 is the most")
+            }
+            Self::Rate { direction, rate } => format!("{direction}Rate is {rate} bits per second; 0 is no limit"),
+        }
+    }
+}
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// What the container receives.
+    pub ingress: Option<Limit>,
+    /// What it sends.
+    pub egress: Option<Limit>,
+}
+
+/// The keys in the element itself. Any of them, even with null, keeps the runtime's from being looked at.
+const KEYS: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
+
+/// In bits, 0 for none.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Keys {
+    ingress_rate: u64,
+    ingress_burst: u64,
+    egress_rate: u64,
+    egress_burst: u64,
+    runtime_config: RuntimeKeys,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RuntimeKeys {
+    bandwidth: RuntimeLimits,
+}
+
+/// What containerd, cri-o and multus send for the capability `bandwidth`.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RuntimeLimits {
+    ingress_rate: u64,
+    ingress_burst: u64,
+    egress_rate: u64,
+    egress_burst: u64,
+}
+
+impl Config {
+    /// Reads and checks every key.
+    ///
+    /// # Errors
+    /// Those of the first value that cannot be used.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let Keys { ingress_rate, ingress_burst, egress_rate, egress_burst, runtime_config } = request.decode()?;
+        let own = RuntimeLimits { ingress_rate, ingress_burst, egress_rate, egress_burst };
+        let has_own = KEYS.into_iter().any(|key| request.config().has_key(key));
+        let limits = if has_own { own } else { runtime_config.bandwidth };
+        Ok(Self {
+            ingress: limit(Direction::Ingress, limits.ingress_rate, limits.ingress_burst)?,
+            egress: limit(Direction::Egress, limits.egress_rate, limits.egress_burst)?,
+        })
+    }
+
+    /// Whether nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The limit of a rate and a burst in bits; what is less than a byte is dropped.
+fn limit(direction: Direction, rate: u64, burst: u64) -> Result<Option<Limit>, LimitError> {
+    match (rate, burst) {
+        (0, 0) => Ok(None),
+        (rate, 0) => Err(LimitError::NoBurst { direction, rate }),
+        (0, burst) => Err(LimitError::NoRate { direction, burst }),
+        (rate @ ..8, _) => Err(LimitError::Rate { direction, rate }),
+        (rate, burst) => match u32::try_from(burst / 8) {
+            Ok(bytes) if bytes < u32::MAX => Ok(Some(Limit { rate: rate / 8, burst: bytes })),
+            Ok(_) | Err(_) => Err(LimitError::Burst { direction, burst }),
+        },
+    }
+}

@@ -1,0 +1,45 @@
+//! DEL: ends the limits. It needs neither the limits nor the result of ADD, and the namespace may be gone.
+//!
+//! The veth is there still, as a rule, since its plugin's DEL comes later. So its packets are led past the ifb before that
+//! goes: they would be lost.
+
+use cni_core::error::Error;
+use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{Ns, Plan, Step};
+use cni_plugin::removal::Removal;
+
+use crate::ifb;
+use crate::port::{self, Port};
+
+pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let at = request.attachment()?;
+    let mut removal = Removal::new(host);
+    let port = removal.attempt(|host| port::find(request, &at, host)).flatten();
+    for ifb in removal.attempt(|host| ifb::of(&at, port.as_ref(), host)).unwrap_or_default() {
+        if let Some(plan) = removal.attempt(|host| removal_of(&ifb, port.as_ref(), host)) {
+            removal.in_order(&plan);
+        }
+    }
+    if let Some(port) = port {
+        removal.step(&Step::RemoveShaper { ns: Ns::Host, name: port.name });
+    }
+    removal.finish()
+}
+
+/// Leads the packets past an ifb, and removes it. Where the port is not known, all are asked.
+pub fn removal_of(ifb: &Link, port: Option<&Port>, host: &mut dyn Host) -> Result<Plan, Error> {
+    let name = IfName::parse(&ifb.name)?;
+    let sources = match port {
+        Some(port) => vec![port.clone()],
+        None => ifb::sources(ifb, host)?,
+    };
+    let mut plan = Plan::default();
+    for source in sources {
+        plan.owned(Step::RemoveRedirect { ns: Ns::Host, name: source.name, to: name.clone() });
+    }
+    plan.owned(Step::RemoveLink { ns: Ns::Host, name });
+    Ok(plan)
+}

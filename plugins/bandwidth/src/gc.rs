@@ -1,0 +1,58 @@
+//! GC: removes the ifbs of attachments that are not valid. The limits of what containers receive went with their veths.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
+use cni_interface::alias;
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
+use cni_plugin::removal::Removal;
+
+use crate::del::removal_of;
+use crate::ifb::{self, IfbNames};
+
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let links = host.links(Ns::Host, LinkQuery::Kind(ifb::KIND))?;
+    let (noted, unsaid): (Vec<Link>, Vec<Link>) = links.into_iter().partition(is_noted);
+    let mut stale = stale_by_alias(noted, request, valid);
+    stale.extend(stale_without_alias(unsaid, request, valid, host)?);
+    let mut removal = Removal::new(host);
+    for ifb in stale {
+        if let Some(plan) = removal.attempt(|host| removal_of(&ifb, None, host)) {
+            removal.in_order(&plan);
+        }
+    }
+    removal.finish()
+}
+
+fn is_noted(link: &Link) -> bool {
+    link.alias.is_some()
+}
+
+fn stale_by_alias(mut links: Vec<Link>, request: &Request, valid: &ValidAttachments) -> Vec<Link> {
+    let start = alias::start(&request.network);
+    let kept: Vec<String> = valid.of_network(&request.network).map(|at| alias::of(&at)).collect();
+    let is_stale = |alias: &String| alias.starts_with(&start) && !kept.contains(alias);
+    links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
+    links
+}
+
+/// The reference notes nobody, so the network is not known; but what has the name of an ifb of the plugin, and gets no
+/// packets from any veth, is of use to no network.
+fn stale_without_alias(
+    mut links: Vec<Link>,
+    request: &Request,
+    valid: &ValidAttachments,
+    host: &mut dyn Host,
+) -> Result<Vec<Link>, Error> {
+    links.retain(ifb::has_name);
+    if links.is_empty() {
+        return Ok(links);
+    }
+    let used = ifb::targets(host)?;
+    let kept = valid.of_network(&request.network).map(|at| IfbNames::of(&at)).collect::<Result<Vec<_>, _>>()?;
+    let is_kept = |link: &Link| kept.iter().any(|names| names.texts().contains(&link.name));
+    links.retain(|link| !used.contains(&link.index) && !is_kept(link));
+    Ok(links)
+}

@@ -1,0 +1,145 @@
+//! The ifb on which packets of the container wait: its names, and whose one is.
+//!
+//! The reference names it after the network and the container alone, so that the second interface of a container in a
+//! network cannot have one. Ours has that name where it is free, and else one that follows from the interface as well.
+
+use std::collections::BTreeSet;
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, IfName, hash_hex};
+use cni_interface::alias::LinkOwner;
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
+
+use crate::error::BandwidthError;
+use crate::port::Port;
+
+/// The kernel's word for such a link.
+pub const KIND: &str = "ifb";
+
+/// How the names begin, and how many hexadecimal digits follow.
+const PREFIX: &str = "bwp";
+const DIGITS: usize = 12;
+
+/// The two names that the ifb of an attachment may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IfbNames {
+    /// The reference's, which all interfaces of the container in the network have.
+    pub shared: IfName,
+    /// The interface's own.
+    pub own: IfName,
+}
+
+impl IfbNames {
+    /// Those of an attachment.
+    ///
+    /// # Errors
+    /// None in fact: the names have 15 characters.
+    pub fn of(at: &Attachment) -> Result<Self, Error> {
+        let Attachment { network, container, ifname } = at;
+        let named = |text: String| IfName::parse(&format!("{PREFIX}{}", &hash_hex(&text)[..DIGITS]));
+        let shared = named(format!("{network}{container}"))?;
+        Ok(Self { shared, own: named(format!("{network}{container}{ifname}"))? })
+    }
+
+    /// As texts, for messages.
+    pub fn texts(&self) -> [String; 2] {
+        [self.shared.to_string(), self.own.to_string()]
+    }
+}
+
+/// Whether a link has such a name, of whatever attachment.
+pub fn has_name(link: &Link) -> bool {
+    let is_digit = |c: char| c.is_ascii_hexdigit() && !c.is_ascii_uppercase();
+    link.name.strip_prefix(PREFIX).is_some_and(|rest| rest.len() == DIGITS && rest.chars().all(is_digit))
+}
+
+/// The ifb that ADD is to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenIfb {
+    pub name: IfName,
+    /// The one that an earlier ADD has made.
+    pub found: Option<Link>,
+}
+
+/// Chooses one: that of an earlier ADD, or else a free name.
+///
+/// # Errors
+/// [`BandwidthError::NoIfbName`], or when the kernel does not answer.
+pub fn choose(at: &Attachment, port: &Port, host: &mut dyn Host) -> Result<ChosenIfb, Error> {
+    if let Some(found) = of(at, Some(port), host)?.pop() {
+        return Ok(ChosenIfb { name: IfName::parse(&found.name)?, found: Some(found) });
+    }
+    let names = IfbNames::of(at)?;
+    for name in [&names.shared, &names.own] {
+        if host.link(Ns::Host, name)?.is_none() {
+            return Ok(ChosenIfb { name: name.clone(), found: None });
+        }
+    }
+    Err(BandwidthError::NoIfbName { names: names.texts() }.into())
+}
+
+/// The ifbs of an attachment that there are; the port is that of its interface, where it is still there.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn of(at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
+    let names = IfbNames::of(at)?;
+    let mut found = Vec::new();
+    if let Some(link) = host.link(Ns::Host, &names.shared)?.filter(is_ifb)
+        && is_of(&link, at, port, host)?
+    {
+        found.push(link);
+    }
+    found.extend(host.link(Ns::Host, &names.own)?.filter(is_ifb));
+    Ok(found)
+}
+
+pub fn is_ifb(link: &Link) -> bool {
+    link.kind.as_deref() == Some(KIND)
+}
+
+/// Whose an ifb of the shared name is. The reference does not note it; then it is that of whoever's packets go there.
+fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<bool, Error> {
+    match LinkOwner::of(link, at) {
+        LinkOwner::This => Ok(true),
+        LinkOwner::Another => Ok(false),
+        LinkOwner::Unsaid => {
+            let own = port.map(|port| port.link.index);
+            let others = sources(link, host)?.into_iter().filter(|source| Some(source.link.index) != own);
+            let mut others = others.collect::<Vec<_>>();
+            let mut used = false;
+            while let Some(other) = others.pop() {
+                used |= host.peer_addresses(&other.link)?.is_some();
+            }
+            Ok(!used)
+        }
+    }
+}
+
+/// The veths of the host from which packets go to an ifb.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn sources(ifb: &Link, host: &mut dyn Host) -> Result<Vec<Port>, Error> {
+    let mut found = Vec::new();
+    for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
+        if host.traffic_control(Ns::Host, link.index)?.redirects.contains(&ifb.index) {
+            found.push(Port::of(link)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The links to which packets go from any veth of the host.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn targets(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
+    let mut found = BTreeSet::new();
+    for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
+        found.extend(host.traffic_control(Ns::Host, link.index)?.redirects);
+    }
+    Ok(found)
+}

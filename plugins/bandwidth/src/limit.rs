@@ -1,0 +1,144 @@
+//! A limit as it is configured, and the token bucket that it comes to: the reference's numbers, but for those that the
+//! kernel's fields do not hold.
+
+use cni_plugin::traffic::Shaper;
+
+/// How many packets' time may pass before one leaves: 25 milliseconds, a fortieth of a second.
+const LATENCIES_OF_A_SECOND: u64 = 40;
+/// Microseconds of a second: the reference counts the time that it takes to fill the bucket in these.
+const MICROSECONDS: u64 = 1_000_000;
+/// What a frame has before its packet: an Ethernet header.
+const HEADER: u64 = 14;
+
+/// How fast, and how much at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Bytes per second, at least one.
+    pub rate: u64,
+    /// The bytes that may go at once after a pause.
+    pub burst: u32,
+}
+
+/// The largest frame of a link, in bytes; its MTU is in bytes too.
+pub fn frame(mtu: u32) -> u64 {
+    u64::from(mtu) + HEADER
+}
+
+impl Limit {
+    /// The token bucket for a link. Numbers that are too large become the largest ones, and one that the reference's rounding
+    /// has made too small for a frame, though the burst is not, becomes large enough.
+    pub fn shaper(&self, mtu: u32) -> Shaper {
+        let limit = saturated(self.waiting().saturating_add(self.burst.into()));
+        let shaper = Shaper { rate: self.rate, limit, buffer: saturated(ticks(self.fill_time())) };
+        if shaper.bucket() < frame(mtu) && frame(mtu) <= self.burst.into() {
+            return Shaper { buffer: saturated(self.ticks_for(frame(mtu))), ..shaper };
+        }
+        shaper
+    }
+
+    /// The bucket that the reference makes: of numbers that are too large, the bits that the kernel's fields hold.
+    pub fn wrapped_shaper(&self) -> Shaper {
+        let limit = low_bits(self.waiting()).wrapping_add(self.burst);
+        Shaper { rate: self.rate, limit, buffer: low_bits(ticks(low_bits(self.fill_time()).into())) }
+    }
+
+    /// How many bytes come in the time that a packet may wait.
+    const fn waiting(&self) -> u64 {
+        self.rate / LATENCIES_OF_A_SECOND
+    }
+
+    /// How many microseconds it takes to fill the bucket.
+    fn fill_time(&self) -> u64 {
+        u64::from(self.burst) * MICROSECONDS / self.rate.max(1)
+    }
+
+    /// The least time in which as many tokens come.
+    fn ticks_for(&self, bytes: u64) -> u64 {
+        (bytes * 1_000_000_000).div_ceil(self.rate.max(1)).div_ceil(Shaper::TICK)
+    }
+}
+
+const fn ticks(microseconds: u64) -> u64 {
+    microseconds * 1000 / Shaper::TICK
+}
+
+fn saturated(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+const fn low_bits(number: u64) -> u32 {
+    (number & u32::MAX as u64) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CONTAINERD: u64 = u32::MAX as u64;
+
+    fn limit(rate: u64, burst: u64) -> Limit {
+        Limit { rate: rate / 8, burst: u32::try_from(burst / 8).expect("at most 4 GB") }
+    }
+
+    fn numbers(shaper: Shaper) -> (u64, u32, u32) {
+        (shaper.rate, shaper.limit, shaper.buffer)
+    }
+
+    /// Seen of the reference.
+    #[test]
+    fn the_numbers_are_the_references() {
+        for (rate, burst, want) in [
+            (8_000, 80, (1000, 35, 156_250)),
+            (8_000_001, 80_007, (1_000_000, 35_000, 156_250)),
+            (8_000_000, 80_000, (1_000_000, 35_000, 156_250)),
+            (16_000_000, 160_000, (2_000_000, 70_000, 156_250)),
+            (100_000_000, CONTAINERD, (12_500_000, 537_183_411, 671_088_625)),
+            (40_000_000_000, 100_000_000, (5_000_000_000, 137_500_000, 39_062)),
+        ] {
+            let limit = limit(rate, burst);
+            assert_eq!(numbers(limit.wrapped_shaper()), want, "{rate} {burst}");
+            assert_eq!(limit.shaper(0), limit.wrapped_shaper(), "{rate} {burst}");
+        }
+    }
+
+    #[test]
+    fn where_the_references_numbers_wrap_ours_are_the_largest() {
+        for (rate, burst, wrapped, own) in [
+            (15_000_000, CONTAINERD, (536_917_786, 178_956_954), (536_917_786, u32::MAX)),
+            (8_000_000, CONTAINERD, (536_895_911, 4_093_640_688), (536_895_911, u32::MAX)),
+            (1_000_000, CONTAINERD, (536_874_036, 2_684_354_435), (536_874_036, u32::MAX)),
+            (8_000_000, 34_359_738_353, (24_998, 2_684_354_528), (u32::MAX, u32::MAX)),
+        ] {
+            let (limit, rate) = (limit(rate, burst), rate / 8);
+            assert_eq!(numbers(limit.wrapped_shaper()), (rate, wrapped.0, wrapped.1), "{rate} {burst}");
+            assert_eq!(numbers(limit.shaper(1500)), (rate, own.0, own.1), "{rate} {burst}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_rounding_made_too_small_for_a_frame_becomes_large_enough() {
+        let limit = limit(10_000_000_000, 1514 * 8);
+        assert!(limit.wrapped_shaper().bucket() < 1514);
+        let shaper = limit.shaper(1500);
+        assert!((1514..1600).contains(&shaper.bucket()), "{shaper:?}");
+    }
+
+    proptest! {
+        /// A limit that no field of the kernel is too small for.
+        #[test]
+        fn a_burst_that_holds_a_frame_passes_it(
+            rate in prop_oneof![6..10_000_u64, 6..u64::MAX / 8],
+            burst in 1514..=u32::MAX - 1,
+        ) {
+            let shaper = Limit { rate, burst }.shaper(1500);
+            prop_assert!(shaper.bucket() >= 1514, "{shaper:?}");
+        }
+
+        #[test]
+        fn any_limit_is_a_number(rate in any::<u64>(), burst in any::<u32>(), mtu in any::<u32>()) {
+            let limit = Limit { rate, burst };
+            prop_assert_eq!((limit.shaper(mtu).rate, limit.wrapped_shaper().rate), (rate, rate));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The host's end of the container's veth.
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, IfName};
+use cni_core::request::Request;
+use cni_interface::alias::LinkOwner;
+use cni_interface::veth;
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
+
+use crate::error::BandwidthError;
+
+/// A link of the host, with its name as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    pub name: IfName,
+    pub link: Link,
+}
+
+impl Port {
+    pub fn of(link: Link) -> Result<Self, Error> {
+        Ok(Self { name: IfName::parse(&link.name)?, link })
+    }
+}
+
+/// Finds it, which ADD and CHECK cannot do without. The kernel tells both ends; the result of the plugins before need not.
+///
+/// # Errors
+/// [`BandwidthError`] when the interface is missing or no veth, or when its other end is elsewhere.
+pub fn require(ifname: &IfName, host: &mut dyn Host) -> Result<Port, Error> {
+    let no_veth = |reason: String| BandwidthError::NoVeth { ifname: ifname.to_string(), reason };
+    let link = host.link(Ns::Container, ifname)?;
+    let link = link.ok_or_else(|| no_veth(format!("could not look up {:?}: Link not found", ifname.as_str())))?;
+    if !veth::is_veth(&link) {
+        return Err(no_veth(format!("interface {:?} was not a veth interface", ifname.as_str())).into());
+    }
+    let end = veth::host_end(&link, host)?;
+    Port::of(end.ok_or_else(|| BandwidthError::NoPort { ifname: ifname.to_string() })?)
+}
+
+/// Finds it if it is there still and not another attachment's: the path of the namespace may lead to another container by
+/// now.
+///
+/// # Errors
+/// When the namespace exists and cannot be entered, or the kernel does not answer.
+pub fn find(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Option<Port>, Error> {
+    match host.enter(request.netns().unwrap_or_default()) {
+        Ok(()) => {}
+        Err(NetnsError::Gone { .. }) => return Ok(None),
+        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    }
+    let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(None) };
+    let end = veth::host_end(&link, host)?.filter(|end| match LinkOwner::of(end, at) {
+        LinkOwner::This | LinkOwner::Unsaid => true,
+        LinkOwner::Another => false,
+    });
+    end.map(Port::of).transpose()
+}

@@ -3,13 +3,14 @@
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 15] = [
+pub const ALL: [&str; 16] = [
     "loopback",
     "bridge",
     "ptp",
     "dummy",
     "macvlan",
     "host-device",
+    "tap",
     "vlan",
     "ipvlan",
     "host-local",

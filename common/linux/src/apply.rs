@@ -16,6 +16,7 @@ mod look_up;
 mod made;
 mod parameter;
 mod state_file;
+mod tap;
 pub(crate) mod traffic;
 mod vlan;
 mod wait;

@@ -21,3 +21,4 @@ pub mod process;
 pub mod records;
 pub mod result_cache;
 mod sysctl;
+pub mod tun;

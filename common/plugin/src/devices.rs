@@ -1,4 +1,4 @@
-//! What the kernel tells of devices below `/sys`, as far as a plugin has to find a link by its device.
+//! What the kernel tells of devices below `/sys` and `/dev`, as far as a plugin has to find a link by its device, or needs one.
 
 use std::path::Path;
 

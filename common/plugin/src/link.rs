@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use cni_core::cidr::Cidr;
 use cni_core::mac::Mac;
 
-use crate::plan::ChildKind;
+use crate::plan::{ChildKind, Tap};
 
 /// The operational state of a link, RFC 2863 as in `linux/if.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +82,8 @@ pub struct Link {
     pub vlan_filtering: Option<bool>,
     /// For a child of a master: what it is.
     pub child: Option<ChildKind>,
+    /// For a tap device: who may open it. None for a device of mode tun, which has no Ethernet frames.
+    pub tap: Option<Tap>,
 }
 
 /// An address of a link.

@@ -14,6 +14,7 @@ mod route;
 mod sharing;
 mod step;
 mod sysctl;
+mod tap;
 
 pub use address::Dad;
 pub use child::{ChildKind, IpvlanMode, MacvlanMode, MasterLink, temporary_name};
@@ -25,6 +26,7 @@ pub use route::{NewRoute, RouteNumberError};
 pub use sharing::Sharing;
 pub use step::{Step, Until};
 pub use sysctl::{Need, Sysctl};
+pub use tap::{Tap, TapQueues};
 
 /// Steps in order.
 ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cni_core::error::Error;
 use cni_plugin::devices::Devices;
 
-/// What is below `/sys`: directories, and symbolic links.
+/// What is below `/sys` and `/dev`: directories, and symbolic links.
 #[derive(Debug, Default)]
 pub struct FakeDevices {
     directories: BTreeMap<PathBuf, BTreeSet<String>>,

@@ -151,6 +151,27 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("ipvlan", "/dns/options", List),
     ("ipvlan", "/dns/options/0", Text),
     ("ipvlan", "/prevResult", Object),
+    ("tap", "/owner", Integer),
+    ("tap", "/group", Integer),
+    ("tap", "/multiQueue", Flag),
+    ("tap", "/mtu", Integer),
+    ("tap", "/mac", Text),
+    ("tap", "/selinuxContext", Text),
+    ("tap", "/bridge", Text),
+    ("tap", "/args", Object),
+    ("tap", "/ipam", Object),
+    ("tap", "/ipam/type", Text),
+    ("tap", "/dns", Object),
+    ("tap", "/dns/nameservers", List),
+    ("tap", "/dns/nameservers/0", Text),
+    ("tap", "/dns/domain", Text),
+    ("tap", "/dns/search", List),
+    ("tap", "/dns/search/0", Text),
+    ("tap", "/dns/options", List),
+    ("tap", "/dns/options/0", Text),
+    ("tap", "/runtimeConfig", Object),
+    ("tap", "/runtimeConfig/mac", Text),
+    ("tap", "/prevResult", Object),
     ("host-local", "/ipam", Object),
     ("host-local", "/ipam/ranges", List),
     ("host-local", "/ipam/ranges/0", List),
@@ -297,6 +318,15 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("ipvlan", "/mode", json!("L2")),
         ("ipvlan", "/mtu", json!(70_000)),
         ("ipvlan", "/ipam/type", json!("dhcp")),
+        ("tap", "/owner", json!(-1)),
+        ("tap", "/owner", json!(4_294_967_295_u32)),
+        ("tap", "/group", json!(4_294_967_296_i64)),
+        ("tap", "/mtu", json!(67)),
+        ("tap", "/mtu", json!(65_522)),
+        ("tap", "/mac", json!("zz")),
+        ("tap", "/runtimeConfig/mac", json!("01:00:5e:00:00:01")),
+        ("tap", "/bridge", json!("none")),
+        ("tap", "/bridge", json!("a/b")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.7/24")),
         ("host-local", "/ipam/ranges/0/0/subnet", json!("10.88.0.0/31")),
@@ -509,6 +539,11 @@ fn host_device_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn vlan_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("vlan", &of_wrong_types("vlan"));
+}
+
+#[test]
+fn tap_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("tap", &of_wrong_types("tap"));
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn config(plugin: &str, version: &str) -> Value {
         "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
         "host-device" => json!({"device": "ens1", "DPDKMode": true, "ipam": ipam}),
         "ptp" => json!({"ipMasq": true, "ipam": ipam}),
-        "dummy" | "host-local" => json!({"ipam": ipam}),
+        "dummy" | "tap" | "host-local" => json!({"ipam": ipam}),
         "macvlan" | "ipvlan" => json!({"master": UPLINK, "ipam": ipam}),
         "vlan" => json!({"master": UPLINK, "vlanId": 5, "ipam": ipam}),
         "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),

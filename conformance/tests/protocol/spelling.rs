@@ -48,6 +48,10 @@ pub fn rich(plugin: &str) -> Value {
             "master": UPLINK, "mode": "l3", "mtu": 1400, "ipam": ipam,
             "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
         }),
+        "tap" => json!({
+            "owner": 1000, "group": 1000, "multiQueue": true, "mtu": 1400, "mac": "02:00:00:00:00:0a", "ipam": ipam,
+            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
+        }),
         "host-local" => json!({
             "ipam": ipam, "args": {"cni": {"ips": ["10.88.0.15"]}},
             "runtimeConfig": {"ipRanges": [[{"subnet": "10.89.0.0/24"}]], "ips": ["10.89.0.7"]},

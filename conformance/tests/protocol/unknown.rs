@@ -41,8 +41,10 @@ fn assert_ignored(what: &str, value: &str) {
             let text = sprinkled(&config).to_string().replace(&format!("\"{HERE}\""), value);
             let outcome = call(&sandbox, plugin, verb, &container).stdin(text.as_bytes()).run();
             assert!(outcome.succeeded(), "{what} under an unknown key: {outcome}");
-            if let (Verb::Add, "bridge" | "ptp" | "dummy" | "host-device" | "macvlan" | "vlan" | "ipvlan" | "static") =
-                (verb, plugin)
+            if let (
+                Verb::Add,
+                "bridge" | "ptp" | "dummy" | "host-device" | "macvlan" | "vlan" | "ipvlan" | "tap" | "static",
+            ) = (verb, plugin)
             {
                 config["prevResult"] = outcome.result();
             }

@@ -13,7 +13,7 @@ use cni_conformance::{Flavour, Invocation, Nomad, Outcome};
 use crate::stage::{Stage, networks};
 
 /// The calls that can fail, each with an error that it really may have.
-const FAULTS: [(&str, &str); 28] = [
+const FAULTS: [(&str, &str); 29] = [
     ("bind", "ENOMEM"),
     ("clone", "EAGAIN"),
     ("clone3", "EAGAIN"),
@@ -23,6 +23,7 @@ const FAULTS: [(&str, &str); 28] = [
     ("fsync", "EIO"),
     ("ftruncate", "EIO"),
     ("getdents64", "EIO"),
+    ("ioctl", "EPERM"),
     ("link", "ENOSPC"),
     ("linkat", "ENOSPC"),
     ("mkdir", "ENOSPC"),
@@ -72,6 +73,11 @@ fn bridge_takes_back_whatever_call_fails_on_both_families() {
 #[test]
 fn macvlan_takes_back_whatever_call_fails() {
     every_call_fails_once("macvlan", &Nomad::default());
+}
+
+#[test]
+fn tap_takes_back_whatever_call_fails() {
+    every_call_fails_once("tap", &Nomad::default());
 }
 
 #[test]

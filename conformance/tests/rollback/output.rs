@@ -5,12 +5,13 @@ use cni_conformance::{Flavour, Nomad};
 
 use crate::stage::Stage;
 
-const PLUGINS: [&str; 12] = [
+const PLUGINS: [&str; 13] = [
     "loopback",
     "host-local",
     "static",
     "bridge",
     "macvlan",
+    "tap",
     "ptp",
     "host-device",
     "firewall",

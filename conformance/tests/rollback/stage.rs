@@ -35,6 +35,10 @@ impl Stage {
             let keys = json!({"type": "macvlan", "master": MASTER, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
             list["plugins"] = json!([keys]);
         }
+        if plugin == "tap" {
+            let keys = json!({"type": "tap", "owner": 1000, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
+            list["plugins"] = json!([keys]);
+        }
         if plugin == "host-device" {
             let keys = json!({"type": "host-device", "device": "ens1", "ipam": list["plugins"][1]["ipam"]});
             list["plugins"] = json!([keys]);

@@ -24,6 +24,7 @@ mod logger;
 mod output;
 mod plugins;
 mod repair;
+mod roles;
 mod tool;
 
 use plugins::{OUR_VERSION, PLUGINS};
@@ -38,6 +39,10 @@ fn main() -> ExitCode {
     let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == name) else {
         return tool::run(arguments.map(|word| word.to_string_lossy().into_owned()));
     };
+    let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(role) = roles::of(name, &words) {
+        return role;
+    }
     report_panics();
     logger::install(plugin.kind());
     ExitCode::from(run(plugin, OUR_VERSION, Environment::new(std::env::vars_os()), &mut ThisProcess))

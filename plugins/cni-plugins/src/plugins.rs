@@ -3,7 +3,7 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 15] = [
+pub const PLUGINS: [&dyn Plugin; 16] = [
     &cni_bandwidth::Bandwidth,
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
@@ -17,6 +17,7 @@ pub const PLUGINS: [&dyn Plugin; 15] = [
     &cni_portmap::Portmap,
     &cni_ptp::Ptp,
     &cni_static::Static,
+    &cni_tap::Tap,
     &cni_tuning::Tuning,
     &cni_vlan::Vlan,
 ];

@@ -200,6 +200,12 @@ fn macvlan_is_taken_back_from_every_step() {
 }
 
 #[test]
+fn tap_is_taken_back_from_every_step() {
+    let steps = fail_at_every_step(&cni_tap::Tap, &MACVLAN.replace("macvlan", "tap"));
+    assert!(steps > 10, "{steps} changes");
+}
+
+#[test]
 fn tuning_is_taken_back_from_every_step() {
     let steps = fail_at_every_step_after(add_interface, &cni_tuning::Tuning, &tuning());
     assert!(steps >= 9, "{steps} changes");

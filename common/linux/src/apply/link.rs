@@ -10,7 +10,7 @@ use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
 use super::child::{self, NewChild};
 use super::look_up::{index, present};
 use super::made::{Made, accept_absent, accept_existing};
-use super::vlan;
+use super::{tap, vlan};
 use crate::host::LinuxHost;
 use crate::netlink::{NetlinkError, Socket};
 
@@ -60,6 +60,10 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Opt
         child::create(host, &NewChild { ns, link, master, kind })?;
         return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
     }
+    if let LinkKind::Tap { tap, label } = &link.kind {
+        tap::create(host, ns, link, *tap, label.as_deref())?;
+        return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
+    }
     let made = try_to_create(host, ns, link)?;
     let made = match link.if_present {
         IfPresent::Accept => accept_existing(made),
@@ -89,7 +93,9 @@ fn settle_mac(socket: &mut Socket, link: &NewLink) -> Result<(), Error> {
 fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<(), NetlinkError>, Error> {
     let peer = match &link.kind {
         LinkKind::Veth { peer } => Some(peer.ns),
-        LinkKind::Bridge { .. } | LinkKind::Dummy | LinkKind::Ifb | LinkKind::Child { .. } => None,
+        LinkKind::Bridge { .. } | LinkKind::Dummy | LinkKind::Ifb | LinkKind::Tap { .. } | LinkKind::Child { .. } => {
+            None
+        }
     };
     let (socket, netns) = host.socket_and_netns(ns, peer)?;
     Ok(socket.create_link(link, netns.map(AsFd::as_fd)))
@@ -104,17 +110,25 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
             LinkError::VethExists { container: name.to_string(), host: peer.name.to_string(), source }.into()
         }
         LinkKind::Bridge { vlan_filtering: true } => vlan::unless_unsupported(name, source, Error::from),
-        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Ifb | LinkKind::Child { .. }
+        LinkKind::Bridge { .. }
+        | LinkKind::Veth { .. }
+        | LinkKind::Dummy
+        | LinkKind::Ifb
+        | LinkKind::Tap { .. }
+        | LinkKind::Child { .. }
             if source.errno() == Some(libc::EOPNOTSUPP) =>
         {
             LinkError::UnknownKind { kind: kind.name(), source }.into()
         }
-        LinkKind::Bridge { .. } | LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Ifb | LinkKind::Child { .. } => {
-            match if_present {
-                IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),
-                IfPresent::Refuse | IfPresent::Accept => source.into(),
-            }
-        }
+        LinkKind::Bridge { .. }
+        | LinkKind::Veth { .. }
+        | LinkKind::Dummy
+        | LinkKind::Ifb
+        | LinkKind::Tap { .. }
+        | LinkKind::Child { .. } => match if_present {
+            IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),
+            IfPresent::Refuse | IfPresent::Accept => source.into(),
+        },
     }
 }
 

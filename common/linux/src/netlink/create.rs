@@ -38,6 +38,8 @@ impl Socket {
                 message.attributes.extend(other_netns.map(in_netns));
                 child_info(kind)
             }
+            // The kernel makes none for netlink: `crate::tun` does.
+            LinkKind::Tap { .. } => vec![LinkInfo::Kind(InfoKind::Tun)],
         };
         message.attributes.push(LinkAttribute::LinkInfo(info));
         self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
@@ -89,6 +91,7 @@ fn describe(name: &IfName, kind: &LinkKind) -> String {
         LinkKind::Bridge { .. } => format!("create bridge {name}"),
         LinkKind::Veth { peer } => format!("create veth {name} with peer {}", peer.name),
         LinkKind::Dummy | LinkKind::Ifb => format!("create {} {name}", kind.name()),
+        LinkKind::Tap { .. } => format!("create tap {name}"),
         LinkKind::Child { master, kind } => format!("create {} {name} on {}", kind.name(), master.name),
     }
 }

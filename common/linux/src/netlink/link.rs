@@ -15,6 +15,7 @@ use super::attribute::{Attribute, attributes, field};
 use super::child::read_child;
 use super::error::{Cause, NetlinkError, during};
 use super::socket::Socket;
+use super::tap::read_tap;
 
 /// Length of `struct ifinfomsg`.
 pub(super) const HEADER_LENGTH: usize = 16;
@@ -278,6 +279,9 @@ fn read_kind(link: &mut Link, info: Attribute<'_>) {
         let data = part(libc::IFLA_INFO_DATA);
         let filtering = data.and_then(|data| data.nested().find(|attribute| attribute.kind == BRIDGE_VLAN_FILTERING));
         link.vlan_filtering = filtering.and_then(Attribute::u8).map(|value| value != 0);
+    }
+    if link.kind.as_deref() == Some("tun") {
+        link.tap = part(libc::IFLA_INFO_DATA).and_then(read_tap);
     }
     link.child = link.kind.as_deref().and_then(|kind| read_child(kind, part(libc::IFLA_INFO_DATA)?));
 }

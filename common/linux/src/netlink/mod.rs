@@ -17,6 +17,7 @@ mod netns_id;
 mod reply;
 mod route;
 mod socket;
+mod tap;
 mod traffic;
 mod vlan;
 

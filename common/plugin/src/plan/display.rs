@@ -92,6 +92,10 @@ impl Display for NewLink {
         match kind {
             LinkKind::Veth { peer } => write!(f, "veth peer {} on {}", peer.name, peer.ns)?,
             LinkKind::Child { master, kind } => write!(f, "{kind} of {} on {}", master.name, master.ns)?,
+            LinkKind::Tap { tap, label } => {
+                write!(f, "{tap}")?;
+                label.as_ref().map_or(Ok(()), |label| write!(f, " labelled {label}"))?;
+            }
             LinkKind::Bridge { .. } | LinkKind::Dummy | LinkKind::Ifb => f.write_str(kind.name())?,
         }
         mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))?;

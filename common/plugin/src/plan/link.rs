@@ -3,7 +3,7 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 
-use super::{ChildKind, IfPresent, MasterLink, Ns};
+use super::{ChildKind, IfPresent, MasterLink, Ns, Tap};
 use crate::link::Link;
 
 /// A link to be made.
@@ -45,6 +45,13 @@ pub enum LinkKind {
         /// Of what kind.
         kind: ChildKind,
     },
+    /// A device that programs open (`/dev/net/tun`), which stays when none has it open.
+    Tap {
+        /// Who may open it.
+        tap: Tap,
+        /// The SELinux label of the process that makes it, which decides who may open it there; that of the plugin if none.
+        label: Option<String>,
+    },
 }
 
 impl LinkKind {
@@ -56,6 +63,7 @@ impl LinkKind {
             Self::Dummy => "dummy",
             Self::Ifb => "ifb",
             Self::Child { kind, .. } => kind.name(),
+            Self::Tap { .. } => "tun",
         }
     }
 }

@@ -312,10 +312,11 @@ fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
     let (word, name) = (space.word(), &link.name);
     let name_of = |index: u32| kernel.entries(space).find(|entry| entry.link.index == index).map(|at| &at.link.name);
     let master = link.master.and_then(name_of);
-    let Link { kind, mac, mtu, up, promisc, all_multicast, tx_queue_length, alias, vlan_filtering, child, .. } = link;
+    let Link { kind, mac, mtu, up, promisc, all_multicast, tx_queue_length, alias, vlan_filtering, child, tap, .. } =
+        link;
     let mut lines = vec![format!(
         "{word} link {name} {kind:?} {mac:?} mtu {mtu} up {up} promisc {promisc} allmulticast {all_multicast} \
-         txqueuelen {tx_queue_length} alias {alias:?} vlan_filtering {vlan_filtering:?} child {child:?} master {master:?} {port:?}"
+         txqueuelen {tx_queue_length} alias {alias:?} vlan_filtering {vlan_filtering:?} child {child:?} tap {tap:?} master {master:?} {port:?}"
     )];
     lines.extend(addresses.iter().map(|address| format!("{word} address {} dev {name}", address.cidr)));
     lines.extend(routes.iter().map(|route| format!("{word} route dev {name} {route:?}")));

@@ -1,0 +1,72 @@
+//! Tap devices: making one inside the container, with all that it is to have before anybody may keep it.
+
+use std::error::Error as _;
+use std::io;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_plugin::plan::{NewLink, Ns, Tap};
+
+use super::look_up::index;
+use crate::host::LinuxHost;
+use crate::netlink::Errno;
+use crate::tun::NewTap;
+
+/// Why a tap device was not made; nothing of it is left.
+#[derive(Debug, thiserror::Error)]
+enum TapError {
+    /// The driver is not there, or refuses.
+    #[error("failed to create tap: {}", plain(source))]
+    Refused {
+        #[source]
+        source: io::Error,
+    },
+    /// There is no SELinux, or it does not have the label.
+    #[error("failed to create tap under SELinux label {label:?}: {}", plain(source))]
+    Label {
+        label: String,
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn plain(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |number| Errno::new(number).to_string())
+}
+
+impl Failure for TapError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Refused { source } => match source.raw_os_error() {
+                Some(libc::EBUSY) => Code::Conflict,
+                Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Code::UnsupportedField,
+                Some(_) | None => Code::Kernel,
+            },
+            Self::Label { .. } => Code::Kernel,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Refused { source } if source.kind() == io::ErrorKind::NotFound => {
+                "/dev/net/tun does not exist: load the module tun".to_owned()
+            }
+            Self::Label { .. } => "selinuxContext needs a host with SELinux, and a label that it has".to_owned(),
+            Self::Refused { source } => source.source().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+/// Makes a tap device. It is kept as the last thing, so nothing is left of one that fails before.
+pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink, tap: Tap, label: Option<&str>) -> Result<(), Error> {
+    let NewLink { name, mac, mtu, .. } = link;
+    let failed = |source| match label {
+        None => TapError::Refused { source },
+        Some(label) => TapError::Label { label: label.to_owned(), source },
+    };
+    let new = host.within(ns, || NewTap::make(name, tap, label))?.map_err(failed)?;
+    let made = index(host, ns, name)?;
+    let socket = host.socket(ns)?;
+    mac.as_ref().map_or(Ok(()), |mac| socket.set_mac(made, mac))?;
+    mtu.map_or(Ok(()), |mtu| socket.set_mtu(made, mtu))?;
+    Ok(new.keep().map_err(|source| TapError::Refused { source })?)
+}

@@ -1,0 +1,37 @@
+//! Devices by which a program sends and receives Ethernet frames: `drivers/net/tun.c` of the kernel, in its mode tap.
+
+use std::fmt;
+
+/// Who may use a tap device, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tap {
+    /// The only user, besides root, who may open it (`TUNSETOWNER`).
+    pub owner: Option<u32>,
+    /// The only group (`TUNSETGROUP`).
+    pub group: Option<u32>,
+    /// How many programs may have it open at once.
+    pub queues: TapQueues,
+}
+
+/// How many queues of frames there may be. Whoever opens the device must ask for the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TapQueues {
+    /// One.
+    #[default]
+    One,
+    /// Many (`IFF_MULTI_QUEUE`), each with a file descriptor of its own.
+    Many,
+}
+
+impl fmt::Display for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, group, queues } = self;
+        f.write_str("tun mode tap")?;
+        match queues {
+            TapQueues::One => {}
+            TapQueues::Many => f.write_str(" multi_queue")?,
+        }
+        owner.map_or(Ok(()), |owner| write!(f, " user {owner}"))?;
+        group.map_or(Ok(()), |group| write!(f, " group {group}"))
+    }
+}

@@ -1,0 +1,119 @@
+//! DEL, whatever was lost, GC, and ADDs that were killed.
+
+use std::time::Duration;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Attachment, Container, Runtime, Verb};
+use serde_json::json;
+
+use crate::host::{Host, addressed, has, list, with_fake};
+
+/// Does something to the machine, and returns the request that DEL then comes with.
+type Before = fn(&mut Host, &Container, Attachment) -> Attachment;
+
+const BEFORE: [(&str, Before); 9] = [
+    ("as ADD", |_, _, request| request),
+    ("no result", |_, _, request| request.without_result()),
+    ("netns gone", |_, container, request| {
+        container.remove();
+        request
+    }),
+    ("netns a plain file", |_, container, request| {
+        container.unmount();
+        request
+    }),
+    ("netns empty and gone", |_, container, request| {
+        container.remove();
+        request.netns("")
+    }),
+    ("arguments without a pair", |_, _, request| request.args("garbage")),
+    ("eth0 gone", |_, container, request| {
+        container.sh("ip link del eth0");
+        request
+    }),
+    ("eth0 without addresses", |_, container, request| {
+        container.sh("ip address flush dev eth0");
+        request
+    }),
+    ("keys that ADD would refuse", |host, _, request| {
+        host.list["plugins"][0]["mtu"] = json!(-1);
+        host.list["plugins"][0]["mac"] = json!("zz");
+        host.list["plugins"][0]["bridge"] = json!("gone");
+        request
+    }),
+];
+
+#[test]
+fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
+    for_each(BEFORE, |before_del| {
+        let mut host = Host::new(addressed(&json!({})));
+        let (_neighbour, kept) = host.add("neighbour");
+        let before = host.state(&[]);
+        let (container, attachment) = host.add("id1");
+        let request = before_del(&mut host, &container, attachment);
+        for _ in 0..2 {
+            host.del(&request);
+            host.is_as_before(&before, &[]);
+        }
+        let is_there = host.sandbox.exec(&["ip", "-n", "id1", "link", "show", "eth0"]).code == Some(0);
+        assert!(!is_there);
+        host.list = addressed(&json!({}));
+        host.check(&kept);
+    });
+}
+
+/// The reference removes any interface of the name.
+#[test]
+fn del_leaves_an_interface_that_is_another_ones() {
+    let host = Host::new(list(&json!({})));
+    let (container, attachment) = host.add("id1");
+    container.sh("ip link del eth0");
+    container.sh("ip link add eth0 type bridge");
+    host.del(&attachment);
+    assert!(has(&container, "eth0"));
+}
+
+/// The reference asks IPAM first, and stops when that fails; so the device lives on with the address.
+#[test]
+fn the_device_is_gone_before_the_address_is_released_even_if_that_fails() {
+    let answer = r#"{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]}"#;
+    let host = Host::new(list(&json!({"ipam": {"type": "fake"}})));
+    let folder = with_fake(&format!(
+        "if [ $CNI_COMMAND = ADD ]; then echo '{answer}'; exit 0; fi\n\
+         ip -n id1 -o link show type tun > /run/conformance/links\n\
+         echo '{{\"code\": 114, \"msg\": \"no server\"}}'\nexit 1\n"
+    ));
+    let runtime = Runtime::new(&host.sandbox, host.list.clone()).binaries(&folder);
+    let container = host.sandbox.container("id1");
+    let mut attachment = Attachment::new("id1", &container);
+    runtime.add(&mut attachment).expect_success();
+    runtime.del(&attachment).expect_error("tap", 114, "no server");
+    assert_eq!(host.sandbox.sh("cat /run/conformance/links"), "", "no device while the address is released");
+    assert!(!has(&container, "eth0"));
+}
+
+#[test]
+fn del_takes_away_what_a_killed_add_has_left() {
+    let host = Host::new(addressed(&json!({})));
+    let container = host.sandbox.container("id1");
+    let before = host.state(&[&container]);
+    let attachment = Attachment::new("id1", &container);
+    for time in [1, 2, 3, 5, 8, 20] {
+        let call = host.runtime().invocation(Verb::Add, "tap", &attachment, None);
+        call.killed_after(Duration::from_millis(time)).run();
+        host.del(&attachment);
+        host.is_as_before(&before, &[&container]);
+    }
+}
+
+#[test]
+fn gc_has_the_ipam_plugin_release_what_no_valid_attachment_has() {
+    let host = Host::new(addressed(&json!({})));
+    let (_kept, valid) = host.add("kept");
+    let before = host.state(&[]);
+    let (lost, _) = host.add("lost");
+    lost.remove();
+    host.runtime().gc(&[&valid]).expect_success();
+    host.is_as_before(&before, &[]);
+    host.check(&valid);
+}

@@ -1,0 +1,14 @@
+//! What the binary does under the name of a plugin besides being one: an argument says so. Runtimes give none.
+
+use std::process::ExitCode;
+
+use cni_linux::tun;
+
+/// Does what the words behind a plugin's name ask for; `None` where they ask for nothing but the plugin.
+pub fn of(name: &str, words: &[String]) -> Option<ExitCode> {
+    let (first, rest) = words.split_first()?;
+    match (name, first.as_str()) {
+        tun::LABELLED => Some(ExitCode::from(tun::claim_standard_input(rest))),
+        _ => None,
+    }
+}

@@ -1,0 +1,47 @@
+//! CHECK: whether the device is as ADD made it.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_interface::child;
+use cni_plugin::host::Host;
+use cni_plugin::link::Link;
+use cni_plugin::plan::Tap;
+
+use crate::config::Config;
+use crate::{KIND, bridge};
+
+/// Somebody else may open the device, or in another way.
+#[derive(Debug, thiserror::Error)]
+#[error("interface {name} is {found}, and not {wanted}")]
+struct TapError {
+    name: String,
+    found: Tap,
+    wanted: Tap,
+}
+
+impl Failure for TapError {
+    fn code(&self) -> Code {
+        Code::CheckFailed
+    }
+}
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    let mut found = None;
+    child::check(KIND, config.ipam.as_deref(), request, host, |link| {
+        found = Some(link.clone());
+        Ok(same(link, config.tap)?)
+    })?;
+    match (found, &config.bridge) {
+        (Some(link), Some(name)) => bridge::require_port(&link, name, host),
+        (Some(_) | None, _) => Ok(()),
+    }
+}
+
+/// The kernels before 4.17 do not tell.
+fn same(link: &Link, wanted: Tap) -> Result<(), TapError> {
+    match link.tap {
+        Some(found) if found != wanted => Err(TapError { name: link.name.clone(), found, wanted }),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,136 @@
+//! The keys of the tap plugin, checked before anything is done.
+
+use std::collections::BTreeMap;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::mac::Mac;
+use cni_core::names::{IfName, NameError};
+use cni_core::request::Request;
+use cni_core::result::Dns;
+use cni_interface::keys::{self, IpamKey, MacKey};
+use cni_plugin::plan::{Tap, TapQueues};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// What could not be done, for error messages.
+pub const MAKING: &str = "create tap";
+
+/// The smallest and the greatest MTU in bytes that the kernel takes: `MIN_MTU` and `MAX_MTU` of `drivers/net/tun.c`, of
+/// which an Ethernet header goes off.
+const MTU: std::ops::RangeInclusive<i64> = 68..=65521;
+
+/// A value that the plugin cannot use.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// `mtu` is none of such a device.
+    #[error("invalid mtu {mtu} (must be between {} and {})", MTU.start(), MTU.end())]
+    Mtu { mtu: i64 },
+    /// The number means nobody to the kernel.
+    #[error("invalid {key} {id} (the number means nobody)")]
+    Nobody { key: &'static str, id: u32 },
+    /// `bridge` is no name of an interface.
+    #[error("invalid bridge {bridge:?}")]
+    Bridge {
+        bridge: String,
+        #[source]
+        source: NameError,
+    },
+    /// `selinuxContext` holds a zero byte.
+    #[error("invalid selinuxContext {label:?} (must not hold a zero byte)")]
+    Label { label: String },
+}
+
+impl Failure for ConfigError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Mtu { .. } | Self::Nobody { .. } | Self::Bridge { .. } | Self::Label { .. } => Code::InvalidConfig,
+        }
+    }
+}
+
+/// A configuration that can be carried out, as far as it tells without a look at the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who may open the device.
+    pub tap: Tap,
+    /// The SELinux label of its maker.
+    pub label: Option<String>,
+    /// Its MTU in bytes; 1500 if none.
+    pub mtu: Option<u32>,
+    /// The MAC address that it is to have.
+    pub mac: Option<Mac>,
+    /// The bridge in the container that it is to be a port of.
+    pub bridge: Option<IfName>,
+    /// The IPAM plugin; without one, the device has no address.
+    pub ipam: Option<String>,
+    /// Name resolution, instead of the IPAM plugin's.
+    pub dns: Dns,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Keys {
+    owner: Option<u32>,
+    group: Option<u32>,
+    multi_queue: bool,
+    mtu: i64,
+    mac: String,
+    #[serde(rename = "selinuxContext")]
+    selinux_context: String,
+    bridge: String,
+    ipam: IpamKey,
+    dns: Dns,
+    runtime_config: MacKey,
+    /// Not used, but a runtime that sends something else than an object is not understood.
+    args: BTreeMap<String, IgnoredAny>,
+    /// Likewise.
+    prev_result: BTreeMap<String, IgnoredAny>,
+}
+
+impl Config {
+    /// Reads and checks every key, `CNI_ARGS` included.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let keys: Keys = request.decode()?;
+        let given = [
+            ("runtimeConfig.mac", keys.runtime_config.mac),
+            ("CNI_ARGS MAC", request.args()?.mac.unwrap_or_default()),
+            ("mac", keys.mac),
+        ];
+        let queues = if keys.multi_queue { TapQueues::Many } else { TapQueues::One };
+        Ok(Self {
+            tap: Tap { owner: somebody("owner", keys.owner)?, group: somebody("group", keys.group)?, queues },
+            label: label(keys.selinux_context)?,
+            mtu: mtu(keys.mtu)?,
+            mac: keys::first_mac(MAKING, given)?,
+            bridge: bridge(keys.bridge)?,
+            ipam: keys.ipam.plugin(),
+            dns: keys.dns,
+        })
+    }
+}
+
+fn somebody(key: &'static str, id: Option<u32>) -> Result<Option<u32>, ConfigError> {
+    match id {
+        Some(id @ u32::MAX) => Err(ConfigError::Nobody { key, id }),
+        other => Ok(other),
+    }
+}
+
+fn mtu(mtu: i64) -> Result<Option<u32>, ConfigError> {
+    match u32::try_from(mtu) {
+        Ok(0) => Ok(None),
+        Ok(bytes) if MTU.contains(&mtu) => Ok(Some(bytes)),
+        Ok(_) | Err(_) => Err(ConfigError::Mtu { mtu }),
+    }
+}
+
+fn label(label: String) -> Result<Option<String>, ConfigError> {
+    if label.contains('\0') { Err(ConfigError::Label { label }) } else { Ok(Some(label).filter(|it| !it.is_empty())) }
+}
+
+fn bridge(bridge: String) -> Result<Option<IfName>, ConfigError> {
+    if bridge.is_empty() {
+        return Ok(None);
+    }
+    IfName::parse(&bridge).map(Some).map_err(|source| ConfigError::Bridge { bridge, source })
+}

@@ -1,0 +1,12 @@
+//! DEL: the device is removed before its addresses are released. Neither `CNI_ARGS` nor any key but `ipam` matters.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_interface::child;
+use cni_plugin::host::Host;
+
+use crate::KIND;
+
+pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    child::del(KIND, request, host)
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a release: for each processor a tarball laid out like the reference's, two Debian packages and a list of what the
-# binary is made of; and the checksums of all. The same commit, compiler and C library give the same bytes. Installs what is
+# binary is made of; and the checksums of all. The same commit and compiler give the same bytes. Installs what is
 # missing. The binary for aarch64 is made on x86-64, and tried there in an emulator.
 #
 #   scripts/release.sh [--out DIR] [ARCH...]      ARCH is amd64 or arm64, both unless given; DIR is target/release-files
@@ -18,8 +18,8 @@ HOST=$(uname -m)
 
 target_of() {
     case $1 in
-    amd64) echo x86_64-unknown-linux-gnu ;;
-    arm64) echo aarch64-unknown-linux-gnu ;;
+    amd64) echo x86_64-unknown-linux-musl ;;
+    arm64) echo aarch64-unknown-linux-musl ;;
     *) die "unknown processor $1: amd64 and arm64 are known" ;;
     esac
 }
@@ -30,18 +30,12 @@ need_packers() {
     need xz xz-utils
 }
 
-# need_cross: what builds for aarch64 on another processor, and runs what was built.
+# need_cross: what links for aarch64 on another processor, and runs what was linked.
 need_cross() {
-    local target=$1
     need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
-    [ -e /usr/aarch64-linux-gnu/lib/libc.a ] || need_package libc6-dev-arm64-cross
     need qemu-aarch64-static qemu-user-static
-    if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
-        say "installing Rust's standard library for $target (rustup)"
-        rustup target add "$target" >&2
-    fi
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64-static
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static
 }
 
 is_cross() { [ "$1" = arm64 ] && [ "$HOST" != aarch64 ]; }
@@ -82,7 +76,8 @@ try_cross() {
 release() {
     local arch=$1 out=$2 target binary
     target=$(target_of "$arch")
-    if is_cross "$arch"; then need_cross "$target"; fi
+    need_standard_library "$target" || die "install it: rustup target add $target"
+    if is_cross "$arch"; then need_cross; fi
     say "building for $arch"
     binary=$(build_static_for "$target")
     if is_cross "$arch"; then try_cross "$binary" "$target"; fi

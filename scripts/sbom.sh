@@ -3,7 +3,7 @@
 # compiled into it or help to compile it, from Cargo.lock, each with its licence, its checksum and what it needs; and the
 # standard library and C library that are linked.
 #
-#   SOURCE_DATE_EPOCH=SECONDS scripts/sbom.sh TARGET     TARGET is one of Rust's, such as aarch64-unknown-linux-gnu
+#   SOURCE_DATE_EPOCH=SECONDS scripts/sbom.sh TARGET     TARGET is one of Rust's, such as aarch64-unknown-linux-musl
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -24,13 +24,13 @@ compiled() {
         sed 's/^\([^ ]*\) v\([^ ]*\).*/\1 \2/' | jq -Rn '[inputs] | unique'
 }
 
-# c_library: the version of the C library that is linked, as its package names it.
+# c_library: the version of musl, which is a part of Rust's standard library.
 c_library() {
-    case $target in
-    "$(rustc -vV | sed -n 's/^host: //p')") dpkg-query --show --showformat='${Version}' libc6-dev ;;
-    aarch64-*) dpkg-query --show --showformat='${Version}' libc6-dev-arm64-cross ;;
-    *) die "the C library for $target is not known to this script" ;;
-    esac
+    local library
+    need_standard_library "$target" || die "install it: rustup target add $target"
+    library=$(rustc --print sysroot)/lib/rustlib/$target/lib/self-contained/libc.a
+    [ -e "$library" ] || die "the C library for $target is not known to this script"
+    grep --text --only-matching --extended-regexp --max-count=1 '1\.[0-9]+\.[0-9]+' "$library" | head -n 1
 }
 
 need jq jq
@@ -59,8 +59,8 @@ cargo metadata --format-version 1 --locked --filter-platform "$target" | jq --so
             hashes: [$checksums[key] | values | { alg: "SHA-256", content: . }]
         }] + [
             { type: "library", "bom-ref": "rust-std", name: "rust-std", version: $rust, licenses: [{ expression: "MIT OR Apache-2.0" }] },
-            { type: "library", "bom-ref": "glibc", name: "glibc", version: $libc, licenses: [{ expression: "LGPL-2.1-or-later" }] }
+            { type: "library", "bom-ref": "musl", name: "musl", version: $libc, licenses: [{ expression: "MIT" }] }
         ]),
         dependencies: [.[] | { ref: purl,
-            dependsOn: (needed + if .id == $top.id then ["glibc", "rust-std"] else [] end | unique) }]
+            dependsOn: (needed + if .id == $top.id then ["musl", "rust-std"] else [] end | unique) }]
     }'

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io;
 
 use nix::sys::statfs::{
-    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC,
-    fstatfs,
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, fstatfs,
 };
 
-/// ZFS on Linux (`include/sys/zfs_vfsops_os.h`) and bcachefs (`linux/magic.h`).
+/// XFS (`linux/magic.h`; nix has no such constant for musl), ZFS on Linux (`include/sys/zfs_vfsops_os.h`) and bcachefs
+/// (`linux/magic.h`).
+const XFS_SUPER_MAGIC: FsType = FsType(0x5846_5342);
 const ZFS_SUPER_MAGIC: FsType = FsType(0x2fc1_2fc1);
 const BCACHEFS_SUPER_MAGIC: FsType = FsType(0xca45_1a4e);
 

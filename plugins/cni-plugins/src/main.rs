@@ -29,6 +29,10 @@ mod tool;
 
 use plugins::{OUR_VERSION, PLUGINS};
 
+/// That of musl gives memory back so soon that most of it comes from the kernel again and again.
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     if let Err(error) = keep_ended_children() {
         ThisProcess.write_stderr(&format!("programs may be taken for lost: SIGCHLD: {error}\n"));

@@ -12,8 +12,6 @@ mod release;
 mod series;
 
 use std::io;
-use std::mem::size_of;
-use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_ECHO, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
@@ -21,6 +19,8 @@ use netlink_packet_core::{
 };
 use netlink_sys::SocketAddr;
 use netlink_sys::protocols::NETLINK_ROUTE;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
@@ -70,7 +70,7 @@ impl Socket {
 
     fn connect(protocol: isize) -> io::Result<Self> {
         let inner = netlink_sys::Socket::new(protocol)?;
-        set_receive_timeout(&inner)?;
+        setsockopt(&inner, sockopt::ReceiveTimeout, &TimeVal::seconds(TIMEOUT.as_secs().cast_signed()))?;
         for (option, result) in [
             ("NETLINK_EXT_ACK", inner.set_ext_ack(true)),
             ("NETLINK_CAP_ACK", inner.set_cap_ack(true)),
@@ -203,22 +203,6 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
             result => return result,
         }
     }
-}
-
-fn set_receive_timeout(socket: &netlink_sys::Socket) -> io::Result<()> {
-    // The types of the fields depend on the platform; 10 fits all of them.
-    let timeout = libc::timeval { tv_sec: TIMEOUT.as_secs() as libc::time_t, tv_usec: 0 };
-    // SAFETY: the descriptor is open, and the option's value is a timeval that outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVTIMEO,
-            (&raw const timeout).cast(),
-            size_of::<libc::timeval>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const fn limits(flavour: Flavour) -> [usize; 3] {
     match flavour {
         Flavour::Nft => [0, 0, 0],
-        Flavour::Legacy => [5, 5, 7],
+        Flavour::Legacy => [4, 3, 4],
     }
 }
 

@@ -49,7 +49,8 @@ fn live<'a>(life: &Life, disk: &Disk, index: impl Iterator<Item = &'a Document<'
         Err(error) => assert_eq!(disk.leases(), before, "{}", error.in_full()),
         Ok(result) => given(&result, life, disk, &before, &mut host),
     }
-    let mut is_forged = false;
+    // Then nobody gets the lock, ADD neither.
+    let mut is_forged = disk.is_directory("lock");
     for document in index {
         disk.put(document);
         is_forged = true;
@@ -138,6 +139,10 @@ impl Disk {
         };
         // A name that is taken already stays what it is.
         drop(put);
+    }
+
+    fn is_directory(&self, name: &str) -> bool {
+        self.leases.join(name).is_dir()
     }
 
     /// Every file that is named as an address and has a content, in order.

@@ -4,11 +4,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use cni_conformance::traffic::crowd;
-use cni_conformance::{Attachment, Chain, Container, Nomad, PortMapping, Runtime, Sandbox, Spelling};
+use cni_conformance::{Attachment, Chain, Container, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling};
+use serde_json::{Value, json};
 
 use crate::side::{Side, in_turns};
-use crate::table::{head, median, row};
+use crate::table::{growth, head, median, row};
 use crate::{Plan, Sides};
+
+/// Which packet filter has the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filter {
+    Iptables(Flavour),
+    /// Each plugin's own backend for nf_tables.
+    Nftables,
+}
 
 /// What is on the host beside the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,27 +56,57 @@ const OPERATIONS: [&str; 3] = ["ADD", "CHECK", "DEL"];
 /// What one turn took, by operation, and what was counted once.
 type Turn = [(Cost, Counts); 3];
 
-/// Compares both sides beside more and more containers, then beside connections.
+/// Compares both sides beside more and more containers, then beside connections; and ours with itself.
 pub fn compare(sides: &Sides, plan: &Plan) -> Vec<Compared> {
+    let iptables = Filter::Iptables(Flavour::Nft);
     let containers = plan.containers.iter().copied().map(Load::Containers);
     let connections = plan.connections.iter().copied().map(Load::Connections);
     let mut all = Vec::new();
     head("Nomad's chain, IPv4", "containers");
-    for load in containers.chain(connections) {
+    for load in containers.clone().chain(connections) {
         if load == Load::Connections(plan.connections[0]) {
             head("Nomad's chain, IPv4", "connections");
         }
-        let [ours, reference] = measure(sides, load, plan.rounds);
-        for (at, operation) in OPERATIONS.into_iter().enumerate() {
-            let [ours, reference] = [&ours, &reference].map(|turns| middle(turns, at));
-            row(operation, load.number(), ours.wall, reference.wall);
-            all.push(Compared { operation, load, ours, reference });
-        }
-        if load == Load::Containers(0) {
-            details(&ours, &reference);
-        }
+        all.extend(beside(sides, iptables, load, plan.rounds));
+    }
+    head("iptables-legacy", "containers");
+    beside(sides, Filter::Iptables(Flavour::Legacy), Load::Containers(0), plan.rounds);
+    println!("\nOurs beside others, against ours alone");
+    for filter in [iptables, Filter::Nftables] {
+        grow(sides, filter, plan);
     }
     all
+}
+
+fn beside(sides: &Sides, filter: Filter, load: Load, rounds: usize) -> Vec<Compared> {
+    let [ours, reference] =
+        in_turns(rounds, [&sides.ours, &sides.reference].map(|folder| side(folder, sides, filter, load)));
+    let compared = OPERATIONS.into_iter().enumerate().map(|(at, operation)| {
+        let [ours, reference] = [&ours, &reference].map(|turns| middle(turns, at));
+        row(operation, load.number(), ours.wall, reference.wall);
+        Compared { operation, load, ours, reference }
+    });
+    let compared = compared.collect();
+    if load == Load::Containers(0) {
+        details(&ours, &reference);
+    }
+    compared
+}
+
+/// Measures ours on an empty host and on full ones, in turns.
+fn grow(sides: &Sides, filter: Filter, plan: &Plan) {
+    let name = match filter {
+        Filter::Iptables(_) => "iptables",
+        Filter::Nftables => "nftables",
+    };
+    for others in plan.containers.iter().copied().filter(|others| *others > 0) {
+        let loads = [0, others].map(Load::Containers);
+        let [alone, crowded] = in_turns(plan.rounds, loads.map(|load| side(&sides.ours, sides, filter, load)));
+        for (at, operation) in OPERATIONS.into_iter().enumerate() {
+            let [alone, crowded] = [&alone, &crowded].map(|turns| middle(turns, at).wall);
+            growth(&format!("{operation}, {name}"), others, crowded, alone);
+        }
+    }
 }
 
 impl Load {
@@ -100,12 +139,21 @@ fn details(ours: &[Turn], reference: &[Turn]) {
     }
 }
 
-fn measure(sides: &Sides, load: Load, rounds: usize) -> [Vec<Turn>; 2] {
-    let start = |folder: &Path| {
-        let (folder, filler) = (folder.to_owned(), sides.ours.clone());
-        Side::start(move |next, tell| work(&folder, &filler, load, next, tell))
-    };
-    in_turns(rounds, [start(&sides.ours), start(&sides.reference)])
+fn side(folder: &Path, sides: &Sides, filter: Filter, load: Load) -> Side<Turn> {
+    let (folder, filler) = (folder.to_owned(), sides.ours.clone());
+    Side::start(move |next, tell| work(&folder, &filler, (filter, load), next, tell))
+}
+
+/// Nomad's list; for nf_tables with the backend named in each plugin.
+fn list(nomad: &Nomad, filter: Filter) -> Value {
+    let mut list = nomad.conflist();
+    if filter == Filter::Nftables {
+        for plugin in list["plugins"].as_array_mut().expect("plugins") {
+            let key = if plugin["type"] == "bridge" { "ipMasqBackend" } else { "backend" };
+            plugin[key] = json!("nftables");
+        }
+    }
+    list
 }
 
 /// A host with containers, all of them made by the plugins of one folder.
@@ -133,11 +181,18 @@ impl Crowd {
     }
 }
 
-fn work(folder: &Path, filler: &Path, load: Load, next: &dyn Fn() -> Option<()>, tell: &dyn Fn(Turn)) {
-    let sandbox = Sandbox::new();
+fn work(
+    folder: &Path,
+    filler: &Path,
+    (filter, load): (Filter, Load),
+    next: &dyn Fn() -> Option<()>,
+    tell: &dyn Fn(Turn),
+) {
+    let flavour = if let Filter::Iptables(flavour) = filter { flavour } else { Flavour::Nft };
+    let sandbox = Sandbox::with_flavour(flavour);
     let nomad = Nomad::default();
     nomad.ensure_forwarding_rules(&sandbox);
-    let runtime = Runtime::new(&sandbox, nomad.conflist()).binaries(folder);
+    let runtime = Runtime::new(&sandbox, list(&nomad, filter)).binaries(folder);
     let others = if let Load::Containers(others) = load { others } else { 0 };
     let crowded = Crowd::new(&sandbox, &runtime.clone().binaries(filler), others);
     let mut number = crowded.standing.len();

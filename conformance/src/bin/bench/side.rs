@@ -29,9 +29,9 @@ impl<T: Send + 'static> Side<T> {
     }
 }
 
-/// Lets both sides work in turns. The first turn makes what containers share; it is not counted.
-pub fn in_turns<T: Send + 'static>(rounds: usize, sides: [Side<T>; 2]) -> [Vec<T>; 2] {
-    let mut told = [Vec::new(), Vec::new()];
+/// Lets all sides work in turns. The first turn makes what containers share; it is not counted.
+pub fn in_turns<T: Send + 'static, const SIDES: usize>(rounds: usize, sides: [Side<T>; SIDES]) -> [Vec<T>; SIDES] {
+    let mut told = [const { Vec::new() }; SIDES];
     sides.iter().for_each(|side| drop(side.turn()));
     for _ in 0..rounds {
         for (side, told) in sides.iter().zip(&mut told) {

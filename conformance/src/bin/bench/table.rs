@@ -20,3 +20,8 @@ pub fn head(what: &str, load: &str) {
 pub fn row(operation: &str, load: usize, ours: Duration, reference: Duration) {
     println!("{operation:<22} {load:>10} {ours:>11.1?} {reference:>11.1?} {:>7.1}", ratio(ours, reference));
 }
+
+/// What one side takes beside others, as a multiple of what it takes alone.
+pub fn growth(operation: &str, load: usize, time: Duration, alone: Duration) {
+    println!("{operation:<22} {load:>10} {time:>11.1?} {:>19.1} times", time.as_secs_f64() / alone.as_secs_f64());
+}

@@ -40,11 +40,12 @@ pack_tarball() {
     rm -rf "$root"
 }
 
-# pack_debs BINARY ARCH OUT BILL: two packages. One is installed beside any other plugins; the other one, with the first, in place
-# of Debian's.
+# pack_debs BINARY ARCH OUT BILL EMULATOR...: two packages. One is installed beside any other plugins; the other one, with the
+# first, in place of Debian's. The binary is run, by an emulator if need be, to print its pages.
 pack_debs() {
     local root
     root=$(mktemp -d)
+    pack_pages "$root/beside/usr/share" "${@:5}" "$1"
     stage_plugins "$1" "$root/beside/usr/lib/cni-plugins-rs"
     mkdir -p "$root/beside/usr/sbin"
     ln -s ../lib/cni-plugins-rs/cni-plugins "$root/beside/usr/sbin/cni-plugins"
@@ -70,6 +71,17 @@ Description: $SUMMARY (in /usr/lib/cni)
  to go back, install that package again.
 CONTROL
     rm -rf "$root"
+}
+
+# pack_pages DIR PROGRAM...: the manual page, and completion where each shell looks for it.
+pack_pages() {
+    local share=$1
+    shift
+    mkdir -p "$share"/{man/man8,bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
+    "$@" manual | gzip --no-name --best >"$share/man/man8/cni-plugins.8.gz"
+    "$@" completion bash >"$share/bash-completion/completions/cni-plugins"
+    "$@" completion zsh >"$share/zsh/vendor-completions/_cni-plugins"
+    "$@" completion fish >"$share/fish/vendor_completions.d/cni-plugins.fish"
 }
 
 # pack_deb ROOT NAME ARCH OUT BILL: the fields that differ between packages come on standard input.

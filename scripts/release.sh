@@ -91,7 +91,11 @@ pack() {
     bill=$3/cni-plugins-rs-linux-$2-v$(our_version).cdx.json
     "$TOP/scripts/sbom.sh" "$(target_of "$2")" >"$bill"
     pack_tarball "$1" "$2" "$3"
-    pack_debs "$1" "$2" "$3" "$bill"
+    if is_cross "$2"; then
+        pack_debs "$1" "$2" "$3" "$bill" qemu-aarch64-static
+    else
+        pack_debs "$1" "$2" "$3" "$bill"
+    fi
 }
 
 out=$TARGET/release-files

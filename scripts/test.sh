@@ -55,7 +55,8 @@ install_tools() {
     need_rust
     local pair
     for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace \
-        shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils; do
+        shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils \
+        zsh:zsh fish:fish groff:groff-base nsenter:util-linux; do
         need "${pair%%:*}" "${pair##*:}"
     done
     # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.

@@ -252,6 +252,12 @@ fn one_package_is_installed_beside_debians_plugins() {
     assert!(!machine.about("usr/lib/cni/bridge").starts_with(OURS), "Debian's stays");
     let tool = sh("exec \"$1\" version", &[&machine.0.join("usr/sbin/cni-plugins")]).expect_success();
     assert!(tool.stdout.starts_with("cni-plugins "), "{}", tool.stdout);
+    let manual = sh("zcat \"$1\"", &[&machine.0.join("usr/share/man/man8/cni-plugins.8.gz")]).expect_success();
+    assert!(manual.stdout.starts_with(".TH CNI-PLUGINS 8 "), "{}", manual.stdout);
+    for completion in ["bash-completion/completions/cni-plugins", "zsh/vendor-completions/_cni-plugins"] {
+        let script = fs::read_to_string(machine.0.join("usr/share").join(completion)).expect("read a completion");
+        assert!(script.contains("doctor"), "{completion}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod devices;
 pub mod firewalld;
 pub mod host;
 mod identity;
-mod inhabitants;
+pub mod inhabitants;
 pub mod iptables;
 mod latecomer;
 mod locks;

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use cni_core::names::Attachment;
 
@@ -23,21 +24,76 @@ impl RunningDeletions {
     }
 
     fn of(processes: &Path) -> Self {
-        let host = host_of(&processes.join("self"));
-        let folders = fs::read_dir(processes).into_iter().flatten().flatten().map(|entry| entry.path());
-        let deletions = folders.filter_map(|folder| Some((fs::read(folder.join("environ")).ok()?, folder)));
-        let deletions = deletions.filter(|(environment, _)| has(environment, "CNI_COMMAND", "DEL"));
-        Self(deletions.filter(|(_, folder)| host_of(folder) == host).map(|(environment, _)| environment).collect())
+        let deletions = calls(processes).into_iter();
+        Self(deletions.filter(|environment| has(environment, "CNI_COMMAND", "DEL")).collect())
     }
 
     /// Whether a plugin, or a program that it has started, deletes an interface of this name of the container.
     pub fn contains(&self, at: &Attachment) -> bool {
-        let is_of = |environment: &Vec<u8>| {
-            has(environment, "CNI_CONTAINERID", at.container.as_str())
-                && has(environment, "CNI_IFNAME", at.ifname.as_str())
-        };
-        self.0.iter().any(is_of)
+        self.0.iter().any(|environment| is_about(environment, at))
     }
+}
+
+/// Deletions that are looked for again when what was seen is old. So much time goes by between two looks that looking
+/// takes a small part of it, however many processes there are.
+#[derive(Debug)]
+pub struct WatchedDeletions {
+    seen: RunningDeletions,
+    looked: Instant,
+    rest: Duration,
+}
+
+/// How long a look is good for, at least.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// How many times as long as it took.
+const SHARE: u32 = 10;
+
+impl Default for WatchedDeletions {
+    fn default() -> Self {
+        let looked = Instant::now();
+        let seen = RunningDeletions::observe();
+        Self { seen, rest: FRESH.max(looked.elapsed() * SHARE), looked }
+    }
+}
+
+impl WatchedDeletions {
+    /// Whether an interface of this name of the container is being deleted, or was when it was last looked at.
+    pub fn contain(&mut self, at: &Attachment) -> bool {
+        if self.looked.elapsed() > self.rest {
+            *self = Self::default();
+        }
+        self.seen.contains(at)
+    }
+}
+
+/// The calls of plugins that are under way on this host, whatever they do.
+#[derive(Debug, Default)]
+pub struct RunningCalls(Vec<Vec<u8>>);
+
+impl RunningCalls {
+    /// As [`RunningDeletions::observe`].
+    pub fn observe() -> Self {
+        Self(calls(Path::new(PROCESSES)))
+    }
+
+    /// Whether a plugin, or a program that it has started, works on an interface of this name of the container.
+    pub fn contains(&self, at: &Attachment) -> bool {
+        self.0.iter().any(|environment| is_about(environment, at))
+    }
+}
+
+/// The environments of all plugins that run in the network namespace of this process.
+fn calls(processes: &Path) -> Vec<Vec<u8>> {
+    let host = host_of(&processes.join("self"));
+    let folders = fs::read_dir(processes).into_iter().flatten().flatten().map(|entry| entry.path());
+    let calls = folders.filter_map(|folder| Some((fs::read(folder.join("environ")).ok()?, folder)));
+    let calls = calls.filter(|(environment, _)| names(environment, "CNI_COMMAND"));
+    calls.filter(|(_, folder)| host_of(folder) == host).map(|(environment, _)| environment).collect()
+}
+
+fn is_about(environment: &[u8], at: &Attachment) -> bool {
+    has(environment, "CNI_CONTAINERID", at.container.as_str()) && has(environment, "CNI_IFNAME", at.ifname.as_str())
 }
 
 /// The network namespace of a process, as the kernel names it.
@@ -45,7 +101,13 @@ fn host_of(process: &Path) -> Option<PathBuf> {
     fs::read_link(process.join("ns/net")).ok()
 }
 
-/// Whether an environment, as the kernel tells it, has this variable.
+/// Whether an environment, as the kernel tells it, has a variable of this name.
+fn names(environment: &[u8], name: &str) -> bool {
+    let start = format!("{name}=");
+    environment.split(|byte| *byte == 0).any(|one| one.starts_with(start.as_bytes()))
+}
+
+/// Whether an environment, as the kernel tells it, has this variable with this value.
 fn has(environment: &[u8], name: &str, value: &str) -> bool {
     let pair = format!("{name}={value}");
     environment.split(|byte| *byte == 0).any(|one| one == pair.as_bytes())

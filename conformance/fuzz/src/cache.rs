@@ -1,4 +1,4 @@
-//! A file of libcni's cache, as `cni-plugins repair` reads it: the file, and the network configuration in it, which libcni
+//! A file of libcni's cache, as `cni-plugins` reads it: the file, and the network configuration in it, which libcni
 //! writes in base64.
 //!
 //! Nothing fails by the tool's own fault; half a file is refused; looking for what is missing changes nothing; the IPAM
@@ -7,6 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cni_core::error::{Code, Failure as _};
+use cni_core::names::{Attachment, IfName};
 use serde_json::Value;
 
 use crate::cached::Cached;
@@ -22,10 +23,23 @@ pub fn run(input: &[u8]) -> Option<()> {
     let cached = read.ok()?;
     let text = file.trim_ascii_end();
     assert!(Cached::parse(&text[..text.len() - 1]).is_err(), "half a file");
+    let other = cached.of_another(Attachment { ifname: IfName::lo(), ..cached.at.clone() });
+    assert_eq!((other.plugins.len(), &other.netns), (cached.plugins.len(), &None));
+    for config in &other.plugins {
+        let (environment, input) = other.deletion(config, "/");
+        assert!(environment.contains(&("CNI_IFNAME", "lo".to_owned())), "{environment:?}");
+        let input: Value = serde_json::from_slice(&input).expect("JSON");
+        assert_eq!(
+            (input.get("prevResult"), input.pointer("/ipam/type").and_then(Value::as_str)),
+            (None, config.ipam())
+        );
+    }
     for config in &cached.plugins {
         let Some(plugin) = every().find(|plugin| plugin.kind() == config.kind) else { continue };
         let Ok(request) = known(cached.request(config, plugin)) else { continue };
         assert_eq!(request.attachment().as_ref().ok(), Some(&cached.at));
+        let question = known(cached.question(config, plugin)).expect("as good as the request");
+        assert_eq!(question.network, cached.at.network);
         let without = known(cached.request_without_ipam(config, plugin)).expect("as good as with it");
         assert!(!without.config().has_key("ipam"), "{config:?}");
         let mut host = machine(is_chained(plugin));

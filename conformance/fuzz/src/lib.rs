@@ -7,7 +7,7 @@
 
 mod arguments;
 mod cache;
-#[path = "../../../plugins/cni-plugins/src/repair/cache.rs"]
+#[path = "../../../plugins/cni-plugins/src/cache.rs"]
 mod cached;
 mod call;
 mod config;

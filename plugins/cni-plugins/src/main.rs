@@ -17,15 +17,25 @@ use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
 
+mod cache;
+mod calls;
+mod command_line;
 mod delegates;
+mod doctor;
+mod gc;
+mod inventory;
+mod list;
 #[cfg(test)]
 mod lists;
 mod logger;
 mod output;
+mod pages;
 mod plugins;
 mod repair;
 mod roles;
+mod table;
 mod tool;
+mod verbs;
 
 use plugins::{OUR_VERSION, PLUGINS};
 

@@ -5,6 +5,7 @@
 //! how to put it back. Attachments are repaired in the order in which they were made, so that shared chains look
 //! as before.
 
+use std::cell::RefCell;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_linux::host::LinuxHost;
-use cni_linux::plugin_calls::RunningDeletions;
+use cni_linux::plugin_calls::WatchedDeletions;
 use cni_linux::result_cache::{self, CacheFile};
 use cni_plugin::exclusion;
 use cni_plugin::host::{Host, NetnsError};
@@ -24,23 +25,23 @@ use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Ns;
 use cni_plugin::run::Plugin;
 
-mod cache;
 mod error;
 mod options;
 mod outcome;
 mod second_look;
 
-use super::output::complain;
-use super::plugins::PLUGINS;
-use cache::Cached;
+use crate::cache::Cached;
+use crate::command_line::Words;
+use crate::output::complain;
+use crate::plugins::PLUGINS;
 use error::RepairError;
-use options::Mode;
-pub use options::{Options, USAGE};
-use outcome::{NamedPart, RepairOutcome, told};
+use options::{Mode, Options};
+pub use outcome::{NamedPart, RepairOutcome, told};
 use second_look::PutBack;
 
-/// Repairs what the options ask for, and prints a line for each attachment.
-pub fn run(options: &Options) -> ExitCode {
+/// Repairs what the command line asks for, and prints a line for each attachment.
+pub fn run(words: &Words) -> ExitCode {
+    let options = &Options::of(words);
     let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
     let results = result_cache::results(directory);
     let files = match result_cache::read(directory) {
@@ -49,12 +50,12 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(None) => return refused(&format!("{} does not exist", results.display())),
         Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
     };
-    let started = Instant::now();
+    let (started, deletions) = (Instant::now(), RefCell::default());
     let (mut report, mut put_back) = (Report::default(), Vec::new());
     for file in &files {
         match read(file) {
             Ok(cached) if is_meant(&cached, options) => {
-                let outcome = repair(&cached, file, options.mode);
+                let outcome = repair(&cached, file, options.mode, &deletions);
                 report.attachment(&cached.at, &outcome);
                 let plugins = outcome.repaired();
                 if !plugins.is_empty() {
@@ -113,7 +114,11 @@ fn refused(problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn read(file: &CacheFile) -> Result<Cached, Error> {
+/// Reads a file of the cache.
+///
+/// # Errors
+/// When it cannot be read, or is not one of libcni's.
+pub fn read(file: &CacheFile) -> Result<Cached, Error> {
     match &file.content {
         Ok(content) => Ok(Cached::parse(content)?),
         Err(error) => Err(unreadable(file, error)),
@@ -125,8 +130,13 @@ fn unreadable(file: &CacheFile, error: &io::Error) -> Error {
     RepairError::Cache { path: file.path.display().to_string(), source }.into()
 }
 
-fn repair(cached: &Cached, file: &CacheFile, mode: Mode) -> RepairOutcome {
-    attempt(cached, file, mode)
+/// What is missing of an attachment. Nothing is changed.
+pub fn examine(cached: &Cached, file: &CacheFile, deletions: &RefCell<WatchedDeletions>) -> RepairOutcome {
+    repair(cached, file, Mode::DryRun, deletions)
+}
+
+fn repair(cached: &Cached, file: &CacheFile, mode: Mode, deletions: &RefCell<WatchedDeletions>) -> RepairOutcome {
+    attempt(cached, file, mode, deletions)
         .unwrap_or_else(|error| RepairOutcome::Failed(vec![error], Box::new(RepairOutcome::Complete)))
 }
 
@@ -136,7 +146,12 @@ struct Ours {
     request: Request,
 }
 
-fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<RepairOutcome, Error> {
+fn attempt(
+    cached: &Cached,
+    file: &CacheFile,
+    mode: Mode,
+    deletions: &RefCell<WatchedDeletions>,
+) -> Result<RepairOutcome, Error> {
     let Some(netns) = cached.netns.as_deref() else {
         return Ok(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
     };
@@ -155,12 +170,12 @@ fn attempt(cached: &Cached, file: &CacheFile, mode: Mode) -> Result<RepairOutcom
     match host.enter(netns) {
         Ok(()) => {}
         Err(NetnsError::Gone { reason, .. }) => {
-            return Ok(RepairOutcome::Skipped(format!("the container is gone: {netns}: {reason}")));
+            return Ok(RepairOutcome::Gone(format!("the container is gone: {netns}: {reason}")));
         }
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
     let result = request.prev_result()?.unwrap_or_default();
-    let kept = Kept { at: &cached.at, file, netns, result };
+    let kept = Kept { at: &cached.at, file, netns, result, deletions };
     let (parts, failures) = look(&ours, &mut host);
     if parts.is_empty() && failures.is_empty() {
         return Ok(RepairOutcome::Complete);
@@ -198,13 +213,14 @@ struct Kept<'a> {
     file: &'a CacheFile,
     netns: &'a str,
     result: CniResult,
+    deletions: &'a RefCell<WatchedDeletions>,
 }
 
 impl Kept<'_> {
     /// Why the attachment must be left alone, if it must.
     fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
         if exclusion::is_being_deleted(self.at, self.file.written(), host)?
-            || RunningDeletions::observe().contains(self.at)
+            || self.deletions.borrow_mut().contain(self.at)
         {
             return Ok(Some("the runtime is deleting the attachment".to_owned()));
         }

@@ -12,12 +12,15 @@ mod check;
 mod config;
 mod del;
 mod gc;
+mod holders;
 mod presence;
 mod ranges;
 mod requested;
 mod resolv_conf;
 mod status;
 mod store;
+
+pub use holders::{Holder, holders};
 
 #[cfg(test)]
 #[path = "../tests/common/request.rs"]

@@ -23,6 +23,8 @@ pub enum RepairOutcome {
     Repaired(Vec<NamedPart>),
     /// What was put back has been removed again, for this reason.
     TakenBack(String),
+    /// The container's namespace is gone; this says what is there instead.
+    Gone(String),
     /// The attachment cannot be repaired, for this reason.
     Skipped(String),
     /// The failures, and the outcome of the rest.
@@ -35,7 +37,7 @@ impl RepairOutcome {
         match self {
             Self::Repaired(parts) => parts.iter().map(|part| part.plugin.clone()).collect(),
             Self::Failed(_, rest) => rest.repaired(),
-            Self::Complete | Self::Missing(_) | Self::TakenBack(_) | Self::Skipped(_) => Vec::new(),
+            Self::Complete | Self::Missing(_) | Self::TakenBack(_) | Self::Gone(_) | Self::Skipped(_) => Vec::new(),
         }
     }
 
@@ -43,7 +45,12 @@ impl RepairOutcome {
     pub const fn is_failure(&self) -> bool {
         match self {
             Self::Failed(..) => true,
-            Self::Complete | Self::Missing(_) | Self::Repaired(_) | Self::TakenBack(_) | Self::Skipped(_) => false,
+            Self::Complete
+            | Self::Missing(_)
+            | Self::Repaired(_)
+            | Self::TakenBack(_)
+            | Self::Gone(_)
+            | Self::Skipped(_) => false,
         }
     }
 }
@@ -56,7 +63,7 @@ impl fmt::Display for RepairOutcome {
             Self::Missing(named) => write!(f, "missing: {}", list(named)),
             Self::Repaired(named) => write!(f, "repaired: {}", list(named)),
             Self::TakenBack(reason) => write!(f, "taken back: {}", one_line(reason)),
-            Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
+            Self::Gone(reason) | Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
             Self::Failed(errors, rest) => {
                 let errors: Vec<String> = errors.iter().map(told).collect();
                 write!(f, "failed: {}", errors.join("; "))?;

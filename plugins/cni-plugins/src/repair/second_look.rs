@@ -15,9 +15,9 @@ use cni_linux::plugin_calls::RunningDeletions;
 use cni_plugin::exclusion;
 use cni_plugin::removal::Removal;
 
-use super::cache::Cached;
 use super::error::RepairError;
 use super::outcome::RepairOutcome;
+use crate::cache::Cached;
 use crate::plugins::PLUGINS;
 
 /// How long a runtime may take from the end of one plugin's DEL to the start of the next: on a busy machine longer, as

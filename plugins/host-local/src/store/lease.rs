@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use cni_core::cidr::parse_ip;
 use cni_core::names::{Attachment, ContainerId, IfName};
@@ -101,6 +102,13 @@ impl Lease {
             self.file = file;
             self.home = Home::default();
         }
+    }
+
+    /// When its file was written, as time since 1970.
+    pub fn written(&self) -> Duration {
+        let (seconds, nanoseconds) = self.file.modified;
+        let nanoseconds = u32::try_from(nanoseconds).unwrap_or_default();
+        Duration::new(u64::try_from(seconds).unwrap_or_default(), nanoseconds)
     }
 
     /// Whether it is the very lease, and not a later one of the same address.

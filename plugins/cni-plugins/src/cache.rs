@@ -4,6 +4,7 @@
 //! the calls that it would make for CHECK, one for each plugin of the list.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::names::{Attachment, ContainerId, IfName, NameError, NetworkName};
 use cni_core::request::{Call, Environment, Request};
 use cni_plugin::run::Plugin;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The kind of file that libcni writes. Very old releases wrote only the result.
@@ -57,7 +58,25 @@ pub struct Cached {
     pub netns: Option<String>,
     /// The configurations of the list's plugins, in its order.
     pub plugins: Vec<PluginConfig>,
+    /// The addresses that ADD has given, without the length of their prefix.
+    pub addresses: Vec<IpAddr>,
+    /// The ports of the host that lead to the container, as the runtime asked for them.
+    pub ports: Vec<PublishedPort>,
     args: String,
+}
+
+/// A port of the host that leads to a container.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PublishedPort {
+    #[serde(default, alias = "HostPort")]
+    pub host_port: u16,
+    #[serde(default, alias = "ContainerPort")]
+    pub container_port: u16,
+    #[serde(default, alias = "Protocol")]
+    pub protocol: String,
+    #[serde(default, alias = "HostIP", rename = "hostIP")]
+    pub host_ip: String,
 }
 
 /// The configuration of one plugin, as libcni would give it to the plugin for CHECK.
@@ -114,7 +133,30 @@ impl Cached {
         let config: NetworkConfig = serde_json::from_slice(&config).map_err(CacheError::Config)?;
         let given = keys.netns.clone().filter(|path| !path.is_empty());
         let netns = given.or_else(|| keys.sandbox_in_result().map(str::to_owned));
-        Ok(Self { plugins: plugin_configs(config, &keys)?, netns, args: keys.args(), at })
+        let (addresses, ports) = (keys.addresses(), keys.ports());
+        Ok(Self { plugins: plugin_configs(config, &keys)?, netns, addresses, ports, args: keys.args(), at })
+    }
+
+    /// Another attachment to the same network, of which nothing is known but what it is called.
+    pub fn of_another(&self, at: Attachment) -> Self {
+        let mut plugins = self.plugins.clone();
+        for config in &mut plugins {
+            config.keys.retain(|key, _| !["prevResult", "runtimeConfig", "args"].contains(&key.as_str()));
+        }
+        Self { at, netns: None, plugins, args: "IgnoreUnknown=true".to_owned(), ..self.clone() }
+    }
+
+    /// What a plugin gets for DEL when the namespace is gone: its environment and its input.
+    pub fn deletion(&self, config: &PluginConfig, folders: &str) -> ([(&'static str, String); 6], Vec<u8>) {
+        let environment = [
+            ("CNI_COMMAND", "DEL".to_owned()),
+            ("CNI_CONTAINERID", self.at.container.to_string()),
+            ("CNI_IFNAME", self.at.ifname.to_string()),
+            ("CNI_NETNS", String::new()),
+            ("CNI_ARGS", self.args.clone()),
+            ("CNI_PATH", folders.to_owned()),
+        ];
+        (environment, config.input())
     }
 
     /// The request for a plugin that is to remove its rules alone, and nothing that an IPAM plugin has given.
@@ -132,6 +174,18 @@ impl Cached {
     /// # Errors
     /// As [`Call::with_config`].
     pub fn request(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
+        self.request_of("ADD", config, plugin)
+    }
+
+    /// A request for questions about the network, for which the container's namespace need not be known.
+    ///
+    /// # Errors
+    /// As [`Call::with_config`].
+    pub fn question(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
+        self.request_of("DEL", config, plugin)
+    }
+
+    fn request_of(&self, command: &str, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
         let environment = [
             ("CNI_CONTAINERID", self.at.container.as_str()),
             ("CNI_IFNAME", self.at.ifname.as_str()),
@@ -141,8 +195,19 @@ impl Cached {
             ("CNI_PATH", "/"),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let stdin = Value::Object(config.keys.clone()).to_string().into_bytes();
-        Call::parse("ADD", Environment::new(environment))?.with_config(stdin, plugin.versions())
+        Call::parse(command, Environment::new(environment))?.with_config(config.input(), plugin.versions())
+    }
+}
+
+impl PluginConfig {
+    /// What the plugin reads.
+    fn input(&self) -> Vec<u8> {
+        Value::Object(self.keys.clone()).to_string().into_bytes()
+    }
+
+    /// The IPAM plugin that it delegates to.
+    pub fn ipam(&self) -> Option<&str> {
+        self.keys.get("ipam")?.get("type")?.as_str()
     }
 }
 
@@ -160,6 +225,22 @@ impl Keys {
         let interfaces = self.result.as_ref()?.get("interfaces")?.as_array()?;
         let named = interfaces.iter().filter(|one| one.get("name").and_then(Value::as_str) == Some(&self.if_name));
         named.filter_map(|one| one.get("sandbox")?.as_str()).find(|sandbox| !sandbox.is_empty())
+    }
+
+    /// The addresses of the result, whatever its version.
+    fn addresses(&self) -> Vec<IpAddr> {
+        let result = self.result.as_ref();
+        let listed = result.and_then(|result| result.get("ips")?.as_array()).into_iter().flatten();
+        let listed = listed.filter_map(|ip| ip.get("address"));
+        let ancient = ["ip4", "ip6"].into_iter().filter_map(|family| result?.get(family)?.get("ip"));
+        let texts = listed.chain(ancient).filter_map(Value::as_str);
+        texts.filter_map(|text| text.split('/').next()?.parse().ok()).collect()
+    }
+
+    /// Entries that make no sense are the plugin's to refuse.
+    fn ports(&self) -> Vec<PublishedPort> {
+        let given = self.capability_args.as_ref().and_then(|args| args.get("portMappings")?.as_array());
+        given.into_iter().flatten().filter_map(|one| serde_json::from_value(one.clone()).ok()).collect()
     }
 
     fn version_in_result(&self) -> Option<&str> {

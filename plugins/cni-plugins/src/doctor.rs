@@ -1,0 +1,56 @@
+//! `cni-plugins doctor`: what keeps plugins from working on this host, and what helps.
+//!
+//! Each topic has a file: it reads what it needs, and a function without effects judges it. Whatever a plugin can say of
+//! itself by STATUS is asked of the plugin.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::command_line::{FOUND, Words};
+use crate::output::print;
+
+mod configurations;
+mod filter;
+mod finding;
+mod folders;
+mod kernel;
+mod parameters;
+mod permissions;
+mod runtimes;
+mod status;
+
+use finding::{Finding, Severity};
+
+/// Looks at the host, and prints what was found.
+pub fn run(words: &Words) -> ExitCode {
+    let runtimes = runtimes::found();
+    let findings: Vec<Finding> = [
+        permissions::look(),
+        kernel::look(),
+        filter::look(),
+        parameters::look(),
+        folders::look(&runtimes),
+        configurations::look(words.value("--config-dir"), &runtimes),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let printed = print(&if words.has("--json") { json_text(&findings) } else { text(&findings) });
+    match printed {
+        ExitCode::SUCCESS if findings.iter().any(|one| one.severity == Severity::Problem) => ExitCode::from(FOUND),
+        other => other,
+    }
+}
+
+/// The findings, and how many of them are problems.
+fn text(findings: &[Finding]) -> String {
+    let count = |severity: Severity| findings.iter().filter(|one| one.severity == severity).count();
+    let lines: String = findings.iter().map(ToString::to_string).collect();
+    format!("{lines}{} problems, {} notes\n", count(Severity::Problem), count(Severity::Note))
+}
+
+fn json_text(findings: &[Finding]) -> String {
+    let entry = |one: &Finding| json!({"topic": one.topic, "severity": one.severity.word(), "says": one.says, "cure": one.cure});
+    format!("{:#}\n", json!({"findings": findings.iter().map(entry).collect::<Vec<_>>()}))
+}

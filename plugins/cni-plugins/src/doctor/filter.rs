@@ -1,0 +1,138 @@
+//! The packet filter: which backends plugins can use, and whether two flavours of iptables are in use at once.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::time::Duration;
+
+use cni_files::find_program;
+use cni_linux::process;
+use serde_json::json;
+
+use super::finding::Finding;
+use super::status;
+
+const TOPIC: &str = "packet filter";
+
+/// Where programs of administrators are, beside `PATH`.
+const USUAL: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What is known of the packet filter.
+#[derive(Debug, Default)]
+struct Facts {
+    /// The words of `iptables --version`.
+    iptables: Option<String>,
+    /// Why iptables cannot be used, if it cannot.
+    no_iptables: Option<String>,
+    /// The same for nf_tables.
+    no_nftables: Option<String>,
+    /// Whether firewalld answers.
+    has_firewalld: bool,
+    /// The tables that legacy iptables has filled, of both families.
+    legacy_tables: Vec<String>,
+}
+
+/// Looks at the packet filter.
+pub fn look() -> Vec<Finding> {
+    let why_not = |plugin: &str, backend: &str| status::of(&json!({"type": plugin, "backend": backend}))?.err();
+    judge(&Facts {
+        iptables: iptables_version(),
+        no_iptables: why_not("portmap", "iptables"),
+        no_nftables: why_not("portmap", "nftables"),
+        has_firewalld: why_not("firewall", "firewalld").is_none(),
+        legacy_tables: legacy_tables(),
+    })
+}
+
+fn iptables_version() -> Option<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let program = find_program("iptables", OsStr::new(&format!("{path}:{USUAL}")))?;
+    let output = process::run(&program, &["--version"], b"", &[], Duration::from_secs(5)).ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|version| !version.is_empty())
+}
+
+fn legacy_tables() -> Vec<String> {
+    let names = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    let files = ["/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"].map(names);
+    files.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+}
+
+fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut findings = vec![judge_iptables(facts), judge_nftables(facts)];
+    if facts.has_firewalld {
+        findings.push(Finding::fine(TOPIC, "firewalld answers; the plugin firewall uses it unless told otherwise"));
+    }
+    let is_nft = facts.iptables.as_ref().is_some_and(|version| version.contains("nf_tables"));
+    if is_nft && !facts.legacy_tables.is_empty() {
+        findings.push(Finding::note(
+            TOPIC,
+            format!("legacy iptables has tables too ({}), and packets pass both", facts.legacy_tables.join(", ")),
+            "see iptables-legacy-save and ip6tables-legacy-save; remove what is not wanted",
+        ));
+    }
+    findings
+}
+
+fn judge_iptables(facts: &Facts) -> Finding {
+    match (&facts.no_iptables, &facts.no_nftables) {
+        (None, _) => {
+            let version = facts.iptables.as_deref().unwrap_or("iptables");
+            Finding::fine(TOPIC, format!("{version} can be used"))
+        }
+        (Some(why), None) => Finding::note(
+            TOPIC,
+            format!("iptables cannot be used: {why}"),
+            "plugins use nf_tables themselves; install iptables if a network asks for backend \"iptables\"",
+        ),
+        (Some(why), Some(_)) => Finding::problem(
+            TOPIC,
+            format!("iptables cannot be used: {why}"),
+            "install the package iptables, or a kernel with nf_tables",
+        ),
+    }
+}
+
+fn judge_nftables(facts: &Facts) -> Finding {
+    match &facts.no_nftables {
+        None => Finding::fine(TOPIC, "nf_tables can be used"),
+        Some(why) => Finding::note(
+            TOPIC,
+            format!("nf_tables cannot be used: {why}"),
+            "modprobe nf_tables, if a network asks for backend \"nftables\"",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity;
+    use super::*;
+
+    fn severities(facts: &Facts) -> Vec<Severity> {
+        judge(facts).iter().map(|one| one.severity).collect()
+    }
+
+    #[test]
+    fn one_backend_is_enough() {
+        use Severity::{Fine, Note, Problem};
+        let lost = || Some("lost".to_owned());
+        assert_eq!(severities(&Facts::default()), [Fine, Fine]);
+        assert_eq!(severities(&Facts { no_iptables: lost(), ..Facts::default() }), [Note, Fine]);
+        assert_eq!(severities(&Facts { no_nftables: lost(), ..Facts::default() }), [Fine, Note]);
+        assert_eq!(
+            severities(&Facts { no_iptables: lost(), no_nftables: lost(), ..Facts::default() }),
+            [Problem, Note]
+        );
+    }
+
+    #[test]
+    fn two_flavours_at_once_are_worth_knowing() {
+        let facts = |version: &str| Facts {
+            iptables: Some(version.to_owned()),
+            legacy_tables: vec!["nat".to_owned()],
+            ..Facts::default()
+        };
+        assert_eq!(judge(&facts("iptables v1.8.9 (legacy)")).len(), 2);
+        let both = judge(&facts("iptables v1.8.9 (nf_tables)"));
+        assert!(both[2].says.contains("(nat)"), "{both:?}");
+    }
+}

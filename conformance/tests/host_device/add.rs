@@ -4,14 +4,14 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Network};
 use serde_json::json;
 
-use crate::host::{Host, MAC, addressed, by_name, has, list};
+use crate::host::{MAC, addressed, by_name, has, host, list};
 
 #[test]
 fn the_interface_is_in_the_container_under_its_new_name() {
     for_each([("without addresses", by_name()), ("with addresses", addressed())], |list| {
-        let host = Host::new(list);
+        let host = host(list);
         let (container, attachment) = host.add("id1");
-        assert!(!host.has("ens1"));
+        assert!(!has(host.sandbox.host(), "ens1"));
         let inside = Network::observe(&container);
         let link = inside.link("eth0").expect("eth0");
         // The reference finds the name of the host there.
@@ -24,7 +24,7 @@ fn the_interface_is_in_the_container_under_its_new_name() {
 
 #[test]
 fn addresses_and_routes_are_those_of_the_ipam_plugin() {
-    let host = Host::new(addressed());
+    let host = host(addressed());
     host.sandbox.sh("ip address add 192.0.2.7/24 dev ens1");
     let (container, attachment) = host.add("id1");
     let inside = Network::observe(&container);
@@ -44,25 +44,25 @@ fn an_interface_is_named_by_another_name_or_by_its_address() {
         ("address in another spelling", json!({"hwaddr": "0200.0000.000A"})),
     ];
     for_each(cases, |keys| {
-        let host = Host::new(list(&keys));
+        let host = host(list(&keys));
         host.sandbox.sh("ip link property add dev ens1 altname a-name-of-more-than-fifteen-bytes");
         let before = host.state();
         let (container, attachment) = host.add("id1");
         assert!(has(&container, "eth0"));
         host.del(&attachment);
-        host.is_as_before(&before);
+        host.is_as_before(&before, &[]);
     });
 }
 
 /// The reference takes the first of them.
 #[test]
 fn an_address_that_several_interfaces_have_is_refused() {
-    let host = Host::new(list(&json!({"hwaddr": MAC})));
+    let host = host(list(&json!({"hwaddr": MAC})));
     host.sandbox.sh(&format!("ip link add over address {MAC} type bridge"));
     let before = host.state();
     let error = host.try_to_add("id1").expect_error("host-device", 7, "2 interfaces have the address");
     assert!(error.details.contains("ens1") && error.details.contains("over"), "{}", error.details);
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }
 
 #[test]
@@ -73,28 +73,28 @@ fn what_cannot_be_moved_stays_as_it_was() {
         ("a bridge", ("br9", 101, "failed to move \"br9\"")),
     ];
     for_each(cases, |(device, code, says)| {
-        let host = Host::new(list(&json!({"device": device})));
+        let host = host(list(&json!({"device": device})));
         let before = host.state();
         host.try_to_add("id1").expect_error("host-device", code, says);
-        host.is_as_before(&before);
+        host.is_as_before(&before, &[]);
     });
 }
 
 #[test]
 fn a_name_that_the_container_has_is_refused_before_the_interface_is_touched() {
-    let host = Host::new(by_name());
+    let host = host(by_name());
     let container = host.sandbox.container("id1");
     container.sh("ip link add eth0 type bridge");
     let before = host.state();
     let chain = host.runtime().add(&mut Attachment::new("id1", &container));
     chain.expect_error("host-device", 103, "file exists");
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }
 
 /// A name of the interface itself, which is not the one that is wanted.
 #[test]
 fn a_name_of_the_host_may_be_taken_in_the_container() {
-    let host = Host::new(by_name());
+    let host = host(by_name());
     let container = host.sandbox.container("id1");
     container.sh("ip link add ens1 type bridge");
     let before = host.state();
@@ -102,7 +102,7 @@ fn a_name_of_the_host_may_be_taken_in_the_container() {
     host.runtime().add(&mut attachment).expect_success();
     assert!(has(&container, "ens1") && has(&container, "eth0"));
     host.del(&attachment);
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }
 
 /// The reference leaves the interface in the container.
@@ -120,10 +120,10 @@ fn an_add_that_gets_no_address_gives_the_interface_back() {
         ("a version that needs an address", (by_name_in("0.2.0"), 2, "cannot convert: no valid IP addresses")),
     ];
     for_each(cases, |(list, code, says)| {
-        let host = Host::new(list);
+        let host = host(list);
         let before = host.state();
         host.try_to_add("id1").expect_error("host-device", code, says);
-        host.is_as_before(&before);
+        host.is_as_before(&before, &[]);
     });
 }
 
@@ -137,11 +137,11 @@ fn by_name_in(version: &str) -> serde_json::Value {
 fn the_example_of_the_page_does_what_it_says() {
     let page = include_str!("../../../plugins/host-device/README.md");
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let host = Host::new(serde_json::from_str(example).expect("JSON"));
+    let host = host(serde_json::from_str(example).expect("JSON"));
     let before = host.state();
     let (container, attachment) = host.add("id1");
     assert_eq!(Network::observe(&container).addresses_of("eth0")[0], "10.1.2.5/24");
     host.check(&attachment);
     host.del(&attachment);
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }

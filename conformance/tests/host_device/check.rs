@@ -3,7 +3,7 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 
-use crate::host::{Host, addressed};
+use crate::host::{addressed, host};
 
 const DAMAGE: [(&str, &str); 6] = [
     ("ip link set eth0 down", "Interface eth0 in the container namespace is down"),
@@ -17,7 +17,7 @@ const DAMAGE: [(&str, &str); 6] = [
 #[test]
 fn each_thing_that_carries_traffic_is_missed() {
     for_each(DAMAGE.map(|(line, says)| (line, (line, says))), |(line, says)| {
-        let host = Host::new(addressed());
+        let host = host(addressed());
         let (container, attachment) = host.add("id1");
         let before = host.state();
         host.check(&attachment);

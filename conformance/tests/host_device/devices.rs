@@ -7,7 +7,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Network, script};
 use serde_json::{Value, json};
 
-use crate::host::{Host, has, list};
+use crate::host::{has, host, list};
 
 /// Makes the plugin see a `/sys` with a device at each address: `05` has `ens1`, `06` has it behind virtio, `07` is driven by a
 /// program, `08` has no driver.
@@ -47,23 +47,23 @@ fn an_interface_is_found_by_its_device() {
         ("path", json!({"kernelpath": "/sys/devices/virtual/x"})),
     ];
     for_each(cases, |keys| {
-        let host = Host::new(list(&keys));
+        let host = host(list(&keys));
         let launcher = sys();
         let before = host.state();
         let container = host.sandbox.container("id1");
         let attachment = cni_conformance::Attachment::new("id1", &container);
         let call = |verb| host.runtime().invocation(verb, "host-device", &attachment, None).launched_by(&[&launcher]);
         let result = call(cni_conformance::Verb::Add).run().result();
-        assert!(has(&container, "eth0") && !host.has("ens1"), "{result}");
+        assert!(has(&container, "eth0") && !has(host.sandbox.host(), "ens1"), "{result}");
         // The device is gone from `/sys` by now.
         host.del(&attachment);
-        host.is_as_before(&before);
+        host.is_as_before(&before, &[]);
     });
 }
 
 #[test]
 fn a_device_that_a_program_drives_has_no_interface_to_move() {
-    let host = Host::new(list(&json!({
+    let host = host(list(&json!({
         "device": "ens1", "pciBusID": "0000:07:00.0",
         "ipam": {"type": "static", "addresses": [{"address": "10.1.2.5/24"}]},
     })));
@@ -82,7 +82,7 @@ fn a_device_that_a_program_drives_has_no_interface_to_move() {
         }
         assert_eq!(Network::observe(&container).links.len(), 1, "lo alone");
     }
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_device_without_an_interface_is_told() {
         ),
     ];
     for_each(cases, |(keys, says)| {
-        let host = Host::new(list(&keys));
+        let host = host(list(&keys));
         let launcher = sys();
         let container = host.sandbox.container("id1");
         let attachment = cni_conformance::Attachment::new("id1", &container);

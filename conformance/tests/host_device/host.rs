@@ -1,7 +1,7 @@
 //! A host with an interface that containers get: one end of a veth pair, whose other end stays on the host as `far`.
 
 use cni_conformance::keys::with;
-use cni_conformance::{Attachment, Chain, Container, Network, Runtime, Sandbox, Skeleton, State};
+use cni_conformance::{ListHost, Namespace, Network};
 use serde_json::{Value, json};
 
 /// The MAC address of the interface.
@@ -27,73 +27,24 @@ pub fn addressed() -> Value {
     list(&json!({"device": "ens1", "ipam": ipam}))
 }
 
-pub struct Host {
-    pub sandbox: Sandbox,
-    pub list: Value,
+/// The interface is up, has an alias of the administrator, and is a port of `br9`.
+pub fn host(list: Value) -> ListHost {
+    let host = ListHost::new(list);
+    for line in [
+        "ip link add br9 address 02:00:00:00:00:99 type bridge".to_owned(),
+        "ip link set br9 up".to_owned(),
+        format!("ip link add ens1 address {MAC} mtu 1400 type veth peer name far address 02:00:00:00:00:0b"),
+        "ip link set ens1 alias uplink".to_owned(),
+        "ip link set ens1 master br9".to_owned(),
+        "ip link set ens1 up".to_owned(),
+        "ip link set far up".to_owned(),
+    ] {
+        host.sandbox.sh(&line);
+    }
+    host
 }
 
-impl Host {
-    /// The interface is up, has an alias of the administrator, and is a port of `br9`.
-    pub fn new(list: Value) -> Self {
-        let host = Self { sandbox: Sandbox::new(), list };
-        for line in [
-            "ip link add br9 address 02:00:00:00:00:99 type bridge".to_owned(),
-            "ip link set br9 up".to_owned(),
-            format!("ip link add ens1 address {MAC} mtu 1400 type veth peer name far address 02:00:00:00:00:0b"),
-            "ip link set ens1 alias uplink".to_owned(),
-            "ip link set ens1 master br9".to_owned(),
-            "ip link set ens1 up".to_owned(),
-            "ip link set far up".to_owned(),
-        ] {
-            host.sandbox.sh(&line);
-        }
-        host
-    }
-
-    pub fn runtime(&self) -> Runtime<'_> {
-        Runtime::new(&self.sandbox, self.list.clone())
-    }
-
-    #[track_caller]
-    pub fn add(&self, name: &str) -> (Container, Attachment) {
-        let container = self.sandbox.container(name);
-        let mut attachment = Attachment::new(name, &container);
-        self.runtime().add(&mut attachment).expect_success();
-        (container, attachment)
-    }
-
-    pub fn try_to_add(&self, name: &str) -> Chain {
-        let container = self.sandbox.container(name);
-        self.runtime().add(&mut Attachment::new(name, &container))
-    }
-
-    #[track_caller]
-    pub fn check(&self, attachment: &Attachment) {
-        self.runtime().check(attachment).expect_success();
-    }
-
-    #[track_caller]
-    pub fn del(&self, attachment: &Attachment) {
-        self.runtime().del(attachment).expect_success();
-    }
-
-    pub fn state(&self) -> State {
-        State::of_host(&self.sandbox)
-    }
-
-    /// Requires that the host is as it was, but for what host-local keeps.
-    #[track_caller]
-    pub fn is_as_before(&self, before: &State) {
-        let shared = Skeleton::on_bridge("none").with_leases("/run/cni/net1", 2);
-        shared.assert_nothing_else(before, || self.state());
-    }
-
-    /// Whether the host has a link of a name.
-    pub fn has(&self, name: &str) -> bool {
-        Network::observe(self.sandbox.host()).link(name).is_some()
-    }
-}
-
-pub fn has(container: &Container, name: &str) -> bool {
-    Network::observe(container).link(name).is_some()
+/// Whether a namespace has a link of a name.
+pub fn has(namespace: &Namespace, name: &str) -> bool {
+    Network::observe(namespace).link(name).is_some()
 }

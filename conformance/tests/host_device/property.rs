@@ -9,7 +9,7 @@ use proptest::sample::{select, subsequence};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use crate::host::{Host, MAC, list};
+use crate::host::{MAC, host, list};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 12;
@@ -46,7 +46,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 }
 
 fn live((list, ifname, changes): Drawn) {
-    let host = Host::new(list);
+    let host = host(list);
     changes.iter().for_each(|line| drop(host.sandbox.sh(line)));
     let before = host.state();
     let container = host.sandbox.container("id1");
@@ -55,7 +55,7 @@ fn live((list, ifname, changes): Drawn) {
     host.check(&attachment);
     for _ in 0..2 {
         host.del(&attachment);
-        host.is_as_before(&before);
+        host.is_as_before(&before, &[]);
     }
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, Network, Verb};
+use cni_conformance::{Attachment, Container, ListHost, Network, Verb};
 use serde_json::json;
 
-use crate::host::{Host, addressed, by_name, has};
+use crate::host::{addressed, by_name, has, host};
 
 /// Does something to the machine, and returns the request that DEL then comes with.
-type Before = fn(&mut Host, &Container, Attachment) -> Attachment;
+type Before = fn(&mut ListHost, &Container, Attachment) -> Attachment;
 
 const BEFORE: [(&str, Before); 9] = [
     ("as ADD", |_, _, request| request),
@@ -44,13 +44,13 @@ const BEFORE: [(&str, Before); 9] = [
 #[test]
 fn del_gives_the_interface_back_as_it_was_and_comes_twice() {
     for_each(BEFORE, |before_del| {
-        let mut host = Host::new(addressed());
+        let mut host = host(addressed());
         let before = host.state();
         let (container, attachment) = host.add("id1");
         let request = before_del(&mut host, &container, attachment);
         for _ in 0..2 {
             host.del(&request);
-            host.is_as_before(&before);
+            host.is_as_before(&before, &[]);
         }
         assert_eq!(Network::observe(&container).links.len(), 1, "lo alone");
     });
@@ -74,7 +74,7 @@ fn an_interface_that_went_with_its_namespace_is_no_failure() {
         }),
     ];
     for_each(cases, |before_del| {
-        let mut host = Host::new(addressed());
+        let mut host = host(addressed());
         let (container, attachment) = host.add("id1");
         let request = before_del(&mut host, &container, attachment);
         for _ in 0..2 {
@@ -86,7 +86,7 @@ fn an_interface_that_went_with_its_namespace_is_no_failure() {
 
 #[test]
 fn an_interface_that_is_gone_from_the_container_is_no_failure() {
-    let host = Host::new(addressed());
+    let host = host(addressed());
     let (container, attachment) = host.add("id1");
     container.sh("ip link del eth0");
     host.del(&attachment);
@@ -96,7 +96,7 @@ fn an_interface_that_is_gone_from_the_container_is_no_failure() {
 /// The reference loses the addresses of the interface then.
 #[test]
 fn a_name_that_is_taken_on_the_host_leaves_the_interface_to_a_later_del() {
-    let host = Host::new(addressed());
+    let host = host(addressed());
     let before = host.state();
     let (container, attachment) = host.add("id1");
     host.sandbox.sh("ip link add ens1 type bridge");
@@ -107,13 +107,13 @@ fn a_name_that_is_taken_on_the_host_leaves_the_interface_to_a_later_del() {
     assert_eq!((after.link("eth0"), after.addresses_of("eth0")), (inside.link("eth0"), inside.addresses_of("eth0")));
     host.sandbox.sh("ip link del ens1");
     host.del(&attachment);
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }
 
 /// As the reference leaves it: no record, and the name in the alias.
 #[test]
 fn an_interface_that_the_reference_has_moved_goes_back_under_its_name() {
-    let host = Host::new(by_name());
+    let host = host(by_name());
     let container = host.sandbox.container("id1");
     host.sandbox.sh("ip link set ens1 alias ens1");
     host.sandbox.sh(&format!("ip link set ens1 netns {} name eth0", container.name()));
@@ -129,7 +129,7 @@ fn an_interface_that_the_reference_has_moved_goes_back_under_its_name() {
 /// Another plugin's, which happens to have the name.
 #[test]
 fn an_interface_that_is_not_ours_stays() {
-    let host = Host::new(by_name());
+    let host = host(by_name());
     let container = host.sandbox.container("id1");
     container.sh("ip link add eth0 type bridge");
     host.del(&Attachment::new("id1", &container));
@@ -139,7 +139,7 @@ fn an_interface_that_is_not_ours_stays() {
 /// The path of a process whose number another container has by now.
 #[test]
 fn the_interface_of_another_container_stays() {
-    let host = Host::new(by_name());
+    let host = host(by_name());
     let (container, attachment) = host.add("id1");
     host.del(&Attachment::new("late", &container));
     assert!(has(&container, "eth0"));
@@ -148,7 +148,7 @@ fn the_interface_of_another_container_stays() {
 
 #[test]
 fn del_takes_back_what_a_killed_add_has_moved() {
-    let host = Host::new(addressed());
+    let host = host(addressed());
     let before = host.state();
     let container = host.sandbox.container("id1");
     let attachment = Attachment::new("id1", &container);
@@ -156,17 +156,17 @@ fn del_takes_back_what_a_killed_add_has_moved() {
         let call = host.runtime().invocation(Verb::Add, "host-device", &attachment, None);
         call.killed_after(Duration::from_millis(time)).run();
         host.del(&attachment);
-        host.is_as_before(&before);
+        host.is_as_before(&before, &[]);
     }
 }
 
 #[test]
 fn gc_gives_back_what_no_valid_attachment_has() {
-    let host = Host::new(addressed());
+    let host = host(addressed());
     let before = host.state();
     let (_container, attachment) = host.add("id1");
     host.runtime().gc(&[&attachment]).expect_success();
     host.check(&attachment);
     host.runtime().gc(&[]).expect_success();
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use cni_conformance::traffic::ping_until_answered;
 use serde_json::json;
 
-use crate::host::{Host, addressed};
+use crate::host::{addressed, host};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[test]
 fn what_the_interface_led_to_is_reached_from_the_container_and_then_from_the_host_again() {
-    let host = Host::new(addressed());
+    let host = host(addressed());
     let outside = host.sandbox.container("outside");
     host.sandbox.sh(&format!("ip link set far netns {}", outside.name()));
     outside.sh("ip link set far up");
@@ -29,7 +29,7 @@ fn what_the_interface_led_to_is_reached_from_the_container_and_then_from_the_hos
 /// Before the address is used: another host has it.
 #[test]
 fn an_ipv6_address_that_another_host_has_is_not_used() {
-    let mut host = Host::new(addressed());
+    let mut host = host(addressed());
     host.list["plugins"][0]["ipam"] =
         json!({"type": "static", "addresses": [{"address": "fd00:1::5/64", "gateway": "fd00:1::1"}]});
     let outside = host.sandbox.container("outside");
@@ -40,5 +40,5 @@ fn an_ipv6_address_that_another_host_has_is_not_used() {
     let chain = host.try_to_add("id1");
     let error = chain.step("host-device").error();
     assert!(format!("{} {}", error.msg, error.details).contains("DADFAILED"), "{chain}");
-    host.is_as_before(&before);
+    host.is_as_before(&before, &[]);
 }

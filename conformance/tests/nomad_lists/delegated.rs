@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::life::{Host, live};
 use crate::served::{Egress, Served};
-use crate::stand_in;
+use cni_conformance::stand_in;
 
 /// Flannel's network is 10.64.0.0/14, this machine's part of it 10.64.168.0/22, and flanneld itself masquerades.
 fn flannel() -> Served {

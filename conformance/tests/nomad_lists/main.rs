@@ -7,6 +7,5 @@ mod life;
 mod loopback;
 mod one_bridge;
 mod served;
-mod stand_in;
 mod waiting;
 mod without_bridge;

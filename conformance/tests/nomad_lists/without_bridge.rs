@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::life::{Host, live};
 use crate::served::{ALLOC, Egress, Served};
-use crate::stand_in::install;
 use crate::waiting::{leased, list, portmap};
+use cni_conformance::stand_in::install;
 
 /// What the IPAM plugin `dhcp` answers; its place is taken by a script.
 const DHCP: &str = r#"

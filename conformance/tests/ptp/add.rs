@@ -1,10 +1,10 @@
 //! What ADD makes of the kernel, and what it answers.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Container, Network};
+use cni_conformance::{Container, ListHost, Network};
 use serde_json::{Value, json};
 
-use crate::network::{Host, V4, V6, fixed, host_end, ip, network};
+use crate::network::{V4, V6, fixed, host_end, ip, left_nothing_since, network, state};
 
 /// The routes of the main table that a container has, of a family.
 fn routes(container: &Container, family: &str) -> Vec<String> {
@@ -14,7 +14,7 @@ fn routes(container: &Container, family: &str) -> Vec<String> {
 /// The reference's own state, line by line.
 #[test]
 fn both_ends_have_the_references_addresses_and_routes() {
-    let host = Host::new(network(&[V4, V6], &json!({})));
+    let host = ListHost::new(network(&[V4, V6], &json!({})));
     let (container, attachment) = host.add("id1");
     let veth = host_end(&attachment);
     let v4 = [
@@ -29,8 +29,9 @@ fn both_ends_have_the_references_addresses_and_routes() {
         "fd00:1::1 dev eth0 src fd00:1::2 metric 1024 pref medium",
     ];
     assert_eq!(routes(&container, "-6"), v6);
-    assert_eq!(host.ip("-4 route"), [format!("10.1.2.2 dev {veth} scope host")]);
-    let of_host: Vec<String> = host.ip("-6 route").into_iter().filter(|route| route.contains("fd00")).collect();
+    assert_eq!(ip(host.sandbox.host(), "-4 route"), [format!("10.1.2.2 dev {veth} scope host")]);
+    let of_host: Vec<String> =
+        ip(host.sandbox.host(), "-6 route").into_iter().filter(|route| route.contains("fd00")).collect();
     let own = format!("fd00:1::1 dev {veth} proto kernel metric 256 pref medium");
     assert_eq!(of_host, [own, format!("fd00:1::2 dev {veth} metric 1024 pref medium")]);
     assert_eq!(Network::observe(host.sandbox.host()).addresses_of(veth), ["10.1.2.1/32", "fd00:1::1/128"]);
@@ -43,7 +44,7 @@ fn both_ends_have_the_references_addresses_and_routes() {
 #[test]
 fn the_result_tells_both_ends_and_that_the_addresses_are_the_containers() {
     for_each(["0.3.1", "0.4.0", "1.0.0", "1.1.0"].map(|version| (version, version)), |version| {
-        let mut host = Host::new(network(&[V4], &json!({"dns": {"domain": "example.org"}})));
+        let mut host = ListHost::new(network(&[V4], &json!({"dns": {"domain": "example.org"}})));
         host.list["cniVersion"] = json!(version);
         let (container, attachment) = host.add("id1");
         let result = attachment.result.as_ref().expect("a result");
@@ -65,7 +66,7 @@ fn mtu_is_that_of_both_ends() {
     let cases =
         [("none", (json!({}), 1500)), ("set", (json!({"mtu": 1400}), 1400)), ("negative", (json!({"mtu": -5}), 1500))];
     for_each(cases, |(keys, mtu)| {
-        let host = Host::new(network(&[V4], &keys));
+        let host = ListHost::new(network(&[V4], &keys));
         let (container, attachment) = host.add("id1");
         let of = |network: &Network, name: &str| network.link(name).expect("a link").mtu;
         assert_eq!(of(&Network::observe(&container), "eth0"), mtu);
@@ -144,14 +145,14 @@ fn odd_addresses_and_gateways_work() {
         ),
     ];
     for_each(cases, |(addresses, told, want)| {
-        let host = Host::new(fixed(&addresses, &told));
-        let before = host.state();
+        let host = ListHost::new(fixed(&addresses, &told));
+        let before = state(&host);
         let (container, attachment) = host.add("id1");
         let found = [routes(&container, "-4"), routes(&container, "-6")].concat();
         assert_eq!(found, want);
         host.check(&attachment);
         host.del(&attachment);
-        host.left_nothing_since(&before);
+        left_nothing_since(&before, &host);
     });
 }
 
@@ -159,7 +160,7 @@ fn odd_addresses_and_gateways_work() {
 fn the_example_of_the_page_does_what_it_says() {
     let page = include_str!("../../../plugins/ptp/README.md");
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let host = Host::new(serde_json::from_str(example).expect("JSON"));
+    let host = ListHost::new(serde_json::from_str(example).expect("JSON"));
     let (container, attachment) = host.add("id1");
     assert_eq!(Network::observe(&container).addresses_of("eth0")[0], "10.1.2.2/24");
     assert!(host.sandbox.sh("iptables -t nat -S").contains("-A POSTROUTING -s 10.1.2.2/32 "));

@@ -1,10 +1,11 @@
 //! CHECK names what is not as ADD made it, on either end, and changes nothing.
 
+use cni_conformance::ListHost;
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use serde_json::json;
 
-use crate::network::{Host, V4, V6, host_end, network};
+use crate::network::{V4, V6, host_end, network, state};
 
 /// What somebody does in the container, or on the host to the link `VETH`, and what CHECK says then.
 const DAMAGE: [(&str, &str, &str); 11] = [
@@ -28,11 +29,11 @@ const DAMAGE: [(&str, &str, &str); 11] = [
 #[test]
 fn each_thing_that_carries_traffic_is_missed() {
     for_each(DAMAGE.map(|(on, line, says)| (line, (on, line, says))), |(on, line, says)| {
-        let host = Host::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": "iptables"})));
+        let host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": "iptables"})));
         let (container, attachment) = host.add("id1");
-        let before = host.state();
+        let before = state(&host);
         host.check(&attachment);
-        assert_same(&before, &host.state());
+        assert_same(&before, &state(&host));
         let veth = host_end(&attachment);
         let line = line.replace("VETH", veth);
         if on == "host" {
@@ -47,7 +48,7 @@ fn each_thing_that_carries_traffic_is_missed() {
 
 #[test]
 fn what_does_not_stop_traffic_is_passed_over() {
-    let host = Host::new(network(&[V4, V6], &json!({"ipMasq": true})));
+    let host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true})));
     let (container, attachment) = host.add("id1");
     let (_neighbour, _) = host.add("id2");
     container.sh("ip route add 192.0.2.0/24 via 10.1.2.1");

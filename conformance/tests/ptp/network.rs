@@ -1,10 +1,7 @@
 //! A routed network, its containers, and what they share.
 
-use std::fs;
-use std::path::Path;
-
 use cni_conformance::keys::with;
-use cni_conformance::{Attachment, Chain, Container, Network, Runtime, Sandbox, Skeleton, State, binaries, script};
+use cni_conformance::{Attachment, Container, ListHost, Namespace, Network, Skeleton, State};
 use serde_json::{Value, json};
 
 pub const V4: &str = "10.1.2.0/24";
@@ -29,78 +26,22 @@ pub fn fixed(addresses: &Value, routes: &Value) -> Value {
     with_ipam(&json!({"type": "static", "addresses": addresses, "routes": routes}), &json!({}))
 }
 
-/// A folder with the plugins under test, and an IPAM plugin `fake` that is some lines of shell.
-pub fn with_fake(lines: &str) -> std::path::PathBuf {
-    let folder = Path::new("/run/conformance/fake");
-    fs::create_dir_all(folder).expect("a folder");
-    for name in ["ptp", "host-local"] {
-        fs::copy(binaries::under_test().join(name), folder.join(name)).expect("a plugin");
-    }
-    script::install(&folder.join("fake"), lines);
-    folder.to_owned()
+/// The host without what nf_tables holds.
+pub fn state(host: &ListHost) -> State {
+    host.state().without("nftables")
 }
 
-/// A host, and the list of its network.
-pub struct Host {
-    pub sandbox: Sandbox,
-    pub list: Value,
+/// Requires that nothing changed on the host but what containers share.
+#[track_caller]
+pub fn left_nothing_since(before: &State, host: &ListHost) {
+    let shared = Skeleton::on_bridge("none").with_leases("/run/cni/net1", 4);
+    let shared = shared.with_gateway("10.1.2.1", V4).with_gateway("fd00:1::1", V6);
+    shared.assert_nothing_else(before, || state(host));
 }
 
-impl Host {
-    pub fn new(list: Value) -> Self {
-        Self { sandbox: Sandbox::new(), list }
-    }
-
-    pub fn runtime(&self) -> Runtime<'_> {
-        Runtime::new(&self.sandbox, self.list.clone())
-    }
-
-    /// Attaches a new container.
-    #[track_caller]
-    pub fn add(&self, name: &str) -> (Container, Attachment) {
-        let container = self.sandbox.container(name);
-        let mut attachment = Attachment::new(name, &container);
-        self.runtime().add(&mut attachment).expect_success();
-        (container, attachment)
-    }
-
-    /// Attaches a new container, which must fail.
-    pub fn try_to_add(&self, name: &str) -> Chain {
-        let container = self.sandbox.container(name);
-        self.runtime().add(&mut Attachment::new(name, &container))
-    }
-
-    #[track_caller]
-    pub fn check(&self, attachment: &Attachment) {
-        self.runtime().check(attachment).expect_success();
-    }
-
-    #[track_caller]
-    pub fn del(&self, attachment: &Attachment) {
-        self.runtime().del(attachment).expect_success();
-    }
-
-    pub fn state(&self) -> State {
-        State::of_host(&self.sandbox).without("nftables")
-    }
-
-    /// Requires that nothing changed but what containers share.
-    #[track_caller]
-    pub fn left_nothing_since(&self, before: &State) {
-        let shared = Skeleton::on_bridge("none").with_leases("/run/cni/net1", 4);
-        let shared = shared.with_gateway("10.1.2.1", V4).with_gateway("fd00:1::1", V6);
-        shared.assert_nothing_else(before, || self.state());
-    }
-
-    /// What `ip` says on the host, in lines without blanks at their ends.
-    pub fn ip(&self, words: &str) -> Vec<String> {
-        lines(&self.sandbox.sh(&format!("ip {words}")))
-    }
-}
-
-/// What `ip` says in a container.
-pub fn ip(container: &Container, words: &str) -> Vec<String> {
-    lines(&container.sh(&format!("ip {words}")))
+/// What `ip` says in a namespace, in lines without blanks at their ends.
+pub fn ip(namespace: &Namespace, words: &str) -> Vec<String> {
+    lines(&namespace.sh(&format!("ip {words}")))
 }
 
 fn lines(text: &str) -> Vec<String> {

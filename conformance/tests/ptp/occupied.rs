@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use cni_conformance::traffic::ping;
-use cni_conformance::{Attachment, Network};
+use cni_conformance::{Attachment, ListHost, Network};
 use serde_json::json;
 
-use crate::network::{Host, fixed, host_end};
+use crate::network::{fixed, host_end, ip, left_nothing_since, state};
 
-fn host() -> Host {
-    Host::new(fixed(&json!([{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]), &json!([])))
+fn host() -> ListHost {
+    ListHost::new(fixed(&json!([{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]), &json!([])))
 }
 
 /// What is left of the reference's ADD that failed after its routes were made: no lease, and no alias.
@@ -32,11 +32,11 @@ fn the_route_that_a_failed_add_of_the_reference_left_gives_way() {
 fn an_address_that_another_container_uses_is_refused() {
     let host = host();
     let (_old, used) = host.add("old");
-    let routes = host.ip("route");
+    let routes = ip(host.sandbox.host(), "route");
     let chain = host.try_to_add("new");
     let error = chain.expect_error("ptp", 103, "address 10.1.2.5 is in use");
     assert!(error.details.contains("cni:net1:old:eth0"), "{}", error.details);
-    assert_eq!(host.ip("route"), routes);
+    assert_eq!(ip(host.sandbox.host(), "route"), routes);
     host.check(&used);
 }
 
@@ -56,13 +56,13 @@ fn an_address_that_an_administrator_routes_elsewhere_is_refused() {
     host.sandbox.sh("ip link add up0 type bridge");
     host.sandbox.sh("ip link set up0 up");
     host.sandbox.sh("ip route add 10.1.2.5 dev up0");
-    let before = host.state();
+    let before = state(&host);
     host.try_to_add("new").expect_error(
         "ptp",
         103,
         "address 10.1.2.5 is in use: the host has a route to it by \"up0\"",
     );
-    host.left_nothing_since(&before);
+    left_nothing_since(&before, &host);
 }
 
 /// Nomad drops the name of a namespace whose task goes on, and comes with another one.

@@ -2,13 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use cni_conformance::ListHost;
 use proptest::option;
 use proptest::prelude::Strategy;
 use proptest::sample::{select, subsequence};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use crate::network::{Host, network};
+use crate::network::{left_nothing_since, network, state};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 16;
@@ -52,14 +53,14 @@ fn lists() -> impl Strategy<Value = Value> {
 }
 
 fn live(list: Value) {
-    let host = Host::new(list);
+    let host = ListHost::new(list);
     let (_first, kept) = host.add("first");
-    let before = host.state();
+    let before = state(&host);
     let (_second, attachment) = host.add("second");
     [&kept, &attachment].iter().for_each(|attachment| host.check(attachment));
     for _ in 0..2 {
         host.del(&attachment);
-        host.left_nothing_since(&before);
+        left_nothing_since(&before, &host);
     }
     host.check(&kept);
     host.del(&kept);

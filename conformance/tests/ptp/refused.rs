@@ -1,10 +1,10 @@
 //! ADDs that cannot be, of which nothing is left.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Runtime};
+use cni_conformance::{Attachment, ListHost, Runtime, stand_in};
 use serde_json::json;
 
-use crate::network::{Host, V4, fixed, network, with_fake, with_ipam};
+use crate::network::{V4, fixed, left_nothing_since, network, state, with_ipam};
 
 #[test]
 fn a_configuration_that_cannot_be_carried_out_is_refused_before_ipam_is_asked() {
@@ -14,32 +14,32 @@ fn a_configuration_that_cannot_be_carried_out_is_refused_before_ipam_is_asked() 
         ("mtu", (json!({"mtu": 70_000}), "invalid mtu 70000 (must be at most 65535)")),
     ];
     for_each(cases, |(keys, says)| {
-        let mut host = Host::new(network(&[V4], &json!({})));
+        let mut host = ListHost::new(network(&[V4], &json!({})));
         for (key, value) in keys.as_object().expect("keys") {
             host.list["plugins"][0][key] = value.clone();
         }
-        let before = host.state();
+        let before = state(&host);
         host.try_to_add("id1").expect_error("ptp", 7, says);
         host.runtime().status().expect_error("ptp", 7, says);
-        cni_conformance::state::assert_same(&before, &host.state());
+        cni_conformance::state::assert_same(&before, &state(&host));
     });
 }
 
 #[test]
 fn what_the_kernel_refuses_leaves_nothing() {
-    let host = Host::new(network(&[V4], &json!({"mtu": 60})));
-    let before = host.state();
+    let host = ListHost::new(network(&[V4], &json!({"mtu": 60})));
+    let before = state(&host);
     assert!(host.try_to_add("id1").steps().iter().all(|(_, outcome)| outcome.error().msg.contains("veth")));
-    host.left_nothing_since(&before);
+    left_nothing_since(&before, &host);
 }
 
 /// The reference installs a default route on the link, and fails on the host.
 #[test]
 fn an_address_without_a_gateway_is_given_back() {
-    let host = Host::new(fixed(&json!([{"address": "10.1.2.5/24"}]), &json!([{"dst": "0.0.0.0/0"}])));
-    let before = host.state();
+    let host = ListHost::new(fixed(&json!([{"address": "10.1.2.5/24"}]), &json!([{"dst": "0.0.0.0/0"}])));
+    let before = state(&host);
     host.try_to_add("id1").expect_error("ptp", 7, "the IPAM plugin gives 10.1.2.5/24 no gateway");
-    host.left_nothing_since(&before);
+    left_nothing_since(&before, &host);
 }
 
 /// Where the reference leaves the lease, or the veth.
@@ -58,18 +58,21 @@ fn an_answer_that_cannot_be_applied_is_given_back() {
         ),
     ];
     for_each(answers, |(answer, says)| {
-        let host = Host::new(with_ipam(&json!({"type": "fake"}), &json!({})));
-        let folder = with_fake(&format!(
-            "echo $CNI_COMMAND >> /run/conformance/calls\n[ $CNI_COMMAND = ADD ] && echo '{answer}'\nexit 0\n"
-        ));
-        let before = host.state();
+        let host = ListHost::new(with_ipam(&json!({"type": "fake"}), &json!({})));
+        let folder = stand_in::install(
+            "fake",
+            &format!(
+                "echo $CNI_COMMAND >> /run/conformance/calls\n[ $CNI_COMMAND = ADD ] && echo '{answer}'\nexit 0\n"
+            ),
+        );
+        let before = state(&host);
         let container = host.sandbox.container("id1");
         let chain = Runtime::new(&host.sandbox, host.list.clone())
             .binaries(&folder)
             .add(&mut Attachment::new("id1", &container));
         let error = chain.step("ptp").error();
         assert!(error.msg.contains(says), "{chain}");
-        host.left_nothing_since(&before);
+        left_nothing_since(&before, &host);
         assert_eq!(host.sandbox.sh("cat /run/conformance/calls"), "ADD\nDEL\n");
         host.sandbox.sh("rm /run/conformance/calls");
     });
@@ -77,16 +80,16 @@ fn an_answer_that_cannot_be_applied_is_given_back() {
 
 #[test]
 fn an_interface_that_is_there_is_neither_taken_nor_changed() {
-    let host = Host::new(network(&[V4], &json!({})));
+    let host = ListHost::new(network(&[V4], &json!({})));
     let container = host.sandbox.container("id1");
     container.sh("ip link add eth0 type bridge");
-    let before = host.state();
+    let before = state(&host);
     let error = host.runtime().add(&mut Attachment::new("id1", &container)).expect_error(
         "ptp",
         103,
         "container veth name (\"eth0\")",
     );
     assert!(error.msg.ends_with("already exists"), "{}", error.msg);
-    host.left_nothing_since(&before);
+    left_nothing_since(&before, &host);
     container.sh("ip link show eth0 type bridge");
 }

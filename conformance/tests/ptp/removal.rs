@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, Network, Runtime, Verb};
+use cni_conformance::{Attachment, Container, ListHost, Network, Runtime, Verb, stand_in};
 use serde_json::json;
 
-use crate::network::{Host, V4, V6, host_end, network, with_fake, with_ipam};
+use crate::network::{V4, V6, host_end, left_nothing_since, network, state, with_ipam};
 
 /// Does something to the machine, and returns the request that DEL then comes with.
-type Before = fn(&mut Host, &Container, Attachment) -> Attachment;
+type Before = fn(&mut ListHost, &Container, Attachment) -> Attachment;
 
 const BEFORE: [(&str, Before); 12] = [
     ("as ADD", |_, _, request| request),
@@ -55,14 +55,14 @@ const BEFORE: [(&str, Before); 12] = [
 fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
     for backend in ["iptables", "nftables"] {
         for_each(BEFORE.map(|(name, before)| (format!("{backend}, {name}"), before)), |before_del| {
-            let mut host = Host::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend})));
+            let mut host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend})));
             let (_neighbour, kept) = host.add("neighbour");
-            let before = host.state();
+            let before = state(&host);
             let (container, attachment) = host.add("id1");
             let request = before_del(&mut host, &container, attachment);
             for _ in 0..2 {
                 host.del(&request);
-                host.left_nothing_since(&before);
+                left_nothing_since(&before, &host);
             }
             host.list["plugins"][0]["ipMasq"] = json!(true);
             host.check(&kept);
@@ -74,33 +74,36 @@ fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
 #[test]
 fn the_pair_is_gone_before_the_address_is_released_even_if_that_fails() {
     let answer = r#"{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]}"#;
-    let host = Host::new(with_ipam(&json!({"type": "fake"}), &json!({"ipMasq": true})));
-    let before = host.state();
-    let folder = with_fake(&format!(
-        "if [ $CNI_COMMAND = ADD ]; then echo '{answer}'; exit 0; fi\n\
+    let host = ListHost::new(with_ipam(&json!({"type": "fake"}), &json!({"ipMasq": true})));
+    let before = state(&host);
+    let folder = stand_in::install(
+        "fake",
+        &format!(
+            "if [ $CNI_COMMAND = ADD ]; then echo '{answer}'; exit 0; fi\n\
          ip -o link show type veth > /run/conformance/links\n\
          echo '{{\"code\": 114, \"msg\": \"no server\"}}'\nexit 1\n"
-    ));
+        ),
+    );
     let runtime = Runtime::new(&host.sandbox, host.list.clone()).binaries(&folder);
     let container = host.sandbox.container("id1");
     let mut attachment = Attachment::new("id1", &container);
     runtime.add(&mut attachment).expect_success();
     runtime.del(&attachment).expect_error("ptp", 114, "no server");
     assert_eq!(host.sandbox.sh("cat /run/conformance/links"), "", "no veth while the address is released");
-    host.left_nothing_since(&before);
+    left_nothing_since(&before, &host);
 }
 
 #[test]
 fn del_takes_away_what_a_killed_add_has_left() {
-    let host = Host::new(network(&[V4, V6], &json!({"ipMasq": true})));
-    let before = host.state();
+    let host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true})));
+    let before = state(&host);
     let container = host.sandbox.container("id1");
     let attachment = Attachment::new("id1", &container);
     for time in [2, 5, 8, 12, 20] {
         let call = host.runtime().invocation(Verb::Add, "ptp", &attachment, None);
         call.killed_after(Duration::from_millis(time)).run();
         host.del(&attachment);
-        host.left_nothing_since(&before);
+        left_nothing_since(&before, &host);
         assert_eq!(Network::observe(&container).link("eth0"), None);
     }
 }
@@ -108,12 +111,12 @@ fn del_takes_away_what_a_killed_add_has_left() {
 #[test]
 fn gc_removes_what_belongs_to_no_valid_attachment() {
     for backend in ["iptables", "nftables"] {
-        let host = Host::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend})));
+        let host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend})));
         let (_kept, valid) = host.add("kept");
-        let before = host.state();
+        let before = state(&host);
         let (container, _) = host.add("lost");
         host.runtime().gc(&[&valid]).expect_success();
-        host.left_nothing_since(&before);
+        left_nothing_since(&before, &host);
         assert_eq!(Network::observe(&container).link("eth0"), None);
         host.check(&valid);
     }
@@ -122,10 +125,10 @@ fn gc_removes_what_belongs_to_no_valid_attachment() {
 /// A pair of the reference, which sets no alias.
 #[test]
 fn a_pair_without_an_alias_is_removed_by_its_name() {
-    let host = Host::new(network(&[V4], &json!({"ipMasq": true})));
-    let before = host.state();
+    let host = ListHost::new(network(&[V4], &json!({"ipMasq": true})));
+    let before = state(&host);
     let (_container, attachment) = host.add("id1");
     host.sandbox.host().must(&["ip", "link", "set", host_end(&attachment), "alias", ""]);
     host.del(&attachment);
-    host.left_nothing_since(&before);
+    left_nothing_since(&before, &host);
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use cni_conformance::cases::for_each;
 use cni_conformance::traffic::{Echo, Transport, ask, ping, ping_until_answered};
-use cni_conformance::{Attachment, Container, Outside};
+use cni_conformance::{Attachment, Container, ListHost, Outside};
 use serde_json::json;
 
-use crate::network::{Host, V4, V6, addresses, network};
+use crate::network::{V4, V6, addresses, network};
 
 /// Much less than the two seconds in which the kernel looks for others with the same address.
 const AT_ONCE: Duration = Duration::from_millis(500);
@@ -19,7 +19,7 @@ fn address(text: &str) -> IpAddr {
 
 #[test]
 fn both_families_are_reached_as_soon_as_add_has_ended() {
-    let host = Host::new(network(&[V4, V6], &json!({})));
+    let host = ListHost::new(network(&[V4, V6], &json!({})));
     let (container, _) = host.add("id1");
     for own in addresses(&container) {
         assert!(ping(host.sandbox.host(), own, AT_ONCE), "{own} from the host");
@@ -31,7 +31,7 @@ fn both_families_are_reached_as_soon_as_add_has_ended() {
 
 #[test]
 fn containers_of_one_network_reach_each_other_by_the_host() {
-    let host = Host::new(network(&[V4, V6], &json!({"ipMasq": true})));
+    let host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true})));
     let [(one, _), (other, _)] = ["id1", "id2"].map(|name| host.add(name));
     for (from, to) in [(&one, &other), (&other, &one)] {
         let _servers = Echo::everywhere(to, 80);
@@ -63,7 +63,7 @@ fn what_leaves_the_network_has_the_hosts_address_with_either_backend() {
         ("nftables", (json!({"ipMasq": true, "ipMasqBackend": "nftables"}), hosts)),
     ];
     for_each(cases, |(keys, want)| {
-        let host = Host::new(network(&[V4, V6], &keys));
+        let host = ListHost::new(network(&[V4, V6], &keys));
         let outside = host.sandbox.outside();
         [V4, V6].iter().for_each(|subnet| outside.route_to(subnet));
         let (container, attachment) = host.add("id1");
@@ -80,7 +80,7 @@ fn what_leaves_the_network_has_the_hosts_address_with_either_backend() {
 /// Also the first IPv6 packet, for which the host has to find the container by its link-local address.
 #[test]
 fn a_container_is_reached_from_outside_at_once() {
-    let host = Host::new(network(&[V4, V6], &json!({})));
+    let host = ListHost::new(network(&[V4, V6], &json!({})));
     let outside = host.sandbox.outside();
     [V4, V6].iter().for_each(|subnet| outside.route_to(subnet));
     for own in [Outside::HOST_V4.into(), Outside::HOST_V6.into()] {
@@ -94,7 +94,7 @@ fn a_container_is_reached_from_outside_at_once() {
 
 #[test]
 fn a_published_port_leads_to_the_container() {
-    let mut host = Host::new(network(&[V4, V6], &json!({"ipMasq": true})));
+    let mut host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true})));
     let plugins = host.list["plugins"].as_array_mut().expect("plugins");
     plugins.push(json!({"type": "firewall", "backend": "iptables"}));
     plugins.push(json!({"type": "portmap", "capabilities": {"portMappings": true}, "snat": true}));

@@ -2,14 +2,14 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::keys::with;
-use cni_conformance::{Attachment, Network};
+use cni_conformance::{Attachment, ListHost, Network};
 use serde_json::json;
 
-use crate::host::{Host, addressed, list};
+use crate::host::{addressed, list};
 
 #[test]
 fn the_device_is_in_the_container_with_its_addresses() {
-    let host = Host::new(addressed(&json!({"mtu": 1400, "mac": "02:00:00:00:00:0a"})));
+    let host = ListHost::new(addressed(&json!({"mtu": 1400, "mac": "02:00:00:00:00:0a"})));
     let (container, attachment) = host.add("id1");
     let inside = Network::observe(&container);
     let link = inside.link("eth0").expect("eth0");
@@ -29,7 +29,7 @@ fn the_device_is_in_the_container_with_its_addresses() {
 #[test]
 fn without_ipam_it_is_up_and_has_no_address() {
     for ipam in [json!({}), json!(null), json!({"type": ""})] {
-        let host = Host::new(list(&json!({"ipam": ipam, "dns": {"domain": "own"}})));
+        let host = ListHost::new(list(&json!({"ipam": ipam, "dns": {"domain": "own"}})));
         let (container, attachment) = host.add("id1");
         let inside = Network::observe(&container);
         assert!(inside.link("eth0").expect("eth0").up);
@@ -44,7 +44,7 @@ fn every_version_that_can_say_it_answers_in_its_own_shape() {
     for_each(["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"].map(|v| (v, v)), |version| {
         let mut list = addressed(&json!({}));
         list["cniVersion"] = json!(version);
-        let host = Host::new(list);
+        let host = ListHost::new(list);
         let (container, attachment) = host.add("id1");
         let result = attachment.result.as_ref().expect("a result");
         let first = if version < "0.3.0" { &result["ip4"]["ip"] } else { &result["ips"][0]["address"] };
@@ -65,7 +65,7 @@ fn the_mac_address_is_the_runtimes_then_that_of_the_arguments_then_the_configura
         ("runtime", (runtime, "IgnoreUnknown=1;MAC=02:00:00:00:00:0b", "02:00:00:00:00:0c")),
     ];
     for_each(cases, |(keys, args, want)| {
-        let host = Host::new(list(&keys));
+        let host = ListHost::new(list(&keys));
         let container = host.sandbox.container("id1");
         let mut attachment = Attachment::new("id1", &container).args(args);
         host.runtime().add(&mut attachment).expect_success();
@@ -78,9 +78,9 @@ fn the_mac_address_is_the_runtimes_then_that_of_the_arguments_then_the_configura
 fn the_example_of_the_page_does_what_it_says() {
     let page = include_str!("../../../plugins/tap/README.md");
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let host = Host::new(serde_json::from_str(example).expect("JSON"));
+    let host = ListHost::new(serde_json::from_str(example).expect("JSON"));
     let container = host.sandbox.container("id1");
-    let before = host.state(&[&container]);
+    let before = host.state_with(&[&container]);
     let mut attachment = Attachment::new("id1", &container);
     host.runtime().add(&mut attachment).expect_success();
     let details = crate::host::details(&container);

@@ -1,10 +1,11 @@
 //! CHECK names what is not as ADD has left it.
 
+use cni_conformance::ListHost;
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use serde_json::json;
 
-use crate::host::{Host, addressed};
+use crate::host::addressed;
 
 /// The reference looks at addresses and routes alone.
 const DAMAGE: [(&str, &str); 7] = [
@@ -20,11 +21,11 @@ const DAMAGE: [(&str, &str); 7] = [
 #[test]
 fn each_thing_that_carries_traffic_is_missed() {
     for_each(DAMAGE.map(|(line, says)| (line, (line, says))), |(line, says)| {
-        let host = Host::new(addressed(&json!({})));
+        let host = ListHost::new(addressed(&json!({})));
         let (container, attachment) = host.add("id1");
-        let before = host.state(&[&container]);
+        let before = host.state_with(&[&container]);
         host.check(&attachment);
-        assert_same(&before, &host.state(&[&container]));
+        assert_same(&before, &host.state_with(&[&container]));
         container.must(&["sh", "-c", line]);
         host.runtime().check(&attachment).expect_error("tap", 100, says);
     });
@@ -32,7 +33,7 @@ fn each_thing_that_carries_traffic_is_missed() {
 
 #[test]
 fn a_device_for_somebody_else_is_told() {
-    let mut host = Host::new(addressed(&json!({"owner": 1000})));
+    let mut host = ListHost::new(addressed(&json!({"owner": 1000})));
     let (_container, attachment) = host.add("id1");
     host.list["plugins"][0]["owner"] = json!(1001);
     let says = "interface eth0 is tun mode tap user 1000, and not tun mode tap user 1001";

@@ -1,10 +1,10 @@
 //! What kind of device it is: who may open it, in which way, and of which bridge it is a port.
 
-use cni_conformance::Attachment;
 use cni_conformance::cases::for_each;
+use cni_conformance::{Attachment, ListHost};
 use serde_json::json;
 
-use crate::host::{Host, details, list};
+use crate::host::{details, list};
 
 /// The reference has two ways of making it. The one for an owner and a group drops the MTU, and gives each frame a header
 /// of its own; the other needs the program `ip`.
@@ -26,7 +26,7 @@ fn every_key_has_its_effect_whichever_others_there_are() {
         ("queues", (json!({"multiQueue": true, "owner": 0, "group": 0}), vec!["multi_queue"], vec![])),
     ];
     for_each(cases, |(keys, wanted, unwanted)| {
-        let host = Host::new(list(&keys));
+        let host = ListHost::new(list(&keys));
         let (container, attachment) = host.add("id1");
         let told = details(&container);
         let kind = told.lines().find(|line| line.contains("tun type tap")).expect("a tap device");
@@ -39,7 +39,7 @@ fn every_key_has_its_effect_whichever_others_there_are() {
 
 #[test]
 fn it_is_a_port_of_a_bridge_in_the_container() {
-    let host = Host::new(list(&json!({"bridge": "br1"})));
+    let host = ListHost::new(list(&json!({"bridge": "br1"})));
     let container = host.sandbox.container("id1");
     container.sh("ip link add br1 type bridge");
     let mut attachment = Attachment::new("id1", &container);
@@ -53,7 +53,7 @@ fn it_is_a_port_of_a_bridge_in_the_container() {
 /// It needs nothing of the host but the file of the driver.
 #[test]
 fn no_program_is_needed() {
-    let host = Host::new(list(&json!({"mtu": 1400})));
+    let host = ListHost::new(list(&json!({"mtu": 1400})));
     let container = host.sandbox.container("id1");
     let attachment = Attachment::new("id1", &container);
     let call = host.runtime().invocation(cni_conformance::Verb::Add, "tap", &attachment, None);
@@ -65,8 +65,8 @@ fn no_program_is_needed() {
 /// The label is that of the process that makes the device; there is no such thing without SELinux.
 #[test]
 fn a_label_is_refused_where_there_is_no_selinux() {
-    let host = Host::new(list(&json!({"selinuxcontext": "system_u:system_r:container_t:s0"})));
-    let before = host.state(&[]);
+    let host = ListHost::new(list(&json!({"selinuxcontext": "system_u:system_r:container_t:s0"})));
+    let before = host.state_with(&[]);
     let says = r#"failed to create tap under SELinux label "system_u:system_r:container_t:s0": invalid argument"#;
     let error = host.try_to_add("id1").expect_error("tap", 101, says);
     assert!(error.details.contains("selinuxContext needs a host with SELinux"), "{}", error.details);

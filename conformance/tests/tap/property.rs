@@ -2,15 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cni_conformance::Attachment;
 use cni_conformance::keys::with;
+use cni_conformance::{Attachment, ListHost};
 use proptest::option;
 use proptest::prelude::{Strategy, any};
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use crate::host::{Host, addressed, list};
+use crate::host::{addressed, list};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 16;
@@ -37,10 +37,10 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 }
 
 fn live((list, ifname): Drawn) {
-    let host = Host::new(list);
+    let host = ListHost::new(list);
     let container = host.sandbox.container("id1");
     container.sh("ip link add br1 address 02:00:00:00:00:99 type bridge");
-    let before = host.state(&[&container]);
+    let before = host.state_with(&[&container]);
     let mut attachment = Attachment::new("id1", &container).ifname(ifname);
     host.runtime().add(&mut attachment).expect_success();
     host.check(&attachment);

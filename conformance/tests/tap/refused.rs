@@ -1,19 +1,19 @@
 //! ADDs that cannot be, of which nothing is left.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Runtime, Verb};
+use cni_conformance::{Attachment, ListHost, Runtime, Verb, stand_in};
 use serde_json::json;
 
-use crate::host::{Host, addressed, list, with_fake};
+use crate::host::{addressed, list};
 
 /// The reference takes over whatever has the name: sets it up, and gives it the addresses.
 #[test]
 fn a_name_that_is_taken_is_refused_and_what_has_it_is_left_alone() {
     for kind in ["type bridge", "type veth peer name far"] {
-        let host = Host::new(addressed(&json!({})));
+        let host = ListHost::new(addressed(&json!({})));
         let container = host.sandbox.container("id1");
         container.sh(&format!("ip link add eth0 {kind}"));
-        let before = host.state(&[&container]);
+        let before = host.state_with(&[&container]);
         let chain = host.runtime().add(&mut Attachment::new("id1", &container));
         chain.expect_error("tap", 103, "failed to create tap: file exists");
         host.is_as_before(&before, &[&container]);
@@ -22,9 +22,9 @@ fn a_name_that_is_taken_is_refused_and_what_has_it_is_left_alone() {
 
 #[test]
 fn a_second_add_is_refused_and_the_first_stays() {
-    let host = Host::new(addressed(&json!({})));
+    let host = ListHost::new(addressed(&json!({})));
     let (container, attachment) = host.add("id1");
-    let before = host.state(&[&container]);
+    let before = host.state_with(&[&container]);
     let chain = host.runtime().add(&mut Attachment::new("id1", &container));
     chain.expect_error("tap", 103, "failed to create tap: file exists");
     host.is_as_before(&before, &[&container]);
@@ -56,9 +56,9 @@ fn what_fails_behind_the_device_leaves_nothing() {
         ("nobody", (list(&json!({"owner": 4_294_967_295_u32})), 7, "invalid owner 4294967295")),
     ];
     for_each(cases, |(list, code, says)| {
-        let host = Host::new(list);
+        let host = ListHost::new(list);
         let container = host.sandbox.container("id1");
-        let before = host.state(&[&container]);
+        let before = host.state_with(&[&container]);
         let chain = host.runtime().add(&mut Attachment::new("id1", &container));
         chain.expect_error("tap", code, says);
         host.is_as_before(&before, &[&container]);
@@ -73,10 +73,10 @@ fn an_answer_of_ipam_that_cannot_be_had_leaves_nothing() {
         ("no JSON", ("garbage", 6, "failed to unmarshal raw result of fake")),
     ];
     for_each(cases, |(answer, _code, says)| {
-        let host = Host::new(list(&json!({"ipam": {"type": "fake"}})));
-        let folder = with_fake(&format!("[ $CNI_COMMAND = DEL ] || echo '{answer}'\n"));
+        let host = ListHost::new(list(&json!({"ipam": {"type": "fake"}})));
+        let folder = stand_in::install("fake", &format!("[ $CNI_COMMAND = DEL ] || echo '{answer}'\n"));
         let container = host.sandbox.container("id1");
-        let before = host.state(&[&container]);
+        let before = host.state_with(&[&container]);
         let chain = Runtime::new(&host.sandbox, host.list.clone())
             .binaries(&folder)
             .add(&mut Attachment::new("id1", &container));
@@ -88,7 +88,7 @@ fn an_answer_of_ipam_that_cannot_be_had_leaves_nothing() {
 
 #[test]
 fn where_the_driver_is_missing_add_and_status_say_so() {
-    let host = Host::new(list(&json!({})));
+    let host = ListHost::new(list(&json!({})));
     let container = host.sandbox.container("id1");
     let attachment = Attachment::new("id1", &container);
     host.runtime().status().expect_success();
@@ -96,7 +96,7 @@ fn where_the_driver_is_missing_add_and_status_say_so() {
     std::fs::create_dir_all("/run/mount").expect("a directory");
     let hide = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /dev/net && exec \"$0\" \"$@\""];
     let call = |verb| host.runtime().invocation(verb, "tap", &attachment, None).launched_by(&hide).run();
-    let before = host.state(&[&container]);
+    let before = host.state_with(&[&container]);
     let error = call(Verb::Add).expect_error(2, "failed to create tap: no such file or directory");
     assert!(error.details.contains("load the module tun"), "{}", error.details);
     call(Verb::Status).expect_error(50, "/dev/net/tun does not exist, load the module tun");

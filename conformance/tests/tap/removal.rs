@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, Runtime, Verb};
+use cni_conformance::{Attachment, Container, ListHost, Runtime, Verb, stand_in};
 use serde_json::json;
 
-use crate::host::{Host, addressed, has, list, with_fake};
+use crate::host::{addressed, has, list};
 
 /// Does something to the machine, and returns the request that DEL then comes with.
-type Before = fn(&mut Host, &Container, Attachment) -> Attachment;
+type Before = fn(&mut ListHost, &Container, Attachment) -> Attachment;
 
 const BEFORE: [(&str, Before); 9] = [
     ("as ADD", |_, _, request| request),
@@ -46,9 +46,9 @@ const BEFORE: [(&str, Before); 9] = [
 #[test]
 fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
     for_each(BEFORE, |before_del| {
-        let mut host = Host::new(addressed(&json!({})));
+        let mut host = ListHost::new(addressed(&json!({})));
         let (_neighbour, kept) = host.add("neighbour");
-        let before = host.state(&[]);
+        let before = host.state_with(&[]);
         let (container, attachment) = host.add("id1");
         let request = before_del(&mut host, &container, attachment);
         for _ in 0..2 {
@@ -65,7 +65,7 @@ fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
 /// The reference removes any interface of the name.
 #[test]
 fn del_leaves_an_interface_that_is_another_ones() {
-    let host = Host::new(list(&json!({})));
+    let host = ListHost::new(list(&json!({})));
     let (container, attachment) = host.add("id1");
     container.sh("ip link del eth0");
     container.sh("ip link add eth0 type bridge");
@@ -77,12 +77,15 @@ fn del_leaves_an_interface_that_is_another_ones() {
 #[test]
 fn the_device_is_gone_before_the_address_is_released_even_if_that_fails() {
     let answer = r#"{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]}"#;
-    let host = Host::new(list(&json!({"ipam": {"type": "fake"}})));
-    let folder = with_fake(&format!(
-        "if [ $CNI_COMMAND = ADD ]; then echo '{answer}'; exit 0; fi\n\
+    let host = ListHost::new(list(&json!({"ipam": {"type": "fake"}})));
+    let folder = stand_in::install(
+        "fake",
+        &format!(
+            "if [ $CNI_COMMAND = ADD ]; then echo '{answer}'; exit 0; fi\n\
          ip -n id1 -o link show type tun > /run/conformance/links\n\
          echo '{{\"code\": 114, \"msg\": \"no server\"}}'\nexit 1\n"
-    ));
+        ),
+    );
     let runtime = Runtime::new(&host.sandbox, host.list.clone()).binaries(&folder);
     let container = host.sandbox.container("id1");
     let mut attachment = Attachment::new("id1", &container);
@@ -94,9 +97,9 @@ fn the_device_is_gone_before_the_address_is_released_even_if_that_fails() {
 
 #[test]
 fn del_takes_away_what_a_killed_add_has_left() {
-    let host = Host::new(addressed(&json!({})));
+    let host = ListHost::new(addressed(&json!({})));
     let container = host.sandbox.container("id1");
-    let before = host.state(&[&container]);
+    let before = host.state_with(&[&container]);
     let attachment = Attachment::new("id1", &container);
     for time in [1, 2, 3, 5, 8, 20] {
         let call = host.runtime().invocation(Verb::Add, "tap", &attachment, None);
@@ -108,9 +111,9 @@ fn del_takes_away_what_a_killed_add_has_left() {
 
 #[test]
 fn gc_has_the_ipam_plugin_release_what_no_valid_attachment_has() {
-    let host = Host::new(addressed(&json!({})));
+    let host = ListHost::new(addressed(&json!({})));
     let (_kept, valid) = host.add("kept");
-    let before = host.state(&[]);
+    let before = host.state_with(&[]);
     let (lost, _) = host.add("lost");
     lost.remove();
     host.runtime().gc(&[&valid]).expect_success();

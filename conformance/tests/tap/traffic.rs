@@ -4,10 +4,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cni_conformance::traffic::ping_until_answered;
-use cni_conformance::{Attachment, Network};
+use cni_conformance::{Attachment, ListHost, Network};
 use serde_json::json;
 
-use crate::host::{Host, list};
+use crate::host::list;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -55,9 +55,9 @@ fn addressed(last: u8) -> serde_json::Value {
 
 #[test]
 fn two_containers_reach_each_other_by_a_cable_between_their_devices() {
-    let host = Host::new(addressed(1));
+    let host = ListHost::new(addressed(1));
     let (one, _) = host.add("one");
-    let other = Host { list: addressed(2), ..host };
+    let other = ListHost { list: addressed(2), ..host };
     let (two, _) = other.add("two");
     let [a, b] = ["/run/conformance/a", "/run/conformance/b"];
     assert!(!Network::observe(&one).links.is_empty());
@@ -71,7 +71,7 @@ fn two_containers_reach_each_other_by_a_cable_between_their_devices() {
 #[test]
 fn an_ipv6_address_does_not_wait_for_a_program() {
     let ipam = json!({"type": "static", "addresses": [{"address": "fd00:1::5/64", "gateway": "fd00:1::1"}]});
-    let host = Host::new(list(&json!({"ipam": ipam})));
+    let host = ListHost::new(list(&json!({"ipam": ipam})));
     let container = host.sandbox.container("id1");
     let mut attachment = Attachment::new("id1", &container);
     let chain = host.runtime().add(&mut attachment);

@@ -1,12 +1,13 @@
-//! Scripts in the place of plugins that are not there, beside ours.
+//! Scripts in the place of plugins that are not there, beside those under test.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use cni_conformance::{binaries, plugins, script};
+use crate::{binaries, plugins, script};
 
-/// Makes a folder with our plugins and this one, of lines of shell.
+/// Makes a folder with the plugins under test and this one, of lines of shell.
 ///
 /// # Panics
 /// When it is one of ours by now, whose test needs no script.
@@ -16,7 +17,10 @@ pub fn install(name: &str, lines: &str) -> PathBuf {
     let folder = Path::new("/run/conformance/opt");
     fs::create_dir_all(folder).expect("a folder for plugins");
     for plugin in plugins::ALL {
-        symlink(binaries::under_test().join(plugin), folder.join(plugin)).expect("a link to a plugin");
+        match symlink(binaries::under_test().join(plugin), folder.join(plugin)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            linked => linked.expect("a link to a plugin"),
+        }
     }
     script::install(&folder.join(name), lines);
     folder.to_owned()

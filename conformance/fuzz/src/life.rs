@@ -16,7 +16,7 @@ use cni_core::version::Version;
 use cni_plugin::host::{Host, NetworkState as _};
 use cni_plugin::journal::Journal;
 use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{NewRoute, Ns, Step};
+use cni_plugin::plan::{IfPresent, LinkKind, NewLink, NewRoute, Ns, Step, VethPeer};
 use cni_plugin::run::Plugin;
 use cni_testkit::{FakeContainer, FakeHost};
 
@@ -70,15 +70,27 @@ pub fn machine(is_chained: bool) -> FakeHost {
         host.set_container(container.netns(), FakeContainer::Present(Some(format!("boot:{}", container.id()))));
         host.enter(container.netns()).expect("it is there");
         if is_chained {
-            let mac = "02:00:00:00:00:01".parse().ok();
-            let eth0 = Link { name: "eth0".to_owned(), mac, mtu: 1500, tx_queue_length: 1000, ..Link::default() };
-            host.add_link(Ns::Container, eth0);
+            add_veth(container, &mut host);
         }
     }
     add_device(&mut host);
     add_default_route(&mut host);
     host.clear_log();
     host
+}
+
+/// The container's `eth0`, and its other end, as bridge and ptp make them.
+fn add_veth(container: Container, host: &mut FakeHost) {
+    let name = |text: &str| IfName::parse(text).expect("a name");
+    let mac = |text: &str| text.parse().expect("a MAC address");
+    let (outside, last) = match container {
+        Container::Own => ("veth0", "03"),
+        Container::Neighbour => ("veth1", "04"),
+    };
+    let peer = VethPeer { ns: Ns::Host, name: name(outside), mac: mac(&format!("02:00:00:00:00:{last}")) };
+    let (kind, mac) = (LinkKind::Veth { peer }, Some(mac("02:00:00:00:00:01")));
+    let link = NewLink { name: name("eth0"), kind, mac, mtu: Some(1500), if_present: IfPresent::Refuse };
+    host.apply(&Step::CreateLink { ns: Ns::Container, link }).expect("a veth");
 }
 
 fn add_default_route(host: &mut FakeHost) {

@@ -19,7 +19,11 @@ pub fn run(input: &[u8]) -> Option<()> {
     let [question, datagram @ ..] = input else { return None };
     let datagram = answered(datagram);
     let told = ask(*question, datagram.clone());
-    assert_eq!(told, ask(*question, extended(&datagram)), "an attribute that nobody knows");
+    let extended = ask(*question, extended(&datagram));
+    // A message that is too short for its own header may be long enough with the attribute.
+    if !told.contains("Malformed") {
+        assert_eq!(told, extended, "an attribute that nobody knows");
+    }
     told.starts_with("Ok").then_some(())
 }
 

@@ -52,8 +52,8 @@ impl Known {
     fn condition<'a>(&mut self, rest: &'a [Instruction]) -> Option<&'a [Instruction]> {
         let [Instruction::Meta(fact), Instruction::Compare(Is::Equal, value), rest @ ..] = rest else { return None };
         match fact {
-            Meta::Family => self.family = Some(Family::ALL.into_iter().find(|one| [family_number(*one)] == **value)?),
-            Meta::Protocol => self.family = Some(Family::ALL.into_iter().find(|one| ether_type(*one) == **value)?),
+            Meta::Family => self.take_family(|one| [family_number(one)] == **value)?,
+            Meta::Protocol => self.take_family(|one| ether_type(one) == **value)?,
             Meta::Transport => {
                 self.transport = Some(Proto::ALL.into_iter().find(|one| [transport_number(*one)] == **value)?);
             }
@@ -61,6 +61,12 @@ impl Known {
             Meta::InType | Meta::InName | Meta::OutName => return None,
         }
         if self.unused.replace(*fact).is_some() { None } else { Some(rest) }
+    }
+
+    /// `None` where the table, or a condition before, says that it is the other family: no packet passes then.
+    fn take_family(&mut self, is_meant: impl Fn(Family) -> bool) -> Option<()> {
+        let family = Family::ALL.into_iter().find(|one| is_meant(*one))?;
+        (*self.family.get_or_insert(family) == family).then_some(())
     }
 
     fn expression<'a>(&mut self, rest: &'a [Instruction]) -> Option<(Expression, &'a [Instruction])> {

@@ -56,12 +56,14 @@ install_tools() {
     local pair
     for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace \
         shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils \
-        zsh:zsh fish:fish groff:groff-base nsenter:util-linux; do
+        zsh:zsh fish:fish groff:groff-base nsenter:util-linux dnsmasq:dnsmasq-base; do
         need "${pair%%:*}" "${pair##*:}"
     done
     # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
     [ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
     need_firewalld
+    # It is in /usr/sbin, and its package would start a service that waits for a configuration.
+    [ -x /usr/sbin/dhcpd ] || need_package isc-dhcp-server
     [ -e /etc/services ] || need_package netbase
     [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
     need_cnitool

@@ -1,7 +1,7 @@
 //! A link on a master, inside the container: what macvlan, vlan and ipvlan share.
 //!
 //! The link is made before the IPAM plugin is asked, since one that asks a server (dhcp) sends by it. When ADD fails, the
-//! link goes before its addresses are given back, and so on DEL.
+//! link goes before its addresses are given back, and so on DEL. Such an IPAM plugin takes them from the link itself.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -82,7 +82,9 @@ pub fn make(
 pub fn ask_ipam(plugin: &str, dns: &Dns, request: &Request, journal: &mut Journal<'_>) -> Result<Network, Error> {
     let name = request.attachment()?.ifname;
     let answer = journal.delegate_add(plugin, request);
-    journal.undo_first(Step::RemoveLink { ns: Ns::Container, name });
+    if !ipam::speaks_by_link(plugin) {
+        journal.undo_first(Step::RemoveLink { ns: Ns::Container, name });
+    }
     Ok(Network::decide(answer?, HostGateway::None, INTERFACE, dns)?)
 }
 
@@ -162,8 +164,9 @@ pub fn status(kind: &'static str, master: &MasterChoice, ipam: Option<&str>, hos
 /// The first failure; both are tried.
 pub fn del(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
-    removal.attempt(|host| leftovers::remove_child(kind, request, host));
-    removal.attempt(|host| ipam::forward(request, Command::Del, host));
+    ipam::del_with(request, &mut removal, |removal| {
+        removal.attempt(|host| leftovers::remove_child(kind, request, host));
+    });
     removal.finish()
 }
 

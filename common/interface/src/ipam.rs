@@ -6,6 +6,7 @@
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};
 use cni_plugin::host::Host;
+use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
 use crate::keys::IpamKey;
@@ -18,6 +19,25 @@ pub fn delegate(plugin: Option<&str>, command: Command, host: &mut dyn Host) -> 
     match plugin {
         Some(plugin) => host.delegate(plugin, command).map(|_| ()),
         None => Ok(()),
+    }
+}
+
+/// Whether an IPAM plugin speaks with a server by the container's interface: it is asked when that is there, and told while
+/// it is there still. The others are told when the interface is gone, so that nobody gets an address that is in use.
+pub fn speaks_by_link(plugin: &str) -> bool {
+    plugin == "dhcp"
+}
+
+/// DEL: removes the interface by `remove`, and has the IPAM plugin release its addresses, each at its turn. One that speaks
+/// by the interface takes the addresses from it first.
+pub fn del_with(request: &Request, removal: &mut Removal<'_>, remove: impl FnOnce(&mut Removal<'_>)) {
+    let first = request.decode::<IpamOnly>().is_ok_and(|only| only.ipam.plugin().is_some_and(|it| speaks_by_link(&it)));
+    if first {
+        removal.attempt(|host| forward(request, Command::Del, host));
+    }
+    remove(removal);
+    if !first {
+        removal.attempt(|host| forward(request, Command::Del, host));
     }
 }
 

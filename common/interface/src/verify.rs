@@ -235,8 +235,10 @@ pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result
 pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
     let table = route.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN);
     let (dst, gw) = (route.dst, route.gw);
+    // A DHCP server says so of a destination on the link.
+    let router = gw.filter(|gw| !gw.is_unspecified());
     let leads = |found: &KernelRoute| {
-        found.dst == dst && gw.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
+        found.dst == dst && router.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
     };
     if host.routes(Ns::Container, route.family(), Some(table))?.iter().any(leads) {
         Ok(())

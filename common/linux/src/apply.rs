@@ -1,6 +1,7 @@
 //! Carries out the steps of a plan. Each is one change, or takes itself back when it fails half-way.
 
 use cni_core::error::Error;
+use cni_plugin::host::Host as _;
 use cni_plugin::plan::{Step, Until};
 use cni_plugin::record::RecordKey;
 
@@ -84,6 +85,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         }
         Step::WriteStateFile { file, text } => return state_file::write(file, text),
         Step::RemoveStateFile { file, directories } => state_file::remove(file, directories)?,
+        Step::TellDaemon(call) => drop(host.ask_daemon(call, &|_| None)?),
     }
     Ok(None)
 }

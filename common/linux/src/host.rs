@@ -1,6 +1,7 @@
 //! The machine behind [`Host`]: each request in the namespace that it is about, each step by `apply.rs`.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -10,6 +11,7 @@ use cni_core::request::Command;
 use cni_files::FileError;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
 use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -24,7 +26,7 @@ use crate::identity::{IdentityError, identity};
 use crate::iptables::AutoIptables;
 use crate::netlink::Socket;
 use crate::netns::{Netns, NetnsScope};
-use crate::{apply, delegate, inhabitants, sysctl};
+use crate::{apply, delegate, inhabitants, sysctl, unix};
 
 mod machine;
 
@@ -163,6 +165,11 @@ impl Host for LinuxHost {
 
     fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
         Ok(delegate::run(plugin, command, &self.request, self.contained)?)
+    }
+
+    fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+        let netns = self.container.as_ref().map(|container| Rc::clone(&container.netns)).filter(|_| call.with_netns);
+        unix::ask(call, netns.as_deref().map(AsFd::as_fd), patience)
     }
 
     fn random(&mut self) -> Result<[u8; 8], Error> {

@@ -3,12 +3,13 @@
 //! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_plugin::host::Host`.
 
 mod apply;
+pub mod clock;
 pub mod conntrack;
 pub mod delegate;
 mod devices;
 pub mod firewalld;
 pub mod host;
-mod identity;
+pub mod identity;
 pub mod inhabitants;
 pub mod iptables;
 mod latecomer;
@@ -16,9 +17,12 @@ mod locks;
 pub mod netlink;
 pub mod netns;
 pub mod nftables;
+pub mod packet;
 pub mod plugin_calls;
 pub mod process;
 pub mod records;
 pub mod result_cache;
+pub mod service;
 mod sysctl;
 pub mod tun;
+pub mod unix;

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 
@@ -74,6 +74,14 @@ impl Netns {
         Ok(identity(self)? == identity(other)?)
     }
 
+    /// The device and the number of its file, which a later namespace may get again.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn file_identity(&self) -> io::Result<String> {
+        self.file.metadata().map(|file| format!("{}:{}", file.dev(), file.ino()))
+    }
+
     /// Runs `work` inside the namespace.
     ///
     /// # Errors
@@ -113,6 +121,13 @@ impl NetnsScope {
             Self::Current => Ok(work()),
             Self::Other(netns) => netns.inside(work),
         }
+    }
+}
+
+impl From<OwnedFd> for Netns {
+    /// A namespace that another process has opened. What is none cannot be entered.
+    fn from(fd: OwnedFd) -> Self {
+        Self { file: File::from(fd) }
     }
 }
 

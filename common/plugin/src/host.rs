@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use crate::daemon::{DaemonCall, DaemonError, Patience};
 use crate::devices::Devices;
 use crate::link::{Address, KernelRoute, Link};
 use crate::lock::LockName;
@@ -210,6 +211,12 @@ pub trait Host: NetworkState + Storage {
     /// # Errors
     /// The delegate's own error, or why it could not run.
     fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error>;
+
+    /// Asks a daemon of ours, and returns its last answer. Of each answer `patience` tells whether it is the last.
+    ///
+    /// # Errors
+    /// [`DaemonError`]
+    fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError>;
 
     /// Four unpredictable bytes and four more.
     ///

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod commands;
+pub mod daemon;
 pub mod devices;
 pub mod exclusion;
 pub mod host;

@@ -12,6 +12,7 @@ use cni_core::family::Family;
 use cni_core::request::Command;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
 use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -22,7 +23,7 @@ use cni_plugin::state_file::StateFile;
 use cni_plugin::traffic::{RootQdisc, TrafficControl};
 use cni_plugin::vlan::BridgeVlan;
 
-use crate::{FakeDevices, FakeFirewalld, FakeNetfilter, FakeRecords};
+use crate::{FakeDaemon, FakeDevices, FakeFirewalld, FakeNetfilter, FakeRecords};
 
 mod apply;
 mod child;
@@ -90,6 +91,8 @@ pub struct FakeHost {
     pub state_files: BTreeMap<PathBuf, String>,
     /// The files that the administrator has written.
     pub administrators_files: BTreeMap<PathBuf, String>,
+    /// The daemon of a plugin.
+    pub daemon: FakeDaemon,
     /// What is below `/sys`.
     pub devices: FakeDevices,
     kernel: Kernel,
@@ -261,6 +264,7 @@ impl FakeHost {
         lines.extend(self.firewalld.sources().into_iter().map(|source| format!("firewalld {source}")));
         lines.extend(self.records.lines().into_iter().map(|record| format!("record {record}")));
         lines.extend(self.state_files.iter().map(|(path, text)| format!("file {} {text:?}", path.display())));
+        lines.extend(self.daemon.lines().into_iter().map(|line| format!("daemon {line}")));
         lines.extend(self.ipam.leases.iter().map(|answer| format!("lease {answer}")));
         lines
     }
@@ -445,6 +449,12 @@ impl Host for FakeHost {
             }
             Command::Check | Command::Status | Command::Gc => Ok(Vec::new()),
         }
+    }
+
+    fn ask_daemon(&mut self, call: &DaemonCall, _patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+        let refused = |_| DaemonError::Lost { socket: call.socket.clone(), source: std::io::Error::other(REFUSAL) };
+        self.count(call.to_string()).map_err(refused)?;
+        self.daemon.answer(call)
     }
 
     /// Never the same twice.

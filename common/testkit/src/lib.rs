@@ -5,6 +5,7 @@
 //! fails changes nothing. It can fail at a given step. [`lifecycle`] puts a plugin through its commands.
 #![forbid(unsafe_code)]
 
+mod daemon;
 mod devices;
 mod firewalld;
 mod host;
@@ -15,6 +16,7 @@ mod nftables;
 mod records;
 mod request;
 
+pub use daemon::{Answering, FakeDaemon};
 pub use devices::FakeDevices;
 pub use firewalld::FakeFirewalld;
 pub use host::{FakeContainer, FakeHost, REFUSAL};

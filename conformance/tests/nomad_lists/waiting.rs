@@ -23,12 +23,6 @@ pub fn portmap() -> Value {
     json!({"type": "portmap", "capabilities": {"portMappings": true}, "snat": true})
 }
 
-/// An address of the network that the link is in.
-pub fn leased() -> Value {
-    let main = json!({"type": "macvlan", "master": "eth0", "ipam": {"type": "dhcp"}});
-    list("1.0.0", "mynet", json!([main, portmap()]))
-}
-
 /// A plugin that is seldom used on Nomad, which sends it no capability, behind a bridge.
 pub fn behind_a_bridge(plugin: Value) -> Value {
     let main = json!({
@@ -38,9 +32,8 @@ pub fn behind_a_bridge(plugin: Value) -> Value {
     list("1.0.0", "seldom", json!([main, plugin]))
 }
 
-fn waiting() -> [(&'static str, Waiting); 3] {
+fn waiting() -> [(&'static str, Waiting); 2] {
     [
-        ("macvlan, addresses by dhcp, portmap", (leased(), &["dhcp"])),
         ("sbr", (behind_a_bridge(json!({"type": "sbr"})), &["sbr"])),
         ("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"])),
     ]

@@ -8,15 +8,21 @@ use serde_json::{Value, json};
 
 use crate::life::{Host, live};
 use crate::served::{ALLOC, Egress, Served};
-use crate::waiting::{leased, list, portmap};
+use crate::waiting::{list, portmap};
 use cni_conformance::stand_in::install;
 
-/// What the IPAM plugin `dhcp` answers; its place is taken by a script.
+/// What the IPAM plugin `dhcp` answers; its place is taken by a script. `dhcp/nomad.rs` has a server.
 const DHCP: &str = r#"
 cat >/dev/null
 [ $CNI_COMMAND != ADD ] || echo '{"cniVersion":"1.0.0","routes":[{"dst":"0.0.0.0/0","gw":"192.168.3.65"}],
 "ips":[{"address":"192.168.3.66/24","gateway":"192.168.3.65"}]}'
 "#;
+
+/// An address of the network that the link is in.
+fn leased() -> Value {
+    let main = json!({"type": "macvlan", "master": "eth0", "ipam": {"type": "dhcp"}});
+    list("1.0.0", "mynet", json!([main, portmap()]))
+}
 
 fn with_dhcp() -> PathBuf {
     install("dhcp", DHCP)

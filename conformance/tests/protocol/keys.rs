@@ -151,6 +151,18 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("ipvlan", "/dns/options", List),
     ("ipvlan", "/dns/options/0", Text),
     ("ipvlan", "/prevResult", Object),
+    ("dhcp", "/ipam", Object),
+    ("dhcp", "/ipam/daemonSocketPath", Text),
+    ("dhcp", "/ipam/priority", Integer),
+    ("dhcp", "/ipam/request", List),
+    ("dhcp", "/ipam/request/0", Object),
+    ("dhcp", "/ipam/request/0/option", Text),
+    ("dhcp", "/ipam/request/0/skipDefault", Flag),
+    ("dhcp", "/ipam/provide", List),
+    ("dhcp", "/ipam/provide/0", Object),
+    ("dhcp", "/ipam/provide/0/option", Text),
+    ("dhcp", "/ipam/provide/0/value", Text),
+    ("dhcp", "/ipam/provide/0/fromArg", Text),
     ("tap", "/owner", Integer),
     ("tap", "/group", Integer),
     ("tap", "/multiQueue", Flag),
@@ -318,6 +330,10 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("ipvlan", "/mode", json!("L2")),
         ("ipvlan", "/mtu", json!(70_000)),
         ("ipvlan", "/ipam/type", json!("dhcp")),
+        ("dhcp", "/ipam/daemonSocketPath", json!("other.sock")),
+        ("dhcp", "/ipam/request/0/option", json!("ntp-servers")),
+        ("dhcp", "/ipam/provide/0/option", json!("256")),
+        ("dhcp", "/ipam/provide/0/value", json!("x".repeat(256))),
         ("tap", "/owner", json!(-1)),
         ("tap", "/owner", json!(4_294_967_295_u32)),
         ("tap", "/group", json!(4_294_967_296_i64)),
@@ -539,6 +555,11 @@ fn host_device_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn vlan_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("vlan", &of_wrong_types("vlan"));
+}
+
+#[test]
+fn dhcp_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("dhcp", &of_wrong_types("dhcp"));
 }
 
 #[test]

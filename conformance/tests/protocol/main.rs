@@ -76,6 +76,7 @@ fn config(plugin: &str, version: &str) -> Value {
         "dummy" | "tap" | "host-local" => json!({"ipam": ipam}),
         "macvlan" | "ipvlan" => json!({"master": UPLINK, "ipam": ipam}),
         "vlan" => json!({"master": UPLINK, "vlanId": 5, "ipam": ipam}),
+        "dhcp" => json!({"ipam": {"type": "dhcp"}}),
         "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),
         "firewall" => json!({"backend": "iptables", "prevResult": prev_result(version)}),
         "portmap" => json!({

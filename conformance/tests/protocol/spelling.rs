@@ -56,6 +56,13 @@ pub fn rich(plugin: &str) -> Value {
             "ipam": ipam, "args": {"cni": {"ips": ["10.88.0.15"]}},
             "runtimeConfig": {"ipRanges": [[{"subnet": "10.89.0.0/24"}]], "ips": ["10.89.0.7"]},
         }),
+        "dhcp" => json!({
+            "ipam": {
+                "type": "dhcp", "daemonSocketPath": "/run/other.sock", "priority": 7,
+                "request": [{"option": "121", "skipDefault": true}],
+                "provide": [{"option": "12", "value": "web", "fromArg": "NAME"}],
+            },
+        }),
         "static" => json!({
             "ipam": {
                 "type": "static", "addresses": [{"address": "10.88.0.6/24", "gateway": "10.88.0.1"}],

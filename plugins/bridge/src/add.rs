@@ -1,12 +1,13 @@
-//! ADD: asks for what has to be known and for addresses, plans, and does what is planned.
+//! ADD: asks for what has to be known and for addresses, plans, and does what is planned. An IPAM plugin that speaks with a
+//! server by the interface is asked when that is there.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::masquerade;
 use cni_interface::network::Network;
 use cni_interface::result::layer_two;
+use cni_interface::{ipam, masquerade};
 use cni_plugin::journal::Journal;
 
 use crate::config::Config;
@@ -24,12 +25,20 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let netns = request.netns().unwrap_or_default();
     journal.host().enter(netns)?;
     let mut facts = facts::observe(&config, &at, journal.host())?;
+    let is_link_first = config.ipam.as_deref().is_some_and(ipam::speaks_by_link);
+    if is_link_first {
+        journal.apply(&plan::plan_add(&config, &at, None, &facts)?)?;
+    }
     let network = ask_for_addresses(&config, request, journal)?;
     if let Some(network) = network.as_ref().filter(|_| config.masquerade) {
         let addresses: Vec<Cidr> = network.addresses().collect();
         facts.masquerade_backend = masquerade::choose(config.masquerade_backend, &addresses, journal.host())?;
     }
-    journal.apply(&plan::plan_add(&config, &at, network.as_ref(), &facts)?)?;
+    let plan = match &network {
+        Some(network) if is_link_first => plan::plan_addresses(&config, &at, network, &facts)?,
+        network => plan::plan_add(&config, &at, network.as_ref(), &facts)?,
+    };
+    journal.apply(&plan)?;
     warn_of_unfiltered(&config, &facts);
     let told = network.map_or_else(|| layer_two(&config.dns), |Network { result, .. }| result);
     Ok(CniResult { interfaces: result::interfaces(&config, &at, &facts.names, netns, journal.host())?, ..told })

@@ -1,7 +1,7 @@
 //! DEL: rules go before the interface, and all goes before the addresses are given to others.
 
 use cni_core::error::Error;
-use cni_core::request::{Command, Request};
+use cni_core::request::Request;
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
 use cni_plugin::plan::Step;
@@ -19,10 +19,11 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         let unwanted = removal.attempt(|host| masquerade::removals(request, &at, &sandbox, host));
         unwanted.into_iter().flatten().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
     }
-    removal.attempt(|host| leftovers::remove_veth(&at, &sandbox, host));
-    if config.spoof_check {
-        removal.attempt(|host| spoof::remove(&at, host));
-    }
-    removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Del, host));
+    ipam::del_with(request, &mut removal, |removal| {
+        removal.attempt(|host| leftovers::remove_veth(&at, &sandbox, host));
+        if config.spoof_check {
+            removal.attempt(|host| spoof::remove(&at, host));
+        }
+    });
     removal.finish()
 }

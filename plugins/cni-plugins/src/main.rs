@@ -21,6 +21,7 @@ mod cache;
 mod calls;
 mod command_line;
 mod delegates;
+mod dhcp;
 mod doctor;
 mod gc;
 mod inventory;

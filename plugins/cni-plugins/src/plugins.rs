@@ -3,10 +3,11 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 16] = [
+pub const PLUGINS: [&dyn Plugin; 17] = [
     &cni_bandwidth::Bandwidth,
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
+    &cni_dhcp::Dhcp,
     &cni_dummy::Dummy,
     &cni_firewall::Firewall,
     &cni_host_device::HostDevice,

@@ -4,10 +4,13 @@ use std::process::ExitCode;
 
 use cni_linux::tun;
 
+use crate::dhcp;
+
 /// Does what the words behind a plugin's name ask for; `None` where they ask for nothing but the plugin.
 pub fn of(name: &str, words: &[String]) -> Option<ExitCode> {
     let (first, rest) = words.split_first()?;
     match (name, first.as_str()) {
+        ("dhcp", "daemon") => Some(dhcp::run(rest)),
         tun::LABELLED => Some(ExitCode::from(tun::claim_standard_input(rest))),
         _ => None,
     }

@@ -2,7 +2,7 @@
 //! matter by then: it may be unplugged.
 
 use cni_core::error::Error;
-use cni_core::request::{Command, Request};
+use cni_core::request::Request;
 use cni_interface::ipam;
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
@@ -15,11 +15,13 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let configured = configured_name(request);
     let mut removal = Removal::new(host);
-    if !is_without_link(request, &mut removal) {
-        let borrower = Borrower { at, netns: request.netns(), configured: configured.as_deref() };
-        removal.attempt(|host| give_back(&borrower, host));
-    }
-    removal.attempt(|host| ipam::forward(request, Command::Del, host));
+    let has_link = !is_without_link(request, &mut removal);
+    ipam::del_with(request, &mut removal, |removal| {
+        if has_link {
+            let borrower = Borrower { at, netns: request.netns(), configured: configured.as_deref() };
+            removal.attempt(|host| give_back(&borrower, host));
+        }
+    });
     removal.finish()
 }
 

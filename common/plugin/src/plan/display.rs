@@ -80,6 +80,7 @@ impl Display for Step {
             Self::RemoveRecord { key } => write!(f, "host: remove record {key}"),
             Self::WriteStateFile { file, text } => write!(f, "host: write {file} {text:?}"),
             Self::RemoveStateFile { file, directories: _ } => write!(f, "host: rm {file}"),
+            Self::TellDaemon(call) => write!(f, "host: {call}"),
         }
     }
 }

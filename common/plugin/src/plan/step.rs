@@ -10,6 +10,7 @@ use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::{RuleRemoval, Ruleset};
 
 use super::{Dad, IfPresent, LinkMove, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
+use crate::daemon::DaemonCall;
 use crate::record::RecordKey;
 use crate::state_file::StateFile;
 use crate::traffic::Shaper;
@@ -219,6 +220,8 @@ pub enum Step {
         /// Directories that go with it where they are empty then, the innermost first.
         directories: Vec<PathBuf>,
     },
+    /// Tells a daemon of ours something, whose answer does not matter.
+    TellDaemon(DaemonCall),
 }
 
 /// What a plan waits for.
@@ -286,7 +289,8 @@ impl Step {
             | Self::WriteRecord { .. }
             | Self::RemoveRecord { .. }
             | Self::WriteStateFile { .. }
-            | Self::RemoveStateFile { .. } => None,
+            | Self::RemoveStateFile { .. }
+            | Self::TellDaemon(_) => None,
         }
     }
 

@@ -45,6 +45,10 @@ impl FakeHost {
                 self.state_files.remove(&file.path());
                 Ok(None)
             }
+            Step::TellDaemon(call) => {
+                self.daemon.answer(call)?;
+                Ok(None)
+            }
             Step::CreateLink { ns, .. }
             | Step::RemoveLink { ns, .. }
             | Step::SetLink { ns, .. }
@@ -136,7 +140,8 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
         | Step::WriteRecord { .. }
         | Step::RemoveRecord { .. }
         | Step::WriteStateFile { .. }
-        | Step::RemoveStateFile { .. } => return refuse(format!("no step of the kernel: {step}")),
+        | Step::RemoveStateFile { .. }
+        | Step::TellDaemon(_) => return refuse(format!("no step of the kernel: {step}")),
     }
     Ok(None)
 }

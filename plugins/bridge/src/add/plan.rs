@@ -21,29 +21,59 @@ use crate::{ports, spoof};
 /// [`PlanError`] when what is there is in the way.
 pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &Facts) -> Result<Plan, PlanError> {
     let mut plan = Plan::default();
-    bridge(&mut plan, config, network, facts)?;
-    let veth = &facts.names.veth;
-    veth.plan(&mut plan, at, config.mtu);
-    plan.within(veth.set(LinkSetting::Up));
-    ports::plan_port(&mut plan, config, veth);
-    if config.spoof_check {
-        plan.owned(Step::ensure_rules(spoof::ensure(at, &veth.host, &veth.container_mac)));
-    }
+    link(&mut plan, config, at, network, facts)?;
     match network {
-        Some(network) => {
-            container(&mut plan, config, at, network);
-            gateways(&mut plan, config, network, facts)?;
-            if config.masquerade {
-                let addresses: Vec<Cidr> = network.addresses().collect();
-                let rulesets = masquerade::rulesets(facts.masquerade_backend, at, &addresses);
-                rulesets.into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
-            }
-        }
+        Some(network) => addresses(&mut plan, config, at, network, facts)?,
         None if config.leave_down => return Ok(plan),
         None => plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up)),
     }
-    plan.within(Step::Await { ns: Ns::Host, name: veth.host.clone(), until: Until::Up });
+    plan.within(Step::Await { ns: Ns::Host, name: facts.names.veth.host.clone(), until: Until::Up });
     Ok(plan)
+}
+
+/// Plans what an ADD does when the addresses are known that were asked for by the container's interface.
+///
+/// # Errors
+/// [`PlanError`] when what is there is in the way.
+pub fn plan_addresses(config: &Config, at: &Attachment, network: &Network, facts: &Facts) -> Result<Plan, PlanError> {
+    let mut plan = Plan::default();
+    addresses(&mut plan, config, at, network, facts)?;
+    Ok(plan)
+}
+
+fn link(
+    plan: &mut Plan,
+    config: &Config,
+    at: &Attachment,
+    network: Option<&Network>,
+    facts: &Facts,
+) -> Result<(), PlanError> {
+    bridge(plan, config, network, facts)?;
+    let veth = &facts.names.veth;
+    veth.plan(plan, at, config.mtu);
+    plan.within(veth.set(LinkSetting::Up));
+    ports::plan_port(plan, config, veth);
+    if config.spoof_check {
+        plan.owned(Step::ensure_rules(spoof::ensure(at, &veth.host, &veth.container_mac)));
+    }
+    Ok(())
+}
+
+fn addresses(
+    plan: &mut Plan,
+    config: &Config,
+    at: &Attachment,
+    network: &Network,
+    facts: &Facts,
+) -> Result<(), PlanError> {
+    container(plan, config, at, network);
+    gateways(plan, config, network, facts)?;
+    if config.masquerade {
+        let addresses: Vec<Cidr> = network.addresses().collect();
+        let rulesets = masquerade::rulesets(facts.masquerade_backend, at, &addresses);
+        rulesets.into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
+    }
+    Ok(())
 }
 
 /// A bridge that is there is not changed; a new one keeps the MAC address that the kernel gives it.

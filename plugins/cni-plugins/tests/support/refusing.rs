@@ -8,6 +8,7 @@ use cni_core::request::Command;
 use cni_linux::host::LinuxHost;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
 use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
@@ -138,6 +139,10 @@ impl Host for RefusingHost {
             self.count(&|| format!("delegate ADD to {plugin}"))?;
         }
         self.host.delegate(plugin, command)
+    }
+
+    fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+        self.host.ask_daemon(call, patience)
     }
 
     fn random(&mut self) -> Result<[u8; 8], Error> {

@@ -1,0 +1,19 @@
+//! The clock that goes on while the machine sleeps.
+
+use std::io;
+use std::time::Duration;
+
+/// How long ago the machine was started, sleep included (`CLOCK_BOOTTIME`).
+///
+/// # Errors
+/// When the kernel has no such clock.
+pub fn since_boot() -> io::Result<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is writable and outlives the call.
+    let done = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Ok(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default()))
+}

@@ -1,0 +1,93 @@
+//! What a daemon needs of the machine: sockets that were opened for it, the signal to end, and waiting for whatever comes
+//! first.
+
+use std::env;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// The first descriptor that systemd passes on (`sd_listen_fds(3)`).
+const FIRST_PASSED: i32 = 3;
+
+/// Why the sockets that were passed on cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ActivationError {
+    /// There is more than one.
+    #[error("Too many ({0}) FDs passed through socket activation")]
+    Many(i32),
+    /// It is no socket that listens.
+    #[error("the descriptor passed through socket activation is no socket")]
+    NoSocket(#[source] io::Error),
+}
+
+/// The socket that systemd has opened for this process; none if it was started otherwise.
+///
+/// # Errors
+/// [`ActivationError`]
+pub fn passed_listener() -> Result<Option<UnixListener>, ActivationError> {
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<i32>().ok());
+    let is_for_us = number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) == Some(std::process::id());
+    match number("LISTEN_FDS").filter(|_| is_for_us) {
+        None | Some(..=0) => Ok(None),
+        Some(1) => {
+            // SAFETY: fcntl(2) on a number asks whether it is a descriptor, and takes no memory.
+            let is_open = unsafe { libc::fcntl(FIRST_PASSED, libc::F_SETFD, libc::FD_CLOEXEC) };
+            Errno::result(is_open).map_err(|errno| ActivationError::NoSocket(errno.into()))?;
+            // SAFETY: the descriptor is open, and whoever has started this process has given it to nobody else.
+            Ok(Some(UnixListener::from(unsafe { OwnedFd::from_raw_fd(FIRST_PASSED) })))
+        }
+        Some(many) => Err(ActivationError::Many(many)),
+    }
+}
+
+/// A descriptor that can be read once the process is to end: `SIGTERM` or `SIGINT`, which end it no more by themselves.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn end_signal() -> io::Result<OwnedFd> {
+    // SAFETY: all zero is a valid value, which sigemptyset sets anew; the set outlives all calls, and the kernel has just
+    // made the descriptor for us.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        libc::sigaddset(&raw mut set, libc::SIGINT);
+        if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = Errno::result(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Waits until one of these can be read, or the time is up; tells of each whether it can, or has ended.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn wait(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
+    // A part of a millisecond would be none, and the wait end too early.
+    let limit = limit.map(|limit| limit + Duration::from_millis(1));
+    let limit = limit.map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX));
+    match poll(&mut polled, limit) {
+        Ok(_) | Err(Errno::EINTR) => Ok(polled.iter().map(|fd| fd.any().unwrap_or_default()).collect()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether anything listens on a socket of this path. One that a killed daemon has left is no obstacle.
+///
+/// # Errors
+/// When that cannot be told.
+pub fn is_listened_on(path: &std::path::Path) -> io::Result<bool> {
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(stream) => Ok(stream.as_raw_fd() >= 0),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,35 @@
+//! The daemon that a plugin asks, in the plugin's own words.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use cni_plugin::daemon::{DaemonCall, DaemonError};
+
+/// Answers a question, and changes what the daemon holds: texts by texts.
+pub type Answering = fn(&mut BTreeMap<String, String>, &str) -> String;
+
+/// A daemon that is there once it is told how to answer.
+#[derive(Debug, Default)]
+pub struct FakeDaemon {
+    /// How it answers.
+    pub answering: Option<Answering>,
+    /// What it holds.
+    pub held: BTreeMap<String, String>,
+    /// What it was asked.
+    pub asked: Vec<String>,
+}
+
+impl FakeDaemon {
+    pub(crate) fn answer(&mut self, call: &DaemonCall) -> Result<Vec<u8>, DaemonError> {
+        let Some(answering) = self.answering else {
+            let source = io::Error::from(io::ErrorKind::ConnectionRefused);
+            return Err(DaemonError::Absent { socket: call.socket.clone(), source });
+        };
+        self.asked.push(call.question.clone());
+        Ok(answering(&mut self.held, &call.question).into_bytes())
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.held.iter().map(|(key, value)| format!("{key} {value}")).collect()
+    }
+}

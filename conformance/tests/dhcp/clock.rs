@@ -1,0 +1,81 @@
+//! Leases of a few seconds: prolonged, lost, and gone on with after a restart of the daemon.
+
+use cni_conformance::Network;
+use serde_json::json;
+
+use crate::lan::{FIRST, Lan, Server, list, until};
+
+const SHORT: u32 = 6;
+
+/// The reference asks everybody, and by no address.
+#[test]
+fn a_lease_is_prolonged_by_its_server() {
+    let lan = Lan::new(Server::Isc(SHORT), list(&json!({})));
+    let (container, attachment) = lan.add("c1");
+    lan.await_log("DHCPACK", 3);
+    assert_eq!(lan.log().matches("DHCPDISCOVER").count(), 1);
+    assert!(lan.log().contains(&format!("DHCPREQUEST for {FIRST} from")), "{}", lan.log());
+    assert!(Network::observe(&container).link("eth0").expect("eth0").up);
+    lan.check(&attachment);
+    lan.del(&attachment);
+    lan.await_log("DHCPRELEASE", 1);
+}
+
+/// The reference forgets all leases, and has new ones given by the next CHECK.
+#[test]
+fn a_daemon_that_is_started_again_goes_on_with_its_leases() {
+    for signal in ["TERM", "KILL"] {
+        let mut lan = Lan::new(Server::Isc(SHORT), list(&json!({})));
+        let (_container, attachment) = lan.add("c1");
+        let ended = lan.daemon.end(signal);
+        assert_eq!(ended, (signal == "TERM").then_some(0));
+        assert_eq!(std::path::Path::new(crate::lan::SOCKET).exists(), signal == "KILL");
+        lan.start_again();
+        lan.check(&attachment);
+        lan.await_log("DHCPACK", 3);
+        assert_eq!(lan.log().matches("DHCPDISCOVER").count(), 1, "{}", lan.log());
+        assert!(!lan.log().contains("DHCPRELEASE"));
+        lan.del(&attachment);
+        lan.await_log("DHCPRELEASE", 1);
+    }
+}
+
+/// Another host may have the address from then on. The reference hangs on the next CHECK.
+#[test]
+fn a_lease_that_no_server_prolongs_takes_the_interface_down_and_fails_check() {
+    let lan = Lan::with_flags(Server::Isc(SHORT), list(&json!({})), &["-timeout", "1s", "-resendtimeout=2s"]);
+    let (container, attachment) = lan.add("c1");
+    lan.server.sh("ip link set srv0 down");
+    until(|| !Network::observe(&container).link("eth0").expect("eth0").up, || "the end of the lease".to_owned());
+    let says = format!("the lease of {FIRST} has ended, and no DHCP server has prolonged it");
+    lan.runtime().check(&attachment).expect_error("macvlan", 100, &says);
+    assert!(lan.records().is_empty());
+    lan.server.sh("ip link set srv0 up");
+    lan.del(&attachment);
+    let (_, attachment) = lan.add("c2");
+    lan.del(&attachment);
+}
+
+#[test]
+fn a_lease_of_a_namespace_that_has_ended_is_dropped_and_keeps_none_alive() {
+    let lan = Lan::new(Server::Isc(SHORT), list(&json!({})));
+    let (container, attachment) = lan.add("c1");
+    lan.sandbox.sh("ip link add proof type veth peer name inside netns c1");
+    container.remove();
+    // A namespace that lives would keep its end of the pair alive, and so its other end here.
+    until(|| lan.records().is_empty() && !lan.sandbox.sh("ip -o link").contains("proof"), || "the end".to_owned());
+    lan.del(&attachment);
+}
+
+/// A daemon that was away while the namespace ended.
+#[test]
+fn what_ended_while_the_daemon_was_away_is_forgotten() {
+    let mut lan = Lan::new(Server::Isc(SHORT), list(&json!({})));
+    let (container, attachment) = lan.add("c1");
+    lan.daemon.end("TERM");
+    container.remove();
+    assert_eq!(lan.records().len(), 1);
+    lan.start_again();
+    assert!(lan.records().is_empty());
+    lan.del(&attachment);
+}

@@ -1,0 +1,142 @@
+//! The daemon as a program: flags, socket, signals, other daemons, and who asks nonsense.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+use cni_conformance::{Network, binaries};
+use serde_json::json;
+
+use crate::lan::{Lan, PATIENCE, SOCKET, Server, list, until};
+
+fn run(words: &[&str]) -> Output {
+    let mut command = Command::new(binaries::under_test().join("dhcp"));
+    command.arg("daemon").args(words).stdin(Stdio::null()).output().expect("the daemon")
+}
+
+#[test]
+fn flags_that_are_wrong_are_named_and_the_others_explained() {
+    let _sandbox = cni_conformance::Sandbox::new();
+    for (words, says) in [
+        (&["-unknown"][..], "flag provided but not defined: -unknown"),
+        (&["--timeout", "5"], "invalid value \"5\" for flag -timeout"),
+        (&["-broadcast=maybe"], "invalid value \"maybe\" for flag -broadcast"),
+    ] {
+        let output = run(words);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(says) && text.contains("-resendtimeout duration"), "{text}");
+        assert!(output.stdout.is_empty());
+    }
+    assert_eq!(run(&["-pidfile", "rel"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_second_daemon_is_refused_and_the_first_goes_on() {
+    let lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    let output = run(&[]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("Error getting listener: "), "{text}");
+    let (_container, attachment) = lan.add("c1");
+    lan.del(&attachment);
+}
+
+/// The reference does not start any more.
+#[test]
+fn the_socket_of_a_killed_daemon_is_no_obstacle_and_that_of_an_ended_one_goes() {
+    let mut lan =
+        Lan::with_flags(Server::Dnsmasq(&[]), list(&json!({})), &["-pidfile", "/run/dhcp.pid", "--broadcast=true"]);
+    assert_eq!(fs::read_to_string("/run/dhcp.pid").expect("a pid file"), lan.daemon.id().to_string());
+    lan.daemon.end("KILL");
+    assert!(Path::new(SOCKET).exists());
+    lan.start_again();
+    let (_container, attachment) = lan.add("c1");
+    lan.del(&attachment);
+    assert_eq!(lan.daemon.end("INT"), Some(0));
+    assert!(!Path::new(SOCKET).exists() && !Path::new("/run/dhcp.pid").exists());
+}
+
+#[test]
+fn a_socket_that_systemd_has_opened_is_used() {
+    let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    lan.daemon.end("TERM");
+    let script = "import os,socket,sys\n\
+        s=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); os.dup2(s.fileno(), 3)\n\
+        os.set_inheritable(3, True); os.environ.update(LISTEN_FDS=sys.argv[3], LISTEN_PID=str(os.getpid()))\n\
+        os.execv(sys.argv[2], [sys.argv[2], 'daemon'])";
+    let program = binaries::under_test().join("dhcp");
+    let activated = |fds: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", script, SOCKET]).arg(&program).arg(fds);
+        command
+    };
+    let output = activated("2").output().expect("python3 is installed");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("Too many (2) FDs passed through socket activation"), "{text}");
+    fs::remove_file(SOCKET).expect("the socket stays");
+    lan.daemon = crate::lan::Running::start(&mut activated("1"));
+    until(|| UnixStream::connect(SOCKET).is_ok(), || "the daemon".to_owned());
+    let (_container, attachment) = lan.add("c1");
+    lan.del(&attachment);
+    assert_eq!(lan.daemon.end("TERM"), Some(0));
+    assert!(Path::new(SOCKET).exists(), "it is systemd's");
+}
+
+/// Each side says so, in place of waiting or of garbage.
+#[test]
+fn plugins_and_daemons_of_another_make_are_told_apart() {
+    let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    let mut stream = UnixStream::connect(SOCKET).expect("the daemon");
+    stream.write_all(b"CONNECT /_goRPC_ HTTP/1.0\n\n").expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.0 500 the DHCP daemon is of another make"), "{answer}");
+    lan.daemon.end("TERM");
+    let listener = std::os::unix::net::UnixListener::bind(SOCKET).expect("a socket");
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a plugin");
+        stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").expect("written");
+    });
+    let (container, _, chain) = lan.try_to_add("c1");
+    chain.expect_error("macvlan", 104, "is of another make: stop it, and start the one of these plugins");
+    assert!(Network::observe(&container).link("eth0").is_none());
+    served.join().expect("no panic");
+}
+
+#[test]
+fn nonsense_is_answered_or_hung_up_on_and_harms_nobody() {
+    let lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    let ask = |bytes: &[u8]| {
+        let mut stream = UnixStream::connect(SOCKET).expect("the daemon");
+        stream.write_all(bytes).expect("written");
+        stream.shutdown(std::net::Shutdown::Write).expect("shut down");
+        let mut answer = Vec::new();
+        // A connection that is reset is one that was hung up on.
+        drop(stream.read_to_end(&mut answer));
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    assert!(ask(b"\0\0\0\x02{}").contains("does not understand the question"));
+    assert!(ask(br#"....{"protocol":2}"#).is_empty());
+    let other = br#"{"protocol":2,"verb":"status"}"#;
+    let framed = [&u32::try_from(other.len()).expect("short").to_be_bytes()[..], other].concat();
+    assert!(ask(&framed).contains("the daemon speaks protocol 1, the plugin 2: restart the daemon"));
+    assert!(ask(b"\xff\xff\xff\xff").is_empty());
+    assert!(ask(b"").is_empty());
+    let (_container, attachment) = lan.add("c1");
+    lan.del(&attachment);
+}
+
+/// The reference waits for 208 seconds, whatever a runtime thinks of it.
+#[test]
+fn a_server_that_is_silent_is_not_waited_for_longer_than_the_flags_say() {
+    let lan = Lan::with_flags(Server::Dnsmasq(&[]), list(&json!({})), &["-resendtimeout", "2s", "-timeout=1s"]);
+    lan.server.sh("ip link set srv0 down");
+    let started = Instant::now();
+    let (container, _, chain) = lan.try_to_add("c1");
+    chain.expect_error("macvlan", 102, "error calling DHCP daemon: no more tries");
+    assert!(started.elapsed() < PATIENCE);
+    assert!(Network::observe(&container).link("eth0").is_none());
+}

@@ -1,0 +1,42 @@
+//! What ADD answers: the address with its gateway, routes, name resolution.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use cni_core::cidr::Cidr;
+use cni_core::result::{CniResult, Dns, IpConfig, Route};
+
+use crate::grant::{Grant, GrantedRoute};
+
+/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link.
+const SCOPE_LINK: i64 = 253;
+
+/// The result of a grant; `priority` is the metric of all its routes unless 0.
+pub fn result(grant: &Grant, priority: i64) -> CniResult {
+    let gateway = grant.routers.first().copied();
+    let ip = IpConfig { interface: None, address: cidr(grant.address, grant.prefix), gateway: gateway.map(IpAddr::V4) };
+    let default = gateway.filter(|_| !grant.is_classless);
+    let default = default.map(|router| GrantedRoute { to: Ipv4Addr::UNSPECIFIED, prefix: 0, router });
+    let mtu = grant.mtu.map_or(0, i64::from);
+    let routes = grant.routes.iter().copied().chain(default).map(|told| route(told, priority, mtu));
+    CniResult { interfaces: Vec::new(), ips: vec![ip], routes: routes.collect(), dns: dns(grant) }
+}
+
+/// A router of 0.0.0.0 means that there is none on the way (RFC 3442).
+fn route(told: GrantedRoute, priority: i64, mtu: i64) -> Route {
+    let scope = told.router.is_unspecified().then_some(SCOPE_LINK);
+    Route { mtu, priority, scope, ..Route::via(cidr(told.to, told.prefix), IpAddr::V4(told.router)) }
+}
+
+fn dns(grant: &Grant) -> Dns {
+    let texts = |found: Vec<String>| Some(found).filter(|found| !found.is_empty());
+    Dns {
+        nameservers: texts(grant.nameservers.iter().map(ToString::to_string).collect()),
+        domain: grant.domain.clone().unwrap_or_default(),
+        search: texts(grant.search.clone()),
+        options: None,
+    }
+}
+
+fn cidr(address: Ipv4Addr, prefix: u8) -> Cidr {
+    Cidr::truncated(IpAddr::V4(address), prefix)
+}

@@ -1,0 +1,462 @@
+//! The client of RFC 2131 section 4.4, for one interface: what it sends, when, and what it makes of the answers. It does
+//! nothing itself: it is told of messages and of the time, and says what is to be done.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::grant::{Grant, GrantError};
+use crate::moment::Moment;
+use crate::wire::{Hardware, Incoming, Kind, Options, Outgoing, code};
+
+mod dice;
+mod retry;
+
+pub use dice::Dice;
+pub use retry::{Limits, Retry};
+
+/// Who asks, and for what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The MAC address of the interface.
+    pub mac: Hardware,
+    /// The name that the server knows the client by, option 61.
+    pub id: Vec<u8>,
+    /// Options that are sent along.
+    pub provided: Vec<(u8, Vec<u8>)>,
+    /// Options that are asked for, in the order of option 55.
+    pub requested: Vec<u8>,
+    /// Whether answers are to go to everybody.
+    pub broadcast: bool,
+}
+
+/// An address that the client has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// What the server has granted.
+    pub grant: Grant,
+    /// When.
+    pub since: Moment,
+    /// The MAC address from which the answer came: the server's, or that of the router to it.
+    pub neighbour: Hardware,
+}
+
+impl Lease {
+    fn renewal(&self) -> Option<Moment> {
+        self.grant.time().map(|_| self.since + Duration::from_secs(self.grant.renewal.into()))
+    }
+
+    fn rebinding(&self) -> Option<Moment> {
+        self.grant.time().map(|_| self.since + Duration::from_secs(self.grant.rebinding.into()))
+    }
+
+    /// When it ends; never if none.
+    pub fn end(&self) -> Option<Moment> {
+        self.grant.time().map(|time| self.since + time)
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A message is to be sent.
+    Send(Sending),
+    /// There is a lease, or a longer one.
+    Leased,
+    /// There is none, and nothing is asked any more.
+    Failed(Why),
+    /// There was one, and there is none any more: the interface must not use the address.
+    Lost(Why),
+}
+
+/// A message, and the way that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sending {
+    /// From.
+    pub source: Ipv4Addr,
+    /// To.
+    pub destination: Ipv4Addr,
+    /// To whom on the link; to everybody if none.
+    pub neighbour: Option<Hardware>,
+    /// What.
+    pub message: Outgoing,
+}
+
+/// Why there is no lease.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    /// Nobody has answered in time.
+    #[error("no more tries")]
+    Silence,
+    /// A server says that the address is not the client's.
+    #[error("the DHCP server refuses {address}")]
+    Refused {
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// A server has granted another address than the client has.
+    #[error("the DHCP server has granted {granted} in place of {address}")]
+    Moved {
+        /// The client's.
+        address: Ipv4Addr,
+        /// The other one.
+        granted: Ipv4Addr,
+    },
+    /// It has ended before a server had prolonged it.
+    #[error("the lease of {address} has ended, and no DHCP server has prolonged it")]
+    Ended {
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// The answer cannot be used.
+    #[error(transparent)]
+    Answer(GrantError),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// INIT and SELECTING: servers are looked for.
+    Selecting { xid: u32, retry: Retry },
+    /// REQUESTING: an offer was accepted.
+    Requesting { xid: u32, retry: Retry, offer: Offer, tries: u32 },
+    /// REBOOTING: an address that the client had is asked for.
+    Rebooting { xid: u32, retry: Retry, address: Ipv4Addr },
+    /// BOUND.
+    Bound,
+    /// RENEWING and REBINDING: the lease is to be prolonged, by its server or by any.
+    Prolonging { xid: u32, next: Moment, deaf: Moment },
+    /// Nothing happens any more.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Offer {
+    address: Ipv4Addr,
+    server: Ipv4Addr,
+}
+
+/// What a server may say to a client that asks for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reply {
+    Offer,
+    Ack,
+    Nak,
+}
+
+impl Reply {
+    const fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Offer => Some(Self::Offer),
+            Kind::Ack => Some(Self::Ack),
+            Kind::Nak => Some(Self::Nak),
+            Kind::Discover | Kind::Request | Kind::Decline | Kind::Release | Kind::Inform => None,
+        }
+    }
+}
+
+/// How often an offer is accepted before another is looked for.
+const ACCEPTANCES: u32 = 4;
+/// How long an answer to a prolongation is listened for. A socket that listens keeps the container's namespace alive.
+const EAR: Duration = Duration::from_secs(5);
+/// The shortest and the longest pause between prolongations, where half of the time that is left is less (RFC 2131 says
+/// a minute, which is more than a short lease).
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LEAST_PAUSE: Duration = Duration::from_secs(60);
+/// Of how much of the lease a pause is a twentieth at least.
+const PARTS: u32 = 20;
+/// The greatest message that is taken.
+const MESSAGE_SIZE: u16 = 1500;
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    identity: Identity,
+    limits: Limits,
+    dice: Dice,
+    state: State,
+    lease: Option<Lease>,
+}
+
+impl Client {
+    /// Looks for servers.
+    pub fn begin(identity: Identity, limits: Limits, seed: u64, now: Moment) -> (Self, Vec<Action>) {
+        let mut client = Self { identity, limits, dice: Dice::new(seed), state: State::Over, lease: None };
+        let actions = client.look_for_servers(now);
+        (client, actions)
+    }
+
+    /// Asks for an address that the client should have.
+    pub fn reboot(
+        identity: Identity,
+        limits: Limits,
+        seed: u64,
+        now: Moment,
+        address: Ipv4Addr,
+    ) -> (Self, Vec<Action>) {
+        let mut client = Self { identity, limits, dice: Dice::new(seed), state: State::Over, lease: None };
+        let (xid, short) = (client.dice.xid(), Limits { whole: limits.whole.min(limits.first), ..limits });
+        let retry = Retry::new(short, now, &mut client.dice);
+        client.state = State::Rebooting { xid, retry, address };
+        let actions = vec![client.ask_for(xid, address)];
+        (client, actions)
+    }
+
+    /// Goes on with a lease of before.
+    pub fn resume(identity: Identity, limits: Limits, seed: u64, lease: Lease) -> Self {
+        Self { identity, limits, dice: Dice::new(seed), state: State::Bound, lease: Some(lease) }
+    }
+
+    /// The lease, if there is one.
+    pub const fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// Who asks.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether answers are listened for.
+    pub fn listens(&self, now: Moment) -> bool {
+        match &self.state {
+            State::Selecting { .. } | State::Requesting { .. } | State::Rebooting { .. } => true,
+            State::Prolonging { deaf, .. } => now < *deaf,
+            State::Bound | State::Over => false,
+        }
+    }
+
+    /// When the client is to be told of the time.
+    pub fn due(&self, now: Moment) -> Option<Moment> {
+        match &self.state {
+            State::Selecting { retry, .. } | State::Requesting { retry, .. } | State::Rebooting { retry, .. } => {
+                Some(retry.due())
+            }
+            State::Bound => self.lease.as_ref()?.renewal(),
+            State::Prolonging { next, deaf, .. } => Some(if now < *deaf { *next.min(deaf) } else { *next }),
+            State::Over => None,
+        }
+    }
+
+    /// The time has come.
+    pub fn on_time(&mut self, now: Moment) -> Vec<Action> {
+        if self.due(now).is_none_or(|due| now < due) {
+            return Vec::new();
+        }
+        match self.state.clone() {
+            State::Selecting { retry, .. } | State::Requesting { retry, .. } | State::Rebooting { retry, .. }
+                if retry.is_over(now) =>
+            {
+                self.give_up(Why::Silence)
+            }
+            State::Selecting { xid, retry } => {
+                self.state = State::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
+                vec![self.discover(xid)]
+            }
+            State::Requesting { retry, tries: ACCEPTANCES, .. } => self.look_again(retry, now),
+            State::Requesting { xid, retry, offer, tries } => {
+                let retry = retry.sent(now, &mut self.dice);
+                self.state = State::Requesting { xid, retry, offer, tries: tries + 1 };
+                vec![self.accept(xid, offer)]
+            }
+            State::Rebooting { xid, retry, address } => {
+                self.state = State::Rebooting { xid, retry: retry.sent(now, &mut self.dice), address };
+                vec![self.ask_for(xid, address)]
+            }
+            State::Bound | State::Prolonging { .. } => self.prolong(now),
+            State::Over => Vec::new(),
+        }
+    }
+
+    /// A message has come, from a MAC address.
+    pub fn on_message(&mut self, message: &Incoming, from: Hardware, now: Moment) -> Vec<Action> {
+        if message.mac != self.identity.mac {
+            return Vec::new();
+        }
+        match (self.state.clone(), Reply::of(message.kind)) {
+            (State::Selecting { xid, retry }, Some(Reply::Offer)) if xid == message.xid => {
+                self.on_offer(message, retry, now)
+            }
+            (State::Requesting { xid, retry, offer, .. }, Some(reply))
+                if xid == message.xid && is_of(message, offer.server) =>
+            {
+                match reply {
+                    Reply::Ack => self.on_ack(message, from, now),
+                    Reply::Nak => self.look_again(retry, now),
+                    Reply::Offer => Vec::new(),
+                }
+            }
+            (State::Rebooting { xid, address, .. }, Some(reply)) if xid == message.xid => match reply {
+                Reply::Ack if message.address == address => self.on_ack(message, from, now),
+                Reply::Ack => self.give_up(Why::Moved { address, granted: message.address }),
+                Reply::Nak => self.give_up(Why::Refused { address }),
+                Reply::Offer => Vec::new(),
+            },
+            (State::Prolonging { xid, .. }, Some(reply)) if xid == message.xid => match reply {
+                Reply::Ack => self.on_ack(message, from, now),
+                Reply::Nak => self.look_for_servers(now),
+                Reply::Offer => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives the address back, if there is one. Nothing happens any more.
+    pub fn release(&mut self) -> Option<Sending> {
+        self.state = State::Over;
+        let Lease { grant, neighbour, .. } = self.lease.take()?;
+        Some(self.give_back(grant.address, grant.server, neighbour))
+    }
+
+    fn on_offer(&mut self, message: &Incoming, retry: Retry, now: Moment) -> Vec<Action> {
+        let Some(server) = message.server().filter(|_| !message.address.is_unspecified()) else { return Vec::new() };
+        let (xid, offer) = (message.xid, Offer { address: message.address, server });
+        self.state = State::Requesting { xid, retry: retry.anew(now, &mut self.dice), offer, tries: 1 };
+        vec![self.accept(xid, offer)]
+    }
+
+    /// A lease of another address than the interface has is of no use to it.
+    fn on_ack(&mut self, message: &Incoming, from: Hardware, now: Moment) -> Vec<Action> {
+        let granted = match Grant::of(message) {
+            Ok(grant) => grant,
+            Err(error) => {
+                let back = message.server().map(|server| self.give_back(message.address, server, from));
+                let mut actions: Vec<Action> = back.map(Action::Send).into_iter().collect();
+                actions.extend(self.give_up(Why::Answer(error)));
+                return actions;
+            }
+        };
+        if let Some(address) =
+            self.lease.as_ref().map(|lease| lease.grant.address).filter(|own| *own != granted.address)
+        {
+            let back = self.give_back(granted.address, granted.server, from);
+            let mut actions = vec![Action::Send(back)];
+            actions.extend(self.give_up(Why::Moved { address, granted: granted.address }));
+            return actions;
+        }
+        self.lease = Some(Lease { grant: granted, since: now, neighbour: from });
+        self.state = State::Bound;
+        vec![Action::Leased]
+    }
+
+    fn give_up(&mut self, why: Why) -> Vec<Action> {
+        self.state = State::Over;
+        match self.lease.take() {
+            Some(_) => vec![Action::Lost(why)],
+            None => vec![Action::Failed(why)],
+        }
+    }
+
+    fn look_for_servers(&mut self, now: Moment) -> Vec<Action> {
+        let (xid, retry) = (self.dice.xid(), Retry::new(self.limits, now, &mut self.dice));
+        self.state = State::Selecting { xid, retry };
+        vec![self.discover(xid)]
+    }
+
+    /// After a pause, or else a server that refuses what it offers would be asked without end.
+    fn look_again(&mut self, retry: Retry, now: Moment) -> Vec<Action> {
+        let xid = self.dice.xid();
+        self.state = State::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
+        Vec::new()
+    }
+
+    /// Asks for more time: the server that has granted the lease, and later any.
+    fn prolong(&mut self, now: Moment) -> Vec<Action> {
+        let Some(lease) = self.lease.clone() else { return Vec::new() };
+        let (Some(rebinding), Some(end)) = (lease.rebinding(), lease.end()) else { return Vec::new() };
+        if now >= end {
+            return self.give_up(Why::Ended { address: lease.grant.address });
+        }
+        let (xid, next) = match &self.state {
+            State::Prolonging { xid, next, .. } => (*xid, *next),
+            State::Selecting { .. }
+            | State::Requesting { .. }
+            | State::Rebooting { .. }
+            | State::Bound
+            | State::Over => (self.dice.xid(), now),
+        };
+        if now < next {
+            // The answer was listened for long enough.
+            self.state = State::Prolonging { xid, next, deaf: now };
+            return Vec::new();
+        }
+        let goal = if now < rebinding { rebinding } else { end };
+        let least = (lease.grant.time().unwrap_or_default() / PARTS).clamp(SHORTEST_PAUSE, LEAST_PAUSE);
+        let next = (now + (goal - now).div_f64(2.0).max(least)).min(goal);
+        self.state = State::Prolonging { xid, next, deaf: now + EAR };
+        vec![self.ask_for_more(xid, &lease, now >= rebinding)]
+    }
+
+    fn discover(&self, xid: u32) -> Action {
+        let mut options = self.options();
+        if let Some(lease) = &self.lease {
+            options.set(code::REQUESTED_ADDRESS, &lease.grant.address.octets());
+        }
+        self.to_everybody(Kind::Discover, xid, options)
+    }
+
+    fn accept(&self, xid: u32, offer: Offer) -> Action {
+        let mut options = self.options();
+        options.set(code::REQUESTED_ADDRESS, &offer.address.octets());
+        options.set(code::SERVER_IDENTIFIER, &offer.server.octets());
+        self.to_everybody(Kind::Request, xid, options)
+    }
+
+    fn ask_for(&self, xid: u32, address: Ipv4Addr) -> Action {
+        let mut options = self.options();
+        options.set(code::REQUESTED_ADDRESS, &address.octets());
+        self.to_everybody(Kind::Request, xid, options)
+    }
+
+    fn ask_for_more(&self, xid: u32, lease: &Lease, any: bool) -> Action {
+        let address = lease.grant.address;
+        let message = Outgoing { own: address, ..self.message(Kind::Request, xid, self.options()) };
+        let (destination, neighbour) =
+            if any { (Ipv4Addr::BROADCAST, None) } else { (lease.grant.server, Some(lease.neighbour)) };
+        Action::Send(Sending { source: address, destination, neighbour, message })
+    }
+
+    /// By the address itself: a server never gets what comes from nowhere and is for it alone.
+    fn give_back(&mut self, address: Ipv4Addr, server: Ipv4Addr, neighbour: Hardware) -> Sending {
+        let mut options = Options::default();
+        options.set(code::SERVER_IDENTIFIER, &server.octets());
+        options.set(code::CLIENT_IDENTIFIER, self.sent_id());
+        let xid = self.dice.xid();
+        let message = Outgoing { own: address, broadcast: false, ..self.message(Kind::Release, xid, options) };
+        Sending { source: address, destination: server, neighbour: Some(neighbour), message }
+    }
+
+    /// The name that servers have been told, which the configuration may have replaced.
+    fn sent_id(&self) -> &[u8] {
+        let own = self.identity.provided.iter().find(|(code, _)| *code == code::CLIENT_IDENTIFIER);
+        own.map_or(&self.identity.id, |(_, value)| value)
+    }
+
+    fn to_everybody(&self, kind: Kind, xid: u32, options: Options) -> Action {
+        let message = self.message(kind, xid, options);
+        let (source, destination) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        Action::Send(Sending { source, destination, neighbour: None, message })
+    }
+
+    fn message(&self, kind: Kind, xid: u32, options: Options) -> Outgoing {
+        let Identity { mac, broadcast, .. } = self.identity;
+        Outgoing { kind, xid, broadcast, own: Ipv4Addr::UNSPECIFIED, mac, options }
+    }
+
+    fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.set(code::PARAMETER_REQUEST_LIST, &self.identity.requested);
+        options.set(code::MAXIMUM_MESSAGE_SIZE, &MESSAGE_SIZE.to_be_bytes());
+        options.set(code::CLIENT_IDENTIFIER, &self.identity.id);
+        self.identity.provided.iter().for_each(|(code, value)| options.set(*code, value));
+        options
+    }
+}
+
+/// Whether a message is of a server, as far as it says.
+fn is_of(message: &Incoming, server: Ipv4Addr) -> bool {
+    message.server().is_none_or(|told| told == server)
+}
+
+#[cfg(test)]
+mod tests;

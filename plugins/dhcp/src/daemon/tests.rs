@@ -1,0 +1,324 @@
+//! The daemon on a machine that is played, with a server on its wire.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::wire::{Kind, Options, Outgoing, code};
+
+const MAC: Hardware = [2, 0, 0, 0, 0, 9];
+const SERVER_MAC: Hardware = [2, 0, 0, 0, 0, 1];
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
+
+/// A machine: namespaces by their paths, what was sent and answered, and what is kept.
+#[derive(Default)]
+struct Machine {
+    seconds: f64,
+    namespaces: BTreeMap<String, String>,
+    open: Vec<LeaseKey>,
+    sent: Vec<(LeaseKey, Sending)>,
+    answers: Vec<(Asker, Answer)>,
+    records: BTreeMap<LeaseKey, LeaseRecord>,
+    done: Vec<String>,
+}
+
+impl World for Machine {
+    fn now(&mut self) -> Moment {
+        Moment::at(Duration::from_secs_f64(self.seconds))
+    }
+
+    fn seed(&mut self) -> u64 {
+        7
+    }
+
+    fn place(&mut self, _: Asker, request: &Request) -> Result<Place, PlaceError> {
+        let found = self.namespaces.get(&request.netns).cloned();
+        let identity = found.ok_or_else(|| PlaceError::Namespace(format!("no netns {}", request.netns)))?;
+        Ok(Place { netns: request.netns.clone(), ifname: request.key.ifname.clone(), identity })
+    }
+
+    fn listen(&mut self, key: &LeaseKey, place: &Place, _: Option<Asker>) -> Result<Hardware, PlaceError> {
+        if self.namespaces.get(&place.netns) != Some(&place.identity) {
+            return Err(PlaceError::Namespace("the namespace has ended".to_owned()));
+        }
+        if place.ifname != "eth0" {
+            return Err(PlaceError::Interface(format!("error looking up {:?}: Link not found", place.ifname)));
+        }
+        assert!(!self.open.contains(key), "{key} is listened on already");
+        self.open.push(key.clone());
+        Ok(MAC)
+    }
+
+    fn close(&mut self, key: &LeaseKey) {
+        self.open.retain(|open| open != key);
+    }
+
+    fn send(&mut self, key: &LeaseKey, sending: &Sending) {
+        assert!(self.open.contains(key), "{key} is not listened on");
+        self.sent.push((key.clone(), sending.clone()));
+    }
+
+    fn withdraw(&mut self, place: &Place, address: Ipv4Addr) {
+        self.done.push(format!("withdraw {address} from {}", place.netns));
+    }
+
+    fn set_down(&mut self, place: &Place) {
+        self.done.push(format!("set {} down", place.netns));
+    }
+
+    fn answer(&mut self, asker: Asker, answer: &Answer) {
+        if !matches!(answer, Answer::Wait { .. }) {
+            self.answers.push((asker, answer.clone()));
+        }
+    }
+
+    fn save(&mut self, record: &LeaseRecord) {
+        self.records.insert(record.key.clone(), record.clone());
+    }
+
+    fn forget(&mut self, key: &LeaseKey) {
+        self.records.remove(key);
+    }
+}
+
+impl Machine {
+    fn new() -> Self {
+        let namespaces = ["c1", "c2"].map(|name| (format!("/run/netns/{name}"), format!("boot:{name}")));
+        Self { namespaces: namespaces.into(), ..Self::default() }
+    }
+
+    /// What was said to somebody since it was asked last.
+    fn said(&mut self, asker: Asker) -> Option<Answer> {
+        let at = self.answers.iter().position(|(to, _)| *to == asker)?;
+        Some(self.answers.remove(at).1)
+    }
+
+    fn refusal(&mut self, asker: Asker) -> (Reason, String) {
+        match self.said(asker) {
+            Some(Answer::Refused(Refusal { about, text })) => (about, text),
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+}
+
+fn key(container: &str) -> LeaseKey {
+    LeaseKey { container: container.to_owned(), network: "lan".to_owned(), ifname: "eth0".to_owned() }
+}
+
+fn request(container: &str) -> Request {
+    let netns = format!("/run/netns/{container}");
+    Request { key: key(container), netns, provided: Vec::new(), requested: vec![3, 1] }
+}
+
+fn add(container: &str) -> Verb {
+    Verb::Add(request(container))
+}
+
+fn check(container: &str, last: u8) -> Verb {
+    Verb::Check { request: request(container), address: Some([10, 1, 2, last].into()) }
+}
+
+fn daemon() -> Daemon {
+    Daemon::new(Limits::default(), false)
+}
+
+/// A message of a server, as the wire brings it.
+fn packet(kind: Kind, to: &Sending, last: u8) -> Vec<u8> {
+    let mut options = Options::default();
+    options.set(code::SERVER_IDENTIFIER, &SERVER.octets());
+    options.set(code::SUBNET_MASK, &[255, 255, 255, 0]);
+    options.set(code::LEASE_TIME, &20_u32.to_be_bytes());
+    let message = Outgoing { kind, xid: to.message.xid, options, ..to.message.clone() };
+    let mut payload = message.bytes();
+    payload[0] = 2;
+    payload[16..20].copy_from_slice(&[10, 1, 2, last]);
+    let mut bytes = crate::wire::Datagram { source: SERVER, destination: Ipv4Addr::BROADCAST, payload }.bytes();
+    bytes[20..24].rotate_left(2);
+    bytes
+}
+
+/// Lets a server answer the last message.
+fn serve(daemon: &mut Daemon, world: &mut Machine, last: u8) {
+    let (key, sending) = world.sent.last().expect("a message").clone();
+    let kind = if sending.message.kind == Kind::Discover { Kind::Offer } else { Kind::Ack };
+    daemon.received(&key, &packet(kind, &sending, last), SERVER_MAC, world);
+}
+
+/// Leases an address to a container.
+fn lease(daemon: &mut Daemon, world: &mut Machine, container: &str, last: u8) {
+    daemon.asked(1, add(container), world);
+    serve(daemon, world, last);
+    serve(daemon, world, last);
+    let Some(Answer::Leased(grant)) = world.said(1) else { panic!("no lease") };
+    assert_eq!(grant.address, Ipv4Addr::new(10, 1, 2, last));
+}
+
+fn kinds(world: &Machine) -> Vec<Kind> {
+    world.sent.iter().map(|(_, sending)| sending.message.kind).collect()
+}
+
+#[test]
+fn an_address_is_leased_told_again_kept_and_given_back() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut world, "c1", 5);
+    assert_eq!((world.open.len(), world.records.len()), (0, 1));
+    daemon.asked(2, add("c1"), &mut world);
+    assert!(matches!(world.said(2), Some(Answer::Leased(_))), "at once");
+    daemon.asked(3, check("c1", 5), &mut world);
+    assert_eq!(world.said(3), Some(Answer::Done));
+    daemon.asked(4, Verb::Del { key: key("c1") }, &mut world);
+    assert_eq!((world.said(4), world.open.len(), world.records.len()), (Some(Answer::Done), 0, 0));
+    assert_eq!(kinds(&world), [Kind::Discover, Kind::Request, Kind::Release]);
+    assert_eq!(world.done, ["withdraw 10.1.2.5 from /run/netns/c1"]);
+    daemon.asked(5, Verb::Del { key: key("c1") }, &mut world);
+    assert_eq!((world.said(5), kinds(&world).len(), daemon.len()), (Some(Answer::Done), 3, 0));
+}
+
+#[test]
+fn who_asks_for_the_same_container_waits_for_the_same_lease() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    daemon.asked(1, add("c1"), &mut world);
+    daemon.asked(2, add("c1"), &mut world);
+    daemon.asked(3, check("c1", 6), &mut world);
+    serve(&mut daemon, &mut world, 5);
+    serve(&mut daemon, &mut world, 5);
+    assert!(matches!((world.said(1), world.said(2)), (Some(Answer::Leased(_)), Some(Answer::Leased(_)))));
+    assert_eq!(world.refusal(3).1, "the lease is of 10.1.2.5, and prevResult tells 10.1.2.6");
+    assert_eq!(kinds(&world), [Kind::Discover, Kind::Request]);
+}
+
+#[test]
+fn what_nobody_waits_for_is_not_looked_for() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    daemon.asked(1, add("c1"), &mut world);
+    daemon.asked(2, add("c1"), &mut world);
+    daemon.gone(1, &mut world);
+    assert_eq!(daemon.len(), 1);
+    daemon.gone(2, &mut world);
+    assert_eq!((daemon.len(), world.open.len(), daemon.due(Moment::default())), (0, 0, None));
+    lease(&mut daemon, &mut world, "c1", 5);
+    daemon.gone(1, &mut world);
+    assert_eq!(daemon.len(), 1, "a lease stays");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    daemon.asked(1, add("gone"), &mut world);
+    assert_eq!(world.refusal(1), (Reason::Namespace, "no netns /run/netns/gone".to_owned()));
+    let mut odd = request("c1");
+    odd.key.ifname = "eth9".to_owned();
+    daemon.asked(2, Verb::Add(odd), &mut world);
+    assert_eq!(world.refusal(2), (Reason::Interface, r#"error looking up "eth9": Link not found"#.to_owned()));
+    daemon.asked(3, add("c1"), &mut world);
+    while let Some(due) = daemon.due(world.now()) {
+        world.seconds = (due - Moment::default()).as_secs_f64();
+        daemon.on_time(&mut world);
+    }
+    assert_eq!(world.refusal(3), (Reason::Server, "no more tries".to_owned()));
+    assert_eq!((world.seconds, daemon.len(), world.open.len()), (208.0, 0, 0));
+}
+
+#[test]
+fn a_lease_that_no_server_prolongs_takes_the_interface_down_and_fails_check() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut world, "c1", 5);
+    while let Some(due) = daemon.due(world.now()) {
+        world.seconds = (due - Moment::default()).as_secs_f64();
+        daemon.on_time(&mut world);
+    }
+    assert_eq!((world.seconds, world.done.last().map(String::as_str)), (20.0, Some("set /run/netns/c1 down")));
+    assert_eq!((world.open.len(), world.records.len()), (0, 0));
+    daemon.asked(2, check("c1", 5), &mut world);
+    let says = "the lease of 10.1.2.5 has ended, and no DHCP server has prolonged it";
+    assert_eq!(world.refusal(2), (Reason::Lease, says.to_owned()));
+    let before = world.sent.len();
+    daemon.asked(3, Verb::Del { key: key("c1") }, &mut world);
+    assert_eq!((world.said(3), world.sent.len(), daemon.len()), (Some(Answer::Done), before, 0));
+}
+
+#[test]
+fn a_lease_goes_on_after_a_restart_of_the_daemon() {
+    let (mut first, mut world) = (daemon(), Machine::new());
+    lease(&mut first, &mut world, "c1", 5);
+    drop(first);
+    world.seconds = 12.0;
+    let records: Vec<LeaseRecord> =
+        world.records.values().map(|record| LeaseRecord::parse(record.text().as_bytes()).expect("a record")).collect();
+    let mut second = daemon();
+    records.into_iter().for_each(|record| second.resume(record, &mut world));
+    assert!(second.due(world.now()).is_some_and(|due| due <= world.now()), "its time has come");
+    second.on_time(&mut world);
+    let (_, renewal) = world.sent.last().expect("a message").clone();
+    assert_eq!((renewal.message.kind, renewal.destination), (Kind::Request, SERVER));
+    serve(&mut second, &mut world, 5);
+    let now = world.now();
+    assert_eq!(world.records[&key("c1")].lease.since, now);
+    second.asked(2, Verb::Del { key: key("c1") }, &mut world);
+    assert_eq!(kinds(&world).last(), Some(&Kind::Release));
+}
+
+#[test]
+fn a_namespace_that_has_ended_or_is_another_one_needs_no_address() {
+    for now in [None, Some("boot:another")] {
+        let (mut daemon, mut world) = (daemon(), Machine::new());
+        lease(&mut daemon, &mut world, "c1", 5);
+        match now {
+            None => drop(world.namespaces.remove("/run/netns/c1")),
+            Some(other) => drop(world.namespaces.insert("/run/netns/c1".to_owned(), other.to_owned())),
+        }
+        world.seconds = 10.0;
+        daemon.on_time(&mut world);
+        assert_eq!((daemon.len(), world.records.len(), kinds(&world).len()), (0, 0, 2));
+    }
+}
+
+#[test]
+fn a_container_in_a_new_namespace_asks_anew() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut world, "c1", 5);
+    world.namespaces.insert("/run/netns/c1".to_owned(), "boot:again".to_owned());
+    lease(&mut daemon, &mut world, "c1", 5);
+    assert_eq!((daemon.len(), world.records[&key("c1")].place.identity.as_str()), (1, "boot:again"));
+}
+
+/// The reference acquires another lease then, and passes.
+#[test]
+fn check_of_a_lease_that_is_not_known_asks_for_that_address() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    daemon.asked(1, check("c1", 5), &mut world);
+    assert_eq!(kinds(&world), [Kind::Request]);
+    serve(&mut daemon, &mut world, 5);
+    assert_eq!((world.said(1), world.records.len()), (Some(Answer::Done), 1));
+
+    let (mut daemon, mut world) = (self::daemon(), Machine::new());
+    daemon.asked(1, check("c1", 5), &mut world);
+    let (key, sending) = world.sent.last().expect("a message").clone();
+    daemon.received(&key, &packet(Kind::Nak, &sending, 0), SERVER_MAC, &mut world);
+    assert_eq!(world.refusal(1), (Reason::Lease, "the DHCP server refuses 10.1.2.5".to_owned()));
+    assert_eq!((daemon.len(), world.open.len(), world.records.len()), (0, 0, 0));
+}
+
+#[test]
+fn gc_gives_back_what_the_network_does_not_list() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut world, "c1", 5);
+    lease(&mut daemon, &mut world, "c2", 6);
+    let collect =
+        |network: &str| Verb::Gc { network: network.to_owned(), valid: vec![("c1".to_owned(), "eth0".to_owned())] };
+    daemon.asked(2, collect("other"), &mut world);
+    assert_eq!(daemon.len(), 2);
+    daemon.asked(3, collect("lan"), &mut world);
+    assert_eq!((world.said(3), daemon.len()), (Some(Answer::Done), 1));
+    assert_eq!(world.records.keys().collect::<Vec<_>>(), [&key("c1")]);
+    assert_eq!(kinds(&world).last(), Some(&Kind::Release));
+}
+
+#[test]
+fn a_deleted_container_gets_no_lease_that_was_asked_for_before() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    daemon.asked(1, add("c1"), &mut world);
+    daemon.asked(2, Verb::Del { key: key("c1") }, &mut world);
+    assert_eq!(world.refusal(1), (Reason::Lease, "the container was deleted meanwhile".to_owned()));
+    assert_eq!((daemon.len(), world.open.len()), (0, 0));
+}

@@ -1,0 +1,225 @@
+//! What a server grants: the address, for how long, and what it tells of the network.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::wire::{Incoming, code};
+
+/// How long a lease is if the server does not say, as in the reference.
+const DEFAULT_SECONDS: u32 = 60 * 60;
+/// A lease that does not end (RFC 2131 section 3.3).
+const WITHOUT_END: u32 = u32::MAX;
+/// The smallest MTU of RFC 2132 section 5.1.
+const SMALLEST_MTU: u16 = 68;
+
+/// An answer without which the container would have no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// There is no address in it.
+    #[error("DHCPACK has no address")]
+    NoAddress,
+    /// There is no server identifier in it, so that nobody could be asked again.
+    #[error("DHCP option Server Identifier not found in DHCPACK")]
+    NoServer,
+    /// There is no mask in it.
+    #[error("DHCP option Subnet Mask not found in DHCPACK")]
+    NoMask,
+    /// Its mask has holes.
+    #[error("DHCP option Subnet Mask {0} is no prefix")]
+    OddMask(Ipv4Addr),
+}
+
+/// A network, and the router on the way there; 0.0.0.0 if it is on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantedRoute {
+    /// The network's address.
+    pub to: Ipv4Addr,
+    /// The length of its prefix.
+    pub prefix: u8,
+    /// The router.
+    pub router: Ipv4Addr,
+}
+
+/// An address on loan, and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The length of the network's prefix.
+    pub prefix: u8,
+    /// Who has granted it.
+    pub server: Ipv4Addr,
+    /// For how many seconds; none if for ever.
+    pub seconds: Option<u32>,
+    /// After how many of them the server is asked for more.
+    pub renewal: u32,
+    /// After how many of them any server is.
+    pub rebinding: u32,
+    /// Routers, the best first.
+    pub routers: Vec<Ipv4Addr>,
+    /// Other routes: those of option 121, which stand for all there are, or else those of option 33.
+    pub routes: Vec<GrantedRoute>,
+    /// Whether the routes are all there are.
+    pub is_classless: bool,
+    /// Name servers.
+    pub nameservers: Vec<Ipv4Addr>,
+    /// The domain of the network.
+    pub domain: Option<String>,
+    /// Domains in which names are looked for.
+    pub search: Vec<String>,
+    /// The MTU of the network in bytes.
+    pub mtu: Option<u16>,
+}
+
+impl Grant {
+    /// Reads a DHCPACK.
+    ///
+    /// # Errors
+    /// [`GrantError`]; what is missing or odd otherwise is passed over.
+    pub fn of(ack: &Incoming) -> Result<Self, GrantError> {
+        if ack.address.is_unspecified() {
+            return Err(GrantError::NoAddress);
+        }
+        let options = &ack.options;
+        let number = |code| options.array::<4>(code).map(u32::from_be_bytes);
+        let seconds = number(code::LEASE_TIME).unwrap_or(DEFAULT_SECONDS);
+        let whole = seconds.max(1);
+        let rebinding = number(code::REBINDING_TIME).unwrap_or(part(whole, 85)).min(whole);
+        let classless = options.get(code::CLASSLESS_ROUTE).map(classless_routes).filter(|routes| !routes.is_empty());
+        let is_classless = classless.is_some();
+        Ok(Self {
+            address: ack.address,
+            prefix: prefix(options.array(code::SUBNET_MASK).ok_or(GrantError::NoMask)?)?,
+            server: ack.server().ok_or(GrantError::NoServer)?,
+            seconds: (seconds != WITHOUT_END).then_some(whole),
+            renewal: number(code::RENEWAL_TIME).unwrap_or(part(whole, 50)).min(rebinding),
+            rebinding,
+            routers: addresses(options.get(code::ROUTER)),
+            routes: classless.unwrap_or_else(|| static_routes(options.get(code::STATIC_ROUTE).unwrap_or_default())),
+            is_classless,
+            nameservers: addresses(options.get(code::DOMAIN_NAME_SERVER)),
+            domain: options.get(code::DOMAIN_NAME).and_then(name),
+            search: options.get(code::DOMAIN_SEARCH).map(domains).unwrap_or_default(),
+            mtu: options.array(code::INTERFACE_MTU).map(u16::from_be_bytes).filter(|mtu| *mtu >= SMALLEST_MTU),
+        })
+    }
+
+    /// For how long it is granted; none if for ever.
+    pub fn time(&self) -> Option<Duration> {
+        self.seconds.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+}
+
+fn part(seconds: u32, percent: u32) -> u32 {
+    u32::try_from(u64::from(seconds) * u64::from(percent) / 100).unwrap_or(seconds)
+}
+
+fn prefix(mask: [u8; 4]) -> Result<u8, GrantError> {
+    let bits = u32::from_be_bytes(mask);
+    let length = bits.leading_ones();
+    if bits.count_ones() == length {
+        Ok(u8::try_from(length).unwrap_or(32))
+    } else {
+        Err(GrantError::OddMask(mask.into()))
+    }
+}
+
+fn addresses(value: Option<&[u8]>) -> Vec<Ipv4Addr> {
+    let parts = value.unwrap_or_default().chunks_exact(4);
+    parts.filter_map(|part| part.first_chunk::<4>().copied().map(Ipv4Addr::from)).collect()
+}
+
+/// Option 33: pairs of a destination, with the mask of its class, and a router. A default route is none (RFC 2132).
+fn static_routes(value: &[u8]) -> Vec<GrantedRoute> {
+    let pairs = value.chunks_exact(8).map(|pair| addresses(Some(pair)));
+    let route = |pair: Vec<Ipv4Addr>| {
+        let [to, router] = *pair.first_chunk()?;
+        let prefix = class_prefix(to)?;
+        Some(GrantedRoute { to: masked(to, prefix), prefix, router })
+    };
+    pairs.filter_map(route).collect()
+}
+
+fn class_prefix(address: Ipv4Addr) -> Option<u8> {
+    match address.octets()[0] {
+        0 => None,
+        1..=127 => Some(8),
+        128..=191 => Some(16),
+        192..=223 => Some(24),
+        224.. => None,
+    }
+}
+
+fn masked(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+    Ipv4Addr::from(u32::from(address) & mask)
+}
+
+/// Option 121 (RFC 3442): the length of a prefix, as many bytes of the destination as that needs, and a router. Nothing if
+/// it is torn.
+fn classless_routes(mut value: &[u8]) -> Vec<GrantedRoute> {
+    let mut routes = Vec::new();
+    while let Some((&prefix, rest)) = value.split_first() {
+        let Some((route, rest)) = classless_route(prefix, rest) else { return Vec::new() };
+        routes.push(route);
+        value = rest;
+    }
+    routes
+}
+
+fn classless_route(prefix: u8, value: &[u8]) -> Option<(GrantedRoute, &[u8])> {
+    let (significant, rest) = value.split_at_checked(usize::from(prefix).div_ceil(8))?;
+    let (router, rest) = rest.split_first_chunk::<4>()?;
+    let mut to = [0; 4];
+    to.get_mut(..significant.len())?.copy_from_slice(significant);
+    let to = masked(to.into(), prefix);
+    Some((GrantedRoute { to, prefix, router: (*router).into() }, rest))
+}
+
+/// A name that can stand in a file of resolvers: what else a server puts there is not passed on.
+fn name(value: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(value).ok()?.trim_end_matches(['\0', '.']);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    (!text.is_empty() && text.len() <= 253 && text.chars().all(is_plain)).then(|| text.to_owned())
+}
+
+/// Option 119 (RFC 3397): names as in DNS, which may end in a part of an earlier one. Nothing if it is torn.
+fn domains(value: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < value.len() {
+        let Some((labels, next)) = labels(value, at) else { return Vec::new() };
+        found.extend(name(labels.join(".").as_bytes()));
+        at = next;
+    }
+    found
+}
+
+/// The labels of the name at a place, and where the next name is. A pointer leads backwards, so there is an end.
+fn labels(value: &[u8], start: usize) -> Option<(Vec<String>, usize)> {
+    let (mut at, mut before, mut next, mut labels) = (start, start, None, Vec::new());
+    loop {
+        match *value.get(at)? {
+            0 => return Some((labels, next.unwrap_or(at + 1))),
+            length @ 1..=63 => {
+                let end = at + 1 + usize::from(length);
+                labels.push(String::from_utf8(value.get(at + 1..end)?.to_vec()).ok()?);
+                at = end;
+            }
+            high @ 192.. => {
+                next = next.or(Some(at + 2));
+                at = usize::from(high & 0x3f) << 8 | usize::from(*value.get(at + 1)?);
+                if at >= before {
+                    return None;
+                }
+                before = at;
+            }
+            64..=191 => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! The dhcp plugin: addresses of a DHCP server. The plugin asks a daemon, which is the same program and speaks with
+//! servers; it keeps leases for as long as the containers live.
+//!
+//! All here is decided and nothing done: what the daemon does to the machine goes through [`daemon::World`].
+
+#![forbid(unsafe_code)]
+
+use cni_plugin::run::Plugin;
+
+mod add;
+mod answer;
+mod ask;
+mod check;
+pub mod client;
+mod config;
+pub mod daemon;
+mod del;
+mod gc;
+pub mod grant;
+pub mod key;
+pub mod moment;
+pub mod protocol;
+pub mod record;
+mod status;
+pub mod wire;
+
+pub use config::leases_of;
+
+/// The plugin.
+pub struct Dhcp;
+
+impl Plugin for Dhcp {
+    fn kind(&self) -> &'static str {
+        "dhcp"
+    }
+
+    cni_plugin::commands!(add, del, check, status, gc);
+}
+
+#[cfg(test)]
+mod tests;

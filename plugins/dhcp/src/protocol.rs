@@ -1,0 +1,176 @@
+//! What the plugin asks of the daemon, and what that answers: one question to a connection, as JSON. The daemon's first
+//! answer says how long the second may take.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::grant::Grant;
+use crate::key::LeaseKey;
+
+/// The number of this protocol. Plugin and daemon are one program, but an older daemon may run on.
+pub const VERSION: u32 = 1;
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// [`VERSION`] of who asks.
+    pub protocol: u32,
+    /// What is asked.
+    pub verb: Verb,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Leases an address, or tells the one that is leased.
+    Add(Request),
+    /// Says whether an address is leased.
+    Check {
+        /// To whom.
+        request: Request,
+        /// The address, if one is known.
+        address: Option<Ipv4Addr>,
+    },
+    /// Gives the address back.
+    Del {
+        /// Whose.
+        key: LeaseKey,
+    },
+    /// Gives all addresses of a network back but these.
+    Gc {
+        /// The network.
+        network: String,
+        /// Container and interface of those that keep theirs.
+        valid: Vec<(String, String)>,
+    },
+    /// Says that the daemon answers.
+    Status,
+}
+
+/// Who is to have an address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The attachment.
+    pub key: LeaseKey,
+    /// The path of the namespace, which comes open along with the question.
+    pub netns: String,
+    /// Options that are sent to the server.
+    pub provided: Vec<(u8, Vec<u8>)>,
+    /// Options that are asked of it.
+    pub requested: Vec<u8>,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// There will be another, within so many seconds.
+    Wait {
+        /// [`VERSION`] of the daemon.
+        protocol: u32,
+        /// The seconds.
+        seconds: u64,
+    },
+    /// An address.
+    Leased(Grant),
+    /// It is done.
+    Done,
+    /// It cannot be done.
+    Refused(Refusal),
+}
+
+/// Why it cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What the reason is about.
+    pub about: Reason,
+    /// The reason.
+    pub text: String,
+}
+
+/// What a refusal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reason {
+    /// The question is not understood.
+    Question,
+    /// The namespace.
+    Namespace,
+    /// The interface.
+    Interface,
+    /// Servers, or the lack of them.
+    Server,
+    /// CHECK: there is no such lease.
+    Lease,
+}
+
+/// The text of a question or an answer.
+///
+/// # Panics
+/// Never: both have nothing that JSON cannot say.
+pub fn text(message: &impl Serialize) -> String {
+    serde_json::to_string(message).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// Reads a question.
+///
+/// # Errors
+/// Why it cannot be read, in words that help whoever has asked.
+pub fn question(text: &[u8]) -> Result<Verb, Refusal> {
+    let refused = |text| Refusal { about: Reason::Question, text };
+    match serde_json::from_slice::<Question>(text) {
+        Ok(Question { protocol: VERSION, verb }) => Ok(verb),
+        Ok(Question { protocol, .. }) => {
+            Err(refused(format!("the daemon speaks protocol {VERSION}, the plugin {protocol}: restart the daemon")))
+        }
+        Err(error) => Err(refused(format!("the daemon does not understand the question, restart it: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_question_of_another_version_is_told_what_helps() {
+        let other = text(&Question { protocol: 2, verb: Verb::Status });
+        let Err(refusal) = question(other.as_bytes()) else { panic!("not refused") };
+        assert_eq!(refusal.text, "the daemon speaks protocol 1, the plugin 2: restart the daemon");
+        for odd in ["", "{}", "7", r#"{"protocol":1,"verb":"dance"}"#] {
+            let Err(refusal) = question(odd.as_bytes()) else { panic!("not refused") };
+            assert!(refusal.text.contains("does not understand the question, restart it"), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn every_question_is_read_as_it_was_written() {
+        let key = LeaseKey { container: "c1".to_owned(), network: "lan".to_owned(), ifname: "eth0".to_owned() };
+        let request = Request {
+            key: key.clone(),
+            netns: "/run/netns/c1".to_owned(),
+            provided: vec![(12, vec![0, 255])],
+            requested: vec![3, 1],
+        };
+        let valid = vec![("c1".to_owned(), "eth0".to_owned())];
+        for verb in [
+            Verb::Add(request.clone()),
+            Verb::Check { request, address: Some([10, 1, 2, 5].into()) },
+            Verb::Del { key },
+            Verb::Gc { network: "lan".to_owned(), valid },
+            Verb::Status,
+        ] {
+            let written = text(&Question { protocol: VERSION, verb: verb.clone() });
+            assert_eq!(question(written.as_bytes()), Ok(verb), "{written}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_question_is_too_odd_to_be_answered(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            drop(question(&bytes));
+        }
+    }
+}

@@ -3,7 +3,6 @@
 //! libcni's cache tells of attachments, host-local's files of addresses. An address that no attachment of the cache has is left over
 //! only where it is certain that nobody uses it: not every runtime keeps a cache, and an ADD may be under way.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
@@ -105,11 +104,11 @@ impl Inventory {
     /// # Errors
     /// When the cache cannot be listed.
     pub fn observe(scope: &Scope) -> io::Result<Self> {
-        let (mut found, deletions) = (Self::default(), RefCell::default());
+        let (mut found, mut tools) = (Self::default(), repair::Tools::default());
         for file in scope.files()? {
             match repair::read(&file) {
                 Ok(cached) if scope.has(&cached.at) => {
-                    let outcome = repair::examine(&cached, &file, &deletions);
+                    let outcome = repair::examine(&cached, &file, &mut tools);
                     found.attached.push(Attached { cached, file, outcome });
                 }
                 Ok(_) => {}

@@ -14,7 +14,6 @@ use std::time::Instant;
 use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
-use cni_core::result::CniResult;
 use cni_linux::host::LinuxHost;
 use cni_linux::plugin_calls::WatchedDeletions;
 use cni_linux::result_cache::{self, CacheFile};
@@ -50,12 +49,12 @@ pub fn run(words: &Words) -> ExitCode {
         Ok(None) => return refused(&format!("{} does not exist", results.display())),
         Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
     };
-    let (started, deletions) = (Instant::now(), RefCell::default());
+    let (started, mut tools) = (Instant::now(), Tools::default());
     let (mut report, mut put_back) = (Report::default(), Vec::new());
     for file in &files {
         match read(file) {
             Ok(cached) if is_meant(&cached, options) => {
-                let outcome = repair(&cached, file, options.mode, &deletions);
+                let outcome = repair(&cached, file, options.mode, &mut tools);
                 report.attachment(&cached.at, &outcome);
                 let plugins = outcome.repaired();
                 if !plugins.is_empty() {
@@ -130,13 +129,39 @@ fn unreadable(file: &CacheFile, error: &io::Error) -> Error {
     RepairError::Cache { path: file.path.display().to_string(), source }.into()
 }
 
-/// What is missing of an attachment. Nothing is changed.
-pub fn examine(cached: &Cached, file: &CacheFile, deletions: &RefCell<WatchedDeletions>) -> RepairOutcome {
-    repair(cached, file, Mode::DryRun, deletions)
+/// What serves for one attachment after the other.
+#[derive(Default)]
+pub struct Tools {
+    host: Option<LinuxHost>,
+    deletions: RefCell<WatchedDeletions>,
 }
 
-fn repair(cached: &Cached, file: &CacheFile, mode: Mode, deletions: &RefCell<WatchedDeletions>) -> RepairOutcome {
-    attempt(cached, file, mode, deletions)
+impl Tools {
+    fn take_host(&mut self, request: &Request) -> Result<LinuxHost, Error> {
+        match self.host.take() {
+            Some(mut host) => {
+                host.begin_request(request);
+                Ok(host)
+            }
+            None => LinuxHost::new(request),
+        }
+    }
+
+    /// Nothing of an attachment is kept. A host on which something has failed is not used again.
+    fn put_back(&mut self, mut host: LinuxHost, outcome: &Result<RepairOutcome, Error>) {
+        host.end_request();
+        let is_sound = outcome.as_ref().is_ok_and(|outcome| !outcome.is_failure());
+        self.host = is_sound.then_some(host);
+    }
+}
+
+/// What is missing of an attachment. Nothing is changed.
+pub fn examine(cached: &Cached, file: &CacheFile, tools: &mut Tools) -> RepairOutcome {
+    repair(cached, file, Mode::DryRun, tools)
+}
+
+fn repair(cached: &Cached, file: &CacheFile, mode: Mode, tools: &mut Tools) -> RepairOutcome {
+    attempt(cached, file, mode, tools)
         .unwrap_or_else(|error| RepairOutcome::Failed(vec![error], Box::new(RepairOutcome::Complete)))
 }
 
@@ -146,12 +171,7 @@ struct Ours {
     request: Request,
 }
 
-fn attempt(
-    cached: &Cached,
-    file: &CacheFile,
-    mode: Mode,
-    deletions: &RefCell<WatchedDeletions>,
-) -> Result<RepairOutcome, Error> {
+fn attempt(cached: &Cached, file: &CacheFile, mode: Mode, tools: &mut Tools) -> Result<RepairOutcome, Error> {
     let Some(netns) = cached.netns.as_deref() else {
         return Ok(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
     };
@@ -163,7 +183,15 @@ fn attempt(
     }
     // A host uses the request for delegation only, and nothing is delegated here.
     let Some(Ours { request, .. }) = ours.first() else { return Ok(RepairOutcome::Complete) };
-    let mut host = LinuxHost::new(request)?;
+    let mut host = tools.take_host(request)?;
+    let kept = Kept { at: &cached.at, file, netns, request, deletions: &tools.deletions };
+    let outcome = attempt_on(&ours, &kept, mode, &mut host);
+    tools.put_back(host, &outcome);
+    outcome
+}
+
+fn attempt_on(ours: &[Ours], kept: &Kept<'_>, mode: Mode, host: &mut LinuxHost) -> Result<RepairOutcome, Error> {
+    let Kept { at, netns, .. } = *kept;
     if host.is_own_netns(netns)? {
         return Ok(RepairOutcome::Skipped(format!("{netns} is the host's own namespace")));
     }
@@ -174,21 +202,19 @@ fn attempt(
         }
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
-    let result = request.prev_result()?.unwrap_or_default();
-    let kept = Kept { at: &cached.at, file, netns, result, deletions };
-    let (parts, failures) = look(&ours, &mut host);
+    let (parts, failures) = look(ours, host);
     if parts.is_empty() && failures.is_empty() {
         return Ok(RepairOutcome::Complete);
     }
     // Who works on it has its lock, perhaps for long.
-    if let Some(why) = kept.lost(&mut host)? {
+    if let Some(why) = kept.lost(host)? {
         return Ok(RepairOutcome::Skipped(why));
     }
     match mode {
         Mode::DryRun => Ok(with_failures(failures, names(&parts), RepairOutcome::Missing)),
         Mode::Apply => {
-            exclusion::begin_repair(&cached.at, &mut host)?;
-            apply_locked(&ours, &kept, &mut host)
+            exclusion::begin_repair(at, host)?;
+            apply_locked(ours, kept, host)
         }
     }
 }
@@ -212,7 +238,7 @@ struct Kept<'a> {
     at: &'a Attachment,
     file: &'a CacheFile,
     netns: &'a str,
-    result: CniResult,
+    request: &'a Request,
     deletions: &'a RefCell<WatchedDeletions>,
 }
 
@@ -239,12 +265,13 @@ impl Kept<'_> {
     fn has_interface(&self, host: &mut dyn Host) -> Result<bool, Error> {
         let Some(link) = host.link(Ns::Container, &self.at.ifname)? else { return Ok(false) };
         let found = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
-        let mut told = self.result.interfaces.iter().filter(|told| told.name == link.name && !told.sandbox.is_empty());
+        let result = self.request.prev_result()?.unwrap_or_default();
+        let mut told = result.interfaces.iter().filter(|told| told.name == link.name && !told.sandbox.is_empty());
         if told.any(|told| told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found)) {
             return Ok(true);
         }
         let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
-        Ok(self.result.ips.iter().any(|ip| addresses.iter().any(|address| address.cidr == ip.address)))
+        Ok(result.ips.iter().any(|ip| addresses.iter().any(|address| address.cidr == ip.address)))
     }
 }
 

@@ -109,6 +109,20 @@ impl LinuxHost {
         })
     }
 
+    /// Serves another request from now on, over the same sockets: closing one waits for the kernel where rules have been
+    /// deleted.
+    pub fn begin_request(&mut self, request: &Request) {
+        self.end_request();
+        self.request = request.clone();
+    }
+
+    /// Gives back what belongs to a request: the container's namespace, and locks.
+    pub fn end_request(&mut self) {
+        self.asked = None;
+        self.container = None;
+        self.locks = Locks::default();
+    }
+
     /// Lets delegates that this program contains be called inside the process.
     #[must_use]
     pub fn with_contained(self, contained: Contained) -> Self {

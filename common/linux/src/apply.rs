@@ -16,6 +16,7 @@ mod link_move;
 mod look_up;
 mod made;
 mod parameter;
+mod routing;
 mod state_file;
 mod tap;
 pub(crate) mod traffic;
@@ -58,6 +59,10 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             let link = index(host, *ns, name)?;
             host.socket(*ns)?.remove_connected_route(link, *dst)?;
         }
+        Step::AddFullRoute { ns, route } => return routing::add_route(host, *ns, route),
+        Step::RemoveFullRoute { ns, route } => return routing::remove_route(host, *ns, route),
+        Step::AddRule { ns, rule } => routing::add_rule(host, *ns, rule)?,
+        Step::RemoveRule { ns, rule } => routing::remove_rule(host, *ns, rule)?,
         Step::SetShaper { ns, name, shaper } => return traffic::set_shaper(host, *ns, name, shaper),
         Step::RemoveShaper { ns, name } => traffic::remove_shaper(host, *ns, name)?,
         Step::AddRedirect { ns, name, to } => return traffic::add_redirect(host, *ns, name, to),

@@ -18,6 +18,7 @@ use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
+use cni_plugin::routing::{FullRoute, KernelRule};
 use cni_plugin::state_file::StateFile;
 use cni_plugin::traffic::TrafficControl;
 use cni_plugin::vlan::BridgeVlan;
@@ -80,6 +81,14 @@ impl NetworkState for LinuxHost {
 
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
         Ok(self.socket(ns)?.routes(family, table)?)
+    }
+
+    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error> {
+        Ok(self.socket(ns)?.full_routes(family, table)?)
+    }
+
+    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error> {
+        Ok(self.socket(ns)?.rules(family)?)
     }
 }
 

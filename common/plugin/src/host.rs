@@ -11,6 +11,7 @@ use crate::link::{Address, KernelRoute, Link};
 use crate::lock::LockName;
 use crate::plan::{Ns, Plan, Step, Sysctl};
 use crate::record::Records;
+use crate::routing::{FullRoute, KernelRule};
 use crate::state_file::StateFile;
 use crate::traffic::TrafficControl;
 use crate::vlan::BridgeVlan;
@@ -127,6 +128,18 @@ pub trait NetworkState {
     /// # Errors
     /// When the kernel does not answer.
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error>;
+
+    /// The unicast routes of a family in one table, with everything that the kernel holds of them.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error>;
+
+    /// The rules by which the kernel chooses a table for a packet of a family, in order.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error>;
 }
 
 /// What lies on the disk of the host.

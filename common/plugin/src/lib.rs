@@ -17,6 +17,7 @@ pub mod owner;
 pub mod plan;
 pub mod record;
 pub mod removal;
+pub mod routing;
 pub mod run;
 pub mod state_file;
 pub mod traffic;

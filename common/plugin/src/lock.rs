@@ -17,6 +17,11 @@ impl LockName {
         Self(format!("port\0{port}"))
     }
 
+    /// The routing tables and rules of a namespace, by what identifies it or leads to it.
+    pub fn routing(namespace: &str) -> Self {
+        Self(format!("routing\0{namespace}"))
+    }
+
     /// Everything in a network.
     pub fn network(network: &NetworkName) -> Self {
         Self(network.to_string())

@@ -19,6 +19,7 @@ use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
+use cni_plugin::routing::{FullRoute, KernelRule};
 use cni_plugin::state_file::StateFile;
 use cni_plugin::traffic::{RootQdisc, TrafficControl};
 use cni_plugin::vlan::BridgeVlan;
@@ -31,6 +32,7 @@ mod container;
 mod kernel;
 mod kernel_error;
 mod route;
+mod routing;
 mod traffic;
 mod vlan;
 
@@ -352,6 +354,16 @@ impl NetworkState for FakeHost {
         let space = self.space(ns)?;
         let routes = self.kernel.routes(&space).into_iter();
         Ok(routes.filter(|route| route.dst.family() == family && table.is_none_or(|id| id == route.table)).collect())
+    }
+
+    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.full_routes(&space, family, table))
+    }
+
+    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.rules(&space, family))
     }
 }
 

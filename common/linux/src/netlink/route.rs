@@ -18,9 +18,9 @@ use super::error::{Cause, NetlinkError, during};
 use super::socket::Socket;
 
 /// Length of `struct rtmsg`.
-const HEADER_LENGTH: usize = 12;
+pub(super) const HEADER_LENGTH: usize = 12;
 /// Length of `struct rtnexthop`.
-const HOP_LENGTH: usize = 8;
+pub(super) const HOP_LENGTH: usize = 8;
 
 /// The kernel's errors for an address without a route, or with one that refuses packets: none, unreachable,
 /// prohibited, black hole.
@@ -181,7 +181,7 @@ fn route_message(link: u32, route: &NewRoute) -> Result<RouteMessage, Cause> {
 }
 
 /// Names a table: in the header if it fits there, else in an attribute, as `ip` does.
-fn set_table(message: &mut RouteMessage, table: u32) {
+pub(super) fn set_table(message: &mut RouteMessage, table: u32) {
     match u8::try_from(table) {
         Ok(table) => message.header.table = table,
         Err(_) => message.attributes.push(RouteAttribute::Table(table)),

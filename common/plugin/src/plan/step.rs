@@ -12,6 +12,7 @@ use cni_netfilter::{RuleRemoval, Ruleset};
 use super::{Dad, IfPresent, LinkMove, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
 use crate::daemon::DaemonCall;
 use crate::record::RecordKey;
+use crate::routing::{FullRoute, SourceRule};
 use crate::state_file::StateFile;
 use crate::traffic::Shaper;
 use crate::vlan::{PortVlans, VlanLink};
@@ -107,6 +108,34 @@ pub enum Step {
         name: IfName,
         /// The network.
         dst: Cidr,
+    },
+    /// Adds a route with all that the kernel held of it elsewhere; one that is just the same is fine.
+    AddFullRoute {
+        /// Where.
+        ns: Ns,
+        /// The route.
+        route: FullRoute,
+    },
+    /// Removes a route; absence is success.
+    RemoveFullRoute {
+        /// Where.
+        ns: Ns,
+        /// The route.
+        route: FullRoute,
+    },
+    /// Adds a rule that chooses a table.
+    AddRule {
+        /// Where.
+        ns: Ns,
+        /// The rule.
+        rule: SourceRule,
+    },
+    /// Removes a rule; absence is success.
+    RemoveRule {
+        /// Where.
+        ns: Ns,
+        /// The rule.
+        rule: SourceRule,
     },
     /// Limits how fast a link sends, in place of the kernel's own queueing discipline or of another such limit.
     SetShaper {
@@ -264,6 +293,7 @@ impl Step {
             Self::AddRoute { ns, name, route } => {
                 Some(Self::RemoveRoute { ns: *ns, name: name.clone(), route: route.clone() })
             }
+            Self::AddRule { ns, rule } => Some(Self::RemoveRule { ns: *ns, rule: *rule }),
             Self::CreateLink { .. }
             | Self::AddAddress { .. }
             | Self::RemoveLink { .. }
@@ -275,6 +305,9 @@ impl Step {
             | Self::RemoveAddress { .. }
             | Self::RemoveRoute { .. }
             | Self::RemoveConnectedRoute { .. }
+            | Self::AddFullRoute { .. }
+            | Self::RemoveFullRoute { .. }
+            | Self::RemoveRule { .. }
             | Self::SetShaper { .. }
             | Self::RemoveShaper { .. }
             | Self::AddRedirect { .. }

@@ -58,6 +58,10 @@ impl FakeHost {
             | Step::AddRoute { ns, .. }
             | Step::RemoveRoute { ns, .. }
             | Step::RemoveConnectedRoute { ns, .. }
+            | Step::AddFullRoute { ns, .. }
+            | Step::RemoveFullRoute { ns, .. }
+            | Step::AddRule { ns, .. }
+            | Step::RemoveRule { ns, .. }
             | Step::SetShaper { ns, .. }
             | Step::RemoveShaper { ns, .. }
             | Step::AddRedirect { ns, .. }
@@ -126,6 +130,16 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
             return Ok(removed.then(|| Step::AddRoute { ns: *ns, name: name.clone(), route: route.clone() }));
         }
         Step::RemoveConnectedRoute { name, dst, .. } => kernel.remove_connected_route(space, name.as_str(), *dst),
+        Step::AddFullRoute { ns, route } => {
+            let undo = Step::RemoveFullRoute { ns: *ns, route: route.clone() };
+            return Ok(kernel.add_full_route(space, route)?.then_some(undo));
+        }
+        Step::RemoveFullRoute { ns, route } => {
+            let undo = Step::AddFullRoute { ns: *ns, route: route.clone() };
+            return Ok(kernel.remove_full_route(space, route).then_some(undo));
+        }
+        Step::AddRule { rule, .. } => kernel.add_rule(space, *rule),
+        Step::RemoveRule { rule, .. } => kernel.remove_rule(space, rule),
         Step::SetShaper { ns, name, shaper } => return kernel.set_shaper(space, (*ns, name), *shaper),
         Step::RemoveShaper { name, .. } => kernel.remove_shaper(space, name.as_str()),
         Step::AddRedirect { ns, name, to } => return kernel.add_redirect(space, *ns, name, to),

@@ -7,6 +7,7 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_plugin::link::{Address, Link, OperState};
 use cni_plugin::plan::{BridgePort, NewRoute};
+use cni_plugin::routing::{FullRoute, SourceRule};
 use cni_plugin::traffic::RootQdisc;
 use cni_plugin::vlan::BridgeVlan;
 
@@ -42,6 +43,8 @@ pub struct KernelLink {
     pub disconnected: Vec<Cidr>,
     pub vlans: Vec<BridgeVlan>,
     pub port: Option<BridgePort>,
+    /// Routes that steps have moved here from another table.
+    pub moved: Vec<FullRoute>,
     pub root_qdisc: Option<RootQdisc>,
     /// The links, of the same namespace, to which everything goes that it receives. They need not be there any more.
     pub redirects: Vec<u32>,
@@ -60,6 +63,8 @@ pub struct Kernel {
     /// Parameters that this kernel does not have.
     pub absent: BTreeSet<String>,
     last_index: u32,
+    /// The rules that steps have made, the first first.
+    pub rules: Vec<(Space, SourceRule)>,
 }
 
 impl Default for Kernel {
@@ -70,6 +75,7 @@ impl Default for Kernel {
             parameters: BTreeMap::new(),
             absent: BTreeSet::new(),
             last_index: 0,
+            rules: Vec::new(),
         };
         kernel.add_lo(Space::host(), true);
         kernel
@@ -142,6 +148,7 @@ impl Kernel {
             disconnected: Vec::new(),
             vlans: Vec::new(),
             port: None,
+            moved: Vec::new(),
             root_qdisc: None,
             redirects: Vec::new(),
             peer: None,
@@ -301,6 +308,7 @@ impl Kernel {
         let mut lines: Vec<String> = self.entries.iter().flat_map(|entry| entry_lines(self, entry)).collect();
         let changed = self.parameters.iter().filter(|(_, value)| *value != "0");
         lines.extend(changed.map(|((space, path), value)| format!("{} {path}={value}", space.word())));
+        lines.extend(self.rules.iter().map(|(space, rule)| format!("{} rule {rule}", space.word())));
         lines.sort();
         lines
     }
@@ -308,7 +316,8 @@ impl Kernel {
 
 /// Without the index, which never comes again.
 fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
-    let KernelLink { space, link, addresses, routes, disconnected, vlans, port, root_qdisc, redirects, .. } = entry;
+    let KernelLink { space, link, addresses, routes, disconnected, vlans, port, moved, root_qdisc, redirects, .. } =
+        entry;
     let (word, name) = (space.word(), &link.name);
     let name_of = |index: u32| kernel.entries(space).find(|entry| entry.link.index == index).map(|at| &at.link.name);
     let master = link.master.and_then(name_of);
@@ -321,6 +330,7 @@ fn entry_lines(kernel: &Kernel, entry: &KernelLink) -> Vec<String> {
     lines.extend(addresses.iter().map(|address| format!("{word} address {} dev {name}", address.cidr)));
     lines.extend(routes.iter().map(|route| format!("{word} route dev {name} {route:?}")));
     lines.extend(disconnected.iter().map(|network| format!("{word} no route to {network} dev {name}")));
+    lines.extend(moved.iter().map(|route| format!("{word} moved route {route}")));
     lines.extend(root_qdisc.iter().map(|qdisc| format!("{word} qdisc {qdisc:?} dev {name}")));
     let target = |index: &u32| name_of(*index).map_or("a link that is gone", String::as_str);
     lines.extend(redirects.iter().map(|index| format!("{word} redirect of {name} to {}", target(index))));

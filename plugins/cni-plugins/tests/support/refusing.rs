@@ -15,6 +15,7 @@ use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
+use cni_plugin::routing::{FullRoute, KernelRule};
 use cni_plugin::state_file::StateFile;
 use cni_plugin::traffic::TrafficControl;
 use cni_plugin::vlan::BridgeVlan;
@@ -71,6 +72,14 @@ impl NetworkState for RefusingHost {
 
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
         self.host.port_vlans(ns, index)
+    }
+
+    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error> {
+        self.host.full_routes(ns, family, table)
+    }
+
+    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error> {
+        self.host.rules(ns, family)
     }
 
     fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {

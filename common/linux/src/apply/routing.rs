@@ -1,0 +1,72 @@
+//! Routes that move between tables, and the rules that choose one.
+
+use cni_core::error::Error;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::routing::{FullRoute, SourceRule};
+
+use super::made::{Made, accept_absent, accept_existing};
+use crate::host::LinuxHost;
+use crate::netlink::NetlinkError;
+
+/// Adds a route; returns the step that removes it, unless it was there.
+pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<Option<Step>, Error> {
+    let socket = host.socket(ns)?;
+    let before = socket.full_routes(route.dst.family(), route.table)?;
+    let undo = Step::RemoveFullRoute { ns, route: route.clone() };
+    match accept_existing(socket.add_full_route(route)) {
+        Ok(Made::Now) => Ok(Some(undo)),
+        Ok(Made::Earlier) => Ok(None),
+        Err(refused) => {
+            // The kernel's answer may have been lost.
+            let undone = if before.iter().any(|found| is_same(found, route)) {
+                Ok(())
+            } else {
+                accept_absent(socket.remove_full_route(route))
+            };
+            Err(with_note(refused, undone))
+        }
+    }
+}
+
+/// Whether two describe the same route; the kernel has told one, and gives IPv6 routes a metric.
+fn is_same(found: &FullRoute, route: &FullRoute) -> bool {
+    let metric = found.metric == route.metric || route.metric == 0;
+    metric && (found.dst, found.gateway, found.link) == (route.dst, route.gateway, route.link)
+}
+
+/// Removes a route; returns the step that brings it back, if it was there.
+pub(super) fn remove_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<Option<Step>, Error> {
+    let socket = host.socket(ns)?;
+    match socket.remove_full_route(route) {
+        Ok(()) => Ok(Some(Step::AddFullRoute { ns, route: route.clone() })),
+        Err(error) if matches!(error.errno(), Some(libc::ESRCH | libc::ENOENT | libc::ENODEV)) => Ok(None),
+        Err(refused) => {
+            // The kernel's answer may have been lost.
+            let is_gone = socket.full_routes(route.dst.family(), route.table).is_ok_and(|now| !now.contains(route));
+            let undone = if is_gone { accept_existing(socket.add_full_route(route)).map(|_| ()) } else { Ok(()) };
+            Err(with_note(refused, undone))
+        }
+    }
+}
+
+/// Adds a rule, of which there was none.
+pub(super) fn add_rule(host: &mut LinuxHost, ns: Ns, rule: &SourceRule) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    socket.add_rule(rule).map_err(|refused| {
+        // The kernel's answer may have been lost.
+        let undone = accept_absent(socket.remove_rule(rule));
+        with_note(refused, undone)
+    })
+}
+
+/// Removes a rule; it may be gone.
+pub(super) fn remove_rule(host: &mut LinuxHost, ns: Ns, rule: &SourceRule) -> Result<(), Error> {
+    Ok(accept_absent(host.socket(ns)?.remove_rule(rule))?)
+}
+
+fn with_note(refused: NetlinkError, undone: Result<(), NetlinkError>) -> Error {
+    match undone {
+        Ok(()) => refused.into(),
+        Err(failed) => Error::from(refused).with_note(format!("and it could not be taken back: {failed}")),
+    }
+}

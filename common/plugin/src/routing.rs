@@ -1,0 +1,105 @@
+//! Routes with everything that the kernel holds of them, so that they can be moved between tables, and the rules by which it
+//! chooses a table.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use serde::{Deserialize, Serialize};
+
+/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
+pub const MAIN_TABLE: u32 = 254;
+
+/// A unicast route by one link, or one next hop of a route that has several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FullRoute {
+    /// Destination.
+    pub dst: Cidr,
+    /// Next hop; none for a destination on the link.
+    pub gateway: Option<IpAddr>,
+    /// The address that packets have as their source, unless their sender has chosen one.
+    pub source: Option<IpAddr>,
+    /// Index of the link.
+    pub link: u32,
+    /// Routing table.
+    pub table: u32,
+    /// Metric, of which the lowest wins; 0 for the kernel's default.
+    pub metric: u32,
+    /// Scope as in `linux/rtnetlink.h`: 0 for global, 253 for the link.
+    pub scope: u8,
+    /// Who has made it, as in `linux/rtnetlink.h`: 2 for the kernel, 3 for a program such as this.
+    pub protocol: u8,
+    /// Type of service.
+    pub tos: u8,
+    /// Whether the next hop is on the link even if no address says so.
+    pub onlink: bool,
+    /// Whether the route has other next hops as well.
+    pub is_one_of_several: bool,
+    /// All other attributes, as the kernel tells them: type and value.
+    pub attributes: Vec<(u16, Vec<u8>)>,
+}
+
+impl FullRoute {
+    /// A default route by a next hop, as programs make it.
+    pub fn default_by(gateway: IpAddr, link: u32, table: u32) -> Self {
+        Self {
+            dst: cni_core::family::Family::of(gateway).default_route(),
+            gateway: Some(gateway),
+            source: None,
+            link,
+            table,
+            metric: 0,
+            scope: 0,
+            protocol: 3,
+            tos: 0,
+            onlink: false,
+            is_one_of_several: false,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// The same in another table, alone.
+    #[must_use]
+    pub fn in_table(&self, table: u32) -> Self {
+        Self { table, is_one_of_several: false, ..self.clone() }
+    }
+}
+
+impl fmt::Display for FullRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.dst)?;
+        self.gateway.map_or(Ok(()), |gateway| write!(f, " via {gateway}"))?;
+        write!(f, " dev {}", self.link)?;
+        self.source.map_or(Ok(()), |source| write!(f, " src {source}"))?;
+        write!(f, " table {}", self.table)?;
+        if self.metric == 0 { Ok(()) } else { write!(f, " metric {}", self.metric) }
+    }
+}
+
+/// A rule that sends the packets of a source to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceRule {
+    /// The source.
+    pub source: Cidr,
+    /// The table.
+    pub table: u32,
+    /// Its place, of which the lowest is the first; the kernel puts a new one without a place before the others.
+    pub priority: Option<u32>,
+}
+
+impl fmt::Display for SourceRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "from {} lookup {}", self.source, self.table)?;
+        self.priority.map_or(Ok(()), |priority| write!(f, " priority {priority}"))
+    }
+}
+
+/// A rule as the kernel holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelRule {
+    /// The table that it leads to; 0 where it does something else.
+    pub table: u32,
+    /// What it is, if it asks for the source of a packet and for nothing else.
+    pub by_source: Option<SourceRule>,
+}

@@ -1,0 +1,120 @@
+//! Routes that move between tables, and the rules that choose one.
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_plugin::plan::NewRoute;
+use cni_plugin::routing::{FullRoute, KernelRule, MAIN_TABLE, SourceRule};
+
+use super::kernel::{Kernel, KernelLink, Space};
+use super::kernel_error::refuse;
+
+/// Who makes a route, and where it leads to, in the numbers of `linux/rtnetlink.h`.
+const BY_KERNEL: u8 = 2;
+const BY_PROGRAM: u8 = 3;
+const ON_LINK: u8 = 253;
+
+impl Kernel {
+    /// The routes of a family in a table.
+    pub fn full_routes(&self, space: &Space, family: Family, table: u32) -> Vec<FullRoute> {
+        let up = self.entries(space).filter(|entry| entry.link.up);
+        let all = up.flat_map(full_routes_of);
+        all.filter(|route| route.dst.family() == family && route.table == table).collect()
+    }
+
+    /// Adds a route; tells whether it was not there.
+    pub fn add_full_route(&mut self, space: &Space, route: &FullRoute) -> Result<bool, Error> {
+        let Some(entry) = self.by_index_mut(space, route.link).filter(|entry| entry.link.up) else {
+            return refuse(format!("link {} is down", route.link));
+        };
+        if full_routes_of(entry).any(|found| found == *route) {
+            return Ok(false);
+        }
+        match connected_network(route).filter(|network| entry.disconnected.contains(network)) {
+            Some(network) => entry.disconnected.retain(|gone| *gone != network),
+            None if route.protocol == BY_PROGRAM && route.table == MAIN_TABLE => entry.routes.push(new_route(route)),
+            None => entry.moved.push(route.clone()),
+        }
+        Ok(true)
+    }
+
+    /// Removes a route; tells whether it was there.
+    pub fn remove_full_route(&mut self, space: &Space, route: &FullRoute) -> bool {
+        let Some(entry) = self.by_index_mut(space, route.link) else { return false };
+        let found = full_routes_of(entry).any(|found| found == *route);
+        match connected_network(route) {
+            _ if !found => {}
+            Some(network) if !entry.moved.contains(route) => entry.disconnected.push(network),
+            Some(_) | None => {
+                entry.moved.retain(|moved| moved != route);
+                let unwanted = new_route(route);
+                entry.routes.retain(|new| *new != unwanted);
+            }
+        }
+        found
+    }
+
+    /// The rules, with the one for the main table last.
+    pub fn rules(&self, space: &Space, family: Family) -> Vec<KernelRule> {
+        let own = self.rules.iter().filter(|(of, rule)| of == space && rule.source.family() == family);
+        let own = own.map(|(_, rule)| KernelRule { table: rule.table, by_source: Some(*rule) });
+        own.chain([KernelRule { table: MAIN_TABLE, by_source: None }]).collect()
+    }
+
+    /// Adds a rule before all others.
+    pub fn add_rule(&mut self, space: &Space, rule: SourceRule) {
+        self.rules.insert(0, (space.clone(), rule));
+    }
+
+    /// Removes a rule.
+    pub fn remove_rule(&mut self, space: &Space, rule: &SourceRule) {
+        let is_it =
+            |(of, found): &(Space, SourceRule)| of == space && (found.source, found.table) == (rule.source, rule.table);
+        if let Some(at) = self.rules.iter().position(is_it) {
+            self.rules.remove(at);
+        }
+    }
+}
+
+fn full_routes_of(entry: &KernelLink) -> impl Iterator<Item = FullRoute> {
+    let link = entry.link.index;
+    let connected = entry.addresses.iter().filter(|address| !entry.disconnected.contains(&address.cidr.network()));
+    let connected = connected.map(move |address| {
+        let source = Some(address.cidr.address()).filter(|_| address.cidr.family() == Family::V4);
+        let route =
+            FullRoute { gateway: None, source, ..FullRoute::default_by(address.cidr.address(), link, MAIN_TABLE) };
+        FullRoute { dst: address.cidr.network(), protocol: BY_KERNEL, scope: ON_LINK, ..route }
+    });
+    let made = entry.routes.iter().map(move |route| full(route, link));
+    connected.chain(made).chain(entry.moved.clone())
+}
+
+fn full(route: &NewRoute, link: u32) -> FullRoute {
+    let NewRoute { dst, gw, source, table, priority, scope, mtu: _, advmss: _, onlink } = *route;
+    FullRoute {
+        dst,
+        gateway: gw,
+        source,
+        metric: priority.unwrap_or_default(),
+        scope: scope.unwrap_or_default(),
+        onlink,
+        ..FullRoute::default_by(dst.address(), link, table.unwrap_or(MAIN_TABLE))
+    }
+}
+
+fn new_route(route: &FullRoute) -> NewRoute {
+    NewRoute {
+        gw: route.gateway,
+        source: route.source,
+        table: Some(route.table).filter(|table| *table != MAIN_TABLE),
+        priority: Some(route.metric).filter(|metric| *metric != 0),
+        scope: Some(route.scope).filter(|scope| *scope != 0),
+        onlink: route.onlink,
+        ..NewRoute::to(route.dst)
+    }
+}
+
+/// The network of a route that the kernel makes by itself.
+fn connected_network(route: &FullRoute) -> Option<Cidr> {
+    (route.protocol == BY_KERNEL && route.table == MAIN_TABLE).then_some(route.dst)
+}

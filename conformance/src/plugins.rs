@@ -3,7 +3,7 @@
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 17] = [
+pub const ALL: [&str; 18] = [
     "loopback",
     "bridge",
     "ptp",
@@ -20,6 +20,7 @@ pub const ALL: [&str; 17] = [
     "portmap",
     "tuning",
     "bandwidth",
+    "sbr",
     "consul-cni",
 ];
 

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
+use cni_core::family::Family;
 use cni_core::mac::{Mac, MacError};
 use cni_core::names::IfName;
 use cni_core::request::Request;
@@ -220,7 +221,7 @@ pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result
         let network = address.network();
         let is_connected = |route: &KernelRoute| route.dst == network && route.links == [link.index];
         let single = address.prefix() == address.family().bits();
-        if !single && !host.routes(Ns::Container, address.family(), Some(MAIN))?.iter().any(is_connected) {
+        if !single && !has_route(address.family(), MAIN, is_connected, host)? {
             return Err(VerifyError::ConnectedRoute { network, address, name }.into());
         }
     }
@@ -240,11 +241,25 @@ pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
     let leads = |found: &KernelRoute| {
         found.dst == dst && router.is_none_or(|gw| route.is_default() || found.gateways.contains(&gw))
     };
-    if host.routes(Ns::Container, route.family(), Some(table))?.iter().any(leads) {
+    if has_route(route.family(), table, leads, host)? {
         Ok(())
     } else {
         Err(VerifyError::Route { dst, gw, table }.into())
     }
+}
+
+/// Whether a table has such a route, or for the main table any: sbr and vrf move routes from there to tables of their own.
+fn has_route(
+    family: Family,
+    table: u32,
+    condition: impl Fn(&KernelRoute) -> bool,
+    host: &mut dyn Host,
+) -> Result<bool, Error> {
+    if host.routes(Ns::Container, family, Some(table))?.iter().any(&condition) {
+        return Ok(true);
+    }
+    let moved = |route: &KernelRoute| route.unicast && condition(route);
+    Ok(table == MAIN && host.routes(Ns::Container, family, None)?.iter().any(moved))
 }
 
 #[cfg(test)]

@@ -32,9 +32,8 @@ pub fn behind_a_bridge(plugin: Value) -> Value {
     list("1.0.0", "seldom", json!([main, plugin]))
 }
 
-fn waiting() -> [(&'static str, Waiting); 2] {
+fn waiting() -> [(&'static str, Waiting); 1] {
     [
-        ("sbr", (behind_a_bridge(json!({"type": "sbr"})), &["sbr"])),
         ("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"])),
     ]
 }

@@ -257,6 +257,8 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("tuning", "/args/cni/txQLen", Integer),
     ("tuning", "/runtimeConfig", Object),
     ("tuning", "/runtimeConfig/mac", Text),
+    ("sbr", "/table", Integer),
+    ("sbr", "/prevResult", Object),
     ("bandwidth", "/ingressRate", Integer),
     ("bandwidth", "/ingressBurst", Integer),
     ("bandwidth", "/egressRate", Integer),
@@ -395,6 +397,9 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("tuning", "/args/cni/mac", json!("zz")),
         ("tuning", "/dataDir", json!("run/x")),
         ("tuning", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
+        ("sbr", "/table", json!(0)),
+        ("sbr", "/table", json!(-1)),
+        ("sbr", "/table", json!(4_294_967_296_i64)),
         ("bandwidth", "/ingressRate", json!(-1)),
         ("bandwidth", "/ingressRate", json!(8_000_000)),
         ("bandwidth", "/egressBurst", json!(80_000)),
@@ -509,7 +514,8 @@ fn assert_all_refused(plugin: &str, rows: &[(String, Value)]) {
 
 fn of_wrong_types(plugin: &str) -> Vec<(String, Value)> {
     let own = KEYS.iter().filter(|(of, _, _)| *of == plugin).map(|(_, pointer, kind)| (*pointer, *kind));
-    let reads_result = ["loopback", "firewall", "portmap", "tuning", "bandwidth", "consul-cni"].contains(&plugin);
+    let reads_result =
+        ["loopback", "firewall", "portmap", "tuning", "sbr", "bandwidth", "consul-cni"].contains(&plugin);
     let result = RESULT.iter().copied().filter(|_| reads_result);
     let rows = own
         .chain(result)
@@ -590,6 +596,11 @@ fn portmap_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn tuning_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("tuning", &of_wrong_types("tuning"));
+}
+
+#[test]
+fn sbr_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("sbr", &of_wrong_types("sbr"));
 }
 
 #[test]
@@ -720,7 +731,7 @@ fn no_command_crashes_or_leaves_a_trace_whatever_a_key_holds() {
 fn add_does_not_crash_on_null_in_a_list() {
     let lists =
         KEYS.iter().filter(|(_, pointer, _)| pointer.ends_with("/0")).map(|(plugin, pointer, _)| (*plugin, *pointer));
-    let results = ["firewall", "portmap", "loopback", "tuning", "bandwidth"].into_iter().flat_map(|plugin| {
+    let results = ["firewall", "portmap", "loopback", "tuning", "sbr", "bandwidth"].into_iter().flat_map(|plugin| {
         ["/prevResult/interfaces/0", "/prevResult/ips/0", "/prevResult/routes/0"].map(|at| (plugin, at))
     });
     for (plugin, pointer) in lists.chain(results) {

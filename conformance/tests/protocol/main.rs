@@ -85,6 +85,7 @@ fn config(plugin: &str, version: &str) -> Value {
         }),
         "consul-cni" => json!({"log_level": "debug", "prevResult": prev_result(version)}),
         "tuning" => json!({"mtu": 1400, "prevResult": prev_result(version)}),
+        "sbr" => json!({"table": 5000, "prevResult": prev_result(version)}),
         "bandwidth" => json!({"prevResult": prev_result(version)}),
         other => panic!("no plugin {other}"),
     };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{VERSIONS, call, config, prev_result, versions_of, with};
 
 /// The plugins that read it on ADD.
-const CHAINED: [&str; 6] = ["loopback", "firewall", "portmap", "tuning", "bandwidth", "consul-cni"];
+const CHAINED: [&str; 7] = ["loopback", "firewall", "portmap", "tuning", "sbr", "bandwidth", "consul-cni"];
 
 /// Returns the family of a version, as the texts name it.
 fn family(version: &str) -> &'static str {
@@ -123,6 +123,8 @@ fn chained_plugins_cannot_do_without() {
         ("portmap", Verb::Check, "Required prevResult missing"),
         ("tuning", Verb::Add, "Required prevResult missing"),
         ("tuning", Verb::Check, "Required prevResult missing"),
+        ("sbr", Verb::Add, "This plugin must be called as chained plugin"),
+        ("sbr", Verb::Check, "This plugin must be called as chained plugin"),
         ("bandwidth", Verb::Add, "must be called as chained plugin"),
         ("consul-cni", Verb::Check, "Required prevResult missing"),
     ] {

@@ -101,6 +101,11 @@ fn tuning_takes_back_whatever_call_fails() {
 }
 
 #[test]
+fn sbr_takes_back_whatever_call_fails() {
+    every_call_fails_once("sbr", &Nomad::default().dual_stack());
+}
+
+#[test]
 fn bandwidth_takes_back_whatever_call_fails() {
     every_call_fails_once("bandwidth", &Nomad::default());
 }

@@ -5,7 +5,7 @@ use cni_conformance::{Flavour, Nomad};
 
 use crate::stage::Stage;
 
-const PLUGINS: [&str; 13] = [
+const PLUGINS: [&str; 14] = [
     "loopback",
     "host-local",
     "static",
@@ -17,6 +17,7 @@ const PLUGINS: [&str; 13] = [
     "firewall",
     "portmap",
     "tuning",
+    "sbr",
     "bandwidth",
     "consul-cni",
 ];

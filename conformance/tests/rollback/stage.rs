@@ -58,6 +58,9 @@ impl Stage {
             });
             list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
         }
+        if plugin == "sbr" {
+            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(json!({"type": "sbr"}));
+        }
         if plugin == "bandwidth" {
             let keys = json!({
                 "type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 160_000, "egressRate": 16_000_000,

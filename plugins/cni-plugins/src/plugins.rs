@@ -3,7 +3,7 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 17] = [
+pub const PLUGINS: [&dyn Plugin; 18] = [
     &cni_bandwidth::Bandwidth,
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
@@ -17,6 +17,7 @@ pub const PLUGINS: [&dyn Plugin; 17] = [
     &cni_macvlan::Macvlan,
     &cni_portmap::Portmap,
     &cni_ptp::Ptp,
+    &cni_sbr::Sbr,
     &cni_static::Static,
     &cni_tap::Tap,
     &cni_tuning::Tuning,

@@ -18,7 +18,7 @@ use cni_plugin::host::Host;
 use cni_plugin::run::{Plugin, Process, run};
 
 use support::refusing::RefusingHost;
-use support::sandbox::{Sandbox, add_device, add_interface, add_master};
+use support::sandbox::{Sandbox, add_addressed_interface, add_device, add_interface, add_master};
 
 /// A process whose host refuses the change of a number, counted from zero.
 struct OneRefusal<'a> {
@@ -209,6 +209,14 @@ fn tap_is_taken_back_from_every_step() {
 fn tuning_is_taken_back_from_every_step() {
     let steps = fail_at_every_step_after(add_interface, &cni_tuning::Tuning, &tuning());
     assert!(steps >= 9, "{steps} changes");
+}
+
+#[test]
+fn sbr_is_taken_back_from_every_step() {
+    let result = r#""prevResult":{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24","gateway":"10.1.2.1"},{"address":"fd00:1::5/64"}]}"#;
+    let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"sbr",{result}}}"#);
+    let steps = fail_at_every_step_after(add_addressed_interface, &cni_sbr::Sbr, &config);
+    assert!(steps >= 8, "{steps} changes");
 }
 
 #[test]

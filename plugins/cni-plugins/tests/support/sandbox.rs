@@ -64,6 +64,11 @@ impl Sandbox {
         let inside = ["nsenter", "--net=/run/netns/c1", "ip"];
         let mut lines = said(&[&inside[..], &["-oneline", "link"]].concat());
         lines.extend(said(&[&inside[..], &["-oneline", "address"]].concat()));
+        for family in ["-4", "-6"] {
+            lines.extend(said(&[&inside[..], &[family, "rule"]].concat()));
+            let routes = said(&[&inside[..], &[family, "route", "show", "table", "all"]].concat());
+            lines.extend(routes.into_iter().filter(|line| !line.contains(" table local ")));
+        }
         for kind in ["veth", "ifb"] {
             lines.extend(said(&["ip", "-oneline", "link", "show", "type", kind]));
         }
@@ -89,6 +94,20 @@ impl Sandbox {
 pub fn add_interface() {
     let arguments = ["ip", "link", "add", "veth0", "type", "veth", "peer", "name", "eth0", "netns", "c1"];
     said(&arguments);
+}
+
+/// The same with addresses of both families, and so with routes.
+pub fn add_addressed_interface() {
+    add_interface();
+    said(&["ip", "link", "set", "veth0", "up"]);
+    for line in [
+        "ip link set eth0 up",
+        "ip address add 10.1.2.5/24 dev eth0",
+        "ip address add fd00:1::5/64 dev eth0 nodad",
+        "ip route add 10.9.0.0/16 via 10.1.2.9",
+    ] {
+        said(&[&["nsenter", "--net=/run/netns/c1"][..], &line.split(' ').collect::<Vec<_>>()].concat());
+    }
 }
 
 /// Makes an interface that links of containers work by. It has no carrier, so that nothing is waited for but that.

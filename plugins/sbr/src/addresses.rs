@@ -1,0 +1,63 @@
+//! The addresses of the interface, as the plugins before have told them.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_core::result::{CniResult, IpConfig, Route};
+
+use crate::error::SbrError;
+
+/// An address of the interface, with the next hop of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnAddress {
+    /// With the prefix length of its network.
+    pub cidr: Cidr,
+    /// That of the address, or else that of the default route.
+    pub gateway: Option<IpAddr>,
+}
+
+impl OwnAddress {
+    /// The address alone, as rules have it.
+    pub fn source(&self) -> Cidr {
+        Cidr::host(self.cidr.address())
+    }
+}
+
+/// The result of the plugins before.
+///
+/// # Errors
+/// [`SbrError::NoPrevResult`], or why it cannot be read.
+pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
+    Ok(request.prev_result()?.ok_or(SbrError::NoPrevResult)?)
+}
+
+/// The addresses of an interface: those that name it, and those that name none.
+///
+/// # Errors
+/// [`SbrError::Index`] and [`SbrError::NoAddress`].
+pub fn own_addresses(result: &CniResult, ifname: &IfName) -> Result<Vec<OwnAddress>, SbrError> {
+    let mut own = Vec::new();
+    for ip in &result.ips {
+        if is_of(ip, result, ifname)? {
+            let gateway = ip.gateway.or_else(|| default_gateway(result, ip));
+            own.push(OwnAddress { cidr: ip.address, gateway });
+        }
+    }
+    if own.is_empty() { Err(SbrError::NoAddress { ifname: ifname.to_string() }) } else { Ok(own) }
+}
+
+fn is_of(ip: &IpConfig, result: &CniResult, ifname: &IfName) -> Result<bool, SbrError> {
+    let Some(index) = ip.interface else { return Ok(true) };
+    let found = usize::try_from(index).ok().and_then(|index| result.interfaces.get(index));
+    let unknown = || SbrError::Index { address: ip.address, index, count: result.interfaces.len() };
+    Ok(found.ok_or_else(unknown)?.name == ifname.as_str())
+}
+
+/// The IPAM plugin may have told the gateway by a route alone.
+fn default_gateway(result: &CniResult, ip: &IpConfig) -> Option<IpAddr> {
+    let of_family = |route: &&Route| route.is_default() && route.family() == ip.address.family();
+    result.routes.iter().filter(of_family).find_map(|route| route.gw)
+}

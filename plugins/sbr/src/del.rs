@@ -1,0 +1,107 @@
+//! DEL: removes the rules, and gives the main table its routes back. The interface goes next, as a rule; so routes that cannot
+//! be given back are told to the log and keep nobody waiting.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::names::Attachment;
+use cni_core::request::Request;
+use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::removal::Removal;
+use cni_plugin::routing::{FullRoute, SourceRule};
+
+use crate::record::{self, RoutingRecord};
+use crate::{config, facts};
+
+pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let at = request.attachment()?;
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| match host.enter(request.netns().unwrap_or_default()) {
+        Ok(()) => end_routing(request, &at, host),
+        Err(NetnsError::Gone { .. }) => Ok(()),
+        Err(error @ NetnsError::Failed { .. }) => Err(error.into()),
+    });
+    removal.step(&Step::RemoveRecord { key: record::key(&at) });
+    removal.finish()
+}
+
+fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    if let Err(error) = facts::lock(request, host) {
+        log::warn!("DEL goes on without its lock: {}", error.in_full());
+    }
+    let record = record::earlier(at, host)?;
+    let link = host.link(Ns::Container, &at.ifname)?.map(|link| link.index);
+    let mut removal = Removal::new(host);
+    if let (Some(record), Some(link)) = (&record, link) {
+        removal.attempt(|host| {
+            give_back(record, link, host);
+            Ok(())
+        });
+    }
+    let rules = removal.attempt(|host| rules_of(request, at, record.as_ref(), link, host)).unwrap_or_default();
+    rules.into_iter().for_each(|rule| removal.step(&Step::RemoveRule { ns: Ns::Container, rule }));
+    removal.finish()
+}
+
+/// The main table first, so that no packet is without a way.
+fn give_back(record: &RoutingRecord, link: u32, host: &mut dyn Host) {
+    let ns = Ns::Container;
+    let is_here = |route: &&FullRoute| route.link == link;
+    let back = record.moved.iter().filter(is_here).map(|route| Step::AddFullRoute { ns, route: route.clone() });
+    let added = record.added.iter().rev().filter(is_here);
+    let gone = added.map(|route| Step::RemoveFullRoute { ns, route: route.clone() });
+    for step in back.chain(gone) {
+        if let Err(error) = host.apply(&step) {
+            log::warn!("could not be taken back: {step}: {}", error.in_full());
+        }
+    }
+}
+
+/// Those of the record, or else those from an address of the interface: the reference's.
+fn rules_of(
+    request: &Request,
+    at: &Attachment,
+    record: Option<&RoutingRecord>,
+    link: Option<u32>,
+    host: &mut dyn Host,
+) -> Result<Vec<SourceRule>, Error> {
+    let mut found = Vec::new();
+    for family in Family::ALL {
+        found.extend(host.rules(Ns::Container, family)?.into_iter().filter_map(|rule| rule.by_source));
+    }
+    if let Some(record) = record {
+        found.retain(|rule| record.rules.contains(&(rule.source, rule.table)));
+        return Ok(found);
+    }
+    let sources = sources(request, at, link, host)?;
+    let table = config::table(request).unwrap_or_else(|error| {
+        log::warn!("rules to any table are removed: {}", error.in_full());
+        None
+    });
+    let is_wanted = |rule: &SourceRule| table.is_none_or(|table| rule.table == table);
+    found.retain(|rule| is_host(rule.source) && sources.contains(&rule.source.address()) && is_wanted(rule));
+    Ok(found)
+}
+
+fn is_host(source: Cidr) -> bool {
+    source == Cidr::host(source.address())
+}
+
+fn sources(
+    request: &Request,
+    at: &Attachment,
+    link: Option<u32>,
+    host: &mut dyn Host,
+) -> Result<BTreeSet<IpAddr>, Error> {
+    let told = request.prev_result().ok().flatten().unwrap_or_default();
+    let mut sources: BTreeSet<IpAddr> = told.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
+    if let Some(link) = link {
+        let found = host.addresses(Ns::Container, Some(link), None)?;
+        sources.extend(found.iter().map(|address| address.cidr.address()));
+    }
+    Ok(sources)
+}

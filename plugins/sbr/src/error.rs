@@ -1,0 +1,56 @@
+//! Why packets cannot be routed by their source, or are not.
+
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Failure};
+
+/// A request that cannot be carried out, or what CHECK finds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SbrError {
+    /// The plugin stands first in its list.
+    #[error("This plugin must be called as chained plugin")]
+    NoPrevResult,
+    /// The table is no table.
+    #[error("invalid table {table} (must be between 1 and 4294967295)")]
+    Table { table: i64 },
+    /// The plugins before have given the interface no address.
+    #[error("No IP addresses supplied on interface: {ifname}")]
+    NoAddress { ifname: String },
+    /// An address belongs to an interface that the result does not have.
+    #[error("address {address} of prevResult has the interface index {index}, and there are {count} interfaces")]
+    Index { address: Cidr, index: i64, count: usize },
+    /// The container has no such interface.
+    #[error("Cannot find network interface {ifname}: Link not found")]
+    NoLink { ifname: String },
+    /// Packets with an address go by the main table.
+    #[error("Failed to find the rule from {source_address}: its packets do not leave by {ifname}")]
+    NoRule { source_address: IpAddr, ifname: String },
+    /// Packets find no way out of the table.
+    #[error("Failed to find the default route by {gateway} in table {table}")]
+    NoDefault { gateway: IpAddr, table: u32 },
+}
+
+impl Failure for SbrError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoPrevResult | Self::Table { .. } | Self::NoAddress { .. } | Self::Index { .. } => {
+                Code::InvalidConfig
+            }
+            Self::NoLink { .. } => Code::Kernel,
+            Self::NoRule { .. } | Self::NoDefault { .. } => Code::CheckFailed,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::NoAddress { .. } => "no address of prevResult belongs to the interface".to_owned(),
+            Self::NoPrevResult
+            | Self::Table { .. }
+            | Self::Index { .. }
+            | Self::NoLink { .. }
+            | Self::NoRule { .. }
+            | Self::NoDefault { .. } => String::new(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What the kernel has of routes and rules in the container.
+
+use std::collections::BTreeSet;
+
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_plugin::host::Host;
+use cni_plugin::lock::LockName;
+use cni_plugin::plan::Ns;
+use cni_plugin::routing::{FullRoute, KernelRule, MAIN_TABLE};
+
+use crate::error::SbrError;
+
+/// Everything that decides which tables are taken, and what they get.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The index of the interface.
+    pub link: u32,
+    /// The rules of both families.
+    pub rules: Vec<KernelRule>,
+    /// The interface's routes of the main table, of both families.
+    pub routes: Vec<FullRoute>,
+    /// The tables that have routes.
+    pub tables: BTreeSet<u32>,
+}
+
+impl Facts {
+    /// Asks for the rules alone, in the namespace that was entered.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn of_rules(host: &mut dyn Host) -> Result<Self, Error> {
+        let mut facts = Self::default();
+        for family in Family::ALL {
+            facts.rules.extend(host.rules(Ns::Container, family)?);
+        }
+        Ok(facts)
+    }
+
+    /// Asks for all of them, in the namespace that was entered.
+    ///
+    /// # Errors
+    /// [`SbrError::NoLink`], or when the kernel does not answer.
+    pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<Self, Error> {
+        let no_link = || SbrError::NoLink { ifname: ifname.to_string() };
+        let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
+        let mut facts = Self { link, ..Self::of_rules(host)? };
+        for family in Family::ALL {
+            facts.routes.extend(host.full_routes(Ns::Container, family, MAIN_TABLE)?);
+            facts.tables.extend(host.routes(Ns::Container, family, None)?.iter().map(|route| route.table));
+        }
+        facts.routes.retain(|route| route.link == link);
+        Ok(facts)
+    }
+}
+
+/// Keeps other processes from choosing the same table of the namespace that was entered.
+///
+/// # Errors
+/// When another one does not end.
+pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let namespace = match host.identity(Ns::Container)? {
+        Some(identity) => identity,
+        None => request.netns().unwrap_or_default().to_owned(),
+    };
+    host.lock(&LockName::routing(&namespace))
+}

@@ -1,0 +1,20 @@
+//! GC: removes what was written down about attachments that are not valid. Routes and rules went with the containers.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
+use cni_plugin::host::Host;
+use cni_plugin::plan::Step;
+use cni_plugin::removal::Removal;
+
+use crate::record;
+
+pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let mut stale = record::all(host)?;
+    stale.retain(|(_, record)| {
+        record.network == request.network.as_str() && !valid.contains(&record.container, Some(&record.ifname))
+    });
+    let mut removal = Removal::new(host);
+    stale.into_iter().for_each(|(key, _)| removal.step(&Step::RemoveRecord { key }));
+    removal.finish()
+}

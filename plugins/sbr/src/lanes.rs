@@ -1,0 +1,138 @@
+//! The table of each address: which one it is, what it gets, and what the main table loses by that.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use cni_core::cidr::Cidr;
+use cni_plugin::plan::{Ns, Plan, Step};
+use cni_plugin::routing::{FullRoute, SourceRule};
+
+use crate::addresses::OwnAddress;
+use crate::facts::Facts;
+
+/// The first table that is tried.
+const FIRST: u32 = 100;
+
+/// The kernel's own tables: unspecified, `default`, `main` and `local` of `linux/rtnetlink.h`.
+const RESERVED: [u32; 4] = [0, 253, 254, 255];
+
+/// The way of an address's packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The rule that leads to the table.
+    pub rule: SourceRule,
+    /// Whether the kernel has it already.
+    pub has_rule: bool,
+    /// The routes that the table gets.
+    pub routes: Vec<FullRoute>,
+}
+
+/// The ways of all addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lanes {
+    /// One for each address.
+    pub lanes: Vec<Lane>,
+    /// The routes that leave the main table, since each is in a table of its own now.
+    pub moved: Vec<FullRoute>,
+}
+
+impl Lanes {
+    /// Leads packets to a table that the administrator fills.
+    pub fn to_table(table: u32, addresses: &[OwnAddress], facts: &Facts) -> Self {
+        let lane = |address: &OwnAddress| {
+            let rule = SourceRule { source: address.source(), table, priority: None };
+            let has_rule = rules_from(address, facts).any(|found| found.table == table);
+            Lane { rule, has_rule, routes: Vec::new() }
+        };
+        Self { lanes: addresses.iter().map(lane).collect(), moved: Vec::new() }
+    }
+
+    /// Chooses a table for each address, and copies the routes that are its own. `earlier` are the rules of an ADD before.
+    pub fn choose(addresses: &[OwnAddress], facts: &Facts, earlier: &[(Cidr, u32)]) -> Self {
+        let mut taken: BTreeSet<u32> = facts.tables.iter().copied().chain(RESERVED).collect();
+        taken.extend(facts.rules.iter().map(|rule| rule.table));
+        let mut lanes = Self::default();
+        for address in addresses {
+            let found = rules_from(address, facts).find(|rule| rule.table >= FIRST && !RESERVED.contains(&rule.table));
+            let former = earlier.iter().find(|(source, _)| *source == address.source()).map(|(_, table)| *table);
+            let table = found.map(|rule| rule.table).or(former).unwrap_or_else(|| free_table(&taken));
+            taken.insert(table);
+            let own: Vec<&FullRoute> = facts.routes.iter().filter(|route| belongs(route, address)).collect();
+            let rule = SourceRule { source: address.source(), table, priority: None };
+            lanes.lanes.push(Lane { rule, has_rule: found.is_some(), routes: routes_of(table, address, &own, facts) });
+            let moved = own.into_iter().filter(|route| !route.is_one_of_several);
+            moved.for_each(|route| push_new(&mut lanes.moved, route.clone()));
+        }
+        lanes
+    }
+
+    /// The routes that the tables get.
+    pub fn added(&self) -> impl Iterator<Item = &FullRoute> {
+        self.lanes.iter().flat_map(|lane| &lane.routes)
+    }
+
+    /// The tables are filled before any packet is led there, and the main table loses its routes at last.
+    pub fn plan(&self) -> Plan {
+        let (mut plan, ns) = (Plan::default(), Ns::Container);
+        self.added().for_each(|route| plan.owned(Step::AddFullRoute { ns, route: route.clone() }));
+        let new = self.lanes.iter().filter(|lane| !lane.has_rule);
+        new.for_each(|lane| plan.owned(Step::AddRule { ns, rule: lane.rule }));
+        // A next hop must be reachable while the routes by it are there.
+        let moved = self.moved.iter().rev().map(|route| Step::RemoveFullRoute { ns, route: route.clone() });
+        moved.for_each(|step| plan.owned(step));
+        plan
+    }
+}
+
+/// Adds something to a list, unless it is there.
+pub fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
+    if !list.contains(&new) {
+        list.push(new);
+    }
+}
+
+fn rules_from(address: &OwnAddress, facts: &Facts) -> impl Iterator<Item = SourceRule> {
+    let source = address.source();
+    facts.rules.iter().filter_map(|rule| rule.by_source).filter(move |rule| rule.source == source)
+}
+
+fn free_table(taken: &BTreeSet<u32>) -> u32 {
+    (FIRST..).find(|table| !taken.contains(table)).unwrap_or(FIRST)
+}
+
+/// Whether a route of the interface is for the packets of an address: it leads into its network, or has the address.
+fn belongs(route: &FullRoute, address: &OwnAddress) -> bool {
+    let network = address.cidr.network();
+    if route.dst.family() != network.family() || is_of_the_link(route.dst.address()) {
+        return false;
+    }
+    let from_network = route.source.is_some_and(|source| network.contains(source));
+    let by_network = route.gateway.is_some_and(|gateway| {
+        network.contains(gateway) || is_of_the_link(gateway) || address.gateway == Some(gateway)
+    });
+    from_network || by_network || (route.source.is_none() && route.gateway.is_none())
+}
+
+/// Whether an IPv6 address is of the link alone, or a multicast one.
+fn is_of_the_link(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local() || address.is_multicast(),
+    }
+}
+
+/// Networks come before the routes whose next hop is in them.
+fn routes_of(table: u32, address: &OwnAddress, own: &[&FullRoute], facts: &Facts) -> Vec<FullRoute> {
+    let (by_hop, on_link): (Vec<&FullRoute>, Vec<&FullRoute>) = own.iter().partition(|route| route.gateway.is_some());
+    let mut routes = Vec::new();
+    let copies = on_link.into_iter().chain(by_hop).map(|route| route.in_table(table));
+    copies.for_each(|route| push_new(&mut routes, route));
+    if let Some(gateway) = address.gateway {
+        let default = FullRoute::default_by(gateway, facts.link, table);
+        let is_there = |route: &FullRoute| route.dst == default.dst && route.gateway == default.gateway;
+        if !routes.iter().any(is_there) {
+            routes.push(default);
+        }
+    }
+    routes
+}

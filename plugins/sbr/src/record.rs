@@ -1,0 +1,100 @@
+//! What ADD has made, recorded for DEL: which routes were in the main table, nobody else knows.
+//!
+//! Without the record, as after an ADD of the reference, DEL removes rules alone, and the tables stay for as long as the
+//! interface does.
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::json::Json;
+use cni_core::names::Attachment;
+use cni_core::result::to_text;
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Ns, Step};
+use cni_plugin::record::{RecordKey, RecordKind};
+use cni_plugin::routing::FullRoute;
+use serde::{Deserialize, Serialize};
+
+use crate::lanes::{Lanes, push_new};
+
+const ROUTING: RecordKind = RecordKind::new("sbr");
+
+/// The routes and rules of one attachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RoutingRecord {
+    pub network: String,
+    pub container: String,
+    pub ifname: String,
+    /// The namespace, if the kernel can identify it: a container may come again in a new one.
+    namespace: Option<String>,
+    /// The rules, by address and table.
+    pub rules: Vec<(Cidr, u32)>,
+    /// Routes in the tables.
+    pub added: Vec<FullRoute>,
+    /// Routes that were in the main table.
+    pub moved: Vec<FullRoute>,
+}
+
+impl RoutingRecord {
+    /// What an ADD is about to do in the namespace that was entered, with what an earlier one has done there.
+    ///
+    /// # Errors
+    /// When the kernel does not answer, or the record cannot be read.
+    pub fn of(lanes: &Lanes, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        let mut record = earlier(at, host)?.unwrap_or_default();
+        record.network = at.network.to_string();
+        record.container = at.container.to_string();
+        record.ifname = at.ifname.to_string();
+        record.namespace = host.identity(Ns::Container)?;
+        for lane in lanes.lanes.iter().filter(|lane| !lane.has_rule) {
+            push_new(&mut record.rules, (lane.rule.source, lane.rule.table));
+        }
+        lanes.added().for_each(|route| push_new(&mut record.added, route.clone()));
+        lanes.moved.iter().for_each(|route| push_new(&mut record.moved, route.clone()));
+        Ok(record)
+    }
+
+    /// The step that writes it.
+    pub fn written(&self, at: &Attachment) -> Step {
+        Step::WriteRecord { key: key(at), text: to_text(self) }
+    }
+}
+
+/// The record of an attachment.
+pub fn key(at: &Attachment) -> RecordKey {
+    RecordKey::of_group(ROUTING, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
+}
+
+/// What an attachment has in the namespace that was entered. A record that makes no sense is as good as none.
+///
+/// # Errors
+/// When the record cannot be read, or the kernel does not answer.
+pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Option<RoutingRecord>, Error> {
+    let here = host.identity(Ns::Container)?;
+    let is_here = |record: &RoutingRecord| here.is_none() || record.namespace.is_none() || here == record.namespace;
+    Ok(read(&key(at), host)?.filter(is_here))
+}
+
+/// Every record.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn all(host: &mut dyn Host) -> Result<Vec<(RecordKey, RoutingRecord)>, Error> {
+    let mut found = Vec::new();
+    for name in host.records().names(ROUTING)? {
+        let key = RecordKey::new(ROUTING, &name)?;
+        found.extend(read(&key, host)?.map(|record| (key, record)));
+    }
+    Ok(found)
+}
+
+fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<RoutingRecord>, Error> {
+    let Some(text) = host.records().read(key)? else { return Ok(None) };
+    match Json::parse(text.as_bytes()).and_then(|json| json.decode()) {
+        Ok(record) => Ok(Some(record)),
+        Err(error) => {
+            log::warn!("the record {key} makes no sense, and is passed over: {error}");
+            Ok(None)
+        }
+    }
+}

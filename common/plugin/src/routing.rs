@@ -5,10 +5,14 @@ use std::fmt;
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
+use cni_core::family::Family;
 use serde::{Deserialize, Serialize};
 
 /// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
 pub const MAIN_TABLE: u32 = 254;
+
+/// What the kernel makes of metric 0 in a route of IPv6: `IP6_RT_PRIO_USER` of `linux/ipv6_route.h`.
+const IPV6_METRIC: u32 = 1024;
 
 /// A unicast route by one link, or one next hop of a route that has several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,13 +47,17 @@ pub struct FullRoute {
 impl FullRoute {
     /// A default route by a next hop, as programs make it.
     pub fn default_by(gateway: IpAddr, link: u32, table: u32) -> Self {
+        let family = Family::of(gateway);
         Self {
-            dst: cni_core::family::Family::of(gateway).default_route(),
+            dst: family.default_route(),
             gateway: Some(gateway),
             source: None,
             link,
             table,
-            metric: 0,
+            metric: match family {
+                Family::V4 => 0,
+                Family::V6 => IPV6_METRIC,
+            },
             scope: 0,
             protocol: 3,
             tos: 0,

@@ -51,6 +51,7 @@ impl Routed {
             "ip route add default via 10.90.0.1",
             "ip address add 10.91.0.2/24 dev net1",
             "ip address add fd00:91::2/64 dev net1 nodad",
+            "ip route add default via 10.91.0.1 metric 50",
             "ip route add 10.93.0.0/16 via 10.91.0.9 metric 7 mtu 1400",
             "ip route add fd00:93::/64 via fd00:91::9",
         ] {

@@ -19,6 +19,7 @@ fn each_address_has_a_rule_and_a_table_with_the_routes_of_its_network() {
     assert_eq!(routed.rules(), ["from 10.91.0.2 lookup 100", "from fd00:91::2 lookup 101"]);
     let want = [
         "default via 10.91.0.1",
+        "default via 10.91.0.1 metric 50",
         "10.91.0.0/24 proto kernel scope link src 10.91.0.2",
         "10.93.0.0/16 via 10.91.0.9 metric 7 mtu 1400",
     ];

@@ -63,6 +63,8 @@ impl Lanes {
             let moved = own.into_iter().filter(|route| !route.is_one_of_several);
             moved.for_each(|route| push_new(&mut lanes.moved, route.clone()));
         }
+        // Whoever brings them back in this order has the networks before the next hops that are in them.
+        lanes.moved.sort_by_key(|route| route.gateway.is_some());
         lanes
     }
 
@@ -77,7 +79,7 @@ impl Lanes {
         self.added().for_each(|route| plan.owned(Step::AddFullRoute { ns, route: route.clone() }));
         let new = self.lanes.iter().filter(|lane| !lane.has_rule);
         new.for_each(|lane| plan.owned(Step::AddRule { ns, rule: lane.rule }));
-        // A next hop must be reachable while the routes by it are there.
+        // In the other order, so that they are brought back in theirs.
         let moved = self.moved.iter().rev().map(|route| Step::RemoveFullRoute { ns, route: route.clone() });
         moved.for_each(|step| plan.owned(step));
         plan
@@ -129,7 +131,8 @@ fn routes_of(table: u32, address: &OwnAddress, own: &[&FullRoute], facts: &Facts
     copies.for_each(|route| push_new(&mut routes, route));
     if let Some(gateway) = address.gateway {
         let default = FullRoute::default_by(gateway, facts.link, table);
-        let is_there = |route: &FullRoute| route.dst == default.dst && route.gateway == default.gateway;
+        let key = |route: &FullRoute| (route.dst, route.gateway, route.metric);
+        let is_there = |route: &FullRoute| key(route) == key(&default);
         if !routes.iter().any(is_there) {
             routes.push(default);
         }

@@ -51,6 +51,7 @@ impl RoutingRecord {
         }
         lanes.added().for_each(|route| push_new(&mut record.added, route.clone()));
         lanes.moved.iter().for_each(|route| push_new(&mut record.moved, route.clone()));
+        record.moved.sort_by_key(|route| route.gateway.is_some());
         Ok(record)
     }
 

@@ -33,9 +33,7 @@ pub fn behind_a_bridge(plugin: Value) -> Value {
 }
 
 fn waiting() -> [(&'static str, Waiting); 1] {
-    [
-        ("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"])),
-    ]
+    [("vrf", (behind_a_bridge(json!({"type": "vrf", "vrfname": "blue"})), &["vrf"]))]
 }
 
 /// Plugins of other projects, of which no list can be tested here; flannel's delegate is, in `delegated.rs`.

@@ -60,6 +60,7 @@ Description: $SUMMARY
  your container runtime, or install containernetworking-plugins-rs.
 CONTROL
     stage_plugins "$1" "$root/in-place/usr/lib/cni"
+    pack_units "$root/in-place/lib/systemd/system"
     pack_deb "$root/in-place" containernetworking-plugins-rs "$2" "$3" "$4" <<CONTROL
 Depends: cni-plugins-rs (= $(our_version))
 Provides: container-network-stack (= 1), containernetworking-plugins (= $(reference_version)+rs.$(our_version))
@@ -71,6 +72,13 @@ Description: $SUMMARY (in /usr/lib/cni)
  to go back, install that package again.
 CONTROL
     rm -rf "$root"
+}
+
+# pack_units DIR: those of the daemon of dhcp, under the names and at the place of Debian's.
+pack_units() {
+    mkdir -p "$1"
+    cp "$TOP"/plugins/dhcp/systemd/cni-dhcp.* "$1"
+    sed -i 's|/opt/cni/bin/|/usr/lib/cni/|' "$1"/cni-dhcp.*
 }
 
 # pack_pages DIR PROGRAM...: the manual page, and completion where each shell looks for it.
@@ -97,7 +105,7 @@ pack_deb() {
         printf 'Section: net\nPriority: optional\nMulti-Arch: foreign\nInstalled-Size: %s\n' "$(kilobytes "$root")"
         cat
     } >"$root/DEBIAN/control"
-    (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+    (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
     settle "$root"
     # More threads would give other bytes.
     DPKG_DEB_THREADS_MAX=1 dpkg-deb --root-owner-group -Zxz --build "$root" "$out/${name}_$(our_version)_$arch.deb" >/dev/null
@@ -105,7 +113,7 @@ pack_deb() {
 
 # The size of a folder's files, each counted once whatever its names, as no file system counts it.
 kilobytes() {
-    find "$1/usr" -type f -printf '%i %s\n' | sort -u | awk '{ bytes += $2 } END { print int((bytes + 1023) / 1024) }'
+    find "$1" -path "$1/DEBIAN" -prune -o -type f -printf '%i %s\n' | sort -u | awk '{ bytes += $2 } END { print int((bytes + 1023) / 1024) }'
 }
 
 # sum_up OUT: the checksums of the packages there.

@@ -47,7 +47,7 @@ answers() {
     dir=$(mktemp -d)
     stage_plugins "$binary" "$dir"
     for name in cni-plugins "${PLUGINS[@]}"; do
-        "$@" "$dir/$name" version 2>&1
+        "$@" "$dir/$name" version 2>&1 || printf '%s ends with %s\n' "$name" "$?"
     done
     for verb in VERSION STATUS; do
         for name in loopback host-local static; do

@@ -271,6 +271,10 @@ fn the_other_takes_the_place_of_debians_plugins_and_gives_it_back() {
         let about = machine.about(&format!("usr/lib/cni/{plugin}"));
         assert!(about.starts_with(&format!("CNI {plugin} plugin v")) && about.contains("+rs."), "{plugin}: {about}");
     }
+    for unit in ["cni-dhcp.service", "cni-dhcp.socket"] {
+        let text = fs::read_to_string(machine.0.join("lib/systemd/system").join(unit)).expect("read a unit");
+        assert!(!text.contains("/opt/"), "{unit}: {text}");
+    }
 
     // As apt does it, which removes what conflicts before it installs.
     machine.dpkg("--force-depends --remove containernetworking-plugins-rs", &[]).expect_success();

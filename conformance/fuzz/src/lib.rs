@@ -13,6 +13,7 @@ mod call;
 mod config;
 mod connections;
 mod consul;
+mod dhcp;
 mod input;
 mod iptables;
 mod leases;
@@ -34,13 +35,14 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "arguments", run: arguments::run },
     Target { name: "cache", run: cache::run },
     Target { name: "call", run: call::run },
     Target { name: "config", run: config::run },
     Target { name: "connections", run: connections::run },
     Target { name: "consul", run: consul::run },
+    Target { name: "dhcp", run: dhcp::run },
     Target { name: "iptables_bytes", run: iptables::run_bytes },
     Target { name: "iptables_text", run: iptables::run_text },
     Target { name: "leases", run: leases::run },

@@ -116,7 +116,7 @@ fn nobody_is_asked_for_longer_than_the_limit() {
                 messages += 1;
                 assert_eq!(sending.message.kind, Kind::Discover);
             }
-            other => break other,
+            end @ (Action::Leased | Action::Failed(_) | Action::Lost(_)) => break end,
         }
     };
     assert_eq!((end, now), (Action::Failed(Why::Silence), at(208.0)));
@@ -168,7 +168,7 @@ fn a_lease_is_prolonged_by_its_server_then_by_any_and_then_it_ends() {
     let end = loop {
         match next(&mut client, &mut now).pop().expect("an action") {
             Action::Send(sending) => later.push((now, sending.destination, sending.neighbour)),
-            other => break other,
+            end @ (Action::Leased | Action::Failed(_) | Action::Lost(_)) => break end,
         }
     };
     assert_eq!((end, now), (Action::Lost(Why::Ended { address: ADDRESS }), at(20.0)));

@@ -3,7 +3,7 @@
 use cni_conformance::Attachment;
 use serde_json::json;
 
-use crate::lan::{FIRST, Lan, Server, list};
+use crate::lan::{FIRST, Lan, Server, list, newest};
 
 const OPTIONS: [&str; 5] = [
     "--dhcp-option=3,10.1.2.1",
@@ -16,7 +16,7 @@ const OPTIONS: [&str; 5] = [
 /// The reference tells nothing of name servers, domains and the MTU.
 #[test]
 fn name_resolution_and_mtu_are_the_servers() {
-    let lan = Lan::new(Server::Dnsmasq(&OPTIONS), list(&json!({})));
+    let lan = Lan::new(Server::Dnsmasq(&OPTIONS), newest(list(&json!({}))));
     let (container, attachment) = lan.add("c1");
     let result = attachment.result.as_ref().expect("a result");
     let dns = json!({
@@ -33,7 +33,8 @@ fn name_resolution_and_mtu_are_the_servers() {
 #[test]
 fn classless_routes_stand_for_all_when_they_are_asked_for() {
     let options = ["--dhcp-option=3,10.1.2.1", "--dhcp-option=121,10.9.0.0/16,10.1.2.9,169.254.169.254/32,0.0.0.0"];
-    let lan = Lan::new(Server::Dnsmasq(&options), list(&json!({"request": [{"option": "121"}], "priority": 7})));
+    let lan =
+        Lan::new(Server::Dnsmasq(&options), newest(list(&json!({"request": [{"option": "121"}], "priority": 7}))));
     let (container, attachment) = lan.add("c1");
     let result = attachment.result.as_ref().expect("a result");
     let want = json!([

@@ -19,10 +19,16 @@ pub const SOCKET: &str = "/run/cni/dhcp.sock";
 /// What the server writes down.
 const LOG: &str = "/run/conformance/server.log";
 
-/// A list whose only plugin is macvlan, on the interface that leads to the server.
+/// A list whose only plugin is macvlan, on the interface that leads to the server, in the version that Debian's plugins know too.
 pub fn list(ipam: &Value) -> Value {
     let ipam = with(&json!({"type": "dhcp"}), ipam);
-    json!({"cniVersion": "1.1.0", "name": "lan", "plugins": [{"type": "macvlan", "master": "up0", "ipam": ipam}]})
+    json!({"cniVersion": "1.0.0", "name": "lan", "plugins": [{"type": "macvlan", "master": "up0", "ipam": ipam}]})
+}
+
+/// The same in the version that has GC and STATUS.
+pub fn newest(mut list: Value) -> Value {
+    list["cniVersion"] = json!("1.1.0");
+    list
 }
 
 /// A program that ends with this value.

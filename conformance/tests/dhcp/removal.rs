@@ -6,7 +6,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Network, Verb};
 use serde_json::json;
 
-use crate::lan::{Lan, Server, list, until};
+use crate::lan::{Lan, Server, list, newest, until};
 
 type Before = fn(&mut Lan, &Container, Attachment) -> Attachment;
 
@@ -52,7 +52,7 @@ fn del_forgets_the_lease_whatever_was_lost_and_comes_twice() {
 /// The reference fails, and the interface stays.
 #[test]
 fn del_succeeds_without_the_daemon_and_the_lease_does_not_come_back() {
-    let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    let mut lan = Lan::new(Server::Dnsmasq(&[]), newest(list(&json!({}))));
     let (container, attachment) = lan.add("c1");
     lan.daemon.end("KILL");
     assert_eq!(lan.records().len(), 1);
@@ -64,7 +64,7 @@ fn del_succeeds_without_the_daemon_and_the_lease_does_not_come_back() {
 
 #[test]
 fn without_the_daemon_add_check_and_status_say_so() {
-    let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    let mut lan = Lan::new(Server::Dnsmasq(&[]), newest(list(&json!({}))));
     lan.runtime().status().expect_success();
     let (_container, attachment) = lan.add("c1");
     lan.daemon.end("KILL");
@@ -98,7 +98,7 @@ fn an_add_that_is_killed_or_fails_leaves_no_lease() {
 
 #[test]
 fn gc_gives_back_what_no_valid_attachment_has() {
-    let lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    let lan = Lan::new(Server::Dnsmasq(&[]), newest(list(&json!({}))));
     let (_kept, valid) = lan.add("kept");
     let (_lost, _) = lan.add("lost");
     lan.runtime().gc(&[&valid]).expect_success();

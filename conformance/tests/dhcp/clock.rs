@@ -27,9 +27,7 @@ fn a_daemon_that_is_started_again_goes_on_with_its_leases() {
     for signal in ["TERM", "KILL"] {
         let mut lan = Lan::new(Server::Isc(SHORT), list(&json!({})));
         let (_container, attachment) = lan.add("c1");
-        let ended = lan.daemon.end(signal);
-        assert_eq!(ended, (signal == "TERM").then_some(0));
-        assert_eq!(std::path::Path::new(crate::lan::SOCKET).exists(), signal == "KILL");
+        lan.daemon.end(signal);
         lan.start_again();
         lan.check(&attachment);
         lan.await_log("DHCPACK", 3);

@@ -18,10 +18,8 @@ fn a_lease_is_had_used_checked_and_given_back() {
         assert_eq!(Network::observe(&container).addresses_of("eth0")[0], format!("{FIRST}/24"));
         ping_until_answered(&container, "10.1.2.1".parse().expect("an address"), PATIENCE);
         lan.check(&attachment);
-        assert_eq!(lan.records().len(), 1);
         lan.del(&attachment);
         lan.await_log("DHCPRELEASE", 1);
-        assert!(lan.records().is_empty());
         lan.del(&attachment);
         let (_, attachment) = lan.add("c2");
         lan.del(&attachment);

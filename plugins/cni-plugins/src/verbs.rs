@@ -47,8 +47,8 @@ of which nobody knows any more and that no living namespace has. Without --remov
 With --remove it does what the runtime ought to have done: it calls DEL of each plugin of the list, also of
 plugins that are not among these, and removes the entry of the cache.
 
-It leaves alone whatever a namespace that lives may still use, whatever is younger than a minute, and whatever a
-plugin works on at this moment.",
+It leaves alone whatever a namespace that lives may still use, addresses that were leased within the last minute,
+and whatever a plugin works on at this moment.",
         words: &[],
         options: &[
             OptionSpec { name: "--remove", value: ValueSpec::None, help: "remove what was found" },

@@ -16,8 +16,8 @@ const TOPIC: &str = "kernel";
 /// The oldest release that everything works with.
 const OLDEST: (u32, u32) = (5, 4);
 
-/// Each kind of link, by the kernel's word, with the plugins that make one, and whether hardly any network does without.
-const KINDS: [(&str, &str, bool); 7] = [
+/// Each kind of link, by the kernel's word, with the plugins that need one, and whether hardly any network does without.
+const KINDS: [(&str, &str, bool); 8] = [
     ("veth", "bridge and ptp", true),
     ("bridge", "bridge", true),
     ("macvlan", "macvlan", false),
@@ -25,6 +25,7 @@ const KINDS: [(&str, &str, bool); 7] = [
     ("vlan", "vlan", false),
     ("dummy", "dummy", false),
     ("vrf", "vrf", false),
+    ("ifb", "bandwidth", false),
 ];
 
 /// Looks at the running kernel.
@@ -60,7 +61,7 @@ fn judge_release(release: &str) -> Finding {
 /// Says only what is missing.
 fn judge_kind(kind: &str, is_here: bool) -> Option<Finding> {
     let (_, plugins, is_vital) = KINDS.iter().find(|(known, ..)| *known == kind)?;
-    let says = format!("it has no links of kind {kind}, which the plugins {plugins} make");
+    let says = format!("it has no links of kind {kind}, which are needed by {plugins}");
     match (is_here, is_vital) {
         (true, _) => None,
         (false, true) => Some(Finding::problem(TOPIC, says, format!("modprobe {kind}, or a kernel that has it"))),

@@ -94,6 +94,9 @@ impl Version {
     /// The versions since results list interfaces: those of the bandwidth plugin.
     pub const SINCE_0_3_0: &'static [Self] = &[Self::V0_3_0, Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
 
+    /// The versions of the vrf plugin.
+    pub const SINCE_0_3_1: &'static [Self] = &[Self::V0_3_1, Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
+
     /// The versions since chained plugins may be checked: those of the firewall plugin.
     pub const SINCE_0_4_0: &'static [Self] = &[Self::V0_4_0, Self::V1_0_0, Self::V1_1_0];
 

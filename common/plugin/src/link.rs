@@ -80,6 +80,8 @@ pub struct Link {
     pub alias: Option<String>,
     /// For a bridge: whether VLAN filtering is on.
     pub vlan_filtering: Option<bool>,
+    /// For a VRF: its routing table.
+    pub vrf_table: Option<u32>,
     /// For a child of a master: what it is.
     pub child: Option<ChildKind>,
     /// For a tap device: who may open it. None for a device of mode tun, which has no Ethernet frames.

@@ -93,9 +93,12 @@ fn settle_mac(socket: &mut Socket, link: &NewLink) -> Result<(), Error> {
 fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<(), NetlinkError>, Error> {
     let peer = match &link.kind {
         LinkKind::Veth { peer } => Some(peer.ns),
-        LinkKind::Bridge { .. } | LinkKind::Dummy | LinkKind::Ifb | LinkKind::Tap { .. } | LinkKind::Child { .. } => {
-            None
-        }
+        LinkKind::Bridge { .. }
+        | LinkKind::Dummy
+        | LinkKind::Ifb
+        | LinkKind::Vrf { .. }
+        | LinkKind::Tap { .. }
+        | LinkKind::Child { .. } => None,
     };
     let (socket, netns) = host.socket_and_netns(ns, peer)?;
     Ok(socket.create_link(link, netns.map(AsFd::as_fd)))
@@ -114,6 +117,7 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
         | LinkKind::Veth { .. }
         | LinkKind::Dummy
         | LinkKind::Ifb
+        | LinkKind::Vrf { .. }
         | LinkKind::Tap { .. }
         | LinkKind::Child { .. }
             if source.errno() == Some(libc::EOPNOTSUPP) =>
@@ -124,6 +128,7 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
         | LinkKind::Veth { .. }
         | LinkKind::Dummy
         | LinkKind::Ifb
+        | LinkKind::Vrf { .. }
         | LinkKind::Tap { .. }
         | LinkKind::Child { .. } => match if_present {
             IfPresent::Refuse if !is_taken => removed_if_made(socket, link, source),

@@ -7,7 +7,9 @@ use cni_core::names::IfName;
 use cni_plugin::plan::{LinkKind, NewLink, VethPeer};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
+use netlink_packet_route::link::{
+    InfoBridge, InfoData, InfoKind, InfoVeth, InfoVrf, LinkAttribute, LinkInfo, LinkMessage,
+};
 
 use super::child::child_info;
 use super::error::{NetlinkError, during};
@@ -33,6 +35,9 @@ impl Socket {
             }
             LinkKind::Dummy => vec![LinkInfo::Kind(InfoKind::Dummy)],
             LinkKind::Ifb => vec![LinkInfo::Kind(InfoKind::Ifb)],
+            LinkKind::Vrf { table } => {
+                vec![LinkInfo::Kind(InfoKind::Vrf), LinkInfo::Data(InfoData::Vrf(vec![InfoVrf::TableId(*table)]))]
+            }
             LinkKind::Child { master, kind } => {
                 message.attributes.push(LinkAttribute::Link(master.index));
                 message.attributes.extend(other_netns.map(in_netns));
@@ -90,7 +95,7 @@ fn describe(name: &IfName, kind: &LinkKind) -> String {
     match kind {
         LinkKind::Bridge { .. } => format!("create bridge {name}"),
         LinkKind::Veth { peer } => format!("create veth {name} with peer {}", peer.name),
-        LinkKind::Dummy | LinkKind::Ifb => format!("create {} {name}", kind.name()),
+        LinkKind::Dummy | LinkKind::Ifb | LinkKind::Vrf { .. } => format!("create {} {name}", kind.name()),
         LinkKind::Tap { .. } => format!("create tap {name}"),
         LinkKind::Child { master, kind } => format!("create {} {name} on {}", kind.name(), master.name),
     }

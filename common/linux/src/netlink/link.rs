@@ -21,6 +21,8 @@ use super::tap::read_tap;
 pub(super) const HEADER_LENGTH: usize = 16;
 /// `IFLA_BR_VLAN_FILTERING` of `linux/if_link.h`.
 const BRIDGE_VLAN_FILTERING: u16 = 7;
+/// `IFLA_VRF_TABLE` of `linux/if_link.h`.
+const VRF_TABLE: u16 = 1;
 /// `IFLA_ALT_IFNAME` of `linux/if_link.h`, since Linux 5.5.
 const ALTERNATIVE_NAME: u16 = 53;
 /// `IFLA_TARGET_NETNSID` of `linux/if_link.h`, since Linux 4.20.
@@ -282,6 +284,11 @@ fn read_kind(link: &mut Link, info: Attribute<'_>) {
     }
     if link.kind.as_deref() == Some("tun") {
         link.tap = part(libc::IFLA_INFO_DATA).and_then(read_tap);
+    }
+    if link.kind.as_deref() == Some("vrf") {
+        let data = part(libc::IFLA_INFO_DATA);
+        let table = data.and_then(|data| data.nested().find(|attribute| attribute.kind == VRF_TABLE));
+        link.vrf_table = table.and_then(Attribute::u32);
     }
     link.child = link.kind.as_deref().and_then(|kind| read_child(kind, part(libc::IFLA_INFO_DATA)?));
 }

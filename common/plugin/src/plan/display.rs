@@ -96,6 +96,7 @@ impl Display for NewLink {
         write!(f, "{name} type ")?;
         match kind {
             LinkKind::Veth { peer } => write!(f, "veth peer {} on {}", peer.name, peer.ns)?,
+            LinkKind::Vrf { table } => write!(f, "vrf table {table}")?,
             LinkKind::Child { master, kind } => write!(f, "{kind} of {} on {}", master.name, master.ns)?,
             LinkKind::Tap { tap, label } => {
                 write!(f, "{tap}")?;

@@ -38,6 +38,11 @@ pub enum LinkKind {
     Dummy,
     /// A link that sends whatever is redirected to it, and hands it back to where that came from: a place for a queue.
     Ifb,
+    /// A link that has a routing table for all links that it is the master of.
+    Vrf {
+        /// The table.
+        table: u32,
+    },
     /// A link that works by way of another one.
     Child {
         /// The other one.
@@ -62,6 +67,7 @@ impl LinkKind {
             Self::Veth { .. } => "veth",
             Self::Dummy => "dummy",
             Self::Ifb => "ifb",
+            Self::Vrf { .. } => "vrf",
             Self::Child { kind, .. } => kind.name(),
             Self::Tap { .. } => "tun",
         }

@@ -169,12 +169,13 @@ fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink
     let vlan_filtering = match kind {
         LinkKind::Bridge { vlan_filtering } => Some(*vlan_filtering),
         LinkKind::Child { master, kind } => return kernel.add_child(space, &spaces(master.ns)?, link, (master, kind)),
-        LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Ifb | LinkKind::Tap { .. } => None,
+        LinkKind::Veth { .. } | LinkKind::Dummy | LinkKind::Ifb | LinkKind::Vrf { .. } | LinkKind::Tap { .. } => None,
     };
+    let vrf_table = if let LinkKind::Vrf { table } = kind { Some(*table) } else { None };
     let tap = if let LinkKind::Tap { tap, .. } = kind { Some(*tap) } else { None };
     let new =
         Link { kind: Some(kind.name().to_owned()), mtu: mtu.unwrap_or(1500), tx_queue_length: 1000, ..Link::default() };
-    let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, tap, ..new.clone() };
+    let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, tap, vrf_table, ..new.clone() };
     let near = kernel.add(space, near);
     if let LinkKind::Veth { peer } = kind {
         let there = spaces(peer.ns)?;

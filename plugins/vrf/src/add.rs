@@ -1,0 +1,83 @@
+//! ADD: makes the VRF, unless it is there, and puts the interface under it with its addresses and routes.
+
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_core::result::CniResult;
+use cni_interface::naming;
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::link::Link;
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, Until};
+use cni_plugin::routing::{FullRoute, MAIN_TABLE};
+
+use crate::config::Config;
+use crate::error::VrfError;
+use crate::facts;
+
+pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    let config = Config::load(request)?;
+    let result = request.prev_result()?.ok_or(VrfError::NoPrevResult)?;
+    let ifname = request.attachment()?.ifname;
+    let host = journal.host();
+    naming::refuse_pattern("create vrf", &config.name)?;
+    host.enter(request.netns().unwrap_or_default())?;
+    facts::lock(request, host)?;
+    let vrf = facts::vrf(&config, host)?;
+    let interface = facts::interface(&ifname, host)?;
+    refuse_other_master(&interface, vrf.as_ref().map(|(link, _)| link.index), host)?;
+    let table = match (vrf.as_ref().map(|(_, table)| *table), config.table) {
+        (Some(table), _) | (None, Some(table)) => table,
+        (None, None) => facts::free_table(host)?,
+    };
+    let routes = facts::routes(interface.index, MAIN_TABLE, host)?;
+    let mut plan = Plan::default();
+    make(&mut plan, &config.name, table, vrf.map(|(link, _)| link).as_ref());
+    put_under(&mut plan, &config.name, &interface, &ifname, &routes);
+    routes.iter().for_each(|route| {
+        plan.owned(Step::AddFullRoute { ns: Ns::Container, route: route.in_table(table) });
+    });
+    journal.apply(&plan)?;
+    Ok(result)
+}
+
+/// The interface may be under this VRF already.
+fn refuse_other_master(interface: &Link, vrf: Option<u32>, host: &mut dyn Host) -> Result<(), Error> {
+    let Some(index) = interface.master.filter(|master| Some(*master) != vrf) else { return Ok(()) };
+    let master = host.link_by_index(Ns::Container, index)?.map_or_else(|| index.to_string(), |link| link.name);
+    Err(VrfError::OtherMaster { ifname: interface.name.clone(), master }.into())
+}
+
+fn make(plan: &mut Plan, name: &IfName, table: u32, found: Option<&Link>) {
+    if found.is_none() {
+        let link = NewLink {
+            name: name.clone(),
+            mac: None,
+            mtu: None,
+            if_present: IfPresent::Refuse,
+            kind: LinkKind::Vrf { table },
+        };
+        plan.owned(Step::CreateLink { ns: Ns::Container, link });
+    }
+    if found.is_none_or(|link| !link.up) {
+        plan.owned(Step::set_link(Ns::Container, name, LinkSetting::Up));
+    }
+}
+
+/// The kernel sets the interface down and up. Its routes go by that, so they are removed before, one by one: then each is
+/// brought back when the ADD fails later. Its IPv6 addresses would go too, but for a parameter.
+fn put_under(plan: &mut Plan, vrf: &IfName, interface: &Link, ifname: &IfName, routes: &[FullRoute]) {
+    if interface.master.is_some() {
+        return;
+    }
+    let ns = Ns::Container;
+    let key = Sysctl::interface(Family::V6, ifname, "keep_addr_on_down");
+    plan.owned(Step::SetSysctl { ns, key, value: "1".to_owned(), need: Need::Wanted });
+    let alone = routes.iter().rev().filter(|route| !route.is_one_of_several);
+    alone.for_each(|route| plan.owned(Step::RemoveFullRoute { ns, route: route.clone() }));
+    plan.owned(Step::set_link(ns, ifname, LinkSetting::Master(vrf.clone())));
+    if interface.up {
+        plan.within(Step::Await { ns, name: ifname.clone(), until: Until::AddressesSettled });
+    }
+}

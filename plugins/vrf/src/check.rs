@@ -1,0 +1,26 @@
+//! CHECK: whether the interface is under the VRF.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_interface::verify;
+use cni_plugin::host::Host;
+use cni_plugin::plan::Ns;
+
+use crate::config::Config;
+use crate::error::VrfError;
+use crate::facts;
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    request.prev_result()?.ok_or(VrfError::NoPrevResult)?;
+    let ifname = request.attachment()?.ifname;
+    host.enter(request.netns().unwrap_or_default())?;
+    let name = config.name.to_string();
+    let Some((vrf, _)) = facts::vrf(&config, host)? else { return Err(VrfError::NoVrf { name }.into()) };
+    verify::up(Ns::Container, &vrf)?;
+    let link = host.link(Ns::Container, &ifname)?;
+    if link.is_some_and(|link| link.master == Some(vrf.index)) {
+        return Ok(());
+    }
+    Err(VrfError::NotUnder { ifname: ifname.to_string(), name }.into())
+}

@@ -1,0 +1,31 @@
+//! The vrf plugin: puts the interface that a plugin before it has made under a VRF, a link with a routing table of its own,
+//! so that the networks of two interfaces may overlap.
+
+use cni_core::version::Version;
+use cni_plugin::run::Plugin;
+
+mod add;
+mod check;
+mod config;
+mod del;
+mod error;
+mod facts;
+mod status;
+
+/// The plugin.
+pub struct Vrf;
+
+impl Plugin for Vrf {
+    fn kind(&self) -> &'static str {
+        "vrf"
+    }
+
+    fn versions(&self) -> &'static [Version] {
+        Version::SINCE_0_3_1
+    }
+
+    cni_plugin::commands!(add, del, check, status);
+}
+
+#[cfg(test)]
+mod tests;

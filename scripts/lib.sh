@@ -6,7 +6,7 @@
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TARGET=${CARGO_TARGET_DIR:-$TOP/target}
 # The plugins that the one binary is, by their names in configurations.
-PLUGINS=(bandwidth bridge consul-cni dhcp dummy firewall host-device host-local ipvlan loopback macvlan portmap ptp sbr static tap tuning vlan)
+PLUGINS=(bandwidth bridge consul-cni dhcp dummy firewall host-device host-local ipvlan loopback macvlan portmap ptp sbr static tap tuning vlan vrf)
 CNITOOL_VERSION=v1.3.0
 
 say() { printf '==> %s\n' "$*" >&2; }

@@ -20,12 +20,21 @@ pub enum Feature {
     VlanLinks,
     /// Links of the kind `ipvlan`.
     IpvlanLinks,
+    /// Links of the kind `vrf`.
+    VrfLinks,
 }
 
 impl Feature {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 6] =
-        [Self::BridgeVlans, Self::Hardware, Self::DummyLinks, Self::MacvlanLinks, Self::VlanLinks, Self::IpvlanLinks];
+    pub const ALL: [Self; 7] = [
+        Self::BridgeVlans,
+        Self::Hardware,
+        Self::DummyLinks,
+        Self::MacvlanLinks,
+        Self::VlanLinks,
+        Self::IpvlanLinks,
+        Self::VrfLinks,
+    ];
 
     /// Tells whether the running kernel has it.
     pub fn is_here(self) -> bool {
@@ -46,6 +55,7 @@ impl Feature {
             Self::DummyLinks => "proof type dummy",
             Self::MacvlanLinks => "link master0 name proof type macvlan",
             Self::VlanLinks => "link master0 name proof type vlan id 5",
+            Self::VrfLinks => "proof type vrf table 7",
             Self::IpvlanLinks => "link master0 name proof type ipvlan",
         };
         format!("ip link add master0 type bridge; ip link add {link}")

@@ -3,7 +3,7 @@
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 18] = [
+pub const ALL: [&str; 19] = [
     "loopback",
     "bridge",
     "ptp",
@@ -21,6 +21,7 @@ pub const ALL: [&str; 18] = [
     "tuning",
     "bandwidth",
     "sbr",
+    "vrf",
     "consul-cni",
 ];
 
@@ -36,6 +37,7 @@ fn needs(plugin: &str) -> Option<Feature> {
         "macvlan" => Some(Feature::MacvlanLinks),
         "vlan" => Some(Feature::VlanLinks),
         "ipvlan" => Some(Feature::IpvlanLinks),
+        "vrf" => Some(Feature::VrfLinks),
         _ => None,
     }
 }

@@ -110,7 +110,7 @@ fn add_device(host: &mut FakeHost) {
 
 /// Whether a plugin works on an interface that another has made.
 pub fn is_chained(plugin: &dyn Plugin) -> bool {
-    ["bandwidth", "consul-cni", "firewall", "portmap", "sbr", "tuning"].contains(&plugin.kind())
+    ["bandwidth", "consul-cni", "firewall", "portmap", "sbr", "tuning", "vrf"].contains(&plugin.kind())
 }
 
 impl Life {

@@ -6,3 +6,4 @@ mod bridge_vlan;
 mod dummy;
 mod host_device;
 mod on_a_master;
+mod vrf;

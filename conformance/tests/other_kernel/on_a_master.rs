@@ -38,7 +38,7 @@ fn plugin(kind: Feature) -> &'static str {
         Feature::MacvlanLinks => "macvlan",
         Feature::VlanLinks => "vlan",
         Feature::IpvlanLinks => "ipvlan",
-        Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware => {
+        Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware | Feature::VrfLinks => {
             panic!("{kind:?} is no kind of link on a master")
         }
     }

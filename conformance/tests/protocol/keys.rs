@@ -259,6 +259,9 @@ pub const KEYS: &[(&str, &str, Kind)] = &[
     ("tuning", "/runtimeConfig/mac", Text),
     ("sbr", "/table", Integer),
     ("sbr", "/prevResult", Object),
+    ("vrf", "/vrfname", Text),
+    ("vrf", "/table", Integer),
+    ("vrf", "/prevResult", Object),
     ("bandwidth", "/ingressRate", Integer),
     ("bandwidth", "/ingressBurst", Integer),
     ("bandwidth", "/egressRate", Integer),
@@ -400,6 +403,9 @@ fn unusable() -> Vec<(&'static str, &'static str, Value)> {
         ("sbr", "/table", json!(0)),
         ("sbr", "/table", json!(-1)),
         ("sbr", "/table", json!(4_294_967_296_i64)),
+        ("vrf", "/vrfname", json!("much-too-long-name")),
+        ("vrf", "/table", json!(-1)),
+        ("vrf", "/prevResult/ips/0/address", json!("10.88.0.5/33")),
         ("bandwidth", "/ingressRate", json!(-1)),
         ("bandwidth", "/ingressRate", json!(8_000_000)),
         ("bandwidth", "/egressBurst", json!(80_000)),
@@ -601,6 +607,13 @@ fn tuning_names_the_key_and_the_value_of_a_wrong_type() {
 #[test]
 fn sbr_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("sbr", &of_wrong_types("sbr"));
+}
+
+#[test]
+fn vrf_names_the_key_and_the_value_of_a_wrong_type() {
+    let rows = of_wrong_types("vrf");
+    // A text of the wrong meaning is in another test.
+    assert_all_refused("vrf", &rows);
 }
 
 #[test]

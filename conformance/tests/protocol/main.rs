@@ -38,6 +38,7 @@ fn versions_of(plugin: &str) -> &'static [&'static str] {
     match plugin {
         "firewall" => &VERSIONS[4..],
         "bandwidth" => &VERSIONS[2..],
+        "vrf" => &VERSIONS[3..],
         _ => &VERSIONS,
     }
 }
@@ -86,6 +87,7 @@ fn config(plugin: &str, version: &str) -> Value {
         "consul-cni" => json!({"log_level": "debug", "prevResult": prev_result(version)}),
         "tuning" => json!({"mtu": 1400, "prevResult": prev_result(version)}),
         "sbr" => json!({"table": 5000, "prevResult": prev_result(version)}),
+        "vrf" => json!({"vrfname": "red", "prevResult": prev_result(version)}),
         "bandwidth" => json!({"prevResult": prev_result(version)}),
         other => panic!("no plugin {other}"),
     };

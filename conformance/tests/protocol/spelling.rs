@@ -81,6 +81,7 @@ pub fn rich(plugin: &str) -> Value {
             "log_level": "error", "cni_bin_dir": "/opt/cni/bin", "cni_net_dir": "/etc/cni/net.d", "kubeconfig": "k", "multus": true,
         }),
         "sbr" => json!({"table": 70_000}),
+        "vrf" => json!({"vrfname": "red", "table": 70_000}),
         // There is no veth here that could be limited.
         "bandwidth" => json!({
             "ingressRate": 0, "ingressBurst": 0, "egressRate": 0, "egressBurst": 0,

@@ -3,7 +3,7 @@
 use cni_plugin::run::Plugin;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 18] = [
+pub const PLUGINS: [&dyn Plugin; 19] = [
     &cni_bandwidth::Bandwidth,
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
@@ -22,6 +22,7 @@ pub const PLUGINS: [&dyn Plugin; 18] = [
     &cni_tap::Tap,
     &cni_tuning::Tuning,
     &cni_vlan::Vlan,
+    &cni_vrf::Vrf,
 ];
 
 /// The version of this repository, which the plugins report behind that of the reference.

@@ -92,7 +92,7 @@ fn check_compares_the_link_with_the_configuration() {
                 "ip link set eth0 type ipvlan mode l3",
                 "Container IPVlan mode l3 does not match expected value: l2",
             )],
-            Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware => {
+            Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware | Feature::VrfLinks => {
                 panic!("{kind:?} is no kind of link on a master")
             }
         };

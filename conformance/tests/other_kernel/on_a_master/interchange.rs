@@ -20,7 +20,7 @@ fn keys(kind: Feature) -> Vec<Value> {
         Feature::MacvlanLinks => vec![json!({}), json!({"mode": "private", "mtu": 1400})],
         Feature::VlanLinks => vec![json!({}), json!({"vlanId": 7, "mtu": 1400})],
         Feature::IpvlanLinks => vec![json!({}), json!({"mode": "l3", "mtu": 1400}), json!({"mode": "l3s"})],
-        Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware => {
+        Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware | Feature::VrfLinks => {
             panic!("{kind:?} is no kind of link on a master")
         }
     }

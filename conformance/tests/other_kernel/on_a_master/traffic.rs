@@ -35,7 +35,9 @@ fn containers_reach_the_network_and_each_other_by_both_families() {
 fn beside(kind: Feature) -> bool {
     match kind {
         Feature::MacvlanLinks | Feature::IpvlanLinks => true,
-        Feature::VlanLinks | Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware => false,
+        Feature::VlanLinks | Feature::BridgeVlans | Feature::DummyLinks | Feature::Hardware | Feature::VrfLinks => {
+            false
+        }
     }
 }
 

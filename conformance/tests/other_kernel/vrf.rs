@@ -1,0 +1,217 @@
+//! The vrf plugin, where the kernel has links of that kind.
+
+use cni_conformance::Verb::{Add, Check, Del};
+use cni_conformance::keys::with;
+use cni_conformance::uml::on_a_kernel_with;
+use cni_conformance::{Attachment, Container, Feature, Invocation, Runtime, Sandbox, Verb};
+use serde_json::{Value, json};
+
+/// A host, and a container `c1` with two interfaces.
+struct Machine {
+    container: Container,
+    sandbox: Sandbox,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let container = sandbox.container("c1");
+        let machine = Self { container, sandbox };
+        for (port, name, octet) in [("host1", "net1", 91), ("host2", "net2", 92)] {
+            machine.sandbox.sh(&format!("ip link add {port} type veth peer name {name} netns c1"));
+            machine.sandbox.sh(&format!("ip link set {port} up"));
+            machine.inside(&format!("ip link set {name} up"));
+            machine.inside(&format!("ip address add 10.{octet}.0.2/24 dev {name}"));
+            machine.inside(&format!("ip address add fd00:{octet}::2/64 dev {name} nodad"));
+        }
+        machine.inside("ip route add 10.99.0.0/16 via 10.91.0.1 metric 100");
+        machine.inside("ip route add 10.98.0.0/16 dev net1");
+        machine.inside("ip route add default via fd00:91::1 dev net1");
+        machine
+    }
+
+    fn inside(&self, line: &str) -> String {
+        self.container.sh(line)
+    }
+
+    fn call(&self, verb: Verb, ifname: &str, keys: &Value) -> Invocation {
+        let prev_result = json!({"cniVersion": "1.0.0"});
+        let config = json!({
+            "cniVersion": "1.0.0", "name": "n1", "type": "vrf", "vrfname": "red", "prevResult": prev_result,
+        });
+        let call = Invocation::new(&self.sandbox, "vrf", verb).container_id("c1").netns(self.container.path());
+        call.ifname(ifname).config(&with(&config, keys))
+    }
+
+    #[track_caller]
+    fn succeeds(&self, verbs: &[Verb], ifname: &str) {
+        for verb in verbs {
+            self.call(*verb, ifname, &json!({})).run().expect_success();
+        }
+    }
+
+    /// The routes of a table that do not belong to the kernel alone.
+    fn routes(&self, table: &str) -> Vec<String> {
+        let text =
+            ["-4", "-6"].map(|family| self.container.exec(&["ip", family, "route", "show", "table", table]).stdout);
+        let lines = text.iter().flat_map(|text| text.lines());
+        let own = lines.filter(|line| line.contains(" via ") || line.starts_with("10.98"));
+        own.map(|line| line.split_whitespace().take(5).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    fn links(&self) -> String {
+        self.inside("ip -brief link")
+    }
+
+    fn is_under(&self, ifname: &str, master: &str) -> bool {
+        self.inside(&format!("ip -o link show dev {ifname}")).contains(&format!(" master {master} "))
+    }
+}
+
+const MOVED: [&str; 3] =
+    ["10.98.0.0/16 dev net1 scope link", "10.99.0.0/16 via 10.91.0.1 dev net1", "default via fd00:91::1 dev net1"];
+
+#[test]
+fn the_interface_moves_with_its_addresses_and_routes() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.succeeds(&[Add, Check], "net1");
+        assert!(machine.is_under("net1", "red"));
+        assert_eq!(machine.routes("1"), MOVED);
+        assert_eq!(machine.routes("main"), [""; 0]);
+        let addresses = machine.inside("ip -o address show dev net1");
+        assert!(addresses.contains("10.91.0.2/24") && addresses.contains("fd00:91::2/64"), "{addresses}");
+        assert!(!addresses.contains("tentative"), "{addresses}");
+    });
+}
+
+#[test]
+fn two_vrfs_do_not_see_each_other() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.inside("ip address add 10.91.0.3/24 dev net2");
+        machine.sandbox.sh("ip address add 10.91.0.1/24 dev host1");
+        machine.succeeds(&[Add], "net1");
+        machine.call(Add, "net2", &json!({"vrfname": "blue"})).run().expect_success();
+        let asks = |vrf: &str| machine.container.exec(&["ping", "-q", "-c", "1", "-W", "2", "-I", vrf, "10.91.0.1"]);
+        assert_eq!(asks("red").code, Some(0));
+        assert_ne!(asks("blue").code, Some(0), "the same network is another one there");
+    });
+}
+
+#[test]
+fn del_brings_the_routes_back() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        let before = machine.routes("main");
+        machine.succeeds(&[Add, Del, Del], "net1");
+        assert_eq!((machine.routes("main"), machine.links().contains("red")), (before, false));
+    });
+}
+
+#[test]
+fn the_vrf_goes_with_its_last_interface() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.succeeds(&[Add], "net1");
+        machine.succeeds(&[Add, Check], "net2");
+        machine.succeeds(&[Del, Del], "net1");
+        machine.succeeds(&[Check, Del, Del], "net2");
+        assert!(!machine.links().contains("red"));
+    });
+}
+
+#[test]
+fn add_can_be_repeated() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.succeeds(&[Add, Add, Check], "net1");
+        assert_eq!(machine.routes("1"), MOVED);
+    });
+}
+
+#[test]
+fn a_vrf_that_is_down_is_set_up() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.succeeds(&[Add], "net1");
+        machine.inside("ip link set red down");
+        let error = machine.call(Check, "net1", &json!({})).run().error();
+        assert_eq!(error.msg, "Interface red in the container namespace is down");
+        machine.succeeds(&[Add, Check], "net1");
+    });
+}
+
+#[test]
+fn tables_in_use_are_not_chosen() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.inside("ip route add 10.7.0.0/16 dev net2 table 1");
+        machine.inside("ip rule add from 10.7.0.1 lookup 2");
+        machine.succeeds(&[Add], "net1");
+        assert!(machine.inside("ip -details link show dev red").contains("vrf table 3"));
+    });
+}
+
+#[test]
+fn a_failed_add_leaves_nothing() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.inside("ip link add br0 type bridge");
+        machine.inside("ip link set net2 master br0");
+        let before = (machine.links(), machine.routes("main"));
+        for (ifname, keys, code, text) in [
+            ("net2", json!({}), 103, "interface net2 has already a master set: br0"),
+            ("net1", json!({"vrfname": "br0"}), 103, "Netlink br0 is not a VRF"),
+            ("net9", json!({}), 101, "could not get link by name net9"),
+            ("lo", json!({}), 101, ""),
+            ("net1", json!({"vrfname": ""}), 7, "configuration is expected to have a valid vrf name"),
+            ("net1", json!({"prevResult": null}), 7, "missing prevResult from earlier plugin"),
+        ] {
+            machine.call(Add, ifname, &keys).run().expect_error(code, text);
+            assert_eq!((machine.links(), machine.routes("main")), before);
+        }
+        machine.succeeds(&[Add], "net1");
+        let text = "VRF red already exist with different routing table 1";
+        machine.call(Add, "net1", &json!({"table": 9})).run().expect_error(103, text);
+    });
+}
+
+#[test]
+fn del_leaves_other_masters_and_needs_no_interface() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.succeeds(&[Add], "net1");
+        machine.inside("ip link add br0 type bridge");
+        machine.inside("ip link set net2 master br0");
+        machine.succeeds(&[Del], "net2");
+        assert!(machine.is_under("net2", "br0"));
+        machine.inside("ip link del net1");
+        machine.call(Del, "net1", &json!({"prevResult": null})).run().expect_success();
+        assert!(!machine.links().contains("red"));
+        for path in ["", "/run/netns/none"] {
+            machine.call(Del, "net1", &json!({})).netns(path).run().expect_success();
+        }
+        machine.container.unmount();
+        machine.succeeds(&[Del], "net1");
+    });
+}
+
+#[test]
+fn the_example_of_the_page_does_what_it_says() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let page = include_str!("../../../plugins/vrf/README.md");
+        let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+        let list: Value = serde_json::from_str(example).expect("JSON");
+        let sandbox = Sandbox::new();
+        let runtime = Runtime::new(&sandbox, list);
+        let container = sandbox.container("c1");
+        let mut attachment = Attachment::new("c1", &container);
+        runtime.add(&mut attachment).expect_success();
+        runtime.check(&attachment).expect_success();
+        container.sh("ping -q -c 1 -W 2 -I red 10.95.0.1");
+        assert!(container.sh("ip route show vrf red").contains("10.96.0.0/16 via 10.95.0.1"));
+        runtime.del(&attachment).expect_success();
+        assert!(!container.sh("ip -brief link").contains("red"));
+    });
+}

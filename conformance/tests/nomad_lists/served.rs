@@ -1,7 +1,7 @@
 //! The lists that all have the plugins for, and what each promises.
 //!
 //! Where a list in the field names a link of its machine or a plugin that is missing here, a comment says what stands
-//! in its place; `waiting.rs` has the list itself.
+//! in its place.
 
 use cni_conformance::nomad::{self, GATEWAY_V4, GATEWAY_V6, SUBNET_V4, SUBNET_V6};
 use cni_conformance::{Hairpin, Nomad, PortMapping};

@@ -7,4 +7,5 @@ mod interfaces;
 mod lan;
 mod lease;
 mod nomad;
+mod reference;
 mod removal;

@@ -286,13 +286,8 @@ fn limited() -> Served {
     Served::new(list, "10.88.0.0/24", "10.88.0.1").unpublished()
 }
 
-/// Seldom on Nomad: packets of the only interface go by a table of their own.
-fn routed_by_source() -> Served {
-    Served::new(behind_a_bridge(json!({"type": "sbr"})), "10.88.0.0/24", "10.88.0.1").unpublished()
-}
-
 /// All of them, by what they are.
-pub fn all() -> [(&'static str, Served); 17] {
+pub fn all() -> [(&'static str, Served); 16] {
     [
         ("the documentation's template", documented()),
         ("the documentation's network with IPv6", documented_v6()),
@@ -310,6 +305,5 @@ pub fn all() -> [(&'static str, Served); 17] {
         ("ptp, firewall, a port in the file", routed_with_a_port_in_the_file()),
         ("tuning behind Nomad's chain", tuned()),
         ("bandwidth behind a bridge", limited()),
-        ("sbr behind a bridge", routed_by_source()),
     ]
 }

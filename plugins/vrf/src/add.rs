@@ -1,7 +1,6 @@
 //! ADD: makes the VRF, unless it is there, and puts the interface under it with its addresses and routes.
 
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
@@ -9,7 +8,7 @@ use cni_interface::naming;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, Until};
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Until};
 use cni_plugin::routing::{FullRoute, MAIN_TABLE};
 
 use crate::config::Config;
@@ -34,7 +33,10 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let routes = facts::routes(interface.index, MAIN_TABLE, host)?;
     let mut plan = Plan::default();
     make(&mut plan, &config.name, table, vrf.map(|(link, _)| link).as_ref());
-    put_under(&mut plan, &config.name, &interface, &ifname, &routes);
+    if interface.master.is_none() {
+        let kept = facts::kept_addresses(&ifname, host)?;
+        put_under(&mut plan, (&config.name, &ifname), interface.up, &routes, kept);
+    }
     routes.iter().for_each(|route| {
         plan.owned(Step::AddFullRoute { ns: Ns::Container, route: route.in_table(table) });
     });
@@ -66,18 +68,22 @@ fn make(plan: &mut Plan, name: &IfName, table: u32, found: Option<&Link>) {
 }
 
 /// The kernel sets the interface down and up. Its routes go by that, so they are removed before, one by one: then each is
-/// brought back when the ADD fails later. Its IPv6 addresses would go too, but for a parameter.
-fn put_under(plan: &mut Plan, vrf: &IfName, interface: &Link, ifname: &IfName, routes: &[FullRoute]) {
-    if interface.master.is_some() {
-        return;
-    }
+/// brought back when the ADD fails later. Its IPv6 addresses would go too, but for a parameter, which `kept` switches.
+fn put_under(
+    plan: &mut Plan,
+    (vrf, ifname): (&IfName, &IfName),
+    is_up: bool,
+    routes: &[FullRoute],
+    kept: Option<[Step; 2]>,
+) {
     let ns = Ns::Container;
-    let key = Sysctl::interface(Family::V6, ifname, "keep_addr_on_down");
-    plan.owned(Step::SetSysctl { ns, key, value: "1".to_owned(), need: Need::Wanted });
+    let (on, back) = kept.map_or((None, None), |[on, back]| (Some(on), Some(back)));
+    on.into_iter().for_each(|step| plan.owned(step));
     let alone = routes.iter().rev().filter(|route| !route.is_one_of_several);
     alone.for_each(|route| plan.owned(Step::RemoveFullRoute { ns, route: route.clone() }));
     plan.owned(Step::set_link(ns, ifname, LinkSetting::Master(vrf.clone())));
-    if interface.up {
+    back.into_iter().for_each(|step| plan.owned(step));
+    if is_up {
         plan.within(Step::Await { ns, name: ifname.clone(), until: Until::AddressesSettled });
     }
 }

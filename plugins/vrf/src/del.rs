@@ -49,7 +49,9 @@ fn take_out(ifname: &IfName, vrf: &IfName, (index, table): (u32, u32), host: &mu
 
 fn release(link: &Link, ifname: &IfName, table: u32, host: &mut dyn Host) -> Result<(), Error> {
     let routes = facts::routes(link.index, table, host)?;
-    host.apply(&Step::set_link(Ns::Container, ifname, LinkSetting::NoMaster))?;
+    let (on, back) = facts::kept_addresses(ifname, host)?.map_or((None, None), |[on, back]| (Some(on), Some(back)));
+    let leave = Step::set_link(Ns::Container, ifname, LinkSetting::NoMaster);
+    on.into_iter().chain([leave]).chain(back).try_for_each(|step| host.apply(&step).map(|_| ()))?;
     for route in routes {
         let step = Step::AddFullRoute { ns: Ns::Container, route: route.in_table(MAIN_TABLE) };
         if let Err(error) = host.apply(&step) {

@@ -9,7 +9,7 @@ use cni_core::request::Request;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
 use cni_plugin::lock::LockName;
-use cni_plugin::plan::Ns;
+use cni_plugin::plan::{Need, Ns, Step, Sysctl};
 use cni_plugin::routing::FullRoute;
 
 use crate::config::Config;
@@ -77,6 +77,21 @@ pub fn routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRout
     routes.retain(|route| route.link == link && route.protocol != BY_KERNEL);
     routes.sort_by_key(|route| route.gateway.is_some());
     Ok(routes)
+}
+
+/// The steps that let an interface keep its IPv6 addresses while it is down for a moment, and that end this; none where it
+/// does so anyway, or has no IPv6.
+///
+/// # Errors
+/// When the parameter cannot be read.
+pub fn kept_addresses(ifname: &IfName, host: &mut dyn Host) -> Result<Option<[Step; 2]>, Error> {
+    let key = Sysctl::interface(Family::V6, ifname, "keep_addr_on_down");
+    let before = host.sysctl(Ns::Container, &key)?.filter(|value| value != "1");
+    let set = |value: &str| {
+        let (key, value) = (key.clone(), value.to_owned());
+        Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Wanted }
+    };
+    Ok(before.map(|before| [set("1"), set(&before)]))
 }
 
 /// The interface of the container.

@@ -71,7 +71,7 @@ fn add_makes_the_vrf_and_moves_the_interface_with_its_routes() {
 
 #[test]
 fn a_failure_at_any_step_leaves_nothing() {
-    assert_eq!(assert_add_is_all_or_nothing(&Vrf, machine, &red("net1")), 7);
+    assert_eq!(assert_add_is_all_or_nothing(&Vrf, machine, &red("net1")), 8);
 }
 
 #[test]

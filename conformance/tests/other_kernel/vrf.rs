@@ -59,8 +59,10 @@ impl Machine {
         own.map(|line| line.split_whitespace().take(5).collect::<Vec<_>>().join(" ")).collect()
     }
 
+    /// The names of the container's links. Their states change when the kernel likes.
     fn links(&self) -> String {
-        self.inside("ip -brief link")
+        let links = self.inside("ip -brief link");
+        links.lines().filter_map(|line| line.split(['@', ' ']).next()).collect::<Vec<_>>().join(" ")
     }
 
     fn is_under(&self, ifname: &str, master: &str) -> bool {

@@ -22,8 +22,15 @@ pub struct VerbSpec {
     pub options: &'static [OptionSpec],
     /// What its exit statuses mean, beside those of [`FAILURE`] and [`USAGE`].
     pub statuses: &'static [(u8, &'static str)],
-    /// Does it.
-    pub run: fn(&Words) -> ExitCode,
+    pub run: Run,
+}
+
+/// What does the work of a verb.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    Work(fn(&Words) -> ExitCode),
+    /// Prints what the verbs are.
+    Page(fn(&Words, &[VerbSpec]) -> ExitCode),
 }
 
 /// An option of a verb.
@@ -182,7 +189,7 @@ mod tests {
             OptionSpec { name: "--dry-run", value: ValueSpec::None, help: "" },
         ],
         statuses: &[],
-        run: |_| ExitCode::SUCCESS,
+        run: Run::Work(|_| ExitCode::SUCCESS),
     };
     const WITH_WORD: VerbSpec = VerbSpec { words: &["one", "two"], ..VERB };
 

@@ -3,59 +3,59 @@
 use std::process::ExitCode;
 
 use crate::command_line::completion::{self, Shell};
-use crate::command_line::{Words, manual};
+use crate::command_line::{VerbSpec, Words, manual};
 use crate::output::print;
 use crate::plugins::{OUR_VERSION, PLUGINS};
-use crate::verbs::VERBS;
 
 fn plugins() -> Vec<&'static str> {
     PLUGINS.iter().map(|plugin| plugin.kind()).collect()
 }
 
 /// Prints the page of the whole program.
-pub fn help(_words: &Words) -> ExitCode {
-    print(&help_text())
+pub fn help(_words: &Words, verbs: &[VerbSpec]) -> ExitCode {
+    print(&help_text(verbs))
 }
 
 /// Nomad starts every program in the plugins' folder without arguments, and reads the first word that is a number as
 /// its version. So no word here is a number.
-fn help_text() -> String {
-    let width = VERBS.iter().map(|verb| verb.name.len()).max().unwrap_or_default();
-    let verbs: String = VERBS.iter().map(|verb| format!("  {:width$}  {}\n", verb.name, verb.summary)).collect();
+fn help_text(verbs: &[VerbSpec]) -> String {
+    let width = verbs.iter().map(|verb| verb.name.len()).max().unwrap_or_default();
+    let lines: String = verbs.iter().map(|verb| format!("  {:width$}  {}\n", verb.name, verb.summary)).collect();
     format!(
         "cni-plugins {OUR_VERSION}: CNI plugins in one binary\n\
          \n\
          Started under the name of a plugin it is that plugin, for a CNI runtime to call:\n  {}\n\
          \n\
-         Verbs; `cni-plugins VERB --help` says more of one:\n{verbs}",
+         Verbs; `cni-plugins VERB --help` says more of one:\n{lines}",
         plugins().join(" ")
     )
 }
 
 /// Prints the version.
-pub fn version(_words: &Words) -> ExitCode {
+pub fn version(_words: &Words, _verbs: &[VerbSpec]) -> ExitCode {
     print(&format!("cni-plugins {OUR_VERSION}\n"))
 }
 
 /// Prints the completion of a shell.
-pub fn completion(words: &Words) -> ExitCode {
+pub fn completion(words: &Words, verbs: &[VerbSpec]) -> ExitCode {
     let named = |shell: &Shell| Some(shell.name()) == words.word();
-    Shell::ALL.into_iter().find(named).map_or(ExitCode::FAILURE, |shell| print(&completion::script(shell, &VERBS)))
+    Shell::ALL.into_iter().find(named).map_or(ExitCode::FAILURE, |shell| print(&completion::script(shell, verbs)))
 }
 
 /// Prints the manual page.
-pub fn manual(_words: &Words) -> ExitCode {
-    print(&manual::page(OUR_VERSION, &plugins(), &VERBS))
+pub fn manual(_words: &Words, verbs: &[VerbSpec]) -> ExitCode {
+    print(&manual::page(OUR_VERSION, &plugins(), verbs))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verbs::VERBS;
 
     #[test]
     fn no_word_of_the_help_is_a_number() {
         let is_number = |word: &str| word.trim_start_matches('v').chars().all(|c| c.is_ascii_digit() || c == '.');
-        assert_eq!(help_text().split_whitespace().find(|word| is_number(word)), None);
+        assert_eq!(help_text(&VERBS).split_whitespace().find(|word| is_number(word)), None);
     }
 
     #[test]

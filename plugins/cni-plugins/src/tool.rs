@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::command_line::{FAILURE, USAGE, VerbSpec, parse, usage};
+use super::command_line::{FAILURE, Run, USAGE, VerbSpec, parse, usage};
 use super::logger;
 use super::output::{complain, print};
 use super::verbs::VERBS;
@@ -30,7 +30,10 @@ fn run_verb(verb: &VerbSpec, words: impl Iterator<Item = String>) -> ExitCode {
     match parse(verb, words) {
         Ok(Some(words)) => {
             logger::install("cni-plugins");
-            (verb.run)(&words)
+            match verb.run {
+                Run::Work(work) => work(&words),
+                Run::Page(page) => page(&words, &VERBS),
+            }
         }
         Ok(None) => print(&usage::page(verb)),
         Err(error) => {

@@ -1,6 +1,6 @@
 //! The verbs of the administrator's tool: the one table that everything about the command line follows from.
 
-use crate::command_line::{FOUND, OptionSpec, ValueSpec, VerbSpec};
+use crate::command_line::{FOUND, OptionSpec, Run, ValueSpec, VerbSpec};
 use crate::{doctor, gc, list, pages, repair};
 
 const NETWORK: OptionSpec =
@@ -36,7 +36,7 @@ it back); gone, when the container's namespace is (gc removes what is left); unc
             (0, "every attachment is whole, and nothing is left over"),
             (FOUND, "something is missing or left over"),
         ],
-        run: list::run,
+        run: Run::Work(list::run),
     },
     VerbSpec {
         name: "gc",
@@ -62,7 +62,7 @@ and whatever a plugin works on at this moment.",
             JSON,
         ],
         statuses: &[(0, "nothing is left over, or all of it has been removed"), (FOUND, "something is left over")],
-        run: gc::run,
+        run: Run::Work(gc::run),
     },
     VerbSpec {
         name: "repair",
@@ -80,7 +80,7 @@ It prints a line for each attachment, and fails when one of them could not be re
             OptionSpec { name: "--dry-run", value: ValueSpec::None, help: "say what is missing, and change nothing" },
         ],
         statuses: &[],
-        run: repair::run,
+        run: Run::Work(repair::run),
     },
     VerbSpec {
         name: "doctor",
@@ -100,7 +100,7 @@ A problem keeps containers from their network; a note is worth knowing.",
             JSON,
         ],
         statuses: &[(0, "no problem was found"), (FOUND, "a problem was found")],
-        run: doctor::run,
+        run: Run::Work(doctor::run),
     },
     VerbSpec {
         name: "completion",
@@ -111,7 +111,7 @@ Prints a script by which a shell completes the verbs and options of this program
         words: &["bash", "zsh", "fish"],
         options: &[],
         statuses: &[],
-        run: pages::completion,
+        run: Run::Page(pages::completion),
     },
     VerbSpec {
         name: "manual",
@@ -122,7 +122,7 @@ Prints the manual page in the form of man(7). To read it:
         words: &[],
         options: &[],
         statuses: &[],
-        run: pages::manual,
+        run: Run::Page(pages::manual),
     },
     VerbSpec {
         name: "help",
@@ -131,7 +131,7 @@ Prints the manual page in the form of man(7). To read it:
         words: &[],
         options: &[],
         statuses: &[],
-        run: pages::help,
+        run: Run::Page(pages::help),
     },
     VerbSpec {
         name: "version",
@@ -140,6 +140,6 @@ Prints the manual page in the form of man(7). To read it:
         words: &[],
         options: &[],
         statuses: &[],
-        run: pages::version,
+        run: Run::Page(pages::version),
     },
 ];

@@ -1,6 +1,6 @@
 //! Tap devices: `/dev/net/tun` and the requests of `linux/if_tun.h`.
 //!
-//! A device is there as long as its maker has it open, and from [`NewTap::keep`] on for good. So a maker that dies, or
+//! A device is there as long as its maker has it open, and from `NewTap::keep` on for good. So a maker that dies, or
 //! whose later request fails, leaves none.
 
 use std::ffi::CString;

@@ -1,6 +1,5 @@
-//! Lists whose first plugin makes no bridge, and puts no link into the host: macvlan.
-
-use std::path::PathBuf;
+//! Lists whose first plugin makes no bridge, and puts no link into the host: macvlan. `tests/dhcp/nomad.rs` has the one whose
+//! addresses come from a server.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Container, Network, Runtime, Sandbox, binaries, nomad};
@@ -9,24 +8,6 @@ use serde_json::{Value, json};
 use crate::life::{Host, live};
 use crate::served::{ALLOC, Egress, Served};
 use crate::waiting::{list, portmap};
-use cni_conformance::stand_in::install;
-
-/// What the IPAM plugin `dhcp` answers; its place is taken by a script. `dhcp/nomad.rs` has a server.
-const DHCP: &str = r#"
-cat >/dev/null
-[ $CNI_COMMAND != ADD ] || echo '{"cniVersion":"1.0.0","routes":[{"dst":"0.0.0.0/0","gw":"192.168.3.65"}],
-"ips":[{"address":"192.168.3.66/24","gateway":"192.168.3.65"}]}'
-"#;
-
-/// An address of the network that the link is in.
-fn leased() -> Value {
-    let main = json!({"type": "macvlan", "master": "eth0", "ipam": {"type": "dhcp"}});
-    list("1.0.0", "mynet", json!([main, portmap()]))
-}
-
-fn with_dhcp() -> PathBuf {
-    install("dhcp", DHCP)
-}
 
 /// The keys of the bridge plugin do nothing on macvlan, and must not be refused.
 fn over_vxlan() -> Value {
@@ -82,15 +63,13 @@ fn fixed_by_the_job() -> Served {
 
 #[test]
 fn every_list_of_macvlan_lives() {
-    let here: fn() -> PathBuf = binaries::under_test;
     for_each(
         [
-            ("firewall, portmap", (here, "vxbr1", served(over_vxlan(), "192.168.3.68/24"))),
-            ("addresses by dhcp, portmap", (with_dhcp, "eth0", served(leased(), "192.168.3.66/24"))),
-            ("addresses by the job", (here, "eth0", fixed_by_the_job())),
+            ("firewall, portmap", ("vxbr1", served(over_vxlan(), "192.168.3.68/24"))),
+            ("addresses by the job", ("eth0", fixed_by_the_job())),
         ],
-        |(folder, master, served)| {
-            let host = Host::new(folder);
+        |(master, served)| {
+            let host = Host::new(binaries::under_test);
             let _router = router(&host.sandbox, master);
             live(&host, &served);
         },

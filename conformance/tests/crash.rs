@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 const DIRECTORY: &str = "/run/cni/net1";
 
 /// The calls that touch files, or stand between those that do. `?` passes over what a machine does not have.
-const CALLS: [&str; 18] = [
+const CALLS: [&str; 22] = [
+    "?open",
     "openat",
     "read",
     "write",
@@ -30,6 +31,9 @@ const CALLS: [&str; 18] = [
     "ftruncate",
     "utimensat",
     "getdents64",
+    "?stat",
+    "?lstat",
+    "?fstat",
     "statx",
 ];
 

@@ -10,7 +10,7 @@ use crate::client::Client;
 
 /// The calls by which a namespace is identified, each with an error that it may have for a moment.
 const FAULTS: [(&str, &[&str]); 3] = [
-    ("the boot's id cannot be opened", &["-P", BOOT_ID, "-e", "inject=openat:error=EMFILE"]),
+    ("the boot's id cannot be opened", &["-P", BOOT_ID, "-e", "inject=?open,openat:error=EMFILE"]),
     ("the boot's id cannot be read", &["-P", BOOT_ID, "-e", "inject=read:error=EIO"]),
     ("the cookie cannot be read", &["-e", "inject=getsockopt:error=ENOBUFS"]),
 ];

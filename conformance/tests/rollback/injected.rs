@@ -13,7 +13,7 @@ use cni_conformance::{Flavour, Invocation, Nomad, Outcome};
 use crate::stage::{Stage, networks};
 
 /// The calls that can fail, each with an error that it really may have.
-const FAULTS: [(&str, &str); 29] = [
+const FAULTS: [(&str, &str); 30] = [
     ("bind", "ENOMEM"),
     ("clone", "EAGAIN"),
     ("clone3", "EAGAIN"),
@@ -28,6 +28,7 @@ const FAULTS: [(&str, &str); 29] = [
     ("linkat", "ENOSPC"),
     ("mkdir", "ENOSPC"),
     ("mkdirat", "ENOSPC"),
+    ("open", "EMFILE"),
     ("openat", "EMFILE"),
     ("pipe2", "EMFILE"),
     ("read", "EIO"),

@@ -10,7 +10,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 
 use cni_plugin::host::NetnsError;
+use nix::fcntl::OFlag;
 use nix::sched::{CloneFlags, setns};
+use nix::sys::stat::Mode;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
 
 use crate::netlink::Errno;
@@ -48,12 +50,13 @@ impl Netns {
         if path.is_empty() {
             return Err(gone("no path is given".to_owned()));
         }
-        let found = match File::options().read(true).custom_flags(libc::O_PATH).open(path) {
+        // Not by the standard library, which leaves this flag out where the C library is musl.
+        let found = match nix::fcntl::open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
             Ok(found) => found,
-            Err(error) => {
-                let number = error.raw_os_error().unwrap_or(libc::EIO);
+            Err(errno) => {
+                let number = errno as i32;
                 let leads_nowhere = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP].contains(&number);
-                return Err(if leads_nowhere { gone(Errno::new(number).to_string()) } else { failed(error) });
+                return Err(if leads_nowhere { gone(Errno::new(number).to_string()) } else { failed(errno.into()) });
             }
         };
         let magic = fstatfs(&found).map_err(|errno| failed(errno.into()))?.filesystem_type();

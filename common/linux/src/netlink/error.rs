@@ -43,6 +43,9 @@ impl Errno {
 
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = usual_text(self.number) {
+            return f.write_str(text);
+        }
         let text = io::Error::from_raw_os_error(self.number).to_string();
         let suffix = format!(" (os error {})", self.number);
         let text = text.strip_suffix(&suffix).unwrap_or(&text);
@@ -55,6 +58,29 @@ impl fmt::Display for Errno {
             (Some(_) | None, _) => f.write_str(text),
         }
     }
+}
+
+/// The words of glibc, and of the reference, where those of musl are others.
+const fn usual_text(number: i32) -> Option<&'static str> {
+    Some(match number {
+        libc::EADDRINUSE => "address already in use",
+        libc::EADDRNOTAVAIL => "cannot assign requested address",
+        libc::EBUSY => "device or resource busy",
+        libc::EHOSTUNREACH => "no route to host",
+        libc::EIO => "input/output error",
+        libc::ELOOP => "too many levels of symbolic links",
+        libc::EMFILE => "too many open files",
+        libc::EMSGSIZE => "message too long",
+        libc::ENAMETOOLONG => "file name too long",
+        libc::ENETUNREACH => "network is unreachable",
+        libc::ENFILE => "too many open files in system",
+        libc::ENOBUFS => "no buffer space available",
+        libc::ENOMEM => "cannot allocate memory",
+        libc::ENOTTY => "inappropriate ioctl for device",
+        libc::EOPNOTSUPP => "operation not supported",
+        libc::ERANGE => "numerical result out of range",
+        _ => return None,
+    })
 }
 
 impl std::error::Error for Errno {

@@ -169,22 +169,20 @@ impl Reader {
             Some(bits) => (0..=whole).find(|prefix| mask(*prefix, value.len()) == *bits)?,
         };
         let cidr = Cidr::new(ip(self.family, value)?, prefix).filter(|cidr| cidr.is_network())?;
-        let (place, known, option) = match (end, is) {
-            (End::Source, Is::Equal) => (0, Match::Source(cidr), ["-s"].as_slice()),
-            (End::Source, Is::Other) => (0, Match::NotSource(cidr), ["!", "-s"].as_slice()),
-            (End::Destination, Is::Equal) => (1, Match::Destination(cidr), ["-d"].as_slice()),
-            (End::Destination, Is::Other) => (1, Match::NotDestination(cidr), ["!", "-d"].as_slice()),
-        };
         if is_mapped(cidr) {
-            let words = option.iter().map(ToString::to_string).chain([cidr.to_string()]);
-            return self.place(place, Match::Raw(words.collect()));
+            return None;
         }
-        self.place(place, known)
+        match (end, is) {
+            (End::Source, Is::Equal) => self.place(0, Match::Source(cidr)),
+            (End::Source, Is::Other) => self.place(0, Match::NotSource(cidr)),
+            (End::Destination, Is::Equal) => self.place(1, Match::Destination(cidr)),
+            (End::Destination, Is::Other) => self.place(1, Match::NotDestination(cidr)),
+        }
     }
 }
 
-/// Whether the text of a network is that of another: IPv4-mapped addresses are IPv4's in configurations, so such a rule,
-/// which no plugin makes, has no other form than the one that iptables prints.
+/// Whether the text of a network is that of another: IPv4-mapped addresses are IPv4's in configurations, so a rule with one,
+/// which no plugin makes, is left to the programs of iptables.
 fn is_mapped(cidr: Cidr) -> bool {
     cidr.family() == Family::V6 && cidr.to_string().parse() != Ok(cidr)
 }

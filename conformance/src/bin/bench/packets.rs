@@ -60,7 +60,7 @@ fn work(folder: &Path, backend: &str, containers: usize) -> [Trips; 2] {
     } else {
         choose_nftables(&mut list);
     }
-    sandbox.set_sysctl("net.ipv4.ip_forward", "1");
+    sandbox.set_sysctl("net/ipv4/ip_forward", "1");
     let runtime = Runtime::new(&sandbox, list).binaries(folder);
     let crowd = Crowd::new(&sandbox, &runtime, containers);
     let standing = &crowd.standing;

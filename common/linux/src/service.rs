@@ -4,12 +4,14 @@
 use std::env;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{Mode, umask};
 
 /// The first descriptor that systemd passes on (`sd_listen_fds(3)`).
 const FIRST_PASSED: i32 = 3;
@@ -80,13 +82,25 @@ pub fn wait(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<Vec<b
     }
 }
 
+/// Makes a socket that its owner alone can connect to, whatever the umask, and listens on it. The umask is another for the
+/// time of the call: no other thread may make files then.
+///
+/// # Errors
+/// When the kernel refuses, such as `EADDRINUSE` for a path where something is.
+pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
+}
+
 /// Whether anything listens on a socket of this path. One that a killed daemon has left is no obstacle.
 ///
 /// # Errors
 /// When that cannot be told.
-pub fn is_listened_on(path: &std::path::Path) -> io::Result<bool> {
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(stream) => Ok(stream.as_raw_fd() >= 0),
+pub fn is_listened_on(path: &Path) -> io::Result<bool> {
+    match UnixStream::connect(path) {
+        Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(false),
         Err(error) => Err(error),
     }

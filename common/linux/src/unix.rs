@@ -2,14 +2,13 @@
 //! first.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
-use std::os::fd::FromRawFd;
 
 /// The most that a message may hold.
 pub const LONGEST: usize = 1 << 20;

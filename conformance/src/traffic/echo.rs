@@ -8,13 +8,16 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Transport;
 use crate::namespace::Namespace;
 
 /// How often a server looks whether it should stop.
 const TICK: Duration = Duration::from_millis(5);
+
+/// How long a port may be held by a child that is about to execute its program.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server that runs until dropped; it keeps its namespace alive so long.
 #[derive(Debug)]
@@ -34,12 +37,14 @@ impl Echo {
         let bound = |error: io::Error| -> ! { panic!("bind {transport} {address}: {error}") };
         let thread = match transport {
             Transport::Tcp => {
-                let listener = namespace.run(|| TcpListener::bind(address)).unwrap_or_else(|error| bound(error));
+                let listener =
+                    patiently(|| namespace.run(|| TcpListener::bind(address))).unwrap_or_else(|error| bound(error));
                 listener.set_nonblocking(true).expect("make a listener non-blocking");
                 thread::spawn(move || serve_tcp(&listener, &stopped))
             }
             Transport::Udp => {
-                let socket = namespace.run(|| UdpSocket::bind(address)).unwrap_or_else(|error| bound(error));
+                let socket =
+                    patiently(|| namespace.run(|| UdpSocket::bind(address))).unwrap_or_else(|error| bound(error));
                 socket.set_read_timeout(Some(TICK)).expect("set a read timeout");
                 thread::spawn(move || serve_udp(&socket, &stopped))
             }
@@ -60,6 +65,18 @@ impl Drop for Echo {
         let ended = self.thread.take().map(JoinHandle::join);
         if matches!(ended, Some(Err(_))) && !thread::panicking() {
             panic!("an echo server panicked");
+        }
+    }
+}
+
+/// Binds a port that a server before may have had: a child that another thread of the test has forked keeps a copy of its
+/// socket until the child executes its program.
+fn patiently<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match bind() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => thread::sleep(TICK),
+            result => return result,
         }
     }
 }

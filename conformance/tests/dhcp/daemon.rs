@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -50,6 +51,8 @@ fn the_socket_of_a_killed_daemon_is_no_obstacle_and_that_of_an_ended_one_goes() 
     let mut lan =
         Lan::with_flags(Server::Dnsmasq(&[]), list(&json!({})), &["-pidfile", "/run/dhcp.pid", "--broadcast=true"]);
     assert_eq!(fs::read_to_string("/run/dhcp.pid").expect("a pid file"), lan.daemon.id().to_string());
+    let mode = fs::metadata(SOCKET).expect("the socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "root's alone whatever the umask");
     lan.daemon.end("KILL");
     assert!(Path::new(SOCKET).exists());
     lan.start_again();

@@ -4,9 +4,9 @@
 //! concerns one container only, so nothing of those that live, or that come at the same moment, is touched. The
 //! command GC of CNI would need the list of all that live, which may be longer when it arrives.
 
-use std::io;
 use std::process::ExitCode;
 
+use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_linux::plugin_calls::RunningCalls;
 use serde_json::json;
@@ -99,7 +99,9 @@ impl Remnant<'_> {
         }
         match self {
             Self::Known(Attached { cached, file, .. }) => match file.is_current() {
-                Ok(true) => outcome(folder.delete(cached), || forget(&file.path)),
+                Ok(true) => outcome(folder.delete(cached), || {
+                    cni_files::remove(&file.path).map_err(|error| Error::from(error).in_full())
+                }),
                 Ok(false) => Fate::Kept("the runtime has deleted it, or added it again"),
                 Err(error) => Fate::Failed(vec![format!("failed to read {}: {error}", file.path.display())]),
             },
@@ -114,16 +116,6 @@ fn outcome(failures: Vec<String>, end: impl FnOnce() -> Result<(), String>) -> F
         return Fate::Failed(failures);
     }
     end().map_or_else(|problem| Fate::Failed(vec![problem]), |()| Fate::Removed)
-}
-
-/// The end of a DEL, for libcni.
-fn forget(path: &std::path::Path) -> Result<(), String> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(format!("failed to remove {}: {error}", path.display()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 fn lines(remnants: &[Remnant<'_>], fates: &[Fate]) -> String {

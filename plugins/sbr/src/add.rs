@@ -3,10 +3,11 @@
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_interface::tables;
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::Plan;
 
-use crate::facts::{self, Facts};
+use crate::facts::Facts;
 use crate::lanes::Lanes;
 use crate::record::RoutingRecord;
 use crate::{addresses, config, record};
@@ -18,7 +19,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let own = addresses::own_addresses(&result, &at.ifname)?;
     let host = journal.host();
     host.enter(request.netns().unwrap_or_default())?;
-    facts::lock(request, host)?;
+    tables::lock(request, host)?;
     let lanes = match table {
         Some(table) => Lanes::to_table(table, &own, &Facts::of_rules(host)?),
         None => {

@@ -9,13 +9,14 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_interface::tables;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 use cni_plugin::routing::{FullRoute, SourceRule};
 
+use crate::config;
 use crate::record::{self, RoutingRecord};
-use crate::{config, facts};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
@@ -30,7 +31,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    if let Err(error) = facts::lock(request, host) {
+    if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
     let record = record::earlier(at, host)?;

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_core::request::Request;
+use cni_interface::tables;
 use cni_plugin::host::Host;
-use cni_plugin::lock::LockName;
 use cni_plugin::plan::Ns;
 use cni_plugin::routing::{FullRoute, KernelRule, MAIN_TABLE};
 
@@ -22,7 +21,7 @@ pub struct Facts {
     pub rules: Vec<KernelRule>,
     /// The interface's routes of the main table, of both families.
     pub routes: Vec<FullRoute>,
-    /// The tables that have routes.
+    /// The tables that are taken.
     pub tables: BTreeSet<u32>,
 }
 
@@ -46,24 +45,11 @@ impl Facts {
     pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<Self, Error> {
         let no_link = || SbrError::NoLink { ifname: ifname.to_string() };
         let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
-        let mut facts = Self { link, ..Self::of_rules(host)? };
+        let mut facts = Self { link, tables: tables::taken(host)?, ..Self::of_rules(host)? };
         for family in Family::ALL {
             facts.routes.extend(host.full_routes(Ns::Container, family, MAIN_TABLE)?);
-            facts.tables.extend(host.routes(Ns::Container, family, None)?.iter().map(|route| route.table));
         }
         facts.routes.retain(|route| route.link == link);
         Ok(facts)
     }
-}
-
-/// Keeps other processes from choosing the same table of the namespace that was entered.
-///
-/// # Errors
-/// When another one does not end.
-pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let namespace = match host.identity(Ns::Container)? {
-        Some(identity) => identity,
-        None => request.netns().unwrap_or_default().to_owned(),
-    };
-    host.lock(&LockName::routing(&namespace))
 }

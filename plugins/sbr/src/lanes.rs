@@ -1,9 +1,9 @@
 //! The table of each address: which one it is, what it gets, and what the main table loses by that.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
+use cni_interface::tables;
 use cni_plugin::plan::{Ns, Plan, Step};
 use cni_plugin::routing::{FullRoute, SourceRule};
 
@@ -12,9 +12,6 @@ use crate::facts::Facts;
 
 /// The first table that is tried.
 const FIRST: u32 = 100;
-
-/// The kernel's own tables: unspecified, `default`, `main` and `local` of `linux/rtnetlink.h`.
-const RESERVED: [u32; 4] = [0, 253, 254, 255];
 
 /// The way of an address's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,13 +46,13 @@ impl Lanes {
 
     /// Chooses a table for each address, and copies the routes that are its own. `earlier` are the rules of an ADD before.
     pub fn choose(addresses: &[OwnAddress], facts: &Facts, earlier: &[(Cidr, u32)]) -> Self {
-        let mut taken: BTreeSet<u32> = facts.tables.iter().copied().chain(RESERVED).collect();
-        taken.extend(facts.rules.iter().map(|rule| rule.table));
+        let mut taken = facts.tables.clone();
         let mut lanes = Self::default();
         for address in addresses {
-            let found = rules_from(address, facts).find(|rule| rule.table >= FIRST && !RESERVED.contains(&rule.table));
+            let found =
+                rules_from(address, facts).find(|rule| rule.table >= FIRST && !tables::RESERVED.contains(&rule.table));
             let former = earlier.iter().find(|(source, _)| *source == address.source()).map(|(_, table)| *table);
-            let table = found.map(|rule| rule.table).or(former).unwrap_or_else(|| free_table(&taken));
+            let table = found.map(|rule| rule.table).or(former).unwrap_or_else(|| tables::free(FIRST, &taken));
             taken.insert(table);
             let own: Vec<&FullRoute> = facts.routes.iter().filter(|route| belongs(route, address)).collect();
             let rule = SourceRule { source: address.source(), table, priority: None };
@@ -96,10 +93,6 @@ pub fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
 fn rules_from(address: &OwnAddress, facts: &Facts) -> impl Iterator<Item = SourceRule> {
     let source = address.source();
     facts.rules.iter().filter_map(|rule| rule.by_source).filter(move |rule| rule.source == source)
-}
-
-fn free_table(taken: &BTreeSet<u32>) -> u32 {
-    (FIRST..).find(|table| !taken.contains(table)).unwrap_or(FIRST)
 }
 
 /// Whether a route of the interface is for the packets of an address: it leads into its network, or has the address.

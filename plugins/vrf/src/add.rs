@@ -4,7 +4,7 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::naming;
+use cni_interface::{naming, tables};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::link::Link;
@@ -22,13 +22,13 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let host = journal.host();
     naming::refuse_pattern("create vrf", &config.name)?;
     host.enter(request.netns().unwrap_or_default())?;
-    facts::lock(request, host)?;
+    tables::lock(request, host)?;
     let vrf = facts::vrf(&config, host)?;
     let interface = facts::interface(&ifname, host)?;
     refuse_other_master(&interface, vrf.as_ref().map(|(link, _)| link.index), host)?;
     let table = match (vrf.as_ref().map(|(_, table)| *table), config.table) {
         (Some(table), _) | (None, Some(table)) => table,
-        (None, None) => facts::free_table(host)?,
+        (None, None) => tables::free(1, &tables::taken(host)?),
     };
     let routes = facts::routes(interface.index, MAIN_TABLE, host)?;
     let mut plan = Plan::default();

@@ -4,6 +4,7 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
+use cni_interface::tables;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{LinkSetting, Ns, Step};
@@ -26,7 +27,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         Err(NetnsError::Gone { .. }) => return Ok(()),
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
-    if let Err(error) = facts::lock(request, host) {
+    if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
     match host.link(Ns::Container, &config.name)? {

@@ -1,37 +1,18 @@
 //! What the container has of VRFs, tables and routes.
 
-use std::collections::BTreeSet;
-
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_core::request::Request;
-use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::host::Host;
 use cni_plugin::link::Link;
-use cni_plugin::lock::LockName;
 use cni_plugin::plan::{Need, Ns, Step, Sysctl};
 use cni_plugin::routing::FullRoute;
 
 use crate::config::Config;
 use crate::error::VrfError;
 
-/// The kernel's own tables: unspecified, `default`, `main` and `local` of `linux/rtnetlink.h`.
-const RESERVED: [u32; 4] = [0, 253, 254, 255];
-
 /// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel makes such routes itself wherever the interface is.
 const BY_KERNEL: u8 = 2;
-
-/// Keeps other processes from choosing the same table of the namespace that was entered.
-///
-/// # Errors
-/// When another one does not end.
-pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let namespace = match host.identity(Ns::Container)? {
-        Some(identity) => identity,
-        None => request.netns().unwrap_or_default().to_owned(),
-    };
-    host.lock(&LockName::routing(&namespace))
-}
 
 /// The VRF of a name with its table, if there is one.
 ///
@@ -48,20 +29,6 @@ pub fn vrf(config: &Config, host: &mut dyn Host) -> Result<Option<(Link, u32)>, 
         return Err(VrfError::OtherTable { name, table }.into());
     }
     Ok(Some((link, table)))
-}
-
-/// The smallest table that no VRF, no rule and no route has.
-///
-/// # Errors
-/// When the kernel does not answer.
-pub fn free_table(host: &mut dyn Host) -> Result<u32, Error> {
-    let mut taken = BTreeSet::from(RESERVED);
-    taken.extend(host.links(Ns::Container, LinkQuery::Kind("vrf"))?.iter().filter_map(|link| link.vrf_table));
-    for family in Family::ALL {
-        taken.extend(host.rules(Ns::Container, family)?.iter().map(|rule| rule.table));
-        taken.extend(host.routes(Ns::Container, family, None)?.iter().map(|route| route.table));
-    }
-    Ok((1..).find(|table| !taken.contains(table)).unwrap_or(1))
 }
 
 /// The routes of an interface in a table that the kernel does not make by itself; those whose next hop is in the network of

@@ -19,7 +19,7 @@ pub enum StartError {
     },
     #[error("Error getting listener: {0}")]
     Lock(#[from] LockError),
-    #[error("Error getting listener: {0}")]
+    #[error("Error getting listener: {}: {}", .0, .0.source)]
     File(#[from] FileError),
     #[error("Error writing pidfile {path:?}: {source}")]
     PidFile {

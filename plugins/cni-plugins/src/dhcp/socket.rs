@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cni_files::{Lock, open_or_create};
-use cni_linux::service::is_listened_on;
+use cni_files::{Lock, open_or_create, remove};
+use cni_linux::service::{is_listened_on, listen_privately};
 
 use super::error::StartError;
 
@@ -33,11 +33,8 @@ impl OwnSocket {
         if is_listened_on(path).map_err(failed)? {
             return Err(StartError::InUse { path: path.display().to_string() });
         }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-            Ok(()) | Err(_) => {}
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
+        remove(path)?;
+        let listener = listen_privately(path).map_err(failed)?;
         Ok((listener, Self { path: path.to_owned(), lock }))
     }
 

@@ -1,0 +1,44 @@
+//! The routing tables of a container: which are taken, and the lock of those who choose one.
+
+use std::collections::BTreeSet;
+
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::request::Request;
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::lock::LockName;
+use cni_plugin::plan::Ns;
+
+/// The kernel's own tables: unspecified, `default`, `main` and `local` of `linux/rtnetlink.h`.
+pub const RESERVED: [u32; 4] = [0, 253, 254, 255];
+
+/// Keeps other processes from choosing the same table of the namespace that was entered.
+///
+/// # Errors
+/// When another one does not end.
+pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let namespace = match host.identity(Ns::Container)? {
+        Some(identity) => identity,
+        None => request.netns().unwrap_or_default().to_owned(),
+    };
+    host.lock(&LockName::routing(&namespace))
+}
+
+/// The tables of the namespace that was entered which are the kernel's own, or which a VRF, a rule or a route has.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn taken(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
+    let mut taken = BTreeSet::from(RESERVED);
+    taken.extend(host.links(Ns::Container, LinkQuery::Kind("vrf"))?.iter().filter_map(|link| link.vrf_table));
+    for family in Family::ALL {
+        taken.extend(host.rules(Ns::Container, family)?.iter().map(|rule| rule.table));
+        taken.extend(host.routes(Ns::Container, family, None)?.iter().map(|route| route.table));
+    }
+    Ok(taken)
+}
+
+/// The first table from a number on that is not taken.
+pub fn free(first: u32, taken: &BTreeSet<u32>) -> u32 {
+    (first..).find(|table| !taken.contains(table)).unwrap_or(first)
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Shows the plugins under the runtimes that people use, each from start to end on a private machine: namespaces, a root, /etc,
+# /run, /var and control groups of its own. Nothing is installed on this machine: Debian's packages are unpacked into a folder
+# of target/runtimes. There is no registry of images, so the containers' root is busybox.
+#
+#   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad; all unless given
+#
+#   --plugins DIR     the plugins in DIR instead of a build of this tree
+#
+# The exit status is 0 when all was shown, 1 when something is wrong, 2 for wrong arguments, and 3 when nothing is wrong but a
+# runtime could not be had: the summary then says NOT RUN and why.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/runtimes/get.sh
+. "$TOP/scripts/runtimes/get.sh"
+
+ALL=(cnitool containerd podman nerdctl nomad)
+NOT_RUN=3
+
+usage() {
+    printf 'error: %s; see %s --help\n' "$1" "$0" >&2
+    exit 2
+}
+
+is_runtime() { [[ " ${ALL[*]} " == *" $1 "* ]]; }
+
+# show NAME: prints the line of the summary, and fails when something is wrong.
+show() {
+    local name=$1 log=$STAGE/$1.log status=0
+    if ! "get_$name" >"$log" 2>&1; then
+        printf 'NOT RUN: %-10s %s\n' "$name" "$(tail -n 1 "$log")"
+        not_run=1
+        return 0
+    fi
+    say "$name"
+    CNI_RUNTIMES_STAGE=$STAGE "$TOP/scripts/runtimes/machine.sh" "$name" >"$log" 2>&1 || status=$?
+    sed -n 's/^shown: /    /p' "$log" >&2
+    case $status in
+    0) printf 'SHOWN:   %-10s %s: %s statements\n' "$name" "$(sed -n 's/^version: //p' "$log")" "$(grep -c '^shown: ' "$log")" ;;
+    "$NOT_RUN")
+        printf 'NOT RUN: %-10s %s\n' "$name" "$(sed -n 's/^not run: //p' "$log")"
+        not_run=1
+        ;;
+    *)
+        grep -v '^shown: ' "$log" | tail -n 60 >&2
+        printf 'WRONG:   %-10s %s (all of it in %s)\n' "$name" "$(sed -n 's/^wrong: //p' "$log")" "$log"
+        wrong=1
+        ;;
+    esac
+}
+
+plugins='' names=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    --plugins)
+        [ $# -ge 2 ] || usage "--plugins needs a folder"
+        plugins=$2
+        shift
+        ;;
+    *)
+        is_runtime "$1" || usage "$1 is none of ${ALL[*]}"
+        names+=("$1")
+        ;;
+    esac
+    shift
+done
+[ ${#names[@]} -gt 0 ] || names=("${ALL[@]}")
+need_root "a runtime"
+STAGE=$TARGET/runtimes
+mkdir -p "$STAGE/tools"
+rm -rf "$STAGE/plugins"
+if [ -n "$plugins" ]; then
+    [ -x "$plugins/bridge" ] || usage "$plugins has no plugins"
+    cp -al "$plugins" "$STAGE/plugins" 2>/dev/null || cp -a "$plugins" "$STAGE/plugins"
+else
+    need_rust
+    say "building"
+    install_plugins "$(build_static)" "$STAGE/plugins"
+fi
+need iptables iptables
+need ip iproute2
+
+wrong='' not_run='' summary=$STAGE/summary
+: >"$summary"
+for name in "${names[@]}"; do show "$name" >>"$summary"; done
+cat "$summary"
+[ -z "$wrong" ] || exit 1
+[ -z "$not_run" ] || exit "$NOT_RUN"

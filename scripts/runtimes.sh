@@ -44,7 +44,7 @@ show() {
         ;;
     *)
         grep -v '^shown: ' "$log" | tail -n 60 >&2
-        printf 'WRONG:   %-10s %s (all of it in %s)\n' "$name" "$(sed -n 's/^wrong: //p' "$log")" "$log"
+        printf 'WRONG:   %-10s %s (all of it in %s)\n' "$name" "$(sed -n '/^wrong: /{s///p;q}' "$log")" "$log"
         wrong=1
         ;;
     esac

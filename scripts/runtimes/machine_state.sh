@@ -9,9 +9,16 @@ machine_state() {
     ip rule show | sed 's/^/rule /'
     { iptables-save && ip6tables-save; } | grep -v '^#' | sed 's/\[[0-9:]*\]//'
     nft --stateless list ruleset 2>/dev/null | tables_but_those_of_iptables
-    find /run/cni /var/lib/cni /etc/cni -type f ! -name '*.lock' ! -name lock ! -name stamp 2>/dev/null
-    find /run/netns -mindepth 1 2>/dev/null
+    files_below /run/cni /var/lib/cni /etc/cni | grep -v '/lock$\|\.lock$\|/stamp$' || true
+    ls /run/netns
     ip neigh show | grep PERMANENT || true
+}
+
+files_below() {
+    local folder
+    for folder in "$@"; do
+        [ ! -d "$folder" ] || find "$folder" -type f
+    done
 }
 
 tables_but_those_of_iptables() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the plugins. Whole: format, scripts, lints, documentation, licences and versions of crates, unit tests, tests on the
-# kernel in private namespaces, black-box tests of the static binary, a minute of containers that come and go, and some
-# thousand inputs of each fuzz target; needs root, and installs what is missing.
+# kernel in private namespaces, black-box tests of the static binary, a minute of containers that come and go, real
+# runtimes, and some thousand inputs of each fuzz target; needs root, and installs what is missing.
 # Quick: what needs neither root nor any package but Rust, in under a minute once built.
 #
 #   scripts/test.sh               all of it
@@ -23,7 +23,7 @@ check_sources() {
 
 check_scripts() {
     say "scripts"
-    shellcheck -x scripts/*.sh .ci/run conformance/uml/init.sh
+    shellcheck -x scripts/*.sh scripts/runtimes/*.sh .ci/run conformance/uml/init.sh
 }
 
 # Licences, versions and origin of the crates that we use. deny.toml says why advisories are not asked for.
@@ -71,6 +71,14 @@ install_tools() {
     cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
 }
 
+# show_runtimes PLUGINS: those that are had by apt and cnitool. What cannot be had is said, here and at the end.
+show_runtimes() {
+    local status=0
+    "$TOP/scripts/runtimes.sh" --plugins "$1" cnitool containerd podman || status=$?
+    [ "$status" -eq 0 ] || [ "$status" -eq 3 ] || return "$status"
+    [ "$status" -eq 0 ] || missing=", but not all runtimes could be had: see NOT RUN above"
+}
+
 whole() {
     need_root "the test suite"
     install_tools
@@ -85,9 +93,12 @@ whole() {
     CNI_BIN_DIR=$bin_dir cargo test --workspace --locked --no-fail-fast
     say "a minute of containers that come and go"
     "$TOP/scripts/soak.sh" 1 "$bin_dir"
+    say "real runtimes"
+    local missing=''
+    show_runtimes "$bin_dir"
     say "some thousand inputs of each fuzz target"
     "$TOP/scripts/fuzz.sh" 0
-    say "all passed"
+    say "all passed$missing"
 }
 
 cd "$TOP"

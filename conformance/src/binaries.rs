@@ -13,7 +13,7 @@ pub const HIDDEN: [&str; 2] = ["/run", "/var/lib"];
 /// Returns the folder with the plugins under test.
 ///
 /// # Panics
-/// When `CNI_BIN_DIR` is unset, holds no plugins or is hidden by a sandbox.
+/// When `CNI_BIN_DIR` is unset, no folder, or hidden by a sandbox.
 pub fn under_test() -> PathBuf {
     let Some(dir) = env::var_os("CNI_BIN_DIR") else {
         panic!("CNI_BIN_DIR is not set: run scripts/test.sh or set CNI_BIN_DIR to the plugins' folder");
@@ -39,8 +39,6 @@ fn checked(variable: &str, dir: PathBuf) -> PathBuf {
             dir.display()
         );
     }
-    for plugin in ["loopback", "bridge", "host-local", "firewall", "portmap"] {
-        assert!(dir.join(plugin).is_file(), "{variable}={} has no plugin {plugin}", dir.display());
-    }
+    assert!(dir.is_dir(), "{variable}={} is no folder", dir.display());
     dir
 }

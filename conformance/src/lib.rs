@@ -32,8 +32,10 @@ pub mod script;
 pub mod skeleton;
 pub mod stand_in;
 pub mod state;
+pub mod suite;
 pub mod table;
 pub mod traffic;
+pub mod transcript;
 pub mod uml;
 
 pub use cnitool::CniTool;

@@ -17,6 +17,7 @@ use crate::binaries;
 use crate::child::{self, DEADLINE, Finished, Limit, Usage};
 use crate::processes::{Process, Trace, Tracer};
 use crate::sandbox::Sandbox;
+use crate::transcript::{self, Exchange};
 
 /// A command of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,10 +221,24 @@ impl Invocation {
             }
         };
         command.args(&self.arguments).env_clear().envs(&self.environment);
+        let noted = transcript::begin(|| self.exchange(&binary));
         let finished = child::run(command, &self.input, self.limit);
+        transcript::end(noted, &finished);
         let verb = self.environment.get("CNI_COMMAND").map_or("", String::as_str);
         let label = format!("{} {verb}", self.plugin);
         Outcome::new(label, finished, tracer.map(Tracer::finish))
+    }
+}
+
+impl Invocation {
+    fn exchange(&self, binary: &Path) -> Exchange {
+        let words = [binary.display().to_string()].into_iter().chain(self.arguments.iter().cloned());
+        Exchange {
+            command: words.collect(),
+            environment: self.environment.clone(),
+            stdin: String::from_utf8_lossy(&self.input).into_owned(),
+            answer: None,
+        }
     }
 }
 

@@ -31,7 +31,8 @@ pub fn that_can_add() -> Vec<&'static str> {
     ALL.into_iter().filter(|plugin| *plugin != "dhcp" && needs(plugin).is_none_or(Feature::is_here)).collect()
 }
 
-fn needs(plugin: &str) -> Option<Feature> {
+/// What a plugin's ADD needs of the kernel.
+pub fn needs(plugin: &str) -> Option<Feature> {
     match plugin {
         "dummy" => Some(Feature::DummyLinks),
         "macvlan" => Some(Feature::MacvlanLinks),

@@ -1,0 +1,102 @@
+//! Processes in a process namespace of their own: when the first of them ends or is killed, all of them are gone.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// What a process left.
+#[derive(Debug)]
+pub struct Left {
+    /// How it ended, or nothing when it was killed because the time was up.
+    pub status: Option<ExitStatus>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// How long it ran.
+    pub elapsed: Duration,
+}
+
+/// Runs a program as the first process of a new process namespace, and ends all of them when the time is up.
+///
+/// # Errors
+/// When the kernel refuses the namespace, or the program cannot be started.
+pub fn run(command: Command, limit: Duration) -> io::Result<Left> {
+    let started = Instant::now();
+    let (mut child, ended) = start(command)?;
+    let stdout = collect(child.stdout.take());
+    let stderr = collect(child.stderr.take());
+    let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
+    // The thread that has started it waits for it.
+    ended.go.send(child).map_err(io::Error::other)?;
+    let status = match ended.status.recv_timeout(limit) {
+        Ok(status) => Some(status?),
+        Err(_) => {
+            kill(pid, Signal::SIGKILL)?;
+            // It is dead, and so is all that it has started.
+            drop(ended.status.recv());
+            None
+        }
+    };
+    let text = |pipe: Receiver<String>| pipe.recv().unwrap_or_default();
+    Ok(Left { status, stdout: text(stdout), stderr: text(stderr), elapsed: started.elapsed() })
+}
+
+/// How the thread that waits for a process is told of it, and tells of its end.
+struct Ended {
+    go: mpsc::Sender<Child>,
+    status: Receiver<io::Result<ExitStatus>>,
+}
+
+/// Starts it from a thread of its own, since a thread can make but one process namespace. The thread stays until the end: a
+/// process that asks to be killed with its parent means the thread.
+fn start(mut command: Command) -> io::Result<(Child, Ended)> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (started, child) = mpsc::channel();
+    let (go, waited_for) = mpsc::channel::<Child>();
+    let (tell, status) = mpsc::channel();
+    thread::spawn(move || {
+        let spawned = unshare(CloneFlags::CLONE_NEWPID).map_err(io::Error::from).and_then(|()| command.spawn());
+        // Whoever waits for the answer is there until it has come.
+        drop(started.send(spawned));
+        if let Ok(mut child) = waited_for.recv() {
+            drop(tell.send(child.wait()));
+        }
+    });
+    let child = child.recv().map_err(io::Error::other)??;
+    Ok((child, Ended { go, status }))
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe
+            && let Err(error) = pipe.read_to_end(&mut bytes)
+        {
+            bytes.extend(format!("\n(reading this failed: {error})").bytes());
+        }
+        drop(sender.send(String::from_utf8_lossy(&bytes).into_owned()));
+    });
+    receiver
+}
+
+/// Makes this process, the first of its namespace, see that namespace in `/proc`, and end with the one that has started it.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn settle() -> io::Result<()> {
+    let none = None::<&str>;
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    unshare(CloneFlags::CLONE_NEWNS)?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+    mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none)?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The summary: failures by what they have in common, what was not run and why, and the counts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use cni_conformance::suite::Ending;
+
+use crate::tally::{Done, Tally};
+
+use super::paint::{Colour, Painter};
+
+/// How many cases of a kind are named; the rest is counted.
+const NAMED: usize = 12;
+
+/// Prints it.
+pub fn print(painter: &Painter, folder: &Path, done: &[Done], elapsed: Duration) {
+    let failed: Vec<&Done> = done.iter().filter(|done| done.failed()).collect();
+    if !failed.is_empty() {
+        println!("\n{}", painter.paint(Colour::Bold, "What to look at"));
+    }
+    for of_template in failed.chunk_by(|a, b| std::ptr::eq(a.case.template, b.case.template)) {
+        print_template(painter, folder, of_template);
+    }
+    print_not_run(painter, done);
+    print_counts(painter, done, elapsed);
+}
+
+/// Prints the failures of one template: those that look alike, once.
+fn print_template(painter: &Painter, folder: &Path, failed: &[&Done]) {
+    let Some(first) = failed.first() else { return };
+    let template = first.case.template;
+    let title = format!("{}/{}/{}", template.group(), template.topic, template.what);
+    println!("\n{}: {}", painter.paint(Colour::Red, &title), template.says);
+    println!("  from      {}", first.case.source());
+    let mut alike: BTreeMap<(String, String), Vec<&Done>> = BTreeMap::new();
+    for done in failed {
+        alike.entry(expected_and_got(done)).or_default().push(done);
+    }
+    for ((expected, got), cases) in alike {
+        print_alike(folder, &expected, &got, &cases);
+    }
+}
+
+fn print_alike(folder: &Path, expected: &str, got: &str, cases: &[&Done]) {
+    let names: Vec<String> =
+        cases.iter().take(NAMED).map(|done| format!("{}/{}", done.case.subject.plugin, done.case.version)).collect();
+    let more = cases.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    println!("  cases     {}{more}", names.join(" "));
+    println!("  expected  {}", indented(expected));
+    println!("  got       {}", indented(got));
+    if let Some(first) = cases.first() {
+        println!("  again     {}", again(folder, first));
+    }
+}
+
+fn expected_and_got(done: &Done) -> (String, String) {
+    match &done.ending {
+        Ending::Failed(mismatch) => (mismatch.expected.clone(), mismatch.got.clone()),
+        Ending::Broken { problem } => ("a case that can do its work".to_owned(), problem.clone()),
+        Ending::Passed | Ending::NotRun { .. } => (String::new(), String::new()),
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.trim_end().replace('\n', "\n            ")
+}
+
+/// Returns the command that runs one case again and shows all of it.
+pub fn again(folder: &Path, done: &Done) -> String {
+    format!("cni-conformance run --plugins {} --verbose --filter {}", folder.display(), done.case.name())
+}
+
+fn print_not_run(painter: &Painter, done: &[Done]) {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in done {
+        if let Ending::NotRun { reason } = &case.ending {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    if !reasons.is_empty() {
+        println!("\n{}", painter.paint(Colour::Yellow, "Not run"));
+    }
+    for (reason, cases) in reasons {
+        println!("  {cases:>4}  {reason}");
+    }
+}
+
+fn print_counts(painter: &Painter, done: &[Done], elapsed: Duration) {
+    let tally = Tally::of(done);
+    let colour = if tally.failed > 0 { Colour::Red } else { Colour::Green };
+    let Tally { passed, failed, not_run } = tally;
+    let text = format!(
+        "{} cases: {passed} passed, {failed} failed, {not_run} not run, in {:.1} s",
+        tally.total(),
+        elapsed.as_secs_f64()
+    );
+    println!("\n{}", painter.paint(colour, &text));
+}

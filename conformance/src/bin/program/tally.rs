@@ -1,0 +1,73 @@
+//! What became of all cases.
+
+use std::time::Duration;
+
+use cni_conformance::suite::{Case, Ending, Report};
+use cni_conformance::transcript::Exchange;
+
+/// A case that is done with.
+#[derive(Debug)]
+pub struct Done {
+    /// Which.
+    pub case: Case,
+    /// How it ended.
+    pub ending: Ending,
+    /// What was sent and came back.
+    pub calls: Vec<Exchange>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Done {
+    /// A case that was not tried.
+    pub fn not_run(case: &Case, reason: &str) -> Self {
+        let ending = Ending::NotRun { reason: reason.to_owned() };
+        Self { case: case.clone(), ending, calls: Vec::new(), elapsed: Duration::ZERO }
+    }
+
+    /// A case whose process has told this.
+    pub fn told(case: &Case, Report { ending, calls }: Report, elapsed: Duration) -> Self {
+        Self { case: case.clone(), ending, calls, elapsed }
+    }
+
+    /// Whether the plugin is not known to do what it must.
+    pub fn failed(&self) -> bool {
+        match self.ending {
+            Ending::Failed(_) | Ending::Broken { .. } => true,
+            Ending::Passed | Ending::NotRun { .. } => false,
+        }
+    }
+}
+
+/// How many cases ended in which way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub passed: usize,
+    pub failed: usize,
+    pub not_run: usize,
+}
+
+impl Tally {
+    /// Counts cases.
+    pub fn of<'d>(done: impl IntoIterator<Item = &'d Done>) -> Self {
+        let mut tally = Self::default();
+        for case in done {
+            tally.count(case);
+        }
+        tally
+    }
+
+    /// Counts one more case.
+    pub fn count(&mut self, done: &Done) {
+        match done.ending {
+            Ending::Passed => self.passed += 1,
+            Ending::Failed(_) | Ending::Broken { .. } => self.failed += 1,
+            Ending::NotRun { .. } => self.not_run += 1,
+        }
+    }
+
+    /// How many there are in all.
+    pub fn total(self) -> usize {
+        self.passed + self.failed + self.not_run
+    }
+}

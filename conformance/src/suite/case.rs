@@ -1,0 +1,210 @@
+//! Templates, and the cases that come of them: one for each plugin and version.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::host::PrivateHost;
+use super::judge::Verdict;
+use super::requirement::{self, Place};
+use super::subject::{Kind, Subject};
+use super::version::SpecVersion;
+
+/// Where a case comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// The text of the SPEC.
+    Spec,
+    /// What the pages of the reference set promise.
+    Reference,
+    /// What goes wrong on real hosts.
+    Robustness,
+}
+
+/// What a case is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// VERSION, and the version of configurations.
+    Version,
+    /// Variables and standard input.
+    Parameters,
+    /// Error objects.
+    Errors,
+    /// ADD
+    Add,
+    /// The result of ADD.
+    Result,
+    /// CHECK
+    Check,
+    /// DEL
+    Del,
+    /// STATUS
+    Status,
+    /// GC
+    Gc,
+    /// Plugins that are called by plugins.
+    Delegation,
+}
+
+/// The source of a template.
+#[derive(Debug, Clone, Copy)]
+pub enum Source {
+    /// Requirements of the SPEC by name; the first says which versions the case is for.
+    Spec(&'static [&'static str]),
+    /// A page of the reference set.
+    Reference(&'static str),
+    /// No text.
+    Robustness,
+}
+
+/// The plugins that a template is for.
+#[derive(Debug, Clone, Copy)]
+pub enum Who {
+    /// Every one.
+    All,
+    /// Those of these kinds, of which those that the suite does not know are in as well.
+    Kinds(&'static [Kind]),
+    /// Those that ask an IPAM plugin, and that the suite knows.
+    Delegating,
+    /// These.
+    Only(&'static [&'static str]),
+}
+
+/// What must work for a case to make sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: the plugin need not even know the version.
+    Nothing,
+    /// The plugin knows the version.
+    Version,
+    /// The plugin knows the version, and ADD can work on this machine.
+    Add,
+}
+
+/// One thing that plugins must do.
+#[derive(Debug)]
+pub struct Template {
+    /// What it is about.
+    pub topic: Topic,
+    /// The middle of its cases' names.
+    pub what: &'static str,
+    /// What it requires, in a sentence.
+    pub says: &'static str,
+    /// Where that comes from.
+    pub source: Source,
+    /// Which plugins it is for.
+    pub who: Who,
+    /// What must work for it.
+    pub needs: Needs,
+    /// Finds out whether the plugin does it.
+    pub run: fn(&PrivateHost) -> Verdict,
+}
+
+/// A template for one plugin and version.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// What is required.
+    pub template: &'static Template,
+    /// The plugin.
+    pub subject: Arc<Subject>,
+    /// The version of its configuration.
+    pub version: SpecVersion,
+}
+
+impl Template {
+    /// Returns where its cases come from.
+    pub fn group(&self) -> Group {
+        match self.source {
+            Source::Spec(_) => Group::Spec,
+            Source::Reference(_) => Group::Reference,
+            Source::Robustness => Group::Robustness,
+        }
+    }
+
+    /// Returns the requirements that its cases show.
+    pub fn requirements(&self) -> &'static [&'static str] {
+        match self.source {
+            Source::Spec(names) => names,
+            Source::Reference(_) | Source::Robustness => &[],
+        }
+    }
+
+    fn is_for(&self, subject: &Subject) -> bool {
+        let chosen = match self.who {
+            Who::All => true,
+            Who::Kinds(kinds) => kinds.contains(&subject.kind),
+            Who::Delegating => subject.delegates(),
+            Who::Only(names) => subject.known && names.contains(&subject.plugin.as_str()),
+        };
+        chosen && (self.needs != Needs::Add || subject.stands_alone())
+    }
+
+    /// The versions with the first of its requirements; without one, the version that every set of plugins knows.
+    fn versions(&self) -> Vec<SpecVersion> {
+        match self.requirements().first().and_then(|name| requirement::named(name)) {
+            Some(requirement) => requirement.places.iter().map(|place| place.version).collect(),
+            None => vec![SpecVersion::V1_0_0],
+        }
+    }
+}
+
+impl Case {
+    /// Returns its name, which is no part of another case's name: group, topic, what, plugin and version.
+    pub fn name(&self) -> String {
+        let Template { topic, what, .. } = self.template;
+        format!("{}/{topic}/{what}/{}/{}", self.template.group(), self.subject.plugin, self.version)
+    }
+
+    /// Returns where the SPEC says it, for cases that come from there.
+    pub fn place(&self) -> Option<&'static Place> {
+        requirement::named(self.template.requirements().first()?)?.place(self.version)
+    }
+
+    /// Returns where it comes from, in words.
+    pub fn source(&self) -> String {
+        match (self.template.source, self.place()) {
+            (Source::Spec(_), Some(place)) => place.to_string(),
+            (Source::Spec(names), None) => names.join(", "),
+            (Source::Reference(page), _) => format!("the reference set's page of {page}"),
+            (Source::Robustness, _) => "what goes wrong on real hosts".to_owned(),
+        }
+    }
+}
+
+/// Returns the cases of all templates for these plugins, those of a template together.
+pub fn cases_of(subjects: &[Arc<Subject>]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for template in super::templates() {
+        for subject in subjects.iter().filter(|subject| template.is_for(subject)) {
+            let case = |version| Case { template, subject: Arc::clone(subject), version };
+            cases.extend(template.versions().into_iter().map(case));
+        }
+    }
+    cases
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Spec => "spec",
+            Self::Reference => "reference",
+            Self::Robustness => "robustness",
+        })
+    }
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Version => "version",
+            Self::Parameters => "parameters",
+            Self::Errors => "errors",
+            Self::Add => "add",
+            Self::Result => "result",
+            Self::Check => "check",
+            Self::Del => "del",
+            Self::Status => "status",
+            Self::Gc => "gc",
+            Self::Delegation => "delegation",
+        })
+    }
+}

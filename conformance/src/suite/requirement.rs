@@ -1,0 +1,146 @@
+//! What the SPEC requires, one row for each sentence with a MUST or a SHOULD, and who can break it.
+
+mod add;
+mod check;
+mod del;
+mod delegation;
+mod errors;
+mod network;
+mod parameters;
+mod results;
+mod runtimes;
+mod version;
+
+use std::fmt;
+
+use super::version::SpecVersion::{self, V0_4_0, V1_0_0, V1_1_0};
+
+/// How much the SPEC insists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// There is no way around it.
+    Must,
+    /// There may be reasons to do otherwise.
+    Should,
+}
+
+/// Who does not keep to a requirement when it is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breaker {
+    /// The plugin; there are cases for it.
+    Plugin,
+    /// Whoever calls plugins, or writes their configuration.
+    Runtime,
+}
+
+/// Where a version of the SPEC says it.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The version.
+    pub version: SpecVersion,
+    /// How much that version insists.
+    pub level: Level,
+    /// The heading in that version.
+    pub section: &'static str,
+}
+
+/// One thing that the SPEC requires.
+#[derive(Debug)]
+pub struct Requirement {
+    /// Its name in templates.
+    pub id: &'static str,
+    /// What it is, in our words.
+    pub says: &'static str,
+    /// Who can break it.
+    pub breaker: Breaker,
+    /// Where it stands, once for each version that has it.
+    pub places: &'static [Place],
+}
+
+impl Requirement {
+    /// Returns where a version says it, if it does.
+    pub fn place(&self, version: SpecVersion) -> Option<&Place> {
+        self.places.iter().find(|place| place.version == version)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Must => "MUST",
+            Self::Should => "SHOULD",
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of SPEC {}, \"{}\"", self.level, self.version, self.section)
+    }
+}
+
+const TABLES: [&[Requirement]; 10] = [
+    parameters::ALL,
+    version::ALL,
+    errors::ALL,
+    add::ALL,
+    results::ALL,
+    del::ALL,
+    check::ALL,
+    network::ALL,
+    delegation::ALL,
+    runtimes::ALL,
+];
+
+/// Every requirement of the three versions.
+pub fn all() -> impl Iterator<Item = &'static Requirement> {
+    TABLES.into_iter().flatten()
+}
+
+/// Returns the requirement of this name.
+pub fn named(id: &str) -> Option<&'static Requirement> {
+    all().find(|requirement| requirement.id == id)
+}
+
+/// A MUST of the oldest version, under this heading.
+const fn must_0_4(section: &'static str) -> Place {
+    Place { version: V0_4_0, level: Level::Must, section }
+}
+
+const fn should_0_4(section: &'static str) -> Place {
+    Place { version: V0_4_0, level: Level::Should, section }
+}
+
+const fn must_1_0(section: &'static str) -> Place {
+    Place { version: V1_0_0, level: Level::Must, section }
+}
+
+const fn should_1_0(section: &'static str) -> Place {
+    Place { version: V1_0_0, level: Level::Should, section }
+}
+
+const fn must_1_1(section: &'static str) -> Place {
+    Place { version: V1_1_0, level: Level::Must, section }
+}
+
+const fn should_1_1(section: &'static str) -> Place {
+    Place { version: V1_1_0, level: Level::Should, section }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_requirement_has_one_name_and_one_place_in_a_version() {
+        let mut names = BTreeSet::new();
+        for requirement in all() {
+            assert!(names.insert(requirement.id), "{} is there twice", requirement.id);
+            assert!(!requirement.places.is_empty(), "{} stands nowhere", requirement.id);
+            let versions: BTreeSet<_> = requirement.places.iter().map(|place| place.version).collect();
+            assert_eq!(versions.len(), requirement.places.len(), "{}", requirement.id);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What was sent to plugins and what came back, for the program that shows it.
+//!
+//! Nothing is kept unless [`start`] was called.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::child::Finished;
+
+/// One call of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Its whole environment.
+    pub environment: BTreeMap<String, String>,
+    /// What it could read.
+    pub stdin: String,
+    /// What it left; nothing when it did not end in time.
+    pub answer: Option<Answer>,
+}
+
+/// What a plugin left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The exit status, or nothing after a signal.
+    pub status: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it printed on the side.
+    pub stderr: String,
+    /// How long it ran.
+    pub milliseconds: u64,
+}
+
+static KEPT: Mutex<Option<Vec<Exchange>>> = Mutex::new(None);
+
+/// Keeps all calls of this process from now on.
+pub fn start() {
+    *kept() = Some(Vec::new());
+}
+
+/// Returns the calls so far.
+pub fn so_far() -> Vec<Exchange> {
+    kept().clone().unwrap_or_default()
+}
+
+/// Notes a call that begins and returns its place, if calls are kept.
+pub(crate) fn begin(call: impl FnOnce() -> Exchange) -> Option<usize> {
+    let mut kept = kept();
+    let calls = kept.as_mut()?;
+    calls.push(call());
+    Some(calls.len() - 1)
+}
+
+/// Notes what became of a call.
+pub(crate) fn end(place: Option<usize>, finished: &Finished) {
+    let mut kept = kept();
+    let Some(call) = place.and_then(|place| kept.as_mut()?.get_mut(place)) else { return };
+    call.answer = Some(Answer {
+        status: finished.code,
+        stdout: finished.stdout.clone(),
+        stderr: finished.stderr.clone(),
+        milliseconds: u64::try_from(finished.elapsed.as_millis()).unwrap_or(u64::MAX),
+    });
+}
+
+fn kept() -> std::sync::MutexGuard<'static, Option<Vec<Exchange>>> {
+    // A list of notes is whole after every change.
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -75,12 +75,11 @@ pub struct Invocation {
 impl Invocation {
     /// Prepares a run with container ID `conformance`, interface `eth0` and no namespace.
     pub fn new(sandbox: &Sandbox, plugin: &str, verb: Verb) -> Self {
-        Self::with_path(sandbox.search_path(), plugin, verb)
+        Self::with_path(sandbox.search_path(), &binaries::under_test(), plugin, verb)
     }
 
     /// The same for a sandbox of which only the `PATH` is at hand, as in a thread of its own.
-    pub(crate) fn with_path(search_path: &str, plugin: &str, verb: Verb) -> Self {
-        let folder = binaries::under_test();
+    pub(crate) fn with_path(search_path: &str, folder: &Path, plugin: &str, verb: Verb) -> Self {
         let environment = [
             ("PATH", search_path),
             ("LC_ALL", "C"),
@@ -99,7 +98,7 @@ impl Invocation {
             limit: Limit::Fail(DEADLINE),
             traced: false,
         };
-        invocation.binaries(&folder)
+        invocation.binaries(folder)
     }
 
     /// Runs the plugins of this folder, and sends it as `CNI_PATH`.

@@ -100,12 +100,17 @@ pub struct Runtime<'s> {
 }
 
 impl<'s> Runtime<'s> {
-    /// Takes a network configuration list.
+    /// Takes a network configuration list, for the plugins under test.
     pub fn new(sandbox: &'s Sandbox, list: Value) -> Self {
+        Self::of_plugins(sandbox, list, &binaries::under_test())
+    }
+
+    /// The same for the plugins of any folder, when none are under test.
+    pub fn of_plugins(sandbox: &'s Sandbox, list: Value, folder: &Path) -> Self {
         Self {
             search_path: sandbox.search_path(),
             list,
-            folder: binaries::under_test(),
+            folder: folder.to_owned(),
             environment: Vec::new(),
             traced: false,
         }
@@ -253,7 +258,7 @@ impl<'s> Runtime<'s> {
     }
 
     fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
-        let call = Invocation::with_path(self.search_path, type_of(plugin), verb).binaries(&self.folder);
+        let call = Invocation::with_path(self.search_path, &self.folder, type_of(plugin), verb);
         self.environment.iter().fold(call, |call, (key, value)| call.env(key, value))
     }
 

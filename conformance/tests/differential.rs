@@ -2,18 +2,14 @@
 //!
 //! The same configurations must make the same kernel state, files and results; one must be able to take
 //! over from the other while containers run. What differs on purpose stands in one table with its reason
-//! ([`accepted`]), and a row that no case shows must go.
+//! ([`cni_conformance::compare::accepted`]), and a row that no case shows must go.
 //!
 //! The reference is the folder `CNI_REFERENCE_DIR`, or else that of Debian's `containernetworking-plugins`.
 
-#[path = "differential/accepted.rs"]
-mod accepted;
 #[path = "differential/case.rs"]
 mod case;
 #[path = "differential/compare.rs"]
 mod compare;
-#[path = "differential/normal.rs"]
-mod normal;
 #[path = "differential/owners.rs"]
 mod owners;
 #[path = "differential/parallel.rs"]

@@ -3,22 +3,17 @@
 //! Configurations are drawn at random, the same ones in every run; `CNI_PROPERTY_SEED` (a number up to
 //! 255) draws others, `CNI_PROPERTY_CASES` more of them. One that fails is made smaller and printed.
 
-#[path = "property/draw.rs"]
-mod draw;
 #[path = "property/life.rs"]
 mod life;
-#[path = "property/setup.rs"]
-mod setup;
 
 use std::env;
 
 use cni_conformance::Flavour;
+use cni_conformance::drawn::{Chained, Setup, setups};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use draw::{Chained, setups};
 use life::live;
-use setup::Setup;
 
 /// How many configurations a test draws.
 const CASES: u32 = 12;

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
+use cni_conformance::compare::accepted::{self, Side};
+use cni_conformance::compare::normal::{printed, snapshot};
 use cni_conformance::state::differences;
 use cni_conformance::{Attachment, Runtime, Sandbox, Spelling, binaries};
 
-use crate::accepted::{self, Side};
 use crate::case::{Case, Containers};
-use crate::normal::{printed, snapshot};
 use crate::reference::{self, Level, Reference, say};
 use crate::table::cases;
 

@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use cni_conformance::compare::accepted::{Side, apply, apply_sorted};
+use cni_conformance::compare::normal::snapshot;
 use cni_conformance::state::differences;
 use cni_conformance::{Attachment, Chain, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling, binaries};
 
-use crate::accepted::{Side, apply, apply_sorted};
 use crate::case::PORTMAP;
-use crate::normal::snapshot;
 use crate::reference::{self, Level, Reference};
 
 /// What a runtime asks for, and of which container.

@@ -1,10 +1,9 @@
 //! The life of two containers in a network, looked at after each step.
 
+use cni_conformance::drawn::Setup;
 use cni_conformance::state::diff;
 use cni_conformance::{Attachment, Chain, Container, Network, Runtime, Sandbox, Spelling, State};
 use serde_json::Value;
-
-use crate::setup::Setup;
 
 /// Adds, checks and deletes a container, and beside it a second one that must not be noticed afterwards.
 pub fn live(setup: &Setup) {

@@ -1,9 +1,8 @@
 //! Snapshots and results without what is random: names of veth ends and MAC addresses.
 
-use cni_conformance::{Chain, Namespace, Network, Sandbox, State};
-
-use crate::accepted::form_of_result;
+use super::accepted::form_of_result;
 use crate::reference::Level;
+use crate::{Chain, Namespace, Network, Sandbox, State};
 
 /// Takes a snapshot as sorted lines, in which `port0`, `port1` … stand for the host's ends of veth pairs
 /// in the order of their making.

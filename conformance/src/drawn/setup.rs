@@ -1,9 +1,10 @@
 //! A configuration list, and what containers of such a network share.
 
-use cni_conformance::keys::with;
-use cni_conformance::skeleton::{filter, ports};
-use cni_conformance::{Flavour, PortMapping, Skeleton};
 use serde_json::{Value, json};
+
+use crate::keys::with;
+use crate::skeleton::{filter, ports};
+use crate::{Flavour, PortMapping, Skeleton};
 
 /// A subnet, and its first address, which is the gateway.
 pub type Subnet = (&'static str, &'static str);

@@ -1,13 +1,13 @@
 //! How configurations are drawn: each key absent or with one of the values that have an effect.
 
-use cni_conformance::{Flavour, PortMapping};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::setup::{Setup, Subnet};
+use super::setup::{Setup, Subnet};
+use crate::{Flavour, PortMapping};
 
 /// A plugin behind the bridge plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,7 @@ pub mod drawn;
 pub mod firewalld;
 pub mod kernel;
 pub mod keys;
+pub mod leases;
 pub mod list_host;
 pub mod lone;
 pub mod namespace;

@@ -83,10 +83,15 @@ impl Namespace {
 
     /// Runs a program inside and returns what it left, whatever its status.
     pub fn exec(&self, argv: &[&str]) -> Finished {
+        let command = self.command(argv);
+        self.run(|| child::run(command, b"", Limit::Fail(DEADLINE)))
+    }
+
+    fn command(&self, argv: &[&str]) -> Command {
         let [program, arguments @ ..] = argv else { panic!("no program given") };
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("PATH", &self.search).env("LC_ALL", "C");
-        self.run(|| child::run(command, b"", Limit::Fail(DEADLINE)))
+        command
     }
 
     /// Runs a program inside that must succeed and returns its standard output.
@@ -105,6 +110,17 @@ impl Namespace {
     #[track_caller]
     pub fn sh(&self, line: &str) -> String {
         self.must(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// Runs the lines that `ip` would be called with, one after the other in one process; all must succeed.
+    ///
+    /// # Panics
+    /// When one does not.
+    #[track_caller]
+    pub fn ip(&self, lines: &[&str]) {
+        let command = self.command(&["ip", "-batch", "-"]);
+        let input = lines.join("\n") + "\n";
+        self.run(|| child::run(command, input.as_bytes(), Limit::Fail(DEADLINE))).expect_success();
     }
 
     /// Unmounts and unlinks the namespace; the kernel destroys it with its last user.

@@ -29,17 +29,21 @@ impl Outside {
     pub(crate) fn create(host: &Namespace, search: &str) -> Self {
         let outside = Namespace::create("outside", search);
         let (near, far) = (Self::HOST_LINK, Self::LINK);
-        host.sh(&format!("ip link add {near} type veth peer name {far} netns outside"));
-        for (namespace, link, v4, v6) in
-            [(host, near, Self::HOST_V4, Self::HOST_V6), (&outside, far, Self::V4, Self::V6)]
-        {
-            namespace.sh(&format!("ip address add {v4}/24 dev {link}"));
-            namespace.sh(&format!("ip address add {v6}/64 dev {link} nodad"));
-            namespace.sh("ip link set lo up");
-            namespace.sh(&format!("ip link set {link} up"));
-        }
-        host.sh(&format!("ip route add default via {}", Self::V4));
-        host.sh(&format!("ip -6 route add default via {} dev {near}", Self::V6));
+        host.ip(&[&format!("link add {near} type veth peer name {far} netns outside")]);
+        let set_up = |link: &str, v4: Ipv4Addr, v6: Ipv6Addr| {
+            [
+                format!("address add {v4}/24 dev {link}"),
+                format!("address add {v6}/64 dev {link} nodad"),
+                "link set lo up".to_owned(),
+                format!("link set {link} up"),
+            ]
+        };
+        outside.ip(&set_up(far, Self::V4, Self::V6).each_ref().map(String::as_str));
+        host.ip(&set_up(near, Self::HOST_V4, Self::HOST_V6).each_ref().map(String::as_str));
+        host.ip(&[
+            &format!("route add default via {}", Self::V4),
+            &format!("route add default via {} dev {near}", Self::V6),
+        ]);
         Self(outside)
     }
 

@@ -11,7 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::thread;
 use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::binaries;
 use crate::cases::for_each;
@@ -95,8 +99,22 @@ fn console() -> &'static str {
             assert!(Path::new(program).exists(), "{program} is missing: install the Debian package {package}");
         }
         let scratch = Scratch::new();
-        boot(&scratch.0, &library(&scratch.0))
+        let library = library(&scratch.0);
+        // What a thread starts has its processor; the tests beside keep all of them.
+        let booted = || {
+            keep_to_one_processor();
+            boot(&scratch.0, &library)
+        };
+        thread::scope(|scope| scope.spawn(booted).join().expect("boot the kernel"))
     })
+}
+
+/// The kernel and its processes take turns, tens of thousands of times in a second. On two processors each turn
+/// waits for the other one to wake up, so that all takes twice as long.
+fn keep_to_one_processor() {
+    let mut one = CpuSet::new();
+    one.set(sched_getcpu().expect("ask for this thread's processor")).expect("a processor of the set");
+    sched_setaffinity(Pid::from_raw(0), &one).expect("keep to one processor");
 }
 
 /// The kernel's folder for as long as it runs.
@@ -143,11 +161,31 @@ fn boot(scratch: &Path, library: &Path) -> String {
     }
     let missing = Feature::ALL.into_iter().filter(|feature| !feature.is_here()).map(|feature| format!("{feature:?}"));
     kernel.arg(missing.collect::<Vec<_>>().join(","));
+    kernel.arg(arguments().join(","));
     kernel.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", scratch).env("LD_PRELOAD", library);
     let finished = child::run(kernel, b"", Limit::Kill(BOOT_DEADLINE));
     let end = finished.code.map_or_else(|| "was killed".to_owned(), |code| format!("ended with {code}"));
     let text = format!("{}{}\nthe kernel {end} after {:?}\n", finished.stdout, finished.stderr, finished.elapsed);
     text.replace('\r', "")
+}
+
+/// What the test binary is called with inside: one test at a time, since there is one processor, and the names that
+/// this run is for.
+fn arguments() -> Vec<String> {
+    ["--test-threads=1".to_owned(), "--color=never".to_owned()].into_iter().chain(filter()).collect()
+}
+
+/// The names that this run is for; none of them when its options may have values among them.
+fn filter() -> Vec<String> {
+    const WITHOUT_VALUES: [&str; 4] = ["--exact", "--quiet", "-q", "--nocapture"];
+    let words: Vec<String> = env::args().skip(1).collect();
+    let (options, names): (Vec<String>, Vec<String>) = words.into_iter().partition(|word| word.starts_with('-'));
+    let is_plain = |option: &String| option.contains('=') || WITHOUT_VALUES.contains(&option.as_str());
+    if !options.iter().all(is_plain) {
+        return Vec::new();
+    }
+    let exact = options.into_iter().filter(|option| option == "--exact");
+    exact.chain(names).collect()
 }
 
 /// What the run inside said of one test, or all of it when it did not come to that.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use cni_conformance::{Attachment, Container, Namespace, Network, Runtime, Sandbox, binaries, script};
+use cni_conformance::{Attachment, Container, Namespace, Network, Runtime, Sandbox, binaries, leases, script};
 use serde_json::{Value, json};
 
 mod add;
@@ -50,12 +50,8 @@ fn has_eth0(container: &Namespace) -> bool {
 }
 
 /// The addresses that host-local has given away, in order.
-fn leases(sandbox: &Sandbox) -> Vec<String> {
-    let found = sandbox.exec(&["find", LEASES, "-name", "*.*.*.*", "-o", "-name", "fd*"]).stdout;
-    let mut names: Vec<String> = found.lines().filter_map(|path| path.rsplit('/').next()).map(str::to_owned).collect();
-    names.retain(|name| !name.starts_with("last_reserved"));
-    names.sort();
-    names
+fn leases() -> Vec<String> {
+    leases::of_network(LEASES, "services")
 }
 
 /// A folder of plugins with an IPAM plugin `script` beside those under test, which notes in `calls` what it is

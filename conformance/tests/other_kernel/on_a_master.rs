@@ -8,7 +8,7 @@ use std::time::Duration;
 use cni_conformance::keys::with;
 use cni_conformance::traffic::ping_until_answered;
 use cni_conformance::{
-    Attachment, Container, Feature, Namespace, Network, Outside, Runtime, Sandbox, binaries, script,
+    Attachment, Container, Feature, Namespace, Network, Outside, Runtime, Sandbox, binaries, leases, script,
 };
 use serde_json::{Value, json};
 
@@ -57,12 +57,13 @@ impl World {
         let outside = sandbox.outside();
         let world = Self { sandbox, outside, kind };
         if kind == Feature::VlanLinks {
-            world.outside.sh(&format!("ip link add link {} name {} type vlan id 5", Outside::LINK, world.wire()));
-            world.outside.sh(&format!("ip link set {} up", world.wire()));
+            world.outside.ip(&[
+                &format!("link add link {} name {} type vlan id 5", Outside::LINK, world.wire()),
+                &format!("link set {} up", world.wire()),
+            ]);
         }
-        for address in ["10.7.0.1/24", "fd00:7::1/64 nodad"] {
-            world.outside.sh(&format!("ip address add {address} dev {}", world.wire()));
-        }
+        let address = |address: &str| format!("address add {address} dev {}", world.wire());
+        world.outside.ip(&[&address("10.7.0.1/24"), &address("fd00:7::1/64 nodad")]);
         world
     }
 
@@ -100,11 +101,7 @@ impl World {
 
     /// The addresses that host-local has given away, in order.
     fn leases(&self) -> Vec<String> {
-        let found = self.sandbox.exec(&["find", LEASES, "-name", "10.*", "-o", "-name", "fd*"]).stdout;
-        let mut names: Vec<String> =
-            found.lines().filter_map(|path| path.rsplit('/').next()).map(str::to_owned).collect();
-        names.sort();
-        names
+        leases::of_network(LEASES, "lan")
     }
 }
 

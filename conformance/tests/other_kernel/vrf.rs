@@ -17,16 +17,23 @@ impl Machine {
         let sandbox = Sandbox::new();
         let container = sandbox.container("c1");
         let machine = Self { container, sandbox };
-        for (port, name, octet) in [("host1", "net1", 91), ("host2", "net2", 92)] {
-            machine.sandbox.sh(&format!("ip link add {port} type veth peer name {name} netns c1"));
-            machine.sandbox.sh(&format!("ip link set {port} up"));
-            machine.inside(&format!("ip link set {name} up"));
-            machine.inside(&format!("ip address add 10.{octet}.0.2/24 dev {name}"));
-            machine.inside(&format!("ip address add fd00:{octet}::2/64 dev {name} nodad"));
-        }
-        machine.inside("ip route add 10.99.0.0/16 via 10.91.0.1 metric 100");
-        machine.inside("ip route add 10.98.0.0/16 dev net1");
-        machine.inside("ip route add default via fd00:91::1 dev net1");
+        machine.sandbox.host().ip(&[
+            "link add host1 type veth peer name net1 netns c1",
+            "link add host2 type veth peer name net2 netns c1",
+            "link set host1 up",
+            "link set host2 up",
+        ]);
+        machine.container.ip(&[
+            "link set net1 up",
+            "link set net2 up",
+            "address add 10.91.0.2/24 dev net1",
+            "address add 10.92.0.2/24 dev net2",
+            "address add fd00:91::2/64 dev net1 nodad",
+            "address add fd00:92::2/64 dev net2 nodad",
+            "route add 10.99.0.0/16 via 10.91.0.1 metric 100",
+            "route add 10.98.0.0/16 dev net1",
+            "route add default via fd00:91::1 dev net1",
+        ]);
         machine
     }
 

@@ -17,7 +17,7 @@ const CONFLICT: u64 = 103;
 fn assert_refused(sandbox: &Sandbox, container: &Container, ifname: &str, list: Value, code: u64, text: &str) {
     let mut attachment = Attachment::new("c1", container).ifname(ifname);
     Runtime::new(sandbox, list).add(&mut attachment).expect_error("dummy", code, text);
-    assert_eq!(leases(sandbox), [""; 0]);
+    assert_eq!(leases(), [""; 0]);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_name_that_an_interface_has_is_refused_and_the_interface_stays() {
         assert!(error.details.contains(details), "{error:?}");
     }
     assert_eq!(contents(&container), before);
-    assert_eq!(leases(&sandbox), [""; 0]);
+    assert_eq!(leases(), [""; 0]);
 }
 
 #[test]
@@ -116,6 +116,6 @@ fn a_result_that_cannot_be_written_leaves_nothing() {
         let outcome = add.launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
         assert_eq!(outcome.code(), Some(1), "{outcome}");
         assert!(Network::observe(&container).link("eth0").is_none());
-        assert_eq!(leases(&sandbox), [""; 0]);
+        assert_eq!(leases(), [""; 0]);
     });
 }

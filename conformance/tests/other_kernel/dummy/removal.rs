@@ -36,12 +36,12 @@ fn del_releases_the_addresses_whatever_was_lost() {
         for_each(LOSSES, |loss| {
             let sandbox = Sandbox::new();
             let (container, attachment) = attach(&sandbox, &network(), "c1");
-            assert_eq!(leases(&sandbox), ["10.7.0.2", "fd00:7::2"]);
+            assert_eq!(leases(), ["10.7.0.2", "fd00:7::2"]);
             let request = loss(&container, attachment);
             let runtime = Runtime::new(&sandbox, network());
             for _ in ["once", "again"] {
                 runtime.del(&request).expect_success();
-                assert_eq!(leases(&sandbox), [""; 0]);
+                assert_eq!(leases(), [""; 0]);
             }
         });
     });
@@ -93,7 +93,7 @@ fn gc_has_the_ipam_plugin_release_what_no_valid_attachment_has() {
         lost.remove();
         let runtime = Runtime::new(&sandbox, network());
         runtime.gc(&[&kept]).expect_success();
-        assert_eq!(leases(&sandbox), ["10.7.0.3", "fd00:7::3"]);
+        assert_eq!(leases(), ["10.7.0.3", "fd00:7::3"]);
         runtime.check(&kept).expect_success();
     });
 }

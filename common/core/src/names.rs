@@ -294,7 +294,8 @@ impl Attachment {
 
 /// The SHA-512 of a text in lower-case hexadecimal digits.
 pub fn hash_hex(text: &str) -> String {
-    Sha512::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    Sha512::digest(text.as_bytes()).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::nftables::cache::Turn;
 use crate::nftables::connection::NftConnection;
 use chain::{chain_id, is_builtin, numbered};
 use draft::{BatchMessages, MessageDraft, NoMessages};
-use view::{as_cached, places};
+use view::{as_cached, digest};
 
 /// What is known after a look at, or a change of, the tables.
 #[derive(Debug)]
@@ -113,8 +113,7 @@ impl<'a> NativeIptables<'a> {
     ) -> Option<Vec<Vec<usize>>> {
         let id = chain_id(family, table, chain).ok()?;
         let cached = self.connection.cached(&id).ok()??;
-        let places = rules.iter().map(|rule| places(self.connection, (family, &id), &cached, rule));
-        places.collect::<Result<_, _>>().map_err(|reason| log::debug!("{reason}")).ok()?
+        Some(rules.iter().map(|rule| cached.places(&digest(rule)).map(|(place, _)| place).collect()).collect())
     }
 
     /// Carries out a batch.

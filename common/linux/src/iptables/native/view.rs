@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 
 use cni_core::family::Family;
-use cni_core::names::ChainName;
+use cni_core::names::{ChainName, hash_hex};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::{ChainId, Generation};
 
 use super::chain::{NumberedRule, numbered, read_rule};
-use crate::nftables::cache::{CachedChain, CachedRule, ChangedChain, DraftedChain, LONG, TouchedChain};
+use crate::nftables::cache::{CachedRule, ChangedChain, DraftedChain, LONG, TouchedChain};
 use crate::nftables::connection::NftConnection;
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
@@ -31,9 +31,15 @@ pub(super) struct ChainView {
     asked: usize,
 }
 
-/// How the cache knows a rule.
-pub(super) fn text(rule: &IptablesRule) -> String {
-    rule.canonical().specification()
+/// So many hexadecimal digits of a rule's SHA-512 stand for it in the cache: 128 bits.
+const DIGITS: usize = 32;
+
+/// How the cache knows a rule: by a digest, since the rules of 1000 containers are 300 KB of text, which each call would
+/// read and write again.
+pub(super) fn digest(rule: &IptablesRule) -> String {
+    let mut digest = hash_hex(&rule.canonical().specification());
+    digest.truncate(DIGITS);
+    digest
 }
 
 impl ChainView {
@@ -68,7 +74,7 @@ impl ChainView {
         Ok(copies.and_then(|copies| copies.front().copied()))
     }
 
-    /// The same, as far as the cache knows and the kernel confirms it.
+    /// The same, as far as the cache knows: what it does not know completely, the kernel has to confirm.
     fn cached_copy(
         &mut self,
         connection: &mut NftConnection,
@@ -76,8 +82,9 @@ impl ChainView {
     ) -> Result<Option<Option<u64>>, String> {
         self.asked += 1;
         let Some(cached) = self.cached.as_ref().filter(|_| self.asked <= FEW) else { return Ok(None) };
-        match cached.first_copy(&text(rule)) {
-            None => Ok(cached.is_complete().then_some(None)),
+        match cached.first_copy(&digest(rule)) {
+            known if cached.is_complete() => Ok(Some(known)),
+            None => Ok(None),
             Some(handle) => {
                 let is_there = is_there(connection, (self.family, &self.id), handle, rule)?;
                 Ok(is_there.then_some(Some(handle)))
@@ -103,7 +110,7 @@ impl ChainView {
     /// Takes note that a change of the batch puts a rule in front of all others, or behind them. Returns whether the kernel
     /// has to tell of it.
     pub(super) fn add(&mut self, rule: &IptablesRule, change: usize, in_front: bool) -> bool {
-        self.cached.as_mut().is_some_and(|cached| cached.add(text(rule), change, in_front))
+        self.cached.as_mut().is_some_and(|cached| cached.add(digest(rule), change, in_front))
     }
 
     /// Takes note that the batch deletes a rule.
@@ -136,24 +143,7 @@ impl ChainView {
 
 /// The rules of a listing as the cache has them.
 pub(super) fn as_cached(rules: &[NumberedRule]) -> Vec<CachedRule> {
-    rules.iter().map(|(handle, rule)| CachedRule { handle: *handle, text: text(rule) }).collect()
-}
-
-/// Where the copies of a rule are in a chain that is cached, counted from 0; `None` when the kernel does not confirm it.
-pub(super) fn places(
-    connection: &mut NftConnection,
-    (family, id): (Family, &ChainId),
-    cached: &CachedChain,
-    rule: &IptablesRule,
-) -> Result<Option<Vec<usize>>, String> {
-    let mut places = Vec::new();
-    for (place, handle) in cached.places(&text(rule)) {
-        if !is_there(connection, (family, id), handle, rule)? {
-            return Ok(None);
-        }
-        places.push(place);
-    }
-    Ok(Some(places))
+    rules.iter().map(|(handle, rule)| CachedRule { handle: *handle, text: digest(rule) }).collect()
 }
 
 /// Whether the kernel has a rule under a number.

@@ -3,11 +3,12 @@
 //!
 //! There is a file for each long chain, with the number (handle) and the text of each of its rules. It is a cache beside
 //! the kernel's state and never the truth:
-//! - That a rule **is there** is believed when the kernel, asked for that number, shows that rule.
-//! - That a rule **is not there**, and how often and where it is, is believed only if nobody else has changed anything
-//!   since. The kernel counts the changes of all tables: each makes a generation. The file `generation` holds the last
+//! - While nobody else has changed anything, the file is *complete*: it tells which rules are there, where, and which are
+//!   not. The kernel counts the changes of all tables: each makes a generation. The file `generation` holds the last
 //!   one of which every change since the beginning of an *epoch* was made here. Where the kernel's is another, somebody
-//!   else came in between, or one of these plugins was killed. Then the chain is read again, and a new epoch begins.
+//!   else came in between, or one of these plugins was killed.
+//! - Then that a rule is there is believed when the kernel, asked for that number, shows that rule. For anything else the
+//!   chain is read again, and a new epoch begins.
 //!
 //! Who changes rules holds the lock of that file from the reading of the generation to the end, and writes the file last.
 //! A short chain has no file: it is read in one message.
@@ -64,6 +65,10 @@ pub(crate) struct Turn {
 pub(crate) struct ChainCache {
     root: PrivateDirectory,
     own: OwnDirectory,
+    /// What the file of the generation said when it was last read.
+    known: Option<Known>,
+    /// The files that were there when the first of them was wanted.
+    names: Option<Vec<String>>,
 }
 
 /// The directory of a namespace.
@@ -90,7 +95,7 @@ enum CacheError {
 impl ChainCache {
     /// The cache of the namespace in which it is first asked.
     pub(crate) fn new() -> Self {
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY), own: OwnDirectory::Unasked }
+        Self { root: PrivateDirectory::new(RUN_DIRECTORY), own: OwnDirectory::Unasked, known: None, names: None }
     }
 
     /// No cache, for a namespace that is not the host's.
@@ -116,13 +121,30 @@ impl ChainCache {
     /// What is cached of a chain, and whether that is all. The file of the generation is read first: it is written last, so a
     /// chain that is read behind it is not older.
     fn read(&mut self, id: &ChainId, now: Generation) -> Option<(CachedChain, bool)> {
-        let (directory, name) = (self.in_use()?, file_name(id)?);
-        let content = directory.read_file(GENERATION).map_err(CacheError::from);
-        let known = unless_failed("read", content)?.and_then(|content| Known::parse(&content));
-        let content = directory.read_file(&name).map_err(CacheError::from);
+        let name = file_name(id).filter(|name| self.has(name))?;
+        let known = self.known_at(now);
+        let content = self.in_use()?.read_file(&name).map_err(CacheError::from);
         let chain = CachedChain::parse(&unless_failed("read", content)??)?;
         let is_complete = known.is_some_and(|known| known.epoch == chain.epoch && known.is_at(now));
         Some((chain, is_complete))
+    }
+
+    /// Whether a file is there. One that others have written since the first was wanted is not seen: it is not needed.
+    fn has(&mut self, name: &str) -> bool {
+        if self.names.is_none() {
+            let Some(directory) = self.in_use() else { return false };
+            self.names = unless_failed("list", directory.names().map_err(CacheError::from));
+        }
+        self.names.as_ref().is_some_and(|names| names.iter().any(|there| there == name))
+    }
+
+    /// What the file of the generation says, which is read again where it was behind.
+    fn known_at(&mut self, now: Generation) -> Option<Known> {
+        if !self.known.is_some_and(|known| known.is_at(now)) {
+            let content = self.in_use()?.read_file(GENERATION).map_err(CacheError::from);
+            self.known = unless_failed("read", content)?.and_then(|content| Known::parse(&content));
+        }
+        self.known
     }
 
     /// Waits for the turn to change rules, if there is a cache that must know of it.
@@ -183,6 +205,7 @@ impl ChainCache {
         if !path.exists() {
             return;
         }
+        self.names = None;
         unless_failed("write", cni_files::remove(&path).map_err(CacheError::from));
         self.tidy(&directory);
     }
@@ -191,6 +214,7 @@ impl ChainCache {
         let is_short = chain.rules.len() < SHORT;
         let Some(content) = chain.print().filter(|_| !is_short) else { return self.forget(id) };
         let Some((directory, name)) = self.in_use().cloned().zip(file_name(id)) else { return };
+        self.names = None;
         let written = directory.replace_file(&directory, &name, content.as_bytes()).map_err(CacheError::from);
         if unless_failed("write", written).is_none() {
             self.forget(id);

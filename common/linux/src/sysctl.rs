@@ -30,9 +30,17 @@ pub fn ensure(key: &Sysctl, value: &str) -> io::Result<Option<String>> {
     if earlier.as_deref() == Some(value) {
         return Ok(None);
     }
-    let mut file = fs::OpenOptions::new().write(true).open(path(key))?;
-    io::Write::write_all(&mut file, value.as_bytes())?;
+    write(key, value)?;
     Ok(earlier)
+}
+
+/// Writes a parameter.
+///
+/// # Errors
+/// Those of writing; a parameter that does not exist is not created.
+pub fn write(key: &Sysctl, value: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path(key))?;
+    io::Write::write_all(&mut file, value.as_bytes())
 }
 
 /// The file of a parameter.

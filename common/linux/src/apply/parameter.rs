@@ -7,8 +7,15 @@ use crate::host::{HostError, LinuxHost};
 use crate::sysctl;
 
 /// Writes a parameter; returns what writes the earlier value back.
-pub(super) fn set(host: &LinuxHost, ns: Ns, key: &Sysctl, value: &str, need: Need) -> Result<Option<Step>, Error> {
-    let written = host.within(ns, || sysctl::ensure(key, value))?;
+pub(super) fn set(host: &mut LinuxHost, ns: Ns, key: &Sysctl, value: &str, need: Need) -> Result<Option<Step>, Error> {
+    let known = host.socket(ns)?.parameter(key);
+    if known.as_deref() == Some(value) {
+        return Ok(None);
+    }
+    let written = host.within(ns, || match known {
+        Some(earlier) => sysctl::write(key, value).map(|()| Some(earlier)),
+        None => sysctl::ensure(key, value),
+    })?;
     match (written, need) {
         (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
         (Err(error), Need::Wanted) => {

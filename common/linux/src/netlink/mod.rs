@@ -15,6 +15,7 @@ mod error;
 mod full_route;
 mod link;
 mod netns_id;
+mod parameter;
 mod reply;
 mod route;
 mod rule;

@@ -23,6 +23,11 @@ impl Sysctl {
         Self::fixed(family.forwarding_key())
     }
 
+    /// The components of the path below `/proc/sys`.
+    pub fn parts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// The path below `/proc/sys`.
     pub fn path(&self) -> String {
         self.0.join("/")

@@ -1,4 +1,21 @@
-//! Two sets of plugins beside each other: what both print and leave, without what is random, and what may differ.
+//! Two sets of plugins beside each other: both live through the same histories, each on a private host, and whatever one
+//! prints or leaves that the other does not is a difference.
+//!
+//! A [`History`] is networks, containers and what happens to them; [`draw`] makes them at random, [`replay`] lets a set live
+//! through one, [`difference`] finds where two lives part, and [`minimise`] makes a history that shows a difference small.
+//! What may differ stands in tables with the reason: lines in [`accepted`], steps in [`situations`].
 
 pub mod accepted;
+pub mod difference;
+pub mod draw;
+pub mod history;
+pub mod minimise;
 pub mod normal;
+mod records;
+pub mod replay;
+pub mod sets;
+pub mod situations;
+
+pub use difference::{Difference, Pair};
+pub use history::{History, Member, Step};
+pub use sets::{Maker, PluginSet};

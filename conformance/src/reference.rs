@@ -54,7 +54,11 @@ pub fn say(text: &str) {
     writeln!(stderr(), "{text}").expect("write to stderr");
 }
 
-fn level_of(folder: &Path) -> Level {
+/// Asks the plugin `bridge` of a folder what it can do.
+///
+/// # Panics
+/// When it does not answer VERSION.
+pub fn level_of(folder: &Path) -> Level {
     let mut command = Command::new(folder.join("bridge"));
     command.env_clear().env("CNI_COMMAND", "VERSION").stdin(Stdio::null());
     let output = command.output().unwrap_or_else(|error| panic!("run bridge of {}: {error}", folder.display()));

@@ -14,6 +14,7 @@ use std::thread;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
+use serde::{Deserialize, Serialize};
 
 use crate::binaries::HIDDEN;
 use crate::child::Finished;
@@ -27,7 +28,8 @@ pub(crate) const OWN: &str = "/run/conformance";
 const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Which implementation answers to `iptables` in a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flavour {
     /// `xtables-nft-multi`.
     Nft,

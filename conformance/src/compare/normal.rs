@@ -2,7 +2,7 @@
 
 use super::accepted::form_of_result;
 use crate::reference::Level;
-use crate::{Chain, Namespace, Network, Sandbox, State};
+use crate::{Chain, Namespace, Network, Outcome, Sandbox, State};
 
 /// Takes a snapshot as sorted lines, in which `port0`, `port1` … stand for the host's ends of veth pairs
 /// in the order of their making.
@@ -46,13 +46,21 @@ fn details(namespace: &Namespace) -> Vec<String> {
 
 /// Returns what the plugins printed, line by line.
 pub fn printed(sandbox: &Sandbox, level: Level, version: &str, chain: &Chain, kept: &str) -> Vec<String> {
+    let steps = chain.steps().iter();
+    steps.flat_map(|(plugin, outcome)| printed_by(sandbox, level, version, (plugin, outcome), kept)).collect()
+}
+
+/// Returns what one plugin printed, line by line.
+pub fn printed_by(
+    sandbox: &Sandbox,
+    level: Level,
+    version: &str,
+    (plugin, outcome): (&str, &Outcome),
+    kept: &str,
+) -> Vec<String> {
     let ports = ports(sandbox);
-    let mut lines = Vec::new();
-    for (plugin, outcome) in chain.steps() {
-        let text = form_of_result(level, version, outcome.stdout());
-        lines.extend(text.lines().map(|line| format!("{plugin} prints in {version}: {line}")));
-    }
-    lines.iter().map(|line| normal(line, &ports, kept)).collect()
+    let text = form_of_result(level, version, outcome.stdout());
+    text.lines().map(|line| normal(&format!("{plugin} prints in {version}: {line}"), &ports, kept)).collect()
 }
 
 fn ports(sandbox: &Sandbox) -> Vec<String> {
@@ -69,6 +77,14 @@ fn normal(line: &str, ports: &[String], kept: &str) -> String {
     let mut line = line.to_owned();
     for (number, port) in ports.iter().enumerate() {
         line = line.replace(port, &format!("port{number}"));
+    }
+    let mut place = 0;
+    while place + 12 <= line.len() {
+        // A link that is gone by now may still be named, in an error.
+        if line.get(place..place + 12).is_some_and(is_random) {
+            line.replace_range(place..place + 12, "port");
+        }
+        place += 1;
     }
     let mut place = 0;
     while let Some(mac) = line.get(place..place + 17) {

@@ -20,6 +20,9 @@ pub enum Command {
     /// Run the cases, or list them. Status 0: all passed; 1: some failed; 2: wrong arguments, or a machine that cannot run
     /// them.
     Run(RunOptions),
+    /// Let two sets of plugins live through the same random histories, and show where they part first. Status 0: no difference; 1:
+    /// a difference; 2: wrong arguments, or a machine that cannot run them.
+    Compare(CompareOptions),
     /// Run one case in this process; what `run` starts.
     #[command(hide = true)]
     Case(CaseOptions),
@@ -65,4 +68,30 @@ pub struct CaseOptions {
     pub config: Vec<PathBuf>,
     /// Its name, as `run --list` shows it.
     pub name: String,
+}
+
+/// The options of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareOptions {
+    /// The folder with the plugins under test.
+    #[arg(long, value_name = "DIR")]
+    pub plugins: PathBuf,
+    /// The folder with the plugins that they are compared with.
+    #[arg(long, value_name = "DIR")]
+    pub reference: PathBuf,
+    /// Which histories are drawn; the same number draws the same ones.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// How many histories.
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub cases: u64,
+    /// Live through this history, as a difference shows it, instead of random ones.
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["seed", "cases"])]
+    pub history: Option<String>,
+    /// Let differences that are wanted count as well.
+    #[arg(long)]
+    pub strict: bool,
+    /// How often both sets may live again while a difference is made small; 0: not at all.
+    #[arg(long, value_name = "N", default_value = "150")]
+    pub trials: usize,
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people at a terminal")]
 
 mod command_line;
+mod compare;
 mod isolated;
 mod json;
 mod junit;
@@ -27,6 +28,7 @@ const UNABLE: u8 = 2;
 fn main() -> ExitCode {
     let status = match Arguments::parse().command {
         Command::Run(options) => run::run(&options),
+        Command::Compare(options) => compare::run(&options),
         Command::Case(options) => Ok(one_case::run(&options)),
     };
     ExitCode::from(status.unwrap_or_else(|problem| {

@@ -26,17 +26,17 @@ const PROGRAMS: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// When it is no folder with plugins, or one that a private host hides.
-pub fn folder(given: &Path) -> Result<PathBuf, Problem> {
-    let folder = given.canonicalize().map_err(|error| format!("--plugins {}: {error}", given.display()))?;
+pub fn folder(option: &str, given: &Path) -> Result<PathBuf, Problem> {
+    let folder = given.canonicalize().map_err(|error| format!("{option} {}: {error}", given.display()))?;
     if let Some(hidden) = HIDDEN.iter().find(|hidden| folder.starts_with(hidden)) {
         let shown = folder.display();
         return Err(format!(
-            "--plugins {shown} lies under {hidden}, which private hosts hide: copy the plugins elsewhere"
+            "{option} {shown} lies under {hidden}, which private hosts hide: copy the plugins elsewhere"
         ));
     }
-    let found = executables(&folder).map_err(|error| format!("--plugins {}: {error}", folder.display()))?;
+    let found = executables(&folder).map_err(|error| format!("{option} {}: {error}", folder.display()))?;
     if found.is_empty() {
-        return Err(format!("--plugins {} has no program in it", folder.display()));
+        return Err(format!("{option} {} has no program in it", folder.display()));
     }
     Ok(folder)
 }

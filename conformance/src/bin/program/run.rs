@@ -49,7 +49,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Problem> {
     let plan = Plan {
         options,
         program: env::current_exe().map_err(|error| format!("find this program: {error}"))?,
-        folder: preflight::folder(given)?,
+        folder: preflight::folder("--plugins", given)?,
     };
     plan.run(cases)
 }

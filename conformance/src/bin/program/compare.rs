@@ -1,0 +1,111 @@
+//! `compare`: two sets of plugins live through the same random histories.
+
+use std::panic;
+
+use cni_conformance::compare::difference::Acceptance;
+use cni_conformance::compare::minimise::{Trials, minimise};
+use cni_conformance::compare::{Difference, History, Pair, PluginSet, draw, situations};
+
+use crate::command_line::CompareOptions;
+use crate::preflight::{self, Problem};
+use crate::{FAILED, PASSED};
+
+/// Compares, and returns the exit status.
+pub fn run(options: &CompareOptions) -> Result<u8, Problem> {
+    let acceptance = if options.strict { Acceptance::Strict } else { Acceptance::Accept };
+    let plugins = PluginSet::open(preflight::folder("--plugins", &options.plugins)?)?;
+    let reference = PluginSet::open(preflight::folder("--reference", &options.reference)?)?;
+    preflight::machine()?;
+    let pair = Pair { plugins, reference, acceptance };
+    // A plugin that no runtime could go on with ends a life, and the difference tells why.
+    panic::set_hook(Box::new(|_| {}));
+    match &options.history {
+        Some(text) => Ok(again(&pair, &History::parse(text).map_err(|problem| format!("--history: {problem}"))?)),
+        None => Ok(drawn(&pair, options)),
+    }
+}
+
+fn again(pair: &Pair, history: &History) -> u8 {
+    match pair.difference(history) {
+        None => {
+            println!("no difference in {} steps", history.steps.len());
+            PASSED
+        }
+        Some(difference) => {
+            show(history, &difference);
+            FAILED
+        }
+    }
+}
+
+fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
+    let (mut steps, mut passed_over) = (0, situations::Tally::default());
+    for number in 0..options.cases {
+        let history = draw::history(options.seed, number, pair.telling().level);
+        let history = if pair.accepts() { passed_over.without(history) } else { history };
+        if let Some(difference) = pair.difference(&history) {
+            let at = difference.step + 1;
+            println!(
+                "seed {}, history {} of {}: a difference at step {at} of {}",
+                options.seed,
+                number + 1,
+                options.cases,
+                history.steps.len()
+            );
+            tell(pair, options, &history, difference);
+            return FAILED;
+        }
+        steps += history.steps.len();
+    }
+    println!("seed {}: no difference in {} histories of {steps} steps", options.seed, options.cases);
+    print!("{passed_over}");
+    PASSED
+}
+
+/// Makes the history small, and shows it with the command that lives through it again.
+fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Difference) {
+    let mut cut = history.clone();
+    cut.steps.truncate(difference.step + 1);
+    let mut tried = 0;
+    let mut last = difference;
+    let mut shows = |candidate: &History| {
+        tried += 1;
+        match pair.difference(candidate) {
+            Some(found) if candidate_is_allowed(pair, candidate) => {
+                last = found;
+                true
+            }
+            _ => false,
+        }
+    };
+    let small = minimise(cut, &mut Trials::new(options.trials, &mut shows));
+    println!("the least that shows one, found in {tried} trials:");
+    show(&small, &last);
+    let strict = if options.strict { " --strict" } else { "" };
+    println!(
+        "again:\n  cni-conformance compare --plugins {} --reference {}{strict} --history '{}'",
+        pair.plugins.folder.display(),
+        pair.reference.folder.display(),
+        small.to_line()
+    );
+}
+
+/// A history that got small must not be one whose steps may differ.
+fn candidate_is_allowed(pair: &Pair, candidate: &History) -> bool {
+    !pair.accepts() || situations::Tally::default().without(candidate.clone()) == *candidate
+}
+
+fn show(history: &History, difference: &Difference) {
+    for (name, list) in &history.networks {
+        println!("  network {name}: {list}");
+    }
+    for (name, member) in &history.containers {
+        println!("  container {name}: {}", serde_json::json!(member));
+    }
+    for (at, step) in history.steps.iter().enumerate() {
+        let here = if at == difference.step { "   <- here the two part" } else { "" };
+        println!("  {}. {step}{here}", at + 1);
+    }
+    println!("  (- the reference, + the plugins)");
+    print!("{difference}");
+}

@@ -1,0 +1,168 @@
+//! Makes a history that shows a difference as small as it can be: fewer steps first, then less configuration.
+//!
+//! Each trial is a whole life of both sets, so their number is limited.
+
+use serde_json::Value;
+
+use super::history::History;
+
+/// A way of trying: whether a history still shows a difference, and how often that was asked.
+pub struct Trials<'t> {
+    shows: &'t mut dyn FnMut(&History) -> bool,
+    left: usize,
+}
+
+impl<'t> Trials<'t> {
+    /// Allows so many trials.
+    pub fn new(limit: usize, shows: &'t mut dyn FnMut(&History) -> bool) -> Self {
+        Self { shows, left: limit }
+    }
+
+    fn show(&mut self, history: &History) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        (self.shows)(history)
+    }
+}
+
+/// Returns the smallest history that was found.
+pub fn minimise(history: History, trials: &mut Trials<'_>) -> History {
+    let fewer = fewer_steps(history, trials).without_the_unused();
+    let plain = plainer(fewer, trials);
+    fewer_steps(plain, trials).without_the_unused()
+}
+
+/// Delta debugging: leaves out halves, then quarters, down to single steps.
+fn fewer_steps(mut history: History, trials: &mut Trials<'_>) -> History {
+    let mut chunk = history.steps.len().div_ceil(2);
+    while chunk > 0 {
+        let mut start = 0;
+        let mut progress = false;
+        while start < history.steps.len() {
+            let mut candidate = history.clone();
+            candidate.steps.drain(start..(start + chunk).min(history.steps.len()));
+            if trials.show(&candidate) {
+                history = candidate;
+                progress = true;
+            } else {
+                start += chunk;
+            }
+        }
+        if chunk == 1 && progress {
+            continue;
+        }
+        chunk /= 2;
+    }
+    history
+}
+
+/// Tries whatever makes a history plainer until nothing does.
+fn plainer(mut history: History, trials: &mut Trials<'_>) -> History {
+    'again: loop {
+        for candidate in candidates(&history) {
+            if trials.show(&candidate) {
+                history = candidate;
+                continue 'again;
+            }
+        }
+        return history;
+    }
+}
+
+/// Every history that is one thing plainer, the boldest first.
+fn candidates(history: &History) -> Vec<History> {
+    let mut found = Vec::new();
+    for (name, list) in &history.networks {
+        for smaller in smaller_lists(list, name) {
+            let mut candidate = history.clone();
+            candidate.networks.insert(name.clone(), smaller);
+            found.push(candidate);
+        }
+    }
+    for (name, member) in &history.containers {
+        let mut change = |change: &dyn Fn(&mut super::Member)| {
+            let mut candidate = history.clone();
+            candidate.containers.entry(name.clone()).and_modify(change);
+            if candidate != *history {
+                found.push(candidate);
+            }
+        };
+        change(&|member| member.ports = Value::Array(Vec::new()));
+        for smaller in smaller_values(&member.ports) {
+            change(&|member| member.ports = smaller.clone());
+        }
+        change(&|member| member.args.clear());
+        change(&|member| "eth0".clone_into(&mut member.ifname));
+        change(&|member| name.clone_into(&mut member.id));
+    }
+    found
+}
+
+/// The list with another name, and without each of its plugins, keys and elements.
+fn smaller_lists(list: &Value, name: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    let plugins = list["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut with_plugins = |plugins: Vec<Value>| {
+        let mut smaller = list.clone();
+        smaller["plugins"] = Value::Array(plugins);
+        found.push(smaller);
+    };
+    for at in 0..plugins.len() {
+        if plugins.len() > 1 {
+            with_plugins(without(plugins, at));
+        }
+    }
+    for (at, plugin) in plugins.iter().enumerate() {
+        for smaller in smaller_values(plugin) {
+            let mut plugins = plugins.to_vec();
+            plugins[at] = smaller;
+            with_plugins(plugins);
+        }
+    }
+    if list["name"] != name {
+        let mut renamed = list.clone();
+        renamed["name"] = Value::String(name.to_owned());
+        found.push(renamed);
+    }
+    found
+}
+
+/// The value without each of its keys and elements, at any depth; types of plugins stay.
+fn smaller_values(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Object(keys) => {
+            let shorter = keys.keys().filter(|key| *key != "type").map(|key| {
+                let mut keys = keys.clone();
+                keys.remove(key);
+                Value::Object(keys)
+            });
+            let deeper = keys.iter().flat_map(|(key, inner)| {
+                smaller_values(inner).into_iter().map(move |inner| {
+                    let mut keys = keys.clone();
+                    keys.insert(key.clone(), inner);
+                    Value::Object(keys)
+                })
+            });
+            shorter.chain(deeper).collect()
+        }
+        Value::Array(elements) => {
+            let shorter = (0..elements.len()).map(|at| Value::Array(without(elements, at)));
+            let deeper = elements.iter().enumerate().flat_map(|(at, inner)| {
+                smaller_values(inner).into_iter().map(move |inner| {
+                    let mut elements = elements.clone();
+                    elements[at] = inner;
+                    Value::Array(elements)
+                })
+            });
+            shorter.chain(deeper).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+fn without(elements: &[Value], at: usize) -> Vec<Value> {
+    let others = elements.iter().enumerate().filter(|(other, _)| *other != at);
+    others.map(|(_, element)| element.clone()).collect()
+}

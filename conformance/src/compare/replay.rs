@@ -1,0 +1,204 @@
+//! A set of plugins lives through a history on a private host.
+
+use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::history::{History, Member, Step};
+use super::normal::{printed_by, snapshot};
+use super::records::without_moment;
+use crate::container::Container;
+use crate::namespace::Namespace;
+use crate::network::Network;
+use crate::plugin::{Outcome, Verb};
+use crate::reference::Level;
+use crate::runtime::{Attachment, Chain, Runtime};
+use crate::sandbox::Sandbox;
+
+/// What could be seen of one step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// What plugins printed, in their order.
+    pub printed: Vec<String>,
+    /// Links, addresses, routes, rules, settings and files afterwards, sorted.
+    pub state: Vec<String>,
+}
+
+/// Whether the words of errors are compared, or only which plugin fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// They are compared.
+    Compared,
+    /// Each maker has words and codes of its own.
+    Own,
+}
+
+/// How results are told.
+#[derive(Debug, Clone, Copy)]
+pub struct Telling {
+    /// What both sets know.
+    pub level: Level,
+    /// Whether errors have the same words.
+    pub words: Words,
+}
+
+/// Lives through a history, and returns what was seen after each step. A plugin that does what no plugin may do (prints no
+/// JSON, does not end) ends it with a moment that says so.
+pub fn live(history: &History, folder: &Path, telling: Telling) -> Vec<Moment> {
+    let mut moments = Vec::new();
+    let ended = thread::scope(|scope| {
+        let life =
+            scope.spawn(|| panic::catch_unwind(AssertUnwindSafe(|| walk(history, folder, telling, &mut moments))));
+        life.join().unwrap_or_else(Err)
+    });
+    if let Err(cause) = ended {
+        let said = cause.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| cause.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default();
+        moments.push(Moment { printed: said.lines().map(str::to_owned).collect(), state: Vec::new() });
+    }
+    moments
+}
+
+fn walk(history: &History, folder: &Path, telling: Telling, moments: &mut Vec<Moment>) {
+    let sandbox = Sandbox::with_flavour(history.iptables);
+    let mut host = Host::new(&sandbox, history, folder, telling);
+    for step in &history.steps {
+        let printed = host.happen(step);
+        moments.push(Moment { printed, state: host.seen() });
+    }
+}
+
+/// How long the kernel may take to end a namespace.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A private host with the containers of a history.
+struct Host<'h> {
+    sandbox: &'h Sandbox,
+    telling: Telling,
+    runtimes: BTreeMap<&'h str, Runtime<'h>>,
+    containers: BTreeMap<&'h str, Living<'h>>,
+    /// What the configurations say, whose MAC addresses are not random.
+    kept: String,
+}
+
+/// A container, and what the runtime knows of it.
+struct Living<'h> {
+    network: &'h str,
+    namespace: Option<Container>,
+    attachment: Attachment,
+    added: bool,
+}
+
+impl<'h> Host<'h> {
+    fn new(sandbox: &'h Sandbox, history: &'h History, folder: &Path, telling: Telling) -> Self {
+        let runtime = |list: &Value| Runtime::of_plugins(sandbox, list.clone(), folder);
+        Self {
+            sandbox,
+            telling,
+            runtimes: history.networks.iter().map(|(name, list)| (name.as_str(), runtime(list))).collect(),
+            containers: history
+                .containers
+                .iter()
+                .map(|(name, member)| (name.as_str(), born(sandbox, name, member)))
+                .collect(),
+            kept: history.to_line(),
+        }
+    }
+
+    /// Lets one thing happen, and returns what plugins print of it.
+    fn happen(&mut self, step: &Step) -> Vec<String> {
+        match step {
+            Step::Call(verb, name) => return self.call(*verb, name),
+            Step::Collect(network) => return self.collect(network),
+            Step::LoseNamespace(name) => self.lose(name),
+            Step::ForgetResult(name) => self.of(name).attachment.result = None,
+            Step::Flush(rules) => drop(self.sandbox.sh(&rules.command())),
+        }
+        Vec::new()
+    }
+
+    /// The kernel takes its time to end a namespace, and with it the host's ends of its veth pairs.
+    fn lose(&mut self, name: &str) {
+        let Some(namespace) = self.of(name).namespace.take() else { return };
+        let inside = veth_pairs(&namespace);
+        let before = veth_pairs(self.sandbox.host());
+        namespace.remove();
+        let asked = Instant::now();
+        while veth_pairs(self.sandbox.host()) + inside > before {
+            assert!(asked.elapsed() < PATIENCE, "the kernel still has the links of {name} after {PATIENCE:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn of(&mut self, name: &str) -> &mut Living<'h> {
+        self.containers.get_mut(name).expect("the history has its containers")
+    }
+
+    /// As libcni does: old versions have no CHECK, and a DEL that succeeds is the end of what is remembered. A container whose
+    /// namespace went gets another one.
+    fn call(&mut self, verb: Verb, name: &str) -> Vec<String> {
+        let living = self.containers.get_mut(name).expect("the history has its containers");
+        let runtime = &self.runtimes[living.network];
+        let version = version_of(runtime);
+        let chain = match verb {
+            Verb::Add => {
+                living.namespace.get_or_insert_with(|| self.sandbox.container(name));
+                living.added = true;
+                runtime.add(&mut living.attachment)
+            }
+            Verb::Check if version < "0.4.0" => return Vec::new(),
+            Verb::Check => runtime.check(&living.attachment),
+            Verb::Del => runtime.del(&living.attachment),
+            Verb::Gc | Verb::Status | Verb::Version => panic!("{verb} concerns no container"),
+        };
+        if verb == Verb::Del && chain.succeeded() {
+            living.attachment.result = None;
+            living.added = false;
+        }
+        self.told(&chain, version_of(&self.runtimes[self.containers[name].network]))
+    }
+
+    fn collect(&self, network: &str) -> Vec<String> {
+        let runtime = &self.runtimes[network];
+        let wanted = self.containers.values().filter(|living| living.network == network && living.added);
+        let chain = runtime.gc(&wanted.map(|living| &living.attachment).collect::<Vec<_>>());
+        self.told(&chain, version_of(runtime))
+    }
+
+    fn told(&self, chain: &Chain, version: &str) -> Vec<String> {
+        let told = |(plugin, outcome): &(String, Outcome)| match self.telling.words {
+            Words::Own if !outcome.succeeded() => vec![format!("{plugin} fails")],
+            Words::Own | Words::Compared => {
+                printed_by(self.sandbox, self.telling.level, version, (plugin, outcome), &self.kept)
+            }
+        };
+        chain.steps().iter().flat_map(told).collect()
+    }
+
+    fn seen(&self) -> Vec<String> {
+        let namespaces = self.containers.values().filter_map(|living| living.namespace.as_deref());
+        let mut lines = snapshot(self.sandbox, &namespaces.collect::<Vec<_>>(), &self.kept);
+        lines.iter_mut().for_each(|line| *line = without_moment(line));
+        lines.sort();
+        lines
+    }
+}
+
+fn veth_pairs(namespace: &Namespace) -> usize {
+    Network::observe(namespace).links.iter().filter(|link| link.kind.as_deref() == Some("veth")).count()
+}
+
+fn born<'h>(sandbox: &Sandbox, name: &str, member: &'h Member) -> Living<'h> {
+    let namespace = sandbox.container(name);
+    let mut attachment = Attachment::new(&member.id, &namespace).ifname(&member.ifname).args(&member.args);
+    attachment.capabilities.insert("portMappings".to_owned(), member.ports.clone());
+    Living { network: &member.network, namespace: Some(namespace), attachment, added: false }
+}
+
+fn version_of<'r>(runtime: &'r Runtime<'_>) -> &'r str {
+    runtime.list()["cniVersion"].as_str().unwrap_or_default()
+}

@@ -1,0 +1,145 @@
+//! What may happen that the reference takes otherwise on purpose.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::compare::history::{History, Step};
+use crate::plugin::Verb;
+
+/// A step that is left out.
+pub(super) struct Row {
+    /// Why.
+    pub reason: &'static str,
+    /// Whether a step is one of those.
+    is: fn(&Course, &Step) -> bool,
+}
+
+/// Why a step is left out, if it is.
+pub(super) fn reason(course: &Course, step: &Step) -> Option<&'static str> {
+    ROWS.iter().find(|row| (row.is)(course, step)).map(|row| row.reason)
+}
+
+pub(super) const ROWS: [Row; 8] = [
+    Row {
+        reason: "the reference's ADD of a container that is there already takes its address away when it fails",
+        is: |course, step| {
+            course.called(Verb::Add, step).is_some_and(|container| container.attached && !container.lost)
+        },
+    },
+    Row {
+        reason: "the reference's ADD of a container whose namespace was lost fails; here it gets its address back",
+        is: |course, step| course.called(Verb::Add, step).is_some_and(|container| container.attached && container.lost),
+    },
+    Row {
+        reason: "the reference's DEL leaves the masquerade of a container whose namespace was lost",
+        is: |course, step| {
+            course.called(Verb::Del, step).is_some_and(|container| container.lost && container.masquerade)
+        },
+    },
+    Row {
+        reason: "the reference's DEL leaves firewall's rules when the result was forgotten",
+        is: |course, step| {
+            course.called(Verb::Del, step).is_some_and(|container| container.forgotten && container.firewall)
+        },
+    },
+    Row {
+        reason: "the reference's CHECK passes although rules are gone, or makes them",
+        is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.flushed),
+    },
+    Row {
+        reason: "the reference's DEL fails, and leaves the rest, where the masquerade was flushed",
+        is: |course, step| {
+            course.called(Verb::Del, step).is_some_and(|container| container.flushed && container.masquerade)
+        },
+    },
+    Row {
+        reason: "v1.1.1's CHECK fails on a network without addresses, on routes without a router, and on ports",
+        is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.broken_check),
+    },
+    Row {
+        reason: "another plugin is the first whose CHECK fails once the namespace or the result is gone",
+        is: |course, step| {
+            course.called(Verb::Check, step).is_some_and(|container| container.lost || container.forgotten)
+        },
+    },
+];
+
+/// What has become of a history's containers so far.
+pub(super) struct Course {
+    containers: BTreeMap<String, Container>,
+}
+
+/// What a container's network is, and what has happened to it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Container {
+    masquerade: bool,
+    firewall: bool,
+    broken_check: bool,
+    attached: bool,
+    lost: bool,
+    forgotten: bool,
+    flushed: bool,
+}
+
+impl Course {
+    /// At the start nothing has happened.
+    pub(super) fn of(history: &History) -> Self {
+        let container = |network: &str| Container::of(&history.networks[network]);
+        let containers = history.containers.iter().map(|(name, member)| (name.clone(), container(&member.network)));
+        Self { containers: containers.collect() }
+    }
+
+    /// Takes note of a step.
+    pub(super) fn goes_on(&mut self, step: &Step) {
+        let name = match step {
+            Step::Call(_, name) | Step::LoseNamespace(name) | Step::ForgetResult(name) => name,
+            Step::Flush(_) => return self.containers.values_mut().for_each(Container::is_flushed),
+            Step::Collect(_) => return,
+        };
+        if let Some(container) = self.containers.get_mut(name) {
+            container.goes_on(step);
+        }
+    }
+
+    /// The container for which a verb is called, when the step is that.
+    fn called(&self, verb: Verb, step: &Step) -> Option<&Container> {
+        match step {
+            Step::Call(called, name) if *called == verb => self.containers.get(name),
+            Step::Call(..) | Step::Collect(_) | Step::LoseNamespace(_) | Step::ForgetResult(_) | Step::Flush(_) => None,
+        }
+    }
+}
+
+impl Container {
+    fn of(list: &Value) -> Self {
+        let plugins = list["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let has = |kind: &str| plugins.iter().any(|plugin| plugin["type"] == kind);
+        let links = || plugins.iter().filter(|plugin| plugin["type"] == "bridge" || plugin["type"] == "ptp");
+        let routes = links().any(|plugin| plugin["ipam"]["routes"].as_array().is_some_and(|routes| !routes.is_empty()));
+        Self {
+            masquerade: links().any(|plugin| plugin["ipMasq"] == true),
+            firewall: has("firewall"),
+            broken_check: routes || has("portmap") || links().any(|plugin| plugin.get("ipam").is_none()),
+            ..Self::default()
+        }
+    }
+
+    fn is_flushed(&mut self) {
+        self.flushed = self.attached;
+    }
+
+    fn goes_on(&mut self, step: &Step) {
+        match step {
+            Step::Call(Verb::Add, _) => {
+                (self.attached, self.lost, self.forgotten, self.flushed) = (true, false, false, false)
+            }
+            Step::Call(Verb::Del, _) => (self.attached, self.forgotten) = (false, false),
+            Step::LoseNamespace(_) => self.lost = true,
+            Step::ForgetResult(_) => self.forgotten = self.attached,
+            Step::Call(Verb::Check | Verb::Gc | Verb::Status | Verb::Version, _)
+            | Step::Collect(_)
+            | Step::Flush(_) => {}
+        }
+    }
+}

@@ -71,12 +71,12 @@ impl Pair {
         let (theirs, ours) = (theirs.cloned().unwrap_or_default(), ours.cloned().unwrap_or_default());
         let mut changes =
             differences(&self.told(&self.reference, theirs.printed), &self.told(&self.plugins, ours.printed));
-        let sorted = |set, state| {
-            let mut lines = self.told(set, state);
-            lines.sort();
-            lines
-        };
-        changes.extend(differences(&sorted(&self.reference, theirs.state), &sorted(&self.plugins, ours.state)));
+        if let Some((theirs, ours)) = theirs.state.zip(ours.state) {
+            let [mut theirs, mut ours] = [self.told(&self.reference, theirs), self.told(&self.plugins, ours)];
+            theirs.sort();
+            ours.sort();
+            changes.extend(differences(&theirs, &ours));
+        }
         changes
     }
 

@@ -79,15 +79,8 @@ const TUNING: [fn() -> Value; 3] = [
     || json!({"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}}),
 ];
 
-/// What v1.1.1 does not know, by the plugin and its key.
-const NEWER: [(&str, &str); 6] = [
-    ("bridge", "portIsolation"),
-    ("bridge", "macspoofchk"),
-    ("bridge", "ipMasqBackend"),
-    ("ptp", "ipMasqBackend"),
-    ("ptp", "macspoofchk"),
-    ("portmap", "masqAll"),
-];
+/// The keys that v1.1.1 does not know.
+const NEWER: [&str; 4] = ["portIsolation", "macspoofchk", "ipMasqBackend", "masqAll"];
 
 /// Takes away what an old set does not know.
 fn known(level: Level, list: &mut Value) {
@@ -98,11 +91,8 @@ fn known(level: Level, list: &mut Value) {
         list["cniVersion"] = json!("1.0.0");
     }
     for plugin in list["plugins"].as_array_mut().expect("a list has plugins") {
-        let kind = plugin["type"].as_str().unwrap_or_default().to_owned();
         let keys = plugin.as_object_mut().expect("a plugin's configuration is an object");
-        for (_, key) in NEWER.iter().filter(|(of, _)| *of == kind) {
-            keys.remove(*key);
-        }
+        keys.retain(|key, _| !NEWER.contains(&key.as_str()));
         if keys.get("ingressPolicy").is_some_and(|policy| policy == "isolated") {
             keys.insert("ingressPolicy".to_owned(), json!("same-bridge"));
         }

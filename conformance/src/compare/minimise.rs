@@ -166,3 +166,65 @@ fn without(elements: &[Value], at: usize) -> Vec<Value> {
     let others = elements.iter().enumerate().filter(|(other, _)| *other != at);
     others.map(|(_, element)| element.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Trials, minimise};
+    use crate::compare::History;
+
+    /// Two networks, three containers and eight steps, with keys and ports that nobody needs.
+    fn large() -> History {
+        let plugins = json!([
+            {"type": "loopback"},
+            {"type": "bridge", "mtu": 1400, "ipam": {"type": "host-local", "routes": [{"dst": "a"}, {"dst": "b"}]}},
+            {"type": "portmap", "snat": true},
+        ]);
+        let network = json!({"cniVersion": "1.0.0", "name": "a-long-name", "plugins": plugins});
+        let member = |network: &str| json!({"network": network, "id": "long", "ifname": "net1", "args": "IP=10.1.2.3", "ports": [1, 2, 3]});
+        let steps = ["ADD c0", "CHECK c0", "ADD c1", "run nft flush ruleset", "ADD c2", "DEL c0", "CHECK c1", "DEL c2"];
+        let history = json!({
+            "iptables": "nft",
+            "networks": {"n0": network, "n1": network},
+            "containers": {"c0": member("n0"), "c1": member("n1"), "c2": member("n0")},
+            "steps": steps,
+        });
+        History::parse(&history.to_string()).expect("a history")
+    }
+
+    fn steps(history: &History) -> Vec<String> {
+        history.steps.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_does_not_matter_goes() {
+        let needs = |history: &History| {
+            let text = history.to_line();
+            text.contains("ADD c1") && text.contains("DEL c2") && text.contains("snat") && text.contains("\"b\"")
+        };
+        let small = minimise(large(), &mut Trials::new(1000, &mut { needs }));
+        assert_eq!(steps(&small), ["ADD c1", "DEL c2"]);
+        assert_eq!(small.containers.keys().collect::<Vec<_>>(), ["c1", "c2"]);
+        let text = small.to_line();
+        for gone in ["loopback", "mtu", "\"a\"", "a-long-name", "net1", "IP=", "long", "[1", "c0"] {
+            assert!(!text.contains(gone), "{gone}: {text}");
+        }
+    }
+
+    #[test]
+    fn without_trials_nothing_goes_but_what_no_step_is_about() {
+        assert_eq!(minimise(large(), &mut Trials::new(0, &mut |_| true)), large());
+    }
+
+    #[test]
+    fn trials_are_counted() {
+        let mut asked = 0;
+        let mut shows = |_: &History| {
+            asked += 1;
+            false
+        };
+        minimise(large(), &mut Trials::new(5, &mut shows));
+        assert_eq!(asked, 5);
+    }
+}

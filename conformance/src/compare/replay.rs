@@ -24,8 +24,8 @@ use crate::sandbox::Sandbox;
 pub struct Moment {
     /// What plugins printed, in their order.
     pub printed: Vec<String>,
-    /// Links, addresses, routes, rules, settings and files afterwards, sorted.
-    pub state: Vec<String>,
+    /// Links, addresses, routes, rules, settings and files afterwards, sorted; nothing when no runtime could go on.
+    pub state: Option<Vec<String>>,
 }
 
 /// Whether the words of errors are compared, or only which plugin fails.
@@ -58,7 +58,7 @@ pub fn live(history: &History, folder: &Path, telling: Telling) -> Vec<Moment> {
     if let Err(cause) = ended {
         let said = cause.downcast_ref::<String>().cloned();
         let said = said.or_else(|| cause.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default();
-        moments.push(Moment { printed: said.lines().map(str::to_owned).collect(), state: Vec::new() });
+        moments.push(Moment { printed: said.lines().map(str::to_owned).collect(), state: None });
     }
     moments
 }
@@ -68,7 +68,7 @@ fn walk(history: &History, folder: &Path, telling: Telling, moments: &mut Vec<Mo
     let mut host = Host::new(&sandbox, history, folder, telling);
     for step in &history.steps {
         let printed = host.happen(step);
-        moments.push(Moment { printed, state: host.seen() });
+        moments.push(Moment { printed, state: Some(host.seen()) });
     }
 }
 

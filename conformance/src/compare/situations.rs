@@ -63,3 +63,43 @@ impl fmt::Display for Tally {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Tally, reasons};
+    use crate::compare::draw;
+    use crate::reference::Level;
+
+    fn left_out(histories: u64) -> Tally {
+        let mut tally = Tally::default();
+        for number in 0..histories {
+            drop(tally.without(draw::history(1, number, Level::Old)));
+        }
+        tally
+    }
+
+    #[test]
+    fn histories_come_to_every_situation() {
+        let (met, known): (BTreeSet<_>, BTreeSet<_>) = (left_out(400).reasons().collect(), reasons().collect());
+        assert_eq!(met, known);
+    }
+
+    #[test]
+    fn what_was_left_out_once_is_left_out() {
+        for number in 0..200 {
+            let history = Tally::default().without(draw::history(1, number, Level::Old));
+            assert_eq!(Tally::default().without(history.clone()), history);
+        }
+    }
+
+    #[test]
+    fn much_is_left_in() {
+        let steps = |history: &crate::compare::History| history.steps.len();
+        let drawn: Vec<_> = (0..200).map(|number| draw::history(1, number, Level::Old)).collect();
+        let before: usize = drawn.iter().map(steps).sum();
+        let after: usize = drawn.into_iter().map(|history| steps(&Tally::default().without(history))).sum();
+        assert!(after * 2 > before, "{after} of {before} steps");
+    }
+}

@@ -9,12 +9,15 @@ pub mod accepted;
 pub mod difference;
 pub mod draw;
 pub mod history;
+pub mod look;
 pub mod minimise;
 pub mod normal;
 mod records;
 pub mod replay;
+pub mod row;
 pub mod sets;
 pub mod situations;
+pub mod walk;
 
 pub use difference::{Difference, Pair};
 pub use history::{History, Member, Step};

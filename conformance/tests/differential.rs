@@ -6,8 +6,6 @@
 //!
 //! The reference is the folder `CNI_REFERENCE_DIR`, or else that of Debian's `containernetworking-plugins`.
 
-#[path = "differential/case.rs"]
-mod case;
 #[path = "differential/compare.rs"]
 mod compare;
 #[path = "differential/owners.rs"]

@@ -7,8 +7,8 @@ use cni_conformance::compare::normal::snapshot;
 use cni_conformance::state::differences;
 use cni_conformance::{Attachment, Chain, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling, binaries};
 
-use crate::case::PORTMAP;
 use crate::reference::{self, Level, Reference};
+use cni_conformance::compare::row::PORTMAP;
 
 /// What a runtime asks for, and of which container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ fn walk(flavour: Flavour, nomad: &Nomad, reference: &Reference, turns: &str) -> 
 #[track_caller]
 fn checked(check: &Chain, by: Option<Level>) {
     match by {
-        Some(level) if level <= PORTMAP.until => drop(check.expect_error(PORTMAP.plugin, 999, PORTMAP.says)),
+        Some(level) if level <= PORTMAP.until => PORTMAP.expect(check),
         Some(_) | None => assert!(check.expect_success().succeeded()),
     }
 }

@@ -3,6 +3,7 @@
 //! `cni_conformance::uml` tells how.
 
 mod bridge_vlan;
+mod differential;
 mod dummy;
 mod host_device;
 mod on_a_master;

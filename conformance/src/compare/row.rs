@@ -1,9 +1,9 @@
 //! One row of the table: a network, and the containers that come and go in it.
 
-use cni_conformance::{Flavour, PortMapping};
 use serde_json::{Value, json};
 
 use crate::reference::Level;
+use crate::{Chain, Flavour, PortMapping};
 
 /// A plugin whose CHECK fails in the reference, right after its own ADD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,8 +11,17 @@ pub struct BrokenCheck {
     pub plugin: &'static str,
     /// Up to this reference.
     pub until: Level,
-    /// What it says; the reason stands with the row.
-    pub says: &'static str,
+    /// How; the reason stands with the row.
+    pub how: BrokenHow,
+}
+
+/// How a CHECK fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrokenHow {
+    /// With this error.
+    Says(&'static str),
+    /// Without any: the process dies of itself.
+    Crashes,
 }
 
 impl BrokenCheck {
@@ -20,35 +29,54 @@ impl BrokenCheck {
     pub fn of(self, plugin: &'static str) -> Self {
         Self { plugin, ..self }
     }
+
+    /// Requires that a CHECK fails so.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub fn expect(self, check: &Chain) {
+        match self.how {
+            BrokenHow::Says(text) => drop(check.expect_error(self.plugin, 999, text)),
+            BrokenHow::Crashes => assert_eq!(check.step(self.plugin).code(), Some(2), "{check}"),
+        }
+    }
 }
 
 /// It looks for an IPAM plugin without a name.
-pub const LAYER_TWO: BrokenCheck = BrokenCheck { plugin: "bridge", until: Level::New, says: "no plugin name provided" };
+pub const LAYER_TWO: BrokenCheck =
+    BrokenCheck { plugin: "bridge", until: Level::New, how: BrokenHow::Says("no plugin name provided") };
 
 /// It does not know that a route without a router was given the gateway.
-pub const ROUTES: BrokenCheck = BrokenCheck { plugin: "bridge", until: Level::Old, says: "Expected Route" };
+pub const ROUTES: BrokenCheck =
+    BrokenCheck { plugin: "bridge", until: Level::Old, how: BrokenHow::Says("Expected Route") };
 
 /// It looks for the rules of one family in the tables of both.
-pub const PORTMAP: BrokenCheck = BrokenCheck { plugin: "portmap", until: Level::Old, says: "could not check ipv" };
+pub const PORTMAP: BrokenCheck =
+    BrokenCheck { plugin: "portmap", until: Level::Old, how: BrokenHow::Says("could not check ipv") };
 
 /// It looks for `IFNAME` itself, and not for the interface.
-pub const IFNAME: BrokenCheck = BrokenCheck { plugin: "tuning", until: Level::Old, says: "IFNAME" };
+pub const IFNAME: BrokenCheck = BrokenCheck { plugin: "tuning", until: Level::Old, how: BrokenHow::Says("IFNAME") };
+
+/// It looks for the gateway in the main table, out of which the plugin behind it has moved the route.
+pub const MOVED: BrokenCheck =
+    BrokenCheck { plugin: "bridge", until: Level::New, how: BrokenHow::Says("Failed to find Gateway") };
+
+/// It asks for a limit that there is not.
+pub const UNLIMITED: BrokenCheck = BrokenCheck { plugin: "bandwidth", until: Level::Old, how: BrokenHow::Crashes };
 
 /// How many containers have the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Containers {
     /// A second one comes after the first.
     Two,
-    /// The first has all that there is, and the reference's second DEL of it says this.
-    One {
-        /// The words.
-        second_del: &'static str,
-    },
+    /// The first has all that there is.
+    One,
 }
 
 /// A network configuration list, and what is asked of it.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct ComparisonRow {
     pub name: &'static str,
     pub list: Value,
     /// What was there before, as command lines.
@@ -61,9 +89,11 @@ pub struct Case {
     pub needs: Level,
     pub broken_check: Option<BrokenCheck>,
     pub containers: Containers,
+    /// The plugin whose DEL fails in the reference when it comes again, and what it says.
+    pub second_del: Option<(&'static str, &'static str)>,
 }
 
-impl Case {
+impl ComparisonRow {
     /// A list of these plugins for network `net1` in version 0.4.0, which every reference knows.
     pub fn new(name: &'static str, plugins: Value) -> Self {
         Self {
@@ -76,6 +106,7 @@ impl Case {
             needs: Level::Old,
             broken_check: None,
             containers: Containers::Two,
+            second_del: None,
         }
     }
 
@@ -99,8 +130,13 @@ impl Case {
         self
     }
 
-    pub fn alone(mut self, second_del: &'static str) -> Self {
-        self.containers = Containers::One { second_del };
+    pub fn alone(mut self) -> Self {
+        self.containers = Containers::One;
+        self
+    }
+
+    pub fn second_del(mut self, plugin: &'static str, says: &'static str) -> Self {
+        self.second_del = Some((plugin, says));
         self
     }
 

@@ -19,6 +19,6 @@ pub mod sets;
 pub mod situations;
 pub mod walk;
 
-pub use difference::{Difference, Pair};
+pub use difference::{Comparison, Difference, Pair};
 pub use history::{History, Member, Step};
 pub use sets::{Maker, PluginSet};

@@ -41,7 +41,7 @@ const fn row(reason: &'static str, shows: &'static [Level], rule: fn(Side, &str)
 }
 
 /// The bridges that tests and histories have.
-const BRIDGES: [&str; 3] = ["br0", "br1", "nomad"];
+const BRIDGES: [&str; 4] = ["br0", "br1", "cni0", "nomad"];
 
 static ACCEPTED: [Accepted; 13] = [
     row("the host's end of a veth pair tells whose it is", BOTH, |side, line| {

@@ -7,6 +7,7 @@ use super::accepted::{self, Side};
 use super::history::History;
 use super::replay::{Moment, Telling, Words, live};
 use super::sets::{Maker, PluginSet};
+use super::situations::Course;
 use crate::state::differences;
 
 /// Whether what may differ on purpose counts.
@@ -38,6 +39,20 @@ pub struct Difference {
     pub changes: Vec<String>,
 }
 
+/// What a history has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Comparison {
+    /// Nothing that is not accepted.
+    Same,
+    /// Both have failed in the ADD of this number; what the reference leaves then is accepted, and so is all that comes of it.
+    Ended {
+        /// Its number in the history, from 0.
+        step: usize,
+    },
+    /// Something else.
+    Different(Difference),
+}
+
 impl Pair {
     /// Tells whether the tables of wanted differences are for this pair: one set is ours, the other is not.
     pub fn accepts(&self) -> bool {
@@ -50,39 +65,44 @@ impl Pair {
         Telling { level: self.plugins.level.min(self.reference.level), words }
     }
 
-    /// Lets both live through a history, and finds where they part.
+    /// Lets both live through a history, and finds where they part first.
     ///
     /// # Panics
     /// When a private host cannot be made.
-    pub fn difference(&self, history: &History) -> Option<Difference> {
+    pub fn difference(&self, history: &History) -> Comparison {
         let telling = self.telling();
         let [theirs, ours] = thread::scope(|scope| {
             let lives = [&self.reference, &self.plugins];
             let lives = lives.map(|set| scope.spawn(move || live(history, &set.folder, telling)));
             lives.map(|life| life.join().expect("a life ends with its last moment"))
         });
-        (0..theirs.len().max(ours.len())).find_map(|step| {
-            let changes = self.changes(theirs.get(step), ours.get(step));
-            (!changes.is_empty()).then_some(Difference { step, changes })
-        })
+        let never = Moment::default();
+        let mut course = Course::of(history);
+        for (step, what) in history.steps.iter().enumerate() {
+            let (theirs, ours) = (theirs.get(step).unwrap_or(&never), ours.get(step).unwrap_or(&never));
+            let mut changes = self.changes(&theirs.printed, &ours.printed);
+            let failed = self.accepts() && changes.is_empty() && ours.fails() && course.is_first_add(what);
+            if failed {
+                return Comparison::Ended { step };
+            }
+            if let (Some(theirs), Some(ours)) = (&theirs.state, &ours.state) {
+                changes.extend(self.changes(theirs, ours));
+            }
+            if !changes.is_empty() {
+                return Comparison::Different(Difference { step, changes });
+            }
+            course.goes_on(what);
+        }
+        Comparison::Same
     }
 
-    fn changes(&self, theirs: Option<&Moment>, ours: Option<&Moment>) -> Vec<String> {
-        let (theirs, ours) = (theirs.cloned().unwrap_or_default(), ours.cloned().unwrap_or_default());
-        let mut changes =
-            differences(&self.told(&self.reference, theirs.printed), &self.told(&self.plugins, ours.printed));
-        if let Some((theirs, ours)) = theirs.state.zip(ours.state) {
-            let [mut theirs, mut ours] = [self.told(&self.reference, theirs), self.told(&self.plugins, ours)];
-            theirs.sort();
-            ours.sort();
-            changes.extend(differences(&theirs, &ours));
-        }
-        changes
+    fn changes(&self, theirs: &[String], ours: &[String]) -> Vec<String> {
+        differences(&self.told(&self.reference, theirs), &self.told(&self.plugins, ours))
     }
 
     /// The lines of one set, without what may differ.
-    fn told(&self, set: &PluginSet, lines: Vec<String>) -> Vec<String> {
-        if self.accepts() { accepted::apply_in_histories(self.side(set), &lines) } else { lines }
+    fn told(&self, set: &PluginSet, lines: &[String]) -> Vec<String> {
+        if self.accepts() { accepted::apply_in_histories(self.side(set), lines) } else { lines.to_vec() }
     }
 
     fn side(&self, set: &PluginSet) -> Side {

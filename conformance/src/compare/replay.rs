@@ -28,6 +28,16 @@ pub struct Moment {
     pub state: Option<Vec<String>>,
 }
 
+impl Moment {
+    /// Tells whether a plugin has failed, when errors are told without their words.
+    pub fn fails(&self) -> bool {
+        self.printed.last().is_some_and(|line| line.ends_with(FAILS))
+    }
+}
+
+/// How an error is told without its words.
+const FAILS: &str = " fails";
+
 /// Whether the words of errors are compared, or only which plugin fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
@@ -171,7 +181,7 @@ impl<'h> Host<'h> {
 
     fn told(&self, chain: &Chain, version: &str) -> Vec<String> {
         let told = |(plugin, outcome): &(String, Outcome)| match self.telling.words {
-            Words::Own if !outcome.succeeded() => vec![format!("{plugin} fails")],
+            Words::Own if !outcome.succeeded() => vec![format!("{plugin}{FAILS}")],
             Words::Own | Words::Compared => {
                 printed_by(self.sandbox, self.telling.level, version, (plugin, outcome), &self.kept)
             }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::history::History;
-use steps::Course;
+pub use steps::Course;
 
 /// How much was left out, by the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,6 +41,11 @@ impl Tally {
     /// Returns every reason for which something was left out.
     pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
         self.left_out.keys().copied()
+    }
+
+    /// Notes that so many steps were passed over after an ADD in which both have failed.
+    pub fn ended(&mut self, steps: usize) {
+        self.count("a failed ADD of the reference leaves its interface, and what comes after differs", steps);
     }
 
     fn count(&mut self, reason: &'static str, times: usize) {

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod defects;
+mod needed;
 mod program;
 
 use cni_conformance::binaries;

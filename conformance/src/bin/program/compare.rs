@@ -4,7 +4,7 @@ use std::panic;
 
 use cni_conformance::compare::difference::Acceptance;
 use cni_conformance::compare::minimise::{Trials, minimise};
-use cni_conformance::compare::{Difference, History, Pair, PluginSet, draw, situations};
+use cni_conformance::compare::{Comparison, Difference, History, Pair, PluginSet, draw, situations};
 
 use crate::command_line::CompareOptions;
 use crate::preflight::{self, Problem};
@@ -27,15 +27,14 @@ pub fn run(options: &CompareOptions) -> Result<u8, Problem> {
 
 fn again(pair: &Pair, history: &History) -> u8 {
     match pair.difference(history) {
-        None => {
-            println!("no difference in {} steps", history.steps.len());
-            PASSED
-        }
-        Some(difference) => {
+        Comparison::Same => println!("no difference in {} steps", history.steps.len()),
+        Comparison::Ended { step } => println!("no difference up to step {}, in which both have failed", step + 1),
+        Comparison::Different(difference) => {
             show(history, &difference);
-            FAILED
+            return FAILED;
         }
     }
+    PASSED
 }
 
 fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
@@ -43,17 +42,16 @@ fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
     for number in 0..options.cases {
         let history = draw::history(options.seed, number, pair.telling().level);
         let history = if pair.accepts() { passed_over.without(history) } else { history };
-        if let Some(difference) = pair.difference(&history) {
-            let at = difference.step + 1;
-            println!(
-                "seed {}, history {} of {}: a difference at step {at} of {}",
-                options.seed,
-                number + 1,
-                options.cases,
-                history.steps.len()
-            );
-            tell(pair, options, &history, difference);
-            return FAILED;
+        match pair.difference(&history) {
+            Comparison::Same => {}
+            Comparison::Ended { step } => passed_over.ended(history.steps.len() - step),
+            Comparison::Different(difference) => {
+                let (at, of) = (difference.step + 1, history.steps.len());
+                let (number, cases) = (number + 1, options.cases);
+                println!("seed {}, history {number} of {cases}: a difference at step {at} of {of}", options.seed);
+                tell(pair, options, &history, difference);
+                return FAILED;
+            }
         }
         steps += history.steps.len();
     }
@@ -70,12 +68,15 @@ fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Di
     let mut last = difference;
     let mut shows = |candidate: &History| {
         tried += 1;
+        if !candidate_is_allowed(pair, candidate) {
+            return false;
+        }
         match pair.difference(candidate) {
-            Some(found) if candidate_is_allowed(pair, candidate) => {
+            Comparison::Same | Comparison::Ended { .. } => false,
+            Comparison::Different(found) => {
                 last = found;
                 true
             }
-            _ => false,
         }
     };
     let small = minimise(cut, &mut Trials::new(options.trials, &mut shows));

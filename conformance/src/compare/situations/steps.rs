@@ -22,12 +22,6 @@ pub(super) fn reason(course: &Course, step: &Step) -> Option<&'static str> {
 
 pub(super) const ROWS: [Row; 8] = [
     Row {
-        reason: "the reference's ADD of a container that is there already takes its address away when it fails",
-        is: |course, step| {
-            course.called(Verb::Add, step).is_some_and(|container| container.attached && !container.lost)
-        },
-    },
-    Row {
         reason: "the reference's ADD of a container whose namespace was lost fails; here it gets its address back",
         is: |course, step| course.called(Verb::Add, step).is_some_and(|container| container.attached && container.lost),
     },
@@ -36,6 +30,10 @@ pub(super) const ROWS: [Row; 8] = [
         is: |course, step| {
             course.called(Verb::Del, step).is_some_and(|container| container.lost && container.masquerade)
         },
+    },
+    Row {
+        reason: "the reference's DEL leaves tuning's file of a container whose namespace was lost",
+        is: |course, step| course.called(Verb::Del, step).is_some_and(|container| container.lost && container.tuning),
     },
     Row {
         reason: "the reference's DEL leaves firewall's rules when the result was forgotten",
@@ -54,19 +52,18 @@ pub(super) const ROWS: [Row; 8] = [
         },
     },
     Row {
-        reason: "v1.1.1's CHECK fails on a network without addresses, on routes without a router, and on ports",
-        is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.broken_check),
+        reason: "the reference's CHECK fails where a bridge without gateway has taken the MAC address of another port",
+        is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.borrowed_mac),
     },
     Row {
-        reason: "another plugin is the first whose CHECK fails once the namespace or the result is gone",
-        is: |course, step| {
-            course.called(Verb::Check, step).is_some_and(|container| container.lost || container.forgotten)
-        },
+        reason: "v1.1.1's CHECK fails on a network without addresses, on routes without a router, and on ports",
+        is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.broken_check),
     },
 ];
 
 /// What has become of a history's containers so far.
-pub(super) struct Course {
+#[derive(Debug)]
+pub struct Course {
     containers: BTreeMap<String, Container>,
 }
 
@@ -75,6 +72,8 @@ pub(super) struct Course {
 pub(super) struct Container {
     masquerade: bool,
     firewall: bool,
+    tuning: bool,
+    borrowed_mac: bool,
     broken_check: bool,
     attached: bool,
     lost: bool,
@@ -84,14 +83,14 @@ pub(super) struct Container {
 
 impl Course {
     /// At the start nothing has happened.
-    pub(super) fn of(history: &History) -> Self {
+    pub fn of(history: &History) -> Self {
         let container = |network: &str| Container::of(&history.networks[network]);
         let containers = history.containers.iter().map(|(name, member)| (name.clone(), container(&member.network)));
         Self { containers: containers.collect() }
     }
 
     /// Takes note of a step.
-    pub(super) fn goes_on(&mut self, step: &Step) {
+    pub fn goes_on(&mut self, step: &Step) {
         let name = match step {
             Step::Call(_, name) | Step::LoseNamespace(name) | Step::ForgetResult(name) => name,
             Step::Flush(_) => return self.containers.values_mut().for_each(Container::is_flushed),
@@ -100,6 +99,11 @@ impl Course {
         if let Some(container) = self.containers.get_mut(name) {
             container.goes_on(step);
         }
+    }
+
+    /// Tells whether a step is the ADD of a container that has no interface yet.
+    pub fn is_first_add(&self, step: &Step) -> bool {
+        self.called(Verb::Add, step).is_some_and(|container| !container.attached || container.lost)
     }
 
     /// The container for which a verb is called, when the step is that.
@@ -120,6 +124,11 @@ impl Container {
         Self {
             masquerade: links().any(|plugin| plugin["ipMasq"] == true),
             firewall: has("firewall"),
+            tuning: has("tuning"),
+            borrowed_mac: plugins.iter().any(|plugin| {
+                let gateway = ["isGateway", "isDefaultGateway"].iter().any(|key| plugin[*key] == true);
+                plugin["type"] == "bridge" && !gateway
+            }),
             broken_check: routes || has("portmap") || links().any(|plugin| plugin.get("ipam").is_none()),
             ..Self::default()
         }
@@ -131,8 +140,10 @@ impl Container {
 
     fn goes_on(&mut self, step: &Step) {
         match step {
+            // It fails, and all stays as it was.
+            Step::Call(Verb::Add, _) if self.attached && !self.lost => {}
             Step::Call(Verb::Add, _) => {
-                (self.attached, self.lost, self.forgotten, self.flushed) = (true, false, false, false)
+                (self.attached, self.lost, self.forgotten, self.flushed) = (true, false, false, false);
             }
             Step::Call(Verb::Del, _) => (self.attached, self.forgotten) = (false, false),
             Step::LoseNamespace(_) => self.lost = true,

@@ -141,6 +141,14 @@ fn each_situation_that_is_left_out_shows_a_difference() {
     });
 }
 
+#[test]
+fn the_page_names_every_reason() {
+    let page = include_str!("../../README.md");
+    for reason in cni_conformance::compare::situations::reasons() {
+        assert!(page.lines().any(|line| line.ends_with(&format!(" | {reason} |"))), "{reason}");
+    }
+}
+
 /// Lines that are passed over are there when everything counts.
 #[test]
 fn each_line_that_is_passed_over_shows_a_difference() {

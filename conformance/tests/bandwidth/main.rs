@@ -8,6 +8,7 @@ mod gc;
 mod interchange;
 mod limited;
 mod numbers;
+mod property;
 mod refused;
 mod removal;
 mod runtimes;

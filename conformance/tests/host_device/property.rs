@@ -1,12 +1,10 @@
 //! Whatever a valid configuration says, DEL leaves the host as it was before ADD.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use cni_conformance::Attachment;
+use cni_conformance::drawn::holds;
 use proptest::option;
 use proptest::prelude::Strategy;
 use proptest::sample::{select, subsequence};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
 use crate::host::{MAC, host, list};
@@ -61,12 +59,5 @@ fn live((list, ifname, changes): Drawn) {
 
 #[test]
 fn del_leaves_the_host_as_it_was() {
-    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[9; 32]);
-    let tried = TestRunner::new_with_rng(config, rng).run(&drawn(), |drawn| {
-        let lived = catch_unwind(AssertUnwindSafe(|| live(drawn.clone())));
-        lived.unwrap_or_else(|_| panic!("with {drawn:#?}"));
-        Ok(())
-    });
-    tried.expect("every configuration");
+    holds(9, CASES, &drawn(), live);
 }

@@ -1,12 +1,10 @@
 //! Whatever a valid configuration says, DEL removes exactly what ADD made.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use cni_conformance::ListHost;
+use cni_conformance::drawn::holds;
 use proptest::option;
 use proptest::prelude::Strategy;
 use proptest::sample::{select, subsequence};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
 use crate::network::{left_nothing_since, network, state};
@@ -68,12 +66,5 @@ fn live(list: Value) {
 
 #[test]
 fn del_removes_exactly_what_add_made() {
-    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
-    let tried = TestRunner::new_with_rng(config, rng).run(&lists(), |list| {
-        let lived = catch_unwind(AssertUnwindSafe(|| live(list.clone())));
-        lived.unwrap_or_else(|_| panic!("with {list:#}"));
-        Ok(())
-    });
-    tried.expect("every configuration");
+    holds(7, CASES, &lists(), live);
 }

@@ -5,6 +5,7 @@
 mod again;
 mod check;
 mod interchange;
+mod property;
 mod refused;
 mod removal;
 mod routed;

@@ -1,13 +1,11 @@
 //! Whatever a valid configuration says, DEL leaves the container and the host as they were before ADD.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
+use cni_conformance::drawn::holds;
 use cni_conformance::keys::with;
 use cni_conformance::{Attachment, ListHost};
 use proptest::option;
 use proptest::prelude::{Strategy, any};
 use proptest::sample::select;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
 use crate::host::{addressed, list};
@@ -52,12 +50,5 @@ fn live((list, ifname): Drawn) {
 
 #[test]
 fn del_leaves_all_as_it_was() {
-    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]);
-    let tried = TestRunner::new_with_rng(config, rng).run(&drawn(), |drawn| {
-        let lived = catch_unwind(AssertUnwindSafe(|| live(drawn.clone())));
-        lived.unwrap_or_else(|_| panic!("with {drawn:#?}"));
-        Ok(())
-    });
-    tried.expect("every configuration");
+    holds(11, CASES, &drawn(), live);
 }

@@ -16,6 +16,7 @@ use cni_plugin::removal::Removal;
 use cni_plugin::routing::{FullRoute, SourceRule};
 
 use crate::config;
+use crate::lanes;
 use crate::record::{self, RoutingRecord};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -62,7 +63,7 @@ fn give_back(record: &RoutingRecord, link: u32, host: &mut dyn Host) {
     }
 }
 
-/// Those of the record, or else those from an address of the interface: the reference's.
+/// Those of the record, or else those from an address of the interface to a table that the reference chooses or is told: its own.
 fn rules_of(
     request: &Request,
     at: &Attachment,
@@ -80,10 +81,10 @@ fn rules_of(
     }
     let sources = sources(request, at, link, host)?;
     let table = config::table(request).unwrap_or_else(|error| {
-        log::warn!("rules to any table are removed: {}", error.in_full());
+        log::warn!("rules to tables from {} on are removed: {}", lanes::FIRST, error.in_full());
         None
     });
-    let is_wanted = |rule: &SourceRule| table.is_none_or(|table| rule.table == table);
+    let is_wanted = |rule: &SourceRule| table.map_or(rule.table >= lanes::FIRST, |table| rule.table == table);
     found.retain(|rule| is_host(rule.source) && sources.contains(&rule.source.address()) && is_wanted(rule));
     Ok(found)
 }

@@ -11,7 +11,7 @@ use crate::addresses::OwnAddress;
 use crate::facts::Facts;
 
 /// The first table that is tried.
-const FIRST: u32 = 100;
+pub const FIRST: u32 = 100;
 
 /// The way of an address's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,5 +7,6 @@ mod interfaces;
 mod lan;
 mod lease;
 mod nomad;
+mod property;
 mod reference;
 mod removal;

@@ -7,4 +7,5 @@ mod differential;
 mod dummy;
 mod host_device;
 mod on_a_master;
+mod property;
 mod vrf;

@@ -24,7 +24,7 @@ mod traffic;
 mod vlan;
 
 /// The kinds, by what they need of a kernel.
-const KINDS: &[Feature] = &[Feature::MacvlanLinks, Feature::VlanLinks, Feature::IpvlanLinks];
+pub const KINDS: &[Feature] = &[Feature::MacvlanLinks, Feature::VlanLinks, Feature::IpvlanLinks];
 
 /// The interface of the host that leads to the network.
 const UPLINK: &str = Outside::HOST_LINK;
@@ -33,7 +33,7 @@ const UPLINK: &str = Outside::HOST_LINK;
 const SOON: Duration = Duration::from_secs(5);
 
 /// The plugin for a kind of links, which is the kernel's word for them.
-fn plugin(kind: Feature) -> &'static str {
+pub fn plugin(kind: Feature) -> &'static str {
     match kind {
         Feature::MacvlanLinks => "macvlan",
         Feature::VlanLinks => "vlan",

@@ -20,5 +20,5 @@ pub mod situations;
 pub mod walk;
 
 pub use difference::{Comparison, Difference, Pair};
-pub use history::{History, Member, Step};
+pub use history::{History, HistoryStep, Member};
 pub use sets::{Maker, PluginSet};

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::accepted::{self, Side};
 use super::history::History;
-use super::replay::{Moment, Telling, Words, live};
+use super::replay::{ErrorWords, Observation, Telling, live};
 use super::sets::{Maker, PluginSet};
 use super::situations::Course;
 use crate::state::differences;
@@ -61,7 +61,7 @@ impl Pair {
 
     /// Returns what both sets know.
     pub fn telling(&self) -> Telling {
-        let words = if self.accepts() { Words::Own } else { Words::Compared };
+        let words = if self.accepts() { ErrorWords::Own } else { ErrorWords::Compared };
         Telling { level: self.plugins.level.min(self.reference.level), words }
     }
 
@@ -76,7 +76,7 @@ impl Pair {
             let lives = lives.map(|set| scope.spawn(move || live(history, &set.folder, telling)));
             lives.map(|life| life.join().expect("a life ends with its last moment"))
         });
-        let never = Moment::default();
+        let never = Observation::default();
         let mut course = Course::of(history);
         for (step, what) in history.steps.iter().enumerate() {
             let (theirs, ours) = (theirs.get(step).unwrap_or(&never), ours.get(step).unwrap_or(&never));

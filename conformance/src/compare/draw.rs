@@ -11,7 +11,7 @@ use proptest::strategy::{Union, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use super::history::{History, Member, Rules, Step};
+use super::history::{History, HistoryStep, Member, Rules};
 use crate::drawn::{Chained, Setup, setups};
 use crate::plugin::Verb;
 use crate::ports::{self, Spelling};
@@ -46,13 +46,13 @@ fn histories(level: Level) -> impl Strategy<Value = History> {
 
 /// A network, and what its containers ask for.
 #[derive(Debug, Clone)]
-struct Network {
+struct DrawnNetwork {
     setup: Setup,
     list: Value,
     requested: Option<u8>,
 }
 
-fn network(level: Level) -> impl Strategy<Value = Network> {
+fn network(level: Level) -> impl Strategy<Value = DrawnNetwork> {
     let chains: [&[Chained]; 4] =
         [&[], &[Chained::Firewall], &[Chained::Portmap], &[Chained::Firewall, Chained::Portmap]];
     let setup = Union::new(chains.map(|chain| setups(Flavour::Nft, chain).boxed()));
@@ -68,7 +68,7 @@ fn network(level: Level) -> impl Strategy<Value = Network> {
         }
         plugins.extend(tuning);
         known(level, &mut list);
-        Network { setup, list, requested }
+        DrawnNetwork { setup, list, requested }
     })
 }
 
@@ -112,9 +112,9 @@ fn apart(list: &Value, at: usize) -> Value {
 }
 
 /// Containers take turns in the networks, and each has host ports of its own.
-fn member(at: usize, networks: &[Network]) -> (String, Member) {
+fn member(at: usize, networks: &[DrawnNetwork]) -> (String, Member) {
     let of = at % networks.len();
-    let Network { setup, requested, .. } = &networks[of];
+    let DrawnNetwork { setup, requested, .. } = &networks[of];
     let mappings = setup.portmap.iter().flat_map(|(_, mappings)| mappings.clone());
     let further = u16::try_from(at).unwrap_or_default() * 3000;
     let mappings: Vec<_> = mappings
@@ -144,20 +144,20 @@ fn steps(
     level: Level,
     containers: &BTreeMap<String, Member>,
     networks: usize,
-) -> impl Strategy<Value = Vec<Step>> + use<> {
+) -> impl Strategy<Value = Vec<HistoryStep>> + use<> {
     let names: Vec<String> = containers.keys().cloned().collect();
     let name = || select(names.clone());
-    let call = |verb: Verb| name().prop_map(move |name| Step::Call(verb, name)).boxed();
+    let call = |verb: Verb| name().prop_map(move |name| HistoryStep::Call(verb, name)).boxed();
     let mut weighted = vec![
         (7, call(Verb::Add)),
         (3, call(Verb::Check)),
         (5, call(Verb::Del)),
-        (1, name().prop_map(Step::LoseNamespace).boxed()),
-        (1, name().prop_map(Step::ForgetResult).boxed()),
-        (1, select(Rules::ALL.to_vec()).prop_map(Step::Flush).boxed()),
+        (1, name().prop_map(HistoryStep::LoseNamespace).boxed()),
+        (1, name().prop_map(HistoryStep::ForgetResult).boxed()),
+        (1, select(Rules::ALL.to_vec()).prop_map(HistoryStep::Flush).boxed()),
     ];
     if level > Level::Old {
-        weighted.push((1, (0..networks).prop_map(|at| Step::Collect(format!("n{at}"))).boxed()));
+        weighted.push((1, (0..networks).prop_map(|at| HistoryStep::Collect(format!("n{at}"))).boxed()));
     }
     vec(Union::new_weighted(weighted), 3..=12)
 }

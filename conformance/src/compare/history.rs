@@ -20,7 +20,7 @@ pub struct History {
     /// Containers by name, which is also the name of their namespace.
     pub containers: BTreeMap<String, Member>,
     /// What happens.
-    pub steps: Vec<Step>,
+    pub steps: Vec<HistoryStep>,
 }
 
 /// A container that is to be in one network.
@@ -41,7 +41,7 @@ pub struct Member {
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Step {
+pub enum HistoryStep {
     /// The runtime calls all plugins of a container's network.
     Call(Verb, String),
     /// The runtime calls GC of a network, with the containers that it has added and not deleted.
@@ -87,7 +87,7 @@ impl Rules {
     }
 }
 
-impl Step {
+impl HistoryStep {
     /// Returns the container or the network that it is about.
     pub fn subject(&self) -> Option<&str> {
         match self {
@@ -104,7 +104,7 @@ const LOSE: &str = "lose the namespace of ";
 const FORGET: &str = "forget the result of ";
 const RUN: &str = "run ";
 
-impl fmt::Display for Step {
+impl fmt::Display for HistoryStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call(verb, name) => write!(f, "{verb} {name}"),
@@ -116,13 +116,13 @@ impl fmt::Display for Step {
     }
 }
 
-impl From<Step> for String {
-    fn from(step: Step) -> Self {
+impl From<HistoryStep> for String {
+    fn from(step: HistoryStep) -> Self {
         step.to_string()
     }
 }
 
-impl TryFrom<String> for Step {
+impl TryFrom<String> for HistoryStep {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -130,7 +130,7 @@ impl TryFrom<String> for Step {
     }
 }
 
-impl FromStr for Step {
+impl FromStr for HistoryStep {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -171,14 +171,14 @@ impl History {
     fn dangling(&self) -> Option<&str> {
         let networks = self.containers.values().map(|member| member.network.as_str());
         let networks = networks.filter(|name| !self.networks.contains_key(*name));
-        let unknown = |step: &&Step| match step {
-            Step::Collect(name) => !self.networks.contains_key(name),
-            Step::Call(_, name) | Step::LoseNamespace(name) | Step::ForgetResult(name) => {
+        let unknown = |step: &&HistoryStep| match step {
+            HistoryStep::Collect(name) => !self.networks.contains_key(name),
+            HistoryStep::Call(_, name) | HistoryStep::LoseNamespace(name) | HistoryStep::ForgetResult(name) => {
                 !self.containers.contains_key(name)
             }
-            Step::Flush(_) => false,
+            HistoryStep::Flush(_) => false,
         };
-        networks.chain(self.steps.iter().filter(unknown).filter_map(Step::subject)).next()
+        networks.chain(self.steps.iter().filter(unknown).filter_map(HistoryStep::subject)).next()
     }
 
     /// Returns it without containers and networks that no step is about.
@@ -205,14 +205,18 @@ impl History {
 
 #[cfg(test)]
 mod tests {
-    use super::{History, Rules, Step};
+    use super::{History, HistoryStep, Rules};
     use crate::plugin::Verb;
 
-    fn every_step() -> Vec<Step> {
+    fn every_step() -> Vec<HistoryStep> {
         let name = || "c0".to_owned();
-        let calls = [Verb::Add, Verb::Check, Verb::Del].map(|verb| Step::Call(verb, name()));
-        let others = [Step::Collect("n0".to_owned()), Step::LoseNamespace(name()), Step::ForgetResult(name())];
-        calls.into_iter().chain(others).chain(Rules::ALL.map(Step::Flush)).collect()
+        let calls = [Verb::Add, Verb::Check, Verb::Del].map(|verb| HistoryStep::Call(verb, name()));
+        let others = [
+            HistoryStep::Collect("n0".to_owned()),
+            HistoryStep::LoseNamespace(name()),
+            HistoryStep::ForgetResult(name()),
+        ];
+        calls.into_iter().chain(others).chain(Rules::ALL.map(HistoryStep::Flush)).collect()
     }
 
     #[test]
@@ -228,7 +232,7 @@ mod tests {
             ("VERSION c0", "\"VERSION c0\" is no step of a history"),
             ("run rm -rf", "\"rm -rf\" is no flush that a history may have"),
         ] {
-            assert_eq!(text.parse::<Step>(), Err(why.to_owned()));
+            assert_eq!(text.parse::<HistoryStep>(), Err(why.to_owned()));
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::history::{History, Member, Step};
+use super::history::{History, HistoryStep, Member};
 use super::normal::{printed_by, snapshot};
 use super::records::without_moment;
 use crate::container::Container;
@@ -21,14 +21,14 @@ use crate::sandbox::Sandbox;
 
 /// What could be seen of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct Observation {
     /// What plugins printed, in their order.
     pub printed: Vec<String>,
     /// Links, addresses, routes, rules, settings and files afterwards, sorted; nothing when no runtime could go on.
     pub state: Option<Vec<String>>,
 }
 
-impl Moment {
+impl Observation {
     /// Tells whether a plugin has failed, when errors are told without their words.
     pub fn fails(&self) -> bool {
         self.printed.last().is_some_and(|line| line.ends_with(FAILS))
@@ -40,7 +40,7 @@ const FAILS: &str = " fails";
 
 /// Whether the words of errors are compared, or only which plugin fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub enum ErrorWords {
     /// They are compared.
     Compared,
     /// Each maker has words and codes of its own.
@@ -53,12 +53,12 @@ pub struct Telling {
     /// What both sets know.
     pub level: Level,
     /// Whether errors have the same words.
-    pub words: Words,
+    pub words: ErrorWords,
 }
 
 /// Lives through a history, and returns what was seen after each step. A plugin that does what no plugin may do (prints no
 /// JSON, does not end) ends it with a moment that says so.
-pub fn live(history: &History, folder: &Path, telling: Telling) -> Vec<Moment> {
+pub fn live(history: &History, folder: &Path, telling: Telling) -> Vec<Observation> {
     let mut moments = Vec::new();
     let ended = thread::scope(|scope| {
         let life =
@@ -68,17 +68,17 @@ pub fn live(history: &History, folder: &Path, telling: Telling) -> Vec<Moment> {
     if let Err(cause) = ended {
         let said = cause.downcast_ref::<String>().cloned();
         let said = said.or_else(|| cause.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default();
-        moments.push(Moment { printed: said.lines().map(str::to_owned).collect(), state: None });
+        moments.push(Observation { printed: said.lines().map(str::to_owned).collect(), state: None });
     }
     moments
 }
 
-fn walk(history: &History, folder: &Path, telling: Telling, moments: &mut Vec<Moment>) {
+fn walk(history: &History, folder: &Path, telling: Telling, moments: &mut Vec<Observation>) {
     let sandbox = Sandbox::with_flavour(history.iptables);
-    let mut host = Host::new(&sandbox, history, folder, telling);
+    let mut host = Life::new(&sandbox, history, folder, telling);
     for step in &history.steps {
         let printed = host.happen(step);
-        moments.push(Moment { printed, state: Some(host.seen()) });
+        moments.push(Observation { printed, state: Some(host.seen()) });
     }
 }
 
@@ -86,7 +86,7 @@ fn walk(history: &History, folder: &Path, telling: Telling, moments: &mut Vec<Mo
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A private host with the containers of a history.
-struct Host<'h> {
+struct Life<'h> {
     sandbox: &'h Sandbox,
     telling: Telling,
     runtimes: BTreeMap<&'h str, Runtime<'h>>,
@@ -103,7 +103,7 @@ struct Living<'h> {
     added: bool,
 }
 
-impl<'h> Host<'h> {
+impl<'h> Life<'h> {
     fn new(sandbox: &'h Sandbox, history: &'h History, folder: &Path, telling: Telling) -> Self {
         let runtime = |list: &Value| Runtime::of_plugins(sandbox, list.clone(), folder);
         Self {
@@ -120,13 +120,13 @@ impl<'h> Host<'h> {
     }
 
     /// Lets one thing happen, and returns what plugins print of it.
-    fn happen(&mut self, step: &Step) -> Vec<String> {
+    fn happen(&mut self, step: &HistoryStep) -> Vec<String> {
         match step {
-            Step::Call(verb, name) => return self.call(*verb, name),
-            Step::Collect(network) => return self.collect(network),
-            Step::LoseNamespace(name) => self.lose(name),
-            Step::ForgetResult(name) => self.of(name).attachment.result = None,
-            Step::Flush(rules) => drop(self.sandbox.sh(&rules.command())),
+            HistoryStep::Call(verb, name) => return self.call(*verb, name),
+            HistoryStep::Collect(network) => return self.collect(network),
+            HistoryStep::LoseNamespace(name) => self.lose(name),
+            HistoryStep::ForgetResult(name) => self.of(name).attachment.result = None,
+            HistoryStep::Flush(rules) => drop(self.sandbox.sh(&rules.command())),
         }
         Vec::new()
     }
@@ -181,8 +181,8 @@ impl<'h> Host<'h> {
 
     fn told(&self, chain: &Chain, version: &str) -> Vec<String> {
         let told = |(plugin, outcome): &(String, Outcome)| match self.telling.words {
-            Words::Own if !outcome.succeeded() => vec![format!("{plugin}{FAILS}")],
-            Words::Own | Words::Compared => {
+            ErrorWords::Own if !outcome.succeeded() => vec![format!("{plugin}{FAILS}")],
+            ErrorWords::Own | ErrorWords::Compared => {
                 printed_by(self.sandbox, self.telling.level, version, (plugin, outcome), &self.kept)
             }
         };

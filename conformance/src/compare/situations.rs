@@ -14,11 +14,11 @@ pub use steps::Course;
 
 /// How much was left out, by the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct LeftOut {
     left_out: BTreeMap<&'static str, usize>,
 }
 
-impl Tally {
+impl LeftOut {
     /// Leaves out what may differ, of configurations first and then of what happens.
     #[must_use]
     pub fn without(&mut self, mut history: History) -> History {
@@ -60,7 +60,7 @@ pub fn reasons() -> impl Iterator<Item = &'static str> {
     configurations::ROWS.iter().map(|row| row.reason).chain(steps::ROWS.iter().map(|row| row.reason))
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (reason, times) in &self.left_out {
             writeln!(f, "  left out {times} times: {reason}")?;
@@ -73,12 +73,12 @@ impl fmt::Display for Tally {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Tally, reasons};
+    use super::{LeftOut, reasons};
     use crate::compare::draw;
     use crate::reference::Level;
 
-    fn left_out(histories: u64) -> Tally {
-        let mut tally = Tally::default();
+    fn left_out(histories: u64) -> LeftOut {
+        let mut tally = LeftOut::default();
         for number in 0..histories {
             drop(tally.without(draw::history(1, number, Level::Old)));
         }
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn what_was_left_out_once_is_left_out() {
         for number in 0..200 {
-            let history = Tally::default().without(draw::history(1, number, Level::Old));
-            assert_eq!(Tally::default().without(history.clone()), history);
+            let history = LeftOut::default().without(draw::history(1, number, Level::Old));
+            assert_eq!(LeftOut::default().without(history.clone()), history);
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
         let steps = |history: &crate::compare::History| history.steps.len();
         let drawn: Vec<_> = (0..200).map(|number| draw::history(1, number, Level::Old)).collect();
         let before: usize = drawn.iter().map(steps).sum();
-        let after: usize = drawn.into_iter().map(|history| steps(&Tally::default().without(history))).sum();
+        let after: usize = drawn.into_iter().map(|history| steps(&LeftOut::default().without(history))).sum();
         assert!(after * 2 > before, "{after} of {before} steps");
     }
 }

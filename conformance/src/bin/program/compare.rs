@@ -38,7 +38,7 @@ fn again(pair: &Pair, history: &History) -> u8 {
 }
 
 fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
-    let (mut steps, mut passed_over) = (0, situations::Tally::default());
+    let (mut steps, mut passed_over) = (0, situations::LeftOut::default());
     for number in 0..options.cases {
         let history = draw::history(options.seed, number, pair.telling().level);
         let history = if pair.accepts() { passed_over.without(history) } else { history };
@@ -93,7 +93,7 @@ fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Di
 
 /// A history that got small must not be one whose steps may differ.
 fn candidate_is_allowed(pair: &Pair, candidate: &History) -> bool {
-    !pair.accepts() || situations::Tally::default().without(candidate.clone()) == *candidate
+    !pair.accepts() || situations::LeftOut::default().without(candidate.clone()) == *candidate
 }
 
 fn show(history: &History, difference: &Difference) {

@@ -9,21 +9,27 @@ use crate::compare::history::History;
 use crate::sandbox::Flavour;
 
 /// Something that configurations may not have.
-pub(super) struct Row {
+pub(super) struct ConfigurationRow {
     /// Why.
     pub reason: &'static str,
     /// Takes it out, and returns how often it was there.
     pub leave_out: fn(&mut History) -> usize,
 }
 
-pub(super) const ROWS: [Row; 4] = [
-    Row { reason: "the reference cannot give an interface two addresses of one family", leave_out: second_addresses },
-    Row { reason: "the reference's ADD fails on a default route beside `isDefaultGateway`", leave_out: default_routes },
-    Row {
+pub(super) const ROWS: [ConfigurationRow; 4] = [
+    ConfigurationRow {
+        reason: "the reference cannot give an interface two addresses of one family",
+        leave_out: second_addresses,
+    },
+    ConfigurationRow {
+        reason: "the reference's ADD fails on a default route beside `isDefaultGateway`",
+        leave_out: default_routes,
+    },
+    ConfigurationRow {
         reason: "the reference makes a chain without rules for ports on host addresses of the other family",
         leave_out: foreign_ports,
     },
-    Row {
+    ConfigurationRow {
         reason: "the reference leaves out all but the first IPv6 port with the legacy ip6tables, which takes one rule for another",
         leave_out: legacy_ports,
     },

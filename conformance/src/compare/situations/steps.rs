@@ -4,58 +4,58 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::compare::history::{History, Step};
+use crate::compare::history::{History, HistoryStep};
 use crate::plugin::Verb;
 
 /// A step that is left out.
-pub(super) struct Row {
+pub(super) struct StepRow {
     /// Why.
     pub reason: &'static str,
     /// Whether a step is one of those.
-    is: fn(&Course, &Step) -> bool,
+    is: fn(&Course, &HistoryStep) -> bool,
 }
 
 /// Why a step is left out, if it is.
-pub(super) fn reason(course: &Course, step: &Step) -> Option<&'static str> {
+pub(super) fn reason(course: &Course, step: &HistoryStep) -> Option<&'static str> {
     ROWS.iter().find(|row| (row.is)(course, step)).map(|row| row.reason)
 }
 
-pub(super) const ROWS: [Row; 8] = [
-    Row {
+pub(super) const ROWS: [StepRow; 8] = [
+    StepRow {
         reason: "the reference's ADD of a container whose namespace was lost fails; here it gets its address back",
         is: |course, step| course.called(Verb::Add, step).is_some_and(|container| container.attached && container.lost),
     },
-    Row {
+    StepRow {
         reason: "the reference's DEL leaves the masquerade of a container whose namespace was lost",
         is: |course, step| {
             course.called(Verb::Del, step).is_some_and(|container| container.lost && container.masquerade)
         },
     },
-    Row {
+    StepRow {
         reason: "the reference's DEL leaves tuning's file of a container whose namespace was lost",
         is: |course, step| course.called(Verb::Del, step).is_some_and(|container| container.lost && container.tuning),
     },
-    Row {
+    StepRow {
         reason: "the reference's DEL leaves firewall's rules when the result was forgotten",
         is: |course, step| {
             course.called(Verb::Del, step).is_some_and(|container| container.forgotten && container.firewall)
         },
     },
-    Row {
+    StepRow {
         reason: "the reference's CHECK passes although rules are gone, or makes them",
         is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.flushed),
     },
-    Row {
+    StepRow {
         reason: "the reference's DEL fails, and leaves the rest, where the masquerade was flushed",
         is: |course, step| {
             course.called(Verb::Del, step).is_some_and(|container| container.flushed && container.masquerade)
         },
     },
-    Row {
+    StepRow {
         reason: "the reference's CHECK fails where a bridge without gateway has taken the MAC address of another port",
         is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.borrowed_mac),
     },
-    Row {
+    StepRow {
         reason: "v1.1.1's CHECK fails on a network without addresses, on routes without a router, and on ports",
         is: |course, step| course.called(Verb::Check, step).is_some_and(|container| container.broken_check),
     },
@@ -64,12 +64,12 @@ pub(super) const ROWS: [Row; 8] = [
 /// What has become of a history's containers so far.
 #[derive(Debug)]
 pub struct Course {
-    containers: BTreeMap<String, Container>,
+    containers: BTreeMap<String, ContainerCourse>,
 }
 
 /// What a container's network is, and what has happened to it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Container {
+pub(super) struct ContainerCourse {
     masquerade: bool,
     firewall: bool,
     tuning: bool,
@@ -84,17 +84,17 @@ pub(super) struct Container {
 impl Course {
     /// At the start nothing has happened.
     pub fn of(history: &History) -> Self {
-        let container = |network: &str| Container::of(&history.networks[network]);
+        let container = |network: &str| ContainerCourse::of(&history.networks[network]);
         let containers = history.containers.iter().map(|(name, member)| (name.clone(), container(&member.network)));
         Self { containers: containers.collect() }
     }
 
     /// Takes note of a step.
-    pub fn goes_on(&mut self, step: &Step) {
+    pub fn goes_on(&mut self, step: &HistoryStep) {
         let name = match step {
-            Step::Call(_, name) | Step::LoseNamespace(name) | Step::ForgetResult(name) => name,
-            Step::Flush(_) => return self.containers.values_mut().for_each(Container::is_flushed),
-            Step::Collect(_) => return,
+            HistoryStep::Call(_, name) | HistoryStep::LoseNamespace(name) | HistoryStep::ForgetResult(name) => name,
+            HistoryStep::Flush(_) => return self.containers.values_mut().for_each(ContainerCourse::is_flushed),
+            HistoryStep::Collect(_) => return,
         };
         if let Some(container) = self.containers.get_mut(name) {
             container.goes_on(step);
@@ -102,20 +102,24 @@ impl Course {
     }
 
     /// Tells whether a step is the ADD of a container that has no interface yet.
-    pub fn is_first_add(&self, step: &Step) -> bool {
+    pub fn is_first_add(&self, step: &HistoryStep) -> bool {
         self.called(Verb::Add, step).is_some_and(|container| !container.attached || container.lost)
     }
 
     /// The container for which a verb is called, when the step is that.
-    fn called(&self, verb: Verb, step: &Step) -> Option<&Container> {
+    fn called(&self, verb: Verb, step: &HistoryStep) -> Option<&ContainerCourse> {
         match step {
-            Step::Call(called, name) if *called == verb => self.containers.get(name),
-            Step::Call(..) | Step::Collect(_) | Step::LoseNamespace(_) | Step::ForgetResult(_) | Step::Flush(_) => None,
+            HistoryStep::Call(called, name) if *called == verb => self.containers.get(name),
+            HistoryStep::Call(..)
+            | HistoryStep::Collect(_)
+            | HistoryStep::LoseNamespace(_)
+            | HistoryStep::ForgetResult(_)
+            | HistoryStep::Flush(_) => None,
         }
     }
 }
 
-impl Container {
+impl ContainerCourse {
     fn of(list: &Value) -> Self {
         let plugins = list["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
         let has = |kind: &str| plugins.iter().any(|plugin| plugin["type"] == kind);
@@ -138,19 +142,19 @@ impl Container {
         self.flushed = self.attached;
     }
 
-    fn goes_on(&mut self, step: &Step) {
+    fn goes_on(&mut self, step: &HistoryStep) {
         match step {
             // It fails, and all stays as it was.
-            Step::Call(Verb::Add, _) if self.attached && !self.lost => {}
-            Step::Call(Verb::Add, _) => {
+            HistoryStep::Call(Verb::Add, _) if self.attached && !self.lost => {}
+            HistoryStep::Call(Verb::Add, _) => {
                 (self.attached, self.lost, self.forgotten, self.flushed) = (true, false, false, false);
             }
-            Step::Call(Verb::Del, _) => (self.attached, self.forgotten) = (false, false),
-            Step::LoseNamespace(_) => self.lost = true,
-            Step::ForgetResult(_) => self.forgotten = self.attached,
-            Step::Call(Verb::Check | Verb::Gc | Verb::Status | Verb::Version, _)
-            | Step::Collect(_)
-            | Step::Flush(_) => {}
+            HistoryStep::Call(Verb::Del, _) => (self.attached, self.forgotten) = (false, false),
+            HistoryStep::LoseNamespace(_) => self.lost = true,
+            HistoryStep::ForgetResult(_) => self.forgotten = self.attached,
+            HistoryStep::Call(Verb::Check | Verb::Gc | Verb::Status | Verb::Version, _)
+            | HistoryStep::Collect(_)
+            | HistoryStep::Flush(_) => {}
         }
     }
 }

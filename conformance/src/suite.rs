@@ -5,17 +5,19 @@
 //! test holds both against each other: what a plugin can break has a case, and no case names what is not there.
 
 pub mod case;
+pub mod damage;
 pub mod host;
 pub mod ipam;
 pub mod judge;
 pub mod report;
 pub mod requirement;
+mod settled;
 pub mod spec;
 pub mod subject;
 pub mod version;
 
 pub use case::{Case, Group, Source, Template, Topic, cases_of};
-pub use host::PrivateHost;
+pub use host::{Guest, PrivateHost};
 pub use judge::{Mismatch, Verdict};
 pub use report::{Ending, Report};
 pub use requirement::{Breaker, Level, Requirement};
@@ -25,4 +27,77 @@ pub use version::SpecVersion;
 /// Every template, in the order in which its cases run.
 pub fn templates() -> impl Iterator<Item = &'static Template> {
     spec::TABLES.iter().flat_map(|table| table.iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use super::{Breaker, Case, Subject, cases_of, requirement, templates};
+    use crate::plugins;
+
+    fn all() -> Vec<Case> {
+        cases_of(&plugins::ALL.map(|plugin| Arc::new(Subject::of(plugin))))
+    }
+
+    #[test]
+    fn whatever_a_plugin_can_break_has_a_case() {
+        let shown: BTreeSet<&str> = templates().flat_map(|template| template.requirements()).copied().collect();
+        for requirement in requirement::all() {
+            let wanted = requirement.breaker == Breaker::Plugin;
+            assert_eq!(shown.contains(requirement.id), wanted, "{}", requirement.id);
+        }
+    }
+
+    #[test]
+    fn each_version_of_a_requirement_has_a_case() {
+        let shown: BTreeSet<_> = all()
+            .iter()
+            .flat_map(|case| case.template.requirements().iter().map(|name| (*name, case.version)))
+            .collect();
+        for requirement in requirement::all().filter(|requirement| requirement.breaker == Breaker::Plugin) {
+            for place in requirement.places {
+                assert!(shown.contains(&(requirement.id, place.version)), "{} in {}", requirement.id, place.version);
+            }
+        }
+    }
+
+    #[test]
+    fn no_case_names_a_requirement_that_is_not_there() {
+        for template in templates() {
+            for name in template.requirements() {
+                assert!(requirement::named(name).is_some(), "{name} of {}", template.what);
+            }
+        }
+    }
+
+    #[test]
+    fn each_plugin_has_cases() {
+        let cases = all();
+        for plugin in plugins::ALL {
+            let of_plugin = cases.iter().filter(|case| case.subject.plugin == plugin).count();
+            assert!(of_plugin >= 40, "{plugin} has {of_plugin} cases");
+        }
+    }
+
+    /// So that the name of a case chooses this case alone.
+    #[test]
+    fn no_name_is_part_of_another() {
+        let mut names: Vec<String> = all().iter().map(Case::name).collect();
+        names.sort();
+        for pair in names.windows(2) {
+            assert!(!pair[1].starts_with(&pair[0]), "{} and {}", pair[0], pair[1]);
+        }
+        let whats: BTreeSet<_> = templates().map(|template| (template.topic.to_string(), template.what)).collect();
+        assert!(whats.len() > 60, "{}", whats.len());
+    }
+
+    #[test]
+    fn every_template_has_a_case() {
+        let cases = all();
+        for template in templates() {
+            assert!(cases.iter().any(|case| std::ptr::eq(case.template, template)), "{}", template.what);
+        }
+    }
 }

@@ -111,6 +111,40 @@ pub struct Case {
 }
 
 impl Template {
+    /// Says something of every plugin whose ADD works; where it comes from must be said as well, if it is some text.
+    pub const fn new(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Self {
+        Self { topic, what, says, source: Source::Robustness, who: Who::All, needs: Needs::Add, run }
+    }
+
+    /// Names the requirements that it shows.
+    #[must_use]
+    pub const fn spec(mut self, requirements: &'static [&'static str]) -> Self {
+        self.source = Source::Spec(requirements);
+        self
+    }
+
+    /// Is what the page of one plugin promises.
+    #[must_use]
+    pub const fn page(mut self, plugin: &'static [&'static str; 1]) -> Self {
+        self.source = Source::Reference(plugin[0]);
+        self.who = Who::Only(plugin);
+        self
+    }
+
+    /// Is for these plugins alone.
+    #[must_use]
+    pub const fn of(mut self, who: Who) -> Self {
+        self.who = who;
+        self
+    }
+
+    /// Needs less than an ADD that works.
+    #[must_use]
+    pub const fn needs(mut self, needs: Needs) -> Self {
+        self.needs = needs;
+        self
+    }
+
     /// Returns where its cases come from.
     pub fn group(&self) -> Group {
         match self.source {

@@ -1,48 +1,71 @@
-//! The machine of one case: a sandbox with one container, and the plugin under test about to be called.
+//! The machine of one case: a sandbox with containers, and the plugin under test about to be called.
 //!
-//! For a chained plugin the container has an interface, made without any plugin; for one that asks an IPAM plugin there is a
+//! For a chained plugin each container has an interface, made without any plugin; for one that asks an IPAM plugin there is a
 //! [stand-in](super::ipam), so that a case sees what it is asked and says what it answers.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::keys::with;
-use crate::state::{State, diff};
+use crate::plugin::Outcome;
+use crate::state::{State, differences};
 use crate::{Container, Invocation, Namespace, Network, Sandbox, Verb, binaries};
 
-use super::judge::{Judge, Mismatch, Verdict};
-use super::subject::{DEVICE, Kind, Subject, UPLINK};
+use super::judge::{Judge, Mismatch, Verdict, unchanged};
+use super::subject::{Kind, Subject, UPLINK};
 use super::version::SpecVersion;
+use super::{ipam, settled};
 
-/// The type of the stand-in.
-pub const IPAM: &str = "cni-conformance-ipam";
-
-/// Where plugins of this program are.
-const OWN_PLUGINS: &str = "/run/conformance/cni";
-
-/// The address that a container has, or that the stand-in gives.
-pub const ADDRESS: &str = "10.88.0.5/24";
-/// The router of that network.
+/// The router of the containers' network.
 pub const GATEWAY: &str = "10.88.0.1";
-
-/// The host's bridge, and its end of the cable to the container of a chained plugin.
+/// The host's bridge of chained plugins' containers.
 pub const HOST_BRIDGE: &str = "br9";
-pub const HOST_END: &str = "veth9";
+
+/// How long the kernel may take to clean up behind a namespace.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A container that calls are about.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// Its namespace; the name is the container's ID.
+    pub container: Container,
+    /// The last byte of its address.
+    pub number: u8,
+    /// What the plugins before a chained one would have answered about it.
+    pub previous: Option<Value>,
+}
 
 /// The machine of one case.
 #[derive(Debug)]
 pub struct PrivateHost {
     /// Namespaces and files.
     pub sandbox: Sandbox,
-    /// The container that calls are about unless they say otherwise.
-    pub container: Container,
+    /// The container `ctr1`, which calls are about unless they say otherwise.
+    pub guest: Guest,
     /// The plugin under test.
     pub subject: Arc<Subject>,
     /// The version of configurations.
     pub version: SpecVersion,
+}
+
+impl Guest {
+    /// Its address with the length of the network's prefix.
+    pub fn address(&self) -> String {
+        format!("10.88.0.{}/24", self.number)
+    }
+
+    /// The host's end of its cable, for a chained plugin.
+    pub fn host_end(&self) -> String {
+        format!("veth9{}", self.number)
+    }
+
+    /// The interface of the host that host-device takes for it.
+    pub fn device(&self) -> String {
+        format!("ens{}", self.number)
+    }
 }
 
 impl PrivateHost {
@@ -52,186 +75,271 @@ impl PrivateHost {
     /// When the kernel or a program of the machine refuses.
     pub fn new(subject: Arc<Subject>, version: SpecVersion) -> Self {
         let sandbox = Sandbox::new();
-        let container = sandbox.container("ctr1");
-        let host = Self { sandbox, container, subject, version };
-        super::ipam::install(Path::new(OWN_PLUGINS), &host.ipam_result());
-        host.make_links();
-        if host.subject.kind == Kind::Chained {
-            host.connect(&host.container, 5);
-        }
+        let guest = Guest { container: sandbox.container("ctr1"), number: 5, previous: None };
+        let mut host = Self { sandbox, guest, subject, version };
+        host.make_host_links();
+        ipam::install();
+        host.guest.previous = host.prepare(&host.guest);
         host
     }
 
-    fn make_links(&self) {
-        let lines = match self.subject.plugin.as_str() {
-            "macvlan" | "ipvlan" | "vlan" => {
-                vec![format!("ip link add {UPLINK} type bridge"), format!("ip link set {UPLINK} up")]
-            }
-            "host-device" => {
-                vec![format!("ip link add {DEVICE} type veth peer name far"), "ip link set far up".to_owned()]
-            }
-            _ => Vec::new(),
+    /// Makes another container.
+    ///
+    /// # Panics
+    /// As [`PrivateHost::new`].
+    pub fn another(&self, id: &str, number: u8) -> Guest {
+        let mut guest = Guest { container: self.sandbox.container(id), number, previous: None };
+        guest.previous = self.prepare(&guest);
+        guest
+    }
+
+    fn make_host_links(&self) {
+        let bridge = match (self.subject.kind, self.subject.plugin.as_str()) {
+            (Kind::Chained, _) => HOST_BRIDGE,
+            (_, "macvlan" | "ipvlan" | "vlan") => UPLINK,
+            _ => return,
         };
-        for line in lines {
-            self.sandbox.sh(&line);
+        self.sandbox.sh(&format!("ip link add {bridge} type bridge"));
+        self.sandbox.sh(&format!("ip link set {bridge} up"));
+        if bridge == HOST_BRIDGE {
+            self.sandbox.sh(&format!("ip address add {GATEWAY}/24 dev {bridge}"));
         }
     }
 
-    /// Gives a container the interface `eth0` on a bridge, with the address `10.88.0.N`.
-    ///
-    /// # Panics
-    /// When `ip` fails.
-    pub fn connect(&self, container: &Namespace, number: u8) {
-        if Network::observe(self.sandbox.host()).link(HOST_BRIDGE).is_none() {
-            self.sandbox.sh(&format!("ip link add {HOST_BRIDGE} type bridge"));
-            self.sandbox.sh(&format!("ip link set {HOST_BRIDGE} up"));
-            self.sandbox.sh(&format!("ip address add {GATEWAY}/24 dev {HOST_BRIDGE}"));
+    /// Returns what plugins before a chained one would have answered.
+    fn prepare(&self, guest: &Guest) -> Option<Value> {
+        match self.subject.kind {
+            Kind::Chained => self.connect(guest),
+            // The kernel gives it its address when it comes up for the first time.
+            Kind::Loopback => {
+                guest.container.sh("ip link set lo up");
+                guest.container.sh("ip link set lo down");
+            }
+            Kind::Interface | Kind::Ipam => {}
         }
-        let end = host_end(number);
-        let name = container.name();
+        if self.subject.plugin == "host-device" {
+            let device = guest.device();
+            self.sandbox.sh(&format!("ip link add {device} type veth peer name far{}", guest.number));
+            self.sandbox.sh(&format!("ip link set far{} up", guest.number));
+        }
+        (self.subject.kind == Kind::Chained).then(|| self.result_before(guest))
+    }
+
+    /// Gives a container the interface `eth0` on the host's bridge, as plugins before a chained one do.
+    fn connect(&self, guest: &Guest) {
+        let Guest { container, number, previous: _ } = guest;
+        let (end, name) = (guest.host_end(), container.name());
         self.sandbox.sh(&format!("ip link add {end} type veth peer name eth0 netns {name}"));
         self.sandbox.sh(&format!("ip link set {end} master {HOST_BRIDGE} up"));
-        container.sh("ip link set lo up");
-        container.sh("ip link set eth0 up");
+        for line in ["ip link set lo up", "ip link set eth0 up"] {
+            container.sh(line);
+        }
         container.sh(&format!("ip address add 10.88.0.{number}/24 dev eth0"));
         container.sh(&format!("ip route add default via {GATEWAY}"));
     }
 
-    /// Returns what the plugins before a chained one would have answered about a container that [`connect`](Self::connect)
-    /// has connected.
-    pub fn result_before(&self, container: &Namespace, number: u8) -> Value {
+    fn result_before(&self, guest: &Guest) -> Value {
         let mac = |namespace: &Namespace, name: &str| {
             Network::observe(namespace).link(name).map(|link| link.mac.clone()).unwrap_or_default()
         };
-        let host = self.sandbox.host();
-        let end = host_end(number);
+        let (host, end, container) = (self.sandbox.host(), guest.host_end(), &guest.container);
         let interfaces = json!([
             {"name": HOST_BRIDGE, "mac": mac(host, HOST_BRIDGE)},
             {"name": end, "mac": mac(host, &end)},
             {"name": "eth0", "mac": mac(container, "eth0"), "sandbox": container.path()},
         ]);
-        let ip = json!({"interface": 2, "address": format!("10.88.0.{number}/24"), "gateway": GATEWAY});
-        let routes = json!([{"dst": "0.0.0.0/0", "gw": GATEWAY}]);
-        let result = json!({"cniVersion": self.version.as_str(), "interfaces": interfaces, "routes": routes});
-        with(&result, &json!({"ips": [self.with_ip_version(&ip)]}))
+        let ip = json!({"interface": 2, "address": guest.address(), "gateway": GATEWAY});
+        json!({
+            "cniVersion": self.version.as_str(),
+            "interfaces": interfaces,
+            "ips": [self.ip_entry(&ip)],
+            "routes": [{"dst": "0.0.0.0/0", "gw": GATEWAY}],
+            "dns": {"nameservers": ["10.88.0.53"]},
+        })
     }
 
-    /// What the stand-in answers.
-    fn ipam_result(&self) -> Value {
-        let ip = self.with_ip_version(&json!({"address": ADDRESS, "gateway": GATEWAY}));
+    /// What the stand-in answers about a container.
+    pub fn ipam_result(&self, guest: &Guest) -> Value {
+        let ip = self.ip_entry(&json!({"address": guest.address(), "gateway": GATEWAY}));
         let dns = json!({"nameservers": ["10.88.0.53"], "search": ["example.org"]});
         json!({"cniVersion": self.version.as_str(), "ips": [ip], "routes": [{"dst": "0.0.0.0/0"}], "dns": dns})
     }
 
     /// The entry of an address as the version writes it.
-    pub fn with_ip_version(&self, ip: &Value) -> Value {
+    fn ip_entry(&self, ip: &Value) -> Value {
         match self.version {
             SpecVersion::V0_4_0 => with(ip, &json!({"version": "4"})),
             SpecVersion::V1_0_0 | SpecVersion::V1_1_0 => ip.clone(),
         }
     }
 
-    /// Returns a configuration that the plugin accepts, for the container of this machine.
+    /// Returns a configuration that the plugin accepts for ADD of `ctr1`.
     pub fn config(&self) -> Value {
-        let about = json!({"cniVersion": self.version.as_str(), "name": "n1", "type": self.subject.plugin});
-        let mut config = with(&about, &self.subject.keys);
-        if self.subject.kind == Kind::Chained {
-            config["prevResult"] = self.result_before(&self.container, 5);
-        }
-        config
+        self.config_of(&self.guest)
     }
 
-    /// Returns the configuration with the result of ADD, as for CHECK and DEL.
-    pub fn config_with(&self, result: &Value) -> Value {
-        with(&self.config(), &json!({"prevResult": result}))
+    /// Returns a configuration that the plugin accepts for ADD of a container.
+    pub fn config_of(&self, guest: &Guest) -> Value {
+        let mut config = self.config_of_network();
+        match self.subject.plugin.as_str() {
+            "host-device" => config["device"] = json!(guest.device()),
+            "vlan" => config["vlanId"] = json!(guest.number),
+            "portmap" => config["runtimeConfig"]["portMappings"][0]["hostPort"] = json!(8080 + u16::from(guest.number)),
+            "static" => config["ipam"]["addresses"][0]["address"] = json!(guest.address()),
+            _ => {}
+        }
+        if let Some(previous) = &guest.previous {
+            config["prevResult"] = previous.clone();
+        }
+        config
     }
 
     /// Returns the configuration as for GC and STATUS.
     pub fn config_of_network(&self) -> Value {
-        let mut config = self.config();
-        if let Some(keys) = config.as_object_mut() {
-            keys.remove("prevResult");
-        }
-        config
+        let about = json!({"cniVersion": self.version.as_str(), "name": "n1", "type": self.subject.plugin});
+        with(&about, &self.subject.keys)
     }
 
-    /// Prepares a call about the container with a configuration that the plugin accepts.
+    /// Prepares a call about `ctr1` with a configuration that the plugin accepts.
     pub fn call(&self, verb: Verb) -> Invocation {
-        self.call_for(verb, "ctr1", self.container.path()).config(&self.config())
+        self.call_for(verb, &self.guest)
     }
 
-    /// Prepares a call about any container.
-    pub fn call_for(&self, verb: Verb, id: &str, netns: &str) -> Invocation {
-        let call = Invocation::new(&self.sandbox, &self.subject.plugin, verb).path(&self.search_path());
-        let call = call.container_id(id).netns(netns).ifname(self.subject.ifname());
+    /// Prepares a call about a container with a configuration that the plugin accepts.
+    pub fn call_for(&self, verb: Verb, guest: &Guest) -> Invocation {
+        ipam::answer(&self.ipam_result(guest));
+        let call = self.bare(verb).container_id(guest.container.name()).netns(guest.container.path());
+        let call = call.ifname(self.subject.ifname()).config(&self.config_of(guest));
         if self.subject.args().is_empty() { call } else { call.args(self.subject.args()) }
     }
 
+    /// Prepares a call about a container, with the result of ADD and, maybe, other keys.
+    pub fn call_with(&self, verb: Verb, guest: &Guest, result: &Value, keys: &Value) -> Invocation {
+        let config = with(&self.config_of(guest), keys);
+        self.call_for(verb, guest).config(&with(&config, &json!({"prevResult": result})))
+    }
+
     /// Prepares a call about the network, without any of a container's variables.
-    pub fn call_network(&self, verb: Verb) -> Invocation {
-        let call = Invocation::new(&self.sandbox, &self.subject.plugin, verb).path(&self.search_path());
-        call.without_env("CNI_CONTAINERID").without_env("CNI_IFNAME").config(&self.config_of_network())
+    pub fn call_network(&self, verb: Verb, keys: &Value) -> Invocation {
+        let call = self.bare(verb).without_env("CNI_CONTAINERID").without_env("CNI_IFNAME");
+        call.config(&with(&self.config_of_network(), keys))
     }
 
-    /// `CNI_PATH`: the folder under test, and that of the stand-in.
-    fn search_path(&self) -> String {
-        format!("{}:{OWN_PLUGINS}", binaries::under_test().display())
+    /// A call whose `CNI_PATH` is the folder under test, and that of the stand-in.
+    fn bare(&self, verb: Verb) -> Invocation {
+        let path = format!("{}:{}", binaries::under_test().display(), ipam::PLUGINS);
+        Invocation::new(&self.sandbox, &self.subject.plugin, verb).path(&path)
     }
 
-    /// Runs ADD.
+    /// Runs ADD of `ctr1`.
     ///
     /// # Errors
     /// When it does not succeed with an object.
     pub fn add(&self) -> Result<Value, Mismatch> {
-        self.call(Verb::Add).run().must_print_object()
+        self.add_of(&self.guest)
     }
 
-    /// Runs CHECK of what ADD answered.
+    /// Runs ADD of a container.
+    ///
+    /// # Errors
+    /// When it does not succeed with an object.
+    pub fn add_of(&self, guest: &Guest) -> Result<Value, Mismatch> {
+        self.call_for(Verb::Add, guest).run().must_print_object()
+    }
+
+    /// Runs ADD of `ctr1` with other keys.
+    ///
+    /// # Errors
+    /// When it does not succeed with an object.
+    pub fn add_with(&self, keys: &Value) -> Result<Value, Mismatch> {
+        self.try_to_add_with(keys).must_print_object()
+    }
+
+    /// Runs ADD of `ctr1` with other keys, which may fail.
+    pub fn try_to_add_with(&self, keys: &Value) -> Outcome {
+        self.call(Verb::Add).config(&with(&self.config(), keys)).run()
+    }
+
+    /// Runs CHECK of `ctr1` after ADD with no other keys than usual.
     ///
     /// # Errors
     /// When it does not succeed.
     pub fn check(&self, result: &Value) -> Verdict {
-        self.call(Verb::Check).config(&self.config_with(result)).run().must_succeed().map(drop)
+        self.check_of(&self.guest, result)
     }
 
-    /// Runs DEL of what ADD answered.
+    /// Runs CHECK of a container.
+    ///
+    /// # Errors
+    /// When it does not succeed.
+    pub fn check_of(&self, guest: &Guest, result: &Value) -> Verdict {
+        self.call_with(Verb::Check, guest, result, &json!({})).run().must_succeed().map(drop)
+    }
+
+    /// Requires that CHECK of `ctr1` fails with an error object.
+    ///
+    /// # Errors
+    /// When it succeeds, or fails otherwise.
+    pub fn check_must_fail(&self, result: &Value) -> Verdict {
+        self.call_with(Verb::Check, &self.guest, result, &json!({})).run().must_print_error().map(drop)
+    }
+
+    /// Runs DEL of a container.
+    ///
+    /// # Errors
+    /// When it does not succeed.
+    pub fn del_of(&self, guest: &Guest, result: &Value) -> Verdict {
+        self.call_with(Verb::Del, guest, result, &json!({})).run().must_succeed().map(drop)
+    }
+
+    /// Runs DEL of `ctr1`.
     ///
     /// # Errors
     /// When it does not succeed.
     pub fn del(&self, result: &Value) -> Verdict {
-        self.call(Verb::Del).config(&self.config_with(result)).run().must_succeed().map(drop)
+        self.del_of(&self.guest, result)
     }
 
-    /// Takes a snapshot of the host and the container.
-    pub fn state(&self) -> State {
-        State::capture(&self.sandbox, &[&self.container])
-    }
-
-    /// Returns what changed on the host and in the container.
-    pub fn changes_since(&self, before: &State) -> Vec<String> {
-        diff(before, &self.state())
-    }
-
-    /// Returns the folder with the plugins under test.
-    pub fn plugins(&self) -> PathBuf {
-        binaries::under_test()
-    }
-
-    /// Returns the calls of the stand-in so far, in their order.
-    pub fn ipam_calls(&self) -> Vec<super::ipam::Call> {
-        super::ipam::calls()
-    }
-
-    /// Writes a file below the folders that a sandbox has for itself.
+    /// Runs DEL of `ctr1` with other keys.
     ///
-    /// # Panics
-    /// When that fails.
-    pub fn write(&self, path: &str, text: &str) {
-        fs::write(path, text).unwrap_or_else(|error| panic!("write {path}: {error}"));
+    /// # Errors
+    /// When it does not succeed.
+    pub fn del_with(&self, result: &Value, keys: &Value) -> Verdict {
+        self.call_with(Verb::Del, &self.guest, result, keys).run().must_succeed().map(drop)
     }
-}
 
-/// The host's end of the cable to a container that was connected by number.
-pub fn host_end(number: u8) -> String {
-    format!("{HOST_END}{number}")
+    /// Takes a snapshot of the host and of some containers: of what does not change by itself.
+    pub fn state_with(&self, guests: &[&Guest]) -> Vec<String> {
+        let containers: Vec<&Namespace> = guests.iter().map(|guest| &*guest.container).collect();
+        settled::lines(&State::capture(&self.sandbox, &containers))
+    }
+
+    /// Takes a snapshot of the host and of `ctr1`.
+    pub fn state(&self) -> Vec<String> {
+        self.state_with(&[&self.guest])
+    }
+
+    /// Requires that everything is as before, after some time for the kernel.
+    ///
+    /// # Errors
+    /// With the lines that went and came.
+    pub fn is_as_before(&self, before: &[String], now: impl Fn() -> Vec<String>) -> Verdict {
+        let started = Instant::now();
+        let mut changes = differences(before, &now());
+        while !changes.is_empty() && started.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(50));
+            changes = differences(before, &now());
+        }
+        unchanged("host and containers as they were before", &changes)
+    }
+
+    /// Returns the network of `ctr1`.
+    pub fn inside(&self) -> Network {
+        Network::observe(&self.guest.container)
+    }
+
+    /// Returns the network of the host.
+    pub fn outside(&self) -> Network {
+        Network::observe(self.sandbox.host())
+    }
 }

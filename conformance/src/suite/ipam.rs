@@ -8,7 +8,11 @@ use serde_json::Value;
 
 use crate::script;
 
-use super::host::IPAM;
+/// The type of the stand-in.
+pub const IPAM: &str = "cni-conformance-ipam";
+
+/// The folder that it is in.
+pub const PLUGINS: &str = "/run/conformance/cni";
 
 /// Where it keeps everything.
 const FOLDER: &str = "/run/conformance/ipam";
@@ -27,15 +31,15 @@ pub struct Call {
     pub stdin: String,
 }
 
-/// Puts the script into a folder of plugins, with an answer for ADD.
+/// Puts the script into its folder.
 ///
 /// # Panics
 /// When files cannot be written.
-pub fn install(folder: &Path, result: &Value) {
-    fs::create_dir_all(folder).expect("a folder for the stand-in");
-    fs::create_dir_all(format!("{FOLDER}/calls")).expect("a folder for its calls");
-    answer(result);
-    script::install(&folder.join(IPAM), &lines());
+pub fn install() {
+    for folder in [PLUGINS.to_owned(), format!("{FOLDER}/calls")] {
+        fs::create_dir_all(folder).expect("a folder for the stand-in");
+    }
+    script::install(&Path::new(PLUGINS).join(IPAM), &lines());
 }
 
 /// Sets the answer for ADD.
@@ -50,9 +54,25 @@ pub fn answer(result: &Value) {
 ///
 /// # Panics
 /// When that cannot be written down.
-pub fn fail(verb: &str, version: &str, code: u32, text: &str) {
-    let object = serde_json::json!({"cniVersion": version, "code": code, "msg": text});
+pub fn fail(verb: &str, code: u64, text: &str) {
+    let object = serde_json::json!({"cniVersion": "1.0.0", "code": code, "msg": text});
     fs::write(format!("{FOLDER}/fail.{verb}"), object.to_string()).expect("write the stand-in's error");
+}
+
+/// Forgets that it is to fail a command.
+///
+/// # Panics
+/// When it was not to fail.
+pub fn recover(verb: &str) {
+    fs::remove_file(format!("{FOLDER}/fail.{verb}")).expect("remove the stand-in's error");
+}
+
+/// Makes it answer ADD with this text.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn answer_text(text: &str) {
+    fs::write(format!("{FOLDER}/result"), text).expect("write the stand-in's answer");
 }
 
 /// Returns all calls so far, in their order.

@@ -35,8 +35,6 @@ pub struct Subject {
 
 /// The uplink that some plugins hang their interface on.
 pub const UPLINK: &str = "up0";
-/// The interface that host-device takes.
-pub const DEVICE: &str = "ens1";
 /// The bridge of the bridge plugin.
 pub const BRIDGE: &str = "br0";
 /// Where host-local keeps its leases.
@@ -105,7 +103,7 @@ pub fn host_local() -> Value {
 }
 
 fn row(plugin: &str) -> (Kind, Value) {
-    let ipam = json!({"ipam": {"type": super::host::IPAM}});
+    let ipam = json!({"ipam": {"type": super::ipam::IPAM}});
     let on = |keys: Value| with(&ipam, &keys);
     match plugin {
         "loopback" => (Kind::Loopback, json!({})),
@@ -113,7 +111,7 @@ fn row(plugin: &str) -> (Kind, Value) {
         "ptp" | "dummy" | "tap" => (Kind::Interface, ipam),
         "macvlan" | "ipvlan" => (Kind::Interface, on(json!({"master": UPLINK}))),
         "vlan" => (Kind::Interface, on(json!({"master": UPLINK, "vlanId": 5}))),
-        "host-device" => (Kind::Interface, on(json!({"device": DEVICE}))),
+        "host-device" => (Kind::Interface, on(json!({"device": "ens5"}))),
         "host-local" => (Kind::Ipam, json!({"ipam": host_local()})),
         "dhcp" => (Kind::Ipam, json!({"ipam": {"type": "dhcp"}})),
         "static" => {

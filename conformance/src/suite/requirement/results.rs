@@ -23,7 +23,7 @@ pub const ALL: &[Requirement] = &[
     },
     Requirement {
         id: "result-mtu",
-        says: "an interface is listed with its MTU",
+        says: "an MTU in the list of interfaces is that of the interface",
         breaker: Breaker::Plugin,
         places: &[must_1_1("5. ADD Success")],
     },

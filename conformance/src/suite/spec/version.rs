@@ -4,47 +4,38 @@ use serde_json::{Value, json};
 
 use crate::Verb;
 use crate::keys::with;
-use crate::suite::case::{Needs, Source, Template, Topic, Who};
+use crate::suite::case::{Needs, Template, Topic};
 use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Judge, Verdict, equal, require};
 
 pub const CASES: &[Template] = &[
-    Template {
-        topic: Topic::Version,
-        what: "answer",
-        says: "VERSION prints the versions that the plugin supports, as a list of texts",
-        source: Source::Spec(&["version-answer", "operations"]),
-        who: Who::All,
-        needs: Needs::Nothing,
-        run: answer,
-    },
-    Template {
-        topic: Topic::Version,
-        what: "echo",
-        says: "VERSION answers in the version of the question",
-        source: Source::Spec(&["version-echo"]),
-        who: Who::All,
-        needs: Needs::Version,
-        run: echo,
-    },
-    Template {
-        topic: Topic::Version,
-        what: "without-parameters",
-        says: "VERSION needs no variable but CNI_COMMAND",
-        source: Source::Spec(&["version-without-parameters"]),
-        who: Who::All,
-        needs: Needs::Nothing,
-        run: without_parameters,
-    },
-    Template {
-        topic: Topic::Version,
-        what: "unsupported",
-        says: "ADD in a version that no plugin knows is refused with code 1",
-        source: Source::Spec(&["version-unsupported", "error-status", "error-object"]),
-        who: Who::All,
-        needs: Needs::Nothing,
-        run: unsupported,
-    },
+    Template::new(
+        Topic::Version,
+        "answer",
+        "VERSION prints the versions that the plugin supports, as a list of texts",
+        answer,
+    )
+    .spec(&["version-answer", "operations"])
+    .needs(Needs::Nothing),
+    Template::new(Topic::Version, "echo", "VERSION answers in the version of the question", echo)
+        .spec(&["version-echo"])
+        .needs(Needs::Version),
+    Template::new(
+        Topic::Version,
+        "without-parameters",
+        "VERSION needs no variable but CNI_COMMAND",
+        without_parameters,
+    )
+    .spec(&["version-without-parameters"])
+    .needs(Needs::Nothing),
+    Template::new(
+        Topic::Version,
+        "unsupported",
+        "ADD in a version that no plugin knows is refused with code 1",
+        unsupported,
+    )
+    .spec(&["version-unsupported", "error-status", "error-object"])
+    .needs(Needs::Nothing),
 ];
 
 fn question(host: &PrivateHost) -> Value {

@@ -3,6 +3,7 @@
 //! For a chained plugin each container has an interface, made without any plugin; for one that asks an IPAM plugin there is a
 //! [stand-in](super::ipam), so that a case sees what it is asked and says what it answers.
 
+use std::fs;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +24,9 @@ use super::{ipam, settled};
 pub const GATEWAY: &str = "10.88.0.1";
 /// The host's bridge of chained plugins' containers.
 pub const HOST_BRIDGE: &str = "br9";
+
+/// The hardware address of the host's own links.
+const HOST_MAC: &str = "02:00:00:00:00:01";
 
 /// How long the kernel may take to clean up behind a namespace.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -62,6 +66,16 @@ impl Guest {
         format!("veth9{}", self.number)
     }
 
+    /// The hardware address of its interface, where it is not the plugin that makes it.
+    pub fn mac(&self) -> String {
+        format!("02:00:00:00:01:{:02x}", self.number)
+    }
+
+    /// That of the host's end of its cable.
+    pub fn host_mac(&self) -> String {
+        format!("02:00:00:00:02:{:02x}", self.number)
+    }
+
     /// The interface of the host that host-device takes for it.
     pub fn device(&self) -> String {
         format!("ens{}", self.number)
@@ -93,60 +107,78 @@ impl PrivateHost {
         guest
     }
 
+    /// The bridge of chained plugins' containers, or the uplink of plugins that need one.
     fn make_host_links(&self) {
-        let bridge = match (self.subject.kind, self.subject.plugin.as_str()) {
-            (Kind::Chained, _) => HOST_BRIDGE,
-            (_, "macvlan" | "ipvlan" | "vlan") => UPLINK,
-            _ => return,
-        };
-        self.sandbox.sh(&format!("ip link add {bridge} type bridge"));
-        self.sandbox.sh(&format!("ip link set {bridge} up"));
-        if bridge == HOST_BRIDGE {
-            self.sandbox.sh(&format!("ip address add {GATEWAY}/24 dev {bridge}"));
+        match (self.subject.kind, self.subject.plugin.as_str()) {
+            (Kind::Chained, _) => ip(
+                self.sandbox.host(),
+                &[
+                    format!("link add {HOST_BRIDGE} address {HOST_MAC} type bridge"),
+                    format!("link set {HOST_BRIDGE} up"),
+                    format!("address add {GATEWAY}/24 dev {HOST_BRIDGE}"),
+                ],
+            ),
+            (_, "macvlan" | "ipvlan" | "vlan") => ip(
+                self.sandbox.host(),
+                &[format!("link add {UPLINK} address {HOST_MAC} type bridge"), format!("link set {UPLINK} up")],
+            ),
+            _ => {}
         }
     }
 
     /// Returns what plugins before a chained one would have answered.
     fn prepare(&self, guest: &Guest) -> Option<Value> {
-        match self.subject.kind {
-            Kind::Chained => self.connect(guest),
-            // The kernel gives it its address when it comes up for the first time.
-            Kind::Loopback => {
-                guest.container.sh("ip link set lo up");
-                guest.container.sh("ip link set lo down");
+        match (self.subject.kind, self.subject.plugin.as_str()) {
+            (Kind::Chained, _) => {
+                self.connect(guest);
+                return Some(self.result_before(guest));
             }
-            Kind::Interface | Kind::Ipam => {}
+            // The kernel gives it its address when it comes up for the first time.
+            (Kind::Loopback, _) => {
+                ip(&guest.container, &["link set lo up".to_owned(), "link set lo down".to_owned()]);
+            }
+            (_, "host-device") => {
+                let (device, mac, number) = (guest.device(), guest.mac(), guest.number);
+                ip(
+                    self.sandbox.host(),
+                    &[
+                        format!("link add {device} address {mac} type veth peer name far{number}"),
+                        format!("link set far{number} up"),
+                    ],
+                );
+            }
+            _ => {}
         }
-        if self.subject.plugin == "host-device" {
-            let device = guest.device();
-            self.sandbox.sh(&format!("ip link add {device} type veth peer name far{}", guest.number));
-            self.sandbox.sh(&format!("ip link set far{} up", guest.number));
-        }
-        (self.subject.kind == Kind::Chained).then(|| self.result_before(guest))
+        None
     }
 
     /// Gives a container the interface `eth0` on the host's bridge, as plugins before a chained one do.
     fn connect(&self, guest: &Guest) {
         let Guest { container, number, previous: _ } = guest;
-        let (end, name) = (guest.host_end(), container.name());
-        self.sandbox.sh(&format!("ip link add {end} type veth peer name eth0 netns {name}"));
-        self.sandbox.sh(&format!("ip link set {end} master {HOST_BRIDGE} up"));
-        for line in ["ip link set lo up", "ip link set eth0 up"] {
-            container.sh(line);
-        }
-        container.sh(&format!("ip address add 10.88.0.{number}/24 dev eth0"));
-        container.sh(&format!("ip route add default via {GATEWAY}"));
+        let (end, mac, name, far) = (guest.host_end(), guest.host_mac(), container.name(), guest.mac());
+        ip(
+            self.sandbox.host(),
+            &[
+                format!("link add {end} address {mac} type veth peer name eth0 address {far} netns {name}"),
+                format!("link set {end} master {HOST_BRIDGE} up"),
+            ],
+        );
+        ip(
+            container,
+            &[
+                "link set lo up".to_owned(),
+                "link set eth0 up".to_owned(),
+                format!("address add 10.88.0.{number}/24 dev eth0"),
+                format!("route add default via {GATEWAY}"),
+            ],
+        );
     }
 
     fn result_before(&self, guest: &Guest) -> Value {
-        let mac = |namespace: &Namespace, name: &str| {
-            Network::observe(namespace).link(name).map(|link| link.mac.clone()).unwrap_or_default()
-        };
-        let (host, end, container) = (self.sandbox.host(), guest.host_end(), &guest.container);
         let interfaces = json!([
-            {"name": HOST_BRIDGE, "mac": mac(host, HOST_BRIDGE)},
-            {"name": end, "mac": mac(host, &end)},
-            {"name": "eth0", "mac": mac(container, "eth0"), "sandbox": container.path()},
+            {"name": HOST_BRIDGE, "mac": HOST_MAC},
+            {"name": guest.host_end(), "mac": guest.host_mac()},
+            {"name": "eth0", "mac": guest.mac(), "sandbox": guest.container.path()},
         ]);
         let ip = json!({"interface": 2, "address": guest.address(), "gateway": GATEWAY});
         json!({
@@ -342,4 +374,11 @@ impl PrivateHost {
     pub fn outside(&self) -> Network {
         Network::observe(self.sandbox.host())
     }
+}
+
+/// Runs lines of `ip` in one process.
+fn ip(namespace: &Namespace, lines: &[String]) {
+    let batch = format!("/run/conformance/{}.ip", namespace.name());
+    fs::write(&batch, lines.join("\n")).unwrap_or_else(|error| panic!("write {batch}: {error}"));
+    namespace.sh(&format!("ip -batch {batch}"));
 }

@@ -30,7 +30,10 @@ pub fn run(options: &CaseOptions) -> u8 {
 
 fn find(options: &CaseOptions) -> Result<Case, String> {
     isolated::settle().map_err(|error| format!("make a process namespace of its own: {error}"))?;
-    let subjects = preflight::subjects(&options.config)?;
+    let subjects: Vec<_> = preflight::subjects(&options.config)?
+        .into_iter()
+        .filter(|subject| options.name.contains(&format!("/{}/", subject.plugin)))
+        .collect();
     let found = cases_of(&subjects).into_iter().find(|case| case.name() == options.name);
     found.ok_or_else(|| format!("there is no case {}", options.name))
 }

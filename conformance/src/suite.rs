@@ -9,8 +9,10 @@ pub mod damage;
 pub mod host;
 pub mod ipam;
 pub mod judge;
+pub mod reference;
 pub mod report;
 pub mod requirement;
+pub mod robustness;
 mod settled;
 pub mod spec;
 pub mod subject;
@@ -26,7 +28,8 @@ pub use version::SpecVersion;
 
 /// Every template, in the order in which its cases run.
 pub fn templates() -> impl Iterator<Item = &'static Template> {
-    spec::TABLES.iter().flat_map(|table| table.iter())
+    let groups = [spec::TABLES, reference::TABLES, robustness::TABLES];
+    groups.into_iter().flatten().flat_map(|table| table.iter())
 }
 
 #[cfg(test)]

@@ -131,6 +131,13 @@ impl Template {
         self
     }
 
+    /// Is what all pages of the reference set promise.
+    #[must_use]
+    pub const fn set(mut self, pages: &'static str) -> Self {
+        self.source = Source::Reference(pages);
+        self
+    }
+
     /// Is for these plugins alone.
     #[must_use]
     pub const fn of(mut self, who: Who) -> Self {

@@ -15,7 +15,7 @@ use crate::plugin::Outcome;
 use crate::state::{State, differences};
 use crate::{Container, Invocation, Namespace, Network, Sandbox, Verb, binaries};
 
-use super::judge::{Judge, Mismatch, Verdict, unchanged};
+use super::judge::{Judge, Mismatch, Verdict, require, unchanged};
 use super::subject::{Kind, Subject, UPLINK};
 use super::version::SpecVersion;
 use super::{ipam, settled};
@@ -365,6 +365,31 @@ impl PrivateHost {
         unchanged("host and containers as they were before", &changes)
     }
 
+    /// Requires that a command on the host shows a text.
+    ///
+    /// # Errors
+    /// With what it shows instead.
+    pub fn host_shows(&self, line: &str, part: &str) -> Verdict {
+        shows(self.sandbox.host(), line, part)
+    }
+
+    /// Requires that a command in `ctr1` shows a text.
+    ///
+    /// # Errors
+    /// With what it shows instead.
+    pub fn container_shows(&self, line: &str, part: &str) -> Verdict {
+        shows(&self.guest.container, line, part)
+    }
+
+    /// Requires that a command on the host does not show a text.
+    ///
+    /// # Errors
+    /// With what it shows.
+    pub fn host_lacks(&self, line: &str, part: &str) -> Verdict {
+        let shown = self.sandbox.sh(line);
+        require(!shown.contains(part), format!("no {part:?} in `{line}`"), shown)
+    }
+
     /// Returns the network of `ctr1`.
     pub fn inside(&self) -> Network {
         Network::observe(&self.guest.container)
@@ -381,4 +406,9 @@ fn ip(namespace: &Namespace, lines: &[String]) {
     let batch = format!("/run/conformance/{}.ip", namespace.name());
     fs::write(&batch, lines.join("\n")).unwrap_or_else(|error| panic!("write {batch}: {error}"));
     namespace.sh(&format!("ip -batch {batch}"));
+}
+
+fn shows(namespace: &Namespace, line: &str, part: &str) -> Verdict {
+    let shown = namespace.sh(line);
+    require(shown.contains(part), format!("{part:?} in `{line}`"), if shown.is_empty() { "nothing" } else { &shown })
 }

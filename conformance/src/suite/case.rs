@@ -20,8 +20,8 @@ pub enum Group {
     Robustness,
 }
 
-/// What a case is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a case is about, in the order in which cases run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// VERSION, and the version of configurations.
     Version,
@@ -95,6 +95,8 @@ pub struct Template {
     pub who: Who,
     /// What must work for it.
     pub needs: Needs,
+    /// Whether one version stands for all, since the plugin has not come to the configuration, or does not look at its version.
+    pub once: bool,
     /// Finds out whether the plugin does it.
     pub run: fn(&PrivateHost) -> Verdict,
 }
@@ -113,7 +115,7 @@ pub struct Case {
 impl Template {
     /// Says something of every plugin whose ADD works; where it comes from must be said as well, if it is some text.
     pub const fn new(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Self {
-        Self { topic, what, says, source: Source::Robustness, who: Who::All, needs: Needs::Add, run }
+        Self { topic, what, says, source: Source::Robustness, who: Who::All, needs: Needs::Add, once: false, run }
     }
 
     /// Names the requirements that it shows.
@@ -142,6 +144,13 @@ impl Template {
     #[must_use]
     pub const fn of(mut self, who: Who) -> Self {
         self.who = who;
+        self
+    }
+
+    /// Shows in one version what holds in all.
+    #[must_use]
+    pub const fn once(mut self) -> Self {
+        self.once = true;
         self
     }
 
@@ -182,8 +191,8 @@ impl Template {
     /// The versions with the first of its requirements; without one, the version that every set of plugins knows.
     fn versions(&self) -> Vec<SpecVersion> {
         match self.requirements().first().and_then(|name| requirement::named(name)) {
-            Some(requirement) => requirement.places.iter().map(|place| place.version).collect(),
-            None => vec![SpecVersion::V1_0_0],
+            Some(requirement) if !self.once => requirement.places.iter().map(|place| place.version).collect(),
+            Some(_) | None => vec![SpecVersion::V1_0_0],
         }
     }
 }
@@ -211,7 +220,7 @@ impl Case {
     }
 }
 
-/// Returns the cases of all templates for these plugins, those of a template together.
+/// Returns the cases of all templates for these plugins by group and topic, those of a template together.
 pub fn cases_of(subjects: &[Arc<Subject>]) -> Vec<Case> {
     let mut cases = Vec::new();
     for template in super::templates() {
@@ -220,6 +229,7 @@ pub fn cases_of(subjects: &[Arc<Subject>]) -> Vec<Case> {
             cases.extend(template.versions().into_iter().map(case));
         }
     }
+    cases.sort_by_key(|case| (case.template.group(), case.template.topic));
     cases
 }
 

@@ -29,7 +29,7 @@ pub const HOST_BRIDGE: &str = "br9";
 const HOST_MAC: &str = "02:00:00:00:00:01";
 
 /// How long the kernel may take to clean up behind a namespace.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A container that calls are about.
 #[derive(Debug, Clone)]

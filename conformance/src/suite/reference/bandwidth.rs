@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::Verb;
+use crate::keys::with;
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Judge, Verdict, require};
@@ -25,9 +27,13 @@ pub const CASES: &[Template] = &[
         let name = ifb(&result)?;
         host.host_shows(&format!("tc qdisc show dev {name}"), "tbf")
     }),
-    add("limit-of-runtime", "the limits in runtimeConfig go before those of the configuration", |host| {
-        let limits = json!({"ingressRate": 16_000_000, "ingressBurst": 160_000, "egressRate": 0, "egressBurst": 0});
-        host.add_with(&json!({"runtimeConfig": {"bandwidth": limits}}))?;
+    add("limit-of-runtime", "the limits in runtimeConfig are taken where the configuration has none", |host| {
+        let limits = json!({"ingressRate": 16_000_000, "ingressBurst": 160_000});
+        let mut config = with(&host.config(), &json!({"runtimeConfig": {"bandwidth": limits}}));
+        if let Some(keys) = config.as_object_mut() {
+            keys.retain(|key, _| !key.starts_with("ingress") && !key.starts_with("egress"));
+        }
+        host.call(Verb::Add).config(&config).run().must_print_object()?;
         host.host_shows(&format!("tc qdisc show dev {}", host.guest.host_end()), "rate 16Mbit")
     }),
     add("limit-none", "without limits nothing is made", |host| {

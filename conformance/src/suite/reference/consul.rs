@@ -32,17 +32,16 @@ pub const CASES: &[Template] = &[
         host.add()?;
         host.host_lacks(RULES, "CONSUL_")
     }),
-    add("mesh-unasked", "without its argument it passes the result on and makes no rules", |host| {
-        host.call(Verb::Add).without_env("CNI_ARGS").run().must_print_object()?;
+    add("mesh-unasked", "without its argument ADD fails, names it, and makes no rules", |host| {
+        let outcome = host.call(Verb::Add).without_env("CNI_ARGS").run();
+        let error = outcome.must_print_error()?;
+        require(
+            error.text.contains("CONSUL_IPTABLES_CONFIG"),
+            "CONSUL_IPTABLES_CONFIG in the text",
+            outcome.in_short(),
+        )?;
         let shown = host.guest.container.sh(RULES);
         require(!shown.contains("CONSUL_"), "no chains of the mesh", shown)
-    }),
-    add("mesh-without-result", "ADD without a prevResult is refused", |host| {
-        let mut config = host.config();
-        if let Some(keys) = config.as_object_mut() {
-            keys.remove("prevResult");
-        }
-        host.call(Verb::Add).config(&config).run().must_print_error().map(drop)
     }),
     Template::new(Topic::Check, "mesh-flushed", "CHECK fails when the chains are gone", |host| {
         let result = host.add()?;

@@ -24,8 +24,8 @@ pub const CASES: &[Template] = &[
         host.container_shows("ip link show eth0", "02:00:00:00:0a:0b")
     }),
     add("tap-owner", "the device belongs to the owner and the group of the configuration", |host| {
-        host.add_with(&json!({"owner": 1000, "group": 1001}))?;
-        host.container_shows("ip -details link show eth0", "user 1000 group 1001")
+        host.add_with(&json!({"owner": 54321, "group": 54322}))?;
+        host.container_shows("ip -details link show eth0", "user 54321 group 54322")
     }),
     add("tap-queues", "with multiQueue the device has more than one queue", |host| {
         host.add_with(&json!({"multiQueue": true}))?;

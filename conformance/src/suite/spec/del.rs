@@ -19,6 +19,7 @@ pub const CASES: &[Template] = &[
     case("again", "DEL succeeds three times in a row", again).spec(&["del-again"]),
     case("never-added", "DEL succeeds for a container that was never added", never_added)
         .spec(&["del-again", "del-missing"])
+        .once()
         .needs(Needs::Version),
     case("netns-gone", "DEL succeeds when the namespace is gone, and the host is as before", netns_gone)
         .spec(&["del-missing"]),

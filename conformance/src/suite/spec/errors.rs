@@ -10,7 +10,7 @@ use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Judge, Verdict, require};
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
-    Template::new(Topic::Errors, what, says, run).needs(Needs::Version)
+    Template::new(Topic::Errors, what, says, run).needs(Needs::Version).once()
 }
 
 pub const CASES: &[Template] = &[

@@ -11,7 +11,7 @@ use crate::suite::subject::Kind;
 use crate::{Network, Verb};
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
-    Template::new(Topic::Parameters, what, says, run).needs(Needs::Version)
+    Template::new(Topic::Parameters, what, says, run).needs(Needs::Version).once()
 }
 
 pub const CASES: &[Template] = &[

@@ -16,7 +16,8 @@ pub const CASES: &[Template] = &[
         answer,
     )
     .spec(&["version-answer", "operations"])
-    .needs(Needs::Nothing),
+    .needs(Needs::Nothing)
+    .once(),
     Template::new(Topic::Version, "echo", "VERSION answers in the version of the question", echo)
         .spec(&["version-echo"])
         .needs(Needs::Version),
@@ -27,7 +28,8 @@ pub const CASES: &[Template] = &[
         without_parameters,
     )
     .spec(&["version-without-parameters"])
-    .needs(Needs::Nothing),
+    .needs(Needs::Nothing)
+    .once(),
     Template::new(
         Topic::Version,
         "unsupported",
@@ -35,7 +37,8 @@ pub const CASES: &[Template] = &[
         unsupported,
     )
     .spec(&["version-unsupported", "error-status", "error-object"])
-    .needs(Needs::Nothing),
+    .needs(Needs::Nothing)
+    .once(),
 ];
 
 fn question(host: &PrivateHost) -> Value {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::network::Link;
 use crate::suite::case::{Template, Topic};
@@ -143,7 +143,7 @@ pub const CASES: &[Template] = &[
     add("bridge-result", "the result lists the bridge, the host's end and the container's interface", |host| {
         let result = host.add()?;
         let names = |at: usize| result["interfaces"][at]["name"].clone();
-        let whole = names(0) == BRIDGE && Value::from(port(host)?.name) == names(1) && names(2) == "eth0";
+        let whole = names(0) == BRIDGE && names(1) == port(host)?.name.as_str() && names(2) == "eth0";
         require(whole, "br0, its port, eth0", &result)
     }),
     add("bridge-traffic", "two containers of a bridge reach each other, and the gateway", traffic),

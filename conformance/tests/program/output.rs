@@ -1,0 +1,87 @@
+//! What the program prints, its exit status, and plugins that never end.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cni_conformance::binaries;
+
+use crate::cases::StandIns;
+use crate::{document, finished, run, text};
+
+const ONE: [&str; 2] = ["--filter", "spec/add/result/bridge/1.0.0"];
+
+#[test]
+fn the_exit_status_says_whether_all_passed() {
+    let ours = binaries::under_test();
+    assert_eq!(finished(run(&ours, &ONE)).status.code(), Some(0));
+    let no = StandIns::new("status", "exit 1\n");
+    assert_eq!(finished(run(no.folder(), &ONE)).status.code(), Some(1));
+    for (folder, arguments) in [
+        (Path::new("/nowhere"), &ONE[..]),
+        (&ours, &["--filter", "no-such-case"]),
+        (&ours, &["--no-such-option"]),
+        (Path::new("/etc"), &ONE),
+    ] {
+        let output = finished(run(folder, arguments));
+        assert_eq!(output.status.code(), Some(2), "{folder:?} {arguments:?}: {output:?}");
+        assert!(!output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_failure_says_what_was_expected_and_how_to_run_it_again() {
+    let no = StandIns::new("again", "exit 1\n");
+    let output = finished(run(no.folder(), &ONE));
+    let shown = text(&output.stdout);
+    let again = format!("cni-conformance run --plugins {} --verbose {}", no.folder().display(), ONE.join(" "));
+    for part in ["expected  status 0 and one JSON object", "got       status 1", "1 failed", &again] {
+        assert!(shown.contains(part), "{part:?} in\n{shown}");
+    }
+    assert!(!shown.contains('\x1b'), "colours are for terminals: {shown}");
+}
+
+#[test]
+fn verbose_shows_environment_input_and_output_of_each_call() {
+    let shown = text(&finished(run(&binaries::under_test(), &[&["--verbose"], &ONE[..]].concat())).stdout);
+    for part in [
+        "CNI_COMMAND=ADD",
+        "CNI_NETNS=/run/netns/ctr1",
+        "standard input: {",
+        "\"type\":\"bridge\"",
+        "standard output: {",
+        "ended with status 0 after ",
+    ] {
+        assert!(shown.contains(part), "{part:?} in\n{shown}");
+    }
+}
+
+#[test]
+fn junit_has_a_test_case_for_each_case() {
+    let no = StandIns::new("junit", "exit 1\n");
+    let shown = text(&finished(run(no.folder(), &[&["--junit"], &ONE[..]].concat())).stdout);
+    for part in
+        ["<testsuites name=\"cni-conformance\" tests=\"1\"", "failures=\"1\"", "name=\"spec/add/result/bridge/1.0.0\""]
+    {
+        assert!(shown.contains(part), "{part:?} in\n{shown}");
+    }
+}
+
+/// The plugin ignores all signals that it can, and starts a process that does the same in a session of its own.
+#[test]
+fn a_plugin_that_never_ends_is_told_and_leaves_no_process() {
+    let mark = "86411.25";
+    let sleeps =
+        format!("trap '' TERM INT HUP\n[ \"$CNI_COMMAND\" = ADD ] || exit 0\nsetsid sleep {mark} &\nsleep {mark}\n");
+    let slow = StandIns::new("slow", &sleeps);
+    let started = Instant::now();
+    let document = document(slow.folder(), &[&["--limit", "2"], &ONE[..]].concat());
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    let case = &document["cases"][0];
+    assert_eq!((&case["outcome"], &case["expected"]), (&"failed".into(), &"an end within 2 seconds".into()), "{case}");
+    let left = fs::read_dir("/proc").expect("list processes").filter_map(|entry| {
+        let command = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        text(&command).contains(mark).then_some(command)
+    });
+    assert_eq!(left.count(), 0, "processes are left");
+}

@@ -70,6 +70,9 @@ done
 need_root "a runtime"
 STAGE=$TARGET/runtimes
 mkdir -p "$STAGE/tools"
+# Another run of this script in the same tree waits for the end of this one.
+exec 8>"$STAGE/lock"
+flock 8
 rm -rf "$STAGE/plugins"
 if [ -n "$plugins" ]; then
     [ -x "$plugins/bridge" ] || usage "$plugins has no plugins"

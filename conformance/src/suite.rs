@@ -21,9 +21,9 @@ pub mod version;
 pub use case::{Case, Group, Source, Template, Topic, cases_of};
 pub use host::{Guest, PrivateHost};
 pub use judge::{Mismatch, Verdict};
-pub use report::{Ending, Report};
-pub use requirement::{Breaker, Level, Requirement};
-pub use subject::{Kind, Subject};
+pub use report::{CaseEnding, Report};
+pub use requirement::{Breaker, Obligation, Requirement};
+pub use subject::{PluginKind, Subject};
 pub use version::SpecVersion;
 
 /// Every template, in the order in which its cases run.
@@ -62,8 +62,13 @@ mod tests {
             shown.extend(names.flat_map(|name| versions.iter().map(move |version| (*name, *version))));
         }
         for requirement in requirement::all().filter(|requirement| requirement.breaker == Breaker::Plugin) {
-            for place in requirement.places {
-                assert!(shown.contains(&(requirement.id, place.version)), "{} in {}", requirement.id, place.version);
+            for passage in requirement.passages {
+                assert!(
+                    shown.contains(&(requirement.id, passage.version)),
+                    "{} in {}",
+                    requirement.id,
+                    passage.version
+                );
             }
         }
     }

@@ -19,12 +19,12 @@ pub struct Exchange {
     /// What it could read.
     pub stdin: String,
     /// What it left; nothing when it did not end in time.
-    pub answer: Option<Answer>,
+    pub answer: Option<PluginAnswer>,
 }
 
 /// What a plugin left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct PluginAnswer {
     /// The exit status, or nothing after a signal.
     pub status: Option<i32>,
     /// What it printed.
@@ -59,7 +59,7 @@ pub(crate) fn begin(call: impl FnOnce() -> Exchange) -> Option<usize> {
 pub(crate) fn end(place: Option<usize>, finished: &Finished) {
     let mut kept = kept();
     let Some(call) = place.and_then(|place| kept.as_mut()?.get_mut(place)) else { return };
-    call.answer = Some(Answer {
+    call.answer = Some(PluginAnswer {
         status: finished.code,
         stdout: finished.stdout.clone(),
         stderr: finished.stderr.clone(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::host::PrivateHost;
 use super::judge::Verdict;
-use super::requirement::{self, Place};
-use super::subject::{Kind, Subject};
+use super::requirement::{self, Passage};
+use super::subject::{PluginKind, Subject};
 use super::version::SpecVersion;
 
 /// Where a case comes from.
@@ -62,7 +62,7 @@ pub enum Who {
     /// Every one.
     All,
     /// Those of these kinds, of which those that the suite does not know are in as well.
-    Kinds(&'static [Kind]),
+    Kinds(&'static [PluginKind]),
     /// Those that ask an IPAM plugin, and that the suite knows.
     Delegating,
     /// These.
@@ -191,7 +191,7 @@ impl Template {
     /// The versions with the first of its requirements; without one, the version that every set of plugins knows.
     fn versions(&self) -> Vec<SpecVersion> {
         match self.requirements().first().and_then(|name| requirement::named(name)) {
-            Some(requirement) if !self.once => requirement.places.iter().map(|place| place.version).collect(),
+            Some(requirement) if !self.once => requirement.passages.iter().map(|passage| passage.version).collect(),
             Some(_) | None => vec![SpecVersion::V1_0_0],
         }
     }
@@ -205,14 +205,14 @@ impl Case {
     }
 
     /// Returns where the SPEC says it, for cases that come from there.
-    pub fn place(&self) -> Option<&'static Place> {
-        requirement::named(self.template.requirements().first()?)?.place(self.version)
+    pub fn passage(&self) -> Option<&'static Passage> {
+        requirement::named(self.template.requirements().first()?)?.passage(self.version)
     }
 
     /// Returns where it comes from, in words.
     pub fn source(&self) -> String {
-        match (self.template.source, self.place()) {
-            (Source::Spec(_), Some(place)) => place.to_string(),
+        match (self.template.source, self.passage()) {
+            (Source::Spec(_), Some(passage)) => passage.to_string(),
             (Source::Spec(names), None) => names.join(", "),
             (Source::Reference(page), _) => format!("the reference set's page of {page}"),
             (Source::Robustness, _) => "what goes wrong on real hosts".to_owned(),

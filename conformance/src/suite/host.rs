@@ -16,7 +16,7 @@ use crate::state::{State, differences};
 use crate::{Container, Invocation, Namespace, Network, Sandbox, Verb, binaries};
 
 use super::judge::{Judge, Mismatch, Verdict, require, unchanged};
-use super::subject::{Kind, Subject, UPLINK};
+use super::subject::{PluginKind, Subject, UPLINK};
 use super::version::SpecVersion;
 use super::{ipam, settled};
 
@@ -110,7 +110,7 @@ impl PrivateHost {
     /// The bridge of chained plugins' containers, or the uplink of plugins that need one.
     fn make_host_links(&self) {
         match (self.subject.kind, self.subject.plugin.as_str()) {
-            (Kind::Chained, _) => ip(
+            (PluginKind::Chained, _) => ip(
                 self.sandbox.host(),
                 &[
                     format!("link add {HOST_BRIDGE} address {HOST_MAC} type bridge"),
@@ -129,12 +129,12 @@ impl PrivateHost {
     /// Returns what plugins before a chained one would have answered.
     fn prepare(&self, guest: &Guest) -> Option<Value> {
         match (self.subject.kind, self.subject.plugin.as_str()) {
-            (Kind::Chained, _) => {
+            (PluginKind::Chained, _) => {
                 self.connect(guest);
                 return Some(self.result_before(guest));
             }
             // The kernel gives it its address when it comes up for the first time.
-            (Kind::Loopback, _) => {
+            (PluginKind::Loopback, _) => {
                 ip(&guest.container, &["link set lo up".to_owned(), "link set lo down".to_owned()]);
             }
             (_, "host-device") => {

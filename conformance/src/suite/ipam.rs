@@ -22,7 +22,7 @@ pub const REMARK: &str = "the stand-in was here";
 
 /// One call of it.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct IpamCall {
     /// `CNI_COMMAND`
     pub verb: String,
     /// Its whole environment.
@@ -79,7 +79,7 @@ pub fn answer_text(text: &str) {
 ///
 /// # Panics
 /// When they cannot be read.
-pub fn calls() -> Vec<Call> {
+pub fn calls() -> Vec<IpamCall> {
     let mut folders: Vec<_> = fs::read_dir(format!("{FOLDER}/calls"))
         .expect("list the stand-in's calls")
         .map(|entry| entry.expect("read a list").path())
@@ -89,16 +89,16 @@ pub fn calls() -> Vec<Call> {
 }
 
 /// Returns the calls of one command.
-pub fn calls_of(verb: &str) -> Vec<Call> {
+pub fn calls_of(verb: &str) -> Vec<IpamCall> {
     calls().into_iter().filter(|call| call.verb == verb).collect()
 }
 
-fn read(folder: &Path) -> Call {
+fn read(folder: &Path) -> IpamCall {
     let text = |name: &str| fs::read_to_string(folder.join(name)).expect("read a call of the stand-in");
     let pair = |line: &str| line.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
     let environment: BTreeMap<String, String> = text("env").lines().filter_map(pair).collect();
     let verb = environment.get("CNI_COMMAND").cloned().unwrap_or_default();
-    Call { verb, environment, stdin: text("stdin") }
+    IpamCall { verb, environment, stdin: text("stdin") }
 }
 
 fn lines() -> String {

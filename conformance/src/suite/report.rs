@@ -9,7 +9,7 @@ use super::judge::Mismatch;
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum Ending {
+pub enum CaseEnding {
     /// The plugin did what it must.
     Passed,
     /// The plugin did something else.
@@ -31,7 +31,7 @@ pub enum Ending {
 pub struct Report {
     /// How the case ended.
     #[serde(flatten)]
-    pub ending: Ending,
+    pub ending: CaseEnding,
     /// The calls of plugins, in their order.
     pub calls: Vec<Exchange>,
 }

@@ -17,7 +17,7 @@ use super::version::SpecVersion::{self, V0_4_0, V1_0_0, V1_1_0};
 
 /// How much the SPEC insists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum Obligation {
     /// There is no way around it.
     Must,
     /// There may be reasons to do otherwise.
@@ -35,11 +35,11 @@ pub enum Breaker {
 
 /// Where a version of the SPEC says it.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct Passage {
     /// The version.
     pub version: SpecVersion,
     /// How much that version insists.
-    pub level: Level,
+    pub obligation: Obligation,
     /// The heading in that version.
     pub section: &'static str,
 }
@@ -54,17 +54,17 @@ pub struct Requirement {
     /// Who can break it.
     pub breaker: Breaker,
     /// Where it stands, once for each version that has it.
-    pub places: &'static [Place],
+    pub passages: &'static [Passage],
 }
 
 impl Requirement {
     /// Returns where a version says it, if it does.
-    pub fn place(&self, version: SpecVersion) -> Option<&Place> {
-        self.places.iter().find(|place| place.version == version)
+    pub fn passage(&self, version: SpecVersion) -> Option<&Passage> {
+        self.passages.iter().find(|passage| passage.version == version)
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for Obligation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Must => "MUST",
@@ -73,9 +73,9 @@ impl fmt::Display for Level {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of SPEC {}, \"{}\"", self.level, self.version, self.section)
+        write!(f, "{} of SPEC {}, \"{}\"", self.obligation, self.version, self.section)
     }
 }
 
@@ -103,28 +103,28 @@ pub fn named(id: &str) -> Option<&'static Requirement> {
 }
 
 /// A MUST of the oldest version, under this heading.
-const fn must_0_4(section: &'static str) -> Place {
-    Place { version: V0_4_0, level: Level::Must, section }
+const fn must_0_4(section: &'static str) -> Passage {
+    Passage { version: V0_4_0, obligation: Obligation::Must, section }
 }
 
-const fn should_0_4(section: &'static str) -> Place {
-    Place { version: V0_4_0, level: Level::Should, section }
+const fn should_0_4(section: &'static str) -> Passage {
+    Passage { version: V0_4_0, obligation: Obligation::Should, section }
 }
 
-const fn must_1_0(section: &'static str) -> Place {
-    Place { version: V1_0_0, level: Level::Must, section }
+const fn must_1_0(section: &'static str) -> Passage {
+    Passage { version: V1_0_0, obligation: Obligation::Must, section }
 }
 
-const fn should_1_0(section: &'static str) -> Place {
-    Place { version: V1_0_0, level: Level::Should, section }
+const fn should_1_0(section: &'static str) -> Passage {
+    Passage { version: V1_0_0, obligation: Obligation::Should, section }
 }
 
-const fn must_1_1(section: &'static str) -> Place {
-    Place { version: V1_1_0, level: Level::Must, section }
+const fn must_1_1(section: &'static str) -> Passage {
+    Passage { version: V1_1_0, obligation: Obligation::Must, section }
 }
 
-const fn should_1_1(section: &'static str) -> Place {
-    Place { version: V1_1_0, level: Level::Should, section }
+const fn should_1_1(section: &'static str) -> Passage {
+    Passage { version: V1_1_0, obligation: Obligation::Should, section }
 }
 
 #[cfg(test)]
@@ -138,9 +138,9 @@ mod tests {
         let mut names = BTreeSet::new();
         for requirement in all() {
             assert!(names.insert(requirement.id), "{} is there twice", requirement.id);
-            assert!(!requirement.places.is_empty(), "{} stands nowhere", requirement.id);
-            let versions: BTreeSet<_> = requirement.places.iter().map(|place| place.version).collect();
-            assert_eq!(versions.len(), requirement.places.len(), "{}", requirement.id);
+            assert!(!requirement.passages.is_empty(), "{} stands nowhere", requirement.id);
+            let versions: BTreeSet<_> = requirement.passages.iter().map(|passage| passage.version).collect();
+            assert_eq!(versions.len(), requirement.passages.len(), "{}", requirement.id);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{Feature, plugins};
 
 /// What a plugin is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PluginKind {
     /// It brings up `lo`, which every container has.
     Loopback,
     /// It brings an interface into the container, and asks an IPAM plugin for addresses.
@@ -24,7 +24,7 @@ pub struct Subject {
     /// The name of its binary.
     pub plugin: String,
     /// What it is for.
-    pub kind: Kind,
+    pub kind: PluginKind,
     /// Whether the suite knows it, with all that its page says.
     pub known: bool,
     /// What its ADD needs of the kernel.
@@ -56,11 +56,11 @@ impl Subject {
     /// plugin, one whose `ipam` names the plugin itself for an IPAM plugin.
     pub fn foreign(plugin: &str, configuration: &Value) -> Self {
         let kind = if configuration.get("prevResult").is_some() {
-            Kind::Chained
+            PluginKind::Chained
         } else if configuration["ipam"]["type"] == *plugin {
-            Kind::Ipam
+            PluginKind::Ipam
         } else {
-            Kind::Interface
+            PluginKind::Interface
         };
         let mut keys = configuration.clone();
         if let Some(keys) = keys.as_object_mut() {
@@ -74,8 +74,8 @@ impl Subject {
     /// The interface that calls are about.
     pub fn ifname(&self) -> &'static str {
         match self.kind {
-            Kind::Loopback => "lo",
-            Kind::Interface | Kind::Chained | Kind::Ipam => "eth0",
+            PluginKind::Loopback => "lo",
+            PluginKind::Interface | PluginKind::Chained | PluginKind::Ipam => "eth0",
         }
     }
 
@@ -91,7 +91,7 @@ impl Subject {
 
     /// Whether it asks an IPAM plugin.
     pub fn delegates(&self) -> bool {
-        self.known && self.kind == Kind::Interface
+        self.known && self.kind == PluginKind::Interface
     }
 }
 
@@ -102,36 +102,36 @@ pub fn host_local() -> Value {
     })
 }
 
-fn row(plugin: &str) -> (Kind, Value) {
+fn row(plugin: &str) -> (PluginKind, Value) {
     let ipam = json!({"ipam": {"type": super::ipam::IPAM}});
     let on = |keys: Value| with(&ipam, &keys);
     match plugin {
-        "loopback" => (Kind::Loopback, json!({})),
-        "bridge" => (Kind::Interface, on(json!({"bridge": BRIDGE, "isGateway": true}))),
-        "ptp" | "dummy" | "tap" => (Kind::Interface, ipam),
-        "macvlan" | "ipvlan" => (Kind::Interface, on(json!({"master": UPLINK}))),
-        "vlan" => (Kind::Interface, on(json!({"master": UPLINK, "vlanId": 5}))),
-        "host-device" => (Kind::Interface, on(json!({"device": "ens5"}))),
-        "host-local" => (Kind::Ipam, json!({"ipam": host_local()})),
-        "dhcp" => (Kind::Ipam, json!({"ipam": {"type": "dhcp"}})),
+        "loopback" => (PluginKind::Loopback, json!({})),
+        "bridge" => (PluginKind::Interface, on(json!({"bridge": BRIDGE, "isGateway": true}))),
+        "ptp" | "dummy" | "tap" => (PluginKind::Interface, ipam),
+        "macvlan" | "ipvlan" => (PluginKind::Interface, on(json!({"master": UPLINK}))),
+        "vlan" => (PluginKind::Interface, on(json!({"master": UPLINK, "vlanId": 5}))),
+        "host-device" => (PluginKind::Interface, on(json!({"device": "ens5"}))),
+        "host-local" => (PluginKind::Ipam, json!({"ipam": host_local()})),
+        "dhcp" => (PluginKind::Ipam, json!({"ipam": {"type": "dhcp"}})),
         "static" => {
             let address = json!([{"address": "10.88.0.5/24", "gateway": "10.88.0.1"}]);
             let ipam = json!({"type": "static", "addresses": address, "routes": [{"dst": "0.0.0.0/0"}]});
-            (Kind::Ipam, json!({"ipam": ipam}))
+            (PluginKind::Ipam, json!({"ipam": ipam}))
         }
-        "firewall" => (Kind::Chained, json!({"backend": "iptables"})),
+        "firewall" => (PluginKind::Chained, json!({"backend": "iptables"})),
         "portmap" => {
             let mappings = json!([{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]);
-            (Kind::Chained, json!({"runtimeConfig": {"portMappings": mappings}}))
+            (PluginKind::Chained, json!({"runtimeConfig": {"portMappings": mappings}}))
         }
-        "tuning" => (Kind::Chained, json!({"mtu": 1400, "sysctl": {"net.ipv4.conf.eth0.arp_notify": "1"}})),
+        "tuning" => (PluginKind::Chained, json!({"mtu": 1400, "sysctl": {"net.ipv4.conf.eth0.arp_notify": "1"}})),
         "bandwidth" => {
             let (rate, burst) = (8_000_000, 160_000);
             let limits = json!({"ingressRate": rate, "ingressBurst": burst, "egressRate": rate, "egressBurst": burst});
-            (Kind::Chained, limits)
+            (PluginKind::Chained, limits)
         }
-        "sbr" | "consul-cni" => (Kind::Chained, json!({})),
-        "vrf" => (Kind::Chained, json!({"vrfname": "red"})),
+        "sbr" | "consul-cni" => (PluginKind::Chained, json!({})),
+        "vrf" => (PluginKind::Chained, json!({"vrfname": "red"})),
         other => panic!("the suite does not know the plugin {other}"),
     }
 }

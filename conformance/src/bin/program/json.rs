@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cni_conformance::suite::{Case, Ending};
+use cni_conformance::suite::{Case, CaseEnding};
 use cni_conformance::transcript::Exchange;
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ struct Entry<'d> {
     level: Option<String>,
     requirements: &'static [&'static str],
     #[serde(flatten)]
-    ending: &'d Ending,
+    ending: &'d CaseEnding,
     seconds: f64,
     calls: &'d [Exchange],
 }
@@ -59,7 +59,7 @@ fn entry(done: &Done) -> Entry<'_> {
         version: version.as_str(),
         says: template.says,
         source: case.source(),
-        level: case.place().map(|place| place.level.to_string()),
+        level: case.passage().map(|passage| passage.obligation.to_string()),
         requirements: template.requirements(),
         ending,
         seconds: elapsed.as_secs_f64(),

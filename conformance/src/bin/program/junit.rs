@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cni_conformance::suite::Ending;
+use cni_conformance::suite::CaseEnding;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::tally::Done;
@@ -28,13 +28,13 @@ fn suite_of(done: &Done) -> String {
 
 fn test_case(done: &Done) -> TestCase {
     let status = match &done.ending {
-        Ending::Passed => TestCaseStatus::success(),
-        Ending::Failed(mismatch) => {
+        CaseEnding::Passed => TestCaseStatus::success(),
+        CaseEnding::Failed(mismatch) => {
             let text = format!("expected: {}\ngot: {}", mismatch.expected, mismatch.got);
             non_success(NonSuccessKind::Failure, done.case.template.says, &text)
         }
-        Ending::Broken { problem } => non_success(NonSuccessKind::Error, "the case could not do its work", problem),
-        Ending::NotRun { reason } => {
+        CaseEnding::Broken { problem } => non_success(NonSuccessKind::Error, "the case could not do its work", problem),
+        CaseEnding::NotRun { reason } => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(reason.as_str());
             status

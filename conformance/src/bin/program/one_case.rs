@@ -2,7 +2,7 @@
 
 use std::panic;
 
-use cni_conformance::suite::{Case, Ending, PrivateHost, Report, cases_of};
+use cni_conformance::suite::{Case, CaseEnding, PrivateHost, Report, cases_of};
 use cni_conformance::transcript;
 
 use crate::command_line::CaseOptions;
@@ -12,7 +12,7 @@ use crate::{PASSED, UNABLE, isolated, preflight};
 pub fn run(options: &CaseOptions) -> u8 {
     // Whatever goes wrong from here on is told in the report, also where panics cannot be caught.
     panic::set_hook(Box::new(|problem| {
-        tell(Ending::Broken { problem: problem.to_string() });
+        tell(CaseEnding::Broken { problem: problem.to_string() });
         std::process::exit(i32::from(PASSED));
     }));
     transcript::start();
@@ -38,15 +38,15 @@ fn find(options: &CaseOptions) -> Result<Case, String> {
     found.ok_or_else(|| format!("there is no case {}", options.name))
 }
 
-fn judge(case: &Case) -> Ending {
+fn judge(case: &Case) -> CaseEnding {
     let host = PrivateHost::new(case.subject.clone(), case.version);
     match (case.template.run)(&host) {
-        Ok(()) => Ending::Passed,
-        Err(mismatch) => Ending::Failed(mismatch),
+        Ok(()) => CaseEnding::Passed,
+        Err(mismatch) => CaseEnding::Failed(mismatch),
     }
 }
 
-fn tell(ending: Ending) {
+fn tell(ending: CaseEnding) {
     let report = Report { ending, calls: transcript::so_far() };
     match serde_json::to_string(&report) {
         Ok(text) => println!("{text}"),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cni_conformance::child::{self, Limit};
 use cni_conformance::suite::case::Needs;
-use cni_conformance::suite::{Case, Ending, Mismatch, Report, Subject, cases_of};
+use cni_conformance::suite::{Case, CaseEnding, Mismatch, Report, Subject, cases_of};
 use serde_json::Value;
 
 use crate::command_line::RunOptions;
@@ -130,7 +130,7 @@ impl Plan<'_> {
             None => too_late(limit),
             Some(_) => serde_json::from_str(&left.stdout).unwrap_or_else(|error| {
                 let problem = format!("its process told nothing ({error})\n{}{}", left.stdout, left.stderr);
-                Report { ending: Ending::Broken { problem }, calls: Vec::new() }
+                Report { ending: CaseEnding::Broken { problem }, calls: Vec::new() }
             }),
         };
         Ok(Done::told(case, report, left.elapsed))
@@ -152,14 +152,14 @@ impl Plan<'_> {
         let Case { template, subject, version } = case;
         let Subject { plugin, needs, .. } = subject.as_ref();
         if !self.folder.join(plugin).exists() {
-            return Some(format!("no plugin {plugin} in {}", self.folder.display()));
+            return Some(format!("there is no such plugin in {}", self.folder.display()));
         }
         let speaks = || spoken.is_none_or(|list| list.iter().any(|spoken| spoken == version.as_str()));
         if template.needs != Needs::Nothing && !speaks() {
-            return Some(format!("{plugin} does not know version {version} of the SPEC"));
+            return Some(format!("the plugin does not know version {version} of the SPEC"));
         }
         let feature = needs.filter(|feature| template.needs == Needs::Add && !feature.is_here());
-        feature.map(|feature| format!("the running kernel lacks what {plugin} needs: {feature:?}"))
+        feature.map(|feature| format!("the running kernel lacks what ADD needs: {feature:?}"))
     }
 }
 
@@ -172,8 +172,9 @@ fn in_order(
     let mut early = BTreeMap::new();
     let mut done: Vec<Done> = Vec::with_capacity(total);
     for (at, result) in finished {
-        early.insert(at, result?);
-        show.progress(done.len() + early.len());
+        let result = result?;
+        show.progress(done.len() + early.len() + 1, &result.case);
+        early.insert(at, result);
         while let Some(next) = early.remove(&done.len()) {
             show.case(&next);
             done.push(next);
@@ -187,7 +188,7 @@ fn too_late(limit: Duration) -> Report {
         expected: format!("an end within {} seconds", limit.as_secs()),
         got: "the case was still running, and was killed".to_owned(),
     };
-    Report { ending: Ending::Failed(mismatch), calls: Vec::new() }
+    Report { ending: CaseEnding::Failed(mismatch), calls: Vec::new() }
 }
 
 /// Returns the versions that a plugin tells, or nothing when its answer is not understood: then its cases show what is wrong.

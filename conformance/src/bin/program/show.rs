@@ -60,18 +60,17 @@ impl<'o> Show<'o> {
         !self.options.json && !self.options.junit
     }
 
-    /// Shows how far it is, where somebody watches.
-    pub fn progress(&self, finished: usize) {
+    /// Shows how far it is, and what has just ended, where somebody watches.
+    pub fn progress(&self, finished: usize, last: &Case) {
         let mut stderr = std::io::stderr();
         if !stderr.is_terminal() {
             return;
         }
         let failed = if self.failed == 0 { String::new() } else { format!(", {} failed", self.failed) };
+        let line = format!("\r\x1b[K{finished} of {}{failed}  {}", self.total, last.name());
+        let line = if finished == self.total { "\r\x1b[K".to_owned() } else { line };
         // A terminal that cannot be written to has nobody before it.
-        drop(write!(stderr, "\r\x1b[K{finished} of {}{failed}", self.total).and_then(|()| stderr.flush()));
-        if finished == self.total {
-            drop(write!(stderr, "\r\x1b[K"));
-        }
+        drop(write!(stderr, "{line}").and_then(|()| stderr.flush()));
     }
 
     /// Takes the next case in the order of the list.

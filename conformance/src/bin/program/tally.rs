@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cni_conformance::suite::{Case, Ending, Report};
+use cni_conformance::suite::{Case, CaseEnding, Report};
 use cni_conformance::transcript::Exchange;
 
 /// A case that is done with.
@@ -11,7 +11,7 @@ pub struct Done {
     /// Which.
     pub case: Case,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: CaseEnding,
     /// What was sent and came back.
     pub calls: Vec<Exchange>,
     /// How long it took.
@@ -21,7 +21,7 @@ pub struct Done {
 impl Done {
     /// A case that was not tried.
     pub fn not_run(case: &Case, reason: &str) -> Self {
-        let ending = Ending::NotRun { reason: reason.to_owned() };
+        let ending = CaseEnding::NotRun { reason: reason.to_owned() };
         Self { case: case.clone(), ending, calls: Vec::new(), elapsed: Duration::ZERO }
     }
 
@@ -33,8 +33,8 @@ impl Done {
     /// Whether the plugin is not known to do what it must.
     pub fn failed(&self) -> bool {
         match self.ending {
-            Ending::Failed(_) | Ending::Broken { .. } => true,
-            Ending::Passed | Ending::NotRun { .. } => false,
+            CaseEnding::Failed(_) | CaseEnding::Broken { .. } => true,
+            CaseEnding::Passed | CaseEnding::NotRun { .. } => false,
         }
     }
 }
@@ -60,9 +60,9 @@ impl Tally {
     /// Counts one more case.
     pub fn count(&mut self, done: &Done) {
         match done.ending {
-            Ending::Passed => self.passed += 1,
-            Ending::Failed(_) | Ending::Broken { .. } => self.failed += 1,
-            Ending::NotRun { .. } => self.not_run += 1,
+            CaseEnding::Passed => self.passed += 1,
+            CaseEnding::Failed(_) | CaseEnding::Broken { .. } => self.failed += 1,
+            CaseEnding::NotRun { .. } => self.not_run += 1,
         }
     }
 

@@ -7,7 +7,7 @@ pub const ALL: &[Requirement] = &[
         id: "delegate-path",
         says: "a delegated plugin is looked for in every folder of CNI_PATH",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             must_0_4("IP Address Management (IPAM) Interface"),
             should_1_0("4. Delegated plugin execution procedure"),
             should_1_1("4. Delegated plugin execution procedure"),
@@ -17,7 +17,7 @@ pub const ALL: &[Requirement] = &[
         id: "delegate-environment",
         says: "a delegated plugin gets the variables that the plugin got",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             must_0_4("IP Address Management (IPAM) Interface"),
             must_1_0("4. Delegated Plugin protocol"),
             must_1_1("4. Delegated Plugin protocol"),
@@ -27,7 +27,7 @@ pub const ALL: &[Requirement] = &[
         id: "delegate-configuration",
         says: "a delegated plugin gets the whole configuration",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             must_0_4("IP Address Management (IPAM) Interface"),
             should_1_0("4. Delegated plugin execution procedure"),
             should_1_1("4. Delegated plugin execution procedure"),
@@ -37,7 +37,7 @@ pub const ALL: &[Requirement] = &[
         id: "delegate-stderr",
         says: "what a delegated plugin prints on standard error goes to that of the plugin",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             should_1_0("4. Delegated plugin execution procedure"),
             should_1_1("4. Delegated plugin execution procedure"),
         ],
@@ -46,7 +46,7 @@ pub const ALL: &[Requirement] = &[
         id: "delegate-check",
         says: "CHECK asks the delegated plugin, and hands its error on",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             should_0_4("Parameters"),
             must_1_0("4. Delegated plugin execution procedure"),
             must_1_1("4. Delegated plugin execution procedure"),
@@ -56,7 +56,7 @@ pub const ALL: &[Requirement] = &[
         id: "delegate-del",
         says: "DEL calls the delegated plugin, and hands its error on",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             should_0_4("Parameters"),
             must_1_0("4. Delegated plugin execution procedure"),
             must_1_1("4. Delegated plugin execution procedure"),
@@ -66,19 +66,19 @@ pub const ALL: &[Requirement] = &[
         id: "delegate-gc",
         says: "GC calls the delegated plugin, and hands its error on",
         breaker: Breaker::Plugin,
-        places: &[must_1_1("2. GC")],
+        passages: &[must_1_1("2. GC")],
     },
     Requirement {
         id: "delegate-status",
         says: "STATUS asks the delegated plugin, and hands its error on",
         breaker: Breaker::Plugin,
-        places: &[must_1_1("2. STATUS")],
+        passages: &[must_1_1("2. STATUS")],
     },
     Requirement {
         id: "delegate-rollback",
         says: "when the delegated plugin fails ADD, it is called with DEL before the plugin fails",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             should_1_0("4. Delegated plugin execution procedure"),
             should_1_1("4. Delegated plugin execution procedure"),
         ],
@@ -87,13 +87,13 @@ pub const ALL: &[Requirement] = &[
         id: "ipam-result",
         says: "an IPAM plugin determines addresses, gateway and routes",
         breaker: Breaker::Plugin,
-        places: &[must_0_4("IP Allocation"), must_1_0("4. Plugin Delegation"), must_1_1("4. Plugin Delegation")],
+        passages: &[must_0_4("IP Allocation"), must_1_0("4. Plugin Delegation"), must_1_1("4. Plugin Delegation")],
     },
     Requirement {
         id: "ipam-abbreviated",
         says: "the result of an IPAM plugin has no interfaces, and its addresses point to none",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             should_0_4("IP Address Management (IPAM) Interface"),
             must_1_0("5. Delegated plugins (IPAM)"),
             must_1_1("5. Delegated plugins (IPAM)"),

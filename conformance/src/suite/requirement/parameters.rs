@@ -7,43 +7,43 @@ pub const ALL: &[Requirement] = &[
         id: "operations",
         says: "a plugin answers every operation of the version",
         breaker: Breaker::Plugin,
-        places: &[must_0_4("Parameters"), must_1_0("2. CNI operations"), must_1_1("2. CNI operations")],
+        passages: &[must_0_4("Parameters"), must_1_0("2. CNI operations"), must_1_1("2. CNI operations")],
     },
     Requirement {
         id: "ifname-unusable",
         says: "a plugin that cannot use the name in CNI_IFNAME returns an error",
         breaker: Breaker::Plugin,
-        places: &[must_0_4("Parameters"), must_1_0("2. Parameters"), must_1_1("2. Parameters")],
+        passages: &[must_0_4("Parameters"), must_1_0("2. Parameters"), must_1_1("2. Parameters")],
     },
     Requirement {
         id: "ifname-rules",
         says: "an interface name is not empty, not . or .., below 16 bytes, and has no slash, colon or blank",
         breaker: Breaker::Plugin,
-        places: &[must_0_4("Parameters")],
+        passages: &[must_0_4("Parameters")],
     },
     Requirement {
         id: "container-id",
         says: "a container ID is not empty, begins with a letter or digit, and goes on with these, _, . and -",
         breaker: Breaker::Plugin,
-        places: &[must_0_4("Parameters"), must_1_0("2. Parameters"), must_1_1("2. Parameters")],
+        passages: &[must_0_4("Parameters"), must_1_0("2. Parameters"), must_1_1("2. Parameters")],
     },
     Requirement {
         id: "required-variables",
         says: "ADD, DEL and CHECK cannot do without the variables that the SPEC calls required",
         breaker: Breaker::Plugin,
-        places: &[must_1_0("2. CNI operations"), must_1_1("2. CNI operations")],
+        passages: &[must_1_0("2. CNI operations"), must_1_1("2. CNI operations")],
     },
     Requirement {
         id: "args-ignored",
         says: "data in `args` that a plugin does not understand is passed over",
         breaker: Breaker::Plugin,
-        places: &[should_0_4("Network Configuration")],
+        passages: &[should_0_4("Network Configuration")],
     },
     Requirement {
         id: "network-name",
         says: "a network has a name: a letter or digit, then these, _, . and -",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             must_0_4("Network Configuration"),
             must_1_0("1. Configuration format"),
             must_1_1("1. Configuration format"),
@@ -53,7 +53,7 @@ pub const ALL: &[Requirement] = &[
         id: "state-key",
         says: "state is kept by network, container and interface, so that attachments do not meet",
         breaker: Breaker::Plugin,
-        places: &[
+        passages: &[
             should_0_4("General considerations"),
             must_1_0("3. Execution of Network Configurations"),
             must_1_1("3. Execution of Network Configurations"),

@@ -2,8 +2,8 @@
 
 use super::{Breaker, Requirement, must_0_4, must_1_0, must_1_1, should_0_4, should_1_0, should_1_1};
 
-const fn of_runtimes(id: &'static str, says: &'static str, places: &'static [super::Place]) -> Requirement {
-    Requirement { id, says, breaker: Breaker::Runtime, places }
+const fn of_runtimes(id: &'static str, says: &'static str, passages: &'static [super::Passage]) -> Requirement {
+    Requirement { id, says, breaker: Breaker::Runtime, passages }
 }
 
 pub const ALL: &[Requirement] = &[

@@ -9,7 +9,7 @@ use crate::suite::case::{Needs, Template, Topic, Who};
 use crate::suite::host::PrivateHost;
 use crate::suite::ipam;
 use crate::suite::judge::{Judge, Verdict, require};
-use crate::suite::subject::Kind;
+use crate::suite::subject::PluginKind;
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(Topic::Parameters, what, says, run).needs(Needs::Version)
@@ -32,7 +32,7 @@ pub const CASES: &[Template] = &[
         }
         Ok(())
     })
-    .of(Who::Kinds(&[Kind::Chained])),
+    .of(Who::Kinds(&[PluginKind::Chained])),
     case("no-prev-result", "a chained plugin without prevResult is refused, and nothing changes", |host| {
         let mut config = host.config();
         if let Some(keys) = config.as_object_mut() {
@@ -45,18 +45,18 @@ pub const CASES: &[Template] = &[
     case("netns-missing", "ADD for a namespace that is not there fails, and nothing changes", |host| {
         refused(host, &host.call(Verb::Add).netns("/run/netns/not-there"))
     })
-    .of(Who::Kinds(&[Kind::Loopback, Kind::Interface])),
+    .of(Who::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
     case("netns-no-namespace", "ADD for a plain file in the place of a namespace fails, and nothing changes", |host| {
         let file = "/run/conformance/plain";
         std::fs::write(file, "").unwrap_or_else(|error| panic!("write {file}: {error}"));
         refused(host, &host.call(Verb::Add).netns(file))
     })
-    .of(Who::Kinds(&[Kind::Loopback, Kind::Interface])),
+    .of(Who::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
     case("netns-of-host", "ADD for the host's own namespace fails, and nothing changes", |host| {
         let own = host.sandbox.host().path().to_owned();
         refused(host, &host.call(Verb::Add).netns(&own))
     })
-    .of(Who::Kinds(&[Kind::Interface])),
+    .of(Who::Kinds(&[PluginKind::Interface])),
     Template::new(
         Topic::Delegation,
         "nonsense",

@@ -8,7 +8,7 @@ use crate::Verb;
 use crate::suite::case::{Template, Topic, Who};
 use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Judge, Verdict};
-use crate::suite::subject::Kind;
+use crate::suite::subject::PluginKind;
 
 const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(topic, what, says, run)
@@ -18,7 +18,7 @@ pub const CASES: &[Template] = &[
     case(Topic::Add, "killed", "DEL cleans up after an ADD that was killed at any moment", killed),
     case(Topic::Del, "killed", "DEL cleans up after a DEL that was killed at any moment", killed_del),
     case(Topic::Add, "twice", "a second ADD of the same container leaves the first as it is", twice)
-        .of(Who::Kinds(&[Kind::Interface])),
+        .of(Who::Kinds(&[PluginKind::Interface])),
     case(Topic::Add, "after-del", "ADD works again after DEL, five times in a row", |host| {
         for _ in 0..5 {
             let result = host.add()?;

@@ -8,15 +8,15 @@ use crate::keys::with;
 use crate::suite::case::{Template, Topic, Who};
 use crate::suite::host::{Guest, PrivateHost};
 use crate::suite::judge::{Judge, Mismatch, Verdict, equal, require};
-use crate::suite::subject::{Kind, host_local};
+use crate::suite::subject::{PluginKind, host_local};
 use crate::{Network, Verb};
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(Topic::Add, what, says, run)
 }
 
-const INTERFACE: Who = Who::Kinds(&[Kind::Interface]);
-const CHAINED: Who = Who::Kinds(&[Kind::Chained]);
+const INTERFACE: Who = Who::Kinds(&[PluginKind::Interface]);
+const CHAINED: Who = Who::Kinds(&[PluginKind::Chained]);
 
 /// Those whose attachments can be many at a time, each with an address of host-local.
 const SHARING: Who = Who::Only(&["bridge", "ptp", "macvlan", "tap", "dummy", "host-local"]);
@@ -30,7 +30,7 @@ pub const CASES: &[Template] = &[
         .of(CHAINED),
     case("loopback-up", "ADD brings lo up in the container", loopback_up)
         .spec(&["add-interface"])
-        .of(Who::Kinds(&[Kind::Loopback])),
+        .of(Who::Kinds(&[PluginKind::Loopback])),
     case("ifname", "the interface in the container has the name in CNI_IFNAME", ifname)
         .spec(&["add-ifname"])
         .of(INTERFACE),

@@ -8,13 +8,13 @@ use crate::suite::case::{Template, Topic, Who};
 use crate::suite::damage;
 use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Judge, Verdict};
-use crate::suite::subject::Kind;
+use crate::suite::subject::PluginKind;
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(Topic::Check, what, says, run)
 }
 
-const INTERFACE: Who = Who::Kinds(&[Kind::Interface]);
+const INTERFACE: Who = Who::Kinds(&[PluginKind::Interface]);
 
 pub const CASES: &[Template] = &[
     case("at-once", "CHECK passes right after ADD", |host| {
@@ -29,7 +29,7 @@ pub const CASES: &[Template] = &[
     .spec(&["check-silent"]),
     case("without-result", "CHECK without prevResult fails", without_result)
         .spec(&["check-prev-result"])
-        .of(Who::Kinds(&[Kind::Interface, Kind::Chained])),
+        .of(Who::Kinds(&[PluginKind::Interface, PluginKind::Chained])),
     case("other-address", "CHECK fails when prevResult has an address that the interface has not", other_address)
         .spec(&["check-prev-result"])
         .of(INTERFACE),
@@ -66,7 +66,7 @@ pub const CASES: &[Template] = &[
     .of(Who::Delegating),
     case("lo-down", "CHECK fails when lo is down", |host| inside(host, "ip link set lo down"))
         .spec(&["check-unreachable"])
-        .of(Who::Kinds(&[Kind::Loopback])),
+        .of(Who::Kinds(&[PluginKind::Loopback])),
     case("bridge-without-port", "CHECK fails when the container's link has left the bridge", port_gone)
         .spec(&["check-unreachable"])
         .of(Who::Only(&["bridge"])),

@@ -7,7 +7,7 @@ use crate::suite::case::{Needs, Template, Topic, Who};
 use crate::suite::host::{Guest, PrivateHost};
 use crate::suite::ipam;
 use crate::suite::judge::{Judge, Mismatch, Verdict, require};
-use crate::suite::subject::Kind;
+use crate::suite::subject::PluginKind;
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(Topic::Del, what, says, run)
@@ -27,7 +27,7 @@ pub const CASES: &[Template] = &[
         .spec(&["del-missing"]),
     case("interface-gone", "DEL succeeds when the interface is gone from the container", interface_gone)
         .spec(&["del-missing"])
-        .of(Who::Kinds(&[Kind::Interface, Kind::Chained])),
+        .of(Who::Kinds(&[PluginKind::Interface, PluginKind::Chained])),
     case("without-netns", "DEL without CNI_NETNS succeeds", without_netns).spec(&["del-without-netns"]),
     case("without-result", "DEL without prevResult succeeds, and host and container are as before", without_result)
         .spec(&["del-without-result"]),

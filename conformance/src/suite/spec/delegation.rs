@@ -7,15 +7,15 @@ use crate::keys::with;
 use crate::plugin::{Invocation, Outcome};
 use crate::suite::case::{Template, Topic, Who};
 use crate::suite::host::PrivateHost;
-use crate::suite::ipam::{self, Call, REMARK};
+use crate::suite::ipam::{self, IpamCall, REMARK};
 use crate::suite::judge::{Judge, Mismatch, Verdict, equal, require};
-use crate::suite::subject::Kind;
+use crate::suite::subject::PluginKind;
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(Topic::Delegation, what, says, run).of(Who::Delegating)
 }
 
-const IPAM: Who = Who::Kinds(&[Kind::Ipam]);
+const IPAM: Who = Who::Kinds(&[PluginKind::Ipam]);
 
 pub const CASES: &[Template] = &[
     case("path", "an IPAM plugin in the second folder of CNI_PATH is found and called", |host| {
@@ -94,7 +94,7 @@ pub const CASES: &[Template] = &[
 ];
 
 /// Returns the first call of the stand-in with this command.
-fn call_of(verb: &str) -> Result<Call, Mismatch> {
+fn call_of(verb: &str) -> Result<IpamCall, Mismatch> {
     let all: Vec<String> = ipam::calls().iter().map(|call| call.verb.clone()).collect();
     ipam::calls_of(verb).into_iter().next().ok_or_else(|| Mismatch {
         expected: format!("a call of the IPAM plugin with {verb}"),

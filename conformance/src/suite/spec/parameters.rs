@@ -7,7 +7,7 @@ use crate::plugin::Outcome;
 use crate::suite::case::{Needs, Template, Topic, Who};
 use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Judge, Verdict, require};
-use crate::suite::subject::Kind;
+use crate::suite::subject::PluginKind;
 use crate::{Network, Verb};
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
@@ -57,7 +57,7 @@ pub const CASES: &[Template] = &[
         no_namespace,
     )
     .spec(&["code-3"])
-    .of(Who::Kinds(&[Kind::Loopback, Kind::Interface])),
+    .of(Who::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
 ];
 
 fn missing(host: &PrivateHost, variable: &str, verbs: &[Verb]) -> Verdict {
@@ -119,7 +119,7 @@ fn refused_name(host: &PrivateHost, name: &Value) -> Verdict {
 }
 
 fn is_chained(host: &PrivateHost) -> bool {
-    host.subject.kind == Kind::Chained
+    host.subject.kind == PluginKind::Chained
 }
 
 fn args_ignored(host: &PrivateHost) -> Verdict {

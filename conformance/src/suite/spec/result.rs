@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use crate::suite::case::{Template, Topic, Who};
 use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Mismatch, Verdict, equal, require};
-use crate::suite::subject::Kind;
+use crate::suite::subject::PluginKind;
 use crate::suite::version::SpecVersion;
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(Topic::Result, what, says, run)
 }
 
-const INTERFACE: Who = Who::Kinds(&[Kind::Interface]);
+const INTERFACE: Who = Who::Kinds(&[PluginKind::Interface]);
 
 pub const CASES: &[Template] = &[
     case("version", "the result has the cniVersion of the configuration", version).spec(&["result-version"]),
@@ -30,7 +30,7 @@ pub const CASES: &[Template] = &[
         .of(INTERFACE),
     case("ips", "each address is written with its prefix length, as the version wants it", ips)
         .spec(&["result-ips"])
-        .of(Who::Kinds(&[Kind::Interface, Kind::Chained, Kind::Ipam])),
+        .of(Who::Kinds(&[PluginKind::Interface, PluginKind::Chained, PluginKind::Ipam])),
     case("ip-interface", "each address points to the interface of the container that has it", ip_interface)
         .spec(&["result-ip-interface"])
         .of(Who::Delegating),
@@ -39,7 +39,7 @@ pub const CASES: &[Template] = &[
         .of(Who::Delegating),
     case("routes", "each route has a destination with its prefix length, and a router of the same family", routes)
         .spec(&["result-routes"])
-        .of(Who::Kinds(&[Kind::Interface, Kind::Chained, Kind::Ipam])),
+        .of(Who::Kinds(&[PluginKind::Interface, PluginKind::Chained, PluginKind::Ipam])),
 ];
 
 fn version(host: &PrivateHost) -> Verdict {

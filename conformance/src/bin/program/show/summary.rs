@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use cni_conformance::suite::Ending;
+use cni_conformance::suite::{CaseEnding, Obligation};
 
 use crate::tally::{Done, Tally};
 
@@ -12,6 +12,9 @@ use super::paint::{Colour, Painter};
 
 /// How many cases of a kind are named; the rest is counted.
 const NAMED: usize = 12;
+
+/// How many lines of a text are shown.
+const LINES: usize = 8;
 
 /// Prints it.
 pub fn print(painter: &Painter, folder: &Path, done: &[Done], elapsed: Duration) {
@@ -21,6 +24,9 @@ pub fn print(painter: &Painter, folder: &Path, done: &[Done], elapsed: Duration)
     }
     for of_template in failed.chunk_by(|a, b| std::ptr::eq(a.case.template, b.case.template)) {
         print_template(painter, folder, of_template);
+    }
+    if !failed.is_empty() {
+        print_failed_by_plugin(painter, &failed);
     }
     print_not_run(painter, done);
     print_counts(painter, done, elapsed);
@@ -57,14 +63,22 @@ fn print_alike(folder: &Path, expected: &str, got: &str, cases: &[&Done]) {
 
 fn expected_and_got(done: &Done) -> (String, String) {
     match &done.ending {
-        Ending::Failed(mismatch) => (mismatch.expected.clone(), mismatch.got.clone()),
-        Ending::Broken { problem } => ("a case that can do its work".to_owned(), problem.clone()),
-        Ending::Passed | Ending::NotRun { .. } => (String::new(), String::new()),
+        CaseEnding::Failed(mismatch) => (mismatch.expected.clone(), mismatch.got.clone()),
+        CaseEnding::Broken { problem } => ("a case that can do its work".to_owned(), problem.clone()),
+        CaseEnding::Passed | CaseEnding::NotRun { .. } => (String::new(), String::new()),
     }
 }
 
+/// Sets the lines of a text below each other, so many that the next failure is in sight; `--verbose` shows all.
 fn indented(text: &str) -> String {
-    text.trim_end().replace('\n', "\n            ")
+    let mut lines: Vec<&str> = text.trim_end().lines().collect();
+    let more = lines.len().saturating_sub(LINES);
+    let rest = format!("and {more} more lines");
+    if more > 0 {
+        lines.truncate(LINES);
+        lines.push(&rest);
+    }
+    lines.join("\n            ")
 }
 
 /// Returns the command that runs one case again and shows all of it.
@@ -73,18 +87,37 @@ pub fn again(folder: &Path, done: &Done) -> String {
 }
 
 fn print_not_run(painter: &Painter, done: &[Done]) {
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut reasons: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for case in done {
-        if let Ending::NotRun { reason } = &case.ending {
-            *reasons.entry(reason).or_default() += 1;
+        if let CaseEnding::NotRun { reason } = &case.ending {
+            *reasons.entry(reason).or_default().entry(&case.case.subject.plugin).or_default() += 1;
         }
     }
     if !reasons.is_empty() {
         println!("\n{}", painter.paint(Colour::Yellow, "Not run"));
     }
-    for (reason, cases) in reasons {
-        println!("  {cases:>4}  {reason}");
+    for (reason, plugins) in reasons {
+        println!("  {:>4}  {reason}", plugins.values().sum::<usize>());
+        println!("        {}", counted(&plugins));
     }
+}
+
+/// Names with how many cases each has.
+fn counted(names: &BTreeMap<&str, usize>) -> String {
+    names.iter().map(|(name, cases)| format!("{name} ({cases})")).collect::<Vec<_>>().join(", ")
+}
+
+/// Prints whose failures they are, and how much the SPEC insists.
+fn print_failed_by_plugin(painter: &Painter, failed: &[&Done]) {
+    let mut plugins: BTreeMap<&str, usize> = BTreeMap::new();
+    for done in failed {
+        *plugins.entry(&done.case.subject.plugin).or_default() += 1;
+    }
+    let insisted = failed.iter().filter_map(|done| done.case.passage());
+    let musts = insisted.filter(|passage| passage.obligation == Obligation::Must).count();
+    println!("\n{}", painter.paint(Colour::Bold, "Failed"));
+    println!("  {} cases, of which {musts} are about a MUST of the SPEC", failed.len());
+    println!("  {}", counted(&plugins));
 }
 
 fn print_counts(painter: &Painter, done: &[Done], elapsed: Duration) {

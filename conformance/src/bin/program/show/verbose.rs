@@ -1,6 +1,6 @@
 //! `--verbose`: all that was sent to plugins and came back.
 
-use cni_conformance::suite::Ending;
+use cni_conformance::suite::CaseEnding;
 use cni_conformance::transcript::Exchange;
 
 use crate::tally::Done;
@@ -15,17 +15,17 @@ pub fn print(painter: &Painter, done: &Done) {
         print_call(painter, at + 1, call);
     }
     match &done.ending {
-        Ending::Passed => println!("  {}", painter.paint(Colour::Green, "passed")),
-        Ending::Failed(mismatch) => {
+        CaseEnding::Passed => println!("  {}", painter.paint(Colour::Green, "passed")),
+        CaseEnding::Failed(mismatch) => {
             println!("  {}", painter.paint(Colour::Red, "failed"));
             print_text("expected", &mismatch.expected);
             print_text("got", &mismatch.got);
         }
-        Ending::Broken { problem } => {
+        CaseEnding::Broken { problem } => {
             println!("  {}", painter.paint(Colour::Red, "the case could not do its work"));
             print_text("problem", problem);
         }
-        Ending::NotRun { reason } => println!("  {}: {reason}", painter.paint(Colour::Yellow, "not run")),
+        CaseEnding::NotRun { reason } => println!("  {}: {reason}", painter.paint(Colour::Yellow, "not run")),
     }
 }
 

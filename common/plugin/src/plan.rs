@@ -11,6 +11,7 @@ mod link;
 mod ns;
 mod present;
 mod route;
+mod rules;
 mod sharing;
 mod step;
 mod sysctl;

@@ -258,7 +258,7 @@ fn cache() -> Vec<PathBuf> {
 }
 
 /// The rules of all containers.
-fn rules(sandbox: &Sandbox) -> Vec<String> {
+pub fn rules(sandbox: &Sandbox) -> Vec<String> {
     let state = State::of_host(sandbox);
     let sections = ["iptables nat", "iptables filter", "ip6tables nat", "ip6tables filter", "nftables"];
     sections.iter().flat_map(|section| state.section(section).to_vec()).collect()

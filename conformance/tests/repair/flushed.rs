@@ -1,13 +1,15 @@
 //! Whole tables, chains and rulesets that go, with three containers running.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
-use cni_conformance::{Namespace, Outside};
+use cni_conformance::{Namespace, Outside, binaries};
 
+use crate::deleted::rules;
 use crate::{Backend, Guest, assert_said, repair, shell, state};
 
 /// How long to wait for an answer that must not come.
@@ -82,6 +84,25 @@ fn what_was_flushed_comes_back_as_it_was() {
         ],
         flush_and_repair,
     );
+}
+
+/// For each change of a table the kernel checks all of it. So containers are repaired together: here 40 of them in two groups,
+/// each with a change of the tables nat and filter. One by one they would take three changes each.
+#[test]
+fn forty_containers_are_repaired_in_few_changes() {
+    let sandbox = Backend::Nft.sandbox();
+    let guest = |number: u16| Guest::add(&sandbox, &Backend::Nft.list(), &format!("guest-{number}"), 8080 + number);
+    let guests: Vec<Guest<'_>> = (0..40).map(guest).collect();
+    let before = rules(&sandbox);
+    shell(&sandbox, &format!("{NAT} && {FILTER}"));
+    let program = binaries::under_test().join("cni-plugins");
+    let traced = format!("strace -f -e trace=sendto,sendmsg -o /run/trace {} repair", program.display());
+    shell(&sandbox, &traced);
+    let trace = fs::read_to_string("/run/trace").expect("a trace");
+    let changes = trace.lines().filter(|line| line.contains("NFNL_MSG_BATCH_BEGIN")).count();
+    assert!((2..=20).contains(&changes), "{changes} changes");
+    assert_eq!(rules(&sandbox), before);
+    guests.iter().for_each(Guest::check);
 }
 
 /// The mapping does not only come back: it does not answer before.

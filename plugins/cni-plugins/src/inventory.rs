@@ -104,11 +104,11 @@ impl Inventory {
     /// # Errors
     /// When the cache cannot be listed.
     pub fn observe(scope: &Scope) -> io::Result<Self> {
-        let (mut found, mut tools) = (Self::default(), repair::Tools::default());
+        let (mut found, tools) = (Self::default(), repair::Tools::default());
         for file in scope.files()? {
             match repair::read(&file) {
                 Ok(cached) if scope.has(&cached.at) => {
-                    let outcome = repair::examine(&cached, &file, &mut tools);
+                    let outcome = repair::examine(&cached, &file, &tools);
                     found.attached.push(Attached { cached, file, outcome });
                 }
                 Ok(_) => {}

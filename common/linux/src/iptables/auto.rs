@@ -151,6 +151,20 @@ impl Iptables for AutoIptables {
         }
     }
 
+    fn look(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+        if self.is_in_nftables(family)
+            && let Native::Done(rules) = NativeIptables::new(self.kernel.connection()).look(family, table, chain)
+        {
+            return Ok(rules);
+        }
+        self.list(family, table, chain)
+    }
+
     fn places(
         &mut self,
         family: Family,

@@ -21,6 +21,19 @@ pub trait Iptables {
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError>;
 
+    /// The same, of which only the rules count: a chain of the table itself that nobody has used yet is not made by looking.
+    ///
+    /// # Errors
+    /// As [`Iptables::list`].
+    fn look(
+        &mut self,
+        family: Family,
+        table: IptablesTable,
+        chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+        self.list(family, table, chain)
+    }
+
     /// Where the copies of each of some rules are in their chain, counted from 0, if that is known without reading the
     /// chain whole.
     fn places(

@@ -77,6 +77,34 @@ pub struct IptablesRuleset {
     pub position: RulePosition,
 }
 
+impl IptablesRuleset {
+    /// Takes in what another ruleset wants of the same table, so that one change makes both. Returns whether that is possible:
+    /// not where the two put rules to different ends of shared chains, or want the same chain of their own.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
+        let Self { family, table, shared_chains, shared, chains, rules, position } = self;
+        let is_taken = |chain: &OwnedChain| chains.iter().any(|own| own.name == chain.name);
+        if (*family, *table, *position) != (other.family, other.table, other.position)
+            || other.chains.iter().any(is_taken)
+        {
+            return false;
+        }
+        extend(shared_chains, &other.shared_chains);
+        extend(shared, &other.shared);
+        extend(chains, &other.chains);
+        extend(rules, &other.rules);
+        true
+    }
+}
+
+/// Appends what is not there.
+fn extend<T: Clone + PartialEq>(there: &mut Vec<T>, more: &[T]) {
+    for one in more {
+        if !there.contains(one) {
+            there.push(one.clone());
+        }
+    }
+}
+
 /// Which rules that lead to an owned chain go with it, beside those that are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Jumps {

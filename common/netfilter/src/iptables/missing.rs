@@ -7,6 +7,7 @@ use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::ensure::out_of_order;
 use super::error::{BatchError, IptablesError};
+use super::place::Places;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
@@ -27,10 +28,10 @@ pub fn missing<'a>(
     if rules.is_empty() || holds(tables, want, &rules)? {
         return disordered(tables, want);
     }
-    let seen = SeenChains::observe(tables, want.family, want.table, rules.iter().map(|rule| &rule.chain))?;
+    let places = Places::find(tables, want.family, want.table, rules.iter().copied())?;
     for rule in rules {
         // A user's own text may look different in a listing, so only the condition can decide.
-        if seen.copies(rule) == 0 && !holds(tables, want, &[rule])? {
+        if places.copies(rule) == 0 && !holds(tables, want, &[rule])? {
             return Ok(Some(rule));
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use cni_core::error::Error;
+use cni_plugin::missing::MissingPart;
 
 /// Something that was missing, and the plugin that makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,28 @@ pub enum RepairOutcome {
     Skipped(String),
     /// The failures, and the outcome of the rest.
     Failed(Vec<Error>, Box<RepairOutcome>),
+}
+
+impl NamedPart {
+    pub fn new(plugin: &str, part: &MissingPart) -> Self {
+        Self { plugin: plugin.to_owned(), missing: part.missing.clone() }
+    }
+}
+
+impl From<Error> for RepairOutcome {
+    fn from(error: Error) -> Self {
+        Self::Failed(vec![error], Box::new(Self::Complete))
+    }
+}
+
+/// The failures, together with what succeeded, if anything.
+pub fn with_failures(
+    failures: Vec<Error>,
+    named: Vec<NamedPart>,
+    outcome: fn(Vec<NamedPart>) -> RepairOutcome,
+) -> RepairOutcome {
+    let rest = if named.is_empty() { RepairOutcome::Complete } else { outcome(named) };
+    if failures.is_empty() { rest } else { RepairOutcome::Failed(failures, Box::new(rest)) }
 }
 
 impl RepairOutcome {

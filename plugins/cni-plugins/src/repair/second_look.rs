@@ -13,12 +13,11 @@ use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
 use cni_linux::plugin_calls::RunningDeletions;
 use cni_plugin::exclusion;
-use cni_plugin::removal::Removal;
 
+use super::case::RuleDeletions;
 use super::error::RepairError;
 use super::outcome::RepairOutcome;
 use crate::cache::Cached;
-use crate::plugins::PLUGINS;
 
 /// How long a runtime may take from the end of one plugin's DEL to the start of the next: on a busy machine longer, as
 /// `repair` itself.
@@ -69,21 +68,11 @@ impl PutBack {
         }
     }
 
-    /// Each plugin's DEL knows which rules are still the attachment's. Addresses and interfaces are not touched.
     fn remove(&self) -> Result<(), Error> {
-        let mut calls = Vec::new();
-        for config in self.cached.plugins.iter().rev().filter(|config| self.plugins.contains(&config.kind)) {
-            if let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == config.kind) {
-                calls.push((plugin, self.cached.request_without_ipam(config, plugin)?));
-            }
-        }
-        let Some((_, request)) = calls.first() else { return Ok(()) };
+        let deletions = RuleDeletions::new(&self.cached, &self.plugins)?;
+        let Some(request) = deletions.request() else { return Ok(()) };
         let mut host = LinuxHost::new(request)?;
         exclusion::begin_repair(&self.cached.at, &mut host)?;
-        let mut removal = Removal::new(&mut host);
-        for (plugin, request) in &calls {
-            removal.attempt(|host| plugin.del(request, host));
-        }
-        removal.finish()
+        deletions.carry_out(&mut host)
     }
 }

@@ -121,8 +121,8 @@ impl ChainCache {
     /// What is cached of a chain, and whether that is all. The file of the generation is read first: it is written last, so a
     /// chain that is read behind it is not older.
     fn read(&mut self, id: &ChainId, now: Generation) -> Option<(CachedChain, bool)> {
-        let name = file_name(id).filter(|name| self.has(name))?;
         let known = self.known_at(now);
+        let name = file_name(id).filter(|name| self.has(name))?;
         let content = self.in_use()?.read_file(&name).map_err(CacheError::from);
         let chain = CachedChain::parse(&unless_failed("read", content)??)?;
         let is_complete = known.is_some_and(|known| known.epoch == chain.epoch && known.is_at(now));
@@ -138,9 +138,10 @@ impl ChainCache {
         self.names.as_ref().is_some_and(|names| names.iter().any(|there| there == name))
     }
 
-    /// What the file of the generation says, which is read again where it was behind.
+    /// What the file of the generation says. Where it was behind, others may have written files as well.
     fn known_at(&mut self, now: Generation) -> Option<Known> {
         if !self.known.is_some_and(|known| known.is_at(now)) {
+            self.names = None;
             let content = self.in_use()?.read_file(GENERATION).map_err(CacheError::from);
             self.known = unless_failed("read", content)?.and_then(|content| Known::parse(&content));
         }

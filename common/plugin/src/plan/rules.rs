@@ -1,0 +1,103 @@
+//! The rules on the host of several plans, made in as few changes as possible.
+//!
+//! For every change of a table the kernel checks all of it, so to make the rules of many containers one after the other takes
+//! a time that grows with the square of their number.
+
+use super::{Ns, Plan, Step};
+use cni_netfilter::Ruleset;
+
+impl Plan {
+    /// A plan that makes the rules on the host of some plans, in their order, and no more of them.
+    pub fn join_rules<'a>(plans: impl Iterator<Item = &'a Self>) -> Self {
+        let mut joined: Vec<Ruleset> = Vec::new();
+        for ruleset in plans.flat_map(Self::steps).filter_map(|(_, step)| host_rules(step)) {
+            let same_table = joined.iter_mut().rev().find(|one| one.is_of_table(ruleset));
+            if !same_table.is_some_and(|one| one.join(ruleset)) {
+                joined.push(ruleset.clone());
+            }
+        }
+        let mut plan = Self::default();
+        joined.into_iter().for_each(|ruleset| plan.owned(Step::EnsureRules { ns: Ns::Host, ruleset }));
+        plan
+    }
+
+    /// What is left of the plan when its rules on the host are made.
+    #[must_use]
+    pub fn without_rules(&self) -> Self {
+        Self { steps: self.steps.iter().filter(|(_, step)| host_rules(step).is_none()).cloned().collect() }
+    }
+}
+
+fn host_rules(step: &Step) -> Option<&Ruleset> {
+    if let Step::EnsureRules { ns: Ns::Host, ruleset } = step { Some(ruleset) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_core::family::Family;
+    use cni_core::names::ChainName;
+    use cni_netfilter::RulePosition;
+    use cni_netfilter::iptables::{
+        ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, OwnedChain, Place, SharedRule, Target,
+    };
+
+    fn jump(from: &'static str, to: &'static str) -> IptablesRule {
+        IptablesRule { chain: ChainName::fixed(from), matches: Vec::new(), target: Target::Jump(ChainName::fixed(to)) }
+    }
+
+    /// What a plugin makes for a container: a chain of its own, and a rule that leads to it.
+    fn ruleset(table: IptablesTable, chain: &'static str) -> IptablesRuleset {
+        IptablesRuleset {
+            family: Family::V4,
+            table,
+            shared_chains: vec![ChainName::fixed("SHARED")],
+            shared: vec![SharedRule { rule: jump("INPUT", "SHARED"), place: Place::First }],
+            chains: vec![OwnedChain {
+                name: ChainName::fixed(chain),
+                rules: vec![jump(chain, "SHARED")],
+                existing: ExistingChain::Replace,
+            }],
+            rules: vec![jump("SHARED", chain)],
+            position: RulePosition::Back,
+        }
+    }
+
+    fn plan(rulesets: &[IptablesRuleset]) -> Plan {
+        let mut plan = Plan::default();
+        for ruleset in rulesets {
+            plan.owned(Step::EnsureRules { ns: Ns::Host, ruleset: ruleset.clone().into() });
+        }
+        plan
+    }
+
+    #[test]
+    fn rules_of_one_table_are_made_at_once() {
+        let [one, two] = ["ONE", "TWO"].map(|chain| ruleset(IptablesTable::Nat, chain));
+        let other = ruleset(IptablesTable::Filter, "ONE");
+        let plans = [plan(&[one.clone(), other.clone()]), plan(&[two.clone(), other.clone()])];
+        let mut both = one;
+        both.chains.extend(two.chains);
+        both.rules.extend(two.rules);
+        // The same chain of its own twice: each is made for itself.
+        assert_eq!(Plan::join_rules(plans.iter()), plan(&[both, other.clone(), other]));
+        assert_eq!(plans[0].without_rules(), Plan::default());
+    }
+
+    #[test]
+    fn rules_at_different_ends_are_made_one_after_the_other() {
+        let [back, after] = ["ONE", "THREE"].map(|chain| ruleset(IptablesTable::Nat, chain));
+        let front = IptablesRuleset { position: RulePosition::Front, ..ruleset(IptablesTable::Nat, "TWO") };
+        let wanted = [back, front, after];
+        assert_eq!(Plan::join_rules([plan(&wanted)].iter()), plan(&wanted));
+    }
+
+    #[test]
+    fn what_is_not_on_the_host_stays_in_its_plan() {
+        let rules = Step::EnsureRules { ns: Ns::Container, ruleset: ruleset(IptablesTable::Nat, "ONE").into() };
+        let mut inside = Plan::default();
+        inside.within(rules);
+        assert_eq!(Plan::join_rules([&inside].into_iter()), Plan::default());
+        assert_eq!(inside.without_rules(), inside);
+    }
+}

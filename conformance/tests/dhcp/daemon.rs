@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use cni_conformance::{Network, binaries};
+use cni_conformance::traffic::Capture;
+use cni_conformance::{Attachment, Network, binaries};
 use serde_json::json;
 
-use crate::lan::{Lan, PATIENCE, SOCKET, Server, list, until};
+use crate::lan::{FIRST, Lan, PATIENCE, SOCKET, Server, await_daemon, list, until};
 
 fn run(words: &[&str]) -> Output {
     let mut command = Command::new(binaries::under_test().join("dhcp"));
@@ -142,4 +143,43 @@ fn a_server_that_is_silent_is_not_waited_for_longer_than_the_flags_say() {
     chain.expect_error("macvlan", 102, "error calling DHCP daemon: no more tries");
     assert!(started.elapsed() < PATIENCE);
     assert!(Network::observe(&container).link("eth0").is_none());
+}
+
+/// For interfaces that share a MAC address, as those of ipvlan.
+#[test]
+fn with_broadcast_the_server_answers_to_everybody() {
+    for (flags, addressee) in [(&["-broadcast"][..], "255.255.255.255"), (&[], FIRST)] {
+        let lan = Lan::with_flags(Server::Dnsmasq(&[]), list(&json!({})), flags);
+        let capture = Capture::start(&lan.server, "srv0");
+        let (_container, attachment) = lan.add("c1");
+        let answers = capture.stop().into_iter().filter(|packet| packet.source.port() == 67);
+        let addressees: Vec<String> = answers.map(|packet| packet.destination.ip().to_string()).collect();
+        assert_eq!(addressees, [addressee; 2], "an offer and its acknowledgement");
+        lan.del(&attachment);
+    }
+}
+
+/// A daemon in a container of its own, which sees the host's files below a folder, and its own in their place.
+fn start_in_a_container() -> crate::lan::Running {
+    let lines = "mkdir -p $1; mount --rbind / $1; mount -t tmpfs none /run/netns; exec $0 daemon -hostprefix $1";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", lines]).arg(binaries::under_test().join("dhcp"));
+    await_daemon(command.arg("/run/conformance/host"))
+}
+
+#[test]
+fn with_hostprefix_socket_and_namespaces_are_the_hosts() {
+    let mut lan = Lan::new(Server::Isc(6), list(&json!({})));
+    lan.daemon.end("TERM");
+    let container = lan.sandbox.container("c1");
+    lan.daemon = start_in_a_container();
+    let mut attachment = Attachment::new("c1", &container);
+    lan.runtime().add(&mut attachment).expect_success();
+    lan.daemon.end("TERM");
+    lan.daemon = start_in_a_container();
+    lan.check(&attachment);
+    lan.await_log("DHCPACK", 3);
+    assert_eq!(lan.log().matches("DHCPDISCOVER").count(), 1, "{}", lan.log());
+    lan.del(&attachment);
+    lan.await_log("DHCPRELEASE", 1);
 }

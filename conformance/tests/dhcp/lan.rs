@@ -195,8 +195,13 @@ fn serve(server: Server<'_>) -> Running {
 }
 
 fn daemon(flags: &[String]) -> Running {
-    let mut command = Command::new(binaries::under_test().join("dhcp"));
-    let running = Running::start(command.arg("daemon").args(flags));
+    await_daemon(Command::new(binaries::under_test().join("dhcp")).arg("daemon").args(flags))
+}
+
+/// Starts a daemon by a command, and waits until it answers.
+#[track_caller]
+pub fn await_daemon(command: &mut Command) -> Running {
+    let running = Running::start(command);
     until(|| Path::new(SOCKET).exists() && answers(), || "the daemon".to_owned());
     running
 }

@@ -58,6 +58,11 @@ fn del_succeeds_without_the_daemon_and_the_lease_does_not_come_back() {
     lan.del(&attachment);
     assert!(Network::observe(&container).link("eth0").is_none());
     assert!(lan.records().is_empty());
+    lan.start_again();
+    let (_, next) = lan.add("c2");
+    assert_eq!(next.result.expect("a result")["ips"][0]["address"], "10.1.2.51/24", "the server keeps the lease");
+    assert!(!lan.log().contains("DHCPRELEASE"), "{}", lan.log());
+    assert_eq!(lan.records().len(), 1);
 }
 
 #[test]

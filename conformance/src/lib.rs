@@ -7,6 +7,7 @@
 //! [`State`] snapshots or sends traffic. Everything here panics with a message that names the
 //! thing and its value: a harness that cannot do its work must fail the test.
 
+pub mod behind;
 pub mod binaries;
 pub mod cases;
 pub mod child;
@@ -17,9 +18,11 @@ pub mod drawn;
 pub mod firewalld;
 pub mod kernel;
 pub mod keys;
+pub mod killed;
 pub mod leases;
 pub mod list_host;
 pub mod lone;
+pub mod losses;
 pub mod namespace;
 pub mod network;
 pub mod nomad;
@@ -41,11 +44,13 @@ pub mod traffic;
 pub mod transcript;
 pub mod uml;
 
+pub use behind::Behind;
 pub use cnitool::CniTool;
 pub use container::Container;
 pub use kernel::Feature;
 pub use list_host::ListHost;
 pub use lone::Lone;
+pub use losses::Loss;
 pub use namespace::Namespace;
 pub use network::Network;
 pub use nomad::{Hairpin, Nomad, Subnets};

@@ -1,54 +1,30 @@
 //! One container with an interface, calls of the plugin about it, and what `tc` tells of the host.
 
-use cni_conformance::keys::with;
-use cni_conformance::{Container, Invocation, Outcome, Sandbox, State, Verb};
+use std::ops::Deref;
+
+use cni_conformance::{Behind, State};
 use serde_json::{Value, json};
 
 /// The reference's name for the ifb of container `ctr1` in network `n1`.
 pub const IFB: &str = "bwpc189d8b6a7b4";
 
 /// A host, and a container `ctr1` whose interface `eth0` leads to the link `host0`.
-pub struct Limited {
-    pub container: Container,
-    pub sandbox: Sandbox,
+pub struct Limited(Behind);
+
+impl Deref for Limited {
+    type Target = Behind;
+
+    fn deref(&self) -> &Behind {
+        &self.0
+    }
 }
 
 impl Limited {
     pub fn new() -> Self {
-        let sandbox = Sandbox::new();
-        let container = sandbox.container("ctr1");
-        let limited = Self { container, sandbox };
-        limited.add_interface("eth0", "host0");
-        limited
-    }
-
-    pub fn add_interface(&self, name: &str, peer: &str) {
-        let container = self.container.name();
-        self.sandbox.sh(&format!("ip link add {peer} type veth peer name {name} netns {container}"));
-        self.container.sh(&format!("ip link set {name} up"));
-        self.sandbox.sh(&format!("ip link set {peer} up"));
-    }
-
-    /// Prepares a call with these keys.
-    pub fn call(&self, verb: Verb, keys: &Value) -> Invocation {
-        let interface = json!({"name": "eth0", "sandbox": self.container.path()});
-        let result = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "host0"}, interface]});
-        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "bandwidth", "prevResult": result});
-        let call = Invocation::new(&self.sandbox, "bandwidth", verb).container_id("ctr1").netns(self.container.path());
-        call.config(&with(&config, keys))
-    }
-
-    #[track_caller]
-    pub fn run(&self, verb: Verb, keys: &Value) -> Outcome {
-        self.call(verb, keys).run()
-    }
-
-    /// Runs commands that must succeed.
-    #[track_caller]
-    pub fn succeeds(&self, verbs: &[Verb], keys: &Value) {
-        for verb in verbs {
-            self.run(*verb, keys).expect_success();
-        }
+        let behind = Behind::new("bandwidth", "ctr1");
+        behind.add_interface("eth0", "host0", None);
+        let interfaces = json!({"interfaces": [{"name": "host0"}, behind.interface("eth0")]});
+        Self(behind.told(&interfaces))
     }
 
     /// All that the plugin can leave, on both sides.

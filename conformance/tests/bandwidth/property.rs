@@ -46,7 +46,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 
 fn live((mut keys, name, before): Drawn) {
     let limited = Limited::new();
-    limited.add_interface(if name == "eth0" { "net0" } else { name }, "host1");
+    limited.add_interface(if name == "eth0" { "net0" } else { name }, "host1", None);
     if name == "eth0" {
         limited.container.sh("ip link set eth0 down");
         limited.container.sh("ip link del eth0");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cni_conformance::Verb::{Add, Del};
 use cni_conformance::cases::for_each;
 use cni_conformance::traffic::ping;
+use cni_conformance::{Loss, killed};
 use serde_json::{Value, json};
 
 use crate::limited::{IFB, Limited, both, sending};
@@ -37,30 +38,13 @@ fn del_needs_nothing_of_the_configuration() {
 }
 
 #[test]
-fn without_the_namespace_or_the_interface_the_ifb_goes() {
-    type Loss = fn(&Limited) -> String;
-    let losses: [(&str, Loss); 5] = [
-        ("no namespace", |_| String::new()),
-        ("a path that leads nowhere", |_| "/run/netns/none".to_owned()),
-        ("a plain file", |limited| {
-            limited.container.unmount();
-            limited.container.path().to_owned()
-        }),
-        ("a namespace that is gone", |limited| {
-            limited.container.remove();
-            limited.container.path().to_owned()
-        }),
-        ("an interface that is gone", |limited| {
-            limited.sandbox.sh("ip link del host0");
-            limited.container.path().to_owned()
-        }),
-    ];
-    for_each(losses.map(|loss| (loss.0, loss.1)), |lose| {
+fn whatever_was_lost_the_ifb_goes_and_del_comes_twice() {
+    for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
         let limited = Limited::new();
         limited.succeeds(&[Add], &both());
-        let path = lose(&limited);
+        let del = limited.del_after(loss, &both());
         for _ in 0..2 {
-            limited.call(Del, &both()).netns(&path).run().expect_success();
+            del.run().expect_success();
             assert_eq!(limited.links("ifb"), [""; 0]);
         }
     });
@@ -116,21 +100,9 @@ fn what_belongs_to_others_stays() {
 /// A runtime has no result of an ADD that was killed. Whenever that was, DEL leaves what was before.
 #[test]
 fn del_takes_away_what_a_killed_add_made() {
-    let whole = {
-        let limited = Limited::new();
-        let outcome = limited.run(Add, &both());
-        outcome.expect_success();
-        outcome.elapsed()
-    };
-    let mut hits = 0;
-    for round in 0..24_u32 {
-        let limited = Limited::new();
-        let before = limited.state();
-        let after = whole * (round + 1) / 25;
-        hits += u32::from(limited.call(Add, &both()).killed_after(after).run().code().is_none());
-        std::thread::sleep(Duration::from_millis(5));
+    let then = |limited: &Limited, before: &Vec<String>| {
         limited.succeeds(&[Del], &json!({"prevResult": null}));
-        assert_eq!(limited.state(), before, "{after:?}");
-    }
-    assert!(hits >= 6, "only {hits} processes were killed before they ended");
+        assert_eq!(limited.state(), *before);
+    };
+    killed::at_each_moment(24, Limited::new, |limited| limited.call(Add, &both()), Limited::state, then);
 }

@@ -1,11 +1,9 @@
 //! DEL removes the redirection from a namespace that lives on, whatever was lost.
 
-use std::time::Duration;
-
-use cni_conformance::Flavour;
 use cni_conformance::Verb::{Add, Del};
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
+use cni_conformance::{Flavour, killed};
 use serde_json::{Value, json};
 
 use crate::mesh::{Mesh, nomads};
@@ -104,21 +102,10 @@ fn what_the_reference_has_made_goes_too() {
 /// A runtime has no result of an ADD that was killed. Whenever that was, DEL leaves what was before.
 #[test]
 fn del_takes_away_what_a_killed_add_made() {
-    let whole = {
-        let mesh = Mesh::new(Flavour::Nft);
-        let outcome = mesh.run(Add, &nomads());
-        outcome.expect_success();
-        outcome.elapsed()
-    };
-    let mut hits = 0;
-    for round in 0..16_u32 {
-        let mesh = Mesh::new(Flavour::Nft);
-        let after = whole * (round + 1) / 17;
-        hits += u32::from(mesh.call(Add, &nomads(), &json!({})).killed_after(after).run().code().is_none());
-        // What it has started may still be at work.
-        std::thread::sleep(Duration::from_millis(50));
+    let add = |mesh: &Mesh| mesh.call(Add, &nomads(), &json!({}));
+    let then = |mesh: &Mesh, (): &()| {
         mesh.call(Del, &nomads(), &json!({"prevResult": null})).args("").run().expect_success();
-        assert_eq!(mesh.rules(), [""; 0], "{after:?}");
-    }
-    assert!(hits >= 4, "only {hits} processes were killed before they ended");
+        assert_eq!(mesh.rules(), [""; 0]);
+    };
+    killed::at_each_moment(16, || Mesh::new(Flavour::Nft), add, |_| (), then);
 }

@@ -3,50 +3,31 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, Network, Verb};
+use cni_conformance::{Attachment, Loss, Network, Verb};
 use serde_json::json;
 
 use crate::lan::{Lan, Server, list, newest, until};
 
-type Before = fn(&mut Lan, &Container, Attachment) -> Attachment;
-
-const BEFORE: [(&str, Before); 8] = [
-    ("as ADD", |_, _, request| request),
-    ("no result", |_, _, request| request.without_result()),
-    ("arguments without a pair", |_, _, request| request.args("garbage")),
-    ("keys that ADD would refuse", |lan, _, request| {
-        lan.list["plugins"][0]["ipam"]["provide"] = json!([{"option": "zz"}]);
-        request
-    }),
-    ("eth0 gone", |_, container, request| {
-        container.sh("ip link del eth0");
-        request
-    }),
-    ("netns gone", |_, container, request| {
-        container.remove();
-        request
-    }),
-    ("netns a plain file", |_, container, request| {
-        container.unmount();
-        request
-    }),
-    ("netns empty and gone", |_, container, request| {
-        container.remove();
-        request.netns("")
-    }),
-];
-
 #[test]
 fn del_forgets_the_lease_whatever_was_lost_and_comes_twice() {
-    for_each(BEFORE, |before_del| {
-        let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
+        let lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
         let (container, attachment) = lan.add("c1");
-        let request = before_del(&mut lan, &container, attachment);
+        let request = loss.strike(&container, attachment);
         for _ in 0..2 {
             lan.del(&request);
             assert!(lan.records().is_empty());
         }
     });
+}
+
+#[test]
+fn del_needs_no_key_that_add_would_accept() {
+    let mut lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({})));
+    let (_container, attachment) = lan.add("c1");
+    lan.list["plugins"][0]["ipam"]["provide"] = json!([{"option": "zz"}]);
+    lan.del(&attachment);
+    assert!(lan.records().is_empty());
 }
 
 /// The reference fails, and the interface stays.

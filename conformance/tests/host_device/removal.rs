@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, ListHost, Network, Verb};
+use cni_conformance::{Attachment, Container, ListHost, Loss, Network, Verb};
 use serde_json::json;
 
 use crate::host::{addressed, by_name, has, host};
@@ -11,11 +11,7 @@ use crate::host::{addressed, by_name, has, host};
 /// Does something to the machine, and returns the request that DEL then comes with.
 type Before = fn(&mut ListHost, &Container, Attachment) -> Attachment;
 
-const BEFORE: [(&str, Before); 9] = [
-    ("as ADD", |_, _, request| request),
-    ("no result", |_, _, request| request.without_result()),
-    ("netns empty", |_, _, request| request.netns("")),
-    ("arguments without a pair", |_, _, request| request.args("garbage")),
+const OF_THE_INTERFACE: [(&str, Before); 4] = [
     ("renamed", |_, container, request| {
         container.sh("ip link set eth0 name other");
         request
@@ -28,10 +24,6 @@ const BEFORE: [(&str, Before); 9] = [
         container.sh("ip link set eth0 alias far");
         request
     }),
-    ("without its addresses", |_, container, request| {
-        container.sh("ip address flush dev eth0");
-        request
-    }),
     ("a configuration that names another device", |host, _, request| {
         let plugin = host.list["plugins"][0].as_object_mut().expect("an object");
         plugin.remove("device");
@@ -40,57 +32,42 @@ const BEFORE: [(&str, Before); 9] = [
     }),
 ];
 
+/// Requires that DEL, twice, gives everything back after something was done to the machine.
+fn gives_back(before_del: impl Fn(&mut ListHost, &Container, Attachment) -> Attachment) {
+    let mut host = host(addressed());
+    let before = host.state();
+    let (container, attachment) = host.add("id1");
+    let request = before_del(&mut host, &container, attachment);
+    for _ in 0..2 {
+        host.del(&request);
+        host.is_as_before(&before, &[]);
+    }
+    assert_eq!(Network::observe(&container).links.len(), 1, "lo alone");
+}
+
 /// The reference leaves it down, without its alias and its bridge, and fails the second DEL.
 #[test]
 fn del_gives_the_interface_back_as_it_was_and_comes_twice() {
-    for_each(BEFORE, |before_del| {
-        let mut host = host(addressed());
-        let before = host.state();
-        let (container, attachment) = host.add("id1");
-        let request = before_del(&mut host, &container, attachment);
-        for _ in 0..2 {
-            host.del(&request);
-            host.is_as_before(&before, &[]);
-        }
-        assert_eq!(Network::observe(&container).links.len(), 1, "lo alone");
+    let living = Loss::ALL.into_iter().filter(|loss| !loss.ends_the_namespace() && *loss != Loss::Interface);
+    for_each(living.map(|loss| (loss, loss)), |loss| {
+        gives_back(|_, container, request| loss.strike(container, request))
     });
+    for_each(OF_THE_INTERFACE, |before_del| gives_back(before_del));
 }
 
 /// A virtual interface is destroyed by the kernel; its lease must not stay.
 #[test]
 fn an_interface_that_went_with_its_namespace_is_no_failure() {
-    let cases: [(&str, Before); 3] = [
-        ("netns gone", |_, container, request| {
-            container.remove();
-            request
-        }),
-        ("netns a plain file", |_, container, request| {
-            container.unmount();
-            request
-        }),
-        ("netns empty and gone", |_, container, request| {
-            container.remove();
-            request.netns("")
-        }),
-    ];
-    for_each(cases, |before_del| {
-        let mut host = host(addressed());
+    let gone = Loss::ALL.into_iter().filter(|loss| loss.ends_the_namespace() || *loss == Loss::Interface);
+    for_each(gone.map(|loss| (loss, loss)), |loss| {
+        let host = host(addressed());
         let (container, attachment) = host.add("id1");
-        let request = before_del(&mut host, &container, attachment);
+        let request = loss.strike(&container, attachment);
         for _ in 0..2 {
             host.del(&request);
         }
         assert!(!host.state().lines().iter().any(|line| line.contains("/run/cni/net1/10.1.2.2")), "the lease is gone");
     });
-}
-
-#[test]
-fn an_interface_that_is_gone_from_the_container_is_no_failure() {
-    let host = host(addressed());
-    let (container, attachment) = host.add("id1");
-    container.sh("ip link del eth0");
-    host.del(&attachment);
-    host.del(&attachment);
 }
 
 /// The reference loses the addresses of the interface then.

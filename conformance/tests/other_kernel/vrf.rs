@@ -1,22 +1,28 @@
 //! The vrf plugin, where the kernel has links of that kind.
 
+use std::ops::Deref;
+
 use cni_conformance::Verb::{Add, Check, Del};
+use cni_conformance::cases::for_each;
 use cni_conformance::keys::with;
 use cni_conformance::uml::on_a_kernel_with;
-use cni_conformance::{Attachment, Container, Feature, Invocation, Runtime, Sandbox, Verb};
+use cni_conformance::{Attachment, Behind, Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, killed};
 use serde_json::{Value, json};
 
 /// A host, and a container `c1` with two interfaces.
-struct Machine {
-    container: Container,
-    sandbox: Sandbox,
+struct Machine(Behind);
+
+impl Deref for Machine {
+    type Target = Behind;
+
+    fn deref(&self) -> &Behind {
+        &self.0
+    }
 }
 
 impl Machine {
     fn new() -> Self {
-        let sandbox = Sandbox::new();
-        let container = sandbox.container("c1");
-        let machine = Self { container, sandbox };
+        let machine = Self(Behind::new("vrf", "c1").about("net1"));
         machine.sandbox.host().ip(&[
             "link add host1 type veth peer name net1 netns c1",
             "link add host2 type veth peer name net2 netns c1",
@@ -42,12 +48,7 @@ impl Machine {
     }
 
     fn call(&self, verb: Verb, ifname: &str, keys: &Value) -> Invocation {
-        let prev_result = json!({"cniVersion": "1.0.0"});
-        let config = json!({
-            "cniVersion": "1.0.0", "name": "n1", "type": "vrf", "vrfname": "red", "prevResult": prev_result,
-        });
-        let call = Invocation::new(&self.sandbox, "vrf", verb).container_id("c1").netns(self.container.path());
-        call.ifname(ifname).config(&with(&config, keys))
+        self.0.call(verb, &with(&red(), keys)).ifname(ifname)
     }
 
     #[track_caller]
@@ -55,6 +56,11 @@ impl Machine {
         for verb in verbs {
             self.call(*verb, ifname, &json!({})).run().expect_success();
         }
+    }
+
+    /// The links, and the interface's addresses without what the kernel makes up for it.
+    fn state(&self) -> (String, Vec<String>) {
+        (self.links(), Network::observe(&self.container).addresses_of("net1"))
     }
 
     /// The routes of a table that do not belong to the kernel alone.
@@ -75,6 +81,10 @@ impl Machine {
     fn is_under(&self, ifname: &str, master: &str) -> bool {
         self.inside(&format!("ip -o link show dev {ifname}")).contains(&format!(" master {master} "))
     }
+}
+
+fn red() -> Value {
+    json!({"vrfname": "red"})
 }
 
 const MOVED: [&str; 3] =
@@ -203,6 +213,37 @@ fn del_leaves_other_masters_and_needs_no_interface() {
         }
         machine.container.unmount();
         machine.succeeds(&[Del], "net1");
+    });
+}
+
+#[test]
+fn whatever_was_lost_del_succeeds_twice_and_leaves_no_vrf() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
+            let machine = Machine::new();
+            machine.succeeds(&[Add], "net1");
+            let del = machine.del_after(loss, &red());
+            for _ in 0..2 {
+                del.run().expect_success();
+                let is_out_of_reach = loss.ends_the_namespace() || loss == Loss::NetnsPath;
+                assert!(is_out_of_reach || !machine.links().contains("red"));
+            }
+        });
+    });
+}
+
+/// A runtime has no result of an ADD that was killed. Whenever that was, DEL leaves what was before; but for the routes, which
+/// go while the interface changes its place and which nobody else knows.
+#[test]
+fn del_takes_away_what_a_killed_add_made() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let then = |machine: &Machine, before: &(String, Vec<String>)| {
+            machine.call(Del, "net1", &json!({"prevResult": null})).run().expect_success();
+            assert_eq!(machine.state(), *before);
+            assert!(!machine.inside("ip -o link show dev net1").contains(" master "));
+            machine.succeeds(&[Add, Check, Del], "net1");
+        };
+        killed::at_each_moment(8, Machine::new, |machine| machine.call(Add, "net1", &json!({})), Machine::state, then);
     });
 }
 

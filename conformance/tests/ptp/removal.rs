@@ -3,63 +3,46 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, ListHost, Network, Runtime, Verb, stand_in};
+use cni_conformance::{Attachment, Container, ListHost, Loss, Network, Runtime, Verb, stand_in};
 use serde_json::json;
 
 use crate::network::{V4, V6, host_end, left_nothing_since, network, state, with_ipam};
 
-/// Does something to the machine, and returns the request that DEL then comes with.
-type Before = fn(&mut ListHost, &Container, Attachment) -> Attachment;
+/// What else goes away.
+#[derive(Clone, Copy)]
+enum Gone {
+    OneOfAll(Loss),
+    HostEnd,
+    /// The key, and the namespace.
+    Masquerade,
+}
 
-const BEFORE: [(&str, Before); 12] = [
-    ("as ADD", |_, _, request| request),
-    ("netns gone", |_, container, request| {
-        container.remove();
+impl Gone {
+    fn strike(self, host: &mut ListHost, container: &Container, request: Attachment) -> Attachment {
+        match self {
+            Self::OneOfAll(loss) => return loss.strike(container, request),
+            Self::HostEnd => drop(host.sandbox.sh(&format!("ip link del {}", host_end(&request)))),
+            Self::Masquerade => {
+                host.list["plugins"][0]["ipMasq"] = json!(false);
+                container.remove();
+            }
+        }
         request
-    }),
-    ("netns empty", |_, _, request| request.netns("")),
-    ("netns empty and gone", |_, container, request| {
-        container.remove();
-        request.netns("")
-    }),
-    ("netns a plain file", |_, container, request| {
-        container.unmount();
-        request
-    }),
-    ("no result", |_, _, request| request.without_result()),
-    ("no result, netns gone", |_, container, request| {
-        container.remove();
-        request.without_result()
-    }),
-    ("arguments without a pair", |_, _, request| request.args("garbage")),
-    ("eth0 gone", |_, container, request| {
-        container.sh("ip link del eth0");
-        request
-    }),
-    ("eth0 without addresses", |_, container, request| {
-        container.sh("ip address flush dev eth0");
-        request
-    }),
-    ("the host's end gone", |host, _, request| {
-        host.sandbox.sh(&format!("ip link del {}", host_end(&request)));
-        request
-    }),
-    ("no masquerade any more", |host, container, request| {
-        host.list["plugins"][0]["ipMasq"] = json!(false);
-        container.remove();
-        request
-    }),
-];
+    }
+}
 
 #[test]
 fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
+    let all = Loss::ALL.into_iter().map(|loss| (loss.to_string(), Gone::OneOfAll(loss)));
+    let own = [("the host's end", Gone::HostEnd), ("the key of the masquerade", Gone::Masquerade)];
+    let cases: Vec<(String, Gone)> = all.chain(own.map(|(name, gone)| (name.to_owned(), gone))).collect();
     for backend in ["iptables", "nftables"] {
-        for_each(BEFORE.map(|(name, before)| (format!("{backend}, {name}"), before)), |before_del| {
+        for_each(cases.iter().map(|(name, gone)| (format!("{backend}, {name}"), *gone)), |gone| {
             let mut host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend})));
             let (_neighbour, kept) = host.add("neighbour");
             let before = state(&host);
             let (container, attachment) = host.add("id1");
-            let request = before_del(&mut host, &container, attachment);
+            let request = gone.strike(&mut host, &container, attachment);
             for _ in 0..2 {
                 host.del(&request);
                 left_nothing_since(&before, &host);

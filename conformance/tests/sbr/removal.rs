@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use cni_conformance::Verb::{Add, Del};
 use cni_conformance::cases::for_each;
+use cni_conformance::{Loss, killed};
 use serde_json::json;
 
 use crate::routed::Routed;
@@ -40,40 +40,19 @@ fn del_needs_nothing_of_the_configuration() {
 
 /// The reference makes an empty file of the path, which every other plugin's DEL then takes for a broken namespace.
 #[test]
-fn without_a_namespace_del_succeeds_and_makes_no_file() {
-    type Loss = fn(&Routed) -> String;
-    let losses: [(&str, Loss); 5] = [
-        ("no namespace", |_| String::new()),
-        ("a path that leads nowhere", |_| "/run/netns/none".to_owned()),
-        ("a path without a folder", |_| "/run/none/none".to_owned()),
-        ("a plain file", |routed| {
-            routed.container.unmount();
-            routed.container.path().to_owned()
-        }),
-        ("a namespace that is gone", |routed| {
-            routed.container.remove();
-            routed.container.path().to_owned()
-        }),
-    ];
-    for_each(losses.map(|loss| (loss.0, loss.1)), |lose| {
+fn whatever_was_lost_del_succeeds_twice_and_makes_no_file() {
+    for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
         let routed = Routed::new();
         routed.succeeds(&[Add], &json!({}));
-        let path = lose(&routed);
-        let was_there = Path::new(&path).exists();
+        let del = routed.del_after(loss, &json!({}));
+        let before = (routed.files(), Path::new(routed.container.path()).exists());
         for _ in 0..2 {
-            routed.call(Del, &json!({})).netns(&path).run().expect_success();
+            del.run().expect_success();
+            let is_forgotten = loss.ends_the_namespace() || loss == Loss::NetnsPath;
+            assert!(is_forgotten || routed.rules().is_empty(), "{:?}", routed.rules());
         }
-        assert_eq!(Path::new(&path).exists(), was_there, "{path}");
+        assert_eq!((routed.files(), Path::new(routed.container.path()).exists()), before);
     });
-}
-
-#[test]
-fn without_the_interface_the_rules_go() {
-    let routed = Routed::new();
-    routed.succeeds(&[Add], &json!({}));
-    routed.container.sh("ip link del net1");
-    routed.succeeds(&[Del, Del], &json!({"prevResult": null}));
-    assert_eq!(routed.rules(), [""; 0]);
 }
 
 /// What an administrator has made stays, from the same address too.
@@ -99,21 +78,9 @@ fn without_the_record_the_rules_go() {
 /// A runtime has no result of an ADD that was killed. Whenever that was, DEL leaves what was before.
 #[test]
 fn del_takes_away_what_a_killed_add_made() {
-    let whole = {
-        let routed = Routed::new();
-        let outcome = routed.run(Add, &json!({}));
-        outcome.expect_success();
-        outcome.elapsed()
-    };
-    let mut hits = 0;
-    for round in 0..20_u32 {
-        let routed = Routed::new();
-        let before = routed.state();
-        let after = whole * (round + 1) / 21;
-        hits += u32::from(routed.call(Add, &json!({})).killed_after(after).run().code().is_none());
-        std::thread::sleep(Duration::from_millis(5));
+    let then = |routed: &Routed, before: &Vec<String>| {
         routed.succeeds(&[Del], &json!({"prevResult": null}));
-        assert_eq!(routed.state(), before, "{after:?}");
-    }
-    assert!(hits >= 5, "only {hits} processes were killed before they ended");
+        assert_eq!(routed.state(), *before);
+    };
+    killed::at_each_moment(20, Routed::new, |routed| routed.call(Add, &json!({})), Routed::state, then);
 }

@@ -1,14 +1,22 @@
 //! One container with two interfaces, calls of the plugin about the second, and what `ip` tells of it.
 
-use cni_conformance::keys::with;
-use cni_conformance::{Container, Invocation, Outcome, Sandbox, State, Verb};
+use std::ops::Deref;
+
+use cni_conformance::{Behind, Container, State};
 use serde_json::{Value, json};
 
 /// A host, a router, and a container `c1`: its `eth0` leads to the host, and its `net1` to the router.
 pub struct Routed {
-    pub container: Container,
     pub router: Container,
-    pub sandbox: Sandbox,
+    behind: Behind,
+}
+
+impl Deref for Routed {
+    type Target = Behind;
+
+    fn deref(&self) -> &Behind {
+        &self.behind
+    }
 }
 
 /// What the plugins before have told of `net1`.
@@ -21,8 +29,11 @@ pub fn ips() -> Value {
 
 impl Routed {
     pub fn new() -> Self {
-        let sandbox = Sandbox::new();
-        let (container, router) = (sandbox.container("c1"), sandbox.container("router"));
+        let behind = Behind::new("sbr", "c1").about("net1");
+        let interfaces = json!([behind.interface("eth0"), behind.interface("net1")]);
+        let behind = behind.told(&json!({"interfaces": interfaces, "ips": ips()}));
+        let sandbox = &behind.sandbox;
+        let router = sandbox.container("router");
         sandbox.sh("ip link add host0 type veth peer name eth0 netns c1");
         sandbox.sh("ip link add host1 type veth peer name net1 netns c1");
         sandbox.sh("ip link set host1 netns router name port");
@@ -37,7 +48,7 @@ impl Routed {
         ] {
             router.sh(line);
         }
-        let routed = Self { container, router, sandbox };
+        let routed = Self { router, behind };
         routed.set_up();
         routed
     }
@@ -59,32 +70,9 @@ impl Routed {
         }
     }
 
-    /// Prepares a call about `net1` with these keys.
-    pub fn call(&self, verb: Verb, keys: &Value) -> Invocation {
-        let interface = |name: &str| json!({"name": name, "sandbox": self.container.path()});
-        let result = json!({"cniVersion": "1.0.0", "interfaces": [interface("eth0"), interface("net1")], "ips": ips()});
-        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "sbr", "prevResult": result});
-        let call = Invocation::new(&self.sandbox, "sbr", verb).container_id("c1").ifname("net1");
-        call.netns(self.container.path()).config(&with(&config, keys))
-    }
-
-    #[track_caller]
-    pub fn run(&self, verb: Verb, keys: &Value) -> Outcome {
-        self.call(verb, keys).run()
-    }
-
-    /// Runs commands that must succeed.
-    #[track_caller]
-    pub fn succeeds(&self, verbs: &[Verb], keys: &Value) {
-        for verb in verbs {
-            self.run(*verb, keys).expect_success();
-        }
-    }
-
     /// The rules from an address and the routes of all tables, and the files of the host.
     pub fn state(&self) -> Vec<String> {
-        let files = State::of_host(&self.sandbox).lines().into_iter().filter(|line| line.starts_with("files: "));
-        let mut lines: Vec<String> = files.filter(|line| !line.contains("/.cni-plugins-rs")).collect();
+        let mut lines = self.files();
         lines.extend(self.rules());
         for family in ["-4", "-6"] {
             let routes = self.container.sh(&format!("ip {family} route show table all"));
@@ -95,6 +83,12 @@ impl Routed {
             lines.extend(routes);
         }
         lines
+    }
+
+    /// The files of the host, without records.
+    pub fn files(&self) -> Vec<String> {
+        let lines = State::of_host(&self.sandbox).lines().into_iter();
+        lines.filter(|line| line.starts_with("files: ") && !line.contains("/.cni-plugins-rs")).collect()
     }
 
     /// The rules from an address.

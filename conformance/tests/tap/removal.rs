@@ -3,63 +3,39 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, ListHost, Runtime, Verb, stand_in};
+use cni_conformance::{Attachment, ListHost, Loss, Runtime, Verb, keys, stand_in};
 use serde_json::json;
 
 use crate::host::{addressed, has, list};
 
-/// Does something to the machine, and returns the request that DEL then comes with.
-type Before = fn(&mut ListHost, &Container, Attachment) -> Attachment;
-
-const BEFORE: [(&str, Before); 9] = [
-    ("as ADD", |_, _, request| request),
-    ("no result", |_, _, request| request.without_result()),
-    ("netns gone", |_, container, request| {
-        container.remove();
-        request
-    }),
-    ("netns a plain file", |_, container, request| {
-        container.unmount();
-        request
-    }),
-    ("netns empty and gone", |_, container, request| {
-        container.remove();
-        request.netns("")
-    }),
-    ("arguments without a pair", |_, _, request| request.args("garbage")),
-    ("eth0 gone", |_, container, request| {
-        container.sh("ip link del eth0");
-        request
-    }),
-    ("eth0 without addresses", |_, container, request| {
-        container.sh("ip address flush dev eth0");
-        request
-    }),
-    ("keys that ADD would refuse", |host, _, request| {
-        host.list["plugins"][0]["mtu"] = json!(-1);
-        host.list["plugins"][0]["mac"] = json!("zz");
-        host.list["plugins"][0]["bridge"] = json!("gone");
-        request
-    }),
-];
-
 #[test]
 fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
-    for_each(BEFORE, |before_del| {
-        let mut host = ListHost::new(addressed(&json!({})));
+    for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
+        let host = ListHost::new(addressed(&json!({})));
         let (_neighbour, kept) = host.add("neighbour");
         let before = host.state_with(&[]);
         let (container, attachment) = host.add("id1");
-        let request = before_del(&mut host, &container, attachment);
+        let request = loss.strike(&container, attachment);
         for _ in 0..2 {
             host.del(&request);
             host.is_as_before(&before, &[]);
         }
+        // A runtime without the path leaves the device to the end of the namespace.
         let is_there = host.sandbox.exec(&["ip", "-n", "id1", "link", "show", "eth0"]).code == Some(0);
-        assert!(!is_there);
-        host.list = addressed(&json!({}));
+        assert_eq!(is_there, loss == Loss::NetnsPath);
         host.check(&kept);
     });
+}
+
+#[test]
+fn del_needs_no_key_that_add_would_accept() {
+    let mut host = ListHost::new(addressed(&json!({})));
+    let before = host.state_with(&[]);
+    let (container, attachment) = host.add("id1");
+    keys::set(&mut host.list["plugins"][0], &json!({"mtu": -1, "mac": "zz", "bridge": "gone"}));
+    host.del(&attachment);
+    host.is_as_before(&before, &[]);
+    assert!(!has(&container, "eth0"));
 }
 
 /// The reference removes any interface of the name.

@@ -4,7 +4,7 @@ use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::{Sandbox, Verb};
 use serde_json::json;
 
-use crate::tuned::{BACKUP, Tuned, file};
+use crate::tuned::{BACKUP, FIRST_MAC, Tuned, file};
 
 const SOMAXCONN: &str = "net/core/somaxconn";
 
@@ -29,7 +29,7 @@ fn every_spelling_of_a_name_means_the_same_parameter() {
 #[test]
 fn an_interface_may_have_dots_in_its_name() {
     let tuned = Tuned::new();
-    tuned.add_interface("eth0.100", "host1");
+    tuned.add_interface("eth0.100", "host1", Some(FIRST_MAC));
     tuned.set_parameter("net/ipv4/conf/eth0/rp_filter", "2");
     for key in ["net.ipv4.conf.IFNAME.rp_filter", "net/ipv4/conf/IFNAME/rp_filter"] {
         let keys = json!({"sysctl": {key: "1"}});
@@ -96,7 +96,7 @@ fn del_sets_parameters_back_unless_somebody_has_changed_them_since() {
 #[test]
 fn a_parameter_that_two_interfaces_set_stays_until_both_are_gone() {
     let tuned = Tuned::new();
-    tuned.add_interface("net1", "host1");
+    tuned.add_interface("net1", "host1", Some(FIRST_MAC));
     let keys = json!({"sysctl": {"net.core.somaxconn": "500"}});
     for name in ["eth0", "net1"] {
         tuned.call(Add, &keys).ifname(name).run().expect_success();

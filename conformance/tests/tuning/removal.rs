@@ -1,14 +1,14 @@
 //! DEL whatever was lost: the namespace, the interface, the result, the file, half of an ADD.
 
 use std::fs;
-use std::time::Duration;
 
 use cni_conformance::Verb::{Add, Del};
 use cni_conformance::cases::for_each;
 use cni_conformance::state::{assert_same, diff};
+use cni_conformance::{Loss, State, killed};
 use serde_json::{Value, json};
 
-use crate::tuned::{BACKUP, Tuned, file};
+use crate::tuned::{BACKUP, Properties, Tuned, file};
 
 fn everything() -> Value {
     json!({
@@ -73,32 +73,15 @@ fn del_sets_the_interface_back_whatever_became_of_the_configuration() {
 
 /// nerdctl calls DEL without a namespace. The reference leaves the file then.
 #[test]
-fn without_a_namespace_or_an_interface_the_files_go() {
-    type Loss = fn(&Tuned) -> String;
-    let losses: [(&str, Loss); 5] = [
-        ("no namespace", |_| String::new()),
-        ("a path that leads nowhere", |_| "/run/netns/none".to_owned()),
-        ("a plain file", |tuned| {
-            tuned.container.unmount();
-            tuned.container.path().to_owned()
-        }),
-        ("a namespace that is gone", |tuned| {
-            tuned.container.remove();
-            tuned.container.path().to_owned()
-        }),
-        ("an interface that is gone", |tuned| {
-            tuned.sandbox.sh("ip link del host0");
-            tuned.container.path().to_owned()
-        }),
-    ];
-    for_each(losses.map(|loss| (loss.0, loss.1)), |lose| {
+fn whatever_was_lost_the_files_go_and_del_comes_twice() {
+    for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
         let tuned = with_folder();
-        let before = cni_conformance::State::of_host(&tuned.sandbox);
+        let before = State::of_host(&tuned.sandbox);
         tuned.succeeds(&[Add], &everything());
-        let path = lose(&tuned);
+        let del = tuned.del_after(loss, &everything());
         for _ in 0..2 {
-            tuned.call(Del, &everything()).netns(&path).run().expect_success();
-            let mut left = diff(&before, &cni_conformance::State::of_host(&tuned.sandbox));
+            del.run().expect_success();
+            let mut left = diff(&before, &State::of_host(&tuned.sandbox));
             left.retain(|line| line.contains("files: "));
             assert!(left.is_empty(), "{left:?}");
         }
@@ -139,25 +122,14 @@ fn what_can_be_set_back_is_set_back() {
 /// A runtime has no result of an ADD that was killed. Whenever that was, DEL leaves what was before.
 #[test]
 fn del_takes_away_what_a_killed_add_made() {
-    let whole = {
-        let tuned = with_folder();
-        let outcome = tuned.run(Add, &everything());
-        outcome.expect_success();
-        outcome.elapsed()
-    };
-    let mut hits = 0;
-    for round in 0..24_u32 {
-        let tuned = with_folder();
-        let (before, interface) = (tuned.state(), tuned.properties());
-        let parameter = tuned.parameter("net/core/somaxconn");
-        let after = whole * (round + 1) / 25;
-        hits += u32::from(tuned.call(Add, &everything()).killed_after(after).run().code().is_none());
-        std::thread::sleep(Duration::from_millis(5));
+    let state = |tuned: &Tuned| (tuned.state(), tuned.properties(), tuned.parameter("net/core/somaxconn"));
+    let then = |tuned: &Tuned, before: &(State, Properties, String)| {
         tuned.succeeds(&[Del], &json!({"prevResult": null}));
-        assert_same(&before, &tuned.state());
-        assert_eq!((tuned.properties(), tuned.parameter("net/core/somaxconn")), (interface, parameter), "{after:?}");
-    }
-    assert!(hits >= 6, "only {hits} processes were killed before they ended");
+        let after = state(tuned);
+        assert_same(&before.0, &after.0);
+        assert_eq!((&after.1, &after.2), (&before.1, &before.2));
+    };
+    killed::at_each_moment(24, with_folder, |tuned| tuned.call(Add, &everything()), state, then);
 }
 
 /// A container that comes again under its name has another interface, which the old file does not describe.

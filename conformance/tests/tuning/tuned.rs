@@ -1,11 +1,12 @@
 //! One container with an interface, and calls of the plugin about it.
 
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cni_conformance::keys::with;
-use cni_conformance::{Container, Invocation, Outcome, Sandbox, State, Verb};
+use cni_conformance::{Behind, State};
 use serde_json::{Value, json};
 
 /// The address that the interface has before anything is tuned.
@@ -29,48 +30,22 @@ pub struct Properties {
 }
 
 /// A host, and a container `c1` whose interface `eth0` leads to the link `host0`.
-pub struct Tuned {
-    pub container: Container,
-    pub sandbox: Sandbox,
+pub struct Tuned(Behind);
+
+impl Deref for Tuned {
+    type Target = Behind;
+
+    fn deref(&self) -> &Behind {
+        &self.0
+    }
 }
 
 impl Tuned {
     pub fn new() -> Self {
-        let sandbox = Sandbox::new();
-        let container = sandbox.container("c1");
-        let tuned = Self { container, sandbox };
-        tuned.add_interface("eth0", "host0");
-        tuned
-    }
-
-    pub fn add_interface(&self, name: &str, peer: &str) {
-        let container = self.container.name();
-        self.sandbox
-            .sh(&format!("ip link add {peer} type veth peer name {name} address {FIRST_MAC} netns {container}"));
-        self.container.sh(&format!("ip link set {name} up"));
-        self.sandbox.sh(&format!("ip link set {peer} up"));
-    }
-
-    /// Prepares a call with these keys.
-    pub fn call(&self, verb: Verb, keys: &Value) -> Invocation {
-        let interface = json!({"name": "eth0", "mac": FIRST_MAC, "sandbox": self.container.path()});
-        let result = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "host0"}, interface]});
-        let config = json!({"cniVersion": "1.0.0", "name": "n1", "type": "tuning", "prevResult": result});
-        let call = Invocation::new(&self.sandbox, "tuning", verb).container_id("c1").netns(self.container.path());
-        call.config(&with(&config, keys))
-    }
-
-    #[track_caller]
-    pub fn run(&self, verb: Verb, keys: &Value) -> Outcome {
-        self.call(verb, keys).run()
-    }
-
-    /// Runs commands that must succeed.
-    #[track_caller]
-    pub fn succeeds(&self, verbs: &[Verb], keys: &Value) {
-        for verb in verbs {
-            self.run(*verb, keys).expect_success();
-        }
+        let behind = Behind::new("tuning", "c1");
+        behind.add_interface("eth0", "host0", Some(FIRST_MAC));
+        let interface = with(&behind.interface("eth0"), &json!({"mac": FIRST_MAC}));
+        Self(behind.told(&json!({"interfaces": [{"name": "host0"}, interface]})))
     }
 
     pub fn properties(&self) -> Properties {

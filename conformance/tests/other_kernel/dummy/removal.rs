@@ -2,42 +2,20 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::uml::on_a_kernel_with;
-use cni_conformance::{Attachment, Container, Feature, Invocation, Network, Runtime, Sandbox, Verb};
+use cni_conformance::{Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb};
 use serde_json::json;
 
 use super::{attach, calls, has_eth0, leases, network, with_ipam, with_script};
 
-/// Loses something, and returns the request that DEL then comes with.
-type Loss = fn(&Container, Attachment) -> Attachment;
-
 // The reference fails for a plain file, and when the type of IPAM is lost it leaves the link.
-const LOSSES: [(&str, Loss); 7] = [
-    ("nothing lost", |_, request| request),
-    ("netns gone", |container, request| {
-        container.remove();
-        request
-    }),
-    ("netns empty", |_, request| request.netns("")),
-    ("netns a plain file", |container, request| {
-        container.unmount();
-        request
-    }),
-    ("no result", |_, request| request.without_result()),
-    ("arguments without a pair", |_, request| request.args("IgnoreUnknown=1")),
-    ("link gone", |container, request| {
-        container.sh("ip link del eth0");
-        request
-    }),
-];
-
 #[test]
 fn del_releases_the_addresses_whatever_was_lost() {
     on_a_kernel_with(Feature::DummyLinks, || {
-        for_each(LOSSES, |loss| {
+        for_each(Loss::ALL.map(|loss| (loss, loss)), |loss| {
             let sandbox = Sandbox::new();
             let (container, attachment) = attach(&sandbox, &network(), "c1");
             assert_eq!(leases(), ["10.7.0.2", "fd00:7::2"]);
-            let request = loss(&container, attachment);
+            let request = loss.strike(&container, attachment);
             let runtime = Runtime::new(&sandbox, network());
             for _ in ["once", "again"] {
                 runtime.del(&request).expect_success();

@@ -6,6 +6,7 @@
 
 pub mod case;
 pub mod damage;
+pub mod dhcp_lan;
 pub mod host;
 pub mod ipam;
 pub mod judge;
@@ -37,7 +38,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use super::{Breaker, Case, SpecVersion, Subject, cases_of, requirement, templates};
+    use super::{Breaker, Case, Source, SpecVersion, Subject, Template, cases_of, requirement, templates};
     use crate::plugins;
 
     fn all() -> Vec<Case> {
@@ -88,6 +89,14 @@ mod tests {
         for plugin in plugins::ALL {
             let of_plugin = cases.iter().filter(|case| case.subject.plugin == plugin).count();
             assert!(of_plugin >= 20, "{plugin} has {of_plugin} cases");
+        }
+    }
+
+    #[test]
+    fn the_page_of_each_plugin_has_cases() {
+        for plugin in plugins::ALL {
+            let of_page = |template: &&Template| matches!(template.source, Source::Reference(page) if page == plugin);
+            assert!(templates().filter(of_page).count() > 0, "{plugin}");
         }
     }
 

@@ -78,6 +78,8 @@ pub enum Needs {
     Version,
     /// The plugin knows the version, and ADD can work on this machine.
     Add,
+    /// The plugin knows the version, and there is [a server](super::dhcp_lan::SERVER) that it can be tried with.
+    DhcpServer,
 }
 
 /// One thing that plugins must do.

@@ -3,6 +3,7 @@
 mod bandwidth;
 mod bridge;
 mod consul;
+mod dhcp;
 mod every;
 mod firewall;
 mod host_device;
@@ -31,6 +32,7 @@ pub const TABLES: &[&[Template]] = &[
     tap::CASES,
     host_local::CASES,
     static_ipam::CASES,
+    dhcp::CASES,
     firewall::CASES,
     portmap::CASES,
     tuning::CASES,

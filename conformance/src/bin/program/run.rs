@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use cni_conformance::child::{self, Limit};
 use cni_conformance::suite::case::Needs;
+use cni_conformance::suite::dhcp_lan::SERVER;
 use cni_conformance::suite::{Case, CaseEnding, Mismatch, Report, Subject, cases_of};
 use serde_json::Value;
 
@@ -157,6 +158,10 @@ impl Plan<'_> {
         let speaks = || spoken.is_none_or(|list| list.iter().any(|spoken| spoken == version.as_str()));
         if template.needs != Needs::Nothing && !speaks() {
             return Some(format!("the plugin does not know version {version} of the SPEC"));
+        }
+        let (server, package) = SERVER;
+        if template.needs == Needs::DhcpServer && !Path::new(server).exists() {
+            return Some(format!("there is no {server}: install the package {package}"));
         }
         let feature = needs.filter(|feature| template.needs == Needs::Add && !feature.is_here());
         feature.map(|feature| format!("the running kernel lacks what ADD needs: {feature:?}"))

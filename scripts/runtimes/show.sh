@@ -88,5 +88,5 @@ main() {
     "show_$1"
 }
 
-trap 'echo "wrong: stopped by line $LINENO of ${BASH_SOURCE[0]}: $BASH_COMMAND"' ERR
+trap 'echo "wrong: stopped by line $LINENO of ${BASH_SOURCE[0]}: $BASH_COMMAND" >&2' ERR
 main "$1"

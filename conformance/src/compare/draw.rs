@@ -34,8 +34,12 @@ pub fn history(seed: u64, number: u64, level: Level) -> History {
 fn histories(level: Level) -> impl Strategy<Value = History> {
     let networks = vec(network(level), 1..=2);
     let flavour = prop_oneof![3 => Just(Flavour::Nft), 1 => Just(Flavour::Legacy)];
-    (flavour, networks, 1..=4_usize).prop_flat_map(move |(iptables, networks, count)| {
-        let containers: BTreeMap<String, Member> = (0..count).map(|at| member(at, &networks)).collect();
+    let together = prop_oneof![2 => Just(false), 1 => Just(true)];
+    (flavour, networks, 1..=4_usize, together).prop_flat_map(move |(iptables, networks, count, together)| {
+        let mut containers: BTreeMap<String, Member> = (0..count).map(|at| member(at, &networks)).collect();
+        if together && networks.len() == 2 {
+            join(&mut containers);
+        }
         let lists = networks.iter().enumerate().map(|(at, network)| (format!("n{at}"), apart(&network.list, at)));
         let lists: BTreeMap<String, Value> = lists.collect();
         steps(level, &containers, lists.len()).prop_map(move |steps| {
@@ -135,8 +139,19 @@ fn member(at: usize, networks: &[DrawnNetwork]) -> (String, Member) {
         ifname: setup.ifname.to_owned(),
         args: args.unwrap_or_default(),
         ports: ports::render(&mappings, Spelling::Spec),
+        beside: None,
     };
     (format!("c{at}"), member)
+}
+
+/// Makes the second container the second interface of the first, in the other network.
+fn join(containers: &mut BTreeMap<String, Member>) {
+    let Some(id) = containers.get("c0").map(|first| first.id.clone()) else { return };
+    if let Some(second) = containers.get_mut("c1") {
+        second.id = id;
+        "second".clone_into(&mut second.ifname);
+        second.beside = Some("c0".to_owned());
+    }
 }
 
 /// What happens: mostly calls, and now and then something is lost.

@@ -36,6 +36,9 @@ pub struct Member {
     pub args: String,
     /// The value of the capability `portMappings`.
     pub ports: Value,
+    /// The container in whose namespace it is as well, with an interface of its own there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
 }
 
 /// One thing that happens.
@@ -167,6 +170,14 @@ impl History {
         }
     }
 
+    /// Returns the container whose name a container's namespace has.
+    ///
+    /// # Panics
+    /// When there is no such container.
+    pub fn home<'h>(&'h self, name: &'h str) -> &'h str {
+        self.containers[name].beside.as_deref().unwrap_or(name)
+    }
+
     /// Returns a name that stands for nothing.
     fn dangling(&self) -> Option<&str> {
         let networks = self.containers.values().map(|member| member.network.as_str());
@@ -178,6 +189,8 @@ impl History {
             }
             HistoryStep::Flush(_) => false,
         };
+        let besides = self.containers.values().filter_map(|member| member.beside.as_deref());
+        let networks = networks.chain(besides.filter(|name| !self.containers.contains_key(*name)));
         networks.chain(self.steps.iter().filter(unknown).filter_map(HistoryStep::subject)).next()
     }
 
@@ -185,7 +198,8 @@ impl History {
     #[must_use]
     pub fn without_the_unused(mut self) -> Self {
         let named = |name: &String| self.steps.iter().any(|step| step.subject() == Some(name));
-        self.containers.retain(|name, _| named(name));
+        let homes: Vec<String> = self.containers.values().filter_map(|member| member.beside.clone()).collect();
+        self.containers.retain(|name, _| named(name) || homes.contains(name));
         let Self { networks, containers, steps, .. } = &mut self;
         networks.retain(|name, _| {
             containers.values().any(|member| member.network == *name)

@@ -93,6 +93,7 @@ fn candidates(history: &History) -> Vec<History> {
         for smaller in smaller_values(&member.ports) {
             change(&|member| member.ports = smaller.clone());
         }
+        change(&|member| member.beside = None);
         change(&|member| member.args.clear());
         change(&|member| "eth0".clone_into(&mut member.ifname));
         change(&|member| name.clone_into(&mut member.id));

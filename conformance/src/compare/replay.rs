@@ -1,6 +1,6 @@
 //! A set of plugins lives through a history on a private host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::thread;
@@ -90,6 +90,7 @@ struct Life<'h> {
     sandbox: &'h Sandbox,
     telling: Telling,
     runtimes: BTreeMap<&'h str, Runtime<'h>>,
+    namespaces: BTreeMap<&'h str, Option<Container>>,
     containers: BTreeMap<&'h str, Living<'h>>,
     /// What the configurations say, whose MAC addresses are not random.
     kept: String,
@@ -98,7 +99,7 @@ struct Life<'h> {
 /// A container, and what the runtime knows of it.
 struct Living<'h> {
     network: &'h str,
-    namespace: Option<Container>,
+    home: &'h str,
     attachment: Attachment,
     added: bool,
 }
@@ -106,15 +107,19 @@ struct Living<'h> {
 impl<'h> Life<'h> {
     fn new(sandbox: &'h Sandbox, history: &'h History, folder: &Path, telling: Telling) -> Self {
         let runtime = |list: &Value| Runtime::of_plugins(sandbox, list.clone(), folder);
+        let homes: BTreeSet<&str> = history.containers.keys().map(|name| history.home(name)).collect();
+        let namespaces: BTreeMap<_, _> = homes.into_iter().map(|home| (home, Some(sandbox.container(home)))).collect();
+        let living = |(name, member): (&'h String, &'h Member)| {
+            let home = history.home(name);
+            let namespace = namespaces[home].as_deref().expect("namespaces are there at the start");
+            (name.as_str(), Living::new(member, home, namespace))
+        };
         Self {
             sandbox,
             telling,
             runtimes: history.networks.iter().map(|(name, list)| (name.as_str(), runtime(list))).collect(),
-            containers: history
-                .containers
-                .iter()
-                .map(|(name, member)| (name.as_str(), born(sandbox, name, member)))
-                .collect(),
+            containers: history.containers.iter().map(living).collect(),
+            namespaces,
             kept: history.to_line(),
         }
     }
@@ -133,7 +138,8 @@ impl<'h> Life<'h> {
 
     /// The kernel takes its time to end a namespace, and with it the host's ends of its veth pairs.
     fn lose(&mut self, name: &str) {
-        let Some(namespace) = self.of(name).namespace.take() else { return };
+        let home = self.of(name).home;
+        let Some(namespace) = self.namespaces.get_mut(home).and_then(Option::take) else { return };
         let inside = veth_pairs(&namespace);
         let before = veth_pairs(self.sandbox.host());
         namespace.remove();
@@ -156,7 +162,10 @@ impl<'h> Life<'h> {
         let version = version_of(runtime);
         let chain = match verb {
             Verb::Add => {
-                living.namespace.get_or_insert_with(|| self.sandbox.container(name));
+                self.namespaces
+                    .entry(living.home)
+                    .or_default()
+                    .get_or_insert_with(|| self.sandbox.container(living.home));
                 living.added = true;
                 runtime.add(&mut living.attachment)
             }
@@ -190,7 +199,7 @@ impl<'h> Life<'h> {
     }
 
     fn seen(&self) -> Vec<String> {
-        let namespaces = self.containers.values().filter_map(|living| living.namespace.as_deref());
+        let namespaces = self.namespaces.values().filter_map(Option::as_deref);
         let mut lines = snapshot(self.sandbox, &namespaces.collect::<Vec<_>>(), &self.kept);
         lines.iter_mut().for_each(|line| *line = without_moment(line));
         lines.sort();
@@ -202,11 +211,12 @@ fn veth_pairs(namespace: &Namespace) -> usize {
     Network::observe(namespace).links.iter().filter(|link| link.kind.as_deref() == Some("veth")).count()
 }
 
-fn born<'h>(sandbox: &Sandbox, name: &str, member: &'h Member) -> Living<'h> {
-    let namespace = sandbox.container(name);
-    let mut attachment = Attachment::new(&member.id, &namespace).ifname(&member.ifname).args(&member.args);
-    attachment.capabilities.insert("portMappings".to_owned(), member.ports.clone());
-    Living { network: &member.network, namespace: Some(namespace), attachment, added: false }
+impl<'h> Living<'h> {
+    fn new(member: &'h Member, home: &'h str, namespace: &Namespace) -> Self {
+        let mut attachment = Attachment::new(&member.id, namespace).ifname(&member.ifname).args(&member.args);
+        attachment.capabilities.insert("portMappings".to_owned(), member.ports.clone());
+        Self { network: &member.network, home, attachment, added: false }
+    }
 }
 
 fn version_of<'r>(runtime: &'r Runtime<'_>) -> &'r str {

@@ -65,6 +65,7 @@ pub(super) const ROWS: [StepRow; 8] = [
 #[derive(Debug)]
 pub struct Course {
     containers: BTreeMap<String, ContainerCourse>,
+    homes: BTreeMap<String, String>,
 }
 
 /// What a container's network is, and what has happened to it.
@@ -86,19 +87,28 @@ impl Course {
     pub fn of(history: &History) -> Self {
         let container = |network: &str| ContainerCourse::of(&history.networks[network]);
         let containers = history.containers.iter().map(|(name, member)| (name.clone(), container(&member.network)));
-        Self { containers: containers.collect() }
+        let homes = history.containers.keys().map(|name| (name.clone(), history.home(name).to_owned()));
+        Self { containers: containers.collect(), homes: homes.collect() }
     }
 
     /// Takes note of a step.
     pub fn goes_on(&mut self, step: &HistoryStep) {
         let name = match step {
-            HistoryStep::Call(_, name) | HistoryStep::LoseNamespace(name) | HistoryStep::ForgetResult(name) => name,
+            HistoryStep::Call(_, name) | HistoryStep::ForgetResult(name) => name,
+            HistoryStep::LoseNamespace(name) => return self.loses(name),
             HistoryStep::Flush(_) => return self.containers.values_mut().for_each(ContainerCourse::is_flushed),
             HistoryStep::Collect(_) => return,
         };
         if let Some(container) = self.containers.get_mut(name) {
             container.goes_on(step);
         }
+    }
+
+    /// All that are in a namespace lose it.
+    fn loses(&mut self, name: &str) {
+        let Self { containers, homes } = self;
+        let lost = containers.iter_mut().filter(|(other, _)| homes.get(*other) == homes.get(name));
+        lost.for_each(|(_, container)| container.lost = true);
     }
 
     /// Tells whether a step is the ADD of a container that has no interface yet.
@@ -150,10 +160,10 @@ impl ContainerCourse {
                 (self.attached, self.lost, self.forgotten, self.flushed) = (true, false, false, false);
             }
             HistoryStep::Call(Verb::Del, _) => (self.attached, self.forgotten) = (false, false),
-            HistoryStep::LoseNamespace(_) => self.lost = true,
             HistoryStep::ForgetResult(_) => self.forgotten = self.attached,
             HistoryStep::Call(Verb::Check | Verb::Gc | Verb::Status | Verb::Version, _)
             | HistoryStep::Collect(_)
+            | HistoryStep::LoseNamespace(_)
             | HistoryStep::Flush(_) => {}
         }
     }

@@ -112,11 +112,12 @@ fn situations() -> Vec<(&'static str, Situation)> {
             "the reference's DEL fails, and leaves the rest, where the masquerade was flushed",
             situation(masquerade(), &["ADD c0", "run nft flush ruleset", "ADD c1", "DEL c0"]),
         ),
+        // A bridge takes the lowest of its ports' addresses, which are random: either the second port changes it, or its last one.
         (
             "the reference's CHECK fails where a bridge without gateway has taken the MAC address of another port",
             situation(
                 json!([bridge(&[V4], json!({"isGateway": false}))]),
-                &["ADD c0", "ADD c1", "CHECK c0", "CHECK c1"],
+                &["ADD c0", "ADD c1", "CHECK c0", "DEL c0", "CHECK c1"],
             ),
         ),
         (

@@ -1,7 +1,7 @@
 //! The cases of the program `cni-conformance`: what a plugin must do, as tables.
 //!
 //! A [`Template`] says one thing that plugins of some kind must do in some versions of the SPEC; a [`Case`] is that for one
-//! plugin and one version, on a [`PrivateHost`] of its own. What the SPEC asks is a table too ([`requirement::ALL`]), and a
+//! plugin and one version, on a [`PrivateHost`] of its own. What the SPEC asks is a table too ([`requirement::all`]), and a
 //! test holds both against each other: what a plugin can break has a case, and no case names what is not there.
 
 pub mod case;

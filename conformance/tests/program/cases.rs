@@ -23,7 +23,11 @@ pub struct StandIns(PathBuf);
 
 impl StandIns {
     pub fn new(name: &str, lines: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        Self::below(Path::new(env!("CARGO_TARGET_TMPDIR")), name, lines)
+    }
+
+    pub fn below(parent: &Path, name: &str, lines: &str) -> Self {
+        let folder = parent.join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for stand-ins");
         for plugin in plugins::ALL {
             script::install(&folder.join(plugin), lines);

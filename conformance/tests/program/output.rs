@@ -56,6 +56,17 @@ fn verbose_shows_environment_input_and_output_of_each_call() {
     }
 }
 
+/// Where k3s has its plugins, and others.
+#[test]
+fn plugins_may_be_where_private_hosts_have_their_own_files() {
+    for parent in ["/run", "/var/lib"] {
+        let lines = "[ \"$CNI_COMMAND\" = ADD ] || exit 0\necho '{\"cniVersion\": \"1.0.0\"}'\n";
+        let plugins = StandIns::below(Path::new(parent), "cni-conformance-test", lines);
+        let output = finished(run(plugins.folder(), &ONE));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
 #[test]
 fn junit_has_a_test_case_for_each_case() {
     let no = StandIns::new("junit", "exit 1\n");

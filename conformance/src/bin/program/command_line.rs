@@ -66,6 +66,9 @@ pub struct CaseOptions {
     /// The configuration of a plugin that this program does not know.
     #[arg(long)]
     pub config: Vec<PathBuf>,
+    /// The folder of plugins, when it must be seen elsewhere than private hosts hide it.
+    #[arg(long)]
+    pub shown: Option<PathBuf>,
     /// Its name, as `run --list` shows it.
     pub name: String,
 }

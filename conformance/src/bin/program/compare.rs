@@ -13,8 +13,8 @@ use crate::{FAILED, PASSED};
 /// Compares, and returns the exit status.
 pub fn run(options: &CompareOptions) -> Result<u8, Problem> {
     let acceptance = if options.strict { Acceptance::Strict } else { Acceptance::Accept };
-    let plugins = PluginSet::open(preflight::folder("--plugins", &options.plugins)?)?;
-    let reference = PluginSet::open(preflight::folder("--reference", &options.reference)?)?;
+    let plugins = PluginSet::open(preflight::visible_folder("--plugins", &options.plugins)?)?;
+    let reference = PluginSet::open(preflight::visible_folder("--reference", &options.reference)?)?;
     preflight::machine()?;
     let pair = Pair { plugins, reference, acceptance };
     // A plugin that no runtime could go on with ends a life, and the difference tells why.

@@ -1,6 +1,8 @@
 //! Processes in a process namespace of their own: when the first of them ends or is killed, all of them are gone.
 
+use std::fs;
 use std::io::{self, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -86,6 +88,21 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
         drop(sender.send(String::from_utf8_lossy(&bytes).into_owned()));
     });
     receiver
+}
+
+/// Where a folder of plugins is seen that private hosts hide.
+pub const SHOWN: &str = "/mnt/cni-conformance";
+
+/// Shows a folder, to this process and its children, where private hosts do not hide it.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn show(folder: &Path) -> io::Result<()> {
+    let none = None::<&str>;
+    mount(Some("tmpfs"), "/mnt", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
+    fs::create_dir(SHOWN)?;
+    mount(Some(folder), SHOWN, none, MsFlags::MS_BIND, none)?;
+    Ok(())
 }
 
 /// Makes this process, the first of its namespace, see that namespace in `/proc`, and end with the one that has started it.

@@ -6,6 +6,7 @@ use cni_conformance::suite::{Case, CaseEnding, PrivateHost, Report, cases_of};
 use cni_conformance::transcript;
 
 use crate::command_line::CaseOptions;
+use crate::isolated::SHOWN;
 use crate::{PASSED, UNABLE, isolated, preflight};
 
 /// Runs the case, and returns the exit status.
@@ -30,6 +31,9 @@ pub fn run(options: &CaseOptions) -> u8 {
 
 fn find(options: &CaseOptions) -> Result<Case, String> {
     isolated::settle().map_err(|error| format!("make a process namespace of its own: {error}"))?;
+    if let Some(folder) = &options.shown {
+        isolated::show(folder).map_err(|error| format!("show {} at {SHOWN}: {error}", folder.display()))?;
+    }
     let subjects: Vec<_> = preflight::subjects(&options.config)?
         .into_iter()
         .filter(|subject| options.name.contains(&format!("/{}/", subject.plugin)))

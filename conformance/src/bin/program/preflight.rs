@@ -25,20 +25,32 @@ const PROGRAMS: [(&str, &str); 4] = [
 /// Returns the folder of plugins by its true path.
 ///
 /// # Errors
-/// When it is no folder with plugins, or one that a private host hides.
+/// When it is no folder with plugins.
 pub fn folder(option: &str, given: &Path) -> Result<PathBuf, Problem> {
     let folder = given.canonicalize().map_err(|error| format!("{option} {}: {error}", given.display()))?;
-    if let Some(hidden) = HIDDEN.iter().find(|hidden| folder.starts_with(hidden)) {
-        let shown = folder.display();
-        return Err(format!(
-            "{option} {shown} lies under {hidden}, which private hosts hide: copy the plugins elsewhere"
-        ));
-    }
     let found = executables(&folder).map_err(|error| format!("{option} {}: {error}", folder.display()))?;
     if found.is_empty() {
         return Err(format!("{option} {} has no program in it", folder.display()));
     }
     Ok(folder)
+}
+
+/// Returns the folder of plugins by its true path, which private hosts see as well.
+///
+/// # Errors
+/// When it is no folder with plugins, or one that a private host hides.
+pub fn visible_folder(option: &str, given: &Path) -> Result<PathBuf, Problem> {
+    let folder = folder(option, given)?;
+    if is_hidden(&folder) {
+        let (shown, hidden) = (folder.display(), HIDDEN.join(" and "));
+        return Err(format!("{option} {shown}: private hosts hide {hidden}: copy the plugins elsewhere"));
+    }
+    Ok(folder)
+}
+
+/// Tells whether private hosts have an empty folder in its place, or above it.
+pub fn is_hidden(folder: &Path) -> bool {
+    HIDDEN.iter().any(|hidden| folder.starts_with(hidden))
 }
 
 /// Requires root, and the programs that private hosts are made with.

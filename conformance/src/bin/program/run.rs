@@ -121,7 +121,12 @@ impl Plan<'_> {
     /// Runs one case in a process of its own.
     fn one(&self, case: &Case) -> Result<Done, Problem> {
         let mut command = Command::new(&self.program);
-        command.arg("case").arg(case.name()).env_clear().env("CNI_BIN_DIR", &self.folder);
+        command.arg("case").arg(case.name()).env_clear();
+        if preflight::is_hidden(&self.folder) {
+            command.arg("--shown").arg(&self.folder).env("CNI_BIN_DIR", isolated::SHOWN);
+        } else {
+            command.env("CNI_BIN_DIR", &self.folder);
+        }
         for file in &self.options.config {
             command.arg("--config").arg(file);
         }

@@ -65,7 +65,7 @@ need_go() {
 }
 
 get_nomad() {
-    command -v nomad >/dev/null 2>&1 || { echo "no program nomad in PATH, and neither Debian nor Go's registry has it" && return 1; }
+    command -v nomad >/dev/null 2>&1 || { echo "no program nomad in PATH; Debian has no package of it, and Go's registry has not all of its modules" && return 1; }
     unpack busybox-static || return
     cp -f "$(command -v nomad)" "$STAGE/tools/nomad"
 }

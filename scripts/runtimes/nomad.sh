@@ -2,8 +2,8 @@
 # Nomad, server and client in one agent with its state on disk: a job with a bridge network and a static port, twenty
 # allocations at once, and the agent's restart, at which it calls CHECK. Tasks are raw_exec's, so no image is needed.
 #
-# No registry has Nomad: this is for machines where somebody has installed it. Nobody has yet run this file with one; it was
-# written after Nomad's sources, versions 1.9.5 to 2.0.5.
+# Debian has no package of Nomad, and Go's registry has not all of its modules, so this is for machines where somebody has
+# installed it. Nobody has yet run this file with one: it was written after Nomad's sources, versions 1.9.5 to 2.0.5.
 
 write_agent() {
     mkdir -p /etc/nomad.d /var/lib/nomad

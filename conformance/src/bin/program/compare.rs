@@ -1,5 +1,6 @@
 //! `compare`: two sets of plugins live through the same random histories.
 
+use std::io::{IsTerminal, Write, stderr};
 use std::panic;
 
 use cni_conformance::compare::difference::Acceptance;
@@ -40,12 +41,14 @@ fn again(pair: &Pair, history: &History) -> u8 {
 fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
     let (mut steps, mut passed_over) = (0, situations::LeftOut::default());
     for number in 0..options.cases {
+        progress(&format!("history {} of {}", number + 1, options.cases));
         let history = draw::history(options.seed, number, pair.telling().level);
         let history = if pair.accepts() { passed_over.without(history) } else { history };
         match pair.difference(&history) {
             Comparison::Same => {}
             Comparison::Ended { step } => passed_over.ended(history.steps.len() - step),
             Comparison::Different(difference) => {
+                progress("");
                 let (at, of) = (difference.step + 1, history.steps.len());
                 let (number, cases) = (number + 1, options.cases);
                 println!("seed {}, history {number} of {cases}: a difference at step {at} of {of}", options.seed);
@@ -55,9 +58,19 @@ fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
         }
         steps += history.steps.len();
     }
+    progress("");
     println!("seed {}: no difference in {} histories of {steps} steps", options.seed, options.cases);
     print!("{passed_over}");
     PASSED
+}
+
+/// Says on a terminal how far it is, in place of what it said before.
+fn progress(text: &str) {
+    let mut terminal = stderr();
+    if terminal.is_terminal() {
+        // Whoever closes the terminal does not want to be told.
+        drop(write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush()));
+    }
 }
 
 /// Makes the history small, and shows it with the command that lives through it again.
@@ -68,6 +81,7 @@ fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Di
     let mut last = difference;
     let mut shows = |candidate: &History| {
         tried += 1;
+        progress(&format!("trial {tried} of at most {}", options.trials));
         if !candidate_is_allowed(pair, candidate) {
             return false;
         }
@@ -80,6 +94,7 @@ fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Di
         }
     };
     let small = minimise(cut, &mut Trials::new(options.trials, &mut shows));
+    progress("");
     println!("the least that shows one, found in {tried} trials:");
     show(&small, &last);
     let strict = if options.strict { " --strict" } else { "" };

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cni_conformance::binaries;
+use serde_json::Value;
 
 use crate::cases::StandIns;
 use crate::{document, finished, run, text};
@@ -90,9 +93,49 @@ fn a_plugin_that_never_ends_is_told_and_leaves_no_process() {
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     let case = &document["cases"][0];
     assert_eq!((&case["outcome"], &case["expected"]), (&"failed".into(), &"an end within 2 seconds".into()), "{case}");
-    let left = fs::read_dir("/proc").expect("list processes").filter_map(|entry| {
+    assert_eq!(processes(mark), 0, "processes are left");
+}
+
+/// How many processes there are with this in their command lines.
+fn processes(mark: &str) -> usize {
+    let found = fs::read_dir("/proc").expect("list processes").filter_map(|entry| {
         let command = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
-        text(&command).contains(mark).then_some(command)
+        text(&command).contains(mark).then_some(())
     });
-    assert_eq!(left.count(), 0, "processes are left");
+    found.count()
+}
+
+#[test]
+fn a_program_that_is_killed_takes_all_its_cases_along() {
+    let mark = "86412.5";
+    let slow = StandIns::new(
+        "killed",
+        &format!("[ \"$CNI_COMMAND\" = ADD ] || exit 0\nsetsid sleep {mark} &\nsleep {mark}\n"),
+    );
+    let mut running = run(slow.folder(), &ONE).stdout(Stdio::null()).spawn().expect("start the program");
+    assert!(until(|| processes(mark) == 2), "{} processes", processes(mark));
+    running.kill().expect("kill the program");
+    running.wait().expect("the program ends");
+    assert!(until(|| processes(mark) == 0), "{} processes are left", processes(mark));
+}
+
+fn until(holds: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    while !holds() && started.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    holds()
+}
+
+#[test]
+fn the_table_of_requirements_is_for_programs_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cni-conformance"));
+    command.args(["requirements", "--json"]);
+    let rows: Value = serde_json::from_slice(&finished(command).stdout).expect("a document");
+    let rows = rows.as_array().expect("a list");
+    assert!(rows.len() > 60, "{} rows", rows.len());
+    for row in rows {
+        let of_plugins = row["can_be_broken_by"] == "plugin";
+        assert_eq!(row["cases"].as_u64().is_some_and(|cases| cases > 0), of_plugins, "{row}");
+    }
 }

@@ -23,6 +23,8 @@ pub enum Command {
     /// Let two sets of plugins live through the same random histories, and show where they part first. Status 0: no difference; 1:
     /// a difference; 2: wrong arguments, or a machine that cannot run them.
     Compare(CompareOptions),
+    /// Print what the SPEC requires, who can break it, and how many cases show it.
+    Requirements(RequirementsOptions),
     /// Run one case in this process; what `run` starts.
     #[command(hide = true)]
     Case(CaseOptions),
@@ -71,6 +73,14 @@ pub struct CaseOptions {
     pub shown: Option<PathBuf>,
     /// Its name, as `run --list` shows it.
     pub name: String,
+}
+
+/// The options of `requirements`.
+#[derive(Debug, Args)]
+pub struct RequirementsOptions {
+    /// As one JSON document.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The options of `compare`.

@@ -8,11 +8,13 @@ mod json;
 mod junit;
 mod one_case;
 mod preflight;
+mod requirements;
 mod run;
 mod show;
 mod tally;
 
-use std::process::ExitCode;
+use std::panic;
+use std::process::{self, ExitCode};
 
 use clap::Parser;
 
@@ -26,13 +28,27 @@ const FAILED: u8 = 1;
 const UNABLE: u8 = 2;
 
 fn main() -> ExitCode {
+    end_with_reader();
     let status = match Arguments::parse().command {
         Command::Run(options) => run::run(&options),
         Command::Compare(options) => compare::run(&options),
+        Command::Requirements(options) => requirements::run(&options).map(|()| PASSED),
         Command::Case(options) => Ok(one_case::run(&options)),
     };
     ExitCode::from(status.unwrap_or_else(|problem| {
         eprintln!("cni-conformance: {problem}");
         UNABLE
     }))
+}
+
+/// Ends quietly once nobody reads standard output any more, as behind `| head`, where a print panics.
+fn end_with_reader() {
+    let other = panic::take_hook();
+    panic::set_hook(Box::new(move |problem| {
+        let text = problem.payload_as_str().unwrap_or_default();
+        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
+            process::exit(i32::from(UNABLE));
+        }
+        other(problem);
+    }));
 }

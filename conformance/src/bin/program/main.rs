@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 fn end_with_reader() {
     let other = panic::take_hook();
     panic::set_hook(Box::new(move |problem| {
-        let text = problem.payload_as_str().unwrap_or_default();
+        let text = problem.payload().downcast_ref::<String>().map_or("", String::as_str);
         if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
             process::exit(i32::from(UNABLE));
         }

@@ -10,7 +10,7 @@ use cni_conformance::binaries;
 use serde_json::Value;
 
 use crate::cases::StandIns;
-use crate::{document, finished, run, text};
+use crate::{document, finished, run, text, word};
 
 const ONE: [&str; 2] = ["--filter", "spec/add/result/bridge/1.0.0"];
 
@@ -68,6 +68,18 @@ fn plugins_may_be_where_private_hosts_have_their_own_files() {
         let output = finished(run(plugins.folder(), &ONE));
         assert_eq!(output.status.code(), Some(0), "{output:?}");
     }
+}
+
+/// The plugin answers as if it had made a lease, which the case then cannot remove.
+#[test]
+fn a_case_that_cannot_do_its_work_says_why() {
+    let answer = r#"{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}"#;
+    let plugins = StandIns::new("broken", &format!("case $CNI_COMMAND in ADD | VERSION) echo '{answer}' ;; esac\n"));
+    let document = document(plugins.folder(), &["--filter", "spec/check/damaged/host-local/1.0.0"]);
+    let case = &document["cases"][0];
+    assert_eq!(case["outcome"], "broken", "{case}");
+    assert!(word(case, "problem").contains("remove the lease"), "{case}");
+    assert_eq!(case["calls"].as_array().map(Vec::len), Some(2), "ADD and CHECK: {case}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod compare;
 pub mod container;
 pub mod drawn;
 pub mod firewalld;
+pub mod injection;
 pub mod kernel;
 pub mod keys;
 pub mod killed;

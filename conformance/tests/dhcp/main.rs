@@ -3,6 +3,7 @@
 mod answer;
 mod clock;
 mod daemon;
+mod injected;
 mod interfaces;
 mod lan;
 mod lease;

@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::cases::for_each;
+use cni_conformance::injection::calls_of;
 use cni_conformance::keys::with;
 use cni_conformance::uml::on_a_kernel_with;
 use cni_conformance::{Attachment, Behind, Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, killed};
@@ -244,6 +245,31 @@ fn del_takes_away_what_a_killed_add_made() {
             machine.succeeds(&[Add, Check, Del], "net1");
         };
         killed::at_each_moment(8, Machine::new, |machine| machine.call(Add, "net1", &json!({})), Machine::state, then);
+    });
+}
+
+/// One machine for all: an ADD that fails leaves what was before.
+#[test]
+fn an_add_takes_back_whatever_call_fails() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        // Nobody waits for other owners of the addresses, a second each time.
+        machine.inside("sysctl -qw net.ipv6.conf.net1.accept_dad=0");
+        let all = || (machine.state(), machine.routes("main"));
+        let before = all();
+        let add = machine.call(Add, "net1", &json!({}));
+        let calls = calls_of(&add);
+        machine.succeeds(&[Del], "net1");
+        assert!(calls.len() > 20, "{}", calls.len());
+        for_each(calls.into_iter().map(|call| (call.label(), call)), |system_call| {
+            let injected = system_call.fail_in(&add);
+            if injected.outcome.succeeded() {
+                machine.succeeds(&[Check, Del], "net1");
+            } else {
+                injected.expect_error();
+            }
+            assert_eq!(all(), before);
+        });
     });
 }
 

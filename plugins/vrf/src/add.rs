@@ -8,7 +8,7 @@ use cni_interface::{naming, tables};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Until};
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Until};
 use cni_plugin::routing::{FullRoute, MAIN_TABLE};
 
 use crate::config::Config;
@@ -34,7 +34,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let mut plan = Plan::default();
     make(&mut plan, &config.name, table, vrf.map(|(link, _)| link).as_ref());
     if interface.master.is_none() {
-        let kept = facts::kept_addresses(&ifname, host)?;
+        let kept = facts::kept_addresses(&ifname, Need::Required, host)?;
         put_under(&mut plan, (&config.name, &ifname), interface.up, &routes, kept);
     }
     routes.iter().for_each(|route| {

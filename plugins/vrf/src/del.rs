@@ -7,7 +7,7 @@ use cni_core::request::Request;
 use cni_interface::tables;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::Link;
-use cni_plugin::plan::{LinkSetting, Ns, Step};
+use cni_plugin::plan::{LinkSetting, Need, Ns, Step};
 use cni_plugin::removal::Removal;
 use cni_plugin::routing::MAIN_TABLE;
 
@@ -50,7 +50,8 @@ fn take_out(ifname: &IfName, vrf: &IfName, (index, table): (u32, u32), host: &mu
 
 fn release(link: &Link, ifname: &IfName, table: u32, host: &mut dyn Host) -> Result<(), Error> {
     let routes = facts::routes(link.index, table, host)?;
-    let (on, back) = facts::kept_addresses(ifname, host)?.map_or((None, None), |[on, back]| (Some(on), Some(back)));
+    let (on, back) =
+        facts::kept_addresses(ifname, Need::Wanted, host)?.map_or((None, None), |[on, back]| (Some(on), Some(back)));
     let leave = Step::set_link(Ns::Container, ifname, LinkSetting::NoMaster);
     on.into_iter().chain([leave]).chain(back).try_for_each(|step| host.apply(&step).map(|_| ()))?;
     for route in routes {

@@ -51,12 +51,12 @@ pub fn routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRout
 ///
 /// # Errors
 /// When the parameter cannot be read.
-pub fn kept_addresses(ifname: &IfName, host: &mut dyn Host) -> Result<Option<[Step; 2]>, Error> {
+pub fn kept_addresses(ifname: &IfName, need: Need, host: &mut dyn Host) -> Result<Option<[Step; 2]>, Error> {
     let key = Sysctl::interface(Family::V6, ifname, "keep_addr_on_down");
     let before = host.sysctl(Ns::Container, &key)?.filter(|value| value != "1");
     let set = |value: &str| {
         let (key, value) = (key.clone(), value.to_owned());
-        Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Wanted }
+        Step::SetSysctl { ns: Ns::Container, key, value, need }
     };
     Ok(before.map(|before| [set("1"), set(&before)]))
 }

@@ -137,9 +137,11 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
     }
 }
 
-/// The kernel's answer may have been lost. A link with the random address that was chosen for it is ours.
+/// The kernel's answer may have been lost. A link with the random address that was chosen for it is ours, and so is a VRF with
+/// the table that was chosen, since nobody had the name a moment ago.
 fn removed_if_made(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
-    let is_ours = |found: &Link| link.mac.is_some() && found.mac == link.mac;
+    let has_table = |found: &Link| matches!(link.kind, LinkKind::Vrf { table } if found.vrf_table == Some(table));
+    let is_ours = |found: &Link| (link.mac.is_some() && found.mac == link.mac) || has_table(found);
     let ours = socket.link(link.name.as_str()).ok().flatten().filter(is_ours);
     let error = Error::from(source);
     match ours.map(|link| accept_absent(socket.delete_link(link.index))) {

@@ -330,8 +330,21 @@ impl Step {
     /// The step that undoes this one when it is not known whether it was carried out; none where that
     /// could take away what existed before.
     pub fn inverse_of_attempt(&self) -> Option<Self> {
-        let Self::SetLink { ns, name, setting: LinkSetting::Up } = self else { return None };
-        Some(Self::SetLink { ns: *ns, name: name.clone(), setting: LinkSetting::Down })
+        let Self::SetLink { ns, name, setting } = self else { return None };
+        let setting = match setting {
+            LinkSetting::Up => LinkSetting::Down,
+            LinkSetting::Master(_) => LinkSetting::NoMaster,
+            LinkSetting::Down
+            | LinkSetting::Mac(_)
+            | LinkSetting::Mtu(_)
+            | LinkSetting::Alias(_)
+            | LinkSetting::Promisc(_)
+            | LinkSetting::AllMulticast(_)
+            | LinkSetting::TxQueueLength(_)
+            | LinkSetting::NoMaster
+            | LinkSetting::Port(_) => return None,
+        };
+        Some(Self::SetLink { ns: *ns, name: name.clone(), setting })
     }
 }
 
@@ -368,9 +381,10 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_may_have_been_set_up_is_set_down() {
+    fn a_link_that_may_have_been_set_up_or_under_another_is_set_back() {
         let set = |setting| Step::SetLink { ns: Ns::Container, name: name(), setting };
         assert_eq!(set(LinkSetting::Up).inverse_of_attempt(), Some(set(LinkSetting::Down)));
+        assert_eq!(set(LinkSetting::Master(name())).inverse_of_attempt(), Some(set(LinkSetting::NoMaster)));
         assert_eq!(set(LinkSetting::Mtu(1400)).inverse_of_attempt(), None);
         let wait = Step::Await { ns: Ns::Host, name: name(), until: Until::Up };
         assert_eq!(wait.inverse_of_attempt(), None);

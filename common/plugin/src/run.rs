@@ -130,18 +130,19 @@ impl Failure for RunError {
 /// Runs a plugin, and returns the exit status of the process.
 pub fn run(plugin: &dyn Plugin, our_version: &str, environment: Environment, process: &mut dyn Process) -> u8 {
     let command = environment.get("CNI_COMMAND").unwrap_or_default().to_owned();
+    let mut version = Version::LATEST;
     let done = match command.as_str() {
         "" => {
             process.write_stderr(&about(plugin, our_version));
             Ok(())
         }
         "VERSION" => process.write_stdout(&version_reply(plugin)).map_err(|error| RunError::Stdout(error).into()),
-        command => answer(plugin, command, environment, process),
+        command => answer(plugin, command, environment, process, &mut version),
     };
     match done {
         Ok(()) => 0,
         Err(error) => {
-            let text = error_text(&error);
+            let text = error_text(&error, version);
             if let Err(failed) = process.write_stdout(&text) {
                 process.write_stderr(&format!("Error writing error JSON to stdout: {failed}: {text}\n"));
             }
@@ -167,15 +168,18 @@ fn version_reply(plugin: &dyn Plugin) -> String {
     format!("{{\"cniVersion\":\"{}\",\"supportedVersions\":[{}]}}\n", Version::LATEST, versions.join(","))
 }
 
+/// Carries out a command. `version` becomes that of the configuration, as soon as it is known.
 fn answer(
     plugin: &dyn Plugin,
     command: &str,
     environment: Environment,
     process: &mut dyn Process,
+    version: &mut Version,
 ) -> Result<(), Error> {
     let call = Call::parse(command, environment)?;
     let stdin = process.read_stdin().map_err(RunError::Stdin)?;
     let request = call.with_config(stdin, plugin.versions())?;
+    *version = request.version;
     let mut host = process.host(&request)?;
     match request.command {
         Command::Add => {
@@ -234,14 +238,22 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct ErrorObject {
+    cni_version: String,
     code: u32,
     msg: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     details: String,
 }
 
-/// The error object of the SPEC, as the reference prints it.
-pub fn error_text(error: &Error) -> String {
-    to_text(&ErrorObject { code: error.code().number(), msg: error.to_string(), details: error.details() })
+/// The error object of the SPEC ("Error"), as the reference prints it, and with the version that the SPEC asks for: that of the
+/// configuration, or our latest where that is not known.
+pub fn error_text(error: &Error, version: Version) -> String {
+    to_text(&ErrorObject {
+        cni_version: version.to_string(),
+        code: error.code().number(),
+        msg: error.to_string(),
+        details: error.details(),
+    })
 }

@@ -1,6 +1,6 @@
 //! The form of an error object, and that there is never anything else beside it.
 //!
-//! On standard output, `code`, `msg` and `details` in this order, indented by four, with `<`, `>`
+//! On standard output, `cniVersion`, `code`, `msg` and `details` in this order, indented by four, with `<`, `>`
 //! and `&` escaped and no newline at the end; exit status 1.
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::fs::File;
 use cni_conformance::{CniError, Invocation, Outcome, State, Verb, plugins, state};
 use serde_json::{Value, json};
 
-use crate::{PLUGINS, VERBS, bare, call, config, ended, ifname, with};
+use crate::{PLUGINS, VERBS, VERSIONS, bare, call, config, ended, ifname, with};
 
 /// Writes a string as Go's encoder does.
 fn quoted(text: &str) -> String {
@@ -19,11 +19,23 @@ fn quoted(text: &str) -> String {
     json
 }
 
+/// SPEC 0.4.0 and 1.0.0 require it of an error; the reference has none in it. Where a configuration cannot be read, it is the latest.
+fn version_of(outcome: &Outcome) -> &'static str {
+    let error: Value = serde_json::from_str(outcome.stdout()).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+    let version = error["cniVersion"].as_str().unwrap_or_else(|| panic!("no cniVersion: {outcome}"));
+    let known = VERSIONS.into_iter().find(|known| *known == version);
+    known.unwrap_or_else(|| panic!("cniVersion {version}: {outcome}"))
+}
+
 #[track_caller]
 fn assert_form(outcome: &Outcome) {
     let CniError { code, msg, details } = outcome.error();
     let details = if details.is_empty() { String::new() } else { format!(",\n    \"details\": {}", quoted(&details)) };
-    let form = format!("{{\n    \"code\": {code},\n    \"msg\": {}{details}\n}}", quoted(&msg));
+    let version = version_of(outcome);
+    let form = format!(
+        "{{\n    \"cniVersion\": \"{version}\",\n    \"code\": {code},\n    \"msg\": {}{details}\n}}",
+        quoted(&msg)
+    );
     assert_eq!(outcome.stdout(), form, "{outcome}");
     assert!(!msg.is_empty(), "{outcome}");
 }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::json::MOST_BYTES;
 use cni_core::request::{Environment, Request};
+use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
 use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
@@ -88,7 +89,7 @@ impl Failure for Panic {
 /// The hook runs before the process aborts, and ends it with the status of an error.
 fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let text = error_text(&Error::from(Panic(panic.to_string())));
+        let text = error_text(&Error::from(Panic(panic.to_string())), Version::LATEST);
         if let Err(failed) = ThisProcess.write_stdout(&text) {
             ThisProcess.write_stderr(&format!("{failed}: {text}\n"));
         }

@@ -10,7 +10,7 @@ pub const MAC: &str = "02:00:00:00:00:0a";
 /// A list whose only plugin is host-device.
 pub fn list(keys: &Value) -> Value {
     let plugin = with(&json!({"type": "host-device"}), keys);
-    json!({"cniVersion": "1.1.0", "name": "net1", "plugins": [plugin]})
+    json!({"cniVersion": "1.0.0", "name": "net1", "plugins": [plugin]})
 }
 
 /// By name, without addresses.

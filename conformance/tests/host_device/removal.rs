@@ -139,7 +139,9 @@ fn del_takes_back_what_a_killed_add_has_moved() {
 
 #[test]
 fn gc_gives_back_what_no_valid_attachment_has() {
-    let host = host(addressed());
+    let mut list = addressed();
+    list["cniVersion"] = json!("1.1.0");
+    let host = host(list);
     let before = host.state();
     let (_container, attachment) = host.add("id1");
     host.runtime().gc(&[&attachment]).expect_success();

@@ -18,7 +18,7 @@ pub fn network(subnets: &[&str], keys: &Value) -> Value {
 /// The same with any IPAM plugin.
 pub fn with_ipam(ipam: &Value, keys: &Value) -> Value {
     let plugin = with(&json!({"type": "ptp", "ipam": ipam}), keys);
-    json!({"cniVersion": "1.1.0", "name": "net1", "plugins": [plugin]})
+    json!({"cniVersion": "1.0.0", "name": "net1", "plugins": [plugin]})
 }
 
 /// The same with addresses, as `static` gives them.

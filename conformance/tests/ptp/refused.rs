@@ -15,6 +15,7 @@ fn a_configuration_that_cannot_be_carried_out_is_refused_before_ipam_is_asked() 
     ];
     for_each(cases, |(keys, says)| {
         let mut host = ListHost::new(network(&[V4], &json!({})));
+        host.list["cniVersion"] = json!("1.1.0");
         for (key, value) in keys.as_object().expect("keys") {
             host.list["plugins"][0][key] = value.clone();
         }

@@ -94,7 +94,9 @@ fn del_takes_away_what_a_killed_add_has_left() {
 #[test]
 fn gc_removes_what_belongs_to_no_valid_attachment() {
     for backend in ["iptables", "nftables"] {
-        let host = ListHost::new(network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend})));
+        let mut list = network(&[V4, V6], &json!({"ipMasq": true, "ipMasqBackend": backend}));
+        list["cniVersion"] = json!("1.1.0");
+        let host = ListHost::new(list);
         let (_kept, valid) = host.add("kept");
         let before = state(&host);
         let (container, _) = host.add("lost");

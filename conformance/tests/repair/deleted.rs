@@ -229,17 +229,26 @@ fn nothing_stays_of_what_is_deleted_while_repairs_run() {
         let alone = rules(&sandbox);
         let guest = |number: u16| Guest::add(&sandbox, &list, &format!("guest-{number}"), 8081 + number);
         let guests: Vec<Guest<'_>> = (0..8).map(guest).collect();
-        let ended = AtomicBool::new(false);
+        let (ended, begun_again) = (AtomicBool::new(false), AtomicBool::new(false));
         let repair = repair_with(&sandbox, &[]);
         thread::scope(|scope| {
             let repairing = scope.spawn(|| {
                 let mut repairs = Vec::new();
                 while !ended.load(Ordering::Relaxed) {
                     repairs.push(repair.run());
+                    begun_again.store(true, Ordering::Relaxed);
                 }
                 repairs
             });
-            let deleted: Vec<Outcome> = guests.iter().map(|guest| guest.tool.del(&guest.container)).collect();
+            let (last, others) = guests.split_last().expect("guests");
+            let delete = |guest: &Guest<'_>| guest.tool.del(&guest.container);
+            let mut deleted: Vec<Outcome> = others.iter().map(delete).collect();
+            // A repair of legacy iptables may take longer than all of these.
+            let started = Instant::now();
+            while !begun_again.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(60) {
+                thread::yield_now();
+            }
+            deleted.push(delete(last));
             ended.store(true, Ordering::Relaxed);
             let repairs = repairing.join().expect("repairs end");
             for outcome in deleted.iter().chain(&repairs) {

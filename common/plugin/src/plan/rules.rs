@@ -1,13 +1,13 @@
-//! The rules on the host of several plans, made in as few changes as possible.
+//! The rules of iptables on the host of several plans, made in as few changes as possible.
 //!
 //! For every change of a table the kernel checks all of it, so to make the rules of many containers one after the other takes
 //! a time that grows with the square of their number.
 
 use super::{Ns, Plan, Step};
-use cni_netfilter::Ruleset;
+use cni_netfilter::{Backend, Ruleset};
 
 impl Plan {
-    /// A plan that makes the rules on the host of some plans, in their order, and no more of them.
+    /// A plan that makes these rules of some plans, in their order, and no more of them.
     pub fn join_rules<'a>(plans: impl Iterator<Item = &'a Self>) -> Self {
         let mut joined: Vec<Ruleset> = Vec::new();
         for ruleset in plans.flat_map(Self::steps).filter_map(|(_, step)| host_rules(step)) {
@@ -21,15 +21,17 @@ impl Plan {
         plan
     }
 
-    /// What is left of the plan when its rules on the host are made.
+    /// What is left of the plan when these rules are made.
     #[must_use]
     pub fn without_rules(&self) -> Self {
         Self { steps: self.steps.iter().filter(|(_, step)| host_rules(step).is_none()).cloned().collect() }
     }
 }
 
+/// The rules of iptables that a step makes on the host. A change of nf_tables' own tables costs what it changes.
 fn host_rules(step: &Step) -> Option<&Ruleset> {
-    if let Step::EnsureRules { ns: Ns::Host, ruleset } = step { Some(ruleset) } else { None }
+    let Step::EnsureRules { ns: Ns::Host, ruleset } = step else { return None };
+    (ruleset.backend() == Backend::Iptables).then_some(ruleset)
 }
 
 #[cfg(test)]

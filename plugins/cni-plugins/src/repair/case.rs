@@ -130,8 +130,8 @@ impl<'a> Case<'a> {
         Ok(self.look(host))
     }
 
-    /// The failure of one plugin does not stop the others.
-    fn look(&self, host: &mut dyn Host) -> Missing {
+    /// What is missing of an attachment whose namespace is entered. The failure of one plugin does not stop the others.
+    pub fn look(&self, host: &mut dyn Host) -> Missing {
         let mut missing = Missing::default();
         for Ours { plugin, request } in std::iter::once(&self.first).chain(&self.rest) {
             match plugin.find_missing(request, host) {

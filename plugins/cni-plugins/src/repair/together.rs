@@ -6,6 +6,7 @@
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
 use cni_plugin::journal::Journal;
+use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Plan;
 
 use super::case::{Case, Missing, RuleDeletions};
@@ -20,7 +21,7 @@ pub fn repair_together(cases: &[&Case<'_>], host: &mut LinuxHost) -> Vec<RepairO
     let found: Vec<_> = cases.iter().map(|case| case.find_locked(host)).collect();
     let joined = Joined::make(found.iter().flatten(), host);
     let finish = |(case, found): (&&Case<'_>, Result<Missing, RepairOutcome>)| {
-        found.map_or_else(|outcome| outcome, |missing| finish(case, missing, joined, host))
+        found.map_or_else(|outcome| outcome, |missing| finish(case, joined.left_of(missing, case, host), joined, host))
     };
     cases.iter().zip(found).map(finish).collect()
 }
@@ -53,6 +54,23 @@ impl Joined {
                 Self::Not
             }
         }
+    }
+
+    /// What is repaired of an attachment, now that it is its turn: the rules that were made with those of others, and what is still
+    /// missing. Attachments share more than these rules, and what one has lost has come back with another.
+    fn left_of(self, found: Missing, case: &Case<'_>, host: &mut LinuxHost) -> Missing {
+        let is_made = |part: &MissingPart| self == Self::Made && part.plan.without_rules() != part.plan;
+        if found.parts.iter().all(|(_, part)| is_made(part)) {
+            return found;
+        }
+        if let Err(outcome) = case.enter(host) {
+            log::debug!("what is missing is not looked for again: {outcome}");
+            return found;
+        }
+        let mut left = case.look(host);
+        let made: Vec<_> = found.parts.into_iter().filter(|(_, part)| is_made(part)).collect();
+        left.parts.splice(0..0, made);
+        left
     }
 
     /// What is left to do.

@@ -3,7 +3,8 @@
 //! CNI runtimes call the plugins of an attachment one after the other, but the administrator's `repair` comes when it
 //! likes. It must not put back a rule that DEL has just removed, since no other DEL would come. So:
 //!
-//! - ADD, DEL and `repair` hold the lock of the attachment, GC and `repair` that of the network.
+//! - ADD, DEL and `repair` hold the lock of the attachment, GC and `repair` that of the network. `repair` holds those of
+//!   several attachments at once, so one of its kind works at a time: otherwise two could wait for each other.
 //! - Before DEL removes the rules for an interface that lives it marks the attachment; `repair` passes over what is
 //!   marked, and over what has no interface, and looks again at its end.
 //! - The mark goes with the interface, or when ADD comes again. Where the interface is another plugin's, nobody of
@@ -65,11 +66,13 @@ pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
     }
 }
 
-/// Begins the repair of an attachment: neither ADD nor DEL works on it, nor GC on its network.
+/// Begins the repair of an attachment: neither ADD nor DEL works on it, nor GC on its network, and nothing else is repaired by
+/// another process.
 ///
 /// # Errors
 /// When one of them does not end.
 pub fn begin_repair(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    host.lock(&LockName::repair())?;
     begin_gc(&at.network, host)?;
     host.lock(&LockName::attachment(at))
 }

@@ -27,6 +27,11 @@ impl LockName {
         Self(network.to_string())
     }
 
+    /// What was flushed, of whatever network.
+    pub fn repair() -> Self {
+        Self("repair\0".to_owned())
+    }
+
     /// The number of the lock. Two names may have the same, and then wait for each other.
     pub fn number(&self) -> u32 {
         u32::from_str_radix(&hash_hex(&self.0)[..8], 16).unwrap_or_default()

@@ -67,6 +67,8 @@ pub enum Who {
     Delegating,
     /// These.
     Only(&'static [&'static str]),
+    /// Those that the suite knows, but for these.
+    AllBut(&'static [&'static str]),
 }
 
 /// What must work for a case to make sense.
@@ -186,6 +188,7 @@ impl Template {
             Who::Kinds(kinds) => kinds.contains(&subject.kind),
             Who::Delegating => subject.delegates(),
             Who::Only(names) => subject.known && names.contains(&subject.plugin.as_str()),
+            Who::AllBut(names) => subject.known && !names.contains(&subject.plugin.as_str()),
         };
         chosen && (self.needs != Needs::Add || subject.stands_alone())
     }

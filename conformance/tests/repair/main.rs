@@ -6,6 +6,7 @@
 use cni_conformance::{CniTool, Container, Flavour, Invocation, Nomad, Outcome, Sandbox, State, Verb};
 use serde_json::{Value, json};
 
+mod at_once;
 mod deleted;
 mod flushed;
 mod options;

@@ -90,7 +90,7 @@ impl IptablesRuleset {
         }
         extend(shared_chains, &other.shared_chains);
         extend(shared, &other.shared);
-        extend(chains, &other.chains);
+        chains.extend_from_slice(&other.chains);
         extend(rules, &other.rules);
         true
     }

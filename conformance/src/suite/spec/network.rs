@@ -42,25 +42,7 @@ pub const CASES: &[Template] = &[
     Template::new(Topic::Gc, "stale", "GC takes away what a container has left that is gone without DEL", stale)
         .spec(&["gc-stale"])
         // Its second device comes back to the host, where it has been before.
-        .of(Who::Only(&[
-            "bridge",
-            "ptp",
-            "macvlan",
-            "ipvlan",
-            "vlan",
-            "dummy",
-            "tap",
-            "host-local",
-            "static",
-            "firewall",
-            "portmap",
-            "tuning",
-            "bandwidth",
-            "sbr",
-            "vrf",
-            "consul-cni",
-            "loopback",
-        ])),
+        .of(Who::AllBut(&["host-device", "dhcp"])),
     Template::new(
         Topic::Gc,
         "goes-on",

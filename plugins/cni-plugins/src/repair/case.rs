@@ -164,6 +164,11 @@ impl<'a> Case<'a> {
         Ok(None)
     }
 
+    /// Whether the runtime has added the attachment again since its file was read: DEL removes the file.
+    pub fn is_added_again(&self) -> bool {
+        self.file.path.exists() && !matches!(self.file.is_current(), Ok(true))
+    }
+
     /// A namespace may have been emptied, or its path may lead to another container's namespace now, because a process
     /// has got the number of one that ended. Then the address of the rules may belong to another container, too.
     fn has_interface(&self, host: &mut dyn Host) -> Result<bool, Error> {

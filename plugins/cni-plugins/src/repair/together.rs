@@ -21,7 +21,7 @@ pub fn repair_together(cases: &[&Case<'_>], host: &mut LinuxHost) -> Vec<RepairO
     let found: Vec<_> = cases.iter().map(|case| case.find_locked(host)).collect();
     let joined = Joined::make(found.iter().flatten(), host);
     let finish = |(case, found): (&&Case<'_>, Result<Missing, RepairOutcome>)| {
-        found.map_or_else(|outcome| outcome, |missing| finish(case, joined.left_of(missing, case, host), joined, host))
+        found.map_or_else(|outcome| outcome, |missing| finish(case, missing, joined, host))
     };
     cases.iter().zip(found).map(finish).collect()
 }
@@ -56,45 +56,43 @@ impl Joined {
         }
     }
 
-    /// What is repaired of an attachment, now that it is its turn: the rules that were made with those of others, and what is still
-    /// missing. Attachments share more than these rules, and what one has lost has come back with another.
-    fn left_of(self, found: Missing, case: &Case<'_>, host: &mut LinuxHost) -> Missing {
-        let is_made = |part: &MissingPart| self == Self::Made && part.plan.without_rules() != part.plan;
-        if found.parts.iter().all(|(_, part)| is_made(part)) {
-            return found;
-        }
-        if let Err(outcome) = case.enter(host) {
-            log::debug!("what is missing is not looked for again: {outcome}");
-            return found;
-        }
-        let mut left = case.look(host);
-        let made: Vec<_> = found.parts.into_iter().filter(|(_, part)| is_made(part)).collect();
-        left.parts.splice(0..0, made);
-        left
+    /// Whether the rules of a part are made.
+    fn has(self, part: &MissingPart) -> bool {
+        self == Self::Made && part.plan.without_rules() != part.plan
     }
+}
 
-    /// What is left to do.
-    fn rest_of(self, plan: &Plan) -> Plan {
-        match self {
-            Self::Made => plan.without_rules(),
-            Self::Not => plan.clone(),
-        }
+/// What is to be told of as repaired, and what there is to do for it.
+type Todo = (NamedPart, Plan);
+
+/// What is left to do for an attachment whose namespace is entered: the rest of what was made with that of others, and what is
+/// still missing. Attachments share more than these rules, and what one has lost may have come back with another.
+fn left_of(found: Missing, case: &Case<'_>, joined: Joined, host: &mut LinuxHost) -> (Vec<Todo>, Vec<Error>) {
+    let (made, rest): (Vec<_>, Vec<_>) = found.parts.into_iter().partition(|(_, part)| joined.has(part));
+    let mut todo: Vec<Todo> =
+        made.iter().map(|(plugin, part)| (NamedPart::new(plugin, part), part.plan.without_rules())).collect();
+    if rest.is_empty() {
+        return (todo, found.failures);
     }
+    let still = case.look(host);
+    todo.extend(still.parts.into_iter().map(|(plugin, part)| (NamedPart::new(plugin, &part), part.plan)));
+    (todo, still.failures)
 }
 
 /// Does for an attachment what is left to do. A failure does not stop the rest. If the attachment is being deleted in the
 /// meantime, by plugins that do not know of the lock, everything is undone.
-fn finish(case: &Case<'_>, missing: Missing, joined: Joined, host: &mut LinuxHost) -> RepairOutcome {
-    let Missing { parts, mut failures } = missing;
-    let plugins: Vec<String> = parts.iter().map(|(plugin, _)| (*plugin).to_owned()).collect();
+fn finish(case: &Case<'_>, found: Missing, joined: Joined, host: &mut LinuxHost) -> RepairOutcome {
+    let made = found.parts.iter().filter(|(_, part)| joined.has(part));
+    let plugins: Vec<String> = made.map(|(plugin, _)| (*plugin).to_owned()).collect();
     if let Err(outcome) = case.enter(host) {
-        return undone(case, &plugins, joined, failures, outcome, host);
+        return undone(case, &plugins, found.failures, outcome, host);
     }
+    let (todo, mut failures) = left_of(found, case, joined, host);
     let mut journal = Journal::new(host);
     let mut repaired = Vec::new();
-    for (plugin, part) in parts {
-        match journal.apply(&joined.rest_of(&part.plan)) {
-            Ok(()) => repaired.push(NamedPart::new(plugin, &part)),
+    for (named, plan) in todo {
+        match journal.apply(&plan) {
+            Ok(()) => repaired.push(named),
             Err(error) => failures.push(error),
         }
     }
@@ -105,7 +103,7 @@ fn finish(case: &Case<'_>, missing: Missing, joined: Joined, host: &mut LinuxHos
             if !error.details().is_empty() {
                 failures.push(error);
             }
-            return undone(case, &plugins, joined, failures, RepairOutcome::Skipped(why), host);
+            return undone(case, &plugins, failures, RepairOutcome::Skipped(why), host);
         }
         Err(error) => {
             journal.commit();
@@ -115,16 +113,16 @@ fn finish(case: &Case<'_>, missing: Missing, joined: Joined, host: &mut LinuxHos
     with_failures(failures, repaired, RepairOutcome::Repaired)
 }
 
-/// Removes the rules that were made with those of others.
+/// Removes the rules of these plugins that were made with those of others. If the runtime has added the attachment again, they
+/// are the new one's.
 fn undone(
     case: &Case<'_>,
     plugins: &[String],
-    joined: Joined,
     mut failures: Vec<Error>,
     outcome: RepairOutcome,
     host: &mut LinuxHost,
 ) -> RepairOutcome {
-    if joined == Joined::Made {
+    if !plugins.is_empty() && !case.is_added_again() {
         let removed = RuleDeletions::new(case.cached(), plugins).and_then(|deletions| deletions.carry_out(host));
         failures.extend(removed.err());
     }

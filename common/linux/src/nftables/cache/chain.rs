@@ -42,12 +42,15 @@ pub(crate) struct CachedChain {
     pub(crate) rules: Vec<CachedRule>,
 }
 
+/// The first word of a file. Another release may know its rules by other texts, and would miss those of this one.
+const FORMAT: &str = "chain-2";
+
 impl CachedChain {
     /// Reads the content of a file; `None` for anything but what [`CachedChain::print`] writes.
     pub(crate) fn parse(content: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(content).ok()?;
         let mut lines = text.strip_suffix("\n.\n")?.split('\n');
-        let epoch = Epoch::parse(lines.next()?)?;
+        let epoch = Epoch::parse(lines.next()?.strip_prefix(FORMAT)?.strip_prefix(' ')?)?;
         let rule = |line: &str| {
             let (handle, text) = line.split_once(' ')?;
             Some(CachedRule { handle: handle.parse().ok()?, text: text.to_owned() })
@@ -55,10 +58,10 @@ impl CachedChain {
         Some(Self { epoch, rules: lines.map(rule).collect::<Option<_>>()? })
     }
 
-    /// The content of a file: the epoch, a line for each rule, and a dot, without which it is torn. `None` for a rule
+    /// The content of a file: its format and the epoch, a line for each rule, and a dot, without which it is torn. `None` for a rule
     /// that would not stay on its line.
     pub(crate) fn print(&self) -> Option<String> {
-        let mut text = self.epoch.number().to_string();
+        let mut text = format!("{FORMAT} {}", self.epoch.number());
         for CachedRule { handle, text: rule } in &self.rules {
             if rule.contains('\n') {
                 return None;
@@ -102,7 +105,16 @@ mod tests {
         }
         for other in ["", ".\n", "\n.\n", "x\n.\n", "1\n5\n.\n", "1\nfive -A\n.\n"] {
             assert_eq!(CachedChain::parse(other.as_bytes()), None, "{other:?}");
+            assert_eq!(CachedChain::parse(format!("chain-2 {other}").as_bytes()), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn what_another_release_has_written_is_no_chain() {
+        for line in ["7", "chain-1 7", "chain-27"] {
+            assert_eq!(CachedChain::parse(format!("{line}\n4 -A C -j A\n.\n").as_bytes()), None, "{line}");
+        }
+        assert!(CachedChain::parse(b"chain-2 7\n4 -A C -j A\n.\n").is_some());
         assert_eq!(chain(&[(1, "-A C\n2 -A D")]).print(), None);
     }
 

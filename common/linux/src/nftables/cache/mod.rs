@@ -1,8 +1,8 @@
 //! What is known of long chains, so that they need not be read again and again: a dump of a chain with the rules of 1000
 //! containers takes longer than all else that a plugin does.
 //!
-//! There is a file for each long chain, with the number (handle) and the text of each of its rules. It is a cache beside
-//! the kernel's state and never the truth:
+//! There is a file for each long chain, with the number (handle) and the text of each of its rules, or what stands for that
+//! text. It is a cache beside the kernel's state and never the truth:
 //! - While nobody else has changed anything, the file is *complete*: it tells which rules are there, where, and which are
 //!   not. The kernel counts the changes of all tables: each makes a generation. The file `generation` holds the last
 //!   one of which every change since the beginning of an *epoch* was made here. Where the kernel's is another, somebody

@@ -4,6 +4,7 @@
 #
 #   scripts/fuzz.sh [SECONDS] [TARGET...]    SECONDS of each target (60), or of those that are named
 #   scripts/fuzz.sh 0                        some thousand inputs of each, the same every time
+#   scripts/fuzz.sh --build                  builds them, and no more
 #   JOBS=N scripts/fuzz.sh ...               N targets at a time, instead of one for each core
 #
 # The corpus grows in target/fuzz/corpus. A finding is made small; the way to repeat it is printed.
@@ -75,7 +76,7 @@ tell() {
 }
 
 case "${1:-}" in
--h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0" && exit 0 ;;
+-h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 0 ;;
 esac
 seconds=60
 if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
@@ -87,6 +88,7 @@ need_rust
 need c++ g++
 say "building the fuzz targets"
 program=$(build_fuzz)
+[ "${1:-}" != --build ] || exit 0
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(find "$SEEDS" -mindepth 1 -printf '%P\n' -prune | sort)
 say "fuzzing ${targets[*]}"

@@ -69,6 +69,7 @@ install_tools() {
     need_cnitool
     cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
     cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
+    need_standard_library "$(uname -m)-unknown-linux-musl" || say "NOTE: the binary will not be musl's"
 }
 
 # show_runtimes PLUGINS: those that are had by apt and cnitool. What cannot be had is said, here and at the end.
@@ -79,30 +80,55 @@ show_runtimes() {
     [ "$status" -eq 0 ] || missing=", but not all runtimes could be had: see NOT RUN above"
 }
 
+# beside NAME COMMAND...: runs it while other things are done. What it says is in a log until it is awaited.
+declare -A BESIDE=()
+trap 'kill "${BESIDE[@]}" 2>/dev/null || true' EXIT
+beside() {
+    local name=$1
+    shift
+    "$@" >"$TARGET/$name.log" 2>&1 &
+    BESIDE[$name]=$!
+}
+
+# await NAME: shows what was run beside, and fails as it has.
+await() {
+    local status=0
+    wait "${BESIDE[$1]}" || status=$?
+    unset "BESIDE[$1]"
+    cat "$TARGET/$1.log"
+    return $status
+}
+
 # All tests of the workspace. Those that need another kernel spend their minutes on one core: they run beside the rest.
+# Most tests wait for the kernel for half of their time, so twice as many run at once as there are cores.
 run_tests() {
-    local kernel=other_kernel log=$TARGET/other_kernel.log rest result=0
+    local kernel=other_kernel rest result=0
     mapfile -t rest < <(cargo metadata --no-deps --locked --format-version 1 |
         jq -r --arg kernel $kernel '.packages[].targets[] | select(.kind == ["test"] and .name != $kernel) | "--test", .name')
     say "unit tests, kernel tests, conformance"
     cargo test --quiet --workspace --locked --no-run
-    cargo test --workspace --locked --test $kernel >"$log" 2>&1 &
-    local beside=$!
-    cargo test --workspace --locked --no-fail-fast --lib --bins "${rest[@]}" || result=1
+    beside $kernel cargo test --workspace --locked --test $kernel
+    beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))} \
+        cargo test --workspace --locked --no-fail-fast --lib --bins "${rest[@]}" || result=1
     cargo test --workspace --locked --no-fail-fast --doc || result=1
     say "tests on another kernel (they ran beside the others)"
-    wait $beside || result=1
-    cat "$log"
+    await $kernel || result=1
+    await fuzz || result=1
     return $result
 }
 
 whole() {
     need_root "the test suite"
     install_tools
+    mkdir -p "$TARGET"
+    # The last step of its build, the longest, keeps one core busy.
+    beside binary build_static
     check_sources
     check_scripts
     check_crates
-    say "the binary"
+    say "the binary (it was built beside)"
+    await binary
     local binary bin_dir=$TARGET/cni-bin
     binary=$(build_static)
     install_plugins "$binary" "$bin_dir"

@@ -89,7 +89,7 @@ impl Namespace {
 
     fn command(&self, argv: &[&str]) -> Command {
         let [program, arguments @ ..] = argv else { panic!("no program given") };
-        let mut command = Command::new(program);
+        let mut command = Command::new(found(program, &self.search));
         command.args(arguments).env_clear().env("PATH", &self.search).env("LC_ALL", "C");
         command
     }
@@ -140,4 +140,11 @@ impl Namespace {
         umount2(&self.path, MntFlags::MNT_DETACH)
             .unwrap_or_else(|error| panic!("unmount {}: {error}", self.path.display()));
     }
+}
+
+/// The file of a program. What is looked for beforehand is started without a copy of this process.
+fn found(program: &str, search: &str) -> PathBuf {
+    let files = search.split(':').map(|folder| Path::new(folder).join(program));
+    let is_named = program.contains('/');
+    files.filter(|_| !is_named).find(|file| file.is_file()).unwrap_or_else(|| PathBuf::from(program))
 }

@@ -288,13 +288,15 @@ impl Daemon {
         self.discard(key, world);
     }
 
+    /// The record comes before the answer: what a plugin was told of survives the end of the daemon.
     fn leased(&mut self, key: &LeaseKey, world: &mut dyn World) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(lease) = entry.client.lease().cloned() else { return };
-        for (asker, wish) in std::mem::take(&mut entry.waiting) {
-            world.answer(asker, &fulfilled(wish, &lease.grant));
-        }
+        let grant = lease.grant.clone();
         world.save(&LeaseRecord::new(key.clone(), entry.place.clone(), entry.client.identity().clone(), lease));
+        for (asker, wish) in std::mem::take(&mut entry.waiting) {
+            world.answer(asker, &fulfilled(wish, &grant));
+        }
     }
 
     fn failed(&mut self, key: &LeaseKey, why: &Why, world: &mut dyn World) {

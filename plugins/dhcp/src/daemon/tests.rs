@@ -67,6 +67,10 @@ impl World for Machine {
     }
 
     fn answer(&mut self, asker: Asker, answer: &Answer) {
+        if let Answer::Leased(grant) = answer {
+            let is_kept = |record: &LeaseRecord| record.lease.grant.address == grant.address;
+            assert!(self.records.values().any(is_kept), "{} would be lost with the daemon", grant.address);
+        }
         if !matches!(answer, Answer::Wait { .. }) {
             self.answers.push((asker, answer.clone()));
         }

@@ -155,22 +155,36 @@ impl Life {
         let before = host.state();
         let Some(added) = self.add(Container::Own, host) else { return };
         let is_added = added.is_ok();
-        match added {
+        let told = match added {
             Err(error) => {
                 let text = error.in_full();
                 let is_told = text.contains("while undoing") && !self.says("while undoing");
                 assert!(!is_told, "{text}");
                 assert_same(&before, &host.state(), &format!("an ADD that failed: {text}"));
+                None
             }
-            Ok(result) => self.look(&result, host),
-        }
+            Ok(result) => {
+                self.look(&result, host);
+                self.with_result(&result)
+            }
+        };
         for _ in 0..2 {
-            if let Some(deleted) = self.del(Container::Own, host) {
+            if let Some(deleted) = told.as_ref().unwrap_or(self).del(Container::Own, host) {
                 // One that cannot be read is refused both times.
                 assert!(deleted.is_ok() || !is_added, "DEL: {deleted:?}");
                 assert_same(&before, &host.state(), "DEL");
             }
         }
+    }
+
+    /// The same with the result of ADD, as runtimes hand it to DEL, in place of another where the plugin makes the interface: the
+    /// one that an input tells of would be somebody else's.
+    fn with_result(&self, result: &CniResult) -> Option<Self> {
+        let add = self.request(Container::Own, "ADD", &self.config).filter(|_| !is_chained(self.plugin))?;
+        add.prev_result().ok().flatten()?;
+        let text = known(result.render(add.version).map_err(Error::from)).ok()?;
+        let config = with_prev_result(add.config(), &text);
+        Some(Self { config, args: self.args.clone(), answer: self.answer.clone(), ..*self })
     }
 
     /// Makes what all containers of the network share: by a neighbour with other addresses where the input has those of the

@@ -63,6 +63,7 @@ fn ask_udp(server: SocketAddr, time: Duration) -> io::Result<String> {
         let attempt = socket.send(b"?").and_then(|_| socket.recv(&mut buffer));
         match attempt {
             Ok(length) => return Ok(String::from_utf8_lossy(&buffer[..length]).into_owned()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if started.elapsed() >= time || error.kind() != ErrorKind::WouldBlock => return Err(error),
             Err(_) => {}
         }

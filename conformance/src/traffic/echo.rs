@@ -92,13 +92,16 @@ fn serve_tcp(listener: &TcpListener, stop: &AtomicBool) {
     }
 }
 
+/// A wait with a limit is interrupted when the process, or the machine, has been stopped and goes on (signal(7)).
+const UNIMPORTANT: [ErrorKind; 3] = [ErrorKind::WouldBlock, ErrorKind::ConnectionRefused, ErrorKind::Interrupted];
+
 fn serve_udp(socket: &UdpSocket, stop: &AtomicBool) {
     let mut buffer = [0; 64];
     while !stop.load(Ordering::Relaxed) {
         match socket.recv_from(&mut buffer) {
             // The answer may be refused by the peer's kernel: the client notices.
             Ok((_, peer)) => drop(socket.send_to(text(peer).as_bytes(), peer)),
-            Err(error) if [ErrorKind::WouldBlock, ErrorKind::ConnectionRefused].contains(&error.kind()) => {}
+            Err(error) if UNIMPORTANT.contains(&error.kind()) => {}
             Err(error) => panic!("receive: {error}"),
         }
     }

@@ -80,14 +80,21 @@ show_runtimes() {
     [ "$status" -eq 0 ] || missing=", but not all runtimes could be had: see NOT RUN above"
 }
 
-# beside NAME COMMAND...: runs it while other things are done. What it says is in a log until it is awaited.
+# beside NAME COMMAND...: runs it while other things are done, in a process group of its own, which ends with this script. What it
+# says is in a log until it is awaited.
 declare -A BESIDE=()
-trap 'kill "${BESIDE[@]}" 2>/dev/null || true' EXIT
+end_beside() {
+    local group
+    for group in "${BESIDE[@]}"; do kill -- "-$group" 2>/dev/null || true; done
+}
+trap end_beside EXIT
 beside() {
     local name=$1
     shift
-    "$@" >"$TARGET/$name.log" 2>&1 &
+    set -m
+    "$@" </dev/null >"$TARGET/$name.log" 2>&1 &
     BESIDE[$name]=$!
+    set +m
 }
 
 # await NAME: shows what was run beside, and fails as it has.

@@ -106,6 +106,15 @@ await() {
     return $status
 }
 
+# run_program TEST: a test of conformance by its own program. Cargo builds what it depends on once more where it is asked for that
+# test alone.
+run_program() {
+    local program
+    program=$(jq -r --arg name "$1" 'select(.reason == "compiler-artifact" and .target.name == $name).executable' "$TARGET/tests.json")
+    cd "$TOP/conformance"
+    "$program"
+}
+
 # All tests of the workspace. Those that need another kernel spend their minutes on one core: they run beside the rest.
 # Most tests wait for the kernel for half of their time, so twice as many run at once as there are cores.
 run_tests() {
@@ -113,8 +122,8 @@ run_tests() {
     mapfile -t rest < <(cargo metadata --no-deps --locked --format-version 1 |
         jq -r --arg kernel $kernel '.packages[].targets[] | select(.kind == ["test"] and .name != $kernel) | "--test", .name')
     say "unit tests, kernel tests, conformance"
-    cargo test --quiet --workspace --locked --no-run
-    beside $kernel cargo test --workspace --locked --test $kernel
+    cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
+    beside $kernel run_program $kernel
     beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build
     RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))} \
         cargo test --workspace --locked --no-fail-fast --lib --bins "${rest[@]}" || result=1

@@ -13,7 +13,7 @@ use std::thread;
 /// What a cell shows, or how it failed.
 type Seen = Result<String, String>;
 
-/// Works out all cells, as many at once as there are processors, and prints the table.
+/// Works out all cells, twice as many at once as there are processors, since most wait, and prints the table.
 ///
 /// The words of `head` name the columns that say which cell it is.
 ///
@@ -45,7 +45,7 @@ fn each<C: Send>(cells: Vec<C>, work: impl Fn(C) -> String + Sync) -> Vec<Seen> 
         }
     };
     thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..2 * thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(worker);
         }
     });

@@ -89,7 +89,7 @@ impl Namespace {
 
     fn command(&self, argv: &[&str]) -> Command {
         let [program, arguments @ ..] = argv else { panic!("no program given") };
-        let mut command = Command::new(found(program, &self.search));
+        let mut command = Command::new(path_of(program, &self.search));
         command.args(arguments).env_clear().env("PATH", &self.search).env("LC_ALL", "C");
         command
     }
@@ -142,8 +142,8 @@ impl Namespace {
     }
 }
 
-/// The file of a program. What is looked for beforehand is started without a copy of this process.
-fn found(program: &str, search: &str) -> PathBuf {
+/// The path of a program. One that is started by its path needs no copy of this process (posix_spawn(3)).
+fn path_of(program: &str, search: &str) -> PathBuf {
     let files = search.split(':').map(|folder| Path::new(folder).join(program));
     let is_named = program.contains('/');
     files.filter(|_| !is_named).find(|file| file.is_file()).unwrap_or_else(|| PathBuf::from(program))

@@ -16,7 +16,7 @@ use cni_conformance::{CniTool, Invocation, Lone, Network, Nomad, Sandbox, Verb, 
 use serde_json::{Value, json};
 
 /// No wait is longer than ten seconds; the rest is for the work on a busy machine. What these tests are for took a minute, or no end.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(20);
 
 fn ports(count: u16) -> Value {
     let port = |port: u16| json!({"hostPort": 20_000 + port, "containerPort": port + 1, "protocol": "udp"});

@@ -3,8 +3,8 @@
 //! CNI runtimes call the plugins of an attachment one after the other, but the administrator's `repair` comes when it
 //! likes. It must not put back a rule that DEL has just removed, since no other DEL would come. So:
 //!
-//! - ADD, DEL and `repair` hold the lock of the attachment, GC and `repair` that of the network. `repair` holds those of
-//!   several attachments at once, so one of its kind works at a time: otherwise two could wait for each other.
+//! - ADD, DEL and `repair` hold the lock of the attachment, GC and `repair` that of the network. A `repair` holds
+//!   those of several attachments at once, so one repair works at a time: otherwise two could wait for each other.
 //! - Before DEL removes the rules for an interface that lives it marks the attachment; `repair` passes over what is
 //!   marked, and over what has no interface, and looks again at its end.
 //! - The mark goes with the interface, or when ADD comes again. Where the interface is another plugin's, nobody of

@@ -115,6 +115,10 @@ mod tests {
             assert_eq!(CachedChain::parse(format!("{line}\n4 -A C -j A\n.\n").as_bytes()), None, "{line}");
         }
         assert!(CachedChain::parse(b"chain-2 7\n4 -A C -j A\n.\n").is_some());
+    }
+
+    #[test]
+    fn a_rule_of_two_lines_is_not_written() {
         assert_eq!(chain(&[(1, "-A C\n2 -A D")]).print(), None);
     }
 

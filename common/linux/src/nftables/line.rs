@@ -16,12 +16,12 @@ pub(super) fn of_rule(rule: &NftRule) -> String {
 }
 
 /// Rules that are looked for among lines.
-pub(super) struct Meant<'a> {
+pub(super) struct MeantLines<'a> {
     tags: Vec<&'a Tag>,
     lines: HashSet<String>,
 }
 
-impl<'a> Meant<'a> {
+impl<'a> MeantLines<'a> {
     pub(super) fn new(meant: &'a [Which]) -> Self {
         let (mut tags, mut lines) = (Vec::new(), HashSet::new());
         for which in meant {
@@ -65,7 +65,7 @@ fn quoted(comment: &str) -> String {
 mod tests {
     use super::*;
     use cni_netfilter::Proto;
-    use cni_netfilter::nftables::{ChainId, NftComment, NftName, TableId, Verdict};
+    use cni_netfilter::nftables::{ChainId, MeantRules, NftComment, NftName, TableId, Verdict};
     use proptest::prelude::*;
 
     fn chain() -> ChainId {
@@ -110,7 +110,8 @@ mod tests {
                 expressions: known.then(|| rule.expressions.clone()),
             };
             let line = of_listed(TableFamily::Ip, &listed);
-            prop_assert!(!which.means(&listed) || Meant::new(&[which]).may_be(&line), "{line:?}");
+            let meant = MeantRules::new([&which]).hold(TableFamily::Ip, &listed);
+            prop_assert!(!meant || MeantLines::new(&[which]).may_be(&line), "{line:?}");
             prop_assert!(!line.contains('\n'));
             if known {
                 prop_assert_eq!(line, of_rule(&rule));

@@ -23,8 +23,8 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
-    ChainId, Generation, ListedRule, NftChange, Nftables, NftablesError, SetElements, Transaction, TransactionError,
-    Which,
+    ChainId, Generation, ListedRule, MeantRules, NftChange, Nftables, NftablesError, SetElements, Transaction,
+    TransactionError, Which,
 };
 use netlink_packet_core::NLM_F_ECHO;
 
@@ -34,7 +34,7 @@ use crate::netns::NetnsScope;
 use cache::CachedRule;
 use connection::NftConnection;
 use drafts::ChainDrafts;
-use line::Meant;
+use line::MeantLines;
 use request::ChangeMessage;
 
 /// The nf_tables of a network namespace.
@@ -69,7 +69,7 @@ impl NetlinkNftables {
     /// The rules of a chain that may be meant, if the cache knows all of them and the kernel confirms each.
     fn known(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, Cause> {
         let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
-        let (family, wanted, mut known) = (chain.table.family, Meant::new(meant), Vec::new());
+        let (family, wanted, mut known) = (chain.table.family, MeantLines::new(meant), Vec::new());
         for CachedRule { handle, text } in cached.rules {
             if !wanted.may_be(&text) {
                 continue;
@@ -118,7 +118,8 @@ impl Nftables for NetlinkNftables {
             Some(known) => Some(known),
             None => self.list(chain)?,
         };
-        let is_meant = |rule: &ListedRule| meant.iter().any(|which| which.means(rule));
+        let meant = MeantRules::new(meant);
+        let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
         Ok(rules.map(|rules| rules.into_iter().filter(is_meant).collect()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::change::Which;
+use super::change::{MeantRules, Which};
 use super::error::{NftablesError, TransactionError};
 use super::listed::ListedRule;
 use super::object::ChainId;
@@ -22,7 +22,8 @@ pub trait Nftables {
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
     fn find(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
-        let is_meant = |rule: &ListedRule| meant.iter().any(|which| which.means(rule));
+        let meant = MeantRules::new(meant);
+        let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
         Ok(self.list(chain)?.map(|rules| rules.into_iter().filter(is_meant).collect()))
     }
 

@@ -1,10 +1,11 @@
 //! What a plugin wants of nf_tables, as data.
 
+use std::collections::HashSet;
 use std::fmt;
 
-use super::listed::ListedRule;
+use super::listed::{ListedRule, RuleText};
 use super::name::{NftComment, NftName};
-use super::object::{ChainId, NftChain, NftTable};
+use super::object::{ChainId, NftChain, NftTable, TableFamily};
 use super::rule::NftRule;
 use super::set::{Set, SetElements};
 use super::transaction::NftChange;
@@ -93,6 +94,13 @@ pub enum Which {
     Listed(Vec<NftRule>),
 }
 
+/// Rules that are looked for. One that is found is looked up among them, and not compared with each.
+#[derive(Debug)]
+pub struct MeantRules<'a> {
+    tags: Vec<&'a Tag>,
+    texts: HashSet<RuleText>,
+}
+
 /// Rules to be removed from a chain that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwanted {
@@ -123,13 +131,23 @@ impl Tag {
     }
 }
 
-impl Which {
-    /// Whether a rule is meant.
-    pub fn means(&self, found: &ListedRule) -> bool {
-        match self {
-            Self::Tagged(tag) => tag.is_on(found),
-            Self::Listed(rules) => rules.iter().any(|rule| found.is(rule)),
+impl<'a> MeantRules<'a> {
+    /// The rules that at least one of some questions means.
+    pub fn new(meant: impl IntoIterator<Item = &'a Which>) -> Self {
+        let (mut tags, mut texts) = (Vec::new(), HashSet::new());
+        for which in meant {
+            match which {
+                Which::Tagged(tag) => tags.push(tag),
+                Which::Listed(rules) => texts.extend(rules.iter().map(RuleText::of)),
+            }
         }
+        Self { tags, texts }
+    }
+
+    /// Whether they hold a rule that was found in a table of a family.
+    pub fn hold(&self, family: TableFamily, found: &ListedRule) -> bool {
+        self.tags.iter().any(|tag| tag.is_on(found))
+            || !self.texts.is_empty() && found.text(family).is_some_and(|text| self.texts.contains(&text))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A rule as it was found.
 
-use super::name::NftName;
+use super::name::{NftComment, NftName};
 use super::object::TableFamily;
 use super::render;
 use super::rule::{Direction, Expression, Is, NftRule};
@@ -31,14 +31,30 @@ impl ListedRule {
         )
     }
 
+    /// How it reads in a listing of a table of a family; `None` for a rule that holds a part without a type here.
+    pub(super) fn text(&self, family: TableFamily) -> Option<RuleText> {
+        let parts = self.expressions.as_deref()?;
+        Some(RuleText { comment: self.comment.clone(), parts: render::text(family, parts) })
+    }
+
     /// Whether this is a rule, as it reads in a listing.
     pub fn is(&self, rule: &NftRule) -> bool {
-        let family = rule.chain.table.family;
-        self.comment.as_deref() == rule.comment.as_ref().map(super::NftComment::as_str)
-            && self.expressions.as_ref().is_some_and(|found| same(family, found, &rule.expressions))
+        self.comment.as_deref() == rule.comment.as_ref().map(NftComment::as_str)
+            && self.text(rule.chain.table.family).is_some_and(|text| text == RuleText::of(rule))
     }
 }
 
-fn same(family: TableFamily, found: &[Expression], wanted: &[Expression]) -> bool {
-    render::text(family, found) == render::text(family, wanted)
+/// A rule as it reads in a listing of its chain.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RuleText {
+    comment: Option<String>,
+    parts: String,
+}
+
+impl RuleText {
+    /// How a rule that is made will read.
+    pub(super) fn of(rule: &NftRule) -> Self {
+        let comment = rule.comment.as_ref().map(ToString::to_string);
+        Self { comment, parts: render::text(rule.chain.table.family, &rule.expressions) }
+    }
 }

@@ -1,13 +1,12 @@
 //! Checks whether rules and elements exist, and changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::backend::Nftables;
 use super::change::{NftRuleset, Which};
 use super::error::NftablesError;
-use super::listed::ListedRule;
+use super::listed::{ListedRule, RuleText};
 use super::object::ChainId;
-use super::render;
 use super::rule::NftRule;
 use super::seen::{Questions, SeenObjects};
 use super::set::SetElements;
@@ -48,23 +47,17 @@ pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Resul
 
 /// The rules of a chain as text, so that each is looked up and not compared with all.
 struct Found {
-    texts: BTreeSet<(Option<String>, String)>,
+    texts: HashSet<RuleText>,
     has_unreadable: bool,
 }
 
 impl Found {
     fn of(chain: &ChainId, rules: &[ListedRule]) -> Self {
-        let text = |rule: &ListedRule| {
-            let parts = rule.expressions.as_deref()?;
-            Some((rule.comment.clone(), render::text(chain.table.family, parts)))
-        };
         let has_unreadable = rules.iter().any(|rule| rule.expressions.is_none());
-        Self { texts: rules.iter().filter_map(text).collect(), has_unreadable }
+        Self { texts: rules.iter().filter_map(|rule| rule.text(chain.table.family)).collect(), has_unreadable }
     }
 
     fn has(&self, rule: &NftRule) -> bool {
-        let comment = rule.comment.as_ref().map(ToString::to_string);
-        let text = render::text(rule.chain.table.family, &rule.expressions);
-        self.texts.contains(&(comment, text)) || (rule.has_words() && self.has_unreadable)
+        self.texts.contains(&RuleText::of(rule)) || (rule.has_words() && self.has_unreadable)
     }
 }

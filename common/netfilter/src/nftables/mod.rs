@@ -22,7 +22,9 @@ mod set;
 mod transaction;
 
 pub use backend::Nftables;
-pub use change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
+pub use change::{
+    Content, ExistingRules, MeantRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which,
+};
 pub use ensure::ensure;
 pub use error::{BoxError, NftablesError, TransactionError};
 pub use listed::ListedRule;

@@ -2,8 +2,9 @@
 
 use super::ATTEMPTS;
 use super::backend::Nftables;
-use super::change::NftRemoval;
+use super::change::{MeantRules, NftRemoval};
 use super::error::{NftablesError, TransactionError};
+use super::listed::ListedRule;
 use super::seen::{Questions, SeenObjects};
 use super::transaction::{NftChange, Transaction};
 
@@ -35,7 +36,9 @@ fn deletion(unwanted: &NftRemoval, seen: &SeenObjects) -> Transaction {
     let mut ops: Vec<NftChange> =
         held.filter(|held| !held.addresses.is_empty()).map(NftChange::DeleteElements).collect();
     for rules in &unwanted.rules {
-        let found = seen.rules(&rules.chain).iter().filter(|rule| rules.which.means(rule));
+        let meant = MeantRules::new([&rules.which]);
+        let is_meant = |rule: &&ListedRule| meant.hold(rules.chain.table.family, rule);
+        let found = seen.rules(&rules.chain).iter().filter(is_meant);
         ops.extend(found.map(|rule| NftChange::DeleteRule(rules.chain.clone(), rule.handle)));
     }
     let chains = unwanted.chains.iter().filter(|chain| seen.exists(chain));

@@ -40,6 +40,21 @@ fn netlink_tells_what_the_files_say() {
     }
 }
 
+#[test]
+fn what_netlink_sets_is_in_the_file() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
+    let mut socket = Socket::open().expect("a socket");
+    let key = Sysctl::interface(Family::V4, &IfName::lo(), "arp_notify");
+    for value in ["1", "0"] {
+        assert!(socket.set_parameter(&key, value));
+        assert_eq!(fs::read_to_string(format!("/proc/sys/{}", key.path())).expect("read").trim(), value);
+    }
+    let nobody = IfName::parse("nobody").expect("a name");
+    for key in [Sysctl::interface(Family::V4, &nobody, "arp_notify"), Sysctl::forwarding(Family::V4)] {
+        assert!(!socket.set_parameter(&key, "1"), "{}", key.path());
+    }
+}
+
 /// Their files tell then.
 #[test]
 fn other_parameters_and_those_of_nobody_are_not_told() {

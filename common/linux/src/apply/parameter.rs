@@ -12,7 +12,9 @@ pub(super) fn set(host: &mut LinuxHost, ns: Ns, key: &Sysctl, value: &str, need:
     if known.as_deref() == Some(value) {
         return Ok(None);
     }
+    let is_set = known.is_some() && host.socket(ns)?.set_parameter(key, value);
     let written = host.within(ns, || match known {
+        Some(earlier) if is_set => Ok(Some(earlier)),
         Some(earlier) => sysctl::write(key, value).map(|()| Some(earlier)),
         None => sysctl::ensure(key, value),
     })?;

@@ -41,6 +41,11 @@ impl ChainDrafts {
         }
     }
 
+    /// Drops what is cached of chains with a change that the kernel did not take: it may be wrong.
+    pub(super) fn forget(&self, cache: &mut ChainCache) {
+        self.chains.iter().filter(|(_, drafted)| drafted.is_some()).for_each(|(id, _)| cache.forget(id));
+    }
+
     fn chain(&mut self, cache: &mut ChainCache, chain: &ChainId) -> Option<&mut DraftedChain> {
         let draft = || self.since.and_then(|since| cache.draft(chain, since));
         self.chains.entry(chain.clone()).or_insert_with(draft).as_mut()

@@ -37,6 +37,9 @@ use drafts::ChainDrafts;
 use line::MeantLines;
 use request::ChangeMessage;
 
+/// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
+const FEW: usize = 64;
+
 /// The nf_tables of a network namespace.
 #[derive(Debug)]
 pub struct NetlinkNftables {
@@ -66,21 +69,35 @@ impl NetlinkNftables {
         Self { connection: NftConnection::new(scope.clone()), scope, ..self }
     }
 
-    /// The rules of a chain that may be meant, if the cache knows all of them and the kernel confirms each.
+    /// The rules of a chain that are meant, if the cache knows all of them. The kernel is asked for those of which the cache
+    /// does not tell everything.
     fn known(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, Cause> {
         let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
-        let (family, wanted, mut known) = (chain.table.family, MeantLines::new(meant), Vec::new());
-        for CachedRule { handle, text } in cached.rules {
-            if !wanted.may_be(&text) {
+        let (family, wanted) = (chain.table.family, MeantLines::new(meant));
+        let (mut known, mut asked) = (Vec::new(), 0);
+        for CachedRule { handle, text } in cached.rules.into_iter().filter(|rule| wanted.hold(&rule.text)) {
+            if let Some(rule) = wanted.rule(&text) {
+                known.push(ListedRule::of(rule, handle));
                 continue;
             }
+            asked += 1;
+            if asked > FEW {
+                return Ok(None);
+            }
             let found = self.connection.rule(chain, handle, |payload| listing::read_rule(family, payload))?;
-            match found.filter(|rule| line::of_listed(family, rule) == text) {
+            match found.filter(|rule| line::of_listed(family, rule) == *text) {
                 Some(rule) => known.push(rule),
                 None => return Ok(None),
             }
         }
         Ok(Some(known))
+    }
+
+    /// The numbers of the rules of a chain that are meant, if the cache knows all of them.
+    fn known_handles(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<u64>>, Cause> {
+        let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
+        let wanted = MeantLines::new(meant);
+        Ok(Some(cached.rules.iter().filter(|rule| wanted.hold(&rule.text)).map(|rule| rule.handle).collect()))
     }
 
     /// The connection, which the tables of iptables can share.
@@ -106,7 +123,8 @@ impl Nftables for NetlinkNftables {
         let family = chain.table.family;
         let rules = self.connection.rules(chain, |payload| listing::read_rule(family, payload)).map_err(failed)?;
         if let Some(before) = before {
-            let cached = |rule: &ListedRule| CachedRule { handle: rule.handle, text: line::of_listed(family, rule) };
+            let cached =
+                |rule: &ListedRule| CachedRule { handle: rule.handle, text: line::of_listed(family, rule).into() };
             self.connection.remember(chain, rules.iter().map(cached).collect(), before);
         }
         Ok(Some(rules))
@@ -121,6 +139,15 @@ impl Nftables for NetlinkNftables {
         let meant = MeantRules::new(meant);
         let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
         Ok(rules.map(|rules| rules.into_iter().filter(is_meant).collect()))
+    }
+
+    fn find_handles(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<u64>>, NftablesError> {
+        let known =
+            self.known_handles(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
+        match known {
+            Some(known) => Ok(Some(known)),
+            None => Ok(self.find(chain, meant)?.map(|rules| rules.iter().map(|rule| rule.handle).collect())),
+        }
     }
 
     /// Asks for one element after the other: the kernel answers one question about several with an error
@@ -172,7 +199,15 @@ impl Nftables for NetlinkNftables {
             }
             Ok(_) | Err(_) => None,
         };
-        let made = done.map_err(|refused| refusal(refused, &origins))?;
+        let made = match done {
+            Ok(made) => made,
+            Err(refused) => {
+                if !refused.is_late() {
+                    drafts.forget(self.connection.cache());
+                }
+                return Err(refusal(refused, &origins));
+            }
+        };
         self.connection.committed(turn.as_ref(), since, drafts.into_touched(&made));
         Ok(())
     }

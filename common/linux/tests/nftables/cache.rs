@@ -28,6 +28,8 @@ enum Event {
     Other(&'static str),
     /// The files of the cache are cut to this length.
     Torn(usize),
+    /// The files of the cache tell other numbers of the rules than the kernel.
+    Renumbered,
     Lost,
 }
 
@@ -45,6 +47,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => one().prop_map(|(what, who)| Event::Look(what, who)),
         1 => other.prop_map(Event::Other),
         1 => (0_usize..200).prop_map(Event::Torn),
+        1 => Just(Event::Renumbered),
         1 => Just(Event::Lost),
     ]
 }
@@ -81,11 +84,26 @@ fn happen(event: &Event) -> String {
             }
             String::new()
         }
+        Event::Renumbered => {
+            for file in cache() {
+                let content = fs::read_to_string(&file).expect("read");
+                let lines: Vec<String> = content.lines().map(renumbered).collect();
+                fs::write(&file, format!("{}\n", lines.join("\n"))).expect("written");
+            }
+            String::new()
+        }
         Event::Lost => {
             lose();
             String::new()
         }
     }
+}
+
+/// A line of a file with a number that no rule has; one without a rule stays.
+fn renumbered(line: &str) -> String {
+    let rule = line.split_once(' ').and_then(|(handle, text)| Some((handle.parse::<u64>().ok()?, text)));
+    rule.filter(|(_, text)| text.contains('\t'))
+        .map_or_else(|| line.to_owned(), |(handle, text)| format!("{} {text}", handle + 1_000_000))
 }
 
 /// What was answered, and what was there, after each event.

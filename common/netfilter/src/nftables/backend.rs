@@ -27,6 +27,14 @@ pub trait Nftables {
         Ok(self.list(chain)?.map(|rules| rules.into_iter().filter(is_meant).collect()))
     }
 
+    /// The numbers of those rules of a chain that are meant, in order; `None` when the chain does not exist.
+    ///
+    /// # Errors
+    /// When the chain cannot be read, which is never treated as absence.
+    fn find_handles(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<u64>>, NftablesError> {
+        Ok(self.find(chain, meant)?.map(|rules| rules.iter().map(|rule| rule.handle).collect()))
+    }
+
     /// Which of some addresses a set holds; `None` when the set does not exist.
     ///
     /// # Errors

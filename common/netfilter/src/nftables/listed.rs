@@ -18,6 +18,12 @@ pub struct ListedRule {
 }
 
 impl ListedRule {
+    /// A rule that is known to be there under a number.
+    pub fn of(rule: &NftRule, handle: u64) -> Self {
+        let comment = rule.comment.as_ref().map(ToString::to_string);
+        Self { handle, comment, expressions: Some(rule.expressions.clone()) }
+    }
+
     /// The chains that packets enter by this rule.
     pub fn leads_to(&self) -> impl Iterator<Item = &NftName> {
         self.expressions.iter().flatten().filter_map(Expression::leads_to)

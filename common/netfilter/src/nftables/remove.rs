@@ -1,10 +1,12 @@
 //! Makes sure that rules are gone: looks for them, and deletes in one transaction what was found.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::ATTEMPTS;
 use super::backend::Nftables;
-use super::change::{MeantRules, NftRemoval};
+use super::change::{NftRemoval, Unwanted, Which};
 use super::error::{NftablesError, TransactionError};
-use super::listed::ListedRule;
+use super::object::ChainId;
 use super::seen::{Questions, SeenObjects};
 use super::transaction::{NftChange, Transaction};
 
@@ -15,10 +17,7 @@ use super::transaction::{NftChange, Transaction};
 pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), NftablesError> {
     let mut attempt = 1;
     loop {
-        let mut chains = Questions::default();
-        unwanted.rules.iter().for_each(|rules| chains.these(&rules.chain, [rules.which.clone()]));
-        unwanted.chains.iter().for_each(|chain| chains.these(chain, []));
-        let transaction = deletion(unwanted, &SeenObjects::observe(nftables, &chains, &unwanted.elements)?);
+        let transaction = Transaction::from(deletion(nftables, unwanted)?);
         if transaction.ops.is_empty() {
             return Ok(());
         }
@@ -30,18 +29,23 @@ pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), 
     }
 }
 
-/// Rules that may lead to a chain go before the chain.
-fn deletion(unwanted: &NftRemoval, seen: &SeenObjects) -> Transaction {
-    let held = unwanted.elements.iter().map(|elements| seen.divide(elements).0);
+/// What there is of it to be deleted. Rules that may lead to a chain go before the chain.
+fn deletion(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<Vec<NftChange>, NftablesError> {
+    let NftRemoval { elements, rules, chains } = unwanted;
+    let seen = SeenObjects::observe(nftables, &Questions::default(), elements)?;
+    let held = elements.iter().map(|elements| seen.divide(elements).0);
     let mut ops: Vec<NftChange> =
         held.filter(|held| !held.addresses.is_empty()).map(NftChange::DeleteElements).collect();
-    for rules in &unwanted.rules {
-        let meant = MeantRules::new([&rules.which]);
-        let is_meant = |rule: &&ListedRule| meant.hold(rules.chain.table.family, rule);
-        let found = seen.rules(&rules.chain).iter().filter(is_meant);
-        ops.extend(found.map(|rule| NftChange::DeleteRule(rules.chain.clone(), rule.handle)));
+    let mut meant: BTreeMap<&ChainId, Vec<Which>> = chains.iter().map(|chain| (chain, Vec::new())).collect();
+    for Unwanted { chain, which } in rules {
+        meant.entry(chain).or_default().push(which.clone());
     }
-    let chains = unwanted.chains.iter().filter(|chain| seen.exists(chain));
-    ops.extend(chains.cloned().map(NftChange::DeleteChain));
-    Transaction::from(ops)
+    let mut there = BTreeSet::new();
+    for (chain, meant) in meant {
+        let Some(handles) = nftables.find_handles(chain, &meant)? else { continue };
+        ops.extend(handles.into_iter().map(|handle| NftChange::DeleteRule(chain.clone(), handle)));
+        there.insert(chain);
+    }
+    ops.extend(chains.iter().filter(|chain| there.contains(chain)).cloned().map(NftChange::DeleteChain));
+    Ok(ops)
 }

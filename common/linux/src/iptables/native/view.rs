@@ -143,7 +143,7 @@ impl ChainView {
 
 /// The rules of a listing as the cache has them.
 pub(super) fn as_cached(rules: &[NumberedRule]) -> Vec<CachedRule> {
-    rules.iter().map(|(handle, rule)| CachedRule { handle: *handle, text: digest(rule) }).collect()
+    rules.iter().map(|(handle, rule)| CachedRule { handle: *handle, text: digest(rule).into() }).collect()
 }
 
 /// Whether the kernel has a rule under a number.

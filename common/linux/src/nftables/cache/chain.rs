@@ -1,6 +1,8 @@
 //! A long chain as it was when it was last read or changed here.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// A time without changes by others, named by its beginning in nanoseconds; [`Epoch::UNKNOWN`] for what may have been
@@ -31,7 +33,14 @@ impl Epoch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CachedRule {
     pub(crate) handle: u64,
-    pub(crate) text: String,
+    pub(crate) text: Piece,
+}
+
+/// A text, mostly a piece of that of a file: the rules of 1000 containers are one text, not thousands.
+#[derive(Clone)]
+pub(crate) struct Piece {
+    whole: Arc<str>,
+    range: Range<usize>,
 }
 
 /// The rules of a chain in order.
@@ -43,17 +52,21 @@ pub(crate) struct CachedChain {
 }
 
 /// The first word of a file. Another release may know its rules by other texts, and would miss those of this one.
-const FORMAT: &str = "chain-2";
+const FORMAT: &str = "chain-3";
 
 impl CachedChain {
     /// Reads the content of a file; `None` for anything but what [`CachedChain::print`] writes.
     pub(crate) fn parse(content: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(content).ok()?;
-        let mut lines = text.strip_suffix("\n.\n")?.split('\n');
-        let epoch = Epoch::parse(lines.next()?.strip_prefix(FORMAT)?.strip_prefix(' ')?)?;
+        let whole: Arc<str> = std::str::from_utf8(content).ok()?.into();
+        let mut lines = whole.strip_suffix("\n.\n")?.split('\n');
+        let first = lines.next()?;
+        let epoch = Epoch::parse(first.strip_prefix(FORMAT)?.strip_prefix(' ')?)?;
+        let mut end = first.len();
         let rule = |line: &str| {
             let (handle, text) = line.split_once(' ')?;
-            Some(CachedRule { handle: handle.parse().ok()?, text: text.to_owned() })
+            end += "\n".len() + line.len();
+            let text = Piece { whole: Arc::clone(&whole), range: end - text.len()..end };
+            Some(CachedRule { handle: handle.parse().ok()?, text })
         };
         Some(Self { epoch, rules: lines.map(rule).collect::<Option<_>>()? })
     }
@@ -67,7 +80,7 @@ impl CachedChain {
                 return None;
             }
             // Writing to a string cannot fail.
-            let _ = write!(text, "\n{handle} {rule}");
+            let _ = write!(text, "\n{handle} {}", &**rule);
         }
         text.push_str("\n.\n");
         Some(text)
@@ -75,8 +88,37 @@ impl CachedChain {
 
     /// Where the copies of a rule are, counted from 0, and their numbers.
     pub(crate) fn places<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, u64)> + 'a {
-        let is_it = move |(_, rule): &(usize, &CachedRule)| rule.text == text;
+        let is_it = move |(_, rule): &(usize, &CachedRule)| *rule.text == *text;
         self.rules.iter().enumerate().filter(is_it).map(|(place, rule)| (place, rule.handle))
+    }
+}
+
+impl From<String> for Piece {
+    fn from(text: String) -> Self {
+        let range = 0..text.len();
+        Self { whole: text.into(), range }
+    }
+}
+
+impl Deref for Piece {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.whole.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl PartialEq for Piece {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Piece {}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
     }
 }
 
@@ -86,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn chain(rules: &[(u64, &str)]) -> CachedChain {
-        let rules = rules.iter().map(|(handle, text)| CachedRule { handle: *handle, text: (*text).to_owned() });
+        let rules = rules.iter().map(|(handle, text)| CachedRule { handle: *handle, text: (*text).to_owned().into() });
         CachedChain { epoch: Epoch(7), rules: rules.collect() }
     }
 
@@ -105,16 +147,16 @@ mod tests {
         }
         for other in ["", ".\n", "\n.\n", "x\n.\n", "1\n5\n.\n", "1\nfive -A\n.\n"] {
             assert_eq!(CachedChain::parse(other.as_bytes()), None, "{other:?}");
-            assert_eq!(CachedChain::parse(format!("chain-2 {other}").as_bytes()), None, "{other:?}");
+            assert_eq!(CachedChain::parse(format!("chain-3 {other}").as_bytes()), None, "{other:?}");
         }
     }
 
     #[test]
     fn what_another_release_has_written_is_no_chain() {
-        for line in ["7", "chain-1 7", "chain-27"] {
+        for line in ["7", "chain-1 7", "chain-37"] {
             assert_eq!(CachedChain::parse(format!("{line}\n4 -A C -j A\n.\n").as_bytes()), None, "{line}");
         }
-        assert!(CachedChain::parse(b"chain-2 7\n4 -A C -j A\n.\n").is_some());
+        assert!(CachedChain::parse(b"chain-3 7\n4 -A C -j A\n.\n").is_some());
     }
 
     #[test]
@@ -125,7 +167,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(epoch: u64, rules in proptest::collection::vec((any::<u64>(), "[^\n]{0,30}"), 0..5)) {
-            let rules = rules.into_iter().map(|(handle, text)| CachedRule { handle, text }).collect();
+            let rules = rules.into_iter().map(|(handle, text)| CachedRule { handle, text: text.into() }).collect();
             let chain = CachedChain { epoch: Epoch(epoch), rules };
             let text = chain.print().expect("text");
             prop_assert_eq!(CachedChain::parse(text.as_bytes()), Some(chain));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cni_netfilter::nftables::ChainId;
 
-use super::chain::CachedRule;
+use super::chain::{CachedRule, Piece};
 
 /// Of so many rules of a chain the kernel is asked to tell in one batch. A socket holds some hundreds of its messages, and
 /// what it does not hold is lost with the answer to the batch.
@@ -24,7 +24,7 @@ pub(crate) struct DraftedChain {
 #[derive(Debug)]
 struct DraftedRule {
     handle: Handle,
-    text: String,
+    text: Piece,
 }
 
 /// The number of a rule, or which change of the batch makes it.
@@ -68,7 +68,7 @@ impl DraftedChain {
     /// The number of the first copy of a rule that was there before the batch.
     pub(crate) fn first_copy(&self, text: &str) -> Option<u64> {
         self.rules.iter().find_map(|rule| match rule.handle {
-            Handle::Known(handle) if rule.text == text => Some(handle),
+            Handle::Known(handle) if *rule.text == *text => Some(handle),
             Handle::Known(_) | Handle::Made(_) => None,
         })
     }
@@ -77,7 +77,7 @@ impl DraftedChain {
     /// a chain with too many of them is forgotten.
     pub(crate) fn add(&mut self, text: String, change: usize, in_front: bool) -> bool {
         let at = if in_front { 0 } else { self.rules.len() };
-        self.rules.insert(at, DraftedRule { handle: Handle::Made(change), text });
+        self.rules.insert(at, DraftedRule { handle: Handle::Made(change), text: text.into() });
         self.changed = true;
         self.added += 1;
         self.added <= FEW

@@ -10,12 +10,15 @@
 //! - Then that a rule is there is believed when the kernel, asked for that number, shows that rule. For anything else the
 //!   chain is read again, and a new epoch begins.
 //!
+//! A change that the kernel refuses may have come from a file that is wrong: then the files of its chains go.
+//!
 //! Who changes rules holds the lock of that file from the reading of the generation to the end, and writes the file last.
 //! A short chain has no file: it is read in one message.
 
 mod chain;
 mod draft;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -69,7 +72,12 @@ pub(crate) struct ChainCache {
     known: Option<Known>,
     /// The files that were there when the first of them was wanted.
     names: Option<Vec<String>>,
+    /// What files held when they were last read.
+    read: HashMap<String, (FileVersion, CachedChain)>,
 }
+
+/// What tells a file from one that has taken its place: device, inode, and time of the last change.
+type FileVersion = (u64, u64, i64, i64);
 
 /// The directory of a namespace.
 #[derive(Debug)]
@@ -95,7 +103,13 @@ enum CacheError {
 impl ChainCache {
     /// The cache of the namespace in which it is first asked.
     pub(crate) fn new() -> Self {
-        Self { root: PrivateDirectory::new(RUN_DIRECTORY), own: OwnDirectory::Unasked, known: None, names: None }
+        Self {
+            root: PrivateDirectory::new(RUN_DIRECTORY),
+            own: OwnDirectory::Unasked,
+            known: None,
+            names: None,
+            read: HashMap::new(),
+        }
     }
 
     /// No cache, for a namespace that is not the host's.
@@ -123,10 +137,23 @@ impl ChainCache {
     fn read(&mut self, id: &ChainId, now: Generation) -> Option<(CachedChain, bool)> {
         let known = self.known_at(now);
         let name = file_name(id).filter(|name| self.has(name))?;
-        let content = self.in_use()?.read_file(&name).map_err(CacheError::from);
-        let chain = CachedChain::parse(&unless_failed("read", content)??)?;
+        let chain = self.file(&name)?;
         let is_complete = known.is_some_and(|known| known.epoch == chain.epoch && known.is_at(now));
         Some((chain, is_complete))
+    }
+
+    /// What a file holds. It is read again when it is another: files are replaced, and never changed.
+    fn file(&mut self, name: &str) -> Option<CachedChain> {
+        let directory = self.in_use()?.clone();
+        let metadata = fs::symlink_metadata(directory.path().join(name)).ok()?;
+        let version = (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
+        if let Some((_, chain)) = self.read.get(name).filter(|(known, _)| *known == version) {
+            return Some(chain.clone());
+        }
+        let content = directory.read_file(name).map_err(CacheError::from);
+        let chain = CachedChain::parse(&unless_failed("read", content)??)?;
+        self.read.insert(name.to_owned(), (version, chain.clone()));
+        Some(chain)
     }
 
     /// Whether a file is there. One that others have written since the first was wanted is not seen: it is not needed.

@@ -5,6 +5,7 @@
 //! what nobody reads may fill the socket, which then loses the next answer.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use cni_netfilter::nftables::{ChainId, Generation};
 use netlink_packet_netfilter::NetfilterMessage;
@@ -98,7 +99,7 @@ impl NftConnection {
     }
 
     /// A chain, if the cache knows all that it holds. Without a cache the kernel is not asked.
-    pub(crate) fn cached(&mut self, chain: &ChainId) -> Result<Option<CachedChain>, Cause> {
+    pub(crate) fn cached(&mut self, chain: &ChainId) -> Result<Option<Arc<CachedChain>>, Cause> {
         if !self.cache.is_in_use() {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! How the cache knows a rule: its comment, where it leads, and a digest of its text, on one line.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use cni_core::names::hash_hex;
 use cni_netfilter::nftables::{Expression, ListedRule, NftRule, TableFamily, Tag, Which, text};
@@ -20,6 +20,8 @@ pub(super) fn of_rule(rule: &NftRule) -> String {
 pub(super) struct MeantLines<'a> {
     tags: Vec<&'a Tag>,
     lines: HashMap<String, &'a NftRule>,
+    /// The comments of the lines, mostly one: what other containers have is told by that.
+    comments: BTreeSet<String>,
 }
 
 impl<'a> MeantLines<'a> {
@@ -31,7 +33,8 @@ impl<'a> MeantLines<'a> {
                 Which::Listed(rules) => lines.extend(rules.iter().map(|rule| (of_rule(rule), rule))),
             }
         }
-        Self { tags, lines }
+        let comments = lines.keys().map(|line: &String| comment_of(line).to_owned()).collect();
+        Self { tags, lines, comments }
     }
 
     /// Whether they hold the rule of a line.
@@ -41,8 +44,16 @@ impl<'a> MeantLines<'a> {
 
     /// The rule of a line, if it is looked for by all that it says.
     pub(super) fn rule(&self, line: &str) -> Option<&'a NftRule> {
+        if !self.comments.iter().any(|comment| comment_of(line) == comment) {
+            return None;
+        }
         self.lines.get(line).copied()
     }
+}
+
+/// The comment of a line.
+fn comment_of(line: &str) -> &str {
+    line.split_once('\t').map_or(line, |(comment, _)| comment)
 }
 
 fn is_on(tag: &Tag, line: &str) -> bool {

@@ -75,17 +75,17 @@ impl NetlinkNftables {
         let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
         let (family, wanted) = (chain.table.family, MeantLines::new(meant));
         let (mut known, mut asked) = (Vec::new(), 0);
-        for CachedRule { handle, text } in cached.rules.into_iter().filter(|rule| wanted.hold(&rule.text)) {
-            if let Some(rule) = wanted.rule(&text) {
-                known.push(ListedRule::of(rule, handle));
+        for CachedRule { handle, text } in cached.rules.iter().filter(|rule| wanted.hold(&rule.text)) {
+            if let Some(rule) = wanted.rule(text) {
+                known.push(ListedRule::of(rule, *handle));
                 continue;
             }
             asked += 1;
             if asked > FEW {
                 return Ok(None);
             }
-            let found = self.connection.rule(chain, handle, |payload| listing::read_rule(family, payload))?;
-            match found.filter(|rule| line::of_listed(family, rule) == *text) {
+            let found = self.connection.rule(chain, *handle, |payload| listing::read_rule(family, payload))?;
+            match found.filter(|rule| line::of_listed(family, rule) == **text) {
                 Some(rule) => known.push(rule),
                 None => return Ok(None),
             }

@@ -39,7 +39,7 @@ pub(crate) struct CachedRule {
 /// A text, mostly a piece of that of a file: the rules of 1000 containers are one text, not thousands.
 #[derive(Clone)]
 pub(crate) struct Piece {
-    whole: Arc<str>,
+    whole: Arc<String>,
     range: Range<usize>,
 }
 
@@ -54,10 +54,13 @@ pub(crate) struct CachedChain {
 /// The first word of a file. Another release may know its rules by other texts, and would miss those of this one.
 const FORMAT: &str = "chain-3";
 
+/// As much room as a number takes, with what is around it.
+const DIGITS: usize = 24;
+
 impl CachedChain {
     /// Reads the content of a file; `None` for anything but what [`CachedChain::print`] writes.
-    pub(crate) fn parse(content: &[u8]) -> Option<Self> {
-        let whole: Arc<str> = std::str::from_utf8(content).ok()?.into();
+    pub(crate) fn parse(content: Vec<u8>) -> Option<Self> {
+        let whole = Arc::new(String::from_utf8(content).ok()?);
         let mut lines = whole.strip_suffix("\n.\n")?.split('\n');
         let first = lines.next()?;
         let epoch = Epoch::parse(first.strip_prefix(FORMAT)?.strip_prefix(' ')?)?;
@@ -74,12 +77,14 @@ impl CachedChain {
     /// The content of a file: its format and the epoch, a line for each rule, and a dot, without which it is torn. `None` for a rule
     /// that would not stay on its line.
     pub(crate) fn print(&self) -> Option<String> {
-        let mut text = format!("{FORMAT} {}", self.epoch.number());
+        let lengths = self.rules.iter().map(|rule| rule.text.len() + DIGITS);
+        let mut text = String::with_capacity(lengths.sum::<usize>() + 2 * DIGITS);
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{FORMAT} {}", self.epoch.number());
         for CachedRule { handle, text: rule } in &self.rules {
             if rule.contains('\n') {
                 return None;
             }
-            // Writing to a string cannot fail.
             let _ = write!(text, "\n{handle} {}", &**rule);
         }
         text.push_str("\n.\n");
@@ -96,7 +101,7 @@ impl CachedChain {
 impl From<String> for Piece {
     fn from(text: String) -> Self {
         let range = 0..text.len();
-        Self { whole: text.into(), range }
+        Self { whole: Arc::new(text), range }
     }
 }
 
@@ -132,6 +137,10 @@ mod tests {
         CachedChain { epoch: Epoch(7), rules: rules.collect() }
     }
 
+    fn parse(text: &str) -> Option<CachedChain> {
+        CachedChain::parse(text.as_bytes().to_vec())
+    }
+
     #[test]
     fn copies_are_found_in_their_places() {
         let chain = chain(&[(4, "-A C -j A"), (9, "-A C -j B"), (2, "-A C -j A")]);
@@ -143,20 +152,20 @@ mod tests {
     fn what_is_torn_is_no_chain() {
         let whole = chain(&[(4, "-A C -j A"), (9, "-A C -j B")]).print().expect("text");
         for end in 0..whole.len() {
-            assert_eq!(CachedChain::parse(&whole.as_bytes()[..end]), None, "{end}");
+            assert_eq!(parse(&whole[..end]), None, "{end}");
         }
         for other in ["", ".\n", "\n.\n", "x\n.\n", "1\n5\n.\n", "1\nfive -A\n.\n"] {
-            assert_eq!(CachedChain::parse(other.as_bytes()), None, "{other:?}");
-            assert_eq!(CachedChain::parse(format!("chain-3 {other}").as_bytes()), None, "{other:?}");
+            assert_eq!(parse(other), None, "{other:?}");
+            assert_eq!(parse(&format!("chain-3 {other}")), None, "{other:?}");
         }
     }
 
     #[test]
     fn what_another_release_has_written_is_no_chain() {
         for line in ["7", "chain-1 7", "chain-37"] {
-            assert_eq!(CachedChain::parse(format!("{line}\n4 -A C -j A\n.\n").as_bytes()), None, "{line}");
+            assert_eq!(parse(&format!("{line}\n4 -A C -j A\n.\n")), None, "{line}");
         }
-        assert!(CachedChain::parse(b"chain-3 7\n4 -A C -j A\n.\n").is_some());
+        assert!(parse("chain-3 7\n4 -A C -j A\n.\n").is_some());
     }
 
     #[test]
@@ -170,12 +179,12 @@ mod tests {
             let rules = rules.into_iter().map(|(handle, text)| CachedRule { handle, text: text.into() }).collect();
             let chain = CachedChain { epoch: Epoch(epoch), rules };
             let text = chain.print().expect("text");
-            prop_assert_eq!(CachedChain::parse(text.as_bytes()), Some(chain));
+            prop_assert_eq!(parse(&text), Some(chain));
         }
 
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = CachedChain::parse(&bytes);
+            let _ = CachedChain::parse(bytes);
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) enum ChangedChain {
 pub(crate) type TouchedChain = (ChainId, Option<ChangedChain>);
 
 impl DraftedChain {
-    pub(super) fn new(rules: Vec<CachedRule>, complete: bool) -> Self {
+    pub(super) fn new(rules: impl IntoIterator<Item = CachedRule>, complete: bool) -> Self {
         let drafted = |CachedRule { handle, text }| DraftedRule { handle: Handle::Known(handle), text };
         Self { rules: rules.into_iter().map(drafted).collect(), added: 0, complete, changed: false }
     }

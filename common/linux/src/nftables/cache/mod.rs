@@ -23,6 +23,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cni_core::error::Failure;
@@ -73,7 +74,7 @@ pub(crate) struct ChainCache {
     /// The files that were there when the first of them was wanted.
     names: Option<Vec<String>>,
     /// What files held when they were last read.
-    read: HashMap<String, (FileVersion, CachedChain)>,
+    read: HashMap<String, (FileVersion, Arc<CachedChain>)>,
 }
 
 /// What tells a file from one that has taken its place: device, inode, and time of the last change.
@@ -123,18 +124,18 @@ impl ChainCache {
     }
 
     /// A chain, if the cache knows all of what it holds in the present generation, or in a later one.
-    pub(crate) fn complete(&mut self, id: &ChainId, now: Generation) -> Option<CachedChain> {
+    pub(crate) fn complete(&mut self, id: &ChainId, now: Generation) -> Option<Arc<CachedChain>> {
         self.read(id, now).and_then(|(chain, is_complete)| is_complete.then_some(chain))
     }
 
     /// What is cached of a chain, for a batch on a generation.
     pub(crate) fn draft(&mut self, id: &ChainId, now: Generation) -> Option<DraftedChain> {
-        self.read(id, now).map(|(chain, is_complete)| DraftedChain::new(chain.rules, is_complete))
+        self.read(id, now).map(|(chain, is_complete)| DraftedChain::new(chain.rules.iter().cloned(), is_complete))
     }
 
     /// What is cached of a chain, and whether that is all. The file of the generation is read first: it is written last, so a
     /// chain that is read behind it is not older.
-    fn read(&mut self, id: &ChainId, now: Generation) -> Option<(CachedChain, bool)> {
+    fn read(&mut self, id: &ChainId, now: Generation) -> Option<(Arc<CachedChain>, bool)> {
         let known = self.known_at(now);
         let name = file_name(id).filter(|name| self.has(name))?;
         let chain = self.file(&name)?;
@@ -143,16 +144,16 @@ impl ChainCache {
     }
 
     /// What a file holds. It is read again when it is another: files are replaced, and never changed.
-    fn file(&mut self, name: &str) -> Option<CachedChain> {
+    fn file(&mut self, name: &str) -> Option<Arc<CachedChain>> {
         let directory = self.in_use()?.clone();
         let metadata = fs::symlink_metadata(directory.path().join(name)).ok()?;
         let version = (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
         if let Some((_, chain)) = self.read.get(name).filter(|(known, _)| *known == version) {
-            return Some(chain.clone());
+            return Some(Arc::clone(chain));
         }
         let content = directory.read_file(name).map_err(CacheError::from);
-        let chain = CachedChain::parse(&unless_failed("read", content)??)?;
-        self.read.insert(name.to_owned(), (version, chain.clone()));
+        let chain = Arc::new(CachedChain::parse(unless_failed("read", content)??)?);
+        self.read.insert(name.to_owned(), (version, Arc::clone(&chain)));
         Some(chain)
     }
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb};
+use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb, script};
 use serde_json::Value;
 
-use crate::{Backend, Guest, assert_said, repair, repair_with, words};
+use crate::{Backend, Guest, assert_said, repair, repair_with, shell, words};
 
 /// The lock of legacy iptables.
 const LOCK: &str = "/run/xtables.lock";
@@ -65,6 +65,38 @@ fn what_the_runtime_deletes_meanwhile_is_taken_back() {
     assert_eq!(rules(&sandbox), alone);
     neighbour.check();
     assert!(!guest.is_whole());
+}
+
+/// The reference's DEL empties a chain before it removes it. When a repair comes in between, the chain is in use again and
+/// cannot be removed, and the next DEL does not look for it: the interface is gone.
+#[test]
+fn a_chain_that_the_runtime_has_emptied_goes_with_what_is_taken_back() {
+    let sandbox = Backend::Nft.sandbox();
+    let list = Backend::Nft.list();
+    let neighbour = Guest::add(&sandbox, &list, "first", 8080);
+    let known = cache();
+    let guest = Guest::add(&sandbox, &list, "second", 8081);
+    let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
+    let (_, attachment) = remembered(&sandbox, &list, &guest, &file);
+    let posts = sandbox.sh("ip6tables -t nat -S POSTROUTING");
+    let jump = posts.lines().find(|line| line.contains(&attachment.container_id)).expect("the guest is masqueraded");
+    let chain = jump.rsplit(' ').next().expect("a chain");
+    shell(&sandbox, &format!("ip6tables -t nat {}", jump.replacen("-A", "-D", 1)));
+    sandbox.sh(&format!("ip6tables -t nat -F {chain}"));
+
+    // The end of DEL, as soon as the chain has rules again.
+    let folder = sandbox.search_path().split(':').next().expect("a search path has folders");
+    let program = Path::new(folder).join("ip6tables-restore");
+    fs::remove_file(&program).expect("remove the program");
+    let restore = "cat > /run/batch; /usr/sbin/xtables-nft-multi ip6tables-restore \"$@\" < /run/batch || exit $?";
+    let forget = format!("if grep -q -e '-A {chain}' /run/batch; then rm -f {}; fi", file.display());
+    script::install(&program, &format!("{restore}\n{forget}\n"));
+
+    let repaired = repair(&sandbox, &[]);
+    assert_eq!(words(&repaired), ["nothing missing", "skipped"], "{repaired}");
+    assert!(repaired.stdout().contains("the runtime has deleted the attachment"), "{repaired}");
+    assert!(!sandbox.sh("ip6tables -t nat -S").contains(chain), "{}", sandbox.sh("ip6tables -t nat -S"));
+    neighbour.check();
 }
 
 /// What libcni remembers of a guest, and a runtime that calls single plugins of its list.
@@ -179,10 +211,23 @@ fn what_another_plugin_deletes_at_the_moment_is_passed_over() {
     guest.check();
 }
 
-/// Between two plugins of another's DEL nothing is to be seen of it: just that the runtime has forgotten the
-/// attachment a little later.
 #[test]
-fn what_was_deleted_when_repair_looks_again_is_taken_back() {
+fn ports_that_were_deleted_when_repair_looks_again_are_taken_back() {
+    taken_back_at_the_second_look("CNI-HOSTPORT-DNAT", |_, _| "8081".to_owned());
+}
+
+#[test]
+fn a_masquerade_that_was_deleted_when_repair_looks_again_is_taken_back() {
+    taken_back_at_the_second_look("POSTROUTING", |sandbox, id| {
+        let jumps = sandbox.sh("iptables -t nat -S POSTROUTING");
+        let jump = jumps.lines().find(|line| line.contains(id)).expect("the guest is masqueraded");
+        jump.rsplit(' ').next().expect("a chain").to_owned()
+    });
+}
+
+/// Between two plugins of another's DEL nothing is to be seen of it: just that the runtime has forgotten the
+/// attachment a little later. A chain is flushed, and nothing may hold the trace of the guest afterwards.
+fn taken_back_at_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -> String) {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
     let neighbour = Guest::add(&sandbox, &list, "first", 8080);
@@ -193,8 +238,9 @@ fn what_was_deleted_when_repair_looks_again_is_taken_back() {
     let taken_back = (0..10).any(|turn| {
         let guest = Guest::add(&sandbox, &list, &format!("turn-{turn}"), 8081);
         let file = cache().into_iter().find(is_new).expect("the guest's file");
-        let whole = rules(&sandbox);
-        sandbox.sh("iptables -t nat -F CNI-HOSTPORT-DNAT");
+        let (_, attachment) = remembered(&sandbox, &list, &guest, &file);
+        let (whole, trace) = (rules(&sandbox), trace(&sandbox, &attachment.container_id));
+        sandbox.sh(&format!("iptables -t nat -F {flushed}"));
         let repair = repair_with(&sandbox, &[]);
         let repaired = thread::scope(|scope| {
             let repairing = scope.spawn(|| repair.run());
@@ -209,7 +255,7 @@ fn what_was_deleted_when_repair_looks_again_is_taken_back() {
         let is_taken_back = repaired.stdout().contains(": taken back: ");
         if is_taken_back {
             assert_eq!(words(&repaired), ["repaired", "repaired", "taken back"], "{repaired}");
-            assert!(rules(&sandbox).iter().all(|rule| !rule.contains("8081")), "{:#?}", rules(&sandbox));
+            assert!(rules(&sandbox).iter().all(|rule| !rule.contains(&trace)), "{trace}: {:#?}", rules(&sandbox));
         }
         guest.tool.del(&guest.container).expect_success();
         assert_eq!(rules(&sandbox), alone);

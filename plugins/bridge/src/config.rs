@@ -91,7 +91,8 @@ pub struct Config {
 pub struct DelConfig {
     /// The IPAM plugin.
     pub ipam: Option<String>,
-    /// Whether there may be masquerade rules.
+    /// Whether there may be masquerade rules. Who leaves the IPAM plugin out, since the addresses are to stay, may mean them all the
+    /// same.
     pub masquerade: bool,
     /// Whether there may be a MAC spoof check.
     pub spoof_check: bool,
@@ -142,8 +143,7 @@ impl DelConfig {
     /// When one of them has the wrong type.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let DelKeys { ip_masq, mac_spoof_check, ipam } = request.decode()?;
-        let ipam = ipam.plugin();
-        Ok(Self { masquerade: ip_masq && ipam.is_some(), spoof_check: mac_spoof_check, ipam })
+        Ok(Self { masquerade: ip_masq, spoof_check: mac_spoof_check, ipam: ipam.plugin() })
     }
 }
 

@@ -80,14 +80,16 @@ fn left_of(found: Missing, case: &Case<'_>, joined: Joined, host: &mut LinuxHost
 }
 
 /// Does for an attachment what is left to do. A failure does not stop the rest. If the attachment is being deleted in the
-/// meantime, by plugins that do not know of the lock, everything is undone.
+/// meantime, by plugins that do not know of the lock, everything is undone, and what their DEL could not remove because of
+/// it goes too: a chain that it had emptied has led somewhere again.
 fn finish(case: &Case<'_>, found: Missing, joined: Joined, host: &mut LinuxHost) -> RepairOutcome {
     let made = found.parts.iter().filter(|(_, part)| joined.has(part));
-    let plugins: Vec<String> = made.map(|(plugin, _)| (*plugin).to_owned()).collect();
+    let mut plugins: Vec<String> = made.map(|(plugin, _)| (*plugin).to_owned()).collect();
     if let Err(outcome) = case.enter(host) {
         return undone(case, &plugins, found.failures, outcome, host);
     }
     let (todo, mut failures) = left_of(found, case, joined, host);
+    plugins.extend(todo.iter().map(|(named, _)| named.plugin.clone()));
     let mut journal = Journal::new(host);
     let mut repaired = Vec::new();
     for (named, plan) in todo {
@@ -113,8 +115,7 @@ fn finish(case: &Case<'_>, found: Missing, joined: Joined, host: &mut LinuxHost)
     with_failures(failures, repaired, RepairOutcome::Repaired)
 }
 
-/// Removes the rules of these plugins that were made with those of others. If the runtime has added the attachment again, they
-/// are the new one's.
+/// Removes the rules of these plugins. If the runtime has added the attachment again, they are the new one's.
 fn undone(
     case: &Case<'_>,
     plugins: &[String],

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cni_conformance::keys::with;
 use cni_conformance::{Attachment, Chain, Container, Runtime, Sandbox, binaries};
@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 /// How long anything may take that takes a moment.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two looks at it.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The socket of the daemon.
 pub const SOCKET: &str = "/run/cni/dhcp.sock";
@@ -151,13 +154,15 @@ impl Lan {
     }
 }
 
-/// Waits until something is so.
+/// Waits until something is so. Looks are counted, not time: where the whole machine has been stopped for a while, nobody else went
+/// on meanwhile either.
 #[track_caller]
 pub fn until(is_so: impl Fn() -> bool, what: impl Fn() -> String) {
-    let started = Instant::now();
+    let mut looks = PATIENCE.as_millis() / PAUSE.as_millis();
     while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "still waiting for {}", what());
-        sleep(Duration::from_millis(20));
+        assert!(looks > 0, "still waiting for {}", what());
+        looks -= 1;
+        sleep(PAUSE);
     }
 }
 

@@ -58,6 +58,17 @@ fn end_redirect(to: &str) -> Step {
     Step::RemoveRedirect { ns: Ns::Host, name: name("d0"), to: name(to) }
 }
 
+/// Between a listing and a look at one of its links, a container may end.
+#[test]
+fn a_link_that_is_gone_has_no_traffic_control() {
+    let mut host = host();
+    let d0 = index(&mut *host, "d0");
+    host.apply(&Step::RemoveLink { ns: Ns::Host, name: name("d0") }).expect("removed");
+    let seen = host.traffic_control(Ns::Host, d0).expect("an answer");
+    assert_eq!(seen, TrafficControl { root: None, redirects: Vec::new() });
+    assert!(host.apply(&shape(SLOW)).is_err(), "nothing can be limited");
+}
+
 #[test]
 fn a_limit_is_set_changed_and_taken_back() {
     let mut host = host();

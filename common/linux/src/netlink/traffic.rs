@@ -79,16 +79,16 @@ impl ReceiveFilter {
 }
 
 impl Socket {
-    /// Looks up the queueing discipline by which a link sends; `None` for the kernel's own choice.
+    /// Looks up the queueing discipline by which a link sends; `None` for the kernel's own choice, and for a link that is gone.
     ///
     /// # Errors
-    /// When the kernel refuses, such as for a link that does not exist.
+    /// When the kernel refuses.
     pub fn root_qdisc(&mut self, link: u32) -> Result<Option<RootQdisc>, NetlinkError> {
         self.qdisc(message(link, TcHandle::ROOT, TcHandle::UNSPEC), read_root)
             .map_err(during(|| format!("look up the root qdisc of link {link}")))
     }
 
-    /// Looks up the discipline that has the filters on what a link receives.
+    /// Looks up the discipline that has the filters on what a link receives; a link that is gone has none.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -100,7 +100,7 @@ impl Socket {
     /// The kernel sends what it would tell those who listen for changes; of a discipline of its own it tells nothing.
     fn qdisc<T>(&mut self, question: TcMessage, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Cause> {
         match self.ask_with_echo(RouteNetlinkMessage::GetQueueDiscipline(question), read) {
-            Err(cause) if matches!(cause.errno(), Some(libc::ENOENT | libc::EINVAL)) => Ok(None),
+            Err(cause) if matches!(cause.errno(), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV)) => Ok(None),
             result => result,
         }
     }

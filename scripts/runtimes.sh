@@ -28,7 +28,7 @@ is_runtime() { [[ " ${ALL[*]} " == *" $1 "* ]]; }
 # show NAME: prints the line of the summary, and fails when something is wrong.
 show() {
     local name=$1 log=$STAGE/$1.log status=0
-    if ! "get_$name" >"$log" 2>&1; then
+    if ! "get_$name" 9>&2 >"$log" 2>&1; then
         printf 'NOT RUN: %-10s %s\n' "$name" "$(tail -n 1 "$log")"
         not_run=1
         return 0

@@ -1,8 +1,12 @@
 # shellcheck shell=bash
 # How each runtime is had without a change of the machine: Debian's packages are unpacked, Go's tools are built, both below
-# $STAGE. A function get_NAME that fails has printed the reason as its last line.
+# $STAGE. A function get_NAME that fails has printed the reason as its last line. What it
+# says to the one who waits goes to descriptor 9.
 
 NERDCTL_VERSION=v1.7.7
+NOMAD_VERSION=v1.10.5
+# Of the same commit.
+NOMAD_API=v0.0.0-20250909143645-a3b86c697f38
 
 # unpack PACKAGE...: Debian packages and those that they need and this machine has not, into $STAGE/packages.
 unpack() {
@@ -52,11 +56,16 @@ get_nerdctl() {
 build_nerdctl() {
     local folder
     need_go || return
-    say "building nerdctl $NERDCTL_VERSION (some minutes)"
-    folder=$(go mod download -json "github.com/containerd/nerdctl@$NERDCTL_VERSION" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') || return
-    [ -n "$folder" ] || return
+    say "building nerdctl $NERDCTL_VERSION (some minutes)" 2>&9
+    folder=$(module_folder "github.com/containerd/nerdctl@$NERDCTL_VERSION") || return
     (cd "$folder" && CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -o "$STAGE/tools/nerdctl-$NERDCTL_VERSION" \
         -ldflags "-s -w -X github.com/containerd/nerdctl/pkg/version.Version=$NERDCTL_VERSION" ./cmd/nerdctl)
+}
+
+# module_folder MODULE@VERSION: downloads it, and prints where its sources are.
+module_folder() {
+    local folder
+    folder=$(go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [ -n "$folder" ] && echo "$folder"
 }
 
 need_go() {
@@ -64,8 +73,26 @@ need_go() {
     command -v go >/dev/null 2>&1
 }
 
+# The one that is installed here, or one that is built.
 get_nomad() {
-    command -v nomad >/dev/null 2>&1 || { echo "no program nomad in PATH; Debian has no package of it, and Go's registry has not all of its modules" && return 1; }
+    local nomad
     unpack busybox-static || return
-    cp -f "$(command -v nomad)" "$STAGE/tools/nomad"
+    if ! nomad=$(command -v nomad); then
+        nomad=$STAGE/tools/nomad-$NOMAD_VERSION
+        [ -x "$nomad" ] || build_nomad "$nomad" || { echo "there is no program nomad in PATH, and nomad $NOMAD_VERSION cannot be built from the Go module" && return 1; }
+    fi
+    cp -f "$nomad" "$STAGE/tools/nomad"
+}
+
+# Nomad's sources take its API from a folder beside them, which the registry has as a module of its own. A copy of go.mod says so.
+build_nomad() {
+    local folder
+    need_go || return
+    say "building nomad $NOMAD_VERSION (ten minutes or more)" 2>&9
+    folder=$(module_folder "github.com/hashicorp/nomad@$NOMAD_VERSION") || return
+    install -m 644 "$folder/go.mod" "$STAGE/nomad.mod"
+    install -m 644 "$folder/go.sum" "$STAGE/nomad.sum"
+    go mod edit -replace "github.com/hashicorp/nomad/api=github.com/hashicorp/nomad/api@$NOMAD_API" "$STAGE/nomad.mod" || return
+    (cd "$folder" && CGO_ENABLED=1 go build -modfile "$STAGE/nomad.mod" -mod=mod -trimpath -tags hashicorpmetrics \
+        -ldflags '-s -w' -o "$1" .)
 }

@@ -1,16 +1,13 @@
 # shellcheck shell=bash
 # Nomad, server and client in one agent with its state on disk: a job with a bridge network and a static port, twenty
 # allocations at once, and the agent's restart, at which it calls CHECK. Tasks are raw_exec's, so no image is needed.
-#
-# Debian has no package of Nomad, and Go's registry has not all of its modules, so this is for machines where somebody has
-# installed it. Nobody has yet run this file with one: it was written after Nomad's sources, versions 1.9.5 to 2.0.5.
 
 write_agent() {
     mkdir -p /etc/nomad.d /var/lib/nomad
     cat >/etc/nomad.d/agent.hcl <<'AGENT'
 data_dir  = "/var/lib/nomad"
 bind_addr = "127.0.0.1"
-log_level = "DEBUG"
+log_level = "TRACE"
 advertise {
   http = "127.0.0.1"
   rpc  = "127.0.0.1"
@@ -26,6 +23,9 @@ client {
   cni_path                   = "/opt/cni/bin"
   bridge_network_subnet_ipv6 = "fd00:a110:c8::/120"
   cpu_total_compute          = 100000
+  options = {
+    "fingerprint.denylist" = "env_aws,env_azure,env_digitalocean,env_gce"
+  }
 }
 plugin "raw_exec" {
   config {
@@ -53,8 +53,9 @@ $3
       mode     = "fail"
     }
     reschedule {
-      attempts  = 0
-      unlimited = false
+      delay          = "5s"
+      delay_function = "constant"
+      unlimited      = true
     }
     task "web" {
       driver = "raw_exec"
@@ -73,7 +74,7 @@ JOB
 }
 
 start_agent() {
-    nomad agent -config /etc/nomad.d/agent.hcl >>/tmp/nomad.log 2>&1 &
+    nomad agent -config /etc/nomad.d/agent.hcl >/tmp/nomad.log 2>&1 &
     agent=$!
     until_true 600 is_ready || { tail -n 40 /tmp/nomad.log && wrong "the agent does not become ready"; }
 }
@@ -134,16 +135,54 @@ many_at_once() {
 
 has_no_trace() { (expect_no_trace "$@"); }
 
+# expect_check WHAT ALLOCATION: the agent's CHECK has passed, and the allocation is the same as before.
+expect_check() {
+    expect "CHECK passed $1" until_true 300 grep -q 'network namespace exists and passed check' /tmp/nomad.log
+    [ "$(running web)" = "$2" ] || wrong "$1: the allocation is another"
+    expect_web "$1"
+}
+
 restart() {
     local before
     before=$(running web)
     stop_agent
     expect_web "while no agent runs"
-    : >/tmp/nomad.log
     start_agent
-    expect "CHECK passed at the agent's restart" until_true 300 grep -q 'network namespace exists and passed check' /tmp/nomad.log
-    [ "$(running web)" = "$before" ] || wrong "the restart has cost the allocation"
-    expect_web "after the agent's restart"
+    expect_check "at the agent's restart" "$before"
+}
+
+flush() {
+    local program table
+    for program in iptables ip6tables; do
+        for table in nat filter; do "$program" -t "$table" -F; done
+    done
+}
+
+# What the drop-in of the README for nomad.service does.
+flush_and_repair() {
+    local before
+    before=$(running web)
+    stop_agent
+    flush
+    expect_silence "the packet filter is flushed while no agent runs" 192.0.2.1:8080 outside
+    expect "the rules are repaired before the agent starts" /opt/cni/bin/cni-plugins repair
+    start_agent
+    expect_check "after flush and repair" "$before"
+}
+
+has_another() { all_run web 1 && [ "$(running web)" != "$1" ]; }
+
+# Nomad gives up an allocation whose CHECK fails, while its task still runs, and places another.
+flush_only() {
+    local before
+    before=$(running web)
+    stop_agent
+    flush
+    start_agent
+    expect "CHECK failed after the flush, and another allocation runs" until_true 600 has_another "$before"
+    expect_web "the other allocation"
+    until_true 300 has_no_trace "$before" || expect_no_trace "$before"
+    shown "nothing is left of the first"
 }
 
 show_nomad() {
@@ -162,6 +201,8 @@ show_nomad() {
     expect_web "static port"
     many_at_once
     restart
+    flush_and_repair
+    flush_only
     expect "the job is stopped" stop_job web
     until_true 300 is_as_before || true
     expect_as_before "all jobs stopped"

@@ -120,13 +120,39 @@ expect_web() {
 }
 
 many_at_once() {
-    local allocation ids
     expect "twenty allocations at once" run_job many 20
-    ids=$(running many)
-    for allocation in $ids; do
-        until_true 50 answers "192.0.2.1:$(port_of "$allocation")" outside || wrong "allocation $allocation does not answer"
+    expect_all_answer
+    stop_many
+}
+
+# The agent dies somewhere between the first and the last ADD of twenty.
+killed_agent() {
+    nomad job run -detach /etc/nomad.d/many.job
+    until_true 100 has_namespaces 3
+    sleep "0.$((RANDOM % 10))"
+    kill -KILL "$agent"
+    wait "$agent" || true
+    start_agent
+    shown "the agent was killed while it started twenty allocations"
+    expect_all_answer
+    stop_many
+}
+
+has_namespaces() { [ "$(ip netns list | grep -c .)" -ge "$1" ]; }
+
+all_answer() {
+    local allocation
+    all_run many 20 || return
+    for allocation in $(running many); do
+        answers "192.0.2.1:$(port_of "$allocation")" outside || return
     done
-    shown "each of the twenty answers through its port"
+}
+
+expect_all_answer() { expect "each of the twenty answers through its port" until_true 100 all_answer; }
+
+stop_many() {
+    local ids
+    ids=$(running many)
     expect "the job is stopped" stop_job many
     # shellcheck disable=SC2086  # one word for each
     until_true 300 has_no_trace $ids || expect_no_trace $ids
@@ -203,6 +229,7 @@ show_nomad() {
     restart
     flush_and_repair
     flush_only
+    killed_agent
     expect "the job is stopped" stop_job web
     until_true 300 is_as_before || true
     expect_as_before "all jobs stopped"

@@ -3,7 +3,7 @@
 # /run, /var and control groups of its own. Nothing is installed on this machine: Debian's packages are unpacked into a folder
 # of target/runtimes. There is no registry of images, so the containers' root is busybox.
 #
-#   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad; all unless given
+#   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad consul; all unless given
 #
 #   --plugins DIR     the plugins in DIR instead of a build of this tree
 #
@@ -15,7 +15,7 @@ set -euo pipefail
 # shellcheck source=scripts/runtimes/get.sh
 . "$TOP/scripts/runtimes/get.sh"
 
-ALL=(cnitool containerd podman nerdctl nomad)
+ALL=(cnitool containerd podman nerdctl nomad consul)
 NOT_RUN=3
 
 usage() {

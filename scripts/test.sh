@@ -73,11 +73,12 @@ install_tools() {
     need_standard_library "$(uname -m)-unknown-linux-musl" || true
 }
 
-# show_runtimes PLUGINS: those that are had by apt, cnitool, and Nomad where it is installed. What cannot be had is said, here and at
-# the end.
+# show_runtimes PLUGINS: those that are had by apt, cnitool, and Nomad and Consul where they are installed. What cannot be had is said,
+# here and at the end.
 show_runtimes() {
     local status=0 names=(cnitool containerd podman)
-    if command -v nomad >/dev/null 2>&1; then names+=(nomad); fi
+    ! command -v nomad >/dev/null || names+=(nomad)
+    ! { command -v nomad && command -v consul; } >/dev/null || names+=(consul)
     "$TOP/scripts/runtimes.sh" --plugins "$1" "${names[@]}" || status=$?
     [ "$status" -eq 0 ] || [ "$status" -eq 3 ] || return "$status"
     [ "$status" -eq 0 ] || missing=", but not all runtimes could be had: see NOT RUN above"
@@ -154,7 +155,7 @@ whole() {
     CNI_BIN_DIR=$bin_dir run_tests
     say "a minute of containers that come and go"
     "$TOP/scripts/soak.sh" 1 "$bin_dir"
-    say "real runtimes (those that take long to build, nerdctl and Nomad, are for scripts/runtimes.sh)"
+    say "real runtimes (those that take long to build, nerdctl, Nomad and Consul, are for scripts/runtimes.sh)"
     local missing=''
     show_runtimes "$bin_dir"
     say "some thousand inputs of each fuzz target"

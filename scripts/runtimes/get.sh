@@ -7,6 +7,7 @@ NERDCTL_VERSION=v1.7.7
 NOMAD_VERSION=v1.10.5
 # Of the same commit.
 NOMAD_API=v0.0.0-20250909143645-a3b86c697f38
+CONSUL_VERSION=v1.20.5
 
 # unpack PACKAGE...: Debian packages and those that they need and this machine has not, into $STAGE/packages.
 unpack() {
@@ -73,26 +74,47 @@ need_go() {
     command -v go >/dev/null 2>&1
 }
 
-# The one that is installed here, or one that is built.
-get_nomad() {
-    local nomad
+# get_hashicorp NAME VERSION: the program that is installed here, or one that build_NAME builds.
+get_hashicorp() {
+    local program
     unpack busybox-static || return
-    if ! nomad=$(command -v nomad); then
-        nomad=$STAGE/tools/nomad-$NOMAD_VERSION
-        [ -x "$nomad" ] || build_nomad "$nomad" || { echo "there is no program nomad in PATH, and nomad $NOMAD_VERSION cannot be built from the Go module" && return 1; }
+    if ! program=$(command -v "$1"); then
+        program=$STAGE/tools/$1-$2
+        [ -x "$program" ] || "build_$1" "$program" || { echo "there is no program $1 in PATH, and $1 $2 cannot be built from the Go module" && return 1; }
     fi
-    cp -f "$nomad" "$STAGE/tools/nomad"
+    cp -f "$program" "$STAGE/tools/$1"
 }
 
-# Nomad's sources take its API from a folder beside them, which the registry has as a module of its own. A copy of go.mod says so.
+get_nomad() { get_hashicorp nomad "$NOMAD_VERSION"; }
+
+get_consul() { get_nomad && get_hashicorp consul "$CONSUL_VERSION"; }
+
+# copy_module MODULE@VERSION NAME: prints where its sources are, and copies its go.mod and go.sum, which are to be changed.
+copy_module() {
+    local folder file
+    folder=$(module_folder "$1") || return
+    for file in mod sum; do install -m 644 "$folder/go.$file" "$STAGE/$2.$file" || return; done
+    echo "$folder"
+}
+
+# Nomad's sources take its API from a folder beside them, which the registry has as a module of its own.
 build_nomad() {
     local folder
     need_go || return
     say "building nomad $NOMAD_VERSION (ten minutes or more)" 2>&9
-    folder=$(module_folder "github.com/hashicorp/nomad@$NOMAD_VERSION") || return
-    install -m 644 "$folder/go.mod" "$STAGE/nomad.mod"
-    install -m 644 "$folder/go.sum" "$STAGE/nomad.sum"
+    folder=$(copy_module "github.com/hashicorp/nomad@$NOMAD_VERSION" nomad) || return
     go mod edit -replace "github.com/hashicorp/nomad/api=github.com/hashicorp/nomad/api@$NOMAD_API" "$STAGE/nomad.mod" || return
     (cd "$folder" && CGO_ENABLED=1 go build -modfile "$STAGE/nomad.mod" -mod=mod -trimpath -tags hashicorpmetrics \
         -ldflags '-s -w' -o "$1" .)
+}
+
+# Consul's sources do so with five folders, whose modules its go.mod names by their versions.
+build_consul() {
+    local folder name changes=()
+    need_go || return
+    say "building consul $CONSUL_VERSION (five minutes or more)" 2>&9
+    folder=$(copy_module "github.com/hashicorp/consul@$CONSUL_VERSION" consul) || return
+    for name in api envoyextensions proto-public sdk troubleshoot; do changes+=(-dropreplace "github.com/hashicorp/consul/$name"); done
+    go mod edit "${changes[@]}" "$STAGE/consul.mod" || return
+    (cd "$folder" && CGO_ENABLED=0 go build -modfile "$STAGE/consul.mod" -mod=mod -trimpath -ldflags '-s -w' -o "$1" .)
 }

@@ -196,6 +196,18 @@ flush_and_repair() {
     expect_check "after flush and repair" "$before"
 }
 
+# Somebody removes the name of the allocation's namespace, under which Nomad asks for its deletion.
+lost_namespace() {
+    local allocation
+    allocation=$(running web)
+    ip netns delete "$allocation"
+    expect_web "without the name of its namespace"
+    expect "the job is stopped" stop_job web
+    until_true 300 has_no_trace "$allocation" || expect_no_trace "$allocation"
+    shown "nothing is left of it"
+    run_job web 1 >/dev/null
+}
+
 has_another() { all_run web 1 && [ "$(running web)" != "$1" ]; }
 
 # Nomad gives up an allocation whose CHECK fails, while its task still runs, and places another.
@@ -229,6 +241,7 @@ show_nomad() {
     restart
     flush_and_repair
     flush_only
+    lost_namespace
     killed_agent
     expect "the job is stopped" stop_job web
     until_true 300 is_as_before || true

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
 
 /// The first descriptor that systemd passes on (`sd_listen_fds(3)`).
@@ -45,6 +46,13 @@ pub fn passed_listener() -> Result<Option<UnixListener>, ActivationError> {
         }
         Some(many) => Err(ActivationError::Many(many)),
     }
+}
+
+/// Allows this process as many descriptors as it may have (`RLIMIT_NOFILE`); logs a refusal.
+pub fn allow_most_descriptors() {
+    let raised =
+        getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
+    raised.unwrap_or_else(|errno| log::warn!("no more descriptors are allowed: {errno}"));
 }
 
 /// A descriptor that can be read once the process is to end: `SIGTERM` or `SIGINT`, which end it no more by themselves.

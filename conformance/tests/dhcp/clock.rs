@@ -21,6 +21,18 @@ fn a_lease_is_prolonged_by_its_server() {
     lan.await_log("DHCPRELEASE", 1);
 }
 
+/// Such as tuning sets behind it.
+#[test]
+fn a_lease_is_prolonged_with_another_mac_address() {
+    let lan = Lan::new(Server::Isc(SHORT), list(&json!({})));
+    let (container, attachment) = lan.add("c1");
+    container.sh("ip link set eth0 address 02:00:00:00:00:77");
+    lan.await_log("DHCPACK", 3);
+    assert_eq!(lan.log().matches("DHCPDISCOVER").count(), 1, "{}", lan.log());
+    lan.del(&attachment);
+    lan.await_log("DHCPRELEASE", 1);
+}
+
 /// The reference forgets all leases, and has new ones given by the next CHECK.
 #[test]
 fn a_daemon_that_is_started_again_goes_on_with_its_leases() {

@@ -1,7 +1,7 @@
 //! The daemon as a program: flags, socket, signals, other daemons, and who asks nonsense.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -100,14 +100,18 @@ fn plugins_and_daemons_of_another_make_are_told_apart() {
     assert!(answer.starts_with("HTTP/1.0 500 the DHCP daemon is of another make"), "{answer}");
     lan.daemon.end("TERM");
     let listener = std::os::unix::net::UnixListener::bind(SOCKET).expect("a socket");
-    let served = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a plugin");
-        stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").expect("written");
+    // As Go's server, which answers when it has read a line.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a plugin");
+            BufReader::new(&stream).read_until(b'\n', &mut Vec::new()).expect("a line");
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("written");
+        }
     });
-    let (container, _, chain) = lan.try_to_add("c1");
+    let (container, attachment, chain) = lan.try_to_add("c1");
     chain.expect_error("macvlan", 104, "is of another make: stop it, and start the one of these plugins");
     assert!(Network::observe(&container).link("eth0").is_none());
-    served.join().expect("no panic");
+    lan.del(&attachment);
 }
 
 #[test]

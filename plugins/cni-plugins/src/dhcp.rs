@@ -36,6 +36,7 @@ pub fn run(words: &[String]) -> ExitCode {
         Err(error) => return say(&format!("{error}\n{USAGE}"), ExitCode::from(USAGE_STATUS)),
     };
     logger::install("dhcp");
+    service::allow_most_descriptors();
     match start(&flags).and_then(|service| service.serve().map_err(StartError::Wait)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => say(&format!("{error}\n"), ExitCode::FAILURE),
@@ -73,8 +74,11 @@ fn start(flags: &Flags) -> Result<Service, StartError> {
     for record in machine.kept() {
         daemon.resume(record, &mut machine);
     }
-    if let Some(path) = &flags.pid_file {
-        write_pid_file(path)?;
+    if let Some(Err(error)) = flags.pid_file.as_deref().map(write_pid_file) {
+        if let Some(own) = own {
+            own.remove();
+        }
+        return Err(error);
     }
     log::info!("{} leases are gone on with", daemon.len());
     Ok(Service { listener, end, machine, daemon, own, pid_file: flags.pid_file.clone() })
@@ -121,7 +125,8 @@ impl Service {
     /// Waits for whatever comes first.
     fn wait(&mut self) -> io::Result<Vec<Ready>> {
         let now = self.machine.now();
-        let due = self.daemon.due(now).into_iter().chain(self.machine.silent_until()).min();
+        let others = [self.machine.silent_until(), self.machine.deaf_until()];
+        let due = self.daemon.due(now).into_iter().chain(others.into_iter().flatten()).min();
         let mut what = vec![Ready::End];
         let mut fds = vec![self.end.as_fd()];
         if self.machine.has_room() {

@@ -69,7 +69,8 @@ pub fn call(socket: &str, verb: Verb) -> DaemonCall {
         Verb::Add(_) | Verb::Check { .. } => true,
         Verb::Del { .. } | Verb::Gc { .. } | Verb::Status => false,
     };
-    let question = protocol::text(&Question { protocol: VERSION, verb });
+    // The end of a line is what the reference's daemon waits for before it says who it is.
+    let question = format!("{}\n", protocol::text(&Question { protocol: VERSION, verb }));
     DaemonCall { socket: socket.into(), question, with_netns }
 }
 
@@ -89,11 +90,16 @@ pub fn to_do(call: &DaemonCall, host: &mut dyn Host) -> Result<(), AskError> {
     }
 }
 
-/// As [`to_do`]; where there is no daemon there is nothing to do.
+/// As [`to_do`]; where there is no daemon of ours there is nothing to do.
 pub fn to_do_if_there(call: &DaemonCall, host: &mut dyn Host) -> Result<Presence, AskError> {
     match to_do(call, host) {
         Ok(()) => Ok(Presence::There),
         Err(AskError::Daemon { source: DaemonError::Absent { .. } }) => Ok(Presence::Absent),
+        // It has no leases of ours.
+        Err(AskError::Daemon { source: other @ DaemonError::OtherMake { .. } }) => {
+            log::warn!("{other}");
+            Ok(Presence::Absent)
+        }
         Err(error) => Err(error),
     }
 }

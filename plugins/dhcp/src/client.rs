@@ -43,8 +43,11 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Not at once, whatever the server says: it would be asked without end.
     fn renewal(&self) -> Option<Moment> {
-        self.grant.time().map(|_| self.since + Duration::from_secs(self.grant.renewal.into()))
+        let time = self.grant.time()?;
+        let least = SHORTEST_PAUSE.min(time / 2);
+        Some(self.since + Duration::from_secs(self.grant.renewal.into()).max(least))
     }
 
     fn rebinding(&self) -> Option<Moment> {
@@ -247,7 +250,8 @@ impl Client {
             State::Selecting { retry, .. } | State::Requesting { retry, .. } | State::Rebooting { retry, .. }
                 if retry.is_over(now) =>
             {
-                self.give_up(Why::Silence)
+                let refused = |lease: &Lease| Why::Refused { address: lease.grant.address };
+                self.give_up(self.lease.as_ref().map_or(Why::Silence, refused))
             }
             State::Selecting { xid, retry } => {
                 self.state = State::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
@@ -294,7 +298,7 @@ impl Client {
             },
             (State::Prolonging { xid, .. }, Some(reply)) if xid == message.xid => match reply {
                 Reply::Ack => self.on_ack(message, from, now),
-                Reply::Nak => self.look_for_servers(now),
+                Reply::Nak => self.ask_once_more(now),
                 Reply::Offer => Vec::new(),
             },
             _ => Vec::new(),
@@ -348,7 +352,19 @@ impl Client {
     }
 
     fn look_for_servers(&mut self, now: Moment) -> Vec<Action> {
-        let (xid, retry) = (self.dice.xid(), Retry::new(self.limits, now, &mut self.dice));
+        self.look_for(self.limits, now)
+    }
+
+    /// After a refusal the address may be used no more (RFC 2131 section 3.2.3), but for as long as an answer may take, since a server
+    /// that has lost its leases grants it anew.
+    fn ask_once_more(&mut self, now: Moment) -> Vec<Action> {
+        let left = self.lease.as_ref().and_then(Lease::end).map(|end| end - now);
+        let short = self.limits.whole.min(self.limits.first);
+        self.look_for(Limits { whole: left.map_or(short, |left| left.min(short)), ..self.limits }, now)
+    }
+
+    fn look_for(&mut self, limits: Limits, now: Moment) -> Vec<Action> {
+        let (xid, retry) = (self.dice.xid(), Retry::new(limits, now, &mut self.dice));
         self.state = State::Selecting { xid, retry };
         vec![self.discover(xid)]
     }

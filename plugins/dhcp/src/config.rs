@@ -184,6 +184,8 @@ fn option_code(option: &str) -> Result<u8, ConfigError> {
         "host-name" => Some(code::HOST_NAME),
         "user-class" => Some(code::USER_CLASS),
         "vendor-class-identifier" => Some(code::VENDOR_CLASS),
+        // Without the sign that Rust takes and Go does not.
+        number if number.starts_with('+') => None,
         number => number.parse().ok().filter(|code| (1..code::END).contains(code)),
     };
     known.ok_or_else(|| ConfigError::Option { option: option.to_owned() })

@@ -27,6 +27,9 @@ pub enum PlaceError {
     /// The interface is not there, or not of Ethernet.
     #[error("{0}")]
     Interface(String),
+    /// It could not be looked at now, such as for want of descriptors.
+    #[error("{0}")]
+    Now(String),
 }
 
 impl From<PlaceError> for Refusal {
@@ -34,7 +37,7 @@ impl From<PlaceError> for Refusal {
         let text = error.to_string();
         match error {
             PlaceError::Namespace(_) => Self { about: Reason::Namespace, text },
-            PlaceError::Interface(_) => Self { about: Reason::Interface, text },
+            PlaceError::Interface(_) | PlaceError::Now(_) => Self { about: Reason::Interface, text },
         }
     }
 }
@@ -53,12 +56,18 @@ pub trait World {
     /// [`PlaceError::Namespace`]
     fn place(&mut self, asker: Asker, request: &Request) -> Result<Place, PlaceError>;
 
-    /// Listens on an interface, and sets it up if it is down; returns its MAC address. The namespace is the one that came
-    /// with a request, or the one at the path of the place, if that is still the same.
+    /// Listens on an interface; returns its MAC address. The namespace is the one that came with a request, or the one at
+    /// the path of the place, if that is still the same.
     ///
     /// # Errors
     /// [`PlaceError`]
     fn listen(&mut self, key: &LeaseKey, place: &Place, asker: Option<Asker>) -> Result<Hardware, PlaceError>;
+
+    /// Sets up the interface of a request, if it is down.
+    ///
+    /// # Errors
+    /// [`PlaceError`]
+    fn set_up(&mut self, place: &Place, asker: Asker) -> Result<(), PlaceError>;
 
     /// Listens no more, which lets the namespace end.
     fn close(&mut self, key: &LeaseKey);
@@ -218,7 +227,10 @@ impl Daemon {
         if self.joins(&request.key, &place, (asker, wish), world) {
             return;
         }
-        self.discard(&request.key, world);
+        if let Some(entry) = self.entries.get(&request.key) {
+            return world
+                .answer(asker, &no_lease(format!("the lease is of another namespace, at {}", entry.place.netns)));
+        }
         match address {
             Some(_) => self.begin(asker, wish, request, place, world),
             None => world.answer(asker, &no_lease("there is no lease, and prevResult tells no address".to_owned())),
@@ -227,7 +239,7 @@ impl Daemon {
 
     /// Answers from a lease that there is, or waits with those who have asked for it; tells whether there is one.
     fn joins(&mut self, key: &LeaseKey, place: &Place, (asker, wish): (Asker, Wish), world: &mut dyn World) -> bool {
-        let known = self.entries.get_mut(key).filter(|entry| entry.place == *place && entry.lost.is_none());
+        let known = self.entries.get_mut(key).filter(|entry| entry.place.is_the_same(place) && entry.lost.is_none());
         let Some(entry) = known else { return false };
         match entry.client.lease() {
             Some(lease) => world.answer(asker, &fulfilled(wish, &lease.grant.clone())),
@@ -238,9 +250,16 @@ impl Daemon {
 
     fn begin(&mut self, asker: Asker, wish: Wish, request: Request, place: Place, world: &mut dyn World) {
         let Request { key, netns: _, provided, requested } = request;
-        let mac = match world.listen(&key, &place, Some(asker)) {
+        let mut found = world.listen(&key, &place, Some(asker));
+        if wish == Wish::Lease {
+            found = found.and_then(|mac| world.set_up(&place, asker).map(|()| mac));
+        }
+        let mac = match found {
             Ok(mac) => mac,
-            Err(error) => return world.answer(asker, &Answer::Refused(error.into())),
+            Err(error) => {
+                world.close(&key);
+                return world.answer(asker, &Answer::Refused(error.into()));
+            }
         };
         let identity = Identity { mac, id: key.client_id(), provided, requested, broadcast: self.broadcast };
         let (seed, now) = (world.seed(), world.now());
@@ -270,14 +289,15 @@ impl Daemon {
         }
     }
 
-    /// A namespace that has ended, or an interface that is gone, needs no address any more.
+    /// A namespace that has ended needs no address any more. What else is in the way may pass before the lease ends: the message
+    /// is sent again. An interface that has got another MAC address keeps its lease, which is of the first.
     fn send(&mut self, key: &LeaseKey, sending: &Sending, world: &mut dyn World) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         if !entry.is_open {
             match world.listen(key, &entry.place, None) {
-                Ok(mac) if mac == entry.client.identity().mac => entry.is_open = true,
-                Ok(_) => return self.drop_entry(key, "its interface has another MAC address", world),
-                Err(error) => return self.drop_entry(key, &error.to_string(), world),
+                Ok(_) => entry.is_open = true,
+                Err(PlaceError::Namespace(why)) => return self.drop_entry(key, &why, world),
+                Err(error) => return log::warn!("{:?} of {key} was not sent: {error}", sending.message.kind),
             }
         }
         world.send(key, sending);

@@ -60,6 +60,13 @@ pub struct Place {
     pub identity: String,
 }
 
+impl Place {
+    /// Whether both are the same interface, by whatever path its namespace is called.
+    pub fn is_the_same(&self, other: &Self) -> bool {
+        self.identity == other.identity && self.ifname == other.ifname
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

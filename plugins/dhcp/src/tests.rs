@@ -152,6 +152,7 @@ fn what_cannot_be_used_is_refused_before_the_daemon_is_asked() {
         (with(r#""daemonSocketPath":"x.sock""#), r#"invalid daemonSocketPath "x.sock" (must be an absolute path)"#),
         (with(r#""request":[{"option":"ntp-servers"}]"#), r#"Can not parse option "ntp-servers": "#),
         (with(r#""provide":[{"option":"255","value":"x"}]"#), r#"Can not parse option "255": "#),
+        (with(r#""provide":[{"option":"+6","value":"x"}]"#), r#"Can not parse option "+6": "#),
         (with(r#""provide":[{"option":"0","value":"x"}]"#), r#"Can not parse option "0": "#),
         (with(&format!(r#""provide":[{{"option":"12","value":"{long}"}}]"#)), r#"value too long for option "12": "xx"#),
         (

@@ -22,6 +22,7 @@ use cni_linux::netlink::Socket;
 use cni_linux::netns::Netns;
 use cni_linux::packet::PacketSocket;
 use cni_linux::{clock, identity};
+use cni_plugin::host::NetnsError;
 
 use super::connection::{Connection, Said};
 use super::records::Records;
@@ -30,6 +31,8 @@ use super::records::Records;
 const SILENCE: Duration = Duration::from_secs(10);
 /// How many plugins may ask at once: more wait in the queue of the socket.
 const MOST_CONNECTIONS: usize = 1000;
+/// How long plugins wait after one could not be listened to, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How many packets are taken at a time, so that a flood on one interface does not keep the others waiting.
 const MOST_PACKETS: usize = 32;
 
@@ -40,6 +43,8 @@ pub struct Machine {
     wires: BTreeMap<LeaseKey, PacketSocket>,
     asked: Asker,
     last: Moment,
+    /// Until when no plugin is listened to, since the last one could not be.
+    deaf_until: Option<Moment>,
 }
 
 impl Machine {
@@ -51,6 +56,7 @@ impl Machine {
             wires: BTreeMap::new(),
             asked: 0,
             last: Moment::default(),
+            deaf_until: None,
         }
     }
 
@@ -59,10 +65,14 @@ impl Machine {
         let mut found = self.records.all();
         found.retain(|record| match open_place(&record.place) {
             Ok(_) => true,
-            Err(error) => {
-                log::info!("the lease of {} is not gone on with: {error}", record.key);
+            Err(PlaceError::Namespace(why)) => {
+                log::info!("the lease of {} is not gone on with: {why}", record.key);
                 self.records.forget(&record.key);
                 false
+            }
+            Err(error) => {
+                log::warn!("the namespace of {}: {error}", record.key);
+                true
             }
         });
         found
@@ -70,7 +80,12 @@ impl Machine {
 
     /// Whether one more plugin can be listened to.
     pub fn has_room(&self) -> bool {
-        self.connections.len() < MOST_CONNECTIONS
+        self.deaf_until.is_none_or(|until| until <= self.last) && self.connections.len() < MOST_CONNECTIONS
+    }
+
+    /// When plugins are listened to again.
+    pub fn deaf_until(&self) -> Option<Moment> {
+        self.deaf_until.filter(|until| *until > self.last)
     }
 
     pub fn accept(&mut self, listener: &UnixListener) {
@@ -86,7 +101,10 @@ impl Machine {
                     self.connections.insert(self.asked, Connection::new(stream, until));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return log::warn!("a plugin is not listened to: {error}"),
+                Err(error) => {
+                    self.deaf_until = Some(self.now() + PAUSE);
+                    return log::warn!("plugins wait, since one cannot be listened to: {error}");
+                }
             }
         }
     }
@@ -169,7 +187,7 @@ impl World for Machine {
         let netns = format!("{}{}", self.host_prefix, request.netns);
         let identity = match self.netns_of(Some(asker)) {
             Some(passed) => identity_of(passed)?,
-            None => identity_of(&Netns::open(&netns).map_err(ended)?)?,
+            None => identity_of(&Netns::open(&netns).map_err(not_open)?)?,
         };
         Ok(Place { netns, ifname: request.key.ifname.clone(), identity })
     }
@@ -181,6 +199,13 @@ impl World for Machine {
         };
         self.wires.insert(key.clone(), wire);
         Ok(hardware)
+    }
+
+    fn set_up(&mut self, place: &Place, asker: Asker) -> Result<(), PlaceError> {
+        match self.netns_of(Some(asker)) {
+            Some(netns) => set_link_up(netns, &place.ifname),
+            None => set_link_up(&open_place(place)?, &place.ifname),
+        }
     }
 
     fn close(&mut self, key: &LeaseKey) {
@@ -236,28 +261,35 @@ fn told(error: impl Into<Error>) -> PlaceError {
     PlaceError::Interface(error.into().in_full())
 }
 
-fn ended(error: impl Into<Error>) -> PlaceError {
-    PlaceError::Namespace(error.into().in_full())
+fn not_open(error: NetnsError) -> PlaceError {
+    match error {
+        NetnsError::Gone { .. } => PlaceError::Namespace(Error::from(error).in_full()),
+        NetnsError::Failed { .. } => PlaceError::Now(Error::from(error).in_full()),
+    }
+}
+
+fn unknown(error: impl Into<Error>) -> PlaceError {
+    PlaceError::Now(error.into().in_full())
 }
 
 fn closed(error: io::Error) -> PlaceError {
-    PlaceError::Namespace(format!("the network namespace cannot be entered: {error}"))
+    PlaceError::Now(format!("the network namespace cannot be entered: {error}"))
 }
 
 /// What tells a namespace from all others; on kernels that give no cookie, the boot and the file.
 fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
-    match netns.inside(identity::identity).map_err(closed)?.map_err(ended)? {
+    match netns.inside(identity::identity).map_err(closed)?.map_err(unknown)? {
         Some(identity) => Ok(identity),
         None => {
             let file = netns.file_identity().map_err(closed)?;
-            Ok(format!("{}:{file}", cni_files::boot_id().map_err(ended)?))
+            Ok(format!("{}:{file}", cni_files::boot_id().map_err(unknown)?))
         }
     }
 }
 
 /// The namespace of a place, if the path still leads there.
 fn open_place(place: &Place) -> Result<Netns, PlaceError> {
-    let netns = Netns::open(&place.netns).map_err(ended)?;
+    let netns = Netns::open(&place.netns).map_err(not_open)?;
     if identity_of(&netns)? == place.identity {
         Ok(netns)
     } else {
@@ -276,13 +308,17 @@ fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), Pl
             let no_ethernet = || PlaceError::Interface(format!("{ifname} has no MAC address of Ethernet"));
             let hardware = hardware.ok_or_else(no_ethernet)?;
             let failed = |error| PlaceError::Interface(format!("{ifname} cannot be listened on: {error}"));
-            let wire = PacketSocket::open(link.index).map_err(failed)?;
-            if !link.up {
-                socket.set_link_up(link.index).map_err(told)?;
-            }
-            Ok((wire, hardware))
+            Ok((PacketSocket::open(link.index).map_err(failed)?, hardware))
         })
         .map_err(closed)?
+}
+
+fn set_link_up(netns: &Netns, ifname: &str) -> Result<(), PlaceError> {
+    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(told)?;
+    match socket.link(ifname).map_err(told)? {
+        Some(link) if !link.up => socket.set_link_up(link.index).map_err(told),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Does something with the link of a place, by a socket of its namespace.

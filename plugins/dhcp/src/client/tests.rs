@@ -235,6 +235,39 @@ fn who_is_refused_asks_for_the_same_address_at_once() {
     assert_eq!(actions[1], Action::Lost(Why::Moved { address: ADDRESS, granted: OTHER }));
 }
 
+/// The reference goes on for as long as the lease had lasted.
+#[test]
+fn who_is_refused_and_hears_nothing_more_loses_the_address_soon_and_never_after_its_end() {
+    for (refused, lost) in [(10.0, 20.0), (17.0, 20.0)] {
+        let (mut client, mut now) = (bound(), at(0.0));
+        let mut question = sent(&next(&mut client, &mut now)).clone();
+        while now < at(refused) {
+            question = sent(&next(&mut client, &mut now)).clone();
+        }
+        client.on_message(&answer(Kind::Nak, &question, ADDRESS, 0), SERVER_MAC, now);
+        let last = loop {
+            match next(&mut client, &mut now).as_slice() {
+                [Action::Send(_)] => {}
+                other => break other.to_vec(),
+            }
+        };
+        assert_eq!(last, [Action::Lost(Why::Refused { address: ADDRESS })]);
+        assert!(now <= at(lost), "{now:?}");
+    }
+}
+
+#[test]
+fn a_server_that_wants_to_be_asked_at_once_is_asked_once_a_second() {
+    for (seconds, pause) in [(20, 1.0), (2, 1.0), (1, 0.5), (0, 0.5)] {
+        let (mut client, actions) = begun();
+        let actions = client.on_message(&answer(Kind::Offer, sent(&actions), ADDRESS, seconds), SERVER_MAC, at(0.0));
+        let mut ack = answer(Kind::Ack, sent(&actions), ADDRESS, seconds);
+        ack.options.set(code::RENEWAL_TIME, &0_u32.to_be_bytes());
+        client.on_message(&ack, SERVER_MAC, at(0.0));
+        assert_eq!(client.due(at(0.0)), Some(at(pause)), "{seconds}");
+    }
+}
+
 #[test]
 fn an_address_of_before_is_asked_for_by_name() {
     let begin = || Client::reboot(identity(), Limits::default(), 1, at(0.0), ADDRESS);

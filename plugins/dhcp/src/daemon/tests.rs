@@ -14,6 +14,9 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
 #[derive(Default)]
 struct Machine {
     seconds: f64,
+    mac: Hardware,
+    is_busy: bool,
+    ups: Vec<String>,
     namespaces: BTreeMap<String, String>,
     open: Vec<LeaseKey>,
     sent: Vec<(LeaseKey, Sending)>,
@@ -41,12 +44,20 @@ impl World for Machine {
         if self.namespaces.get(&place.netns) != Some(&place.identity) {
             return Err(PlaceError::Namespace("the namespace has ended".to_owned()));
         }
+        if self.is_busy {
+            return Err(PlaceError::Now("too many open files".to_owned()));
+        }
         if place.ifname != "eth0" {
             return Err(PlaceError::Interface(format!("error looking up {:?}: Link not found", place.ifname)));
         }
         assert!(!self.open.contains(key), "{key} is listened on already");
         self.open.push(key.clone());
-        Ok(MAC)
+        Ok(self.mac)
+    }
+
+    fn set_up(&mut self, place: &Place, _: Asker) -> Result<(), PlaceError> {
+        self.ups.push(place.netns.clone());
+        Ok(())
     }
 
     fn close(&mut self, key: &LeaseKey) {
@@ -88,7 +99,7 @@ impl World for Machine {
 impl Machine {
     fn new() -> Self {
         let namespaces = ["c1", "c2"].map(|name| (format!("/run/netns/{name}"), format!("boot:{name}")));
-        Self { namespaces: namespaces.into(), ..Self::default() }
+        Self { namespaces: namespaces.into(), mac: MAC, ..Self::default() }
     }
 
     /// What was said to somebody since it was asked last.
@@ -325,4 +336,58 @@ fn a_deleted_container_gets_no_lease_that_was_asked_for_before() {
     daemon.asked(2, Verb::Del { key: key("c1") }, &mut world);
     assert_eq!(world.refusal(1), (Reason::Lease, "the container was deleted meanwhile".to_owned()));
     assert_eq!((daemon.len(), world.open.len()), (0, 0));
+}
+
+/// Lets the time come for whatever is to be done next.
+fn wake(daemon: &mut Daemon, world: &mut Machine) {
+    let due = daemon.due(world.now()).expect("something is to be done");
+    world.seconds = (due - Moment::default()).as_secs_f64();
+    daemon.on_time(world);
+}
+
+#[test]
+fn a_lease_outlives_what_keeps_a_message_from_being_sent_and_another_mac_address() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut world, "c1", 5);
+    (world.is_busy, world.mac) = (true, [2, 0, 0, 0, 0, 0x77]);
+    wake(&mut daemon, &mut world);
+    assert_eq!((daemon.len(), world.records.len(), kinds(&world).len()), (1, 1, 2), "nothing was sent");
+    world.is_busy = false;
+    while kinds(&world).len() == 2 {
+        wake(&mut daemon, &mut world);
+    }
+    let (_, renewal) = world.sent.last().expect("a message").clone();
+    assert_eq!((renewal.message.kind, renewal.message.mac), (Kind::Request, MAC), "the lease is of the first address");
+    serve(&mut daemon, &mut world, 5);
+    let now = world.now();
+    assert_eq!((world.records[&key("c1")].lease.since, world.seconds < 20.0), (now, true));
+}
+
+#[test]
+fn check_knows_a_namespace_by_any_path_and_harms_no_lease() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    lease(&mut daemon, &mut world, "c1", 5);
+    world.namespaces.insert("/var/run/netns/c1".to_owned(), "boot:c1".to_owned());
+    let by = |netns: &str| {
+        let request = Request { netns: netns.to_owned(), ..request("c1") };
+        Verb::Check { request, address: Some([10, 1, 2, 5].into()) }
+    };
+    daemon.asked(2, by("/var/run/netns/c1"), &mut world);
+    assert_eq!(world.said(2), Some(Answer::Done));
+    daemon.asked(3, by("/run/netns/c2"), &mut world);
+    let says = "the lease is of another namespace, at /run/netns/c1";
+    assert_eq!(world.refusal(3), (Reason::Lease, says.to_owned()));
+    assert_eq!((world.records.len(), kinds(&world).len()), (1, 2));
+}
+
+#[test]
+fn only_add_sets_an_interface_up() {
+    let (mut daemon, mut world) = (daemon(), Machine::new());
+    daemon.asked(1, check("c1", 5), &mut world);
+    serve(&mut daemon, &mut world, 5);
+    assert_eq!((world.said(1), world.ups.len()), (Some(Answer::Done), 0));
+    wake(&mut daemon, &mut world);
+    assert!(world.ups.is_empty(), "a renewal");
+    lease(&mut daemon, &mut world, "c2", 6);
+    assert_eq!(world.ups, ["/run/netns/c2"]);
 }

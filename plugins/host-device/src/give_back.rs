@@ -70,8 +70,22 @@ struct Stray {
     loan: Loan,
 }
 
+/// In the namespace that the runtime names, and else in the one of ADD: the path may lead to another container by now.
 fn find_inside(borrower: &Borrower<'_>, recorded: Option<&Loan>, host: &mut dyn Host) -> Result<Option<Stray>, Error> {
-    let netns = borrower.netns.or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
+    let told = borrower.netns.or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
+    if let Some(found) = find_in(told, borrower, recorded, host)? {
+        return Ok(Some(found));
+    }
+    let Some(loan) = recorded.filter(|loan| loan.netns != told) else { return Ok(None) };
+    find_in(&loan.netns, borrower, recorded, host)
+}
+
+fn find_in(
+    netns: &str,
+    borrower: &Borrower<'_>,
+    recorded: Option<&Loan>,
+    host: &mut dyn Host,
+) -> Result<Option<Stray>, Error> {
     match host.enter(netns) {
         Ok(()) => {}
         Err(NetnsError::Gone { .. }) => return Ok(None),
@@ -81,7 +95,8 @@ fn find_inside(borrower: &Borrower<'_>, recorded: Option<&Loan>, host: &mut dyn 
     let stray = |(link, loan): (Link, Loan)| Stray { ns: Ns::Container, link, loan };
     let Some(loan) = recorded else { return Ok(by_alias(of_name, host)?.map(stray)) };
     let of_index = host.link_by_index(Ns::Container, loan.index)?;
-    let ours = of_index.filter(|link| loan.is(link) || of_name.as_ref() == Some(link));
+    let is_by_place = |link: &Link| netns == loan.netns && of_name.as_ref() == Some(link);
+    let ours = of_index.filter(|link| loan.is(link) || is_by_place(link));
     Ok(ours.or(of_name.filter(|link| loan.is(link))).map(|link| stray((link, loan.clone()))))
 }
 

@@ -234,6 +234,19 @@ fn the_link_of_another_attachment_stays_where_it_is() {
     assert_eq!(names(&mut host, Ns::Container), ["lo", "eth0"]);
 }
 
+/// The path that the runtime names leads to another container by now, and the one of ADD still to the link.
+#[test]
+fn the_link_is_looked_for_in_the_namespace_of_add_too() {
+    const OTHER: &str = "/run/netns/other";
+    let mut host = machine();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    host.set_container(OTHER, FakeContainer::Present(None));
+    let elsewhere = Caller { netns: OTHER.to_owned(), ..caller(PLAIN) };
+    elsewhere.del(&HostDevice, &mut host).expect("DEL");
+    let link = on_host(&mut host, "ens1").expect("back");
+    assert_eq!((link.alias.as_deref(), link.up), (Some("uplink"), true));
+}
+
 #[test]
 fn a_name_that_is_taken_on_the_host_is_told_before_the_link_is_touched() {
     let mut host = machine();

@@ -115,10 +115,10 @@ impl Range {
         let first = ip_offset(subnet.address(), 1).unwrap_or(subnet.address());
         let start = given.start.unwrap_or(first);
         let end = given.end.unwrap_or_else(|| last_usable(subnet));
-        if !subnet.contains(start) || start > given.end.unwrap_or(end) {
+        if !subnet.contains(start) || given.start.is_some() && start > end {
             return Err(RangeError::Start { start, subnet });
         }
-        if !subnet.contains(end) {
+        if !subnet.contains(end) || start > end {
             return Err(RangeError::End { end, subnet });
         }
         Ok(Self { subnet, start, end, gateway: given.gateway.unwrap_or(first) })

@@ -91,6 +91,10 @@ impl Config {
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ipam } = request.decode()?;
         let IpamKeys { addresses, routes, dns } = ipam.ok_or(IpamError::NoSection)?;
+        // The reference reads gateways with the rest of the configuration, whoever replaces the addresses.
+        for (index, keys) in addresses.iter().enumerate() {
+            keys.gateway(index)?;
+        }
         let configured: Vec<_> = addresses.iter().enumerate().map(|(index, keys)| keys.parse(index)).collect();
         let usable: Vec<FixedAddress> = configured.iter().flatten().copied().collect();
         let cni_args = request.args()?;
@@ -111,11 +115,14 @@ impl Config {
 
 impl AddressKeys {
     fn parse(&self, index: usize) -> Result<FixedAddress, Error> {
-        let Self { address, gateway } = self;
-        let key = |name| format!("ipam.addresses[{index}].{name}");
-        let refused = || AddressError::Configured { key: key("address"), text: address.clone() };
-        let cidr = parse_cidr(address).ok_or_else(refused)?;
-        Ok(FixedAddress { cidr, gateway: parse_optional_ip(&key("gateway"), gateway)? })
+        let key = || format!("ipam.addresses[{index}].address");
+        let refused = || AddressError::Configured { key: key(), text: self.address.clone() };
+        let cidr = parse_cidr(&self.address).ok_or_else(refused)?;
+        Ok(FixedAddress { cidr, gateway: self.gateway(index)? })
+    }
+
+    fn gateway(&self, index: usize) -> Result<Option<IpAddr>, IpamError> {
+        parse_optional_ip(&format!("ipam.addresses[{index}].gateway"), &self.gateway)
     }
 }
 

@@ -92,6 +92,8 @@ fn a_value_that_cannot_be_used_is_named_with_its_key() {
     }
     let gateway = r#"{"address":"10.0.0.2/24","gateway":"x"}"#;
     assert_eq!(configured(gateway), no(7, "invalid IP address: x", "ipam.addresses[0].gateway"));
+    let replaced = format!(r#"{{"ipam":{{"addresses":[{gateway}]}},"runtimeConfig":{{"ips":["10.0.0.6/24"]}}}}"#);
+    assert_eq!(addresses("", &replaced), no(7, "invalid IP address: x", "ipam.addresses[0].gateway"));
     let (ip, gw) = ("IP in CNI_ARGS", "GATEWAY in CNI_ARGS");
     let ip_text = "the 'ip' field is expected to be in CIDR notation, got: '";
     assert_eq!(addresses("IP=10.9.0.1", &with_one("")), no(4, &format!("{ip_text}10.9.0.1'"), ip));

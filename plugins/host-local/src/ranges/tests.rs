@@ -59,6 +59,7 @@ fn every_refusal_has_its_text() {
         (vec![between("10.1.2.0/24", "10.1.2.9", "10.1.2.8")], "RangeStart 10.1.2.9 not in network 10.1.2.0/24"),
         (vec![between("10.1.2.0/24", "10.1.2.255", "")], "RangeStart 10.1.2.255 not in network 10.1.2.0/24"),
         (vec![between("10.1.2.0/24", "2001:db8::1", "")], "RangeStart 2001:db8::1 not in network 10.1.2.0/24"),
+        (vec![between("10.1.2.0/24", "", "10.1.2.0")], "RangeEnd 10.1.2.0 not in network 10.1.2.0/24"),
         (vec![between("10.1.2.0/24", "", "10.1.3.1")], "RangeEnd 10.1.3.1 not in network 10.1.2.0/24"),
         (vec![between("10.1.2.0/24", "", "2001:db8::1")], "RangeEnd 2001:db8::1 not in network 10.1.2.0/24"),
         (vec![given("10.1.2.0/24"), given("2001:db8::/64")], "mixed address families"),

@@ -112,6 +112,38 @@ fn a_veth_of_the_reference_is_removed() {
     });
 }
 
+/// tuning has set the MAC address back when the DEL of the bridge comes, and the result still tells tuning's.
+#[test]
+fn a_veth_of_the_reference_is_removed_though_its_mac_address_has_changed() {
+    for_each([("by tuning", true), ("by the container", false)], |by_tuning| {
+        let client = Client::new();
+        let mut list = client.list();
+        if by_tuning {
+            let tuning = json!({"type": "tuning", "mac": "02:00:00:00:00:0a"});
+            list["plugins"].as_array_mut().expect("plugins").push(tuning);
+        }
+        let runtime = Runtime::new(&client.sandbox, list);
+        let add = |name| {
+            let container = client.sandbox.container(name);
+            let mut attachment = Attachment::new(name, &container);
+            runtime.add(&mut attachment).expect_success();
+            (container, attachment)
+        };
+        // The folder of tuning stays.
+        let (_first, of_first) = add("first");
+        runtime.del(&of_first).expect_success();
+        let before = client.state(&[]);
+        let (container, attachment) = add("c1");
+        client.sandbox.host().must(&["ip", "link", "set", port(&attachment), "alias", ""]);
+        if !by_tuning {
+            container.must(&["ip", "link", "set", "eth0", "address", "02:00:00:00:00:0b"]);
+        }
+        runtime.del(&attachment).expect_success();
+        assert_eq!(Network::observe(&container).link("eth0"), None);
+        client.assert_nothing_else(&before, &[]);
+    });
+}
+
 /// What a container may do to its interface, in order.
 const DEEDS: [(&str, &[&str]); 7] = [
     ("renamed", &["ip link set eth0 down", "ip link set eth0 name eth9"]),

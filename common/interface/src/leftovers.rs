@@ -13,7 +13,7 @@ use cni_plugin::plan::{Ns, Step, temporary_name};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
-use crate::{verify, veth};
+use crate::{masquerade, verify, veth};
 
 /// What DEL finds at the path of the namespace. That may be another container's by now: `/proc/<pid>/ns/net` leads to
 /// whoever has the number. And whoever rules the namespace may have put anything there, under any name.
@@ -60,22 +60,35 @@ pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) 
 }
 
 /// Whose the interface is shows at the host's end, which the container has no hold on. Where nobody has noted it there,
-/// the result of ADD may tell it apart by the MAC address.
+/// the result of ADD may tell it apart.
 fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<SandboxVeth, Error> {
     let port = veth::host_end(link, host)?;
     let owner = port.as_ref().map_or(LinkOwner::Unsaid, |port| LinkOwner::of(port, at));
     Ok(match (owner, port) {
         (LinkOwner::This, Some(port)) => SandboxVeth::Own(IfName::parse(&port.name)?),
-        (LinkOwner::Unsaid, _) if veth::is_veth(link) && may_be_told(link, request, at) => SandboxVeth::Unsaid,
+        (LinkOwner::Unsaid, _) if veth::is_veth(link) && may_be_told(link, request, at, host)? => SandboxVeth::Unsaid,
         (LinkOwner::This | LinkOwner::Another | LinkOwner::Unsaid, _) => SandboxVeth::None,
     })
 }
 
-/// Whether the result of ADD, as far as there is one, does not say another MAC address of the interface.
-fn may_be_told(link: &Link, request: &Request, at: &Attachment) -> bool {
-    let told = request.prev_result().ok().flatten().unwrap_or_default();
-    let mut told = told.interfaces.iter().filter(|told| told.name == at.ifname.as_str() && !told.sandbox.is_empty());
-    told.find_map(|told| verify::told_mac(told).ok()).is_none_or(|mac| link.mac.as_ref() == Some(&mac))
+/// Whether an interface may be the one of the result of ADD, as far as there is one. Its MAC address tells; but tuning sets
+/// that back before, and the container may change it. Then it is another's if it has addresses, and none of the result.
+/// Where there are none to compare it is ours, unless the path of the namespace follows the number of a process: a name
+/// leads to no other container.
+fn may_be_told(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let result = request.prev_result().ok().flatten().unwrap_or_default();
+    let mut inside = result.interfaces.iter().filter(|one| one.name == at.ifname.as_str() && !one.sandbox.is_empty());
+    let mac = inside.find_map(|one| verify::told_mac(one).ok());
+    if mac.is_none_or(|mac| link.mac.as_ref() == Some(&mac)) {
+        return Ok(true);
+    }
+    let told: Vec<IpAddr> = result.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
+    let mut found = addresses_of(link, host)?;
+    found.retain(masquerade::is_global);
+    if told.is_empty() || found.is_empty() {
+        return Ok(!request.netns().unwrap_or_default().starts_with("/proc/"));
+    }
+    Ok(found.iter().any(|address| told.contains(address)))
 }
 
 /// The addresses of those veths of the container that the same network has attached under other names. An address
@@ -109,8 +122,8 @@ pub fn remove_interface(request: &Request, host: &mut dyn Host) -> Result<(), Er
 }
 
 /// Removes the child of a master that ADD made in the container, and what a killed ADD left under its temporary name. One
-/// of another kind or MAC address than the result of ADD tells is somebody else's: a path such as `/proc/<pid>/ns/net`
-/// may lead to another container by now. It is not a failure if the interface or the namespace is gone.
+/// of another kind is somebody else's, and one that by MAC and other addresses is not that of the result of ADD: a path such
+/// as `/proc/<pid>/ns/net` may lead to another container by now. It is not a failure if the interface or the namespace is gone.
 ///
 /// # Errors
 /// When the namespace exists and cannot be entered, or the kernel refuses; both are tried.
@@ -119,11 +132,13 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
         return Ok(());
     }
     let at = request.attachment()?;
-    let is_ours = |link: &Link| link.kind.as_deref() == Some(kind) && may_be_told(link, request, &at);
+    let is_ours = |link: &Link, host: &mut dyn Host| {
+        Ok(link.kind.as_deref() == Some(kind) && may_be_told(link, request, &at, host)?)
+    };
     let mut removal = Removal::new(host);
     for name in [at.ifname.clone(), temporary_name(&at.ifname)] {
         let found = removal.attempt(|host| host.link(Ns::Container, &name)).flatten();
-        if found.as_ref().is_some_and(is_ours) {
+        if found.is_some_and(|link| removal.attempt(|host| is_ours(&link, host)) == Some(true)) {
             removal.step(&Step::RemoveLink { ns: Ns::Container, name });
         }
     }

@@ -119,7 +119,7 @@ fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<I
 }
 
 /// Link-local addresses are the kernel's, not the IPAM plugin's.
-fn is_global(address: &IpAddr) -> bool {
+pub(crate) fn is_global(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(_) => true,
         IpAddr::V6(v6) => !v6.is_unicast_link_local(),

@@ -49,6 +49,27 @@ fn del_leaves_an_interface_that_is_another_ones() {
     assert!(has(&container, "eth0"));
 }
 
+/// tuning has set the MAC address back when the DEL of tap comes, and the result still tells tuning's.
+#[test]
+fn del_removes_a_device_whose_mac_address_has_changed() {
+    let tuned = json!({"type": "tuning", "mac": "02:00:00:00:00:0a"});
+    for_each([("by tuning", Some(tuned)), ("by the container", None)], |tuning| {
+        for keys in [addressed(&json!({})), list(&json!({}))] {
+            let mut host = ListHost::new(keys);
+            host.list["plugins"].as_array_mut().expect("plugins").extend(tuning.clone());
+            let (_neighbour, _) = host.add("neighbour");
+            let before = host.state();
+            let (container, attachment) = host.add("id1");
+            if tuning.is_none() {
+                container.sh("ip link set eth0 address 02:00:00:00:00:0b");
+            }
+            host.del(&attachment);
+            assert!(!has(&container, "eth0"), "{}", host.list);
+            host.is_as_before(&before, &[]);
+        }
+    });
+}
+
 /// The reference asks IPAM first, and stops when that fails; so the device lives on with the address.
 #[test]
 fn the_device_is_gone_before_the_address_is_released_even_if_that_fails() {

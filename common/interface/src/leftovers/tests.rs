@@ -147,3 +147,68 @@ fn the_links_of_a_network_that_no_valid_attachment_has_are_stale() {
     let stale = stale_links(&network, &valid, &mut with_aliases(&ALIASES)).expect("asked");
     assert_eq!(stale.into_iter().map(|link| link.name).collect::<Vec<_>>(), ["veth2", "veth4"]);
 }
+
+/// A link of the container that says nothing of its owner, with this MAC address and these addresses.
+fn host_with_link(netns: &str, kind: &str, mac: &str, addresses: &[&str]) -> FakeHost {
+    let mut host = FakeHost::new().with_container(netns, FakeContainer::Present(None));
+    host.enter(netns).expect("entered");
+    let (kind, mac) = (Some(kind.to_owned()), Some(mac.parse().expect("MAC")));
+    host.add_link(Ns::Container, Link { kind, mac, ..link("eth0", None) });
+    for address in addresses {
+        let cidr = address.parse().expect("CIDR");
+        host.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
+    }
+    host
+}
+
+/// DEL with the result that told the MAC address `02:00:00:00:00:01`, and these addresses.
+fn told(netns: &str, addresses: &[&str]) -> Request {
+    let ips: Vec<String> = addresses.iter().map(|one| format!(r#"{{"address":"{one}","interface":0}}"#)).collect();
+    let interface = format!(r#"{{"name":"eth0","mac":"02:00:00:00:00:01","sandbox":"{netns}"}}"#);
+    let result = format!(r#"{{"cniVersion":"1.1.0","interfaces":[{interface}],"ips":[{}]}}"#, ips.join(","));
+    let config = format!(r#"{{"cniVersion":"1.1.0","name":"net1","type":"dummy","prevResult":{result}}}"#);
+    cni_testkit::request("DEL", &[("CNI_NETNS", netns)], &config)
+}
+
+#[test]
+fn an_interface_is_another_containers_by_its_mac_address_and_its_addresses() {
+    const PROC: &str = "/proc/7/ns/net";
+    let (same, other) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
+    let (v4, v6, another) = ("10.1.2.5/24", "fd00:1::5/64", "10.1.2.6/24");
+    let by_itself = "fe80::1/64";
+    for (what, mac, told_addresses, addresses, [by_name, by_number]) in [
+        ("as told", same, [v4].as_slice(), [v4].as_slice(), [true, true]),
+        ("other addresses", same, &[v4], &[another], [true, true]),
+        ("another MAC address", other, &[v4], &[v4], [true, true]),
+        ("another MAC address, and one address left", other, &[v4, v6], &[another, v6], [true, true]),
+        ("another container's", other, &[v4], &[another], [false, false]),
+        ("without addresses by now", other, &[v4], &[by_itself], [true, false]),
+        ("without addresses", other, &[], &[], [true, false]),
+        ("with the container's own address", other, &[], &[another], [true, false]),
+    ] {
+        for (netns, is_ours) in [(NETNS, by_name), (PROC, by_number)] {
+            let request = told(netns, told_addresses);
+            for kind in ["macvlan", "veth"] {
+                let mut host = host_with_link(netns, kind, mac, addresses);
+                if kind == "macvlan" {
+                    remove_child(kind, &request, &mut host).expect("removed");
+                } else {
+                    let at = attachment("c1", "eth0");
+                    let sandbox = observe_sandbox(&request, &at, &mut host).expect("observed");
+                    remove_veth(&at, &sandbox, &mut host).expect("removed");
+                }
+                assert_eq!(!has(&mut host, Ns::Container, "eth0"), is_ours, "{what}, {kind} at {netns}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_child_of_another_kind_is_somebody_elses_and_a_result_is_not_needed() {
+    let mac = "02:00:00:00:00:02";
+    for (kind, is_left) in [("ipvlan", true), ("macvlan", false)] {
+        let mut host = host_with_link(NETNS, kind, mac, &[]);
+        remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
+        assert_eq!(has(&mut host, Ns::Container, "eth0"), is_left, "{kind}");
+    }
+}

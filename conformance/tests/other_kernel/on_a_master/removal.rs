@@ -84,6 +84,27 @@ fn del_leaves_an_interface_that_is_another_ones() {
     });
 }
 
+/// tuning has set the MAC address back when the DEL of the link comes, and the result still tells tuning's. A link of kind
+/// ipvlan has its master's.
+#[test]
+fn del_removes_a_link_whose_mac_address_has_changed() {
+    on_kernels_with(&[Feature::MacvlanLinks, Feature::VlanLinks], |kind| {
+        let tuned = json!({"type": "tuning", "mac": "02:00:00:00:00:0a"});
+        for_each([("by tuning", Some(tuned)), ("by the container", None)], |tuning| {
+            let world = World::new(kind);
+            let mut list = world.network(&json!({}));
+            list["plugins"].as_array_mut().expect("plugins").extend(tuning.clone());
+            let (container, attachment) = world.attach(&list, "c1");
+            if tuning.is_none() {
+                shell(&container, "ip link set eth0 down; ip link set eth0 address 02:00:00:00:00:0b");
+            }
+            world.runtime(&list).del(&attachment).expect_success();
+            assert!(!has_eth0(&container));
+            assert_eq!(world.leases(), [""; 0]);
+        });
+    });
+}
+
 /// A container that has the namespace of another one that is gone, as `/proc/<pid>/ns/net` may show it.
 #[test]
 fn del_leaves_a_link_that_has_another_mac_address() {

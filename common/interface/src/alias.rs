@@ -1,6 +1,6 @@
 //! The alias of a link on the host (`IFLA_IFALIAS`), which says who owns it:
 //! `cni:<network>:<container>:<interface>`. DEL and GC find a container's link by it when the namespace
-//! is lost.
+//! is lost. One that would be too long ends with digits that tell the network, and the attachment.
 //!
 //! ```
 //! use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
@@ -14,7 +14,7 @@
 //! # Ok::<(), cni_core::names::NameError>(())
 //! ```
 
-use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};
 use cni_plugin::link::Link;
 
 /// How every alias begins.
@@ -23,20 +23,73 @@ const PREFIX: &str = "cni:";
 /// How long an alias may be: `IFALIASZ` of `linux/if.h`, less one.
 const ALIAS_LEN: usize = 255;
 
-/// The least that is left of an alias that is cut between two characters, of at most four bytes each.
+/// The least that was left of an alias that was cut between two characters, of at most four bytes each.
 const CUT_LEN: usize = ALIAS_LEN - 3;
 
-/// The alias of an attachment's link.
+/// What stands before each digest. A name of an interface is too short for a digest, and the others cannot contain it.
+const MARK: char = '#';
+
+/// How many hexadecimal digits of a digest an alias has.
+const DIGITS: usize = 32;
+
+/// The alias of an attachment's link. In one that would be too long, digests of the network and of the whole stand in place
+/// of the end.
 pub fn of(at: &Attachment) -> String {
-    let mut text = format!("{}{}:{}", start(&at.network), at.container, at.ifname);
-    let end = (0..=ALIAS_LEN).rfind(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    text.truncate(end);
+    let mut text = whole(at);
+    if text.len() > ALIAS_LEN {
+        let digests = format!("{}{MARK}{}", network_digest(&at.network), digest(&text));
+        cut(&mut text, ALIAS_LEN - digests.len());
+        text.push_str(&digests);
+    }
     text
 }
 
+/// An alias of any length.
+fn whole(at: &Attachment) -> String {
+    format!("{}{}:{}", start(&at.network), at.container, at.ifname)
+}
+
 /// How the aliases of a network's attachments begin.
-pub fn start(network: &NetworkName) -> String {
+fn start(network: &NetworkName) -> String {
     format!("{PREFIX}{network}:")
+}
+
+fn digest(text: &str) -> String {
+    hash_hex(text)[..DIGITS].to_owned()
+}
+
+/// How the digest of the network stands in an alias that would be too long.
+fn network_digest(network: &NetworkName) -> String {
+    format!("{MARK}{}", digest(network.as_str()))
+}
+
+/// Cuts a text between two characters.
+fn cut(text: &mut String, len: usize) {
+    let end = (0..=len).rfind(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    text.truncate(end);
+}
+
+/// Whether an alias is an attachment's, or may be: earlier versions cut what would be too long, without a digest.
+pub fn may_name(alias: &str, at: &Attachment) -> bool {
+    alias == of(at) || is_cut_of(alias, at)
+}
+
+fn is_cut_of(alias: &str, at: &Attachment) -> bool {
+    let mut text = whole(at);
+    let is_long = text.len() > ALIAS_LEN;
+    cut(&mut text, ALIAS_LEN);
+    is_long && alias == text
+}
+
+/// Whether an alias is that of a network's attachment, and of none of these.
+pub fn is_stale(alias: &str, network: &NetworkName, kept: &[Attachment]) -> bool {
+    is_of_network(alias, network) && !kept.iter().any(|at| may_name(alias, at))
+}
+
+fn is_of_network(alias: &str, network: &NetworkName) -> bool {
+    let digests = alias.rsplit_once(MARK).filter(|(_, whole)| whole.len() == DIGITS);
+    alias.starts_with(&start(network))
+        || alias.starts_with(PREFIX) && digests.is_some_and(|(rest, _)| rest.ends_with(&network_digest(network)))
 }
 
 /// Whose a link on the host is, as far as its alias says.
@@ -46,7 +99,8 @@ pub enum LinkOwner {
     This,
     /// Another attachment.
     Another,
-    /// It does not say: the reference plugins set no alias, and whoever rules the host may have set one of his own.
+    /// It does not say: the reference plugins set no alias, whoever rules the host may have set one of his own, and one
+    /// that was cut may be of several.
     Unsaid,
 }
 
@@ -55,13 +109,14 @@ impl LinkOwner {
     pub fn of(link: &Link, at: &Attachment) -> Self {
         match link.alias.as_deref() {
             Some(alias) if alias == of(at) => Self::This,
+            Some(alias) if is_cut_of(alias, at) => Self::Unsaid,
             Some(alias) if alias.starts_with(PREFIX) => Self::Another,
             Some(_) | None => Self::Unsaid,
         }
     }
 }
 
-/// Whose a link with an alias is; `None` also where the alias may have been cut.
+/// Whose a link with an alias is; `None` also where the alias has digests, or may have been cut.
 pub fn owner(alias: &str, network: &NetworkName) -> Option<Attachment> {
     let (container, ifname) = alias.strip_prefix(&start(network))?.rsplit_once(':')?;
     let (container, ifname) = (ContainerId::parse(container).ok()?, IfName::parse(ifname).ok()?);
@@ -91,6 +146,52 @@ mod tests {
         }
     }
 
+    /// An attachment of a network whose name has this many letters, with such a container.
+    fn long(network: usize, container: &str, ifname: &str) -> Attachment {
+        cni_testkit::attachment(&"n".repeat(network), &container.repeat(64), ifname)
+    }
+
+    #[test]
+    fn a_long_alias_tells_attachments_and_networks_apart() {
+        for network in [200, 250, 251, 252, 300] {
+            let at = long(network, "a", "eth0");
+            let others = [long(network, "b", "eth0"), long(network, "a", "eth1"), long(network + 1, "a", "eth0")];
+            let alias = of(&at);
+            assert!((CUT_LEN..=ALIAS_LEN).contains(&alias.len()), "{alias}");
+            let link = Link { alias: Some(alias.clone()), ..Link::default() };
+            assert_eq!(LinkOwner::of(&link, &at), LinkOwner::This);
+            others.iter().for_each(|other| assert_eq!(LinkOwner::of(&link, other), LinkOwner::Another, "{other:?}"));
+            assert_eq!(owner(&alias, &at.network), None);
+            assert!(
+                is_stale(&alias, &at.network, &others) && !is_stale(&alias, &at.network, std::slice::from_ref(&at))
+            );
+            assert!(
+                !is_stale(&alias, &others[2].network, &[]) && !is_stale(&alias, &attachment("a", "eth0").network, &[])
+            );
+        }
+    }
+
+    #[test]
+    fn an_alias_that_fits_is_plain() {
+        let at = long(181, "a", "eth0");
+        assert_eq!(of(&at), format!("cni:{}:{}:eth0", at.network, at.container));
+        assert_eq!(of(&at).len(), ALIAS_LEN);
+        assert_eq!(of(&long(182, "a", "eth0")).len(), ALIAS_LEN);
+        assert_ne!(of(&long(182, "a", "eth0")), whole(&long(182, "a", "eth0")));
+    }
+
+    #[test]
+    fn one_that_an_earlier_version_has_cut_says_nothing_and_is_kept_for_each_that_it_may_be() {
+        let (at, twin, other) = (long(230, "a", "eth0"), long(230, "a", "eth1"), long(230, "b", "eth0"));
+        let mut alias = whole(&at);
+        cut(&mut alias, ALIAS_LEN);
+        let link = Link { alias: Some(alias.clone()), ..Link::default() };
+        let owners = [&at, &twin, &other].map(|at| LinkOwner::of(&link, at));
+        assert_eq!(owners, [LinkOwner::Unsaid, LinkOwner::Unsaid, LinkOwner::Another]);
+        assert_eq!([&at, &twin, &other].map(|at| may_name(&alias, at)), [true, true, false]);
+        assert!(!is_stale(&alias, &at.network, &[twin]) && is_stale(&alias, &at.network, &[other]));
+    }
+
     #[test]
     fn an_alias_tells_whose_a_link_is_unless_it_was_cut() {
         let network = at().network;
@@ -102,6 +203,6 @@ mod tests {
         let cut = of(&long);
         assert_eq!((cut.len(), owner(&cut, &network)), (255, None));
         let split = of(&attachment(&"x".repeat(244), "é"));
-        assert_eq!((split.len(), owner(&split, &network)), (254, None));
+        assert_eq!((split.len(), owner(&split, &network)), (255, None));
     }
 }

@@ -188,11 +188,9 @@ fn links_of(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IfName>, Error> 
 /// # Errors
 /// When the kernel does not answer.
 pub fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
-    let kept: Vec<String> = valid.of_network(network).map(|at| alias::of(&at)).collect();
-    let start = alias::start(network);
-    let is_stale = |alias: &String| alias.starts_with(&start) && !kept.contains(alias);
+    let kept: Vec<Attachment> = valid.of_network(network).collect();
     let mut links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
-    links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
+    links.retain(|link| link.alias.as_ref().is_some_and(|alias| alias::is_stale(alias, network, &kept)));
     Ok(links)
 }
 

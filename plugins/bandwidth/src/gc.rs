@@ -1,6 +1,7 @@
 //! GC: removes the ifbs of attachments that are not valid. The limits of what containers receive went with their veths.
 
 use cni_core::error::Error;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_interface::alias;
@@ -31,9 +32,8 @@ fn is_noted(link: &Link) -> bool {
 }
 
 fn stale_by_alias(mut links: Vec<Link>, request: &Request, valid: &ValidAttachments) -> Vec<Link> {
-    let start = alias::start(&request.network);
-    let kept: Vec<String> = valid.of_network(&request.network).map(|at| alias::of(&at)).collect();
-    let is_stale = |alias: &String| alias.starts_with(&start) && !kept.contains(alias);
+    let kept: Vec<Attachment> = valid.of_network(&request.network).collect();
+    let is_stale = |alias: &String| alias::is_stale(alias, &request.network, &kept);
     links.retain(|link| link.alias.as_ref().is_some_and(is_stale));
     links
 }

@@ -257,7 +257,7 @@ impl InUse {
 
     fn has<'a>(&self, cached: &Cached, addresses: impl IntoIterator<Item = &'a IpAddr>) -> bool {
         addresses.into_iter().any(|address| self.addresses.contains(address))
-            || self.aliases.contains(&cni_interface::alias::of(&cached.at))
+            || self.aliases.iter().any(|alias| cni_interface::alias::may_name(alias, &cached.at))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The network configurations on disk: whether they can be read, whether their plugins are there, and what those say of them.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -20,7 +21,7 @@ pub fn look(folder: Option<&str>, runtimes: &[Runtime]) -> Vec<Finding> {
     let plugins: Vec<&Path> = runtimes.iter().flat_map(|runtime| &runtime.folders).map(PathBuf::as_path).collect();
     let has = |kind: &str| plugins.iter().any(|folder| folder.join(kind).is_file());
     let files: Vec<PathBuf> = folders.into_iter().flat_map(files).collect();
-    files.iter().flat_map(|file| judge(file, fs::read_to_string(file), &has)).collect()
+    files.iter().flat_map(|file| judge(file, read(file), &has)).collect()
 }
 
 /// The files that libcni reads.
@@ -33,7 +34,12 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn judge(file: &Path, text: std::io::Result<String>, has: &dyn Fn(&str) -> bool) -> Vec<Finding> {
+/// Reads a file. A pipe would be waited for, and a device may never end.
+fn read(file: &Path) -> io::Result<String> {
+    if fs::metadata(file)?.is_file() { fs::read_to_string(file) } else { Err(io::Error::other("not a regular file")) }
+}
+
+fn judge(file: &Path, text: io::Result<String>, has: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let shown = file.display();
     let unreadable = |why: String| {
         vec![Finding::problem(
@@ -93,6 +99,12 @@ mod tests {
     fn judged(text: &str) -> Vec<(Severity, String)> {
         let findings = judge(Path::new("/n.conflist"), Ok(text.to_owned()), &|kind| kind != "absent");
         findings.into_iter().map(|one| (one.severity, one.says)).collect()
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        let said = |path: &str| read(Path::new(path)).expect_err("refused").to_string();
+        assert_eq!(["/dev/zero", "/"].map(said), ["not a regular file"; 2]);
     }
 
     #[test]

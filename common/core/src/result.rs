@@ -39,6 +39,9 @@ pub enum ResultError {
     /// The object does not have the shape of its version.
     #[error("could not parse prevResult")]
     Shape(#[source] JsonError),
+    /// The answer of a delegated plugin does not have the shape of its version.
+    #[error("could not parse the result of a plugin")]
+    Answer(#[source] JsonError),
     /// Versions up to 0.2.0 cannot express a result without addresses.
     #[error("cannot convert: no valid IP addresses")]
     NoAddress {
@@ -47,17 +50,27 @@ pub enum ResultError {
     },
 }
 
+impl ResultError {
+    /// The same of the answer of a plugin, which is no `prevResult`.
+    fn of_answer(self) -> Self {
+        match self {
+            Self::Shape(error) => Self::Answer(error),
+            Self::Version { .. } | Self::Unknown { .. } | Self::Answer(_) | Self::NoAddress { .. } => self,
+        }
+    }
+}
+
 impl Failure for ResultError {
     fn code(&self) -> Code {
         match self {
-            Self::Version { .. } | Self::Unknown { .. } | Self::Shape(_) => Code::Decoding,
+            Self::Version { .. } | Self::Unknown { .. } | Self::Shape(_) | Self::Answer(_) => Code::Decoding,
             Self::NoAddress { .. } => Code::UnsupportedField,
         }
     }
 
     fn details(&self) -> String {
         match self {
-            Self::Shape(error) => error.to_string(),
+            Self::Shape(error) | Self::Answer(error) => error.to_string(),
             Self::NoAddress { version } => format!("a result of cniVersion {version} needs an address"),
             Self::Version { .. } | Self::Unknown { .. } => String::new(),
         }
@@ -196,13 +209,16 @@ impl CniResult {
     /// Reads the answer of a delegated plugin, which may be of any version; without one it is `assumed`.
     ///
     /// # Errors
-    /// [`ResultError::Unknown`] for an unknown version, [`ResultError::Shape`] when the content does not fit.
+    /// [`ResultError::Unknown`] for an unknown version, [`ResultError::Answer`] when the content does not fit.
     pub fn parse_any(json: &Json, assumed: Version) -> Result<Self, ResultError> {
-        let version = match version_text(json)? {
-            None | Some("") => assumed,
-            Some(text) => Version::parse(text).ok_or_else(|| ResultError::Unknown { found: text.to_owned() })?,
+        let parse = || {
+            let version = match version_text(json)? {
+                None | Some("") => assumed,
+                Some(text) => Version::parse(text).ok_or_else(|| ResultError::Unknown { found: text.to_owned() })?,
+            };
+            Self::parse_shape(json, Shape::of(version))
         };
-        Self::parse_shape(json, Shape::of(version))
+        parse().map_err(ResultError::of_answer)
     }
 
     fn parse_shape(json: &Json, shape: Shape) -> Result<Self, ResultError> {

@@ -195,6 +195,9 @@ fn unknown_versions_and_wrong_types_are_named() {
     ] {
         let error = CniResult::parse_prev(&json(text), Version::V1_0_0).expect_err("refused");
         assert_eq!((error.to_string().as_str(), error.details().as_str()), ("could not parse prevResult", want));
+        let error = CniResult::parse_any(&json(text), Version::V1_0_0).expect_err("refused");
+        let said = (error.to_string(), error.details());
+        assert_eq!(said, ("could not parse the result of a plugin".to_owned(), want.to_owned()));
     }
 }
 

@@ -69,8 +69,8 @@ and whatever a plugin works on at this moment.",
         summary: "put back rules of running containers that somebody has flushed",
         about: "\
 Puts back packet filter rules of running containers that somebody has flushed: the rules that the plugins
-bridge, firewall and portmap have made, for every attachment in libcni's result cache. It touches no link,
-address or lease, and changes nothing where nothing is missing.
+bridge, ptp, firewall, portmap and consul-cni have made, for every attachment in libcni's result cache. It touches
+no link, address or lease, and changes nothing where nothing is missing.
 
 It prints a line for each attachment, and fails when one of them could not be repaired.",
         words: &[],

@@ -106,6 +106,32 @@ fn a_parameter_that_two_interfaces_set_stays_until_both_are_gone() {
     tuned.call(Del, &keys).ifname("net1").run().expect_success();
 }
 
+/// The second one finds what the first has set, and both go in either order.
+#[test]
+fn the_last_of_two_interfaces_sets_a_parameter_back() {
+    let tuned = Tuned::new();
+    tuned.add_interface("net1", "host1", Some(FIRST_MAC));
+    let before = tuned.parameter(SOMAXCONN);
+    for (values, order) in [
+        (["500", "600"], ["eth0", "net1"]),
+        (["500", "600"], ["net1", "eth0"]),
+        (["500", "500"], ["eth0", "net1"]),
+        (["500", "500"], ["net1", "eth0"]),
+    ] {
+        let call = |verb: Verb, name: &str| {
+            let value = values[usize::from(name == "net1")];
+            tuned.call(verb, &json!({"sysctl": {"net.core.somaxconn": value}})).ifname(name).run().expect_success();
+        };
+        let [goes, stays] = order;
+        call(Add, "eth0");
+        call(Add, "net1");
+        call(Del, goes);
+        call(Check, stays);
+        call(Del, stays);
+        assert_eq!(tuned.parameter(SOMAXCONN), before, "{values:?} {order:?}");
+    }
+}
+
 /// No file of the reference's, since its format has no place for parameters.
 #[test]
 fn parameters_alone_leave_no_file_of_the_references() {

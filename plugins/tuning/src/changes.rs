@@ -54,11 +54,11 @@ impl ChangedParameter {
 }
 
 impl Changes {
-    /// What an ADD is about to change in the namespace that was entered. What an earlier one has changed there
-    /// keeps the value that it had before.
+    /// What an ADD is about to change in the namespace that was entered. What an earlier one has changed there, or one of
+    /// another attachment of the container, keeps the value that it had before.
     ///
     /// # Errors
-    /// When the kernel does not answer.
+    /// When the kernel does not answer, or the records cannot be read.
     pub fn observe(
         config: &Config,
         at: &Attachment,
@@ -73,6 +73,12 @@ impl Changes {
                 None
             });
             parameters.push(ChangedParameter { path: key.path(), value: parameter.value.clone(), before });
+        }
+        // Their records are read after the values, and written before: a value that one of them has set is seen with its record.
+        let others = of_others(at, host)?;
+        for parameter in &mut parameters {
+            let before = holders(parameter, &others).next().map(|held| held.before.clone());
+            parameter.before = before.unwrap_or_else(|| parameter.before.take());
         }
         for changed in earlier.into_iter().flat_map(|earlier| &earlier.parameters) {
             match parameters.iter_mut().find(|parameter| parameter.is_same(changed)) {
@@ -131,20 +137,31 @@ pub fn of(at: &Attachment, host: &mut dyn Host) -> Result<Option<Changes>, Error
     read(&key(at), host)
 }
 
-/// What other attachments of the container have changed.
+/// What other attachments of the container have changed in the namespace that was entered.
 ///
 /// # Errors
-/// When the records cannot be read.
+/// When the records cannot be read, or the kernel does not answer.
 pub fn of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Changes>, Error> {
     let (own, group) = (key(at), RecordKey::group(at.container.as_str()));
     let found = all(|name| name.starts_with(&group) && name != own.name(), host)?;
-    Ok(found.into_iter().map(|(_, changes)| changes).collect())
+    let mut others = Vec::new();
+    for (_, changes) in found {
+        if changes.are_here(host)? {
+            others.push(changes);
+        }
+    }
+    Ok(others)
+}
+
+/// A parameter as others have it who have changed it as well.
+pub fn holders<'a>(own: &ChangedParameter, others: &'a [Changes]) -> impl Iterator<Item = &'a ChangedParameter> {
+    others.iter().flat_map(|other| &other.parameters).filter(move |other| other.is_same(own))
 }
 
 /// Every record.
 ///
 /// # Errors
-/// As [`of_others`].
+/// When they cannot be read.
 pub fn of_all(host: &mut dyn Host) -> Result<Vec<(RecordKey, Changes)>, Error> {
     all(|_| true, host)
 }

@@ -96,23 +96,24 @@ fn attempt(step: &Step, host: &mut dyn Host) -> Restored {
     }
 }
 
-/// The last one comes first. One that somebody has changed since, or that another interface of the container needs as
-/// well, stays as it is.
+/// The last one comes first. One that somebody has changed since stays as it is; one that another attachment of the
+/// container has changed as well gets that one's value, and is left to it.
 fn restore_parameters(at: &Attachment, changes: &Changes, host: &mut dyn Host) -> Result<Restored, Error> {
     let others = changes::of_others(at, host)?;
-    let is_shared =
-        |own: &ChangedParameter| others.iter().flat_map(|other| &other.parameters).any(|other| other.is_same(own));
-    let own = changes.parameters.iter().filter(|own| !is_shared(own));
-    let steps: Vec<Step> = own.rev().filter_map(|parameter| step_back(parameter, host)).collect();
+    let own = changes.parameters.iter().rev();
+    let steps: Vec<Step> = own.filter_map(|parameter| step_back(parameter, &others, host)).collect();
     Ok(steps.iter().map(|step| attempt(step, host)).fold(Restored::All, Restored::and))
 }
 
-fn step_back(parameter: &ChangedParameter, host: &mut dyn Host) -> Option<Step> {
-    let (key, value) = (parameter.key(), parameter.before.clone()?);
+fn step_back(parameter: &ChangedParameter, others: &[Changes], host: &mut dyn Host) -> Option<Step> {
+    let key = parameter.key();
+    let held: Vec<&String> = changes::holders(parameter, others).map(|other| &other.value).collect();
+    let value = held.first().copied().or(parameter.before.as_ref())?.clone();
     let now = host.sysctl(Ns::Container, &key).unwrap_or_else(|error| {
         log::warn!("{} stays as it is: {}", key.path(), error.in_full());
         None
     })?;
-    let is_ours = sysctl::is_same(&now, &parameter.value) && !sysctl::is_same(&now, &value);
+    let is_wanted = sysctl::is_same(&now, &value) || held.iter().any(|value| sysctl::is_same(&now, value));
+    let is_ours = sysctl::is_same(&now, &parameter.value) && !is_wanted;
     is_ours.then_some(Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Required })
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use cni_plugin::journal::Journal;
+use cni_plugin::plan::{Need, Step, Sysctl};
 
 #[test]
 fn a_torn_backup_is_written_anew_and_thrown_away() {
@@ -98,9 +99,55 @@ fn a_parameter_of_another_interface_stays_as_it_is() {
     assert_eq!(host.records.len(), 1);
 }
 
+/// Whichever comes and goes first: the one that stays has its value, and the last one leaves what was before both.
+#[test]
+fn a_parameter_of_two_interfaces_is_set_back_when_both_are_gone() {
+    let net1 = |value: &str| Caller { ifname: "net1".to_owned(), ..with_somaxconn(value) };
+    for second in ["600", "500"] {
+        for first_goes_first in [true, false] {
+            let mut host = machine();
+            set_somaxconn(&mut host, "4096");
+            let before = host.state();
+            let both = [(with_somaxconn("500"), "500"), (net1(second), second)];
+            for (caller, value) in both.iter().chain(&both) {
+                caller.add(&Tuning, &mut host).expect("ADD");
+                assert_eq!(parameter(&host, SOMAXCONN).as_deref(), Some(*value));
+            }
+            let [goes, (stays, value)] = if first_goes_first { [&both[0], &both[1]] } else { [&both[1], &both[0]] };
+            for _ in 0..2 {
+                goes.0.del(&Tuning, &mut host).expect("DEL");
+                assert_eq!(parameter(&host, SOMAXCONN).as_deref(), Some(*value));
+            }
+            stays.del(&Tuning, &mut host).expect("DEL");
+            assert_eq!(host.state(), before, "{second}, {first_goes_first}");
+        }
+    }
+}
+
+fn set_somaxconn(host: &mut FakeHost, value: &str) {
+    let (ns, key, need) = (Ns::Container, Sysctl::fixed(&["net", "core", "somaxconn"]), Need::Required);
+    host.apply(&Step::SetSysctl { ns, key, value: value.to_owned(), need }).expect("set");
+}
+
+fn identified(id: &str) -> FakeContainer {
+    FakeContainer::Present(Some(id.to_owned()))
+}
+
+#[test]
+fn a_parameter_of_an_interface_in_another_namespace_is_another_one() {
+    let mut host = machine();
+    host.set_container(NETNS, identified("old"));
+    with_somaxconn("500").add(&Tuning, &mut host).expect("ADD");
+    host.set_container(NETNS, identified("new"));
+    set_somaxconn(&mut host, "1000");
+    let second = Caller { ifname: "net1".to_owned(), ..with_somaxconn("600") };
+    second.add(&Tuning, &mut host).expect("ADD");
+    second.del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(parameter(&host, SOMAXCONN).as_deref(), Some("1000"));
+}
+
 #[test]
 fn what_was_written_down_for_another_namespace_does_not_count() {
-    let identified = |id: &str| FakeContainer::Present(Some(id.to_owned()));
     let mut host = machine();
     host.set_container(NETNS, identified("old"));
     let caller = caller(r#""mtu":1400,"sysctl":{"net.core.somaxconn":"500"}"#);

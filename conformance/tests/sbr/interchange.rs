@@ -48,3 +48,15 @@ fn each_ends_what_the_other_has_made() {
         assert_eq!(routed.rules(), [""; 0]);
     }
 }
+
+/// Ours finds the rules of the reference's ADD, and makes them its own.
+#[test]
+fn del_of_ours_ends_what_both_have_made() {
+    let Some(reference) = reference() else { return };
+    let routed = Routed::new();
+    routed.container.sh("ip rule add from 10.90.0.2 lookup 100 priority 501");
+    let before = routed.rules();
+    routed.call(Add, &json!({})).binaries(&reference).run().expect_success();
+    routed.succeeds(&[Add, Check, Del], &json!({}));
+    assert_eq!(routed.rules(), before);
+}

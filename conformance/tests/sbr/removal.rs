@@ -75,6 +75,17 @@ fn without_the_record_the_rules_go() {
     assert_eq!(routed.rules(), [""; 0]);
 }
 
+#[test]
+fn the_rules_go_with_an_add_that_comes_after_the_record_was_lost() {
+    let routed = Routed::new();
+    routed.container.sh("ip rule add from 10.91.0.2 lookup 50 priority 500");
+    let before = routed.rules();
+    routed.succeeds(&[Add], &json!({}));
+    fs::remove_dir_all("/run/cni/.cni-plugins-rs").expect("remove the records");
+    routed.succeeds(&[Add, Del], &json!({}));
+    assert_eq!(routed.rules(), before);
+}
+
 /// A runtime has no result of an ADD that was killed. Whenever that was, DEL leaves what was before.
 #[test]
 fn del_takes_away_what_a_killed_add_made() {

@@ -1,5 +1,8 @@
 //! ADD: a table and a rule for each address.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
@@ -7,10 +10,11 @@ use cni_interface::tables;
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::Plan;
 
+use crate::addresses::OwnAddress;
 use crate::facts::Facts;
 use crate::lanes::Lanes;
 use crate::record::RoutingRecord;
-use crate::{addresses, config, record};
+use crate::{addresses, config, lanes, record};
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let table = config::table(request)?;
@@ -20,16 +24,25 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let host = journal.host();
     host.enter(request.netns().unwrap_or_default())?;
     tables::lock(request, host)?;
+    let facts = match table {
+        Some(_) => Facts::of_rules(host)?,
+        None => Facts::observe(&at.ifname, host)?,
+    };
+    let earlier = match record::earlier(&at, host)? {
+        Some(record) => record,
+        None => RoutingRecord::of_rules(lanes::own_rules(&own_sources(&own), table, &facts.rules)),
+    };
     let lanes = match table {
-        Some(table) => Lanes::to_table(table, &own, &Facts::of_rules(host)?),
-        None => {
-            let earlier = record::earlier(&at, host)?.unwrap_or_default();
-            Lanes::choose(&own, &Facts::observe(&at.ifname, host)?, &earlier.rules)
-        }
+        Some(table) => Lanes::to_table(table, &own, &facts),
+        None => Lanes::choose(&own, &facts, &earlier.rules),
     };
     let mut plan = Plan::default();
-    plan.owned(RoutingRecord::of(&lanes, &at, host)?.written(&at));
+    plan.owned(earlier.with(&lanes, &at, host)?.written(&at));
     journal.apply(&plan)?;
     journal.apply(&lanes.plan())?;
     Ok(result)
+}
+
+fn own_sources(own: &[OwnAddress]) -> BTreeSet<IpAddr> {
+    own.iter().map(|address| address.cidr.address()).collect()
 }

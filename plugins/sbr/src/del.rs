@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_interface::tables;
@@ -16,6 +14,7 @@ use cni_plugin::removal::Removal;
 use cni_plugin::routing::{FullRoute, SourceRule};
 
 use crate::config;
+use crate::facts::Facts;
 use crate::lanes;
 use crate::record::{self, RoutingRecord};
 
@@ -63,7 +62,7 @@ fn give_back(record: &RoutingRecord, link: u32, host: &mut dyn Host) {
     }
 }
 
-/// Those of the record, or else those from an address of the interface to a table that the reference chooses or is told: its own.
+/// Those of the record, or else those that an ADD may have made that wrote nothing down, as the reference's.
 fn rules_of(
     request: &Request,
     at: &Attachment,
@@ -71,26 +70,17 @@ fn rules_of(
     link: Option<u32>,
     host: &mut dyn Host,
 ) -> Result<Vec<SourceRule>, Error> {
-    let mut found = Vec::new();
-    for family in Family::ALL {
-        found.extend(host.rules(Ns::Container, family)?.into_iter().filter_map(|rule| rule.by_source));
-    }
+    let found = Facts::of_rules(host)?.rules;
     if let Some(record) = record {
-        found.retain(|rule| record.rules.contains(&(rule.source, rule.table)));
-        return Ok(found);
+        let is_recorded = |rule: &SourceRule| record.rules.contains(&(rule.source, rule.table));
+        return Ok(found.iter().filter_map(|rule| rule.by_source).filter(is_recorded).collect());
     }
     let sources = sources(request, at, link, host)?;
     let table = config::table(request).unwrap_or_else(|error| {
         log::warn!("rules to tables from {} on are removed: {}", lanes::FIRST, error.in_full());
         None
     });
-    let is_wanted = |rule: &SourceRule| table.map_or(rule.table >= lanes::FIRST, |table| rule.table == table);
-    found.retain(|rule| is_host(rule.source) && sources.contains(&rule.source.address()) && is_wanted(rule));
-    Ok(found)
-}
-
-fn is_host(source: Cidr) -> bool {
-    source == Cidr::host(source.address())
+    Ok(lanes::own_rules(&sources, table, &found))
 }
 
 fn sources(

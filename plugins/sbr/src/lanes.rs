@@ -1,11 +1,12 @@
 //! The table of each address: which one it is, what it gets, and what the main table loses by that.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_interface::tables;
 use cni_plugin::plan::{Ns, Plan, Step};
-use cni_plugin::routing::{FullRoute, SourceRule};
+use cni_plugin::routing::{FullRoute, KernelRule, SourceRule};
 
 use crate::addresses::OwnAddress;
 use crate::facts::Facts;
@@ -49,8 +50,7 @@ impl Lanes {
         let mut taken = facts.tables.clone();
         let mut lanes = Self::default();
         for address in addresses {
-            let found =
-                rules_from(address, facts).find(|rule| rule.table >= FIRST && !tables::RESERVED.contains(&rule.table));
+            let found = rules_from(address, facts).find(|rule| may_be_chosen(rule.table));
             let former = earlier.iter().find(|(source, _)| *source == address.source()).map(|(_, table)| *table);
             let table = found.map(|rule| rule.table).or(former).unwrap_or_else(|| tables::free(FIRST, &taken));
             taken.insert(table);
@@ -88,6 +88,21 @@ pub fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
     if !list.contains(&new) {
         list.push(new);
     }
+}
+
+/// The rules that are taken for the plugin's own where nothing was written down: those from one of these addresses to the table
+/// that is named, or else to one that ADD may choose.
+pub fn own_rules(sources: &BTreeSet<IpAddr>, table: Option<u32>, rules: &[KernelRule]) -> Vec<SourceRule> {
+    let is_wanted = |rule: &SourceRule| table.map_or_else(|| may_be_chosen(rule.table), |table| rule.table == table);
+    let is_own = |rule: &SourceRule| {
+        let address = rule.source.address();
+        rule.source == Cidr::host(address) && sources.contains(&address) && is_wanted(rule)
+    };
+    rules.iter().filter_map(|rule| rule.by_source).filter(is_own).collect()
+}
+
+fn may_be_chosen(table: u32) -> bool {
+    table >= FIRST && !tables::RESERVED.contains(&table)
 }
 
 fn rules_from(address: &OwnAddress, facts: &Facts) -> impl Iterator<Item = SourceRule> {

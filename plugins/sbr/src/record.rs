@@ -11,7 +11,7 @@ use cni_core::result::to_text;
 use cni_plugin::host::Host;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::record::{RecordKey, RecordKind};
-use cni_plugin::routing::FullRoute;
+use cni_plugin::routing::{FullRoute, SourceRule};
 use serde::{Deserialize, Serialize};
 
 use crate::lanes::{Lanes, push_new};
@@ -36,12 +36,18 @@ pub struct RoutingRecord {
 }
 
 impl RoutingRecord {
-    /// What an ADD is about to do in the namespace that was entered, with what an earlier one has done there.
+    /// What an ADD has left that wrote nothing down: rules alone can be told.
+    pub fn of_rules(rules: Vec<SourceRule>) -> Self {
+        let rules = rules.into_iter().map(|rule| (rule.source, rule.table)).collect();
+        Self { rules, ..Self::default() }
+    }
+
+    /// What an ADD is about to do in the namespace that was entered, with this, which an earlier one has done there.
     ///
     /// # Errors
-    /// When the kernel does not answer, or the record cannot be read.
-    pub fn of(lanes: &Lanes, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
-        let mut record = earlier(at, host)?.unwrap_or_default();
+    /// When the kernel does not answer.
+    pub fn with(self, lanes: &Lanes, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        let mut record = self;
         record.network = at.network.to_string();
         record.container = at.container.to_string();
         record.ifname = at.ifname.to_string();

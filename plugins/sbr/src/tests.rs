@@ -215,6 +215,41 @@ fn without_a_record_del_removes_the_rules_of_the_interfaces_addresses() {
     assert_eq!(rules(&host), ["from 10.1.2.5/32 lookup 100"]);
 }
 
+/// As over an ADD of the reference, or one whose record was lost.
+#[test]
+fn del_removes_the_rules_that_an_add_found_which_nobody_wrote_down() {
+    for keys in ["", r#""table":5000"#] {
+        let (mut host, caller) = (machine(), caller(DUAL, keys));
+        for (source, table) in [("192.168.1.209/32", 50), ("10.1.2.5/32", 5000), ("192.168.1.209/32", 254)] {
+            let rule = SourceRule { source: source.parse().expect("CIDR"), table, priority: None };
+            host.apply(&Step::AddRule { ns: Ns::Container, rule }).expect("a rule");
+        }
+        let before = rules(&host);
+        caller.add(&Sbr, &mut host).expect("ADD");
+        let after = rules(&host);
+        for _ in 0..2 {
+            host.records.write(&crate::record::key(&caller.attachment(&Sbr)), "{");
+            caller.add(&Sbr, &mut host).expect("ADD");
+            assert_eq!(rules(&host), after);
+        }
+        caller.add(&Sbr, &mut host).expect("ADD with a record");
+        caller.del(&Sbr, &mut host).expect("DEL");
+        assert_eq!((rules(&host), host.records.len()), (before, 0));
+    }
+}
+
+/// Whoever has made it since the ADD that wrote its own down.
+#[test]
+fn a_rule_that_is_not_in_the_record_stays() {
+    let mut host = machine();
+    dual().add(&Sbr, &mut host).expect("ADD");
+    let rule = SourceRule { source: "192.168.1.209/32".parse().expect("CIDR"), table: 200, priority: Some(7) };
+    host.apply(&Step::AddRule { ns: Ns::Container, rule }).expect("a rule");
+    dual().add(&Sbr, &mut host).expect("ADD again");
+    dual().del(&Sbr, &mut host).expect("DEL");
+    assert_eq!(rules(&host), ["from 192.168.1.209/32 lookup 200 priority 7"]);
+}
+
 #[test]
 fn check_names_what_is_missing() {
     let ns = Ns::Container;

@@ -85,6 +85,26 @@ fn a_second_add_keeps_what_was_before_the_first() {
     assert_eq!(tuned.properties(), before);
 }
 
+#[test]
+fn a_second_add_with_another_data_dir_moves_the_file() {
+    let tuned = Tuned::new();
+    let (first, second) = (json!({"mtu": 1400, "dataDir": "/run/a"}), json!({"mtu": 1300, "dataDir": "/run/b"}));
+    tuned.succeeds(&[Add], &first);
+    let before = tuned.state();
+    let refused = json!({"mtu": 70_000, "dataDir": "/run/b"});
+    tuned.run(Add, &refused).expect_error(101, "MTU");
+    assert_same(&before, &tuned.state());
+    tuned.succeeds(&[Add], &second);
+    let text = "{\n \"mtu\": 1500\n}".to_owned();
+    assert_eq!((file("/run/a/c1_eth0.json"), file("/run/b/c1_eth0.json")), (None, Some((0o600, text.clone()))));
+    // The same directory by another name is no move.
+    symlink("/run/b", "/run/c").expect("make a link");
+    tuned.succeeds(&[Add], &json!({"mtu": 1300, "dataDir": "/run/c"}));
+    assert_eq!(file("/run/b/c1_eth0.json"), Some((0o600, text)));
+    tuned.succeeds(&[Del], &second);
+    assert_eq!((tuned.properties().mtu, file("/run/b/c1_eth0.json")), (1500, None));
+}
+
 /// Whoever may write into the folder could send root's words elsewhere by a link.
 #[test]
 fn a_link_in_its_place_is_not_followed() {

@@ -12,7 +12,7 @@ use cni_plugin::state_file::StateFile;
 
 use crate::announce::Switch;
 use crate::changes::{self, Changes};
-use crate::config::Config;
+use crate::config::{Config, backup_in};
 use crate::error::TuningError;
 use crate::properties::Properties;
 use crate::{allow, announce, backup};
@@ -34,18 +34,26 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
     let earlier = EarlierAdd::observe(at, journal.host())?;
     let changes = Changes::observe(config, at, earlier.changes(), journal.host())?;
     let switches = announcement(config, &at.ifname, journal.host())?;
+    let file = config.backup(at)?;
+    let former = FormerBackup::observe(&file, at, earlier.changes(), journal.host())?;
     let mut plan = Plan::default();
+    if former.is_some() {
+        // Before the record names its directory: a DEL after a killed ADD finds either this one or the former.
+        plan.owned(backup_written(config, at, former.as_ref(), &earlier, journal.host())?);
+    }
     plan.owned(changes.with_switches(&switches).written(at));
     set_parameters(&mut plan, config, &at.ifname);
-    if !config.wanted.is_empty() {
-        let file = config.backup(at)?;
-        let before = observe_interface(config, &at.ifname, &file, &earlier, journal.host())?;
-        plan.owned(Step::WriteStateFile { file, text: backup::render(&before) });
+    if former.is_none() && !config.wanted.is_empty() {
+        plan.owned(backup_written(config, at, None, &earlier, journal.host())?);
     }
     journal.apply(&plan)?;
     let mut plan = properties(config, &at.ifname, journal.host())?;
     if !switches.is_empty() {
         plan.owned(changes.written(at));
+    }
+    if let Some(FormerBackup { file, .. }) = former {
+        // The last step, since nothing brings it back.
+        plan.owned(Step::RemoveStateFile { file, directories: Vec::new() });
     }
     journal.apply(&plan)
 }
@@ -81,7 +89,59 @@ impl EarlierAdd {
     }
 }
 
-/// What the interface was before the first ADD that is not undone yet.
+/// What an earlier ADD has kept in another directory than the one that is configured now.
+struct FormerBackup {
+    file: StateFile,
+    before: Properties,
+}
+
+impl FormerBackup {
+    /// One that cannot be read stays where it is.
+    fn observe(
+        file: &StateFile,
+        at: &Attachment,
+        earlier: Option<&Changes>,
+        host: &mut dyn Host,
+    ) -> Result<Option<Self>, Error> {
+        let Some(earlier) = earlier else { return Ok(None) };
+        let former = match backup_in(&earlier.data_dir, at.container.as_str(), at.ifname.as_str()) {
+            Ok(former) if former != *file => former,
+            Ok(_) | Err(_) => return Ok(None),
+        };
+        let text = host.state_file(&former).unwrap_or_else(|error| {
+            log::warn!("{former} is left alone: {}", error.in_full());
+            None
+        });
+        let Some(text) = text else { return Ok(None) };
+        // Two names of one directory, as by a link, are no move: what is removed there would be removed here.
+        if host.state_file(file)?.as_ref() == Some(&text) {
+            return Ok(None);
+        }
+        match backup::parse(&text) {
+            Ok(before) => Ok(Some(Self { file: former, before })),
+            Err(error) => {
+                log::warn!("{former} is left alone: {error}");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The step that keeps what the interface was before the first ADD that is not undone yet.
+fn backup_written(
+    config: &Config,
+    at: &Attachment,
+    former: Option<&FormerBackup>,
+    earlier: &EarlierAdd,
+    host: &mut dyn Host,
+) -> Result<Step, Error> {
+    let file = config.backup(at)?;
+    let here = observe_interface(config, &at.ifname, &file, earlier, host)?;
+    let before = former.map(|former| former.before.clone()).unwrap_or_default().or(here);
+    Ok(Step::WriteStateFile { file, text: backup::render(&before) })
+}
+
+/// What the interface was, as far as the file or else the kernel knows.
 fn observe_interface(
     config: &Config,
     name: &IfName,
@@ -89,8 +149,12 @@ fn observe_interface(
     earlier: &EarlierAdd,
     host: &mut dyn Host,
 ) -> Result<Properties, Error> {
-    let link = host.link(Ns::Container, name)?.ok_or_else(|| TuningError::NoLink { name: name.to_string() })?;
-    let now = Properties::before(&link, &config.wanted);
+    let now = if config.wanted.is_empty() {
+        Properties::default()
+    } else {
+        let link = host.link(Ns::Container, name)?.ok_or_else(|| TuningError::NoLink { name: name.to_string() })?;
+        Properties::before(&link, &config.wanted)
+    };
     let text = match earlier {
         EarlierAdd::Elsewhere => None,
         EarlierAdd::Nothing | EarlierAdd::Here(_) => host.state_file(file)?,

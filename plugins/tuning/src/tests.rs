@@ -122,6 +122,37 @@ fn a_second_add_keeps_what_was_before_the_first() {
     assert_eq!((link.mtu, link.tx_queue_length, backup(&host)), (1500, 1000, None));
 }
 
+/// The properties, or parameters alone.
+#[test]
+fn a_second_add_with_another_directory_takes_what_was_before_the_first_there() {
+    let add = |directory: &str, keys: &str| caller(&format!(r#""dataDir":"{directory}",{keys}"#));
+    for keys in [r#""mtu":1300,"txQLen":5"#, PARAMETERS] {
+        let first = || {
+            let mut host = machine();
+            add("/run/a", r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+            host
+        };
+        assert_add_is_all_or_nothing(&Tuning, first, &add("/run/b", keys));
+        let mut host = first();
+        add("/run/b", keys).add(&Tuning, &mut host).expect("ADD");
+        let files: Vec<String> = host.state_files.keys().map(|path| path.display().to_string()).collect();
+        assert_eq!(files, ["/run/b/c1_eth0.json"]);
+        add("/run/b", keys).del(&Tuning, &mut host).expect("DEL");
+        assert_eq!(host.state(), machine().state());
+    }
+}
+
+/// Such as by a link: to remove one would be to remove both.
+#[test]
+fn a_file_with_the_same_text_in_another_directory_may_be_the_same() {
+    let mut host = machine();
+    caller(r#""mtu":1400,"dataDir":"/run/a""#).add(&Tuning, &mut host).expect("ADD");
+    let text = host.state_files[&PathBuf::from("/run/a/c1_eth0.json")].clone();
+    host.state_files.insert("/run/b/c1_eth0.json".into(), text.clone());
+    caller(r#""mtu":1300,"dataDir":"/run/b""#).add(&Tuning, &mut host).expect("ADD");
+    assert_eq!(host.state_files.into_values().collect::<Vec<_>>(), [text.clone(), text]);
+}
+
 #[test]
 fn an_interface_that_is_not_there_is_named() {
     let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));

@@ -24,6 +24,7 @@ pub struct FakeIptables {
     lists: usize,
     locks: usize,
     uninstalled: Vec<Family>,
+    unreadable: Vec<ChainName>,
 }
 
 /// The chains that every table has.
@@ -73,6 +74,11 @@ impl FakeIptables {
     /// Takes the programs of some families away; those of the others are there.
     pub fn uninstall(&mut self, families: impl Into<Vec<Family>>) {
         self.uninstalled = families.into();
+    }
+
+    /// Lets a chain hold something that cannot be read, as only nft writes it.
+    pub fn obscure(&mut self, chain: ChainName) {
+        self.unreadable.push(chain);
     }
 
     fn locate(&self, family: Family) -> Result<(), IptablesError> {
@@ -174,6 +180,10 @@ impl Iptables for FakeIptables {
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         self.locate(family)?;
         self.lists += 1;
+        if self.unreadable.contains(chain) {
+            let (program, status) = ("fake".to_owned(), "exit status: 3".to_owned());
+            return Err(IptablesError::Failed { program, status, text: format!("{chain} is incompatible") });
+        }
         let chains = self.tables.entry((family, table)).or_insert_with(|| fresh(table));
         Ok(chains.get(chain).cloned())
     }

@@ -74,6 +74,38 @@ fn a_namespace_that_is_gone_is_no_failure() {
     });
 }
 
+/// Whoever is inside must not keep the container from being removed. The redirection ends whatever he has written.
+#[test]
+fn rules_that_somebody_inside_has_written_do_not_fail_del() {
+    let nft = |what: &'static str| move |mesh: &Mesh| drop(mesh.container.sh(&format!("nft {what}")));
+    let iptables = |what: &'static str| move |mesh: &Mesh| drop(mesh.container.sh(&format!("iptables -t nat {what}")));
+    let foreign = |mesh: &Mesh| {
+        mesh.container.sh("iptables -t nat -N MINE");
+        mesh.container.sh("iptables -t nat -A MINE -j CONSUL_PROXY_REDIRECT");
+    };
+    let cases: [(&str, &dyn Fn(&Mesh)); 6] = [
+        ("a rule that iptables cannot read", &nft("insert rule ip nat OUTPUT meta cgroup 5 accept")),
+        ("one in a chain of ours", &nft("insert rule ip nat CONSUL_PROXY_OUTPUT meta cgroup 5 accept")),
+        ("one in each chain that leads to ours", &|mesh| {
+            nft("insert rule ip nat OUTPUT meta cgroup 5 accept")(mesh);
+            nft("insert rule ip nat PREROUTING meta cgroup 5 accept")(mesh);
+        }),
+        ("a goto", &iptables("-A PREROUTING -m ttl --ttl-eq 3 -g CONSUL_PROXY_INBOUND")),
+        ("a chain of his own", &foreign),
+        ("a map", &nft("add rule ip nat PREROUTING tcp dport vmap { 7 : jump CONSUL_PROXY_INBOUND }")),
+    ];
+    for_each(cases, |write| {
+        let mesh = Mesh::new(Flavour::Nft);
+        mesh.succeeds(&[Add], &nomads());
+        write(&mesh);
+        for _ in 0..2 {
+            mesh.succeeds(&[Del], &nomads());
+            let ruleset = mesh.container.sh("nft list ruleset");
+            assert!(!ruleset.contains("25018") && !ruleset.contains("15001"), "{ruleset}");
+        }
+    });
+}
+
 #[test]
 fn without_an_add_there_is_nothing_to_do() {
     for flavour in Flavour::ALL {

@@ -4,46 +4,65 @@
 use cni_core::error::Error;
 use cni_core::names::ChainName;
 use cni_core::request::Request;
-use cni_netfilter::iptables::IptablesRule;
+use cni_netfilter::iptables::{IptablesRemoval, IptablesRule};
 use cni_netfilter::{RuleRemoval, unless_absent};
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::plan::{Ns, Step};
 
 use crate::entry::FAMILY;
-use crate::rules::{CHAINS, PARENTS, TABLE, removal};
+use crate::rules::{CHAINS, PARENTS, TABLE, removal, removal_of};
 
-/// Removes what the container has.
+/// Removes what the container has. What remains is told, and goes with the namespace.
 ///
 /// # Errors
-/// What could not be removed.
+/// When the namespace exists and cannot be entered.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => remove(host),
-        Err(NetnsError::Gone { .. }) => Ok(()),
-        Err(error @ NetnsError::Failed { .. }) => Err(error.into()),
+        Err(NetnsError::Gone { .. }) => {}
+        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Whoever is inside the container may lead to our chains by rules of his own, or write some that iptables cannot read. His
+/// rules must not keep the container from being removed, so each chain is then emptied, and goes if it can.
+fn remove(host: &mut dyn Host) {
+    let Err(error) = remove_at_once(host) else { return };
+    log::debug!("the chains are removed one by one: {}", error.in_full());
+    let entries: Vec<IptablesRule> =
+        PARENTS.into_iter().filter_map(|parent| entries(parent, host).ok()).flatten().collect();
+    for chain in CHAINS {
+        if let Err(error) = host.apply(&remove_rules(removal_of(chain, &entries))) {
+            log::warn!("{chain} stays in the container's namespace: {}", error.in_full());
+        }
     }
 }
 
 /// The reference makes its chains first of all, so without one there is nothing.
-fn remove(host: &mut dyn Host) -> Result<(), Error> {
+fn remove_at_once(host: &mut dyn Host) -> Result<(), Error> {
     for chain in CHAINS {
         if list(host, chain)?.is_some() {
-            let removal = RuleRemoval::from(removal(entries(host)?)).known();
-            host.apply(&Step::RemoveRules { ns: Ns::Container, removal })?;
+            let mut listed = Vec::new();
+            for parent in PARENTS {
+                listed.extend(entries(parent, host)?);
+            }
+            host.apply(&remove_rules(removal(listed)))?;
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// What leads to our chains. Listed, it goes in the first batch.
-fn entries(host: &mut dyn Host) -> Result<Vec<IptablesRule>, Error> {
-    let is_ours = |rule: &IptablesRule| CHAINS.iter().any(|chain| rule.jumps_to(&ChainName::fixed(chain)));
-    let mut entries = Vec::new();
-    for parent in PARENTS {
-        entries.extend(list(host, parent)?.unwrap_or_default().into_iter().filter(is_ours));
-    }
-    Ok(entries)
+fn remove_rules(unwanted: IptablesRemoval) -> Step {
+    Step::RemoveRules { ns: Ns::Container, removal: RuleRemoval::from(unwanted).known() }
+}
+
+/// What leads from a chain to ours. Listed, it goes in the first batch.
+fn entries(parent: &'static str, host: &mut dyn Host) -> Result<Vec<IptablesRule>, Error> {
+    let mut rules = list(host, parent)?.unwrap_or_default();
+    rules.retain(|rule| CHAINS.iter().any(|chain| rule.jumps_to(&ChainName::fixed(chain))));
+    Ok(rules)
 }
 
 /// The rules of a chain that may not be there.

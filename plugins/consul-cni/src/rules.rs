@@ -64,6 +64,15 @@ pub fn removal(entries: Vec<IptablesRule>) -> IptablesRemoval {
     IptablesRemoval { family: FAMILY, table: TABLE, chains: CHAINS.map(chain).to_vec(), rules: entries }
 }
 
+/// What takes one chain away, with those of `entries` that lead to it. No other chain is read for that, and what comes first
+/// in [`CHAINS`] leads to what comes later.
+pub fn removal_of(chain: &'static str, entries: &[IptablesRule]) -> IptablesRemoval {
+    let name = ChainName::fixed(chain);
+    let rules = entries.iter().filter(|rule| rule.jumps_to(&name)).cloned().collect();
+    let chains = vec![OwnedChainRef { name, parents: Vec::new(), jumps: Jumps::All }];
+    IptablesRemoval { family: FAMILY, table: TABLE, chains, rules }
+}
+
 fn rule(chain: &'static str, matches: Vec<Match>, target: Target) -> IptablesRule {
     IptablesRule::new(ChainName::fixed(chain), matches, target)
 }

@@ -1,6 +1,7 @@
 //! The life of a redirection, on a machine in memory.
 
 use cni_core::error::Error;
+use cni_core::names::ChainName;
 use cni_plugin::host::Host;
 use cni_testkit::lifecycle::{self, assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
@@ -111,6 +112,37 @@ fn del_takes_what_a_reference_has_left_half_done() {
     host.container_netfilter().iptables.load(crate::entry::FAMILY, crate::rules::TABLE, &text).expect("loads");
     caller(NOMAD).del(&ConsulCni, &mut host).expect("DEL");
     assert_eq!(rules(&mut host), "");
+}
+
+/// Somebody inside may write what he likes: the redirection ends, and DEL goes on without what cannot be removed.
+#[test]
+fn del_ends_the_redirection_whatever_is_written_inside() {
+    let load = |host: &mut FakeHost, text: &str| {
+        let iptables = &mut host.container_netfilter().iptables;
+        iptables.load(crate::entry::FAMILY, crate::rules::TABLE, text).expect("loads");
+    };
+    let mut host = with_rules(NOMADS_RULES);
+    let foreign = "-N MINE\n-A MINE -j CONSUL_PROXY_REDIRECT";
+    load(&mut host, foreign);
+    caller(NOMAD).del(&ConsulCni, &mut host).expect("DEL");
+    assert_eq!(rules(&mut host), format!("-N CONSUL_PROXY_REDIRECT\n{foreign}"));
+    caller(NOMAD).del(&ConsulCni, &mut host).expect("DEL again");
+    caller(NOMAD).add(&ConsulCni, &mut host).expect("ADD");
+
+    let entries = |text: &str| text.lines().filter(|line| line.starts_with("-A OUTPUT")).collect::<Vec<_>>().join("\n");
+    for (obscure, left) in [
+        ("OUTPUT", format!("-N CONSUL_DNS_REDIRECT\n-N CONSUL_PROXY_OUTPUT\n{}", entries(NOMADS_RULES))),
+        ("PREROUTING", "-N CONSUL_PROXY_INBOUND\n-A PREROUTING -p tcp -j CONSUL_PROXY_INBOUND".to_owned()),
+        ("CONSUL_PROXY_OUTPUT", String::new()),
+        ("CONSUL_PROXY_IN_REDIRECT", String::new()),
+    ] {
+        let mut host = with_rules(NOMADS_RULES);
+        host.container_netfilter().iptables.obscure(ChainName::fixed(obscure));
+        for _ in 0..2 {
+            caller(NOMAD).del(&ConsulCni, &mut host).expect("DEL");
+            assert_eq!(rules(&mut host), left, "{obscure}");
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use cni_core::error::Error;
 use cni_core::names::ChainName;
 use cni_core::request::Request;
+use cni_interface::alias::LinkOwner;
+use cni_interface::veth;
 use cni_netfilter::iptables::{IptablesRemoval, IptablesRule};
 use cni_netfilter::{RuleRemoval, unless_absent};
 use cni_plugin::host::{Host, NetnsError};
@@ -18,11 +20,23 @@ use crate::rules::{CHAINS, PARENTS, TABLE, removal, removal_of};
 /// When the namespace exists and cannot be entered.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => remove(host),
+        Ok(()) => match is_anothers(request, host) {
+            Ok(true) => {}
+            Ok(false) => remove(host),
+            Err(error) => log::warn!("the redirection stays, since its owner is not known: {}", error.in_full()),
+        },
         Err(NetnsError::Gone { .. }) => {}
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
     Ok(())
+}
+
+/// Whether the path of the namespace leads to another container by now: the host's end of its interface says so.
+fn is_anothers(request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
+    let at = request.attachment()?;
+    let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(false) };
+    let end = veth::host_end(&link, host)?;
+    Ok(end.is_some_and(|end| LinkOwner::of(&end, &at) == LinkOwner::Another))
 }
 
 /// Whoever is inside the container may lead to our chains by rules of his own, or write some that iptables cannot read. His

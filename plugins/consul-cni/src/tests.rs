@@ -1,8 +1,9 @@
 //! The life of a redirection, on a machine in memory.
 
 use cni_core::error::Error;
-use cni_core::names::ChainName;
+use cni_core::names::{ChainName, IfName};
 use cni_plugin::host::Host;
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
 use cni_testkit::lifecycle::{self, assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 
@@ -142,6 +143,23 @@ fn del_ends_the_redirection_whatever_is_written_inside() {
             caller(NOMAD).del(&ConsulCni, &mut host).expect("DEL");
             assert_eq!(rules(&mut host), left, "{obscure}");
         }
+    }
+}
+
+/// The path of a namespace may lead to another container by the time a late DEL comes.
+#[test]
+fn del_leaves_the_redirection_of_another_container() {
+    let mut host = with_rules(NOMADS_RULES);
+    let [eth0, h0] = ["eth0", "h0"].map(|name| IfName::parse(name).expect("a name"));
+    let peer = VethPeer { ns: Ns::Host, name: h0.clone(), mac: "02:00:00:00:00:03".parse().expect("a MAC") };
+    let kind = LinkKind::Veth { peer };
+    let link = NewLink { name: eth0, mac: None, mtu: None, if_present: IfPresent::Refuse, kind };
+    host.apply(&Step::CreateLink { ns: Ns::Container, link }).expect("a veth");
+    for (alias, left) in [("cni:nomad:c2:eth0", NOMADS_RULES), ("cni:nomad:c1:eth0", ""), ("", "")] {
+        host.apply(&Step::set_link(Ns::Host, &h0, LinkSetting::Alias(alias.to_owned()))).expect("an alias");
+        caller(NOMAD).del(&ConsulCni, &mut host).expect("DEL");
+        assert_eq!(rules(&mut host), left, "{alias}");
+        caller(NOMAD).add(&ConsulCni, &mut host).expect("ADD");
     }
 }
 

@@ -85,6 +85,7 @@ fn an_ifb_of_the_reference_is_left_to_the_interface_that_uses_it() {
     let Some(reference) = reference() else { return };
     let limited = Limited::new();
     limited.add_interface("net1", "host1", None);
+    limited.note("host1", "net1");
     limited.call(Add, &sending()).binaries(&reference).run().expect_success();
     limited.call(Del, &sending()).ifname("net1").run().expect_success();
     assert_eq!(limited.links("ifb"), [IFB]);

@@ -20,7 +20,19 @@ impl Deref for Limited {
 }
 
 impl Limited {
+    /// The link has the alias that bridge and ptp give it.
     pub fn new() -> Self {
+        let limited = Self::without_alias();
+        limited.note("host0", "eth0");
+        limited
+    }
+
+    /// Gives a link of the host the alias of the interface that it leads to.
+    pub fn note(&self, link: &str, ifname: &str) {
+        self.sandbox.sh(&format!("ip link set {link} alias cni:n1:ctr1:{ifname}"));
+    }
+
+    pub fn without_alias() -> Self {
         let behind = Behind::new("bandwidth", "ctr1");
         behind.add_interface("eth0", "host0", None);
         let interfaces = json!({"interfaces": [{"name": "host0"}, behind.interface("eth0")]});

@@ -47,6 +47,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 fn live((mut keys, name, before): Drawn) {
     let limited = Limited::new();
     limited.add_interface(if name == "eth0" { "net0" } else { name }, "host1", None);
+    limited.note("host1", name);
     if name == "eth0" {
         limited.container.sh("ip link set eth0 down");
         limited.container.sh("ip link del eth0");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cni_conformance::Verb::{Add, Del};
+use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::cases::for_each;
 use cni_conformance::traffic::ping;
 use cni_conformance::{Loss, killed};
@@ -95,6 +95,18 @@ fn what_belongs_to_others_stays() {
     limited.call(Del, &elsewhere(both())).netns("").run().expect_success();
     limited.call(Del, &both()).container_id("ctr2").netns("").run().expect_success();
     assert_eq!(limited.state(), before);
+}
+
+/// A late DEL whose path leads to a container that another plugin has made: nothing says whose veth it is.
+#[test]
+fn the_limit_of_a_veth_of_nobody_known_stays() {
+    let limited = Limited::without_alias();
+    let receiving = json!({"ingressRate": 8_000_000, "ingressBurst": 160_000});
+    limited.succeeds(&[Add], &receiving);
+    let before = limited.state();
+    limited.call(Del, &receiving).container_id("ctr2").run().expect_success();
+    assert_eq!(limited.state(), before);
+    limited.succeeds(&[Check], &receiving);
 }
 
 /// A runtime has no result of an ADD that was killed. Whenever that was, DEL leaves what was before.

@@ -1,7 +1,8 @@
 //! DEL: ends the limits. It needs neither the limits nor the result of ADD, and the namespace may be gone.
 //!
 //! The veth is there still, as a rule, since its plugin's DEL comes later. So its packets are led past the ifb before that
-//! goes: they would be lost.
+//! goes: they would be lost. What limits the veth itself goes with it at the latest. Earlier it goes only where the veth is
+//! known to be this attachment's: else it may be another container's, or the limit an administrator's own.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
@@ -23,7 +24,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
             removal.in_order(&plan);
         }
     }
-    if let Some(port) = port {
+    if let Some(port) = port.filter(|port| port.is_of(&at)) {
         removal.step(&Step::RemoveShaper { ns: Ns::Host, name: port.name });
     }
     removal.finish()

@@ -22,6 +22,11 @@ impl Port {
     pub fn of(link: Link) -> Result<Self, Error> {
         Ok(Self { name: IfName::parse(&link.name)?, link })
     }
+
+    /// Whether it is known to be that of an attachment: bridge and ptp note it.
+    pub fn is_of(&self, at: &Attachment) -> bool {
+        LinkOwner::of(&self.link, at) == LinkOwner::This
+    }
 }
 
 /// Finds it, which ADD and CHECK cannot do without. The kernel tells both ends; the result of the plugins before need not.

@@ -36,6 +36,7 @@ fn machine() -> FakeHost {
     host.enter("/run/netns/c1").expect("entered");
     for (inside, outside) in [("eth0", "h0"), ("net1", "h1")] {
         add_veth(inside, outside, &mut host);
+        host.change_link(Ns::Host, outside, |link| link.alias = Some(format!("cni:n1:c1:{inside}")));
     }
     host.clear_log();
     host
@@ -278,6 +279,22 @@ fn an_ifb_of_the_reference_that_another_interface_uses_is_left_to_it() {
     assert_eq!(ifbs(&mut host).len(), 2);
     net1("").del(&Bandwidth, &mut host).expect("DEL");
     assert_eq!(host.state(), first);
+}
+
+/// What limits it goes with the veth.
+#[test]
+fn del_leaves_the_limit_of_a_veth_that_is_not_known_to_be_its_own() {
+    for (alias, is_left) in
+        [(None, true), (Some("uplink"), true), (Some("cni:n1:c2:eth0"), true), (Some("cni:n1:c1:eth0"), false)]
+    {
+        let mut host = machine();
+        caller(BOTH).add(&Bandwidth, &mut host).expect("ADD");
+        host.change_link(Ns::Host, "h0", |link| link.alias = alias.map(str::to_owned));
+        caller("").del(&Bandwidth, &mut host).expect("DEL");
+        let h0 = index("h0", &mut host);
+        let root = host.traffic_control(Ns::Host, h0).expect("traffic control").root;
+        assert_eq!((root.is_some(), ifbs(&mut host).len()), (is_left, 0), "{alias:?}");
+    }
 }
 
 /// As a DEL of the reference leaves it, where the veth lives on.

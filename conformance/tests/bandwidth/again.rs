@@ -18,6 +18,23 @@ fn add_can_be_repeated_with_other_limits() {
     assert_eq!(limited.state(), before);
 }
 
+#[test]
+fn an_add_with_fewer_limits_ends_the_others() {
+    let receiving = json!({"ingressRate": 8_000_000, "ingressBurst": 160_000});
+    for keys in [receiving, sending(), json!({})] {
+        let limited = Limited::new();
+        limited.succeeds(&[Add, Add, Check], &keys);
+        let without_numbers = || {
+            let lines = limited.traffic_control();
+            (lines.iter().filter(|line| line.contains("tbf") || line.contains("mirred")).count(), limited.links("ifb"))
+        };
+        let want = without_numbers();
+        limited.succeeds(&[Add, Check], &both());
+        limited.succeeds(&[Add, Check], &keys);
+        assert_eq!(without_numbers(), want, "{keys}");
+    }
+}
+
 /// As programs with filters of eBPF need it.
 #[test]
 fn filters_of_other_programs_stay() {

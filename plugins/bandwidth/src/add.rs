@@ -1,5 +1,5 @@
 //! ADD: limits what the container receives, then what it sends. Nothing is limited in most containers of a list that
-//! leaves it to the runtime.
+//! leaves it to the runtime: then only the ifb of an earlier ADD is looked for, by its names.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
@@ -13,6 +13,7 @@ use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step
 use cni_plugin::traffic::Shaper;
 
 use crate::config::{Config, Direction};
+use crate::del::{del, removal_of};
 use crate::error::BandwidthError;
 use crate::ifb::{self, ChosenIfb};
 use crate::limit::{Limit, frame};
@@ -21,10 +22,13 @@ use crate::port::{self, Port};
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
     let mut result = request.prev_result()?.ok_or(BandwidthError::NoPrevResult)?;
+    let at = request.attachment()?;
     if config.is_empty() {
+        if !ifb::noted(&at, journal.host())?.is_empty() {
+            del(request, journal.host())?;
+        }
         return Ok(result);
     }
-    let at = request.attachment()?;
     journal.host().enter(request.netns().unwrap_or_default())?;
     let port = port::require(&at.ifname, journal.host())?;
     let mut plan = Plan::default();
@@ -39,10 +43,25 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         None => None,
     };
     journal.apply(&plan)?;
+    end_unwanted(&config, &at, &port, journal.host())?;
     if let Some(name) = ifb {
         result.interfaces.push(told(&name, journal.host())?);
     }
     Ok(result)
+}
+
+/// Ends what an earlier ADD of the attachment has limited and this one does not. Nothing takes that back, so it comes last.
+fn end_unwanted(config: &Config, at: &Attachment, port: &Port, host: &mut dyn Host) -> Result<(), Error> {
+    if config.egress.is_none() {
+        for ifb in ifb::noted(at, host)? {
+            let plan = removal_of(&ifb, Some(port), host)?;
+            host.carry_out(&plan)?;
+        }
+    }
+    if config.ingress.is_none() && port.is_of(at) {
+        host.apply(&Step::RemoveShaper { ns: Ns::Host, name: port.name.clone() })?;
+    }
+    Ok(())
 }
 
 /// A bucket that a frame fits into: another one would let no large packet pass, and small ones as if all were well.

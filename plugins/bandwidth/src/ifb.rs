@@ -96,6 +96,20 @@ pub fn of(at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<V
     Ok(found)
 }
 
+/// The ifbs of an attachment that say so themselves.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn noted(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
+    let IfbNames { shared, own } = IfbNames::of(at)?;
+    let mut found = Vec::new();
+    for name in [shared, own] {
+        let link = host.link(Ns::Host, &name)?;
+        found.extend(link.filter(|link| is_ifb(link) && LinkOwner::of(link, at) == LinkOwner::This));
+    }
+    Ok(found)
+}
+
 pub fn is_ifb(link: &Link) -> bool {
     link.kind.as_deref() == Some(KIND)
 }

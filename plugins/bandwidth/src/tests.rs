@@ -248,6 +248,25 @@ fn an_add_can_be_repeated_and_changes_the_limits() {
     assert_eq!(host.state(), before);
 }
 
+#[test]
+fn an_add_with_fewer_limits_ends_the_others() {
+    const RECEIVE: &str = r#""ingressRate":8000000,"ingressBurst":80000"#;
+    for (first, second) in [(BOTH, RECEIVE), (BOTH, SEND), (BOTH, ""), (SEND, RECEIVE), (SEND, ""), (RECEIVE, SEND)] {
+        let mut host = machine();
+        net1(BOTH).add(&Bandwidth, &mut host).expect("another interface");
+        caller(second).add(&Bandwidth, &mut host).expect("ADD");
+        let kinds = |host: &mut FakeHost| {
+            let h0 = index("h0", host);
+            (host.traffic_control(Ns::Host, h0).expect("traffic control").root, redirects("h0", host).len(), ifbs(host))
+        };
+        let want = kinds(&mut host);
+        caller(first).add(&Bandwidth, &mut host).expect("ADD");
+        caller(second).add(&Bandwidth, &mut host).expect("ADD");
+        assert_eq!(kinds(&mut host), want, "{first} {second}");
+        net1(BOTH).check(&Bandwidth, &mut host).expect("CHECK");
+    }
+}
+
 /// What the reference has made: no alias, and the wrapped numbers.
 fn add_as_the_reference(host: &mut FakeHost) {
     let both = r#""egressRate":1000000,"egressBurst":4294967295"#;

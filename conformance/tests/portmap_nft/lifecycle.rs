@@ -146,6 +146,45 @@ fn check_names_any_rule_that_is_missing_and_writes_nothing() {
     lone.check();
 }
 
+/// In other words than those by which `nft` lists them.
+#[test]
+fn conditions_in_any_spelling_are_found_by_check() {
+    let sandbox = Sandbox::new();
+    for words in [
+        json!(["ip", "saddr", "192.0.2.1"]),
+        json!(["ip", "saddr", "192.0.2.1/32"]),
+        json!(["ip saddr 10.1.2.3/8"]),
+        json!(["ip", "saddr", "!=", "192.0.2.0/24"]),
+        json!(["ip", "saddr", "{", "192.0.2.1,", "192.0.2.2", "}"]),
+        json!(["ip", "saddr", "192.0.2.1-192.0.2.5"]),
+        json!(["ip", "saddr", "192.0.2.1", "ip", "daddr", "!=", "127.0.0.0/8"]),
+        json!(["iif", "lo"]),
+        json!(["iifname", "!=", "\"eth9\"", "ct", "state", "new"]),
+        json!(["meta", "mark", "5"]),
+        json!(["fib", "daddr", "type", "local"]),
+        json!(["counter"]),
+        json!(["limit", "rate", "10/second"]),
+    ] {
+        let lone = one(&sandbox, json!({"conditionsV4": words}));
+        lone.add();
+        let made = ruleset(&sandbox);
+        let chain = made.split_whitespace().find(|word| word.starts_with("dnat-")).expect("a chain of its own");
+        lone.check();
+        lone.add();
+        lone.check();
+        assert_eq!(ruleset(&sandbox), made, "{words}");
+        let listed = sandbox.sh(&format!("nft -a list chain ip cni_hostport {chain}"));
+        let line = listed.lines().find(|line| line.contains("tcp dport 8080")).expect("the rule");
+        let handle = line.rsplit(' ').next().expect("a handle");
+        sandbox.sh(&format!("nft delete rule ip cni_hostport {chain} handle {handle}"));
+        lone.call(Verb::Check).run().expect_error(100, "ip cni_hostport dnat-");
+        lone.add();
+        lone.check();
+        lone.del();
+        assert!(!ruleset(&sandbox).contains("dnat-"), "{words}");
+    }
+}
+
 #[test]
 fn an_add_that_fails_in_the_second_family_takes_back_the_first() {
     let sandbox = Sandbox::new();

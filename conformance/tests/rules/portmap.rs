@@ -3,7 +3,7 @@
 //! Goldens are dumps of the reference for network `n1`, container `ctr1`.
 
 use cni_conformance::lone::bridge_result;
-use cni_conformance::{Lone, PortMapping, Sandbox, Spelling, ports};
+use cni_conformance::{Lone, PortMapping, Sandbox, Spelling, Verb, ports};
 use serde_json::{Value, json};
 
 use crate::{DUAL, PROGRAMS, V4, assert_rules, assert_untouched, on_both_flavours, rules};
@@ -308,6 +308,51 @@ fn conditions_stand_in_the_rules_that_lead_to_the_container() {
         portmap.del();
         for program in PROGRAMS {
             assert_rules(sandbox, program, "nat", AFTER_DEL);
+        }
+    });
+}
+
+/// In other words than those by which iptables lists them; one rule of them may be several.
+#[test]
+fn conditions_in_any_spelling_are_found_by_check() {
+    let spellings = [
+        (json!(["-s", "192.0.2.1"]), json!(["-s", "2001:db8::1"])),
+        (json!(["-s", "192.0.2.1,192.0.2.2"]), json!(["-s", "2001:DB8::1,2001:db8::2"])),
+        (json!(["-m", "mark", "--mark", "5"]), json!(["-m", "mark", "--mark", "5"])),
+        (json!(["-i", "eth+", "-m", "mark", "--mark", "5"]), json!(["-m", "conntrack", "--ctstate", "NEW"])),
+        (json!(["!", "-d", "127.0.0.0/255.0.0.0"]), json!(["!", "-d", "::1"])),
+        (json!(["-d", "localhost"]), json!(["-d", "2001:db8::1/64"])),
+        (
+            json!(["-s", "192.0.2.1", "-m", "comment", "--comment", "a b \"q\""]),
+            json!(["-m", "comment", "--comment", "a"]),
+        ),
+        (json!(["-m", "addrtype", "!", "--src-type", "local"]), json!(["-m", "addrtype", "!", "--src-type", "LOCAL"])),
+    ];
+    on_both_flavours(|sandbox| {
+        for (v4, v6) in &spellings {
+            let portmap = plugin(sandbox, DUAL, &two_ports(), json!({"conditionsV4": v4, "conditionsV6": v6}));
+            portmap.add();
+            let made = PROGRAMS.map(|program| rules(sandbox, program, "nat"));
+            portmap.check();
+            portmap.add();
+            portmap.check();
+            assert_eq!(PROGRAMS.map(|program| rules(sandbox, program, "nat")), made, "{v4} {v6}");
+            let others =
+                plugin(sandbox, DUAL, &two_ports(), json!({"conditionsV4": ["-s", "192.0.2.9"], "conditionsV6": v6}));
+            others.call(Verb::Check).run().expect_error(100, "192.0.2.9");
+            for program in PROGRAMS {
+                let made = rules(sandbox, program, "nat");
+                let mut entries = made.iter().filter(|rule| rule.starts_with("-A CNI-HOSTPORT-DNAT "));
+                let last = entries.position(|rule| rule.contains("--dports 8081 ")).expect("an entry") + 1;
+                sandbox.sh(&format!("{program} -t nat -D CNI-HOSTPORT-DNAT {last}"));
+                portmap.call(Verb::Check).run().expect_error(100, "--dports 8081");
+                portmap.add();
+                portmap.check();
+            }
+            portmap.del();
+            for program in PROGRAMS {
+                assert_rules(sandbox, program, "nat", AFTER_DEL);
+            }
         }
     });
 }

@@ -297,6 +297,36 @@ fn a_chain_that_an_administrator_uses_is_emptied_and_reported() {
     });
 }
 
+/// `iptables -S` shows none of these as they are written here.
+#[test]
+fn rules_with_a_users_words_are_found_as_iptables_finds_them() {
+    everywhere(|host| {
+        let family = host.family;
+        let [here, there] = [5, 6].map(|n| address(family, n).address().to_string());
+        let words = [
+            vec!["-s", &here],
+            vec!["-m", "mark", "--mark", "5"],
+            vec!["-s", &here, "-m", "comment", "--comment", "a b"],
+        ];
+        for words in words {
+            let mut want = portmap(family, 1);
+            want.rules[0].matches.push(Match::Raw(words.iter().map(|&word| word.to_owned()).collect()));
+            let mut tables = host.tables();
+            ensure(&mut tables, &want).expect("ensured");
+            assert_eq!(missing(&mut tables, &want).expect("looked"), None, "{words:?}");
+            ensure(&mut tables, &want).expect("ensured again");
+            assert_eq!(missing(&mut tables, &want).expect("looked"), None, "{words:?}");
+            let mut others = want.clone();
+            others.rules[0].matches.pop();
+            others.rules[0].matches.push(Match::Raw(vec!["-s".to_owned(), there.clone()]));
+            assert_eq!(missing(&mut tables, &others).expect("looked"), Some(&others.rules[0]));
+            host.iptables("-t nat -F CNI-HOSTPORT-DNAT");
+            assert_eq!(missing(&mut tables, &want).expect("looked"), Some(&want.rules[0]), "{words:?}");
+            remove(&mut tables, &unmap(family, 1)).expect("removed");
+        }
+    });
+}
+
 #[test]
 fn words_that_iptables_does_not_know_are_refused_in_its_own_words() {
     everywhere(|host| {

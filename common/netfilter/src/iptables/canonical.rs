@@ -10,8 +10,8 @@ impl IptablesRule {
         if self.has_words() { self.reread() } else { self.sorted() }
     }
 
-    /// Whether the rule is only known as text.
-    fn has_words(&self) -> bool {
+    /// Whether the rule is only known as text, which iptables may spell otherwise in a listing.
+    pub fn has_words(&self) -> bool {
         let words = |part: &Match| matches!(part, Match::Raw(_));
         matches!(self.target, Target::Raw(_)) || self.matches.iter().any(words) || self.repeats_protocol()
     }

@@ -48,6 +48,33 @@ impl ListedRule {
         self.comment.as_deref() == rule.comment.as_ref().map(NftComment::as_str)
             && self.text(rule.chain.table.family).is_some_and(|text| text == RuleText::of(rule))
     }
+
+    /// Whether this is a rule with a user's own words, as the kernel has it: it has the same owner and the same other
+    /// parts in the same places, and in the place of the words any others, since `nft` spells them in its own way.
+    pub(super) fn is_in_other_words(&self, rule: &NftRule) -> bool {
+        let (Some(found), wanted) = (self.expressions.as_deref(), rule.expressions.as_slice()) else { return false };
+        let is_words = |part: &Expression| matches!(part, Expression::Raw(_));
+        let Some((first, last)) = wanted.iter().position(is_words).zip(wanted.iter().rposition(is_words)) else {
+            return false;
+        };
+        let (before, behind) = (&wanted[..first], &wanted[last + 1..]);
+        let begins = found.iter().zip(before).all(|(found, wanted)| is_same(found, wanted));
+        let ends = found.iter().rev().zip(behind.iter().rev()).all(|(found, wanted)| is_same(found, wanted));
+        self.comment.as_deref() == rule.comment.as_ref().map(NftComment::as_str)
+            && found.len() > before.len() + behind.len()
+            && begins
+            && ends
+    }
+}
+
+/// Whether two parts are the same in the kernel, which clears host bits.
+fn is_same(one: &Expression, other: &Expression) -> bool {
+    match (one, other) {
+        (Expression::Address(end, is, cidr), Expression::Address(other_end, other_is, other_cidr)) => {
+            (end, is, cidr.network()) == (other_end, other_is, other_cidr.network())
+        }
+        (one, other) => one == other,
+    }
 }
 
 /// A rule as it reads in a listing of its chain.
@@ -62,5 +89,52 @@ impl RuleText {
     pub(super) fn of(rule: &NftRule) -> Self {
         let comment = rule.comment.as_ref().map(ToString::to_string);
         Self { comment, parts: render::text(rule.chain.table.family, &rule.expressions) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::object::{ChainId, TableId};
+    use super::super::rule::{End, Verdict};
+    use super::*;
+    use crate::Proto;
+    use cni_core::cidr::Cidr;
+    use cni_core::family::Family;
+
+    fn chain() -> ChainId {
+        TableId::fixed(Family::V4.into(), "t").chain("c")
+    }
+
+    fn from(cidr: &str) -> Expression {
+        Expression::Address(End::Source, Is::Equal, cidr.parse::<Cidr>().expect("a network"))
+    }
+
+    /// A rule of port 80 from a network, with somebody's condition before the port.
+    fn rule(condition: Vec<Expression>) -> NftRule {
+        let port = [Expression::Port(Proto::Tcp, 80), Expression::Verdict(Verdict::Accept)];
+        NftRule::new(chain(), [from("10.0.0.1/8")].into_iter().chain(condition).chain(port).collect())
+    }
+
+    #[test]
+    fn only_the_words_may_differ() {
+        let wanted = rule(vec![Expression::Raw(vec!["ip saddr 192.0.2.1/32".to_owned()])]);
+        let owned = |rule: NftRule| rule.with_comment(NftComment::cut("ctr1"));
+        let is = |found: NftRule| ListedRule::of(&found, 1).is_in_other_words(&wanted);
+        assert!(is(rule(vec![from("192.0.2.1/32")])));
+        assert!(is(rule(vec![from("192.0.2.1/32"), Expression::LocalDestination])));
+        assert!(!is(rule(Vec::new())));
+        assert!(!is(owned(rule(vec![from("192.0.2.1/32")]))));
+        let differing: [(usize, Expression); 3] =
+            [(0, from("11.0.0.0/8")), (2, Expression::Port(Proto::Tcp, 81)), (3, Expression::Verdict(Verdict::Drop))];
+        for (at, part) in differing {
+            let mut found = rule(vec![from("192.0.2.1/32")]);
+            found.expressions[at] = part;
+            assert!(!is(found), "{at}");
+        }
+        let mut found = rule(vec![from("192.0.2.1/32")]);
+        found.expressions.pop();
+        assert!(!is(found));
+        // Where a rule has no words, only its own text counts.
+        assert!(!ListedRule::of(&rule(vec![from("192.0.2.1/32")]), 1).is_in_other_words(&rule(Vec::new())));
     }
 }

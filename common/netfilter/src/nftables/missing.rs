@@ -1,6 +1,6 @@
 //! Checks whether rules and elements exist, and changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::backend::Nftables;
 use super::change::{NftRuleset, Which};
@@ -14,7 +14,8 @@ use super::set::SetElements;
 /// The first wanted rule that does not exist; `None` when all exist. Where a rule is in its chain, what
 /// else is in the chain, and how many copies of the rule exist, does not matter.
 ///
-/// A rule with a user's own words counts as there, too, when its chain holds one that cannot be read back.
+/// A rule with a user's own words counts as there, too, when its chain holds one that differs from it in those words
+/// alone, or else one of the same owner that cannot be read back; each of these counts for one rule.
 ///
 /// # Errors
 /// When nf_tables cannot be read.
@@ -29,9 +30,9 @@ pub fn missing<'a>(nftables: &mut dyn Nftables, want: &'a NftRuleset) -> Result<
     }
     let seen = SeenObjects::observe(nftables, &questions, &[])?;
     let chains: BTreeSet<&ChainId> = want.all_rules().map(|rule| &rule.chain).collect();
-    let found: BTreeMap<&ChainId, Found> =
+    let mut found: BTreeMap<&ChainId, Found<'_>> =
         chains.into_iter().map(|chain| (chain, Found::of(chain, seen.rules(chain)))).collect();
-    let is_there = |rule: &NftRule| found.get(&rule.chain).is_some_and(|found| found.has(rule));
+    let mut is_there = |rule: &NftRule| found.get_mut(&rule.chain).is_some_and(|found| found.has(rule));
     Ok(want.all_rules().find(|rule| !is_there(rule)))
 }
 
@@ -46,18 +47,31 @@ pub fn missing_elements(nftables: &mut dyn Nftables, want: &NftRuleset) -> Resul
 }
 
 /// The rules of a chain as text, so that each is looked up and not compared with all.
-struct Found {
+struct Found<'a> {
+    rules: &'a [ListedRule],
     texts: HashSet<RuleText>,
-    has_unreadable: bool,
+    /// How many rules of each owner cannot be read, and are not there for a rule that was looked up.
+    unreadable: HashMap<Option<String>, usize>,
 }
 
-impl Found {
-    fn of(chain: &ChainId, rules: &[ListedRule]) -> Self {
-        let has_unreadable = rules.iter().any(|rule| rule.expressions.is_none());
-        Self { texts: rules.iter().filter_map(|rule| rule.text(chain.table.family)).collect(), has_unreadable }
+impl<'a> Found<'a> {
+    fn of(chain: &ChainId, rules: &'a [ListedRule]) -> Self {
+        let mut unreadable = HashMap::new();
+        for rule in rules.iter().filter(|rule| rule.expressions.is_none()) {
+            *unreadable.entry(rule.comment.clone()).or_default() += 1;
+        }
+        Self { rules, texts: rules.iter().filter_map(|rule| rule.text(chain.table.family)).collect(), unreadable }
     }
 
-    fn has(&self, rule: &NftRule) -> bool {
-        self.texts.contains(&RuleText::of(rule)) || (rule.has_words() && self.has_unreadable)
+    fn has(&mut self, rule: &NftRule) -> bool {
+        self.texts.contains(&RuleText::of(rule)) || (rule.has_words() && self.has_in_other_words(rule))
+    }
+
+    fn has_in_other_words(&mut self, rule: &NftRule) -> bool {
+        if self.rules.iter().any(|found| found.is_in_other_words(rule)) {
+            return true;
+        }
+        let left = self.unreadable.get_mut(&rule.comment.as_ref().map(ToString::to_string));
+        left.filter(|left| **left > 0).map(|left| *left -= 1).is_some()
     }
 }

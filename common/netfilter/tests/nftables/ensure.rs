@@ -2,12 +2,12 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     Content, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftChange, NftComment, NftName, NftRemoval,
     NftRule, NftRuleset, NftTable, Nftables, Owned, Set, SetElements, SetId, TableFamily, TableId, Tag, Transaction,
     Unwanted, Verdict, WantedChain, Which, ensure, missing, missing_elements, remove,
 };
+use cni_netfilter::{Proto, RulePosition};
 use cni_testkit::FakeNftables;
 use proptest::prelude::*;
 
@@ -203,6 +203,25 @@ fn a_rule_with_a_users_words_is_there_when_one_is_that_cannot_be_read() {
     assert_eq!((missing(&mut fake, &want).expect("looked"), fake.scripts()), (None, 1));
     ensure(&mut fake, &want).expect("ensured");
     assert_eq!(fake.dump().matches("meta mark 7 accept").count(), 1, "{}", fake.dump());
+}
+
+#[test]
+fn a_rule_that_cannot_be_read_is_there_for_one_rule_with_a_users_words() {
+    let mut fake = FakeNftables::new();
+    let mut want = want("a", &[1], ExistingRules::Replace);
+    let rule = |port| {
+        let words = Expression::Raw(vec!["meta".to_owned(), "mark".to_owned(), "7".to_owned()]);
+        NftRule::new(table().chain("base"), vec![words, Expression::Port(Proto::Tcp, port)])
+    };
+    want.chains[1].content = Content::Fixed(vec![rule(80), rule(81)]);
+    ensure(&mut fake, &want).expect("ensured");
+    assert_eq!(missing(&mut fake, &want).expect("looked"), None);
+    let handle = fake.list(&table().chain("base")).expect("listed").expect("there")[0].handle;
+    fake.commit(&Transaction::from(vec![NftChange::DeleteRule(table().chain("base"), handle)])).expect("deleted");
+    assert_eq!(missing(&mut fake, &want).expect("looked"), Some(&rule(81)));
+    let foreign = rule(80).with_comment(NftComment::cut("b"));
+    fake.commit(&Transaction::from(vec![NftChange::AddRule(foreign)])).expect("added");
+    assert_eq!(missing(&mut fake, &want).expect("looked"), Some(&rule(81)));
 }
 
 proptest! {

@@ -110,10 +110,14 @@ impl<'a> MessageDraft<'a> {
             BatchLine::Require(_) if !self.changes.is_empty() => {
                 Err(NoMessages::Fallback("a condition follows a change".to_owned()))
             }
-            BatchLine::Require(rule) => {
-                let holds = self.first_copy(rule)?.is_some();
-                if holds { Ok(()) } else { Err(NoMessages::Unfit(format!("-C {}", rule.specification()))) }
-            }
+            BatchLine::Require(rule) => match self.first_copy(rule)? {
+                Some(_) => Ok(()),
+                // The chain shows a user's own words as iptables spells them, and one rule of them may be several.
+                None if rule.has_words() => {
+                    Err(NoMessages::Fallback(format!("rule {rule} may be there in other words")))
+                }
+                None => Err(NoMessages::Unfit(format!("-C {}", rule.specification()))),
+            },
             BatchLine::CreateChain(chain) => {
                 self.creations.push((self.changes.len(), chain.clone()));
                 self.chain_message(chain, NLM_F_CREATE | NLM_F_EXCL)

@@ -42,6 +42,49 @@ const TAKEN: [&str; 12] = [
     STAGE_2,
 ];
 
+/// The targets of iptables-extensions(8) in either family. `iptables -N` refuses their names, and `-j` means the target, not
+/// the chain.
+const TARGETS: [&str; 38] = [
+    "AUDIT",
+    "CHECKSUM",
+    "CLASSIFY",
+    "CLUSTERIP",
+    "CONNMARK",
+    "CONNSECMARK",
+    "CT",
+    "DNAT",
+    "DNPT",
+    "DSCP",
+    "ECN",
+    "HL",
+    "HMARK",
+    "IDLETIMER",
+    "LED",
+    "LOG",
+    "MARK",
+    "MASQUERADE",
+    "NETMAP",
+    "NFLOG",
+    "NFQUEUE",
+    "NOTRACK",
+    "RATEEST",
+    "REDIRECT",
+    "REJECT",
+    "SECMARK",
+    "SET",
+    "SNAT",
+    "SNPT",
+    "SYNPROXY",
+    "TCPMSS",
+    "TCPOPTSTRIP",
+    "TEE",
+    "TOS",
+    "TPROXY",
+    "TRACE",
+    "TTL",
+    "ULOG",
+];
+
 /// What the plugin is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -133,7 +176,7 @@ impl Failure for ConfigError {
                  it from the words of nft"
             }
             Self::AdminChainTaken { .. } => {
-                "it must not be a chain or verdict of iptables itself, nor a chain of this plugin"
+                "it must not be a chain, verdict or target of iptables itself, nor a chain of this plugin"
             }
         }
         .to_owned()
@@ -219,7 +262,7 @@ fn admin_chain(name: String) -> Result<ChainName, ConfigError> {
     if name.is_empty() {
         return Ok(ChainName::fixed(ADMIN_CHAIN));
     }
-    if TAKEN.contains(&name.as_str()) {
+    if TAKEN.iter().chain(&TARGETS).any(|taken| *taken == name) {
         return Err(ConfigError::AdminChainTaken { name });
     }
     ChainName::parse(&name).map_err(|_| ConfigError::AdminChainName { name })
@@ -319,9 +362,12 @@ mod tests {
 
     #[test]
     fn an_admin_chain_must_be_a_chain_of_its_own() {
-        for name in TAKEN {
+        for name in TAKEN.into_iter().chain(TARGETS) {
             let want = (7, format!("iptablesAdminChainName {name:?} is reserved"));
             assert_eq!(config(&format!(r#"{{"iptablesAdminChainName":"{name}"}}"#)), Err(want));
+        }
+        for name in ["REJECTED", "log", "NAT"] {
+            assert!(config(&format!(r#"{{"iptablesAdminChainName":"{name}"}}"#)).is_ok(), "{name}");
         }
         for name in ["A B", "-A", "!A", "CNI-ADMIN-OF-29-CHARACTERS-XX", "a'b"] {
             let want = (7, format!("invalid iptablesAdminChainName {name:?}"));

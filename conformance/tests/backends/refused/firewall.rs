@@ -28,9 +28,16 @@ fn of_any(backend: &'static str) -> Vec<Row> {
         let details = "an iptables chain has 1 to 28 characters";
         rows.push(row(json!({"iptablesAdminChainName": name}), UNUSABLE, &msg, details));
     }
-    for name in ["FORWARD", "ACCEPT", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"] {
+    for name in
+        ["FORWARD", "ACCEPT", "REJECT", "TPROXY", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"]
+    {
         let msg = format!("iptablesAdminChainName {name:?} is reserved");
-        rows.push(row(json!({"iptablesAdminChainName": name}), UNUSABLE, &msg, "it must not be a chain or verdict"));
+        rows.push(row(
+            json!({"iptablesAdminChainName": name}),
+            UNUSABLE,
+            &msg,
+            "it must not be a chain, verdict or target",
+        ));
     }
     for zone in ["a b", "x;y", "a\"b"] {
         let msg = format!("invalid firewalldZone {zone:?}");

@@ -2,13 +2,16 @@
 //! prints or leaves that the other does not is a difference.
 //!
 //! A [`History`] is networks, containers and what happens to them; [`draw`] makes them at random, [`replay`] lets a set live
-//! through one, [`difference`] finds where two lives part, and [`minimise`] makes a history that shows a difference small.
+//! through one, [`difference`] finds where two lives part, [`again`] whether they part again, and [`minimise`] makes a history that
+//! shows a difference small, with one of the same [`kind`].
 //! What may differ stands in tables with the reason: lines in [`accepted`], steps in [`situations`].
 
 pub mod accepted;
+pub mod again;
 pub mod difference;
 pub mod draw;
 pub mod history;
+pub mod kind;
 pub mod look;
 pub mod minimise;
 pub mod normal;

@@ -1,41 +1,61 @@
-//! Makes a history that shows a difference as small as it can be: fewer steps first, then less configuration.
+//! Makes a history that shows a difference as small as it can be: fewer steps first, then less configuration. What is left
+//! shows a difference of the same [`Kind`]: a smaller history may well show another one, which tells nothing of the first.
 //!
 //! Each trial is a whole life of both sets, so their number is limited.
 
 use serde_json::Value;
 
+use super::difference::{Comparison, Difference};
 use super::history::History;
+use super::kind::Kind;
 
-/// A way of trying: whether a history still shows a difference, and how often that was asked.
+/// A way of trying what a history shows, and how often that may be asked.
 pub struct Trials<'t> {
-    shows: &'t mut dyn FnMut(&History) -> bool,
+    live: &'t mut dyn FnMut(&History) -> Comparison,
     left: usize,
 }
 
 impl<'t> Trials<'t> {
     /// Allows so many trials.
-    pub fn new(limit: usize, shows: &'t mut dyn FnMut(&History) -> bool) -> Self {
-        Self { shows, left: limit }
-    }
-
-    fn show(&mut self, history: &History) -> bool {
-        if self.left == 0 {
-            return false;
-        }
-        self.left -= 1;
-        (self.shows)(history)
+    pub fn new(limit: usize, live: &'t mut dyn FnMut(&History) -> Comparison) -> Self {
+        Self { live, left: limit }
     }
 }
 
-/// Returns the smallest history that was found.
-pub fn minimise(history: History, trials: &mut Trials<'_>) -> History {
-    let fewer = fewer_steps(history, trials).without_the_unused();
-    let plain = plainer(fewer, trials);
-    fewer_steps(plain, trials).without_the_unused()
+/// What is looked for, and what the smallest history until now has shown of it.
+struct Search<'s, 't> {
+    trials: &'s mut Trials<'t>,
+    kind: Kind,
+    last: Difference,
+}
+
+impl Search<'_, '_> {
+    fn show(&mut self, history: &History) -> bool {
+        if self.trials.left == 0 {
+            return false;
+        }
+        self.trials.left -= 1;
+        match (self.trials.live)(history) {
+            Comparison::Different(found) if Kind::of(history, &found) == self.kind => {
+                self.last = found;
+                true
+            }
+            Comparison::Different(_) | Comparison::Same | Comparison::Ended { .. } => false,
+        }
+    }
+}
+
+/// Returns the smallest history that was found, and the difference that it shows.
+pub fn minimise(history: History, difference: Difference, trials: &mut Trials<'_>) -> (History, Difference) {
+    let mut search = Search { trials, kind: Kind::of(&history, &difference), last: difference };
+    let fewer = fewer_steps(history, &mut search).without_the_unused();
+    let plain = plainer(fewer, &mut search);
+    let small = fewer_steps(plain, &mut search).without_the_unused();
+    (small, search.last)
 }
 
 /// Delta debugging: leaves out halves, then quarters, down to single steps.
-fn fewer_steps(mut history: History, trials: &mut Trials<'_>) -> History {
+fn fewer_steps(mut history: History, search: &mut Search<'_, '_>) -> History {
     let mut chunk = history.steps.len().div_ceil(2);
     while chunk > 0 {
         let mut start = 0;
@@ -43,7 +63,7 @@ fn fewer_steps(mut history: History, trials: &mut Trials<'_>) -> History {
         while start < history.steps.len() {
             let mut candidate = history.clone();
             candidate.steps.drain(start..(start + chunk).min(history.steps.len()));
-            if trials.show(&candidate) {
+            if search.show(&candidate) {
                 history = candidate;
                 progress = true;
             } else {
@@ -59,10 +79,10 @@ fn fewer_steps(mut history: History, trials: &mut Trials<'_>) -> History {
 }
 
 /// Tries whatever makes a history plainer until nothing does.
-fn plainer(mut history: History, trials: &mut Trials<'_>) -> History {
+fn plainer(mut history: History, search: &mut Search<'_, '_>) -> History {
     'again: loop {
         for candidate in candidates(&history) {
-            if trials.show(&candidate) {
+            if search.show(&candidate) {
                 history = candidate;
                 continue 'again;
             }
@@ -173,7 +193,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Trials, minimise};
-    use crate::compare::History;
+    use crate::compare::{Comparison, Difference, History};
 
     /// Two networks, three containers and eight steps, with keys and ports that nobody needs.
     fn large() -> History {
@@ -198,13 +218,29 @@ mod tests {
         history.steps.iter().map(ToString::to_string).collect()
     }
 
+    fn difference(step: usize, change: &str) -> Difference {
+        Difference { step, changes: vec![change.to_owned()] }
+    }
+
+    /// What [`large`] shows at its last step.
+    fn first() -> Difference {
+        difference(7, "+ files: a")
+    }
+
+    /// A difference of its kind, at the last step.
+    fn shown(history: &History) -> Comparison {
+        Comparison::Different(difference(history.steps.len() - 1, "+ files: b"))
+    }
+
     #[test]
     fn what_does_not_matter_goes() {
-        let needs = |history: &History| {
+        let mut live = |history: &History| {
             let text = history.to_line();
-            text.contains("ADD c1") && text.contains("DEL c2") && text.contains("snat") && text.contains("\"b\"")
+            let needs = ["ADD c1", "DEL c2", "snat", "\"b\""].into_iter().all(|needed| text.contains(needed));
+            if needs { shown(history) } else { Comparison::Same }
         };
-        let small = minimise(large(), &mut Trials::new(1000, &mut { needs }));
+        let (small, last) = minimise(large(), first(), &mut Trials::new(1000, &mut live));
+        assert_eq!(last, difference(1, "+ files: b"));
         assert_eq!(steps(&small), ["ADD c1", "DEL c2"]);
         assert_eq!(small.containers.keys().collect::<Vec<_>>(), ["c1", "c2"]);
         let text = small.to_line();
@@ -214,18 +250,35 @@ mod tests {
     }
 
     #[test]
+    fn another_difference_is_none() {
+        let mut live = |history: &History| match history.steps.last().map(ToString::to_string) {
+            None => Comparison::Same,
+            // Less shows more, but at another step, or of another thing.
+            Some(step) if step != "DEL c2" => shown(history),
+            Some(_) if !history.to_line().contains("bridge") => {
+                Comparison::Different(difference(0, "- portmap prints in 1.0.0: \"version\": \"\","))
+            }
+            Some(_) => shown(history),
+        };
+        let (small, last) = minimise(large(), first(), &mut Trials::new(1000, &mut live));
+        assert_eq!(last, difference(0, "+ files: b"));
+        assert_eq!(steps(&small), ["DEL c2"]);
+        assert_eq!(small.networks["n0"]["plugins"], json!([{"type": "bridge"}]));
+    }
+
+    #[test]
     fn without_trials_nothing_goes_but_what_no_step_is_about() {
-        assert_eq!(minimise(large(), &mut Trials::new(0, &mut |_| true)), large());
+        assert_eq!(minimise(large(), first(), &mut Trials::new(0, &mut shown)), (large(), first()));
     }
 
     #[test]
     fn trials_are_counted() {
         let mut asked = 0;
-        let mut shows = |_: &History| {
+        let mut live = |_: &History| {
             asked += 1;
-            false
+            Comparison::Same
         };
-        minimise(large(), &mut Trials::new(5, &mut shows));
+        minimise(large(), first(), &mut Trials::new(5, &mut live));
         assert_eq!(asked, 5);
     }
 }

@@ -36,7 +36,7 @@ impl Observation {
 }
 
 /// How an error is told without its words.
-const FAILS: &str = " fails";
+pub(super) const FAILS: &str = " fails";
 
 /// Whether the words of errors are compared, or only which plugin fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Plugins with a defect of one line of shell: the difference is found, made small, and shown again by the command that is told.
+//! Plugins with a defect of one line of shell: the difference is found, made small, and shown again by the command that is told;
+//! one that does not come again is told as such.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -63,4 +64,24 @@ fn a_lease_that_is_never_given_back_is_found_in_two_steps() {
 fn a_plugin_that_prints_nonsense_is_a_difference_and_no_crash() {
     let lines = "[ \"$CNI_COMMAND\" != ADD ] || { echo hello; exit 0; }\nexec $real";
     found("nonsense", "bridge", lines, &["ADD"], "+ must print a result");
+}
+
+#[test]
+fn a_difference_that_does_not_come_again_is_told_and_is_no_failure() {
+    let seen = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare-seen-once");
+    drop(fs::remove_dir(&seen));
+    let lines = format!(
+        "[ \"$CNI_COMMAND\" != ADD ] || ! mkdir {} 2>&- || {{ echo hello; exit 0; }}\nexec $real",
+        seen.display()
+    );
+    let (ours, broken) = (binaries::under_test(), broken("once", "bridge", &lines));
+    let options = ["--seed", "1", "--cases", "4", "--trials", "0"];
+    let run = compare(&broken, &ours, &options);
+    run.ends_with(0, "seen once, and not when both lived it again:");
+    run.ends_with(0, "+ must print a result");
+    run.ends_with(0, "seed 1: no difference in 4 histories of ");
+    run.ends_with(0, " steps, one that did not come again\n");
+    compare(&broken, &ours, &options).ends_with(0, " steps\n");
+    fs::remove_dir(&seen).expect("the defect has shown");
+    compare(&broken, &ours, &["--history", run.history()]).ends_with(0, " steps, one that did not come again\n");
 }

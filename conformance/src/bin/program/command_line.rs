@@ -20,8 +20,8 @@ pub enum Command {
     /// Run the cases, or list them. Status 0: all passed; 1: some failed; 2: wrong arguments, or a machine that cannot run
     /// them.
     Run(RunOptions),
-    /// Let two sets of plugins live through the same random histories, and show where they part first. Status 0: no difference; 1:
-    /// a difference; 2: wrong arguments, or a machine that cannot run them.
+    /// Let two sets of plugins live through the same random histories, and show where they part first. Status 0: no difference that
+    /// came again; 1: a difference; 2: wrong arguments, or a machine that cannot run them.
     Compare(CompareOptions),
     /// Print what the SPEC requires, who can break it, and how many cases show it.
     Requirements(RequirementsOptions),

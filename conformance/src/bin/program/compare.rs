@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::panic;
 
+use cni_conformance::compare::again::{Recurrence, recurrence};
 use cni_conformance::compare::difference::Acceptance;
 use cni_conformance::compare::minimise::{Trials, minimise};
 use cni_conformance::compare::{Comparison, Difference, History, Pair, PluginSet, draw, situations};
@@ -30,16 +31,19 @@ fn again(pair: &Pair, history: &History) -> u8 {
     match pair.difference(history) {
         Comparison::Same => println!("no difference in {} steps", history.steps.len()),
         Comparison::Ended { step } => println!("no difference up to step {}, in which both have failed", step + 1),
-        Comparison::Different(difference) => {
-            show(history, &difference);
-            return FAILED;
-        }
+        Comparison::Different(first) => match confirmed(pair, history, first) {
+            Some(difference) => {
+                show(history, &difference);
+                return FAILED;
+            }
+            None => println!("no difference in {} steps{}", history.steps.len(), and_seen_once(1)),
+        },
     }
     PASSED
 }
 
 fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
-    let (mut steps, mut passed_over) = (0, situations::LeftOut::default());
+    let (mut steps, mut seen_once, mut passed_over) = (0, 0, situations::LeftOut::default());
     for number in 0..options.cases {
         progress(&format!("history {} of {}", number + 1, options.cases));
         let history = draw::history(options.seed, number, pair.telling().level);
@@ -52,16 +56,55 @@ fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
                 let (at, of) = (difference.step + 1, history.steps.len());
                 let (number, cases) = (number + 1, options.cases);
                 println!("seed {}, history {number} of {cases}: a difference at step {at} of {of}", options.seed);
-                tell(pair, options, &history, difference);
-                return FAILED;
+                match confirmed(pair, &history, difference) {
+                    Some(difference) => {
+                        tell(pair, options, &history, difference);
+                        return FAILED;
+                    }
+                    None => seen_once += 1,
+                }
             }
         }
         steps += history.steps.len();
     }
     progress("");
-    println!("seed {}: no difference in {} histories of {steps} steps", options.seed, options.cases);
+    let (seed, cases, once) = (options.seed, options.cases, and_seen_once(seen_once));
+    println!("seed {seed}: no difference in {cases} histories of {steps} steps{once}");
     print!("{passed_over}");
     PASSED
+}
+
+/// How many differences were told although they did not come again.
+fn and_seen_once(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => ", one that did not come again".to_owned(),
+        more => format!(", {more} that did not come again"),
+    }
+}
+
+/// Lives through the history again, and returns the difference that it shows then; one that does not come again is told here.
+fn confirmed(pair: &Pair, history: &History, first: Difference) -> Option<Difference> {
+    let found = recurrence(history, &first, &mut |history| pair.difference(history));
+    if !matches!(found, Recurrence::AtOnce(_)) {
+        tell_all(pair, history, &first);
+    }
+    match found {
+        Recurrence::AtOnce(difference) => Some(difference),
+        Recurrence::Otherwise(difference) => {
+            println!("lived once more, there is a difference at step {}", difference.step + 1);
+            Some(difference)
+        }
+        Recurrence::Never => None,
+    }
+}
+
+/// Leaves out nothing of what may never be seen again.
+fn tell_all(pair: &Pair, history: &History, difference: &Difference) {
+    println!("seen once, and not when both lived it again:");
+    show_steps(history, difference.step);
+    difference.changes.iter().for_each(|change| println!("  {change}"));
+    tell_command(pair, history);
 }
 
 /// Says on a terminal how far it is, in place of what it said before.
@@ -78,31 +121,28 @@ fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Di
     let mut cut = history.clone();
     cut.steps.truncate(difference.step + 1);
     let mut tried = 0;
-    let mut last = difference;
-    let mut shows = |candidate: &History| {
+    let mut live = |candidate: &History| {
         tried += 1;
         progress(&format!("trial {tried} of at most {}", options.trials));
-        if !candidate_is_allowed(pair, candidate) {
-            return false;
-        }
-        match pair.difference(candidate) {
-            Comparison::Same | Comparison::Ended { .. } => false,
-            Comparison::Different(found) => {
-                last = found;
-                true
-            }
-        }
+        if candidate_is_allowed(pair, candidate) { pair.difference(candidate) } else { Comparison::Same }
     };
-    let small = minimise(cut, &mut Trials::new(options.trials, &mut shows));
+    let (small, last) = minimise(cut, difference, &mut Trials::new(options.trials, &mut live));
     progress("");
     println!("the least that shows one, found in {tried} trials:");
     show(&small, &last);
-    let strict = if options.strict { " --strict" } else { "" };
+    tell_command(pair, &small);
+}
+
+fn tell_command(pair: &Pair, history: &History) {
+    let strict = match pair.acceptance {
+        Acceptance::Strict => " --strict",
+        Acceptance::Accept => "",
+    };
     println!(
         "again:\n  cni-conformance compare --plugins {} --reference {}{strict} --history '{}'",
         pair.plugins.folder.display(),
         pair.reference.folder.display(),
-        small.to_line()
+        history.to_line()
     );
 }
 
@@ -112,6 +152,11 @@ fn candidate_is_allowed(pair: &Pair, candidate: &History) -> bool {
 }
 
 fn show(history: &History, difference: &Difference) {
+    show_steps(history, difference.step);
+    print!("{difference}");
+}
+
+fn show_steps(history: &History, parting: usize) {
     for (name, list) in &history.networks {
         println!("  network {name}: {list}");
     }
@@ -119,9 +164,8 @@ fn show(history: &History, difference: &Difference) {
         println!("  container {name}: {}", serde_json::json!(member));
     }
     for (at, step) in history.steps.iter().enumerate() {
-        let here = if at == difference.step { "   <- here the two part" } else { "" };
+        let here = if at == parting { "   <- here the two part" } else { "" };
         println!("  {}. {step}{here}", at + 1);
     }
     println!("  (- the reference, + the plugins)");
-    print!("{difference}");
 }

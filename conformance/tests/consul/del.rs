@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use crate::mesh::{Mesh, nomads};
 use crate::rules::run_as_reference;
 
+/// What somebody does inside a container.
+type Deed<'a> = &'a dyn Fn(&Mesh);
+
 #[test]
 fn a_namespace_that_lives_on_is_as_before_and_del_comes_twice() {
     for flavour in Flavour::ALL {
@@ -83,7 +86,7 @@ fn rules_that_somebody_inside_has_written_do_not_fail_del() {
         mesh.container.sh("iptables -t nat -N MINE");
         mesh.container.sh("iptables -t nat -A MINE -j CONSUL_PROXY_REDIRECT");
     };
-    let cases: [(&str, &dyn Fn(&Mesh)); 6] = [
+    let cases: [(&str, Deed<'_>); 6] = [
         ("a rule that iptables cannot read", &nft("insert rule ip nat OUTPUT meta cgroup 5 accept")),
         ("one in a chain of ours", &nft("insert rule ip nat CONSUL_PROXY_OUTPUT meta cgroup 5 accept")),
         ("one in each chain that leads to ours", &|mesh| {

@@ -13,7 +13,7 @@ use cni_plugin::plan::{Ns, Step, temporary_name};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};
-use crate::{masquerade, verify, veth};
+use crate::{verify, veth};
 
 /// What DEL finds at the path of the namespace. That may be another container's by now: `/proc/<pid>/ns/net` leads to
 /// whoever has the number. And whoever rules the namespace may have put anything there, under any name.
@@ -84,11 +84,19 @@ fn may_be_told(link: &Link, request: &Request, at: &Attachment, host: &mut dyn H
     }
     let told: Vec<IpAddr> = result.ips_of(at.ifname.as_str()).map(|ip| ip.address.address()).collect();
     let mut found = addresses_of(link, host)?;
-    found.retain(masquerade::is_global);
+    found.retain(is_global);
     if told.is_empty() || found.is_empty() {
         return Ok(!request.netns().unwrap_or_default().starts_with("/proc/"));
     }
     Ok(found.iter().any(|address| told.contains(address)))
+}
+
+/// Link-local addresses are the kernel's, not the IPAM plugin's.
+pub(crate) fn is_global(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    }
 }
 
 /// The addresses of those veths of the container that the same network has attached under other names. An address

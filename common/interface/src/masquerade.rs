@@ -22,7 +22,7 @@ use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
 use crate::keys;
-use crate::leftovers::Sandbox;
+use crate::leftovers::{Sandbox, is_global};
 
 mod iptables;
 mod nftables;
@@ -116,14 +116,6 @@ fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<I
     own.sort_unstable();
     own.dedup();
     own
-}
-
-/// Link-local addresses are the kernel's, not the IPAM plugin's.
-pub(crate) fn is_global(address: &IpAddr) -> bool {
-    match address {
-        IpAddr::V4(_) => true,
-        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
-    }
 }
 
 /// Removes, for GC, the rules of a network whose comments name no valid attachment.

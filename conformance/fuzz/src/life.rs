@@ -13,6 +13,7 @@ use cni_core::names::IfName;
 use cni_core::request::{Call, Environment, Request};
 use cni_core::result::CniResult;
 use cni_core::version::Version;
+use cni_interface::alias;
 use cni_plugin::host::{Host, NetworkState as _};
 use cni_plugin::journal::Journal;
 use cni_plugin::link::{Address, Link};
@@ -79,15 +80,23 @@ pub fn machine(is_chained: bool) -> FakeHost {
     host
 }
 
+/// The name of the other end.
+const fn outside(container: Container) -> &'static str {
+    match container {
+        Container::Own => "veth0",
+        Container::Neighbour => "veth1",
+    }
+}
+
 /// The container's `eth0`, and its other end, as bridge and ptp make them.
 fn add_veth(container: Container, host: &mut FakeHost) {
     let name = |text: &str| IfName::parse(text).expect("a name");
     let mac = |text: &str| text.parse().expect("a MAC address");
-    let (outside, last) = match container {
-        Container::Own => ("veth0", "03"),
-        Container::Neighbour => ("veth1", "04"),
+    let last = match container {
+        Container::Own => "03",
+        Container::Neighbour => "04",
     };
-    let peer = VethPeer { ns: Ns::Host, name: name(outside), mac: mac(&format!("02:00:00:00:00:{last}")) };
+    let peer = VethPeer { ns: Ns::Host, name: name(outside(container)), mac: mac(&format!("02:00:00:00:00:{last}")) };
     let (kind, mac) = (LinkKind::Veth { peer }, Some(mac("02:00:00:00:00:01")));
     let link = NewLink { name: name("eth0"), kind, mac, mtu: Some(1500), if_present: IfPresent::Refuse };
     host.apply(&Step::CreateLink { ns: Ns::Container, link }).expect("a veth");
@@ -210,6 +219,11 @@ impl Life {
     /// Gives the interface that another plugin has made the addresses that it has told of.
     pub fn attach(&self, container: Container, host: &mut FakeHost) {
         let Some(request) = self.request(container, "ADD", &self.config) else { return };
+        if let Ok(at) = request.attachment()
+            && is_chained(self.plugin)
+        {
+            host.change_link(Ns::Host, outside(container), |link| link.alias = Some(alias::of(&at)));
+        }
         let Ok(Some(result)) = request.prev_result() else { return };
         host.enter(container.netns()).expect("it is there");
         let ns = Ns::Container;

@@ -188,12 +188,16 @@ fn del_needs_neither_namespace_nor_a_configuration_that_can_be_used() {
 /// The path of the namespace may lead to another container by now. An address of the result tells that it does not.
 #[test]
 fn del_leaves_what_is_another_ones_and_removes_a_link_with_another_mac_address() {
-    let changes: [(fn(&mut Link), bool); 2] =
-        [(|link| link.kind = Some("veth".to_owned()), true), (|link| link.mac = Some(Mac::local([7; 6])), false)];
-    for (change, is_left) in changes {
+    for is_left in [true, false] {
         let mut host = machine();
         let caller = after_add(&caller(), &mut host);
-        host.change_link(Ns::Container, "eth0", change);
+        host.change_link(Ns::Container, "eth0", |link| {
+            if is_left {
+                link.kind = Some("veth".to_owned());
+            } else {
+                link.mac = Some(Mac::local([7; 6]));
+            }
+        });
         caller.del(&Tap, &mut host).expect("DEL");
         assert_eq!(host.state().iter().any(|line| line.contains("eth0")), is_left);
         assert_eq!(host.delegated().last().map(String::as_str), Some("static DEL"));

@@ -199,6 +199,7 @@ flush_and_repair() {
 # Somebody removes the name of the allocation's namespace, under which Nomad asks for its deletion.
 lost_namespace() {
     local allocation
+    until_true 300 all_run web 1 || wrong "web does not run"
     allocation=$(running web)
     ip netns delete "$allocation"
     expect_web "without the name of its namespace"

@@ -228,6 +228,14 @@ impl Request {
         self.environment.get("CNI_NETNS")
     }
 
+    /// The same request without `CNI_NETNS`, as a runtime makes it that has lost the namespace.
+    #[must_use]
+    pub fn without_netns(&self) -> Self {
+        let mut request = self.clone();
+        request.environment.0.remove("CNI_NETNS");
+        request
+    }
+
     /// Whether `CNI_NETNS` may be the namespace of the plugin: `CNI_NETNS_OVERRIDE` is `1` or `true`.
     pub fn netns_override(&self) -> bool {
         self.environment

@@ -7,7 +7,7 @@ use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::unistd::geteuid;
 
@@ -121,30 +121,15 @@ impl PrivateDirectory {
         Ok(names)
     }
 
-    /// When a file was written; `None` when there is none.
-    ///
-    /// # Errors
-    /// As [`PrivateDirectory::read_file`].
-    pub fn written_at(&self, name: &str) -> Result<Option<SystemTime>, FileError> {
-        if !self.verify()? {
-            return Ok(None);
-        }
-        let path = self.path.join(name);
-        match fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()) {
-            Ok(written) => Ok(Some(written)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(FileError::of("stat", &path)(source)),
-        }
-    }
-
-    /// The names of files that were written longer ago than `age`, in order. Those that go meanwhile are left out.
+    /// The names of files that were written longer ago than `age`, or, by a clock that has been set back since, in the
+    /// future, in order. Those that are removed meanwhile are left out.
     ///
     /// # Errors
     /// As [`PrivateDirectory::read_file`].
     pub fn names_older_than(&self, age: Duration) -> Result<Vec<String>, FileError> {
         let is_old = |name: &String| {
             let written = fs::symlink_metadata(self.path.join(name)).and_then(|metadata| metadata.modified());
-            written.is_ok_and(|written| written.elapsed().is_ok_and(|passed| passed > age))
+            written.is_ok_and(|written| written.elapsed().map_or(true, |passed| passed > age))
         };
         Ok(self.names()?.into_iter().filter(is_old).collect())
     }
@@ -231,6 +216,8 @@ fn verify_owner(metadata: &Metadata) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
     use nix::libc::ELOOP;
     use std::os::unix::fs::{chown, symlink};
@@ -284,15 +271,13 @@ mod tests {
         let root = tempfile::tempdir().expect("directory");
         let directory = PrivateDirectory::new(root.path().join("private"));
         let minute = Duration::from_secs(60);
-        for name in ["new", "old"] {
+        let now = SystemTime::now();
+        for (name, written) in [("new", now), ("old", now - 2 * minute), ("future", now + 2 * minute)] {
             directory.replace_file(&directory, name, b"").expect("written");
+            let file = File::options().write(true).open(directory.path().join(name)).expect("opened");
+            file.set_modified(written).expect("the time is set");
         }
-        let old = File::options().write(true).open(directory.path().join("old")).expect("opened");
-        let then = SystemTime::now() - 2 * minute;
-        old.set_modified(then).expect("the time is set");
-        assert_eq!(directory.written_at("old").expect("looked"), Some(then));
-        assert_eq!(directory.written_at("none").expect("looked"), None);
-        assert_eq!(directory.names_older_than(minute).expect("listed"), ["old"]);
+        assert_eq!(directory.names_older_than(minute).expect("listed"), ["future", "old"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
+use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
@@ -23,7 +24,7 @@ use cni_plugin::state_file::StateFile;
 use cni_plugin::traffic::TrafficControl;
 use cni_plugin::vlan::BridgeVlan;
 
-use crate::identity::{IdentityError, identity};
+use crate::identity::{IdentityError, identity_of};
 use crate::iptables::AutoIptables;
 use crate::netlink::Socket;
 use crate::netns::{Netns, NetnsScope};
@@ -92,6 +93,42 @@ impl NetworkState for LinuxHost {
     }
 }
 
+impl NamespaceState for LinuxHost {
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        let cookie = self.socket(ns)?.netns_cookie().map_err(IdentityError::Cookie)?;
+        Ok(cookie.map(identity_of).transpose()?)
+    }
+
+    fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error> {
+        let cookie = self.socket(Ns::Container)?.netns_cookie().map_err(IdentityError::Cookie)?;
+        let (socket, netns) = self.socket_and_netns(Ns::Host, Some(Ns::Container))?;
+        let (Some(cookie), Some(netns)) = (cookie, netns) else { return Ok(None) };
+        let wanted = number_of(cookie);
+        let given = socket.ensure_number(netns.as_fd(), wanted)?;
+        Ok(given.map(|value| NamespaceNumber { value, is_unique: value == wanted }))
+    }
+
+    fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, Error> {
+        Ok(self.socket(Ns::Host)?.numbered_link(number, index)?)
+    }
+
+    fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error> {
+        Ok(self.socket(Ns::Host)?.numbered_addresses(number)?)
+    }
+
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
+        Ok(inhabitants::path_by_process(identity).map_err(FileError::of("list", Path::new("/proc")))?)
+    }
+}
+
+/// The number that a namespace gets by its cookie. The kernel gives out cookies in order, and chooses small numbers itself, so
+/// no other namespace of this boot has it before 2^30 have come and gone.
+fn number_of(cookie: u64) -> i32 {
+    const LOW: u64 = 0x3fff_ffff;
+    const FIRST: i32 = 0x4000_0000;
+    FIRST | i32::try_from(cookie & LOW).unwrap_or_default()
+}
+
 impl Storage for LinuxHost {
     fn records(&mut self) -> &mut dyn Records {
         &mut self.records
@@ -121,6 +158,9 @@ impl Storage for LinuxHost {
 
 impl Host for LinuxHost {
     fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        if self.container.as_ref().is_some_and(|container| container.path == path) {
+            return Ok(());
+        }
         let netns = match self.asked.take() {
             Some((asked, netns)) if asked == path => netns,
             Some(_) | None => Netns::open(path)?,
@@ -131,7 +171,7 @@ impl Host for LinuxHost {
             socket.map_err(|error| failed(io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO))))?;
         let netns = Rc::new(netns);
         let netfilter = AutoIptables::new().within(NetnsScope::Other(Rc::clone(&netns)));
-        self.container = Some(Container { netns, socket, netfilter });
+        self.container = Some(Container { path: path.to_owned(), netns, socket, netfilter });
         Ok(())
     }
 
@@ -140,15 +180,6 @@ impl Host for LinuxHost {
         let is_own = self.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
         self.asked = Some((path.to_owned(), netns));
         Ok(is_own)
-    }
-
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        let identity = self.within(ns, || Ok(identity()))?.map_err(IdentityError::Cookie)?;
-        Ok(identity?)
-    }
-
-    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
-        Ok(inhabitants::path_by_process(identity).map_err(FileError::of("list", Path::new("/proc")))?)
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

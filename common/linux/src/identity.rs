@@ -33,10 +33,15 @@ impl Failure for IdentityError {
 /// # Errors
 /// When it could and does not. Who takes that for an old kernel would look for records in the wrong place.
 pub fn identity() -> Result<Option<String>, IdentityError> {
-    match netns_cookie().map_err(IdentityError::Cookie)? {
-        Some(cookie) => Ok(Some(format!("{}:{cookie}", cni_files::boot_id()?))),
-        None => Ok(None),
-    }
+    netns_cookie().map_err(IdentityError::Cookie)?.map(identity_of).transpose()
+}
+
+/// The same for the namespace that has this cookie.
+///
+/// # Errors
+/// When the kernel does not tell which boot this is.
+pub fn identity_of(cookie: u64) -> Result<String, IdentityError> {
+    Ok(format!("{}:{cookie}", cni_files::boot_id()?))
 }
 
 #[cfg(test)]

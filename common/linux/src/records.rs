@@ -4,7 +4,7 @@
 //! lock is held: each file is drafted beside those directories and put in its place at once. Whoever removes
 //! the last record removes the directories too.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use cni_core::error::{Error, Failure};
 use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
@@ -116,11 +116,6 @@ impl Records for RunRecords {
 
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {
         Ok(self.directory()?.below(kind.as_str()).names()?)
-    }
-
-    fn written_at(&mut self, key: &RecordKey) -> Result<Option<Duration>, Error> {
-        let written = self.directory()?.below(key.kind().as_str()).written_at(key.name())?;
-        Ok(written.map(|time| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))
     }
 
     fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error> {

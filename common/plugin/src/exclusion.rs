@@ -16,10 +16,12 @@ use std::fmt;
 use std::time::Duration;
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, IfName, NetworkName};
+use cni_core::names::{Attachment, NetworkName};
 
+use crate::attachment_record::AttachmentRecord;
 use crate::host::{Host, NetnsError};
 use crate::lock::LockName;
+use crate::namespace::{Life, RecordedNamespace};
 use crate::plan::{Ns, Step};
 use crate::record::{RecordKey, RecordKind};
 
@@ -36,6 +38,8 @@ pub enum Share {
     Interface,
     /// Rules for an interface that another plugin has made.
     Rules,
+    /// Properties of an interface that another plugin has made, or what is inside the container.
+    Properties,
     /// Neither.
     Nothing,
 }
@@ -52,7 +56,7 @@ pub fn begin_add(share: Share, at: &Attachment, host: &mut dyn Host) {
 pub fn begin_del(share: Share, at: &Attachment, netns: Option<&str>, host: &mut dyn Host) {
     match share {
         Share::Nothing => return,
-        Share::Interface => {}
+        Share::Interface | Share::Properties => {}
         Share::Rules => or_warn(at, mark(at, netns, host)),
     }
     lock(at, "DEL", host);
@@ -62,6 +66,7 @@ pub fn begin_del(share: Share, at: &Attachment, netns: Option<&str>, host: &mut 
 /// a killed DEL, go the directories of records that are empty.
 pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
     if share == Share::Interface {
+        or_warn(at, host.apply(&AttachmentRecord::remove(at)).map(drop));
         or_warn(at, host.apply(&Step::RemoveRecord { key: mark_key(at) }).map(drop));
     }
 }
@@ -85,13 +90,16 @@ pub fn begin_gc(network: &NetworkName, host: &mut dyn Host) -> Result<(), Error>
     host.lock(&LockName::network(network))
 }
 
-/// Whether a DEL of the attachment is under way, which was `added` at this time
-/// since 1970. An older mark is of its former life, which other plugins than ours have ended and begun anew.
+/// Whether a DEL of the attachment is under way. The container's namespace is entered. A mark of an interface that is no
+/// longer there belongs to an earlier life of the attachment, which plugins of others have ended and begun anew.
 ///
 /// # Errors
-/// When the mark cannot be looked for.
-pub fn is_being_deleted(at: &Attachment, added: Duration, host: &mut dyn Host) -> Result<bool, Error> {
-    Ok(host.records().written_at(&mark_key(at))?.is_some_and(|marked| marked >= added))
+/// When the mark cannot be read, or the kernel does not answer.
+pub fn is_being_deleted(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    match host.records().read(&mark_key(at))? {
+        Some(text) => MarkedInterface::parse(&text).map_or(Ok(true), |marked| marked.is_here(host)),
+        None => Ok(false),
+    }
 }
 
 /// A runtime that works on the same attachment twice at once gets what it got before there was this lock.
@@ -111,32 +119,32 @@ fn or_warn(at: &Attachment, done: Result<(), Error>) {
 /// An attachment without its interface needs no mark: `repair` passes over it.
 fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
     let Some(path) = netns else { return Ok(()) };
-    let place = match host.enter(path) {
-        Ok(()) if host.link(Ns::Container, &at.ifname)?.is_none() => return Ok(()),
-        Ok(()) => MarkedPlace::observe(&at.ifname, path, host)?,
+    let marked = match host.enter(path) {
+        Ok(()) => match host.link(Ns::Container, &at.ifname)? {
+            Some(link) => Some(MarkedInterface::observe(link.index, path, host)?),
+            None => return Ok(()),
+        },
         Err(NetnsError::Gone { .. }) => return Ok(()),
         Err(error @ NetnsError::Failed { .. }) => {
             log::debug!("{} is marked all the same: {error}", at.container);
             None
         }
     };
-    // One that is there may be older than the attachment, and would stay so.
-    unmark(at, host)?;
-    let text = place.map(|place| place.to_string()).unwrap_or_default();
+    let text = marked.map(|marked| marked.to_string()).unwrap_or_default();
     host.apply(&Step::WriteRecord { key: mark_key(at), text })?;
     remove_useless_marks(&mark_key(at), host)
 }
 
-/// How many marks of other attachments a DEL looks at. It leaves one itself, so none piles up.
+/// How many records of other attachments a DEL looks at. It leaves one itself, so none piles up.
 const MOST_LOOKS: usize = 8;
 
-/// Removes marks of interfaces that are gone, and those of before [`LONGEST_DEL`], of which nobody knows.
+/// Removes marks of interfaces that are gone, and those of before [`LONGEST_DEL`].
 fn remove_useless_marks(own: &RecordKey, host: &mut dyn Host) -> Result<(), Error> {
     let mut useless = host.records().names_older_than(DELETING, LONGEST_DEL)?;
     let names = host.records().names(DELETING)?;
     for name in names.into_iter().filter(|name| name != own.name()).take(MOST_LOOKS) {
         let text = host.records().read(&RecordKey::new(DELETING, &name)?)?;
-        if MarkedPlace::parse(&text.unwrap_or_default()).is_some_and(|place| place.is_gone(host)) {
+        if MarkedInterface::parse(&text.unwrap_or_default()).is_some_and(|marked| marked.is_missing(host)) {
             useless.push(name);
         }
     }
@@ -146,46 +154,50 @@ fn remove_useless_marks(own: &RecordKey, host: &mut dyn Host) -> Result<(), Erro
     Ok(())
 }
 
-/// Where the interface of a marked attachment is.
+/// The interface of a marked attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct MarkedPlace {
-    ifname: IfName,
-    /// What distinguishes the network namespace from all others.
-    identity: String,
-    path: String,
+struct MarkedInterface {
+    index: u32,
+    /// `None` where namespaces cannot be told from each other.
+    namespace: Option<RecordedNamespace>,
 }
 
-impl MarkedPlace {
-    /// `None` where namespaces cannot be told from each other later. The namespace is entered.
-    fn observe(ifname: &IfName, path: &str, host: &mut dyn Host) -> Result<Option<Self>, Error> {
-        let identity = host.identity(Ns::Container)?;
-        Ok(identity.map(|identity| Self { ifname: ifname.clone(), identity, path: path.to_owned() }))
+impl MarkedInterface {
+    /// The namespace is entered.
+    fn observe(index: u32, path: &str, host: &mut dyn Host) -> Result<Self, Error> {
+        Ok(Self { index, namespace: RecordedNamespace::of_entered(path, host)? })
     }
 
-    /// Reads what it displays. The path may hold blanks.
     fn parse(text: &str) -> Option<Self> {
-        let mut words = text.splitn(3, ' ');
-        let (ifname, identity, path) = (words.next()?, words.next()?, words.next()?);
-        Some(Self { ifname: IfName::parse(ifname).ok()?, identity: identity.to_owned(), path: path.to_owned() })
+        let (index, namespace) = text.split_once(' ')?;
+        Some(Self { index: index.parse().ok()?, namespace: RecordedNamespace::parse(namespace) })
     }
 
-    /// Whether it is certain that the interface is gone.
-    fn is_gone(&self, host: &mut dyn Host) -> bool {
-        match host.enter(&self.path) {
-            Ok(()) => {}
-            Err(NetnsError::Gone { .. }) => return true,
-            Err(NetnsError::Failed { .. }) => return false,
+    /// Whether it is in the namespace that is entered.
+    fn is_here(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let is_namespace = self.namespace.as_ref().map_or(Ok(true), |namespace| namespace.is_entered(host))?;
+        Ok(is_namespace && host.link_by_index(Ns::Container, self.index)?.is_some())
+    }
+
+    /// Whether it is certain that the interface is no longer there.
+    fn is_missing(&self, host: &mut dyn Host) -> bool {
+        let Some(namespace) = &self.namespace else { return false };
+        match namespace.life(None, host) {
+            Life::Dead => true,
+            Life::Alive => {
+                host.enter(&namespace.path).is_ok()
+                    && namespace.is_entered(host).is_ok_and(|is_entered| is_entered)
+                    && host.link_by_index(Ns::Container, self.index).is_ok_and(|link| link.is_none())
+            }
+            Life::Unknown(_) => false,
         }
-        let is_another = |now: Option<String>| now.is_some_and(|now| now != self.identity);
-        host.identity(Ns::Container).is_ok_and(is_another)
-            || host.link(Ns::Container, &self.ifname).is_ok_and(|link| link.is_none())
     }
 }
 
-impl fmt::Display for MarkedPlace {
+impl fmt::Display for MarkedInterface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ifname, identity, path } = self;
-        write!(f, "{ifname} {identity} {path}")
+        write!(f, "{} ", self.index)?;
+        self.namespace.as_ref().map_or(Ok(()), |namespace| write!(f, "{namespace}"))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::daemon::{DaemonCall, DaemonError, Patience};
 use crate::devices::Devices;
 use crate::link::{Address, KernelRoute, Link};
 use crate::lock::LockName;
+use crate::namespace::NamespaceState;
 use crate::plan::{Ns, Plan, Step, Sysctl};
 use crate::record::Records;
 use crate::routing::{FullRoute, KernelRule};
@@ -167,7 +168,7 @@ pub trait Storage {
 }
 
 /// The machine, as far as a plugin is concerned.
-pub trait Host: NetworkState + Storage {
+pub trait Host: NetworkState + NamespaceState + Storage {
     /// Opens the container's namespace; [`Ns::Container`] means it from then on.
     ///
     /// # Errors
@@ -179,20 +180,6 @@ pub trait Host: NetworkState + Storage {
     /// # Errors
     /// When the plugin's own namespace cannot be identified.
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
-
-    /// Something that differs between any two namespaces that the machine has had, in this boot and before;
-    /// `None` where the kernel cannot say (before Linux 5.14).
-    ///
-    /// # Errors
-    /// When the kernel could say and does not.
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error>;
-
-    /// A path to the namespace of an [`Host::identity`] by way of a process that is in it, though it may have no name
-    /// any more; `None` when no process is.
-    ///
-    /// # Errors
-    /// When the processes cannot be listed.
-    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error>;
 
     /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
     ///

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod attachment_record;
 pub mod commands;
 pub mod daemon;
 pub mod devices;
@@ -13,6 +14,7 @@ pub mod journal;
 pub mod link;
 pub mod lock;
 pub mod missing;
+pub mod namespace;
 pub mod owner;
 pub mod plan;
 pub mod record;

@@ -129,13 +129,8 @@ pub trait Records {
     /// When they cannot be listed.
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
 
-    /// When a record was written, as time since 1970; `None` when there is none.
-    ///
-    /// # Errors
-    /// When it cannot be looked for.
-    fn written_at(&mut self, key: &RecordKey) -> Result<Option<Duration>, Error>;
-
-    /// The names of the records of a kind that were written longer ago than `age`, in order.
+    /// The names of the records of a kind that were written longer ago than `age`, or, by a
+    /// clock that has been set back since, in the future, in order.
     ///
     /// # Errors
     /// When they cannot be listed.

@@ -4,11 +4,15 @@ use std::io;
 
 use serde::Serialize;
 
+use crate::attachment_record::AttachmentRecord;
 use crate::exclusion::{self, Share};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::missing::MissingPart;
+use crate::namespace::RecordedNamespace;
+use crate::plan::Plan;
 use cni_core::error::{Code, Error, Failure};
+use cni_core::names::Attachment;
 use cni_core::request::{Call, Command, Environment, Request};
 use cni_core::result::{CniResult, to_text};
 use cni_core::valid::ValidAttachments;
@@ -215,8 +219,10 @@ fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error>
 
 /// The result is part of the ADD: when it cannot be said in this version, or not be written, nothing stays.
 fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mut dyn Process) -> Result<(), Error> {
+    let namespace = observe_namespace(plugin.share(), request, host)?;
     let mut journal = Journal::new(host);
     let written = plugin.add(request, &mut journal).and_then(|result| {
+        record_attachment(plugin.share(), request, namespace, &mut journal)?;
         let text = result.render(request.version)?;
         process.write_stdout(&text).map_err(|error| RunError::Stdout(error).into())
     });
@@ -229,12 +235,45 @@ fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mu
     }
 }
 
+/// The namespace gets its number before it gets an interface: for the other end of a veth the kernel chooses one. An IPAM
+/// plugin leaves that to the plugin that has called it.
+fn observe_namespace(share: Share, request: &Request, host: &mut dyn Host) -> Result<Option<RecordedNamespace>, Error> {
+    if share == Share::Nothing { Ok(None) } else { RecordedNamespace::observe(request, host) }
+}
+
+fn record_attachment(
+    share: Share,
+    request: &Request,
+    namespace: Option<RecordedNamespace>,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
+    let Some(namespace) = namespace else { return Ok(()) };
+    let Some(record) = AttachmentRecord::observe(share, request, namespace, journal.host())? else { return Ok(()) };
+    let mut plan = Plan::default();
+    plan.owned(record.write());
+    journal.apply(&plan)
+}
+
 fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let (share, at) = (plugin.share(), request.attachment()?);
+    let lost = share != Share::Nothing && leads_to_another(request, &at, host)?;
+    let request = if lost { &request.without_netns() } else { request };
     exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
     Ok(())
+}
+
+/// Whether the path of the namespace leads to another one than that of the ADD: the name of a process, or a name in the file
+/// system, may have been given again. The runtime has lost the container's namespace then, and the other is somebody else's.
+fn leads_to_another(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let Some(path) = request.netns() else { return Ok(false) };
+    let Some(record) = AttachmentRecord::read(at, host.records())? else { return Ok(false) };
+    let is_another = host.enter(path).is_ok() && !record.namespace.is_entered(host)?;
+    if is_another {
+        log::info!("{path} leads to another namespace than that of the ADD, which stays as it is");
+    }
+    Ok(is_another)
 }
 
 #[derive(Serialize)]

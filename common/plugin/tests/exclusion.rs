@@ -1,7 +1,5 @@
 //! Who works on an attachment, and what repair is told of it, on a machine in memory.
 
-use std::time::Duration;
-
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_plugin::exclusion::{Share, begin_add, begin_del, begin_gc, begin_repair, end_del, is_being_deleted};
 use cni_plugin::host::Host as _;
@@ -29,7 +27,7 @@ fn host() -> FakeHost {
 }
 
 fn is_marked(at: &Attachment, host: &mut FakeHost) -> bool {
-    is_being_deleted(at, Duration::ZERO, host).expect("a record can be read")
+    is_being_deleted(at, host).expect("a record can be read")
 }
 
 #[test]
@@ -53,12 +51,15 @@ fn the_mark_comes_with_the_first_del_and_goes_with_the_interface() {
     assert!(host.records.is_empty());
 }
 
+/// Plugins of others have deleted the attachment and added it again, and know nothing of the mark.
 #[test]
-fn a_mark_that_is_older_than_the_attachment_says_nothing() {
+fn a_mark_of_another_interface_says_nothing() {
     let (mut host, ours) = (host(), at("c1", "eth0"));
     begin_del(Share::Rules, &ours, Some(NETNS), &mut host);
-    let later = Duration::from_secs(1);
-    assert!(!is_being_deleted(&ours, later, &mut host).expect("a record can be looked for"));
+    host.change_link(Ns::Container, "eth0", |link| link.name = "renamed".to_owned());
+    assert!(is_marked(&ours, &mut host), "the same interface under another name");
+    host.change_link(Ns::Container, "renamed", |link| link.index = 99);
+    assert!(!is_marked(&ours, &mut host));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
+use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
@@ -367,6 +368,37 @@ impl NetworkState for FakeHost {
     }
 }
 
+impl NamespaceState for FakeHost {
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.identity(&space))
+    }
+
+    fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error> {
+        let space = self.space(Ns::Container)?;
+        Ok(self.kernel.number(&space).map(|value| NamespaceNumber { value, is_unique: true }))
+    }
+
+    fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, Error> {
+        Ok(match self.kernel.numbered(number) {
+            Some(space) => match self.kernel.links(&space, |link| link.index == index).pop() {
+                Some(link) => NumberedLink::Link(Box::new(link)),
+                None => NumberedLink::NoLink,
+            },
+            None => NumberedLink::NoNamespace,
+        })
+    }
+
+    fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error> {
+        let space = self.kernel.numbered(number);
+        Ok(space.map(|space| self.kernel.entries(&space).flat_map(|entry| entry.addresses.clone()).collect()))
+    }
+
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
+        Ok(self.kernel.path_of(identity))
+    }
+}
+
 impl Storage for FakeHost {
     fn records(&mut self) -> &mut dyn Records {
         &mut self.records
@@ -395,7 +427,9 @@ impl Host for FakeHost {
                 self.entered = Some(again.unwrap_or(Entered { space, netfilter }));
                 Ok(())
             }
-            FakeContainer::Gone => Err(NetnsError::Gone { path: path.to_owned(), reason: "not there".to_owned() }),
+            FakeContainer::Gone | FakeContainer::Unnamed => {
+                Err(NetnsError::Gone { path: path.to_owned(), reason: "not there".to_owned() })
+            }
             FakeContainer::Closed => {
                 let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
                 Err(NetnsError::Failed { path: path.to_owned(), source })
@@ -405,15 +439,6 @@ impl Host for FakeHost {
 
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
         Ok(self.own_netns.as_deref() == Some(path))
-    }
-
-    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
-        Ok(self.kernel.path_of(identity))
-    }
-
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        let space = self.space(ns)?;
-        Ok(self.kernel.identity(&space))
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

@@ -62,10 +62,6 @@ impl Records for FakeRecords {
         Ok(self.0.keys().filter(|key| key.kind() == kind).map(|key| key.name().to_owned()).collect())
     }
 
-    fn written_at(&mut self, key: &RecordKey) -> Result<Option<Duration>, Error> {
-        Ok(self.0.get(key).map(|_| Duration::ZERO))
-    }
-
     /// Time does not pass here.
     fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error> {
         if age.is_zero() { self.names(kind) } else { Ok(Vec::new()) }

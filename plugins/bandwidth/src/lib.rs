@@ -4,6 +4,7 @@
 //! its own.
 
 use cni_core::version::Version;
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -27,6 +28,10 @@ impl Plugin for Bandwidth {
 
     fn versions(&self) -> &'static [Version] {
         Version::SINCE_0_3_0
+    }
+
+    fn share(&self) -> Share {
+        Share::Properties
     }
 
     cni_plugin::commands!(add, del, check, status, gc);

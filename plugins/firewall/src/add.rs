@@ -13,7 +13,7 @@ use cni_core::result::CniResult;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::owner::OwnerHome;
+use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::plan::{Plan, Step};
 
 use crate::FirewallError;
@@ -38,7 +38,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
         clear_abandoned(&owner, &addresses, journal.host())?;
         let register = Register::observe(&owner, &addresses, journal.host().records())?;
-        let home = OwnerHome::observe(request, journal.host())?;
+        let home = RecordedNamespace::observe(request, journal.host())?;
         let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
         journal.apply(&plan(&config, &backend, claim, &prev_result)?)?;
     }

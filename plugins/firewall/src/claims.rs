@@ -14,7 +14,8 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
-use cni_plugin::owner::{self, OwnerHome};
+use cni_plugin::namespace::RecordedNamespace;
+use cni_plugin::owner;
 use cni_plugin::plan::{Plan, Step};
 use cni_plugin::record::{RecordKey, RecordKind, Records};
 
@@ -73,7 +74,7 @@ pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Ve
 ///
 /// # Errors
 /// When the record cannot be read.
-pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<OwnerHome>, Error> {
+pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<RecordedNamespace>, Error> {
     Ok(List::read(owner, records)?.home)
 }
 
@@ -81,7 +82,10 @@ pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<O
 ///
 /// # Errors
 /// When the record cannot be read.
-pub fn former_owners(address: IpAddr, records: &mut dyn Records) -> Result<Vec<(Attachment, OwnerHome)>, Error> {
+pub fn former_owners(
+    address: IpAddr,
+    records: &mut dyn Records,
+) -> Result<Vec<(Attachment, RecordedNamespace)>, Error> {
     let text = records.read(&of_former(address))?.unwrap_or_default();
     Ok(text.lines().filter_map(parse_former).collect())
 }
@@ -92,7 +96,7 @@ pub struct Register {
     claims: BTreeMap<IpAddr, Claim>,
     /// Addresses whose record makes no sense.
     torn: BTreeSet<IpAddr>,
-    former: BTreeMap<IpAddr, Vec<(Attachment, OwnerHome)>>,
+    former: BTreeMap<IpAddr, Vec<(Attachment, RecordedNamespace)>>,
     lists: BTreeMap<RecordKey, List>,
 }
 
@@ -129,7 +133,7 @@ impl Register {
     pub fn claim(
         &self,
         owner: &Attachment,
-        home: Option<&OwnerHome>,
+        home: Option<&RecordedNamespace>,
         addresses: &[IpAddr],
         backend: &RuleBackend,
     ) -> Plan {
@@ -180,7 +184,7 @@ impl Register {
     }
 
     /// Records that an address is one of its former owners' again.
-    pub fn hand_back(&self, address: IpAddr, heir: &Attachment, home: &OwnerHome) -> Plan {
+    pub fn hand_back(&self, address: IpAddr, heir: &Attachment, home: &RecordedNamespace) -> Plan {
         let Some(claim) = self.claims.get(&address) else { return Plan::default() };
         let mut plan = Plan::default();
         let mut lists = self.lists.clone();
@@ -205,7 +209,12 @@ impl Register {
     }
 
     /// Appends the step that changes who had an address before, if anything changes.
-    fn write_former(&self, plan: &mut Plan, address: IpAddr, change: impl FnOnce(&mut Vec<(Attachment, OwnerHome)>)) {
+    fn write_former(
+        &self,
+        plan: &mut Plan,
+        address: IpAddr,
+        change: impl FnOnce(&mut Vec<(Attachment, RecordedNamespace)>),
+    ) {
         let before = self.former.get(&address).cloned().unwrap_or_default();
         let mut after = before.clone();
         change(&mut after);
@@ -220,7 +229,7 @@ impl Register {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct List {
     addresses: BTreeSet<IpAddr>,
-    home: Option<OwnerHome>,
+    home: Option<RecordedNamespace>,
 }
 
 /// What a line with the home begins with; the others are addresses.
@@ -231,7 +240,7 @@ impl List {
         let text = records.read(&of_owner(owner))?.unwrap_or_default();
         Ok(Self {
             addresses: text.lines().filter_map(|line| line.parse().ok()).collect(),
-            home: text.lines().find_map(|line| OwnerHome::parse(line.strip_prefix(HOME)?)),
+            home: text.lines().find_map(|line| RecordedNamespace::parse(line.strip_prefix(HOME)?)),
         })
     }
 }
@@ -268,10 +277,10 @@ fn write_or_remove(key: RecordKey, text: String) -> Step {
     if text.is_empty() { Step::RemoveRecord { key } } else { Step::WriteRecord { key, text } }
 }
 
-fn parse_former(line: &str) -> Option<(Attachment, OwnerHome)> {
+fn parse_former(line: &str) -> Option<(Attachment, RecordedNamespace)> {
     let mut words = line.splitn(4, ' ');
     let owner = owner::parse(&mut words)?;
-    Some((owner, OwnerHome::parse(words.next()?)?))
+    Some((owner, RecordedNamespace::parse(words.next()?)?))
 }
 
 fn of_address(address: IpAddr) -> RecordKey {

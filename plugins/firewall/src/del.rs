@@ -9,7 +9,7 @@ use cni_core::request::Request;
 use cni_netfilter::RuleRemoval;
 use cni_netfilter::firewalld::Zone;
 use cni_plugin::host::Host;
-use cni_plugin::owner::OwnerHome;
+use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
@@ -61,7 +61,7 @@ pub fn remove(leaving: Vec<Leaving>, host: &mut dyn Host) -> Result<(), Error> {
     removal.finish()
 }
 
-fn hand_back(address: IpAddr, heir: &Attachment, home: &OwnerHome, host: &mut dyn Host) -> Result<(), Error> {
+fn hand_back(address: IpAddr, heir: &Attachment, home: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
     let register = Register::observe(heir, &[address], host.records())?;
     host.carry_out(&register.hand_back(address, heir, home))
 }

@@ -12,7 +12,7 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
-use cni_plugin::owner::{OwnerHome, Residence};
+use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::plan::Ns;
 
 use crate::addresses::{addresses, families, sorted};
@@ -93,7 +93,7 @@ pub enum Leaving {
     /// Its rules go.
     Owned(OwnedAddress),
     /// Its rules are a former owner's again, which still has the address.
-    Inherited { address: IpAddr, heir: Attachment, home: OwnerHome },
+    Inherited { address: IpAddr, heir: Attachment, home: RecordedNamespace },
     /// Its rules are another's, and stay.
     Lost { address: IpAddr },
 }
@@ -166,17 +166,18 @@ fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<
     }
 }
 
-/// Whether a namespace still is the one that it was, and has an address. When it cannot be looked at, it may have it.
-fn has_address(home: &OwnerHome, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
-    match home.observe_residence(host)? {
-        Residence::Kept => {}
-        Residence::Left => return Ok(false),
-        Residence::Unknown(error) => {
-            log::warn!("{error}; it is taken to have {address}");
+/// Whether a namespace lives and has an address. One that cannot be looked at may have it.
+fn has_address(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
+    match namespace.life(None, host) {
+        Life::Alive => {}
+        Life::Dead => return Ok(false),
+        Life::Unknown(reason) => {
+            log::warn!("{reason}; it counts as having {address}");
             return Ok(true);
         }
     }
-    Ok(host.addresses(Ns::Container, None, None)?.iter().any(|found| found.cidr.address() == address))
+    let addresses = namespace.addresses(host)?;
+    Ok(addresses.is_none_or(|found| found.iter().any(|one| one.cidr.address() == address)))
 }
 
 fn remembered(request: &Request) -> Vec<IpAddr> {

@@ -10,7 +10,8 @@ use std::fmt;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 use cni_netfilter::Proto;
-use cni_plugin::owner::{self, OwnerHome};
+use cni_plugin::namespace::RecordedNamespace;
+use cni_plugin::owner;
 use cni_plugin::plan::{Plan, Step};
 use cni_plugin::record::{RecordKey, RecordKind, Records};
 
@@ -27,7 +28,7 @@ pub struct PortLine {
     pub published: PublishedPort,
     pub owner: Attachment,
     /// The container's namespace, if it could be told from others.
-    pub home: Option<OwnerHome>,
+    pub home: Option<RecordedNamespace>,
 }
 
 /// The ports of an attachment.
@@ -94,7 +95,7 @@ impl PortRegister {
 
     /// Records the mappings of the attachment, all that it has, as the newest, and forgets those of attachments that
     /// are gone. The attachment's own record comes first: whatever is stopped then, all that was recorded is found.
-    pub fn claim(&self, home: Option<&OwnerHome>, published: &[PublishedPort], gone: &[Attachment]) -> Plan {
+    pub fn claim(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort], gone: &[Attachment]) -> Plan {
         self.changed(published, |port, lines| {
             lines.retain(|line| line.owner != self.owner && !gone.contains(&line.owner));
             lines.extend(self.own(home, published, port));
@@ -102,7 +103,7 @@ impl PortRegister {
     }
 
     /// Records the mappings of the attachment that are not recorded, as the oldest: it is not known which are older.
-    pub fn restore(&self, home: Option<&OwnerHome>, published: &[PublishedPort]) -> Plan {
+    pub fn restore(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort]) -> Plan {
         self.changed(published, |port, lines| {
             let is_new = |line: &PortLine| {
                 !lines.iter().any(|known| known.owner == line.owner && known.published == line.published)
@@ -142,7 +143,7 @@ impl PortRegister {
 
     fn own<'a>(
         &'a self,
-        home: Option<&'a OwnerHome>,
+        home: Option<&'a RecordedNamespace>,
         published: &'a [PublishedPort],
         port: u16,
     ) -> impl Iterator<Item = PortLine> + 'a {
@@ -184,7 +185,7 @@ impl PortLine {
         let proto = Proto::parse(words.next()?)?;
         let address = words.next()?.parse().ok()?;
         let owner = owner::parse(&mut words)?;
-        let home = words.next().map(OwnerHome::parse);
+        let home = words.next().map(RecordedNamespace::parse);
         Some(Self { published: PublishedPort { port, proto, address }, owner, home: home.flatten() })
     }
 }

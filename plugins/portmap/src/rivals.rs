@@ -16,7 +16,7 @@ use cni_netfilter::RulePosition;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::lock::LockName;
-use cni_plugin::owner::{OwnerHome, Residence};
+use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::plan::Plan;
 use cni_plugin::removal::Removal;
 
@@ -40,7 +40,7 @@ impl Crowded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rival<'a> {
     owner: &'a Attachment,
-    home: Option<&'a OwnerHome>,
+    home: Option<&'a RecordedNamespace>,
     ports: Vec<PublishedPort>,
     /// Whether it has come after the attachment in question.
     is_newer: bool,
@@ -163,18 +163,15 @@ fn after_repair(rivals: &[(Rival<'_>, Presence)]) -> Crowded {
     Crowded(shared.difference(&outdone).copied().collect())
 }
 
-fn observe_presence(home: Option<&OwnerHome>, host: &mut dyn Host) -> Presence {
-    match home.map(|home| home.observe_residence(host)) {
-        Some(Ok(Residence::Left)) => Presence::Dead,
-        Some(Ok(Residence::Kept)) | None => Presence::Living,
-        Some(Ok(Residence::Unknown(error))) => taken_as_living(&error.into()),
-        Some(Err(error)) => taken_as_living(&error),
+fn observe_presence(home: Option<&RecordedNamespace>, host: &mut dyn Host) -> Presence {
+    match home.map(|home| home.life(None, host)) {
+        Some(Life::Dead) => Presence::Dead,
+        Some(Life::Alive) | None => Presence::Living,
+        Some(Life::Unknown(reason)) => {
+            log::info!("a container counts as living: {reason}");
+            Presence::Living
+        }
     }
-}
-
-fn taken_as_living(error: &Error) -> Presence {
-    log::warn!("a container counts as living whose namespace cannot be looked at: {}", error.in_full());
-    Presence::Living
 }
 
 /// Whether the rules of a dead container are gone; the new ones are to work all the same.
@@ -207,8 +204,8 @@ fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// The namespace that is recorded with a mapping. Without one, the container counts as living.
-fn observe_home(request: &Request, host: &mut dyn Host) -> Option<OwnerHome> {
-    OwnerHome::observe(request, host).unwrap_or_else(|error| {
+fn observe_home(request: &Request, host: &mut dyn Host) -> Option<RecordedNamespace> {
+    RecordedNamespace::observe(request, host).unwrap_or_else(|error| {
         log::warn!("the container's namespace is not recorded: {}", error.in_full());
         None
     })

@@ -1,6 +1,7 @@
 //! The sbr plugin (source based routing): packets that have an address of the interface leave by the interface. Each
 //! address gets a routing table of its own, and a rule that leads there.
 
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -21,6 +22,10 @@ pub struct Sbr;
 impl Plugin for Sbr {
     fn kind(&self) -> &'static str {
         "sbr"
+    }
+
+    fn share(&self) -> Share {
+        Share::Properties
     }
 
     cni_plugin::commands!(add, del, check, status, gc);

@@ -1,6 +1,7 @@
 //! The tuning plugin: writes kernel parameters of the container, and changes the MAC address, the MTU and other
 //! properties of the interface that a plugin before it has made. DEL sets them back.
 
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -23,6 +24,10 @@ pub struct Tuning;
 impl Plugin for Tuning {
     fn kind(&self) -> &'static str {
         "tuning"
+    }
+
+    fn share(&self) -> Share {
+        Share::Properties
     }
 
     cni_plugin::commands!(add, del, check, status, gc);

@@ -2,6 +2,7 @@
 //! so that the networks of two interfaces may overlap.
 
 use cni_core::version::Version;
+use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
@@ -22,6 +23,10 @@ impl Plugin for Vrf {
 
     fn versions(&self) -> &'static [Version] {
         Version::SINCE_0_3_1
+    }
+
+    fn share(&self) -> Share {
+        Share::Properties
     }
 
     cni_plugin::commands!(add, del, check, status);

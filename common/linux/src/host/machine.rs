@@ -66,6 +66,8 @@ impl Failure for HostError {
 
 /// The container's side: its namespace, a socket in it, and its packet filter.
 pub(super) struct Container {
+    /// As it was given.
+    pub(super) path: String,
     pub(super) netns: Rc<Netns>,
     pub(super) socket: Socket,
     pub(super) netfilter: AutoIptables,

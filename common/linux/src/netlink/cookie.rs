@@ -13,7 +13,14 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 /// # Errors
 /// When the kernel gives no socket, or does not answer.
 pub fn netns_cookie() -> io::Result<Option<u64>> {
-    let socket = netlink_sys::Socket::new(NETLINK_ROUTE)?;
+    cookie_of(&netlink_sys::Socket::new(NETLINK_ROUTE)?)
+}
+
+/// Reads the cookie of the network namespace that a socket belongs to; `None` on kernels before 5.14.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn cookie_of(socket: &netlink_sys::Socket) -> io::Result<Option<u64>> {
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
     // SAFETY: the descriptor is open; value and length are writable and outlive the call, and the

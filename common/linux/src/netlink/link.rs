@@ -222,6 +222,13 @@ pub(super) fn question_about_kind(kind: &str, netns: Option<i32>) -> LinkMessage
     question
 }
 
+/// A message about the link of an index in the namespace of a number.
+pub(super) fn question_about_index(index: u32, netns: i32) -> LinkMessage {
+    let mut question = link_message(index);
+    question.attributes.push(LinkAttribute::Other(DefaultNla::new(TARGET_NETNSID, netns.to_ne_bytes().to_vec())));
+    question
+}
+
 /// Reads a link if it is of a kind.
 pub(super) fn read_of_kind(kind: &str) -> impl Fn(&[u8]) -> Option<Link> {
     move |payload| read_link(payload).filter(|link| link.kind.as_deref() == Some(kind))
@@ -244,7 +251,7 @@ pub(super) fn read_index(payload: &[u8]) -> Option<u32> {
     field(payload, 4).map(u32::from_ne_bytes)
 }
 
-fn read_link(payload: &[u8]) -> Option<Link> {
+pub(super) fn read_link(payload: &[u8]) -> Option<Link> {
     let flags = field(payload, 8).map(u32::from_ne_bytes)?;
     let has = |flag| LinkFlags::from_bits_retain(flags).contains(flag);
     let mut link = Link {

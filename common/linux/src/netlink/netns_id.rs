@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use cni_core::family::Family;
 use cni_plugin::link::{Address, Link};
+use cni_plugin::namespace::NumberedLink;
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
@@ -13,7 +14,7 @@ use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use super::address::{address_family, read_address};
 use super::attribute::attributes;
 use super::error::{Cause, NetlinkError, during};
-use super::link::{question_about_kind, read_of_kind};
+use super::link::{question_about_index, question_about_kind, read_link, read_of_kind};
 use super::socket::Socket;
 
 /// Length of `struct rtgenmsg`, padded.
@@ -46,12 +47,81 @@ impl Socket {
     /// # Errors
     /// When the kernel refuses for another reason.
     pub fn number_netns(&mut self, netns: BorrowedFd<'_>) -> Result<(), NetlinkError> {
+        self.request_number(netns, ANY_NUMBER).map_err(during(|| "give a network namespace a number".to_owned()))
+    }
+
+    /// Gives another namespace this number, or some number where this one is taken, unless it has one. Returns the number
+    /// that it has.
+    ///
+    /// # Errors
+    /// When the kernel refuses for another reason.
+    pub fn ensure_number(&mut self, netns: BorrowedFd<'_>, wanted: i32) -> Result<Option<i32>, NetlinkError> {
+        for number in [wanted, ANY_NUMBER] {
+            if let Some(number) = self.netns_id(netns)? {
+                return Ok(Some(number));
+            }
+            self.request_number(netns, number)
+                .map_err(during(|| format!("give a network namespace the number {number}")))?;
+        }
+        self.netns_id(netns)
+    }
+
+    /// The kernel says EEXIST where the namespace has a number already, and where another one has this number.
+    fn request_number(&mut self, netns: BorrowedFd<'_>, number: i32) -> Result<(), Cause> {
         let mut change = NsidMessage::default();
         change.attributes.push(NsidAttribute::Fd(netns.as_raw_fd().unsigned_abs()));
-        change.attributes.push(NsidAttribute::Id(ANY_NUMBER));
+        change.attributes.push(NsidAttribute::Id(number));
         match self.change(RouteNetlinkMessage::NewNsId(change), 0) {
             Err(cause) if cause.errno() == Some(libc::EEXIST) => Ok(()),
-            result => result.map_err(during(|| "give a network namespace a number".to_owned())),
+            result => result,
+        }
+    }
+
+    /// Looks up the link of an index in the namespace of a number. The kernel answers EINVAL for a number that no living
+    /// namespace has (`rtnl_get_net_ns_capable`).
+    ///
+    /// # Errors
+    /// When the kernel refuses for another reason.
+    pub fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, NetlinkError> {
+        match self.ask(RouteNetlinkMessage::GetLink(question_about_index(index, number)), read_link) {
+            Ok(link) => Ok(NumberedLink::Link(Box::new(link))),
+            Err(cause) if cause.errno() == Some(libc::ENODEV) => Ok(NumberedLink::NoLink),
+            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(NumberedLink::NoNamespace),
+            Err(cause) => {
+                Err(during(|| format!("look up link {index} of the network namespace with number {number}"))(cause))
+            }
+        }
+    }
+
+    /// Lists the addresses in the namespace of a number; `None` for a number that no living namespace has.
+    ///
+    /// # Errors
+    /// When the kernel refuses for another reason.
+    pub fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, NetlinkError> {
+        let mut found = Vec::new();
+        for family in Family::ALL {
+            match self.addresses_elsewhere(number, None, family) {
+                Ok(addresses) => found.extend(addresses),
+                Err(cause) if cause.errno() == Some(libc::EINVAL) => return Ok(None),
+                Err(cause) => {
+                    let asked = || format!("list the addresses of the network namespace with number {number}");
+                    return Err(during(asked)(cause));
+                }
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Deletes the link of an index in the namespace of a number; absence of either is success.
+    ///
+    /// # Errors
+    /// When the kernel refuses for another reason.
+    pub fn delete_numbered_link(&mut self, number: i32, index: u32) -> Result<(), NetlinkError> {
+        match self.change(RouteNetlinkMessage::DelLink(question_about_index(index, number)), 0) {
+            Err(cause) if matches!(cause.errno(), Some(libc::ENODEV | libc::EINVAL)) => Ok(()),
+            result => {
+                result.map_err(during(|| format!("delete link {index} of the network namespace with number {number}")))
+            }
         }
     }
 
@@ -104,7 +174,7 @@ impl Socket {
         let (Some(peer), Some(netns)) = (link.peer, link.peer_netns) else { return Ok(None) };
         let mut found = Vec::new();
         for family in Family::ALL {
-            match self.addresses_elsewhere(netns, peer, family) {
+            match self.addresses_elsewhere(netns, Some(peer), family) {
                 Ok(addresses) => found.extend(addresses),
                 Err(cause) if matches!(cause.errno(), Some(libc::EINVAL | libc::ENODEV)) => return Ok(None),
                 Err(cause) => {
@@ -116,14 +186,13 @@ impl Socket {
         Ok(Some(found))
     }
 
-    fn addresses_elsewhere(&mut self, netns: i32, link: u32, family: Family) -> Result<Vec<Address>, Cause> {
+    fn addresses_elsewhere(&mut self, netns: i32, link: Option<u32>, family: Family) -> Result<Vec<Address>, Cause> {
         let mut question = AddressMessage::default();
         question.header.family = address_family(family);
-        question.header.index = link;
+        question.header.index = link.unwrap_or_default();
         let target = DefaultNla::new(TARGET_NETNSID, netns.to_ne_bytes().to_vec());
         question.attributes.push(AddressAttribute::Other(target));
-        let mut found =
-            self.dump(&RouteNetlinkMessage::GetAddress(question), |bytes| read_address(bytes, Some(link)))?;
+        let mut found = self.dump(&RouteNetlinkMessage::GetAddress(question), |bytes| read_address(bytes, link))?;
         found.retain(|address| address.cidr.family() == family);
         Ok(found)
     }

@@ -22,6 +22,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
 
+use super::cookie::cookie_of;
 use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
 
@@ -82,6 +83,14 @@ impl Socket {
         }
         inner.connect(&SocketAddr::new(0, 0))?;
         Ok(Self { inner, ending: Ending::of(protocol), sequence: 0, buffer: Vec::with_capacity(CAPACITY) })
+    }
+
+    /// The cookie of the namespace that the socket belongs to; `None` before Linux 5.14.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn netns_cookie(&self) -> io::Result<Option<u64>> {
+        cookie_of(&self.inner)
     }
 
     /// Asks for one object, which `read` takes from its message.

@@ -19,6 +19,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 mod addresses;
 mod children;
 mod links;
+mod numbers;
 mod ports;
 mod routes;
 

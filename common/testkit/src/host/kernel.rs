@@ -63,6 +63,8 @@ pub struct Kernel {
     /// Parameters that this kernel does not have.
     pub absent: BTreeSet<String>,
     last_index: u32,
+    /// The namespaces that have a number, with their identities, by the number.
+    numbers: Vec<(String, Space)>,
     /// The rules that steps have made, the first first.
     pub rules: Vec<(Space, SourceRule)>,
 }
@@ -75,6 +77,7 @@ impl Default for Kernel {
             parameters: BTreeMap::new(),
             absent: BTreeSet::new(),
             last_index: 0,
+            numbers: Vec::new(),
             rules: Vec::new(),
         };
         kernel.add_lo(Space::host(), true);
@@ -93,10 +96,12 @@ impl Kernel {
                 }
                 self.parameters.retain(|(of, _), _| *of != space);
             }
-            FakeContainer::Present(_) | FakeContainer::Closed if self.entries(&space).next().is_none() => {
+            FakeContainer::Present(_) | FakeContainer::Closed | FakeContainer::Unnamed
+                if self.entries(&space).next().is_none() =>
+            {
                 self.add_lo(space, false);
             }
-            FakeContainer::Present(_) | FakeContainer::Closed => {}
+            FakeContainer::Present(_) | FakeContainer::Closed | FakeContainer::Unnamed => {}
         }
         self.containers.insert(path.to_owned(), container);
     }
@@ -111,12 +116,33 @@ impl Kernel {
         self.containers.iter().find(|(_, container)| is_it(container)).map(|(path, _)| path.clone())
     }
 
+    /// The number of a namespace, which gets one if it has none. None for one that the kernel does not identify.
+    pub fn number(&mut self, space: &Space) -> Option<i32> {
+        let numbered = (self.identity(space)?, space.clone());
+        let number = self.numbers.iter().position(|one| *one == numbered).unwrap_or_else(|| {
+            self.numbers.push(numbered);
+            self.numbers.len() - 1
+        });
+        i32::try_from(number).ok()
+    }
+
+    /// The namespace that has a number, if it lives.
+    pub fn numbered(&self, number: i32) -> Option<Space> {
+        let (identity, space) = self.numbers.get(usize::try_from(number).ok()?)?;
+        let is_alive = match self.container(space.word()) {
+            FakeContainer::Present(now) => now.is_none_or(|now| now == *identity),
+            FakeContainer::Closed | FakeContainer::Unnamed => true,
+            FakeContainer::Gone => false,
+        };
+        is_alive.then(|| space.clone())
+    }
+
     pub fn identity(&self, space: &Space) -> Option<String> {
         match &space.0 {
             None => Some("boot:host".to_owned()),
             Some(path) => match self.container(path) {
                 FakeContainer::Present(identity) => identity,
-                FakeContainer::Gone | FakeContainer::Closed => None,
+                FakeContainer::Gone | FakeContainer::Closed | FakeContainer::Unnamed => None,
             },
         }
     }

@@ -152,7 +152,7 @@ impl<'a> Case<'a> {
     /// When that cannot be told.
     pub fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
         let at = &self.cached.at;
-        if exclusion::is_being_deleted(at, self.file.written(), host)? || self.deletions.borrow_mut().contain(at) {
+        if exclusion::is_being_deleted(at, host)? || self.deletions.borrow_mut().contain(at) {
             return Ok(Some("the runtime is deleting the attachment".to_owned()));
         }
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {

@@ -13,6 +13,7 @@ use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link};
 use cni_plugin::lock::LockName;
+use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
@@ -87,6 +88,28 @@ impl NetworkState for RefusingHost {
     }
 }
 
+impl NamespaceState for RefusingHost {
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        self.host.identity(ns)
+    }
+
+    fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error> {
+        self.host.number_container()
+    }
+
+    fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, Error> {
+        self.host.numbered_link(number, index)
+    }
+
+    fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error> {
+        self.host.numbered_addresses(number)
+    }
+
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
+        self.host.path_by_process(identity)
+    }
+}
+
 impl Storage for RefusingHost {
     fn records(&mut self) -> &mut dyn Records {
         self.host.records()
@@ -112,14 +135,6 @@ impl Host for RefusingHost {
 
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
         self.host.is_own_netns(path)
-    }
-
-    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
-        self.host.path_by_process(identity)
-    }
-
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        self.host.identity(ns)
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

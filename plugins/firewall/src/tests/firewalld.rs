@@ -189,11 +189,14 @@ fn a_source_of_a_container_that_may_live_stays_in_its_zone() {
     for container in [FakeContainer::Closed, FakeContainer::Present(None)] {
         let machine = &mut with_firewalld();
         let old = Caller::new("old", "", BOTH);
-        set_container(
-            machine,
-            "old",
-            if container == FakeContainer::Closed { living("old") } else { container.clone() },
-        );
+        let before = if container == FakeContainer::Closed { living("old") } else { container.clone() };
+        set_container(machine, "old", before);
+        machine.enter("/run/netns/old").expect("it lives");
+        machine.add_link(Ns::Container, Link { name: "eth0".to_owned(), ..Link::default() });
+        for address in BOTH {
+            let cidr = address.parse().expect("a CIDR");
+            machine.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
+        }
         old.add(machine).expect("added");
         set_container(machine, "old", container);
         let error = Caller::new("new", r#""firewalldZone":"work""#, BOTH).add(machine).expect_err("refused");

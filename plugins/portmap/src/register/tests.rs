@@ -11,8 +11,8 @@ fn web() -> Vec<PublishedPort> {
     vec![published(Proto::Tcp, "0.0.0.0", 80), published(Proto::Tcp, "::", 80), published(Proto::Udp, "192.0.2.1", 53)]
 }
 
-fn home(name: &str) -> OwnerHome {
-    OwnerHome { identity: format!("boot:{name}"), path: format!("/run/netns/{name}") }
+fn home(name: &str) -> RecordedNamespace {
+    RecordedNamespace { identity: format!("boot:{name}"), number: None, path: format!("/run/netns/{name}") }
 }
 
 fn owner(container: &str) -> Attachment {

@@ -1,0 +1,301 @@
+//! The network namespaces of containers: how one is recorded, and how it is found out later whether it still lives.
+//!
+//! A path proves nothing: it may lead to another container by now, or be visible only in another mount namespace. The kernel
+//! knows: a namespace that has a number in the host's namespace (`ip-netns(8)`, `nsid`) loses it when its last user goes,
+//! and the kernel answers questions about the number without any right over processes. So ADD gives the container's
+//! namespace a number and records it. There are three answers, and only what is [`Life::Dead`] may be removed.
+
+use std::fmt;
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+
+use crate::host::{Host, NetnsError};
+use crate::link::{Address, Link};
+use crate::plan::Ns;
+
+/// The index of `lo`, which every namespace has (`LOOPBACK_IFINDEX` of `linux/netdevice.h`).
+const LO: u32 = 1;
+
+/// The number of a container's namespace in the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceNumber {
+    /// The number.
+    pub value: i32,
+    /// Whether no other namespace gets it in this boot: it was derived from the namespace's cookie. Numbers that the kernel
+    /// has chosen are used again.
+    pub is_unique: bool,
+}
+
+/// What is behind a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NumberedLink {
+    /// No living namespace has the number.
+    NoNamespace,
+    /// A namespace without such a link.
+    NoLink,
+    /// The link.
+    Link(Box<Link>),
+}
+
+/// What the kernel knows of the namespaces of containers.
+pub trait NamespaceState {
+    /// Something that differs between any two namespaces that the machine has had, in this boot and before;
+    /// `None` where the kernel cannot say (before Linux 5.14).
+    ///
+    /// # Errors
+    /// When the kernel could say and does not.
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error>;
+
+    /// Gives the container's namespace a number in the host's, unless it has one, and returns it. A kernel that has no
+    /// answer gives `None`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error>;
+
+    /// Looks up the link of an index in the namespace of a number.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, Error>;
+
+    /// Lists the addresses in the namespace of a number; `None` when no living namespace has it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error>;
+
+    /// A path to the namespace of an identity by way of a process that is in it, though it may have no name
+    /// any more; `None` when no process is.
+    ///
+    /// # Errors
+    /// When the processes cannot be listed.
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error>;
+}
+
+/// Whether a namespace lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It lives.
+    Alive,
+    /// It has ended. Nothing that belonged to it can be in use.
+    Dead,
+    /// That cannot be told, for this reason. It counts as living.
+    Unknown(String),
+}
+
+/// A container's network namespace, as a record has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedNamespace {
+    /// What distinguishes it from all others.
+    pub identity: String,
+    /// Its number; records of earlier versions have none.
+    pub number: Option<NamespaceNumber>,
+    /// `CNI_NETNS`
+    pub path: String,
+}
+
+impl RecordedNamespace {
+    /// Enters the namespace of a request's container, and gives it a number. Returns `None` when there is none, or none that
+    /// could be told from others later.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn observe(request: &Request, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let Some(path) = request.netns().filter(|path| !path.is_empty() && !path.contains('\n')) else {
+            return Ok(None);
+        };
+        if let Err(error) = host.enter(path) {
+            log::debug!("the container's namespace is not recorded: {error}");
+            return Ok(None);
+        }
+        Self::of_entered(path, host)
+    }
+
+    /// The same for the namespace that is entered, to which a path leads.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn of_entered(path: &str, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let Some(identity) = host.identity(Ns::Container)? else { return Ok(None) };
+        let number = host.number_container().unwrap_or_else(|error| {
+            log::debug!("the container's namespace gets no number: {}", error.in_full());
+            None
+        });
+        Ok(Some(Self { identity, number, path: path.to_owned() }))
+    }
+
+    /// Reads what is displayed. The path may hold blanks.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, path) = text.split_once(' ')?;
+        let numbered = |mark: char, is_unique: bool| {
+            let (identity, number) = name.rsplit_once(mark)?;
+            let value = number.parse().ok().filter(|value| *value >= 0)?;
+            Some((identity, Some(NamespaceNumber { value, is_unique })))
+        };
+        let (identity, number) = numbered(UNIQUE, true).or_else(|| numbered(SHARED, false)).unwrap_or((name, None));
+        Some(Self { identity: identity.to_owned(), number, path: path.to_owned() })
+    }
+
+    /// Looks whether the namespace lives. `link` is one that was in it, if any is known: it tells the namespace from
+    /// another one that has the same number by now.
+    pub fn life(&self, link: Option<&RecordedLink>, host: &mut dyn Host) -> Life {
+        self.life_by_number(link, host).unwrap_or_else(|| self.life_by_path(host))
+    }
+
+    /// Whether this is the namespace that is entered.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn is_entered(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        Ok(host.identity(Ns::Container)?.as_deref() == Some(self.identity.as_str()))
+    }
+
+    /// The addresses in the namespace, which lives; `None` when they cannot be listed. By its path it is entered.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn addresses(&self, host: &mut dyn Host) -> Result<Option<Vec<Address>>, Error> {
+        match self.number {
+            Some(number) if number.is_unique => host.numbered_addresses(number.value),
+            Some(_) | None if host.enter(&self.path).is_ok() && self.is_entered(host)? => {
+                Ok(Some(host.addresses(Ns::Container, None, None)?))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// `None` when the number does not decide it.
+    fn life_by_number(&self, link: Option<&RecordedLink>, host: &mut dyn Host) -> Option<Life> {
+        let number = self.number?;
+        let asked = link.map_or(LO, |link| link.index);
+        match host.numbered_link(number.value, asked) {
+            Ok(NumberedLink::NoNamespace) => Some(Life::Dead),
+            Ok(NumberedLink::NoLink | NumberedLink::Link(_)) if number.is_unique => Some(Life::Alive),
+            Ok(NumberedLink::Link(found)) if link.is_some_and(|link| link.is(&found)) => Some(Life::Alive),
+            Ok(NumberedLink::NoLink | NumberedLink::Link(_)) => None,
+            Err(error) => {
+                log::debug!("{}", error.in_full());
+                None
+            }
+        }
+    }
+
+    fn life_by_path(&self, host: &mut dyn Host) -> Life {
+        let reason = match host.enter(&self.path) {
+            Ok(()) => match self.is_entered(host) {
+                Ok(true) => return Life::Alive,
+                Ok(false) => format!("{} leads to another namespace", self.path),
+                Err(error) => error.in_full(),
+            },
+            Err(error @ (NetnsError::Gone { .. } | NetnsError::Failed { .. })) => Error::from(error).in_full(),
+        };
+        match host.path_by_process(&self.identity) {
+            Ok(Some(_)) => Life::Alive,
+            Ok(None) => Life::Unknown(format!("{reason}, and its number does not tell whether it lives on")),
+            Err(error) => Life::Unknown(error.in_full()),
+        }
+    }
+}
+
+/// What stands before a number that no other namespace gets, and before another.
+const UNIQUE: char = '@';
+const SHARED: char = '~';
+
+impl fmt::Display for RecordedNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { identity, number, path } = self;
+        match number {
+            Some(NamespaceNumber { value, is_unique }) => {
+                write!(f, "{identity}{}{value} {path}", if *is_unique { UNIQUE } else { SHARED })
+            }
+            None => write!(f, "{identity} {path}"),
+        }
+    }
+}
+
+/// A link of a container, as a record has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedLink {
+    /// Its index, which it keeps when it is renamed.
+    pub index: u32,
+    /// The kernel's word for its kind; empty where it has none.
+    pub kind: String,
+    /// Its link-layer address when it was recorded; empty where it has none.
+    pub mac: String,
+}
+
+impl RecordedLink {
+    /// What is recorded of a link.
+    pub fn of(link: &Link) -> Self {
+        let mac = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
+        Self { index: link.index, kind: link.kind.clone().unwrap_or_default(), mac }
+    }
+
+    /// Whether a link of the container is this one, under whatever name. Its MAC address may have been changed since, so
+    /// index and kind decide.
+    pub fn may_be(&self, link: &Link) -> bool {
+        self.index == link.index && self.kind == link.kind.clone().unwrap_or_default()
+    }
+
+    /// Whether a link of any namespace is this one.
+    fn is(&self, link: &Link) -> bool {
+        *self == Self::of(link) && !self.mac.is_empty()
+    }
+
+    /// Reads what is displayed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let (index, kind, mac) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+        Some(Self { index, kind: kind.to_owned(), mac: mac.to_owned() })
+    }
+}
+
+impl fmt::Display for RecordedLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, kind, mac } = self;
+        write!(f, "{index} {kind} {mac}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(number: Option<NamespaceNumber>) -> RecordedNamespace {
+        RecordedNamespace { identity: "boot:17".to_owned(), number, path: "/run/a b".to_owned() }
+    }
+
+    #[test]
+    fn a_namespace_is_read_back_with_its_number_and_the_blanks_of_its_path() {
+        for number in [
+            None,
+            Some(NamespaceNumber { value: 1_073_741_841, is_unique: true }),
+            Some(NamespaceNumber { value: 0, is_unique: false }),
+        ] {
+            let namespace = recorded(number);
+            assert_eq!(RecordedNamespace::parse(&namespace.to_string()), Some(namespace));
+        }
+        assert_eq!(RecordedNamespace::parse("boot:17 /run/a b"), Some(recorded(None)), "as earlier versions wrote it");
+        assert_eq!(RecordedNamespace::parse("boot"), None);
+    }
+
+    #[test]
+    fn a_link_is_read_back() {
+        for (kind, mac) in [("veth", "0a:58:0a:01:02:03"), ("", "")] {
+            let link = RecordedLink { index: 7, kind: kind.to_owned(), mac: mac.to_owned() };
+            assert_eq!(RecordedLink::parse(&link.to_string()), Some(link));
+        }
+        assert_eq!(["", "7", "7 veth", "x veth 0a"].map(RecordedLink::parse), [None, None, None, None]);
+    }
+
+    #[test]
+    fn a_link_stays_the_same_under_another_name_and_mac_address() {
+        let link = Link { index: 7, kind: Some("macvlan".to_owned()), ..Link::default() };
+        let recorded = RecordedLink { mac: "0a:58:0a:01:02:03".to_owned(), ..RecordedLink::of(&link) };
+        assert!(recorded.may_be(&link) && !recorded.is(&link));
+        assert!(!recorded.may_be(&Link { index: 8, ..link.clone() }));
+        assert!(!recorded.may_be(&Link { kind: None, ..link }));
+    }
+}

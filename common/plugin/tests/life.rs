@@ -1,0 +1,103 @@
+//! Whether a container lives, on a machine in memory: what its number, its path and a process in it tell.
+
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_plugin::attachment_record::{AttachmentRecord, remove_dead};
+use cni_plugin::host::Host as _;
+use cni_plugin::link::Link;
+use cni_plugin::namespace::{Life, NamespaceNumber, RecordedLink, RecordedNamespace};
+use cni_plugin::plan::Ns;
+use cni_testkit::{FakeContainer, FakeHost};
+
+const NETNS: &str = "/run/netns/c1";
+
+fn present(identity: &str) -> FakeContainer {
+    FakeContainer::Present(Some(identity.to_owned()))
+}
+
+/// A host with a container, and what is recorded of its namespace.
+fn recorded() -> (FakeHost, RecordedNamespace) {
+    let mut host = FakeHost::new().with_container(NETNS, present("boot:1"));
+    host.enter(NETNS).expect("entered");
+    let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+    (host, namespace)
+}
+
+fn at(container: &str) -> Attachment {
+    Attachment {
+        network: NetworkName::parse("net").expect("a network"),
+        container: ContainerId::parse(container).expect("a container"),
+        ifname: IfName::parse("eth0").expect("a name"),
+    }
+}
+
+#[test]
+fn a_number_of_its_own_tells_all() {
+    for (now, life) in [
+        (present("boot:1"), Life::Alive),
+        (FakeContainer::Unnamed, Life::Alive),
+        (FakeContainer::Closed, Life::Alive),
+        (FakeContainer::Gone, Life::Dead),
+        (present("boot:2"), Life::Dead),
+    ] {
+        let (mut host, namespace) = recorded();
+        assert!(namespace.number.is_some_and(|number| number.is_unique));
+        host.set_container(NETNS, now.clone());
+        assert_eq!(namespace.life(None, &mut host), life, "{now:?}");
+    }
+}
+
+#[test]
+fn without_a_number_only_the_path_can_tell_that_it_lives() {
+    for (now, is_alive) in [
+        (present("boot:1"), true),
+        (present("boot:2"), false),
+        (FakeContainer::Gone, false),
+        (FakeContainer::Unnamed, false),
+        (FakeContainer::Closed, false),
+    ] {
+        let (mut host, namespace) = recorded();
+        let namespace = RecordedNamespace { number: None, ..namespace };
+        host.set_container(NETNS, now.clone());
+        let life = namespace.life(None, &mut host);
+        assert_eq!(life == Life::Alive, is_alive, "{now:?}: {life:?}");
+        assert!(life != Life::Dead, "{now:?}");
+    }
+}
+
+#[test]
+fn a_number_that_others_may_have_got_is_believed_for_a_link_that_was_there() {
+    let (mut host, namespace) = recorded();
+    let mac = "0a:58:0a:01:02:03".parse().ok();
+    let link = Link { name: "eth0".to_owned(), mac, kind: Some("macvlan".to_owned()), ..Link::default() };
+    let index = host.add_link(Ns::Container, link.clone());
+    let number = namespace.number.map(|number| NamespaceNumber { is_unique: false, ..number });
+    let namespace = RecordedNamespace { number, path: "/run/netns/lost".to_owned(), identity: "boot:9".to_owned() };
+    let own = RecordedLink::of(&Link { index, ..link });
+    assert_eq!(namespace.life(Some(&own), &mut host), Life::Alive);
+    let other = RecordedLink { mac: "0a:58:0a:01:02:04".to_owned(), ..own.clone() };
+    assert!(matches!(namespace.life(Some(&other), &mut host), Life::Unknown(_)));
+    assert!(matches!(namespace.life(None, &mut host), Life::Unknown(_)));
+    host.set_container(NETNS, FakeContainer::Gone);
+    assert_eq!(namespace.life(Some(&own), &mut host), Life::Dead);
+}
+
+#[test]
+fn the_records_of_the_dead_are_removed() {
+    let (mut host, namespace) = recorded();
+    let record = |container: &str, namespace: &RecordedNamespace| AttachmentRecord {
+        at: at(container),
+        namespace: namespace.clone(),
+        link: None,
+    };
+    host.set_container("/run/netns/c2", present("boot:2"));
+    host.enter("/run/netns/c2").expect("entered");
+    let second = RecordedNamespace::of_entered("/run/netns/c2", &mut host).expect("asked").expect("identified");
+    for (container, namespace) in [("c1", &namespace), ("c2", &second), ("c3", &namespace)] {
+        host.apply(&record(container, namespace).write()).expect("written");
+    }
+    host.set_container(NETNS, FakeContainer::Gone);
+    remove_dead(&at("c3"), usize::MAX, &mut host).expect("removed");
+    let mut left: Vec<_> = AttachmentRecord::all(&mut host.records).expect("listed");
+    left.sort_by_key(|one| one.at.container.to_string());
+    assert_eq!(left, [record("c2", &second), record("c3", &namespace)]);
+}

@@ -159,7 +159,7 @@ fn a_container_whose_task_lives_in_a_lost_namespace_is_refused() {
         let second = client.sandbox.container(ALLOC);
         let before = client.host();
         let mut again = client.describe(&second);
-        client.runtime().add(&mut again).expect_error("bridge", 102, WORDS);
+        client.runtime().add(&mut again).expect_error("bridge", 105, WORDS);
         assert_same(&before.without("files"), &client.host().without("files"));
         assert_eq!(leases(), ADDRESSES.map(str::to_owned).into());
         for address in ADDRESSES {
@@ -218,7 +218,7 @@ fn an_address_of_an_interface_that_the_host_does_not_see_is_refused_while_its_ta
     let task = Task::start(&container);
     container.remove();
     let second = client.sandbox.container(ALLOC);
-    let error = call(&second).expect_error(102, "10.1.2.2 has been allocated to alloc, duplicate allocation");
+    let error = call(&second).expect_error(105, "10.1.2.2 has been allocated to alloc, duplicate allocation");
     assert!(error.details.contains(&format!("/proc/{}/ns/net", task.0.id())), "{error:?}");
     task.end();
     assert_eq!(call(&second).result(), given);

@@ -39,6 +39,8 @@ pub enum Code {
     Conflict,
     /// 104: a program that the plugin runs is missing or failed.
     Program,
+    /// 105: the attachment has an address already, or may have.
+    AddressHeld,
     /// 999: the plugin itself is at fault.
     Internal,
     /// What a delegated plugin reported, as it reported it.
@@ -64,6 +66,7 @@ impl Code {
             Self::AddressUnavailable => 102,
             Self::Conflict => 103,
             Self::Program => 104,
+            Self::AddressHeld => 105,
             Self::Internal => 999,
             Self::Delegated(number) => number,
         }

@@ -81,7 +81,7 @@ pub fn make(
 /// Those of the IPAM plugin, and [`NetworkError`](crate::network::NetworkError) for an answer that cannot be applied.
 pub fn ask_ipam(plugin: &str, dns: &Dns, request: &Request, journal: &mut Journal<'_>) -> Result<Network, Error> {
     let name = request.attachment()?.ifname;
-    let answer = journal.delegate_add(plugin, request);
+    let answer = ipam::add(plugin, request, journal);
     if !ipam::speaks_by_link(plugin) {
         journal.undo_first(Step::RemoveLink { ns: Ns::Container, name });
     }

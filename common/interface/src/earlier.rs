@@ -13,7 +13,7 @@ use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::{Address, Link};
 use cni_plugin::plan::{Ns, Step, Until};
 
-use crate::alias::LinkOwner;
+use crate::alias::{self, LinkOwner};
 
 /// The host's end of a veth by which the attachment still uses an address. Its alias says that it is the attachment's;
 /// one of the reference plugins has no alias, and is known by the address at its other end.
@@ -27,6 +27,21 @@ pub fn find_in_use(at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Res
         }
     }
     Ok(None)
+}
+
+/// Whether a veth of the host belongs to the attachment and leads elsewhere than into the namespace that is entered:
+/// an earlier ADD made it, and no DEL has come since.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_interface(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
+        let is_named = link.alias.as_deref().is_some_and(|alias| alias::may_name(alias, at));
+        if is_named && host.links(Ns::Container, LinkQuery::PeerOf(&link))?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Waits a moment for the end of the namespace that a veth of the host leads to: its last process may have ended just now.

@@ -1,15 +1,81 @@
 //! The IPAM plugin, which interface plugins ask along with every command.
 //!
-//! ADD asks it through [`Journal::delegate_add`](cni_plugin::journal::Journal::delegate_add), which has it
-//! release what it gave when a later step fails.
+//! An ADD that fails calls it with DEL, also when it was the IPAM plugin that failed (SPEC, section 4). It does not do so
+//! where the attachment may have had an address before: DEL would release that, and a runtime that adds a container a
+//! second time would cut off what still runs.
 
-use cni_core::error::Error;
+use cni_core::error::{Code, Error, Failure};
+use cni_core::json::{Json, JsonError};
+use cni_core::names::Attachment;
 use cni_core::request::{Command, Request};
+use cni_core::result::{CniResult, ResultError};
 use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
+use crate::earlier;
 use crate::keys::IpamKey;
+
+/// An IPAM plugin answered ADD with something that is not a result.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum IpamAnswerError {
+    /// Its output is not JSON.
+    #[error("failed to unmarshal raw result of {plugin}")]
+    Json {
+        plugin: String,
+        #[source]
+        source: JsonError,
+    },
+    /// Its output is not a result.
+    #[error("{plugin} returned an invalid result")]
+    Result {
+        plugin: String,
+        #[source]
+        source: ResultError,
+    },
+}
+
+impl Failure for IpamAnswerError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Json { .. } | Self::Result { .. } => Code::Decoding,
+        }
+    }
+}
+
+/// Calls the IPAM plugin with ADD, and reads its result. The container's namespace is entered.
+///
+/// # Errors
+/// The IPAM plugin's own, with its code, or [`IpamAnswerError`].
+pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
+    match journal.delegate_add(plugin) {
+        Ok(output) => Ok(parse(plugin, &output, request)?),
+        Err(error) => {
+            if !had_address(&error, &request.attachment()?, journal.host()) {
+                journal.release_delegate(plugin);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn parse(plugin: &str, output: &[u8], request: &Request) -> Result<CniResult, IpamAnswerError> {
+    let plugin = || plugin.to_owned();
+    let json = Json::parse(output).map_err(|source| IpamAnswerError::Json { plugin: plugin(), source })?;
+    CniResult::parse_any(&json, request.version).map_err(|source| IpamAnswerError::Result { plugin: plugin(), source })
+}
+
+/// Whether an attachment, for which the IPAM plugin failed ADD, may have had an address before: the IPAM plugin says so,
+/// or an interface of an earlier ADD is there. What cannot be found out counts as such an interface.
+fn had_address(error: &Error, at: &Attachment, host: &mut dyn Host) -> bool {
+    error.code().number() == Code::AddressHeld.number()
+        || earlier::has_interface(at, host).unwrap_or_else(|unknown| {
+            log::warn!("the IPAM plugin is not called with DEL: {}", unknown.in_full());
+            true
+        })
+}
 
 /// Has the IPAM plugin, if there is one, carry out a command other than ADD.
 ///

@@ -94,8 +94,7 @@ pub struct DelegateAnswer {
 pub type Contained = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer>;
 
 /// Runs `plugin` with the request's input and environment; only the command differs. `contained` calls one that this
-/// program contains. An ADD whose outcome is unknown is
-/// undone with a DEL.
+/// program contains.
 ///
 /// # Errors
 /// [`DelegateError`].
@@ -116,13 +115,8 @@ pub fn run(
     if let Some(answer) = contained.and_then(|call| call(plugin, environment(command, request), request.stdin())) {
         return conclude(plugin, answer, "exit status: 1");
     }
-    let Output { status, stdout, stderr } = start(&program, command, request).map_err(|source| {
-        let perhaps_done = command == Command::Add && !matches!(source, ProcessError::Start { .. });
-        if perhaps_done && let Err(error) = start(&program, Command::Del, request) {
-            log::warn!("{plugin} failed to undo its ADD, and may have left something behind: {error}");
-        }
-        DelegateError::Process { plugin: plugin.to_owned(), source }
-    })?;
+    let Output { status, stdout, stderr } = start(&program, command, request)
+        .map_err(|source| DelegateError::Process { plugin: plugin.to_owned(), source })?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     conclude(plugin, DelegateAnswer { is_success: status.success(), stdout, stderr }, &status.to_string())
 }

@@ -6,9 +6,7 @@
 use crate::host::Host;
 use crate::plan::{Plan, Sharing, Step};
 use cni_core::error::Error;
-use cni_core::json::Json;
-use cni_core::request::{Command, Request};
-use cni_core::result::{CniResult, ResultError};
+use cni_core::request::Command;
 
 /// Undoes something that is not a [`Step`].
 pub type Release = Box<dyn FnOnce() -> Result<(), Error>>;
@@ -23,37 +21,6 @@ enum Undo {
 pub struct Journal<'a> {
     host: &'a mut dyn Host,
     undo: Vec<Undo>,
-}
-
-/// A delegated plugin answered ADD with something that is not a result.
-#[derive(Debug, thiserror::Error)]
-pub enum DelegateAnswerError {
-    /// Its output is not JSON.
-    #[error("failed to unmarshal raw result of {plugin}")]
-    Json {
-        /// The delegated plugin.
-        plugin: String,
-        /// What is wrong with it.
-        #[source]
-        source: cni_core::json::JsonError,
-    },
-    /// Its output is not a result.
-    #[error("{plugin} returned an invalid result")]
-    Result {
-        /// The delegated plugin.
-        plugin: String,
-        /// What is wrong with it.
-        #[source]
-        source: ResultError,
-    },
-}
-
-impl cni_core::error::Failure for DelegateAnswerError {
-    fn code(&self) -> cni_core::error::Code {
-        match self {
-            Self::Json { .. } | Self::Result { .. } => cni_core::error::Code::Decoding,
-        }
-    }
 }
 
 impl<'a> Journal<'a> {
@@ -86,18 +53,19 @@ impl<'a> Journal<'a> {
         Ok(())
     }
 
-    /// Delegates ADD to an IPAM plugin, and reads its result.
+    /// Calls a delegated plugin with ADD, and returns what it printed. On rollback the plugin is called with DEL.
     ///
     /// # Errors
-    /// The delegate's own, or why its output is not a result.
-    pub fn delegate_add(&mut self, plugin: &str, request: &Request) -> Result<CniResult, Error> {
+    /// The delegate's own error. Then it is not called with DEL unless [`Journal::release_delegate`] says so.
+    pub fn delegate_add(&mut self, plugin: &str) -> Result<Vec<u8>, Error> {
         let output = self.host.delegate(plugin, Command::Add)?;
+        self.release_delegate(plugin);
+        Ok(output)
+    }
+
+    /// On rollback, calls a delegated plugin with DEL.
+    pub fn release_delegate(&mut self, plugin: &str) {
         self.undo.push(Undo::Delegate(plugin.to_owned()));
-        let json =
-            Json::parse(&output).map_err(|source| DelegateAnswerError::Json { plugin: plugin.to_owned(), source })?;
-        let result = CniResult::parse_any(&json, request.version)
-            .map_err(|source| DelegateAnswerError::Result { plugin: plugin.to_owned(), source })?;
-        Ok(result)
     }
 
     /// Has this done first if all is taken back now, although what it takes back was made earlier, and is taken back again at
@@ -114,7 +82,8 @@ impl<'a> Journal<'a> {
     /// Keeps everything.
     pub fn commit(self) {}
 
-    /// Takes everything back, and returns the error that was the reason, with what could not be undone.
+    /// Takes everything back, and returns the error that was the reason, with what could not be undone. A failure with the
+    /// same message is not repeated: a delegate that cannot be started fails DEL as it failed ADD.
     pub fn rollback(mut self, mut error: Error) -> Error {
         while let Some(undo) = self.undo.pop() {
             let undone = match undo {
@@ -122,7 +91,9 @@ impl<'a> Journal<'a> {
                 Undo::Delegate(plugin) => self.host.delegate(&plugin, Command::Del).map(|_| ()),
                 Undo::Release(release) => release(),
             };
-            if let Err(failed) = undone {
+            if let Err(failed) = undone
+                && failed.to_string() != error.to_string()
+            {
                 error = error.with_note(format!("and while undoing: {}", failed.in_full()));
             }
         }

@@ -101,10 +101,9 @@ fn what_was_there_before_and_what_is_shared_stays() {
 #[test]
 fn undoing_goes_backwards_and_its_failures_are_notes() {
     let mut host = host().with_ipam(r#"{"cniVersion":"1.0.0","ips":[{"address":"10.1.2.5/24"}]}"#);
-    let request = cni_testkit::request("ADD", &[], r#"{"cniVersion":"1.0.0","name":"n"}"#);
     host.fail_delegate(Some(Command::Del));
     let mut journal = Journal::new(&mut host);
-    journal.delegate_add("ipam", &request).expect("an answer");
+    journal.delegate_add("ipam").expect("an answer");
     journal.on_failure(Box::new(|| Err(failure())));
     journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
     let error = journal.rollback(failure());

@@ -63,11 +63,12 @@ impl Failure for RefusedStep {
 #[error("{plugin} has failed")]
 struct DelegateFailed {
     plugin: String,
+    code: u32,
 }
 
 impl Failure for DelegateFailed {
     fn code(&self) -> Code {
-        Code::Delegated(100)
+        Code::Delegated(self.code)
     }
 }
 
@@ -77,7 +78,8 @@ struct FakeIpam {
     answer: String,
     /// The answers that ADD has given and DEL has not taken back.
     leases: BTreeSet<String>,
-    failing: Option<Command>,
+    /// The command that fails, and the code of its error.
+    failing: Option<(Command, u32)>,
     calls: Vec<String>,
 }
 
@@ -163,7 +165,12 @@ impl FakeHost {
 
     /// Lets the IPAM plugin fail at a command, or at none.
     pub fn fail_delegate(&mut self, command: Option<Command>) {
-        self.ipam.failing = command;
+        self.ipam.failing = command.map(|command| (command, 100));
+    }
+
+    /// Lets the IPAM plugin fail at a command with an error of this code.
+    pub fn fail_delegate_with(&mut self, command: Command, code: Code) {
+        self.ipam.failing = Some((command, code.number()));
     }
 
     /// What delegated plugins were called with, as `plugin COMMAND`.
@@ -472,8 +479,8 @@ impl Host for FakeHost {
         if command == Command::Add {
             self.count(format!("delegate ADD to {plugin}"))?;
         }
-        if self.ipam.failing == Some(command) {
-            return Err(DelegateFailed { plugin: plugin.to_owned() }.into());
+        if let Some((_, code)) = self.ipam.failing.filter(|(failing, _)| *failing == command) {
+            return Err(DelegateFailed { plugin: plugin.to_owned(), code }.into());
         }
         match command {
             Command::Add => {

@@ -4,6 +4,8 @@
 //! The first two are tried on a machine that another container of the network is on already, so that all that
 //! containers share is there before, and whatever changes is the container's own.
 
+use cni_core::error::Code;
+use cni_core::request::Command;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::run::Plugin;
@@ -47,6 +49,24 @@ pub fn assert_add_is_all_or_nothing(plugin: &dyn Plugin, machine: impl Fn() -> F
         }
     }
     unreachable!("the steps do not end")
+}
+
+/// Lets the IPAM plugin fail ADD, and requires that it is called with DEL, and not where it says that the container has an
+/// address already. Nothing else may be left either way.
+///
+/// # Panics
+/// When that is not so.
+pub fn assert_failed_ipam_is_released(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
+    for (code, want) in [(Code::TryAgain, "ADD DEL"), (Code::AddressHeld, "ADD")] {
+        let mut host = machine();
+        let (before, earlier) = (host.state(), host.delegated().len());
+        host.fail_delegate_with(Command::Add, code);
+        let error = caller.add(plugin, &mut host).expect_err("IPAM fails");
+        assert_eq!((error.code().number(), error.details()), (code.number(), String::new()), "{error}");
+        let verbs = host.delegated()[earlier..].iter().filter_map(|call| call.split(' ').nth(1));
+        assert_eq!(verbs.collect::<Vec<_>>().join(" "), want);
+        assert_eq!(host.state(), before);
+    }
 }
 
 /// Finds what a repair would put back, and requires that looking changes nothing.

@@ -11,7 +11,7 @@ fn a_second_add_for_the_same_interface_is_refused() {
     let pool = Pool::of_subnets(&[&["10.1.2.0/24"], &["fd00:1::/64"]]);
     pool.add("a");
     let text = "failed to allocate for range 0: 10.1.2.2 has been allocated to a, duplicate allocation is not allowed";
-    let error = pool.refused(&pool.call(Verb::Add, "a"), 102, &[]);
+    let error = pool.refused(&pool.call(Verb::Add, "a"), 105, &[]);
     assert_eq!(error.msg, text);
     assert_eq!(addresses(&pool.call(Verb::Add, "a").ifname("eth1").run().result()), "10.1.2.3 fd00:1::3");
 }
@@ -23,7 +23,7 @@ fn a_lease_without_an_interface_is_a_duplicate_of_every_interface() {
         let pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
         write("10.1.2.7", content);
         for ifname in ["eth0", "eth1"] {
-            pool.refused(&pool.call(Verb::Add, "a").ifname(ifname), 102, &["10.1.2.7 has been allocated to a"]);
+            pool.refused(&pool.call(Verb::Add, "a").ifname(ifname), 105, &["10.1.2.7 has been allocated to a"]);
         }
         assert_eq!(pool.add("b"), "10.1.2.2");
     });
@@ -69,7 +69,7 @@ fn a_container_in_the_namespace_of_its_addresses_is_refused() {
     let pool = Pool::of_subnets(&[&["10.1.2.0/24"], &["fd00:1::/64"]]);
     let _container = pool.sandbox.container("a");
     pool.add("a");
-    pool.refused(&pool.call(Verb::Add, "a"), 102, &["has been allocated to a"]);
+    pool.refused(&pool.call(Verb::Add, "a"), 105, &["has been allocated to a"]);
 }
 
 /// The container was restarted under the same name and its DEL was lost: it gets its addresses again. Go
@@ -93,7 +93,7 @@ fn a_requested_address_of_ones_own_earlier_life_is_given_again() {
     let pool = Pool::of_subnets(&[&["10.1.2.0/24"]]).with("runtimeConfig", &json!({"ips": ["10.1.2.50"]}));
     let first = pool.sandbox.container("a");
     assert_eq!(pool.add("a"), "10.1.2.50");
-    pool.refused(&pool.call(Verb::Add, "a"), 102, &["10.1.2.50 is not available"]);
+    pool.refused(&pool.call(Verb::Add, "a"), 105, &["10.1.2.50 is not available"]);
     first.remove();
     let _second = pool.sandbox.container("a");
     assert_eq!(pool.add("a"), "10.1.2.50");

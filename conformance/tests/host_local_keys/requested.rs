@@ -169,7 +169,7 @@ fn the_ifname_tells_the_requests_of_one_container_apart() {
     let pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
     pool.call(Verb::Add, "a").args("IP=10.1.2.9").run().expect_success();
     pool.call(Verb::Add, "a").ifname("eth1").args("IP=10.1.2.10").run().expect_success();
-    pool.refused(&pool.call(Verb::Add, "a").ifname("eth1").args("IP=10.1.2.9"), 102, &["10.1.2.9 is not available"]);
+    pool.refused(&pool.call(Verb::Add, "a").ifname("eth1").args("IP=10.1.2.9"), 105, &["10.1.2.9 is not available"]);
     pool.del("a");
     assert_eq!(leases().into_keys().collect::<Vec<_>>(), ["10.1.2.10"]);
 }

@@ -75,7 +75,7 @@ fn an_add_that_fails_takes_no_address_of_an_earlier_one() {
     let before = leases();
     let again = pool.call(Verb::Add, "a").args("IP=10.1.2.77").run();
     assert_eq!(leases(), before, "{again}");
-    let error = again.expect_error(102, "10.1.3.2 has been allocated to a");
+    let error = again.expect_error(105, "10.1.3.2 has been allocated to a");
     assert!(error.msg.contains("failed to allocate for range 1"), "{error:?}");
 }
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Flavour, Nomad, Verb, script};
+use cni_conformance::state::assert_same;
+use cni_conformance::{Attachment, Flavour, Nomad, State, Verb, script};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, networks};
@@ -48,42 +49,30 @@ fn an_add_without_the_ipam_binary_leaves_nothing() {
     });
 }
 
-/// Whether the IPAM plugin may have reserved an address, and so must be told to release it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Reserved {
-    Perhaps,
-    No,
-}
-
-const NONSENSE: [(&str, (&str, Reserved)); 10] = [
-    ("no JSON", ("echo nonsense", Reserved::Perhaps)),
-    ("nothing", ("true", Reserved::Perhaps)),
-    ("an empty object", ("echo {}", Reserved::Perhaps)),
-    ("null", ("echo null", Reserved::Perhaps)),
-    ("a list", ("echo []", Reserved::Perhaps)),
-    ("an unknown version", (r#"echo '{"cniVersion":"9.9.9"}'"#, Reserved::Perhaps)),
-    ("no address", (r#"echo '{"cniVersion":"0.4.0","ips":[{"version":"4","address":"none"}]}'"#, Reserved::Perhaps)),
-    ("two results", (r#"echo '{"cniVersion":"0.4.0"}{"cniVersion":"0.4.0"}'"#, Reserved::Perhaps)),
-    ("a status alone", ("exit 3", Reserved::No)),
-    ("a signal", ("kill -9 $$", Reserved::No)),
+const NONSENSE: [(&str, &str); 10] = [
+    ("no JSON", "echo nonsense"),
+    ("nothing", "true"),
+    ("an empty object", "echo {}"),
+    ("null", "echo null"),
+    ("a list", "echo []"),
+    ("an unknown version", r#"echo '{"cniVersion":"9.9.9"}'"#),
+    ("no address", r#"echo '{"cniVersion":"0.4.0","ips":[{"version":"4","address":"none"}]}'"#),
+    ("two results", r#"echo '{"cniVersion":"0.4.0"}{"cniVersion":"0.4.0"}'"#),
+    ("a status alone", "exit 3"),
+    ("a signal", "kill -9 $$"),
 ];
 
 const ADDRESS: &str = r#"echo '{"cniVersion":"0.4.0","ips":[{"version":"4","address":"172.26.64.9/20"}]}'"#;
 
 #[test]
 fn an_add_whose_ipam_says_nonsense_leaves_nothing() {
-    for_each(NONSENSE, |(answer, reserved)| {
+    for_each(NONSENSE, |answer| {
         let nomad = Nomad::default();
         let list = list_with_ipam(&nomad, json!({"type": "nonsense"}));
         let stage = Stage::with_list("bridge", &nomad, list, Flavour::Nft);
         install_ipam(answer);
         stage.fails(&stage.add().path(FOLDER), &[]);
-        let calls = fs::read_to_string(Path::new(FOLDER).join("calls")).expect("read the calls");
-        let calls: Vec<_> = calls.lines().collect();
-        match reserved {
-            Reserved::Perhaps => assert_eq!(calls, ["ADD", "DEL"]),
-            Reserved::No => assert_eq!(calls[0], "ADD", "{calls:?}"),
-        }
+        assert_eq!(calls(), "ADD\nDEL\n");
         fs::remove_dir_all(FOLDER).expect("remove the plugin");
         install_ipam(ADDRESS);
         stage.add().path(FOLDER).run().result();
@@ -99,6 +88,28 @@ fn an_add_that_ipam_refuses_leaves_nothing_and_tells_its_error() {
     install_ipam(r#"echo '{"code":123,"msg":"no more","details":"all gone"}'; exit 1"#);
     let error = stage.fails(&stage.add().path(FOLDER), &["no more"]);
     assert_eq!((error.code, error.details.as_str()), (123, "all gone"));
+    assert_eq!(calls(), "ADD\nDEL\n");
+}
+
+/// The runtime has lost the namespace and comes with another one. What runs in the first one keeps its address.
+#[test]
+fn an_ipam_plugin_that_refuses_a_second_add_is_not_called_with_del() {
+    let nomad = Nomad::default();
+    let stage = Stage::with_list("bridge", &nomad, list_with_ipam(&nomad, json!({"type": "nonsense"})), Flavour::Nft);
+    install_ipam(ADDRESS);
+    stage.add().path(FOLDER).run().result();
+    fs::remove_dir_all(FOLDER).expect("remove the plugin");
+    install_ipam(r#"echo '{"code":123,"msg":"no more"}'; exit 1"#);
+    let another = stage.sandbox.container("another");
+    let before = State::of_host(&stage.sandbox);
+    stage.add().path(FOLDER).netns(another.path()).run().expect_error(123, "no more");
+    assert_eq!(calls(), "ADD\n");
+    assert_same(&before, &State::of_host(&stage.sandbox));
+}
+
+/// The commands that the plugin was called with.
+fn calls() -> String {
+    fs::read_to_string(Path::new(FOLDER).join("calls")).expect("read the calls")
 }
 
 /// Notes every call, and answers ADD by a line of shell.

@@ -45,8 +45,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 }
 
 fn ask_for_addresses(config: &Config, request: &Request, journal: &mut Journal<'_>) -> Result<Option<Network>, Error> {
-    let Some(ipam) = &config.ipam else { return Ok(None) };
-    let answer = journal.delegate_add(ipam, request)?;
+    let Some(plugin) = &config.ipam else { return Ok(None) };
+    let answer = ipam::add(plugin, request, journal)?;
     Ok(Some(Network::decide(answer, config.gateway, result::CONTAINER, &config.dns)?))
 }
 

@@ -60,6 +60,41 @@ fn del_removes_what_add_made() {
 }
 
 #[test]
+fn an_ipam_plugin_that_fails_add_is_called_with_del() {
+    for keys in WAYS {
+        let machine = || with_neighbour(&caller("neighbour", keys));
+        lifecycle::assert_failed_ipam_is_released(&Bridge, machine, &caller("ctr1", keys));
+    }
+}
+
+/// The IPAM plugin is asked when the interface is there, which is no sign of an earlier ADD.
+#[test]
+fn an_ipam_plugin_that_speaks_by_the_link_is_called_with_del_as_well() {
+    let caller = |container: &str| {
+        let keys = r#""type":"bridge","bridge":"br0","ipam":{"type":"dhcp"}"#;
+        Caller::new(container, &format!(r#"{{"cniVersion":"1.1.0","name":"net1",{keys}}}"#))
+    };
+    lifecycle::assert_failed_ipam_is_released(&Bridge, || with_neighbour(&caller("neighbour")), &caller("ctr1"));
+}
+
+/// The runtime has lost the container's namespace and comes with another one. DEL would give the address away that is
+/// still in use there.
+#[test]
+fn an_ipam_plugin_that_fails_a_second_add_is_not_called_with_del() {
+    let mut host = with_neighbour(&caller("neighbour", WAYS[0]));
+    let first = caller("ctr1", WAYS[0]);
+    first.add(&Bridge, &mut host).expect("ADD");
+    host.set_container("/run/netns/new", FakeContainer::Present(None));
+    let before = host.state();
+    host.fail_delegate(Some(Command::Add));
+    let again = Caller { netns: "/run/netns/new".to_owned(), ..first };
+    let error = again.add(&Bridge, &mut host).expect_err("IPAM fails");
+    assert_eq!(error.to_string(), "host-local has failed");
+    assert_eq!(host.delegated().last().map(String::as_str), Some("host-local ADD"));
+    assert_eq!(host.state(), before);
+}
+
+#[test]
 fn an_add_that_fails_at_any_step_leaves_nothing() {
     for keys in WAYS {
         let machine = || with_neighbour(&caller("neighbour", keys));

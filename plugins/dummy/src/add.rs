@@ -7,7 +7,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::network::{HostGateway, Network};
 use cni_interface::result::described;
-use cni_interface::{addressing, naming, verify};
+use cni_interface::{addressing, ipam, naming, verify};
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
 
@@ -27,7 +27,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     journal.host().enter(netns)?;
     naming::refuse_taken(MAKING, &name, journal.host())?;
     let mac = naming::random_mac(journal.host())?;
-    let answer = journal.delegate_add(&config.ipam, request)?;
+    let answer = ipam::add(&config.ipam, request, journal)?;
     let network = Network::decide(answer, HostGateway::None, INTERFACE, &config.dns)?;
     journal.apply(&plan(&name, mac, &network))?;
     let link = verify::present(Ns::Container, &name, journal.host())?;

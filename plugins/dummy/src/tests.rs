@@ -6,7 +6,9 @@ use cni_core::version::Version;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
-use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::lifecycle::{
+    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 
 const CONFIG: &str = r#"{"cniVersion":"1.1.0","name":"n1","type":"dummy","ipam":{"type":"static"}}"#;
@@ -53,6 +55,11 @@ fn add_asks_for_addresses_and_makes_the_link_with_them() {
     assert!(interface.mac.starts_with("02:"), "{}", interface.mac);
     assert!(result.ips.iter().all(|ip| ip.interface == Some(0)));
     assert_eq!(result.dns.domain, "ipam");
+}
+
+#[test]
+fn an_ipam_plugin_that_fails_add_is_called_with_del() {
+    assert_failed_ipam_is_released(&Dummy, machine, &caller());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
 use cni_interface::network::{HostGateway, Network};
 use cni_interface::result::{described, layer_two};
-use cni_interface::{addressing, naming, verify};
+use cni_interface::{addressing, ipam, naming, verify};
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
 
@@ -47,8 +47,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 }
 
 fn ask_for_addresses(config: &Config, request: &Request, journal: &mut Journal<'_>) -> Result<Option<Network>, Error> {
-    let Some(ipam) = &config.ipam else { return Ok(None) };
-    let answer = journal.delegate_add(ipam, request)?;
+    let Some(plugin) = &config.ipam else { return Ok(None) };
+    let answer = ipam::add(plugin, request, journal)?;
     Ok(Some(Network::decide(answer, HostGateway::None, INTERFACE, &config.dns)?))
 }
 

@@ -83,6 +83,11 @@ fn del_gives_the_link_back_as_it_was() {
 }
 
 #[test]
+fn an_ipam_plugin_that_fails_add_is_called_with_del() {
+    lifecycle::assert_failed_ipam_is_released(&HostDevice, machine, &caller(ADDRESSED));
+}
+
+#[test]
 fn an_add_that_fails_at_any_step_gives_the_link_back_as_it_was() {
     assert_eq!(lifecycle::assert_add_is_all_or_nothing(&HostDevice, machine, &caller(PLAIN)), 5);
     assert_eq!(lifecycle::assert_add_is_all_or_nothing(&HostDevice, machine, &caller(ADDRESSED)), 14);

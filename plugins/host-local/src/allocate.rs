@@ -14,7 +14,7 @@ use cni_core::result::IpConfig;
 
 use crate::presence::{Occupant, Presence, Whereabouts};
 use crate::ranges::RangeSet;
-use crate::store::{Home, Lease, LeaseUndo, Owner, Scan, Store};
+use crate::store::{Home, Lease, LeaseUndo, Owner, Scan, Store, StoreError};
 
 /// Why no address could be given.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +97,23 @@ fn words(addresses: &[IpAddr]) -> String {
     addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")
 }
 
+/// The allocation failed, and the attachment has a lease that it may use: whoever asked must not release it.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+struct HeldError {
+    problem: Error,
+}
+
+impl Failure for HeldError {
+    fn code(&self) -> Code {
+        Code::AddressHeld
+    }
+
+    fn details(&self) -> String {
+        self.problem.details()
+    }
+}
+
 /// The work of one ADD on a store.
 pub struct Allocation<'a, 'h> {
     store: &'a mut Store,
@@ -116,15 +133,35 @@ impl<'a, 'h> Allocation<'a, 'h> {
     /// Leases one address from each set. Requested ones come first, and every one of them must be used.
     ///
     /// # Errors
-    /// [`AllocateError`], or an error of the store. Then nothing new is leased.
+    /// [`AllocateError`], or an error of the store. Then nothing new is leased. The code tells whether the attachment has a
+    /// lease that it may use.
     pub fn run(mut self, sets: &[RangeSet], requested: Vec<IpAddr>) -> Result<(Vec<IpConfig>, Vec<LeaseUndo>), Error> {
         match self.lease_all(sets, requested) {
             Ok(ips) => Ok((ips, self.done)),
-            Err(error) => match self.store.undo(&self.done) {
-                Ok(()) => Err(error),
-                Err(failed) => Err(error.with_note(format!("and while undoing: {failed}: {}", failed.details()))),
-            },
+            Err(error) => {
+                let error = match self.store.undo(&self.done) {
+                    Ok(()) => error,
+                    Err(failed) => error.with_note(format!("and while undoing: {failed}: {}", failed.details())),
+                };
+                Err(if self.has_address() { HeldError { problem: error }.into() } else { error })
+            }
         }
+    }
+
+    /// Whether the attachment has a lease that it may use.
+    fn has_address(&mut self) -> bool {
+        let own = self.own_leases().unwrap_or_default();
+        own.iter().any(|lease| {
+            lease.owner.ifname.is_none()
+                || self.presence.whereabouts(lease).map_or(true, |place| place != Whereabouts::Left)
+        })
+    }
+
+    /// The leases of the attachment. One that names no interface may be any interface's.
+    fn own_leases(&mut self) -> Result<Vec<Lease>, StoreError> {
+        let mut own = self.store.leases_of(&self.owner.container)?;
+        own.retain(|lease| lease.owner == self.owner || lease.owner.ifname.is_none());
+        Ok(own)
     }
 
     fn lease_all(&mut self, sets: &[RangeSet], mut requested: Vec<IpAddr>) -> Result<Vec<IpConfig>, Error> {
@@ -176,8 +213,8 @@ impl<'a, 'h> Allocation<'a, 'h> {
     /// # Errors
     /// [`SetProblem::Duplicate`] for one that is in use. A lease that names no interface may be in use by any.
     fn find_own(&mut self, number: usize, set: &RangeSet) -> Result<Option<Lease>, Error> {
-        let mut own = self.store.leases_of(&self.owner.container)?;
-        own.retain(|lease| set.contains(lease.address) && (lease.owner == self.owner || lease.owner.ifname.is_none()));
+        let mut own = self.own_leases()?;
+        own.retain(|lease| set.contains(lease.address));
         for lease in &own {
             let known = lease.owner.ifname.is_some() && !set.is_gateway(lease.address);
             let elsewhere = match if known { self.presence.whereabouts(lease)? } else { Whereabouts::Here } {

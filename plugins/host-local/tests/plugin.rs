@@ -243,7 +243,7 @@ fn a_container_in_a_new_namespace_gets_the_same_result() {
     let first = fixture.call("ADD");
     let (code, text, _) = error(fixture.call("ADD"));
     let want = "failed to allocate for range 0: 10.1.2.2 has been allocated to c1, duplicate allocation is not allowed";
-    assert_eq!((code, text.as_str()), (102, want));
+    assert_eq!((code, text.as_str()), (105, want));
     fixture.namespace = "ns2";
     assert_eq!(fixture.call("ADD"), first);
     assert_eq!(fixture.names(), "10.1.2.2");

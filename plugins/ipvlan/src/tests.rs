@@ -6,7 +6,9 @@ use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{ChildKind, IpvlanMode, Ns};
-use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::lifecycle::{
+    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
 
@@ -137,6 +139,11 @@ fn another_mode_than_that_of_the_masters_links_is_refused() {
     same.del(&Ipvlan, &mut host).expect("DEL");
     first.del(&Ipvlan, &mut host).expect("DEL");
     second.add(&Ipvlan, &mut host).expect("nobody has another mode any more");
+}
+
+#[test]
+fn an_ipam_plugin_that_fails_add_is_called_with_del() {
+    assert_failed_ipam_is_released(&Ipvlan, machine, &caller());
 }
 
 #[test]

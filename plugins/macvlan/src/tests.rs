@@ -7,7 +7,9 @@ use cni_core::version::Version;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{ChildKind, MacvlanMode, Ns};
-use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::lifecycle::{
+    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
 
@@ -170,6 +172,11 @@ fn a_name_that_is_taken_is_refused() {
     host.add_link(Ns::Container, Link { name: "eth0".to_owned(), kind: Some("veth".to_owned()), ..Link::default() });
     assert_eq!(refused(&caller(), &mut host), (103, "failed to create macvlan: file exists".to_owned()));
     assert_eq!(host.applied(), [""; 0]);
+}
+
+#[test]
+fn an_ipam_plugin_that_fails_add_is_called_with_del() {
+    assert_failed_ipam_is_released(&Macvlan, machine, &caller());
 }
 
 #[test]

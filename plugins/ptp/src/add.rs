@@ -7,7 +7,7 @@ use cni_core::result::CniResult;
 use cni_interface::network::{HostGateway, Network};
 use cni_interface::result::described;
 use cni_interface::veth::NewVeth;
-use cni_interface::{masquerade, verify};
+use cni_interface::{ipam, masquerade, verify};
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::Ns;
 
@@ -27,7 +27,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let netns = request.netns().unwrap_or_default();
     journal.host().enter(netns)?;
     let veth = NewVeth::choose(&at, None, journal.host())?;
-    let answer = journal.delegate_add(&config.ipam, request)?;
+    let answer = ipam::add(&config.ipam, request, journal)?;
     let network = Network::decide(answer, HostGateway::None, CONTAINER, &config.dns)?;
     let addresses = RoutedAddress::all(&network.result.ips)?;
     let stale_routes = occupant::evict(&at, &addresses, journal.host())?;

@@ -7,7 +7,9 @@ use cni_core::version::Version;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Tap as Device, TapQueues};
-use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::lifecycle::{
+    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
 
@@ -144,6 +146,12 @@ fn a_name_that_is_taken_is_refused() {
     host.add_link(Ns::Container, Link { name: "eth0".to_owned(), kind: Some("bridge".to_owned()), ..Link::default() });
     assert_eq!(refused(&caller(), &mut host), (103, "failed to create tap: file exists".to_owned()));
     assert_eq!(host.applied(), [""; 0]);
+}
+
+#[test]
+fn an_ipam_plugin_that_fails_add_is_called_with_del() {
+    assert_failed_ipam_is_released(&Tap, machine, &caller());
+    assert_failed_ipam_is_released(&Tap, machine, &bridged());
 }
 
 #[test]

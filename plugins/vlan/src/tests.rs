@@ -8,7 +8,9 @@ use cni_core::version::Version;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{ChildKind, Ns};
-use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::lifecycle::{
+    assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
+};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
 
@@ -112,6 +114,11 @@ fn whoever_has_the_vlan_already_is_named_as_far_as_it_can_be_seen() {
     caller().add(&Vlan, &mut host).expect("ADD");
     let second = Caller::new("c2", CONFIG);
     assert!(refused(&second, &mut host).1.contains("file exists"), "another container has it");
+}
+
+#[test]
+fn an_ipam_plugin_that_fails_add_is_called_with_del() {
+    assert_failed_ipam_is_released(&Vlan, machine, &caller());
 }
 
 #[test]

@@ -41,6 +41,16 @@ fn at_netns(identity: &str) -> FakeHost {
     FakeHost::new().with_container(NETNS, FakeContainer::Present(Some(identity.to_owned())))
 }
 
+/// One whose interface has an address.
+fn at_netns_with(identity: &str, cidr: &str) -> FakeHost {
+    let mut host = at_netns(identity);
+    host.enter(NETNS).expect("entered");
+    host.add_link(Ns::Container, Link { name: "eth0".to_owned(), ..Link::default() });
+    let cidr = cidr.parse().expect("address");
+    host.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
+    host
+}
+
 type Refusal = (u32, String, String);
 
 impl Network {
@@ -111,11 +121,14 @@ fn refused(text: &str, details: &str) -> Result<String, Refusal> {
     Err((102, text.to_owned(), details.to_owned()))
 }
 
+/// The refusal where the container has an address that it may use.
+fn held(text: &str) -> Result<String, Refusal> {
+    Err((105, text.to_owned(), "its container still runs, or its namespace cannot be read".to_owned()))
+}
+
 fn given(text: &str) -> Result<String, Refusal> {
     Ok(text.to_owned())
 }
-
-const DUPLICATE: &str = "its container still runs, or its namespace cannot be read";
 
 #[test]
 fn addresses_go_round_and_a_released_one_comes_last() {
@@ -164,7 +177,7 @@ fn a_container_that_is_there_gets_no_second_address() {
     let network = Network::new(&[&["10.1.2.0/29"]]);
     assert_eq!(network.add("c1"), given("2.2"));
     let text = "failed to allocate for range 0: 10.1.2.2 has been allocated to c1, duplicate allocation is not allowed";
-    assert_eq!(network.add("c1"), refused(text, DUPLICATE));
+    assert_eq!(network.add("c1"), held(text));
     let other = network.add_by(&mut at_netns("ns"), &attachment("c1", "eth1"), &[]);
     assert_eq!(other, given("2.3"), "another interface is another attachment");
     assert_eq!(
@@ -182,7 +195,7 @@ fn a_container_that_comes_again_in_another_namespace_gets_its_addresses_again() 
     assert_eq!(network.add_at("ns1", "c2"), given("2.3 3.3"));
     assert_eq!(network.add_at("ns2", "c1"), given("2.2 3.2"));
     let text = "failed to allocate for range 0: 10.1.2.2 has been allocated to c1, duplicate allocation is not allowed";
-    assert_eq!(network.add_at("ns2", "c1"), refused(text, DUPLICATE));
+    assert_eq!(network.add_at("ns2", "c1"), held(text));
     let again = network.add_by(&mut at_netns("ns3"), &attachment("c1", "eth0"), &["10.1.3.2"]);
     assert_eq!(again, given("2.2 3.2"), "also when it is asked for");
     assert_eq!(network.add_at("ns1", "c3"), given("2.4 3.4"), "the cursor stays where it was");
@@ -202,17 +215,13 @@ fn a_lease_of_unknown_home_is_given_again_when_the_container_is_there_without_it
     network.write("10.1.2.4", "c1\r\neth0");
     let text = "failed to allocate for range 0: 10.1.2.4 has been allocated to c1, duplicate allocation is not allowed";
     let at = attachment("c1", "eth0");
-    assert_eq!(network.add_by(&mut FakeHost::default(), &at, &[]), refused(text, DUPLICATE));
-    let cidr = "10.1.2.4/29".parse().expect("address");
-    let mut living = at_netns("ns1");
-    living.enter(NETNS).expect("entered");
-    living.add_link(Ns::Container, Link { name: "eth0".to_owned(), ..Link::default() });
-    living.add_address(Ns::Container, "eth0", Address { cidr, tentative: false, dad_failed: false });
-    assert_eq!(network.add_by(&mut living, &at, &[]), refused(text, DUPLICATE));
+    assert_eq!(network.add_by(&mut FakeHost::default(), &at, &[]), held(text));
+    let mut living = at_netns_with("ns1", "10.1.2.4/29");
+    assert_eq!(network.add_by(&mut living, &at, &[]), held(text));
     let mut old_kernel = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
     assert_eq!(network.add_by(&mut old_kernel, &at, &[]), given("2.4"));
     assert_eq!(network.add_by(&mut at_netns("ns1"), &at, &[]), given("2.4"));
-    assert_eq!(network.add_by(&mut at_netns("ns1"), &at, &[]), refused(text, DUPLICATE), "now it is known");
+    assert_eq!(network.add_by(&mut at_netns("ns1"), &at, &[]), held(text), "now it is known");
 }
 
 #[test]
@@ -220,7 +229,7 @@ fn a_lease_without_interface_is_refused_as_by_the_reference() {
     let network = Network::new(&[&["10.1.2.0/29"]]);
     network.write("10.1.2.4", "c1");
     let text = "failed to allocate for range 0: 10.1.2.4 has been allocated to c1, duplicate allocation is not allowed";
-    assert_eq!(network.add("c1"), refused(text, DUPLICATE));
+    assert_eq!(network.add("c1"), held(text));
     assert_eq!(network.add("c2"), given("2.2"));
 }
 
@@ -275,8 +284,22 @@ fn a_failure_takes_back_what_was_made_and_nothing_else() {
     assert_eq!(network.leases(), before);
     let text = "failed to allocate for range 1: 10.1.3.2 has been allocated to c1, duplicate allocation is not allowed";
     let again = network.add_by(&mut at_netns("ns1"), &attachment("c1", "eth0"), &["10.1.2.5"]);
-    assert_eq!(again, refused(text, DUPLICATE), "the first set gave 10.1.2.5");
+    assert_eq!(again, held(text), "the first set gave 10.1.2.5");
     assert_eq!(network.leases(), before, "the leases of the first ADD stay");
+}
+
+/// Whoever asked would otherwise release the address in use.
+#[test]
+fn the_code_tells_that_the_container_uses_an_address_of_another_set() {
+    let network = Network::new(&[&["10.1.2.0/30"], &["10.1.3.0/29"]]);
+    network.write("10.1.2.2", "other\r\neth0");
+    network.write("10.1.3.4", "c1\r\neth0");
+    let code = |host: &mut FakeHost| {
+        let at = attachment("c1", "eth0");
+        network.add_by(host, &at, &[]).map_err(|(code, text, _)| (code, text.contains("no IP addresses available")))
+    };
+    assert_eq!(code(&mut at_netns_with("ns1", "10.1.3.4/29")), Err((105, true)));
+    assert_eq!(code(&mut at_netns("ns1")), Err((102, true)), "the container no longer has it");
 }
 
 #[test]
@@ -324,7 +347,7 @@ proptest! {
             match free {
                 _ if holders.contains(&Some(container)) => {
                     let (code, text, _) = network.add(&name).expect_err("refused");
-                    prop_assert!(code == 102 && text.ends_with("duplicate allocation is not allowed"), "{}", text);
+                    prop_assert!(code == 105 && text.ends_with("duplicate allocation is not allowed"), "{}", text);
                 }
                 None => {
                     let (code, text, _) = network.add(&name).expect_err("refused");

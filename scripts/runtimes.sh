@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Shows the plugins under the runtimes that people use, each from start to end on a private machine: namespaces, a root, /etc,
 # /run, /var and control groups of its own. Nothing is installed on this machine: Debian's packages are unpacked into a folder
-# of target/runtimes. There is no registry of images, so the containers' root is busybox.
+# of target/runtimes, where go install puts its programs as well; Nomad and Consul are those in PATH. There is no registry of
+# images, so the containers' root is busybox.
 #
 #   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad consul; all unless given
 #
@@ -43,8 +44,12 @@ show() {
         not_run=1
         ;;
     *)
+        local reason
+        reason=$(sed -n '/^wrong: /{s///p;q}' "$log")
+        reason=${reason:-"its machine ended with status $status"}
+        say "$name: WRONG: $reason; the end of its log:"
         grep -v '^shown: ' "$log" | tail -n 60 >&2
-        printf 'WRONG:   %-10s %s (all of it in %s)\n' "$name" "$(sed -n '/^wrong: /{s///p;q}' "$log")" "$log"
+        printf 'WRONG:   %-10s %s (all of it in %s)\n' "$name" "$reason" "$log"
         wrong=1
         ;;
     esac
@@ -53,7 +58,7 @@ show() {
 plugins='' names=()
 while [ $# -gt 0 ]; do
     case $1 in
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0" && exit 0 ;;
     --plugins)
         [ $# -ge 2 ] || usage "--plugins needs a folder"
         plugins=$2
@@ -79,7 +84,7 @@ if [ -n "$plugins" ]; then
     cp -al "$plugins" "$STAGE/plugins" 2>/dev/null || cp -a "$plugins" "$STAGE/plugins"
 else
     need_rust
-    say "building"
+    say "building the plugins of this tree as for a release (two or three minutes; seconds when nothing has changed)"
     install_plugins "$(build_static)" "$STAGE/plugins"
 fi
 need iptables iptables

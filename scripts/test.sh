@@ -73,10 +73,11 @@ install_tools() {
     need_standard_library "$(uname -m)-unknown-linux-musl" || true
 }
 
-# show_runtimes PLUGINS: those that are had by apt, cnitool, and Nomad and Consul where they are installed. What cannot be had is said,
-# here and at the end.
+# show_runtimes PLUGINS: cnitool, those of Debian, and nerdctl, Nomad and Consul where they are installed. A runtime that is missing
+# is named here and at the end.
 show_runtimes() {
     local status=0 names=(cnitool containerd podman)
+    ! command -v nerdctl >/dev/null || names+=(nerdctl)
     ! command -v nomad >/dev/null || names+=(nomad)
     ! { command -v nomad && command -v consul; } >/dev/null || names+=(consul)
     "$TOP/scripts/runtimes.sh" --plugins "$1" "${names[@]}" || status=$?
@@ -155,7 +156,7 @@ whole() {
     CNI_BIN_DIR=$bin_dir run_tests
     say "a minute of containers that come and go"
     "$TOP/scripts/soak.sh" 1 "$bin_dir"
-    say "real runtimes (those that take long to build, nerdctl, Nomad and Consul, are for scripts/runtimes.sh)"
+    say "real runtimes (nerdctl, Nomad and Consul where they are installed)"
     local missing=''
     show_runtimes "$bin_dir"
     say "some thousand inputs of each fuzz target"

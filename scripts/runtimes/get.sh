@@ -1,13 +1,9 @@
 # shellcheck shell=bash
-# How each runtime is had without a change of the machine: Debian's packages are unpacked, Go's tools are built, both below
-# $STAGE. A function get_NAME that fails has printed the reason as its last line. What it
-# says to the one who waits goes to descriptor 9.
+# Gets each runtime without a change of the machine: Debian's packages are unpacked below $STAGE, go install puts its programs
+# there, and Nomad and Consul are those in PATH. A function get_NAME that fails prints the reason as its last line. What it
+# says to the user goes to descriptor 9.
 
 NERDCTL_VERSION=v1.7.7
-NOMAD_VERSION=v1.10.5
-# Of the same commit.
-NOMAD_API=v0.0.0-20250909143645-a3b86c697f38
-CONSUL_VERSION=v1.20.5
 
 # unpack PACKAGE...: Debian packages and those that they need and this machine has not, into $STAGE/packages.
 unpack() {
@@ -30,7 +26,7 @@ needed_packages() {
 }
 
 unpack_one() {
-    say "unpacking Debian's $1"
+    say "unpacking Debian's $1" 2>&9
     rm -rf "$STAGE/archives/$1"
     mkdir "$STAGE/archives/$1"
     (cd "$STAGE/archives/$1" && apt-get download -qq "$1") || return
@@ -49,24 +45,17 @@ get_podman() { unpack busybox-static podman conmon runc; }
 
 get_nerdctl() {
     get_containerd || return
-    [ -x "$STAGE/tools/nerdctl-$NERDCTL_VERSION" ] || build_nerdctl || { echo "nerdctl $NERDCTL_VERSION cannot be built from the Go module" && return 1; }
-    ln -f "$STAGE/tools/nerdctl-$NERDCTL_VERSION" "$STAGE/tools/nerdctl"
+    take_from_path nerdctl || install_nerdctl || { echo "there is no program nerdctl in PATH, and go install does not bring it" && return 1; }
 }
 
-# In the module's own folder, so that its go.sum says what each of its dependencies is.
-build_nerdctl() {
-    local folder
+# As a user installs it. Its own version is not in it then.
+install_nerdctl() {
+    [ ! -x "$STAGE/tools/nerdctl-$NERDCTL_VERSION" ] || { ln -f "$STAGE/tools/nerdctl-$NERDCTL_VERSION" "$STAGE/tools/nerdctl" && return; }
     need_go || return
-    say "building nerdctl $NERDCTL_VERSION (some minutes)" 2>&9
-    folder=$(module_folder "github.com/containerd/nerdctl@$NERDCTL_VERSION") || return
-    (cd "$folder" && CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -o "$STAGE/tools/nerdctl-$NERDCTL_VERSION" \
-        -ldflags "-s -w -X github.com/containerd/nerdctl/pkg/version.Version=$NERDCTL_VERSION" ./cmd/nerdctl)
-}
-
-# module_folder MODULE@VERSION: downloads it, and prints where its sources are.
-module_folder() {
-    local folder
-    folder=$(go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [ -n "$folder" ] && echo "$folder"
+    say "installing nerdctl $NERDCTL_VERSION below $STAGE/tools (go install, some minutes)" 2>&9
+    CGO_ENABLED=0 GOBIN=$STAGE/tools/go go install "github.com/containerd/nerdctl/cmd/nerdctl@$NERDCTL_VERSION" || return
+    mv "$STAGE/tools/go/nerdctl" "$STAGE/tools/nerdctl-$NERDCTL_VERSION"
+    ln -f "$STAGE/tools/nerdctl-$NERDCTL_VERSION" "$STAGE/tools/nerdctl"
 }
 
 need_go() {
@@ -74,47 +63,20 @@ need_go() {
     command -v go >/dev/null 2>&1
 }
 
-# get_hashicorp NAME VERSION: the program that is installed here, or one that build_NAME builds.
-get_hashicorp() {
-    local program
+# Nomad and Consul are in neither Debian nor, for the rules in their go.mod that replace modules, to be had with go install.
+get_nomad() {
     unpack busybox-static || return
-    if ! program=$(command -v "$1"); then
-        program=$STAGE/tools/$1-$2
-        [ -x "$program" ] || "build_$1" "$program" || { echo "there is no program $1 in PATH, and $1 $2 cannot be built from the Go module" && return 1; }
-    fi
+    take_from_path nomad || { echo "there is no program nomad in PATH" && return 1; }
+}
+
+get_consul() {
+    get_nomad || return
+    take_from_path consul || { echo "there is no program consul in PATH" && return 1; }
+}
+
+# take_from_path NAME: the program that is installed here.
+take_from_path() {
+    local program
+    program=$(command -v "$1") || return
     cp -f "$program" "$STAGE/tools/$1"
-}
-
-get_nomad() { get_hashicorp nomad "$NOMAD_VERSION"; }
-
-get_consul() { get_nomad && get_hashicorp consul "$CONSUL_VERSION"; }
-
-# copy_module MODULE@VERSION NAME: prints where its sources are, and copies its go.mod and go.sum, which are to be changed.
-copy_module() {
-    local folder file
-    folder=$(module_folder "$1") || return
-    for file in mod sum; do install -m 644 "$folder/go.$file" "$STAGE/$2.$file" || return; done
-    echo "$folder"
-}
-
-# Nomad's sources take its API from a folder beside them, which the registry has as a module of its own.
-build_nomad() {
-    local folder
-    need_go || return
-    say "building nomad $NOMAD_VERSION (ten minutes or more)" 2>&9
-    folder=$(copy_module "github.com/hashicorp/nomad@$NOMAD_VERSION" nomad) || return
-    go mod edit -replace "github.com/hashicorp/nomad/api=github.com/hashicorp/nomad/api@$NOMAD_API" "$STAGE/nomad.mod" || return
-    (cd "$folder" && CGO_ENABLED=1 go build -modfile "$STAGE/nomad.mod" -mod=mod -trimpath -tags hashicorpmetrics \
-        -ldflags '-s -w' -o "$1" .)
-}
-
-# Consul's sources do so with five folders, whose modules its go.mod names by their versions.
-build_consul() {
-    local folder name changes=()
-    need_go || return
-    say "building consul $CONSUL_VERSION (five minutes or more)" 2>&9
-    folder=$(copy_module "github.com/hashicorp/consul@$CONSUL_VERSION" consul) || return
-    for name in api envoyextensions proto-public sdk troubleshoot; do changes+=(-dropreplace "github.com/hashicorp/consul/$name"); done
-    go mod edit "${changes[@]}" "$STAGE/consul.mod" || return
-    (cd "$folder" && CGO_ENABLED=0 go build -modfile "$STAGE/consul.mod" -mod=mod -trimpath -ldflags '-s -w' -o "$1" .)
 }

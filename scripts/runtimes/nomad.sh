@@ -121,11 +121,11 @@ expect_web() {
 
 many_at_once() {
     expect "twenty allocations at once" run_job many 20
-    expect_all_answer
+    expect_all_answer 100
     stop_many
 }
 
-# The agent dies somewhere between the first and the last ADD of twenty.
+# The agent dies somewhere between the first and the last ADD of twenty. Nomad 2 takes up to 45 seconds to have all of them again.
 killed_agent() {
     nomad job run -detach /etc/nomad.d/many.job
     until_true 100 has_namespaces 3
@@ -134,7 +134,7 @@ killed_agent() {
     wait "$agent" || true
     start_agent
     shown "the agent was killed while it started twenty allocations"
-    expect_all_answer
+    expect_all_answer 1200
     stop_many
 }
 
@@ -148,7 +148,8 @@ all_answer() {
     done
 }
 
-expect_all_answer() { expect "each of the twenty answers through its port" until_true 100 all_answer; }
+# expect_all_answer TENTHS
+expect_all_answer() { expect "each of the twenty answers through its port" until_true "$1" all_answer; }
 
 stop_many() {
     local ids

@@ -25,10 +25,11 @@ SETTINGS
 }
 
 # run_web NAME OPTION...: podman takes SIGKILL for a request to stop, since the first process of a container takes no other.
+# Whether a container may ping by default depends on the distribution.
 run_web() {
     local name=$1
     shift
-    podman run --detach --name "$name" --stop-signal KILL "$@" --rootfs /rootfs /bin/busybox httpd -f -p 80 -h /www
+    podman run --detach --name "$name" --stop-signal KILL --cap-add NET_RAW "$@" --rootfs /rootfs /bin/busybox httpd -f -p 80 -h /www
 }
 
 expect_port() {

@@ -99,8 +99,9 @@ impl Stage {
         }
         if plugin == "host-device" {
             sandbox.sh("ip link add ens1 address 02:00:00:00:00:0a type veth peer name far address 02:00:00:00:00:0b");
-            sandbox.sh("ip link set ens1 alias uplink");
-            sandbox.sh("ip link set ens1 up");
+            sandbox.sh("ip link add br9 address 02:00:00:00:00:99 type bridge");
+            sandbox.sh("ip link set br9 up");
+            sandbox.sh("ip link set ens1 alias uplink mtu 1400 master br9 up");
         }
         let container = sandbox.container("stage");
         let attachment = Attachment::new("stage", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);

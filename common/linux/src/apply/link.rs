@@ -176,11 +176,12 @@ pub(super) fn set(host: &mut LinuxHost, ns: Ns, name: &IfName, setting: &LinkSet
         | LinkSetting::Master(_)
         | LinkSetting::Port(_) => present(host, ns, name)?,
     };
-    if let Err(error) = change(host, ns, &before, setting) {
-        return Err(set_back_if_changed(host, ns, &before, setting, error));
-    }
+    // Asked first: after the change, a failed answer would leave nothing that undoes it.
     let master = former_master(host.socket(ns)?, &before, setting)?;
     let undo = setting.undo(&before, master.as_ref());
+    if let Err(error) = change(host, ns, &before, setting) {
+        return Err(set_back_if_changed(host, ns, &before, (setting, undo), error));
+    }
     Ok(undo.map(|setting| Step::SetLink { ns, name: name.clone(), setting }))
 }
 
@@ -205,23 +206,26 @@ fn change(host: &mut LinuxHost, ns: Ns, link: &Link, setting: &LinkSetting) -> R
 }
 
 /// The kernel's answer may have been lost. A property that has the value all the same is ours to set back.
-fn set_back_if_changed(host: &mut LinuxHost, ns: Ns, before: &Link, setting: &LinkSetting, error: Error) -> Error {
-    let undo = match setting {
+fn set_back_if_changed(
+    host: &mut LinuxHost,
+    ns: Ns,
+    before: &Link,
+    (setting, undo): (&LinkSetting, Option<LinkSetting>),
+    error: Error,
+) -> Error {
+    let is_set_back = match setting {
         LinkSetting::Down
         | LinkSetting::NoMaster
         | LinkSetting::Mac(_)
         | LinkSetting::Mtu(_)
         | LinkSetting::Promisc(_)
         | LinkSetting::AllMulticast(_)
-        | LinkSetting::TxQueueLength(_) => {
-            let master = host.socket(ns).ok().and_then(|socket| former_master(socket, before, setting).ok().flatten());
-            setting.undo(before, master.as_ref())
-        }
-        LinkSetting::Up | LinkSetting::Alias(_) | LinkSetting::Master(_) | LinkSetting::Port(_) => None,
+        | LinkSetting::TxQueueLength(_) => true,
+        LinkSetting::Up | LinkSetting::Alias(_) | LinkSetting::Master(_) | LinkSetting::Port(_) => false,
     };
     let now = host.socket(ns).ok().and_then(|socket| socket.link_by_index(before.index).ok().flatten());
     let has_value = now.is_some_and(|now| setting.undo(&now, None).is_none());
-    match undo.filter(|_| has_value).map(|undo| change(host, ns, before, &undo)) {
+    match undo.filter(|_| is_set_back && has_value).map(|undo| change(host, ns, before, &undo)) {
         Some(Err(failed)) => error.with_note(format!("and it could not be set back: {}", failed.in_full())),
         Some(Ok(())) | None => error,
     }

@@ -14,7 +14,7 @@ use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
 use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
-use cni_plugin::link::{Address, KernelRoute, Link};
+use cni_plugin::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_plugin::lock::LockName;
 use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
@@ -72,6 +72,13 @@ impl NetworkState for LinuxHost {
         Ok(self.socket(Ns::Host)?.peer_addresses(link)?)
     }
 
+    fn other_end(&mut self, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error> {
+        match ns {
+            Ns::Host => Ok(leads_on(link).then_some(OtherEnd { index: link.peer, netns: link.peer_netns })),
+            Ns::Container => self.other_end_of_contained(link),
+        }
+    }
+
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
         Ok(self.socket(ns)?.bridge_vlans(index)?)
     }
@@ -127,6 +134,10 @@ fn number_of(cookie: u64) -> i32 {
     const LOW: u64 = 0x3fff_ffff;
     const FIRST: i32 = 0x4000_0000;
     FIRST | i32::try_from(cookie & LOW).unwrap_or_default()
+}
+
+const fn leads_on(link: &Link) -> bool {
+    link.peer.is_some() || link.peer_netns.is_some()
 }
 
 impl Storage for LinuxHost {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::daemon::{DaemonCall, DaemonError, Patience};
 use crate::devices::Devices;
-use crate::link::{Address, KernelRoute, Link};
+use crate::link::{Address, KernelRoute, Link, OtherEnd};
 use crate::lock::LockName;
 use crate::namespace::NamespaceState;
 use crate::plan::{Ns, Plan, Step, Sysctl};
@@ -111,6 +111,13 @@ pub trait NetworkState {
     /// # Errors
     /// When the kernel does not answer.
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error>;
+
+    /// Returns where a link leads, in the numbers of the host; `None` when it leads nowhere, or no further than its own
+    /// container.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn other_end(&mut self, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error>;
 
     /// The VLANs of a bridge's port; none for a link that is no port.
     ///

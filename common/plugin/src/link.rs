@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::mac::Mac;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::{ChildKind, Tap};
 
@@ -55,6 +56,9 @@ pub struct Link {
     pub mac: Option<Mac>,
     /// The address that the hardware was made with (`IFLA_PERM_ADDRESS`); none for most links without hardware.
     pub permanent_mac: Option<Mac>,
+    /// The device of a network card, as `bus/name`, such as `pci/0000:3d:00.1`; none for links of software, and before
+    /// Linux 5.14.
+    pub parent_device: Option<String>,
     /// MTU in bytes.
     pub mtu: u32,
     /// `IFF_UP`.
@@ -86,6 +90,16 @@ pub struct Link {
     pub child: Option<ChildKind>,
     /// For a tap device: who may open it. None for a device of mode tun, which has no Ethernet frames.
     pub tap: Option<Tap>,
+}
+
+/// Where a link leads: the peer of a veth, the master of a child, or the namespace in which a tunnel was made. The kernel
+/// says so; a container cannot choose it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherEnd {
+    /// The index that the peer or master has in its namespace.
+    pub index: Option<u32>,
+    /// The number that the host's namespace has for that one; none when it is the host's own.
+    pub netns: Option<i32>,
 }
 
 /// An address of a link.

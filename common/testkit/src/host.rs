@@ -15,7 +15,7 @@ use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
 use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
-use cni_plugin::link::{Address, KernelRoute, Link};
+use cni_plugin::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_plugin::lock::LockName;
 use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
@@ -345,6 +345,11 @@ impl NetworkState for FakeHost {
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
         Ok(self.kernel.peer_addresses(link))
+    }
+
+    fn other_end(&mut self, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.other_end(&space, link))
     }
 
     fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {

@@ -4,6 +4,7 @@ mod add;
 mod check;
 mod devices;
 mod host;
+mod impostor;
 mod property;
 mod removal;
 mod traffic;

@@ -11,9 +11,10 @@ use cni_interface::{addressing, ipam, naming, verify};
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
 
-use crate::config::Config;
+use crate::config::{Config, DeviceKeys};
 use crate::find::Found;
 use crate::loan::{Loan, master_of};
+use crate::proof::Evidence;
 use crate::{devices, find};
 
 /// What could not be done, for error messages.
@@ -35,7 +36,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     naming::refuse_pattern(MAKING, &at.ifname)?;
     naming::refuse_taken(MAKING, &at.ifname, journal.host())?;
-    take(&found, &at, netns, journal)?;
+    take(&found, &config.asked, &at, netns, journal)?;
     let network = ask_for_addresses(&config, request, journal)?;
     if let Some(network) = &network {
         let mut plan = Plan::default();
@@ -58,9 +59,17 @@ fn answer(config: &Config, network: Option<Network>, interface: Interface) -> Cn
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.
-fn take(found: &Found, at: &Attachment, netns: &str, journal: &mut Journal<'_>) -> Result<(), Error> {
+fn take(
+    found: &Found,
+    asked: &DeviceKeys,
+    at: &Attachment,
+    netns: &str,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
     let master = master_of(&found.link, journal.host())?;
     let loan = found.earlier.clone().unwrap_or_else(|| Loan::of(&found.link, master.as_ref())).to(at, netns);
+    let evidence = Some(Evidence::observe(Ns::Host, &found.link, journal.host())?);
+    let loan = Loan { evidence, asked: asked.clone(), ..loan };
     journal.apply(&plan(found, &loan, master.as_ref(), at)?)?;
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
     if inside.index != loan.index {

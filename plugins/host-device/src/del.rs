@@ -15,10 +15,12 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let configured = configured_name(request);
     let mut removal = Removal::new(host);
-    let has_link = !is_without_link(request, &mut removal);
+    let config = Config::load(request);
+    let has_link = !is_without_link(&config, &mut removal);
+    let asked = config.as_ref().ok().map(|config| &config.asked);
     ipam::del_with(request, &mut removal, |removal| {
         if has_link {
-            let borrower = Borrower { at, netns: request.netns(), configured: configured.as_deref() };
+            let borrower = Borrower { at, netns: request.netns(), configured: configured.as_deref(), asked };
             removal.attempt(|host| give_back(&borrower, host));
         }
     });
@@ -26,10 +28,14 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// Whether ADD has moved nothing, as far as the configuration can still be read.
-fn is_without_link(request: &Request, removal: &mut Removal<'_>) -> bool {
-    let target = removal.attempt(|host| {
-        let target = Config::load(request).and_then(|config| devices::resolve(&config, host.devices()));
-        Ok(target.inspect_err(|error| log::debug!("DEL goes by what it finds: {}", error.in_full())).ok())
+fn is_without_link(config: &Result<Config, Error>, removal: &mut Removal<'_>) -> bool {
+    let say = |error: &Error| log::debug!("DEL goes by what it finds: {}", error.in_full());
+    let target = removal.attempt(|host| match config {
+        Ok(config) => Ok(devices::resolve(config, host.devices()).inspect_err(say).ok()),
+        Err(error) => {
+            say(error);
+            Ok(None)
+        }
     });
     target.flatten() == Some(Target::Dpdk)
 }

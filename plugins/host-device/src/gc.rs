@@ -1,7 +1,6 @@
 //! GC: the links of attachments that are not valid go back to the host, and leases are the IPAM plugin's.
 
 use cni_core::error::Error;
-use cni_core::names::{Attachment, ContainerId, IfName};
 use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 use cni_interface::ipam;
@@ -18,9 +17,8 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
         |loan: &Loan| loan.network == request.network.as_str() && !valid.contains(&loan.container, Some(&loan.ifname));
     for (_, loan) in loans.into_iter().filter(|(_, loan)| is_stale(loan)) {
         removal.attempt(|host| {
-            let (container, ifname) = (ContainerId::parse(&loan.container)?, IfName::parse(&loan.ifname)?);
-            let at = Attachment { network: request.network.clone(), container, ifname };
-            give_back(&Borrower { at, netns: None, configured: None }, host)
+            let at = loan.attachment()?;
+            give_back(&Borrower { at, netns: None, configured: None, asked: None }, host)
         });
     }
     removal.attempt(|host| ipam::forward(request, Command::Gc, host));

@@ -8,8 +8,10 @@ use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::Link;
 use cni_plugin::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
 
+use crate::config::DeviceKeys;
 use crate::find::find_lost;
 use crate::loan::{self, Loan};
+use crate::proof::{Evidence, FormerEnd, Verdict, judge};
 
 /// What is known of an attachment when its link is to be given back.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct Borrower<'a> {
     pub netns: Option<&'a str>,
     /// The link's name on the host, as the configuration tells it.
     pub configured: Option<&'a str>,
+    /// How the configuration names the device; none for one that cannot be read.
+    pub asked: Option<&'a DeviceKeys>,
 }
 
 /// Gives the link back, if there is one. It is no failure if the link is gone with its namespace, or back already.
@@ -26,20 +30,50 @@ pub struct Borrower<'a> {
 /// # Errors
 /// When the link's name is taken on the host, or the kernel refuses; then the link stays where it is.
 pub fn give_back(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<(), Error> {
-    let recorded = Loan::read(&borrower.at, host)?;
+    let recorded = find_record(borrower, host)?;
     let found = match find_inside(borrower, recorded.as_ref(), host)? {
         Some(found) => Some(found),
         None => find_on_host(borrower, recorded.as_ref(), host)?,
     };
     let is_away = found.is_none() && is_away(recorded.as_ref(), host)?;
-    if let Some(Stray { ns, link, loan }) = found {
-        let master = host_master(&loan, host)?;
-        host.carry_out(&plan(ns, &link, &loan, master.as_ref())?)?;
+    if let Some(stray) = found {
+        bring_home(stray, host)?;
     } else if let Some(loan) = &recorded {
         restore(loan, host)?;
     }
-    if recorded.is_some() && !is_away {
-        host.apply(&Step::RemoveRecord { key: loan::key(&borrower.at) })?;
+    match recorded.filter(|_| !is_away) {
+        Some(loan) => host.apply(&Step::RemoveRecord { key: loan::key(&loan.attachment()?) }).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// Finds the record of the attachment, or the one that it had when its network had another name.
+fn find_record(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<Option<Loan>, Error> {
+    if let Some(loan) = Loan::read(&borrower.at, host)? {
+        return Ok(Some(loan));
+    }
+    let Some(loan) = Loan::of_other_network(&borrower.at, host)? else { return Ok(None) };
+    let Loan { network, name, ifname, .. } = &loan;
+    if borrower.asked == Some(&loan.asked) {
+        log::warn!("{name} was moved by network {network:?}: it is given back, since the configuration names it");
+        return Ok(Some(loan));
+    }
+    if find_inside(borrower, Some(&loan), host)?.is_some() {
+        log::warn!("{ifname} stays in the container: it is {name}, which DEL of network {network:?} gives back");
+    }
+    Ok(None)
+}
+
+/// Moves a link to the host. One that the container may have made itself gets neither a bridge nor a carrier there.
+fn bring_home(Stray { ns, link, loan, verdict }: Stray, host: &mut dyn Host) -> Result<(), Error> {
+    let is_proven = verdict == Verdict::Proven;
+    let master = if is_proven { host_master(&loan, host)? } else { None };
+    let former = Loan { up: loan.up && is_proven, ..loan };
+    host.carry_out(&plan(ns, &link, &former, master.as_ref())?)?;
+    if !is_proven {
+        let place = former.master.map_or_else(String::new, |master| format!(" and not in {master}"));
+        let name = former.name;
+        log::warn!("{name} is down{place}: nothing proves that it is the interface that the container was given");
     }
     Ok(())
 }
@@ -49,6 +83,9 @@ pub fn give_back(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<(), Err
 fn restore(loan: &Loan, host: &mut dyn Host) -> Result<(), Error> {
     let own = IfName::parse(&loan.name)?;
     let Some(link) = host.link(Ns::Host, &own)?.filter(|link| loan.is(link)) else { return Ok(()) };
+    if find_verdict(Ns::Host, &link, loan, host)? != Verdict::Proven {
+        return Ok(());
+    }
     let master = if link.master.is_none() { host_master(loan, host)? } else { None };
     let mut plan = Plan::default();
     settle(&mut plan, &own, master.as_ref(), loan.up && !link.up);
@@ -68,6 +105,7 @@ struct Stray {
     ns: Ns,
     link: Link,
     loan: Loan,
+    verdict: Verdict,
 }
 
 /// In the namespace that the runtime names, and else in the one of ADD: the path may lead to another container by now.
@@ -92,12 +130,41 @@ fn find_in(
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
     let of_name = host.link(Ns::Container, &borrower.at.ifname)?;
-    let stray = |(link, loan): (Link, Loan)| Stray { ns: Ns::Container, link, loan };
-    let Some(loan) = recorded else { return Ok(by_alias(of_name, host)?.map(stray)) };
+    let Some(loan) = recorded else {
+        let found = by_alias(of_name, host)?;
+        return Ok(found.map(|(link, loan)| Stray { ns: Ns::Container, link, loan, verdict: Verdict::Unproven }));
+    };
     let of_index = host.link_by_index(Ns::Container, loan.index)?;
     let is_by_place = |link: &Link| netns == loan.netns && of_name.as_ref() == Some(link);
     let ours = of_index.filter(|link| loan.is(link) || is_by_place(link));
-    Ok(ours.or(of_name.filter(|link| loan.is(link))).map(|link| stray((link, loan.clone()))))
+    match ours.or(of_name.filter(|link| loan.is(link))) {
+        Some(link) => judged(Ns::Container, link, loan, host),
+        None => Ok(None),
+    }
+}
+
+/// The link, unless it is another one, which stays where it is.
+fn judged(ns: Ns, link: Link, loan: &Loan, host: &mut dyn Host) -> Result<Option<Stray>, Error> {
+    let verdict = find_verdict(ns, &link, loan, host)?;
+    if verdict == Verdict::Refuted {
+        let (link, name) = (&link.name, &loan.name);
+        log::warn!("{link} stays in the {ns} namespace: it is not {name}, which the container was given");
+        return Ok(None);
+    }
+    Ok(Some(Stray { ns, link, loan: loan.clone(), verdict }))
+}
+
+fn find_verdict(ns: Ns, link: &Link, loan: &Loan, host: &mut dyn Host) -> Result<Verdict, Error> {
+    let Some(recorded) = &loan.evidence else { return Ok(Verdict::Unproven) };
+    let found = Evidence::observe(ns, link, host)?;
+    Ok(judge(recorded, &found, find_former_end(recorded, host)?))
+}
+
+/// Looks where the link led to before ADD. Indices of the host are not used again.
+fn find_former_end(recorded: &Evidence, host: &mut dyn Host) -> Result<FormerEnd, Error> {
+    let place = recorded.other_end.filter(|end| end.netns.is_none()).and_then(|end| end.index);
+    let Some(index) = place else { return Ok(FormerEnd::Unknown) };
+    Ok(host.link_by_index(Ns::Host, index)?.map_or(FormerEnd::Unknown, |_| FormerEnd::InPlace))
 }
 
 /// A link without a record is one that the reference has moved, if its alias is a name, and no other attachment has it.
@@ -124,11 +191,16 @@ fn find_on_host(borrower: &Borrower<'_>, recorded: Option<&Loan>, host: &mut dyn
     if host.link(Ns::Host, &own)?.is_some() {
         return Ok(None);
     }
-    let lost = find_lost(name, host)?.filter(|link| recorded.is_none_or(|loan| loan.is(link)));
-    Ok(lost.map(|link| {
-        let loan = recorded.cloned().unwrap_or_else(|| Loan::by_alias(&link, name));
-        Stray { ns: Ns::Host, link, loan }
-    }))
+    let Some(link) = find_lost(name, host)?.filter(|link| recorded.is_none_or(|loan| loan.is(link))) else {
+        return Ok(None);
+    };
+    match recorded {
+        Some(loan) => judged(Ns::Host, link, loan, host),
+        None => {
+            let loan = Loan::by_alias(&link, name);
+            Ok(Some(Stray { ns: Ns::Host, link, loan, verdict: Verdict::Unproven }))
+        }
+    }
 }
 
 /// The bridge or bond that the link was a port of, if it is still there.

@@ -1,7 +1,7 @@
 //! The host-device plugin: moves an interface of the host into the container, and back.
 //!
 //! `config.rs` says which device, `devices.rs` and `find.rs` find its link, `loan.rs` records what the link was on the host,
-//! and `give_back.rs` makes it that again, wherever it is by then.
+//! and `give_back.rs` makes it that again, wherever it is by then, if `proof.rs` finds that it is that link.
 
 use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
@@ -15,6 +15,7 @@ mod find;
 mod gc;
 mod give_back;
 mod loan;
+mod proof;
 mod status;
 
 /// The plugin.

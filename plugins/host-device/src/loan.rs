@@ -5,13 +5,16 @@
 
 use cni_core::error::Error;
 use cni_core::json::Json;
-use cni_core::names::{Attachment, IfName};
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::result::to_text;
 use cni_plugin::host::Host;
 use cni_plugin::link::Link;
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::record::{RecordKey, RecordKind};
 use serde::{Deserialize, Serialize};
+
+use crate::config::DeviceKeys;
+use crate::proof::Evidence;
 
 const LOANS: RecordKind = RecordKind::new("devices");
 
@@ -38,6 +41,10 @@ pub struct Loan {
     pub mac: Option<String>,
     /// Its index in the container, which nobody can change.
     pub index: u32,
+    /// What tells it from links that the container makes; none in records of earlier releases.
+    pub evidence: Option<Evidence>,
+    /// How the configuration of ADD named it.
+    pub asked: DeviceKeys,
 }
 
 impl Loan {
@@ -68,7 +75,15 @@ impl Loan {
         Self { network, container, ifname, netns: netns.to_owned(), ..self }
     }
 
-    /// Whether a link is the one that was moved. A container can change its alias and its address, but hardly both by accident.
+    /// The attachment that has it.
+    pub fn attachment(&self) -> Result<Attachment, Error> {
+        let network = NetworkName::parse(&self.network)?;
+        let (container, ifname) = (ContainerId::parse(&self.container)?, IfName::parse(&self.ifname)?);
+        Ok(Attachment { network, container, ifname })
+    }
+
+    /// Whether a link may be the one that was moved. A container can change its alias and its address, but hardly both by
+    /// accident; what it does on purpose, [`Evidence`] tells.
     pub fn is(&self, link: &Link) -> bool {
         let has_mac = || self.mac.is_some() && link.mac.as_ref().map(ToString::to_string) == self.mac;
         link.kind == self.kind && (link.alias.as_deref() == Some(self.name.as_str()) || has_mac())
@@ -87,6 +102,12 @@ impl Loan {
     /// What an attachment has from the host.
     pub fn read(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         read(&key(at), host)
+    }
+
+    /// What an interface of this name in the same container has from the host by way of another network.
+    pub fn of_other_network(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
+        let is_there = |loan: &Self| loan.container == at.container.as_str() && loan.ifname == at.ifname.as_str();
+        Ok(Self::all(host)?.into_iter().map(|(_, loan)| loan).find(is_there))
     }
 
     /// What any attachment has, or has had, from the host, with the record's key.

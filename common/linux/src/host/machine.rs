@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
-use cni_plugin::link::Link;
+use cni_plugin::link::{Link, OtherEnd};
+use cni_plugin::namespace::{NamespaceState as _, NumberedLink};
 use cni_plugin::plan::Ns;
 
 use crate::delegate::Contained;
@@ -174,6 +175,33 @@ impl LinuxHost {
         let (Some(index), Some(netns)) = (link.peer, netns) else { return Ok(None) };
         let leads_there = link.peer_netns.is_some() && socket.netns_id(netns.as_fd())? == link.peer_netns;
         Ok(if leads_there { self.socket(ns)?.link_by_index(index)? } else { None })
+    }
+
+    /// Asks about a link of the container from the host, whose numbers of namespaces the answer then has.
+    pub(super) fn other_end_of_contained(&mut self, link: &Link) -> Result<Option<OtherEnd>, Error> {
+        let Some(number) = self.container_number(link)? else { return Ok(None) };
+        let socket = &mut self.socket;
+        let NumberedLink::Link(seen) = socket.numbered_link(number, link.index)? else { return Ok(None) };
+        // The answer has given the host's own namespace its number.
+        let own = socket.netns_id(self.netns.as_fd())?;
+        // A kernel before Linux 4.15 does not read the number, and answers about the host's link of the index.
+        let is_same = (&seen.name, &seen.kind, &seen.mac) == (&link.name, &link.kind, &link.mac);
+        let leads_out = is_same && seen.peer_netns.is_some();
+        Ok(leads_out.then(|| OtherEnd { index: seen.peer, netns: seen.peer_netns.filter(|id| Some(*id) != own) }))
+    }
+
+    /// The number of the container's namespace; `None` when the link does not lead out of it.
+    fn container_number(&mut self, link: &Link) -> Result<Option<i32>, Error> {
+        if link.peer_netns.is_none() {
+            return Ok(None);
+        }
+        if let Some(number) = self.number_container()? {
+            return Ok(Some(number.value));
+        }
+        let (socket, netns) = self.socket_and_netns(Ns::Host, Some(Ns::Container))?;
+        let Some(netns) = netns else { return Ok(None) };
+        socket.number_netns(netns.as_fd())?;
+        Ok(socket.netns_id(netns.as_fd())?)
     }
 
     /// A link of a kind on a master: where that is, or in a namespace that has a number there.

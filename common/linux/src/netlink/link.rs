@@ -27,6 +27,10 @@ const VRF_TABLE: u16 = 1;
 const ALTERNATIVE_NAME: u16 = 53;
 /// `IFLA_TARGET_NETNSID` of `linux/if_link.h`, since Linux 4.20.
 const TARGET_NETNSID: u16 = 46;
+/// `IFLA_PARENT_DEV_NAME` of `linux/if_link.h`, since Linux 5.14.
+const PARENT_DEVICE_NAME: u16 = 56;
+/// `IFLA_PARENT_DEV_BUS_NAME` of `linux/if_link.h`, since Linux 5.14.
+const PARENT_DEVICE_BUS: u16 = 57;
 /// `ALTIFNAMSIZ` of `linux/if.h`: room for an alternative name and the zero behind it.
 const LONGEST_NAME: usize = 128;
 
@@ -217,16 +221,19 @@ pub(super) fn question_about_kind(kind: &str, netns: Option<i32>) -> LinkMessage
     let mut question = LinkMessage::default();
     question.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Other(kind.to_owned()))]));
     question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
-    let target = |netns: i32| DefaultNla::new(TARGET_NETNSID, netns.to_ne_bytes().to_vec());
-    question.attributes.extend(netns.map(target).map(LinkAttribute::Other));
+    question.attributes.extend(netns.map(target_netns));
     question
 }
 
 /// A message about the link of an index in the namespace of a number.
 pub(super) fn question_about_index(index: u32, netns: i32) -> LinkMessage {
     let mut question = link_message(index);
-    question.attributes.push(LinkAttribute::Other(DefaultNla::new(TARGET_NETNSID, netns.to_ne_bytes().to_vec())));
+    question.attributes.push(target_netns(netns));
     question
+}
+
+fn target_netns(netns: i32) -> LinkAttribute {
+    LinkAttribute::Other(DefaultNla::new(TARGET_NETNSID, netns.to_ne_bytes().to_vec()))
 }
 
 /// Reads a link if it is of a kind.
@@ -261,6 +268,7 @@ pub(super) fn read_link(payload: &[u8]) -> Option<Link> {
         all_multicast: has(LinkFlags::Allmulti),
         ..Link::default()
     };
+    let mut parent = ParentDevice::default();
     for attribute in attributes(payload.get(HEADER_LENGTH..)?) {
         match attribute.kind {
             libc::IFLA_IFNAME => link.name = attribute.text(),
@@ -275,10 +283,26 @@ pub(super) fn read_link(payload: &[u8]) -> Option<Link> {
             libc::IFLA_TXQLEN => link.tx_queue_length = attribute.u32().unwrap_or_default(),
             libc::IFLA_IFALIAS => link.alias = Some(attribute.text()).filter(|alias| !alias.is_empty()),
             libc::IFLA_LINKINFO => read_kind(&mut link, attribute),
+            PARENT_DEVICE_NAME => parent.name = Some(attribute.text()),
+            PARENT_DEVICE_BUS => parent.bus = attribute.text(),
             _ => (),
         }
     }
+    link.parent_device = parent.text();
     Some(link).filter(|link| !link.name.is_empty())
+}
+
+/// The two attributes that name a device.
+#[derive(Default)]
+struct ParentDevice {
+    bus: String,
+    name: Option<String>,
+}
+
+impl ParentDevice {
+    fn text(self) -> Option<String> {
+        self.name.map(|name| format!("{}/{name}", self.bus))
+    }
 }
 
 fn read_kind(link: &mut Link, info: Attribute<'_>) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::IfName;
-use cni_plugin::link::{Address, Link, OperState};
+use cni_plugin::link::{Address, Link, OperState, OtherEnd};
 use cni_plugin::plan::{BridgePort, NewRoute};
 use cni_plugin::routing::{FullRoute, SourceRule};
 use cni_plugin::traffic::RootQdisc;
@@ -67,6 +67,8 @@ pub struct Kernel {
     numbers: Vec<(String, Space)>,
     /// The rules that steps have made, the first first.
     pub rules: Vec<(Space, SourceRule)>,
+    /// The namespaces that the host has asked about, each numbered by its place.
+    numbered: Vec<Space>,
 }
 
 impl Default for Kernel {
@@ -79,6 +81,7 @@ impl Default for Kernel {
             last_index: 0,
             numbers: Vec::new(),
             rules: Vec::new(),
+            numbered: Vec::new(),
         };
         kernel.add_lo(Space::host(), true);
         kernel
@@ -294,6 +297,25 @@ impl Kernel {
             |entry: &&KernelLink| entry.peer.as_ref().is_some_and(|peer| peer.0 != *space && peer.1 == link.index);
         let found = self.entries(space).filter(leads_here).find(|entry| link.peer == Some(entry.link.index));
         found.map(|entry| entry.link.clone()).into_iter().collect()
+    }
+
+    /// Where a link leads, unless that is no further than its own container.
+    pub fn other_end(&mut self, space: &Space, link: &Link) -> Option<OtherEnd> {
+        let entry = self.entries(space).find(|entry| entry.link.index == link.index)?;
+        let (there, index) = entry.peer.clone().or_else(|| entry.parent.clone())?;
+        if there == Space::host() {
+            return Some(OtherEnd { index: Some(index), netns: None });
+        }
+        (there != *space).then(|| OtherEnd { index: Some(index), netns: Some(self.number_of(there)) })
+    }
+
+    fn number_of(&mut self, space: Space) -> i32 {
+        let known = self.numbered.iter().position(|numbered| *numbered == space);
+        let at = known.unwrap_or_else(|| {
+            self.numbered.push(space);
+            self.numbered.len() - 1
+        });
+        i32::try_from(at).expect("few namespaces")
     }
 
     /// The addresses of the other end of a veth of the host; none when that is in the host itself.

@@ -11,7 +11,7 @@ use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
 use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
-use cni_plugin::link::{Address, KernelRoute, Link};
+use cni_plugin::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_plugin::lock::LockName;
 use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
@@ -65,6 +65,10 @@ impl NetworkState for RefusingHost {
 
     fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
         self.host.peer_addresses(link)
+    }
+
+    fn other_end(&mut self, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error> {
+        self.host.other_end(ns, link)
     }
 
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {

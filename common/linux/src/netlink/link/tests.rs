@@ -74,6 +74,24 @@ fn a_port_is_read_with_its_master_peer_and_alias() {
 }
 
 #[test]
+fn a_card_is_read_with_the_device_that_drives_it() {
+    let [name, device, bus] = [
+        written(libc::IFLA_IFNAME, b"ens1\0"),
+        written(PARENT_DEVICE_NAME, b"0000:05:00.0\0"),
+        written(PARENT_DEVICE_BUS, b"pci\0"),
+    ];
+    for (attributes, want) in [
+        (&[name.clone(), device.clone(), bus.clone()][..], Some("pci/0000:05:00.0")),
+        (&[name.clone(), device], Some("/0000:05:00.0")),
+        (&[name.clone(), bus], None),
+        (&[name], None),
+    ] {
+        let link = read_link(&message(2, 0, attributes)).expect("a link");
+        assert_eq!(link.parent_device.as_deref(), want);
+    }
+}
+
+#[test]
 fn odd_and_unknown_attributes_do_no_harm() {
     let bytes = message(
         1,

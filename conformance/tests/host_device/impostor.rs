@@ -1,0 +1,122 @@
+//! What root in a container makes in the place of the interface, which DEL must not bring into the host's bridge, and the
+//! interfaces that it must.
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Chain, Container, Network};
+use serde_json::json;
+
+use crate::host::{MAC, by_name, has, host};
+
+/// Makes a link of the container that has all of the interface that root there can choose: its index, its name, its address
+/// and its alias.
+fn put_in_its_place(container: &Container, index: u32, kind: &str) {
+    container.sh(&format!("ip link add eth0 index {index} address {MAC} type {kind}"));
+    container.sh("ip link set eth0 alias ens1 up");
+}
+
+fn index_of_interface(container: &Container) -> u32 {
+    Network::observe(container).link("eth0").expect("eth0").index
+}
+
+fn says(chain: &Chain, words: &str) {
+    chain.expect_success();
+    let stderr = chain.step("host-device").stderr();
+    assert!(stderr.contains(words), "must say {words:?}: {stderr:?}");
+}
+
+/// It would be a wire from the container into the bridge.
+#[test]
+fn a_veth_that_the_container_has_made_comes_back_down_and_in_no_bridge() {
+    let host = host(by_name());
+    let (container, attachment) = host.add("id1");
+    let index = index_of_interface(&container);
+    container.sh("ip link del eth0");
+    put_in_its_place(&container, index, "veth peer name tail");
+    container.sh("ip link set tail up");
+    says(&host.runtime().del(&attachment), "ens1 is down and not in br9: nothing proves");
+    host.del(&attachment);
+    let network = Network::observe(host.sandbox.host());
+    let link = network.link("ens1").expect("back");
+    assert_eq!((link.up, link.controller.as_deref()), (false, None));
+}
+
+/// The host still has the other end, so the interface exists.
+#[test]
+fn a_veth_in_the_place_of_one_that_is_hidden_stays_in_the_container() {
+    let host = host(by_name());
+    let (container, attachment) = host.add("id1");
+    let (hidden, index) = (host.sandbox.container("hidden"), index_of_interface(&container));
+    container.sh(&format!("ip link set eth0 netns {}", hidden.name()));
+    put_in_its_place(&container, index, "veth peer name tail");
+    says(&host.runtime().del(&attachment), "eth0 stays in the container namespace: it is not ens1");
+    assert!(has(&container, "eth0") && !has(host.sandbox.host(), "ens1"));
+}
+
+#[test]
+fn a_link_of_another_kind_stays_in_the_container() {
+    for_each([("bridge", "bridge"), ("ifb", "ifb")], |kind| {
+        let host = host(by_name());
+        let (container, attachment) = host.add("id1");
+        let index = index_of_interface(&container);
+        container.sh("ip link del eth0");
+        put_in_its_place(&container, index, kind);
+        says(&host.runtime().del(&attachment), "eth0 stays in the container namespace: it is not ens1");
+        assert!(has(&container, "eth0") && !has(host.sandbox.host(), "ens1"));
+    });
+}
+
+/// Makes the interface anew, as another kind of link.
+const KINDS: [(&str, (&[&str], bool)); 3] = [
+    ("macvlan", (&["ip link add wire type bridge", "ip link add ens1 link wire type macvlan"], true)),
+    ("ifb", (&["ip link add ens1 type ifb"], true)),
+    ("tap", (&["ip tuntap add ens1 mode tap"], false)),
+];
+
+/// A process of the container may have opened a tap device.
+#[test]
+fn an_interface_of_another_kind_comes_back_as_far_as_it_is_proven() {
+    for_each(KINDS, |(made, proven)| {
+        let host = host(by_name());
+        host.sandbox.sh("ip link del ens1");
+        made.iter().for_each(|line| drop(host.sandbox.sh(line)));
+        host.sandbox.sh("ip link set ens1 master br9 up");
+        let (_container, attachment) = host.add("id1");
+        host.del(&attachment);
+        let network = Network::observe(host.sandbox.host());
+        let link = network.link("ens1").expect("back");
+        assert_eq!((link.up, link.controller.is_some()), (proven, proven));
+    });
+}
+
+/// The reference gives back whatever has the name, also the interface of another network.
+#[test]
+fn an_interface_goes_back_by_a_network_of_another_name_that_names_it() {
+    for_each([("the same device", ("ens1", true)), ("another device", ("far", false))], |(device, back)| {
+        let mut host = host(by_name());
+        let before = host.state();
+        let (container, attachment) = host.add("id1");
+        let old = host.list.clone();
+        host.list["name"] = json!("net2");
+        host.list["plugins"][0]["device"] = json!(device);
+        let says_what = if back { "ens1 was moved by network \"net1\"" } else { "eth0 stays in the container" };
+        says(&host.runtime().del(&attachment), says_what);
+        assert_eq!(has(&container, "eth0"), !back);
+        host.list = old;
+        host.del(&attachment);
+        host.is_as_before(&before, &[]);
+    });
+}
+
+/// Both ends of a pair go to containers. One is given back alone, and its other end is where it was not before.
+#[test]
+fn both_ends_of_a_pair_come_back() {
+    let mut host = host(by_name());
+    let (_near, first) = host.add("id1");
+    host.list["plugins"][0]["device"] = json!("far");
+    let (_distant, second) = host.add("id2");
+    host.list["plugins"][0]["device"] = json!("ens1");
+    host.runtime().del(&first).expect_success();
+    host.list["plugins"][0]["device"] = json!("far");
+    host.runtime().del(&second).expect_success();
+    assert!(has(host.sandbox.host(), "ens1") && has(host.sandbox.host(), "far"));
+}

@@ -1,0 +1,110 @@
+//! Links that a container puts in the place of the one that it was given, and other networks.
+
+use super::*;
+use crate::loan::Loan;
+use cni_plugin::plan::{IfPresent, LinkKind, NewLink, VethPeer};
+use cni_testkit::attachment;
+
+/// A veth in place of the hardware, whose other end is on the host as `far`.
+fn machine_with_veth() -> FakeHost {
+    let mut host = FakeHost::new().with_ipam(ANSWER).with_bridge("br0", "10.9.0.1/16");
+    host.set_container(NETNS, FakeContainer::Present(None));
+    host.apply(&veth(Ns::Host, "ens1", "far")).expect("a veth");
+    for setting in [LinkSetting::Master(name("br0")), LinkSetting::Alias("uplink".to_owned()), LinkSetting::Up] {
+        host.apply(&Step::set_link(Ns::Host, &name("ens1"), setting)).expect("set");
+    }
+    host.clear_log();
+    host
+}
+
+/// A pair of which the first has the address of the interface.
+fn veth(ns: Ns, of: &str, peer: &str) -> Step {
+    let peer = VethPeer { ns, name: name(peer), mac: "02:00:00:00:00:0b".parse().expect("a MAC") };
+    let mac = Some(MAC.parse().expect("a MAC"));
+    let kind = LinkKind::Veth { peer };
+    Step::CreateLink { ns, link: NewLink { name: name(of), mac, mtu: None, if_present: IfPresent::Refuse, kind } }
+}
+
+/// What root in the container puts in the place of the interface: a link of the same index, name, address and alias.
+fn put_in_its_place(host: &mut FakeHost, made: &Step, index: u32) {
+    host.apply(made).expect("made");
+    host.change_link(Ns::Container, "eth0", |link| {
+        (link.index, link.mac, link.alias) = (index, Some(MAC.parse().expect("a MAC")), Some("ens1".to_owned()));
+    });
+}
+
+#[test]
+fn a_veth_comes_back_as_it_was() {
+    lifecycle::assert_del_removes_what_add_made(&HostDevice, &mut machine_with_veth(), &caller(PLAIN));
+}
+
+/// It would be a wire from the container into the bridge.
+#[test]
+fn a_veth_that_the_container_has_made_comes_back_down_and_in_no_bridge() {
+    let mut host = machine_with_veth();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    let index = on_container(&mut host).index;
+    host.apply(&Step::RemoveLink { ns: Ns::Container, name: name("eth0") }).expect("removed");
+    put_in_its_place(&mut host, &veth(Ns::Container, "eth0", "tail"), index);
+    for _ in 0..2 {
+        caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+        let link = on_host(&mut host, "ens1").expect("back");
+        assert_eq!((link.up, link.master), (false, None));
+    }
+}
+
+/// The host still has what the interface led to, so the interface exists, and this one is another.
+#[test]
+fn a_link_that_is_another_one_for_certain_stays_in_the_container() {
+    let mut host = machine_with_veth();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    let index = on_container(&mut host).index;
+    host.change_link(Ns::Container, "eth0", |link| (link.name, link.index) = ("hidden".to_owned(), 99));
+    put_in_its_place(&mut host, &veth(Ns::Container, "eth0", "tail"), index);
+    caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+    assert_eq!(names(&mut host, Ns::Host), ["lo", "br0", "far"]);
+    assert!(names(&mut host, Ns::Container).contains(&"eth0".to_owned()));
+}
+
+#[test]
+fn a_link_of_another_kind_in_the_place_of_hardware_stays_in_the_container() {
+    let mut host = machine();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    let index = on_container(&mut host).index;
+    host.apply(&Step::RemoveLink { ns: Ns::Container, name: name("eth0") }).expect("away");
+    put_in_its_place(&mut host, &veth(Ns::Container, "eth0", "tail"), index);
+    caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+    assert_eq!(names(&mut host, Ns::Host), ["lo", "br0"]);
+}
+
+/// As after an update while containers run.
+#[test]
+fn a_link_whose_record_proves_nothing_comes_back_down() {
+    let mut host = machine();
+    caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+    let at = attachment("n1", "c1", "eth0");
+    let loan = Loan::read(&at, &mut host).expect("read").expect("a record");
+    host.apply(&Loan { evidence: None, ..loan }.written(&at)).expect("written");
+    caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
+    let link = on_host(&mut host, "ens1").expect("back");
+    assert_eq!((link.up, link.master, link.alias.as_deref()), (false, None, Some("uplink")));
+}
+
+/// The network has got another name since ADD.
+#[test]
+fn a_link_goes_back_by_another_network_that_names_the_same_device() {
+    for (keys, back) in [(ADDRESSED, true), (r#""device":"ens2""#, false), (r#""x":1"#, false)] {
+        let mut host = machine();
+        caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
+        let renamed = caller(keys).with_config(&caller(keys).config.replace(r#""n1""#, r#""n2""#));
+        for _ in 0..2 {
+            renamed.del(&HostDevice, &mut host).expect("DEL");
+        }
+        assert_eq!(on_host(&mut host, "ens1").is_some(), back, "{keys}");
+        let has_record = host.state().iter().any(|line| line.starts_with("record"));
+        assert_eq!(has_record, !back, "{keys}: {:?}", host.state());
+        caller(PLAIN).del(&HostDevice, &mut host).expect("DEL under the old name");
+        let link = on_host(&mut host, "ens1").expect("back");
+        assert_eq!((link.alias.as_deref(), link.up, link.master.is_some()), (Some("uplink"), true, true));
+    }
+}

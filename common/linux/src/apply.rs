@@ -73,9 +73,10 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::SetSysctl { ns, key, value, need } => return parameter::set(host, *ns, key, value, *need),
         Step::EnsureRules { ns, ruleset } => {
             let undo = ruleset.ensure(host.netfilter_mut(*ns)?)?;
-            return Ok(undo.map(|removal| Step::RemoveRules { ns: *ns, removal }));
+            return Ok(undo.map(|undo| Step::UndoRules { ns: *ns, undo }));
         }
         Step::RemoveRules { ns, removal } => removal.remove(host.netfilter_mut(*ns)?)?,
+        Step::UndoRules { ns, undo } => undo.carry_out(host.netfilter_mut(*ns)?)?,
         Step::ForgetFlows(stale) => flows::forget(host, stale),
         Step::AddSource { zone, address } => {
             let added = host.firewalld_mut().add_source(zone, *address)?;

@@ -14,10 +14,12 @@ mod phrases;
 mod position;
 mod proto;
 mod ruleset;
+mod undo;
 
 pub use backend::{Backend, BackendUnavailable, Netfilter, unless_absent};
 pub use error::NetfilterError;
 pub use phrases::without_swallowed_phrases;
 pub use position::RulePosition;
 pub use proto::Proto;
-pub use ruleset::{MissingRule, RuleRemoval, Ruleset};
+pub use ruleset::{MissingRule, RuleRemoval, RuleUndo, Ruleset};
+pub use undo::Undo;

@@ -6,8 +6,8 @@ use log::Level;
 
 use crate::backend::{Backend, Netfilter, unless_absent_logged};
 use crate::error::NetfilterError;
-use crate::iptables::{self, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable};
-use crate::nftables::{self, NftRemoval, NftRule, NftRuleset, SetElements};
+use crate::iptables::{self, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, IptablesUndo};
+use crate::nftables::{self, NftRemoval, NftRule, NftRuleset, NftUndo, SetElements};
 use cni_core::family::Family;
 
 /// Rules that must exist.
@@ -17,6 +17,15 @@ pub enum Ruleset {
     Iptables(IptablesRuleset),
     /// In tables of nf_tables' own.
     Nftables(NftRuleset),
+}
+
+/// What takes back a change of rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleUndo {
+    /// In one table of iptables.
+    Iptables(IptablesUndo),
+    /// In tables of nf_tables' own.
+    Nftables(NftUndo),
 }
 
 /// Rules to be removed.
@@ -85,19 +94,15 @@ impl Ruleset {
         }
     }
 
-    /// Makes sure that the rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
+    /// Makes sure that the rules exist, each once. Returns what takes back exactly what was changed: `None` for nothing,
     /// never anything shared, nor a rule that existed before.
     ///
     /// # Errors
     /// Then nothing was changed.
-    pub fn ensure(&self, netfilter: &mut dyn Netfilter) -> Result<Option<RuleRemoval>, NetfilterError> {
+    pub fn ensure(&self, netfilter: &mut dyn Netfilter) -> Result<Option<RuleUndo>, NetfilterError> {
         Ok(match self {
-            Self::Iptables(want) => {
-                iptables::ensure(netfilter.iptables(), want)?.map(|undo| RuleRemoval::from(undo).known())
-            }
-            Self::Nftables(want) => {
-                nftables::ensure(netfilter.nftables(), want)?.map(|undo| RuleRemoval::from(undo).known())
-            }
+            Self::Iptables(want) => iptables::ensure(netfilter.iptables(), want)?.map(RuleUndo::Iptables),
+            Self::Nftables(want) => nftables::ensure(netfilter.nftables(), want)?.map(RuleUndo::Nftables),
         })
     }
 
@@ -119,6 +124,19 @@ impl Ruleset {
                 }
                 Ok(nftables::missing_elements(netfilter.nftables(), want)?.map(MissingRule::Elements))
             }
+        }
+    }
+}
+
+impl RuleUndo {
+    /// Restores what was replaced, and removes what was added. Absence of that is success.
+    ///
+    /// # Errors
+    /// When the packet filter cannot be read or changed, or is absent by now.
+    pub fn carry_out(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
+        match self {
+            Self::Iptables(undo) => Ok(iptables::undo(netfilter.iptables(), undo)?),
+            Self::Nftables(undo) => Ok(nftables::undo(netfilter.nftables(), undo)?),
         }
     }
 }
@@ -209,6 +227,15 @@ impl fmt::Display for Ruleset {
         match self {
             Self::Iptables(want) => want.fmt(f),
             Self::Nftables(want) => want.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for RuleUndo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Iptables(undo) => undo.fmt(f),
+            Self::Nftables(undo) => undo.fmt(f),
         }
     }
 }

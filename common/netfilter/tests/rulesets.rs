@@ -105,8 +105,8 @@ fn rules_come_go_and_are_missed_whichever_engine_keeps_them() {
         let undo = ruleset.ensure(&mut netfilter).expect("made").expect("something was added");
         assert_eq!(ruleset.missing(&mut netfilter).expect("looked"), None);
         assert_eq!(ruleset.ensure(&mut netfilter).expect("there"), None);
-        undo.remove(&mut netfilter).expect("removed");
-        undo.remove(&mut netfilter).expect("gone");
+        undo.carry_out(&mut netfilter).expect("removed");
+        undo.carry_out(&mut netfilter).expect("gone");
         assert!(ruleset.missing(&mut netfilter).expect("looked").is_some());
     }
 }
@@ -135,6 +135,6 @@ fn any_other_failure_is_no_absence() {
     let mut netfilter = FakeNetfilter::default();
     let undo = by_iptables(Family::V4).ensure(&mut netfilter).expect("made").expect("something was added");
     netfilter.iptables.fail_commit(2);
-    let error = undo.remove(&mut netfilter).expect_err("failed");
+    let error = undo.carry_out(&mut netfilter).expect_err("failed");
     assert_eq!((error.to_string().as_str(), error.code()), ("fake failed, as it was told to", Code::Program));
 }

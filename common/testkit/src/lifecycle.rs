@@ -6,6 +6,7 @@
 
 use cni_core::error::Code;
 use cni_core::request::Command;
+use cni_core::result::ResultError;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::run::Plugin;
@@ -67,6 +68,24 @@ pub fn assert_failed_ipam_is_released(plugin: &dyn Plugin, machine: impl Fn() ->
         assert_eq!(verbs.collect::<Vec<_>>().join(" "), want);
         assert_eq!(host.state(), before);
     }
+}
+
+/// Takes back an ADD that all steps of have succeeded, for an attachment that lives already, and requires that all is as
+/// before: its result could not be written. Leases are left out: the IPAM plugin says whether the same address comes again.
+///
+/// # Panics
+/// When something has changed, or could not be undone.
+pub fn assert_a_repeated_add_is_taken_back(plugin: &dyn Plugin, host: &mut FakeHost, first: &Caller, second: &Caller) {
+    first.add(plugin, host).expect("the first ADD");
+    let state = |host: &FakeHost| -> Vec<String> {
+        host.state().into_iter().filter(|line| !line.starts_with("lease ")).collect()
+    };
+    let before = state(host);
+    let mut journal = Journal::new(host);
+    plugin.add(&second.request(plugin, "ADD"), &mut journal).expect("the second ADD");
+    let error = journal.rollback(ResultError::Unknown { found: "none".to_owned() }.into());
+    assert!(!error.in_full().contains("while undoing"), "{}", error.in_full());
+    assert_eq!(state(host), before);
 }
 
 /// Finds what a repair would put back, and requires that looking changes nothing.

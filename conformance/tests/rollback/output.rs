@@ -1,7 +1,7 @@
 //! A result that nobody can read.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Flavour, Nomad};
+use cni_conformance::{Flavour, Nomad, state};
 
 use crate::stage::Stage;
 
@@ -36,6 +36,23 @@ fn an_add_whose_result_cannot_be_written_leaves_nothing() {
         stage.left_nothing_since(&before);
         stage.succeeds_now();
     });
+}
+
+/// The attachment lives, and keeps what the first ADD has made.
+#[test]
+fn a_second_add_whose_result_cannot_be_written_leaves_what_the_first_one_made() {
+    let nomad = Nomad::default().dual_stack();
+    for flavour in Flavour::ALL {
+        for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+            let stage = Stage::new(plugin, &nomad, flavour);
+            let result = stage.add().run().result();
+            let before = stage.state();
+            let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
+            assert_eq!(outcome.code(), Some(1), "{outcome}");
+            state::assert_same(&before, &stage.state());
+            stage.check(&result).run().expect_success();
+        });
+    }
 }
 
 /// The runtime died, and its end of the pipe with it.

@@ -105,6 +105,21 @@ fn an_add_that_fails_at_any_step_leaves_nothing() {
     assert_eq!(lifecycle::assert_add_is_all_or_nothing(&Bridge, machine, &layer_two("ctr1")), 9);
 }
 
+/// The runtime has lost the first namespace, or the second network gives the interface the same name.
+#[test]
+fn a_second_add_that_is_taken_back_leaves_the_rules_of_the_first_one() {
+    for keys in [WAYS[0], WAYS[1]] {
+        let first = caller("ctr1", keys);
+        let elsewhere = Caller { netns: netns("elsewhere"), ..first.clone() };
+        let network = elsewhere.with_config(&first.config.replace("net1", "net2"));
+        for second in [elsewhere, network] {
+            let host = &mut with_neighbour(&caller("neighbour", keys));
+            host.set_container(&netns("elsewhere"), FakeContainer::Present(None));
+            lifecycle::assert_a_repeated_add_is_taken_back(&Bridge, host, &first, &second);
+        }
+    }
+}
+
 /// Whatever the runtime has forgotten or lost.
 #[test]
 fn del_finds_the_rest_when_the_namespace_is_gone_or_closed() {

@@ -74,6 +74,15 @@ fn made(argument: &str) -> Result<String, Error> {
 }
 
 #[test]
+fn a_second_add_that_is_taken_back_leaves_the_redirection_of_the_first_one() {
+    let without_dns = r#"{"ProxyUserID":"101","ProxyInboundPort":25019}"#;
+    for argument in [NOMAD, without_dns] {
+        lifecycle::assert_a_repeated_add_is_taken_back(&ConsulCni, &mut machine(), &caller(NOMAD), &caller(argument));
+        lifecycle::assert_a_repeated_add_is_taken_back(&ConsulCni, &mut machine(), &caller(argument), &caller(NOMAD));
+    }
+}
+
+#[test]
 fn nomads_argument_makes_the_references_rules_in_one_batch() {
     let mut host = machine();
     let result = caller(NOMAD).add(&ConsulCni, &mut host).expect("ADD");

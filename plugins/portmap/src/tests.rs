@@ -73,6 +73,20 @@ fn dump(machine: &FakeHost, family: Family) -> String {
 }
 
 #[test]
+fn a_second_add_that_is_taken_back_leaves_what_the_first_one_made() {
+    let addresses = ["10.88.0.3/24", "fd00:88::3/64"];
+    let other = r#"{"hostPort":8081,"containerPort":81,"protocol":"tcp"}"#;
+    for keys in [r#""backend":"iptables""#, r#""backend":"nftables""#] {
+        let first = Caller::new("ctr1", keys, TCP_8080, &addresses);
+        for (mapping, addresses) in [(TCP_8080, &addresses[..]), (other, &addresses), (TCP_8080, &["10.88.0.4/24"])] {
+            let second = Caller::new("ctr1", keys, mapping, addresses);
+            let machine = &mut with_neighbour(keys);
+            lifecycle::assert_a_repeated_add_is_taken_back(&Portmap, machine, &first.0, &second.0);
+        }
+    }
+}
+
+#[test]
 fn a_prev_result_is_needed_even_without_mappings() {
     for runtime in [r#"{"portMappings":[]}"#.to_owned(), format!(r#"{{"portMappings":[{TCP_8080}]}}"#)] {
         let caller = Caller::with("ctr1", "", &runtime, "null");

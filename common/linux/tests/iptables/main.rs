@@ -18,7 +18,7 @@ use cni_linux::netns::{Netns, NetnsScope};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
     Batch, BatchLine, Iptables, IptablesRemoval, IptablesRule, IptablesTable, Jumps, Mark, Match, OwnedChainRef,
-    PortRange, PortSet, Target, UidRange, ensure, missing, remove,
+    PortRange, PortSet, Target, UidRange, ensure, missing, remove, undo,
 };
 use nix::sched::{CloneFlags, unshare};
 
@@ -125,9 +125,9 @@ fn rules_without_a_chain_take_two_processes_at_most() {
         ensure(&mut tables, &accept(family, 1)).expect("the skeleton and container 1");
         let before = host.dump("filter");
         host.started();
-        let undo = ensure(&mut tables, &accept(family, 2)).expect("container 2");
+        let change = ensure(&mut tables, &accept(family, 2)).expect("container 2");
         assert_eq!(host.started().len(), host.programs(2));
-        assert_eq!(undo, Some(refuse(family, 2)));
+        assert_eq!(change.and_then(|change| change.added), Some(refuse(family, 2)));
         let added = host.dump("filter");
         assert_eq!(ensure(&mut tables, &accept(family, 2)).expect("container 2 again"), None);
         assert_eq!(host.dump("filter"), added);
@@ -144,11 +144,11 @@ fn an_empty_host_gets_the_skeleton_in_its_places() {
         let (family, mut tables) = (host.family, host.tables());
         host.iptables("-t nat -A POSTROUTING -j RETURN");
         host.iptables("-t nat -A PREROUTING -j RETURN");
-        let undo = ensure(&mut tables, &portmap(family, 1)).expect("ensured").expect("something to undo");
+        let change = ensure(&mut tables, &portmap(family, 1)).expect("ensured").expect("something to undo");
         let text = host.dump("nat").join("\n");
         assert!(text.contains("-j CNI-HOSTPORT-MASQ\n-A POSTROUTING -j RETURN"), "{text}");
         assert!(text.contains("-A PREROUTING -j RETURN\n-A PREROUTING -m addrtype"), "{text}");
-        remove(&mut tables, &undo).expect("undone");
+        undo(&mut tables, &change).expect("undone");
         let text = host.dump("nat").join("\n");
         assert!(!text.contains("CNI-DN-") && text.contains("-N CNI-HOSTPORT-DNAT"), "{text}");
     });
@@ -197,12 +197,12 @@ fn addresses_of_one_container_share_a_chain_that_goes_with_the_last() {
     everywhere(|host| {
         let (family, mut tables) = (host.family, host.tables());
         ensure(&mut tables, &masquerade(family, 1)).expect("the first");
-        let undo = ensure(&mut tables, &masquerade(family, 2)).expect("the second").expect("something to undo");
+        let change = ensure(&mut tables, &masquerade(family, 2)).expect("the second").expect("something to undo");
         let text = host.iptables("-t nat -S CNI-a19237f207ed3fa9670f34ba");
         assert!(text.trim_end().ends_with("-j MASQUERADE"), "{text}");
         assert_eq!(text.lines().count(), 4, "{text}");
         assert_eq!(missing(&mut tables, &masquerade(family, 1)).expect("looked"), None);
-        remove(&mut tables, &undo).expect("undone");
+        undo(&mut tables, &change).expect("undone");
         assert_eq!(host.iptables("-t nat -S CNI-a19237f207ed3fa9670f34ba").lines().count(), 3);
         let gone = |stays: u16, jumps: &dyn Fn(std::net::IpAddr) -> Jumps| IptablesRemoval {
             family,
@@ -522,12 +522,12 @@ fn the_rules_of_another_namespace_are_made_and_found_inside_it() {
         unshare(CloneFlags::CLONE_NEWNET).expect("another namespace; this test needs root");
         let mut tables = host.tables().within(NetnsScope::Other(Rc::clone(&there)));
         let want = portmap(host.family, 1);
-        let undo = ensure(&mut tables, &want).expect("ensured").expect("something was added");
+        let change = ensure(&mut tables, &want).expect("ensured").expect("something was added");
         let dump_there = || there.inside(|| host.dump("nat")).expect("entered");
         assert!(dump_there().iter().any(|line| line.contains("CNI-DN-")), "{:?}", dump_there());
         assert_eq!(host.dump("nat"), [""; 0]);
         assert_eq!(missing(&mut tables, &want).expect("looked"), None);
-        remove(&mut tables, &undo).expect("removed");
+        undo(&mut tables, &change).expect("removed");
         assert!(!dump_there().iter().any(|line| line.contains("CNI-DN-")), "{:?}", dump_there());
     });
 }
@@ -541,7 +541,7 @@ fn chains_that_lead_to_each_other_come_and_go_at_once() {
             want.chains.iter().flat_map(|chain| &chain.rules).chain(&want.rules).map(ToString::to_string).collect();
         for existing in ["nothing", "an empty table"] {
             host.started();
-            let undo = ensure(&mut tables, &want).expect(existing).expect("something was added");
+            let change = ensure(&mut tables, &want).expect(existing).expect("something was added");
             assert_eq!(host.started().len(), host.programs(1), "{existing}");
             let mut dump: Vec<String> = host.dump("nat").into_iter().filter(|line| line.starts_with("-A")).collect();
             dump.sort_by_key(|line| text.iter().position(|wanted| wanted == line));
@@ -550,7 +550,14 @@ fn chains_that_lead_to_each_other_come_and_go_at_once() {
             let before = host.dump("nat");
             ensure(&mut tables, &want).expect("again");
             assert_eq!(host.dump("nat"), before);
-            remove(&mut tables, &undo).expect("removed");
+            let mut other = want.clone();
+            other.rules.pop();
+            other.chains.iter_mut().for_each(|chain| chain.rules.truncate(1));
+            let replacement = ensure(&mut tables, &other).expect(existing).expect("something was replaced");
+            assert_ne!(host.dump("nat"), before);
+            undo(&mut tables, &replacement).expect("restored");
+            assert_eq!(host.dump("nat"), before);
+            undo(&mut tables, &change).expect("removed");
             assert_eq!(host.dump("nat"), [""; 0]);
         }
     });

@@ -8,7 +8,7 @@ use cni_core::family::Family;
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
     Batch, BatchError, BatchLine, Iptables, IptablesRule, IptablesRuleset, IptablesTable, Match, Target, ensure,
-    missing, remove,
+    missing, undo,
 };
 
 use super::all_kinds;
@@ -108,10 +108,10 @@ fn many_rules_for_a_table_that_is_not_there_are_made_at_once() {
     on(Flavour::Native, |host| {
         let (want, mut tables) = (many_ports(host.family, 200), host.tables());
         let started = Instant::now();
-        let undo = ensure(&mut tables, &want).expect("made").expect("something was added");
+        let change = ensure(&mut tables, &want).expect("made").expect("something was added");
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         assert_eq!(missing(&mut tables, &want).expect("looked"), None);
-        remove(&mut tables, &undo).expect("removed");
+        undo(&mut tables, &change).expect("removed");
         assert_eq!(host.dump("nat").iter().find(|line| line.contains("CNI-DN-")), None);
     });
 }
@@ -131,8 +131,8 @@ fn those_who_come_too_late_go_one_by_one_without_the_programs() {
                     let mut tables = FlavourIptables::new(host.flavour, path);
                     all.wait();
                     for _ in 0..2 {
-                        let undo = ensure(&mut tables, &portmap(host.family, n)).expect("ensured").expect("added");
-                        remove(&mut tables, &undo).expect("removed");
+                        let change = ensure(&mut tables, &portmap(host.family, n)).expect("ensured").expect("added");
+                        undo(&mut tables, &change).expect("removed");
                     }
                     ensure(&mut tables, &portmap(host.family, n)).expect("ensured");
                 });

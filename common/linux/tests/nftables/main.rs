@@ -16,8 +16,8 @@ use cni_linux::nftables::NetlinkNftables;
 use cni_netfilter::Proto;
 use cni_netfilter::nftables::{
     Content, Direction, End, Expression, Is, NftChain, NftChange, NftComment, NftName, NftRemoval, NftRule, NftRuleset,
-    NftTable, Nftables, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError, Verdict, ensure,
-    missing, remove,
+    NftTable, NftUndo, Nftables, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError, Verdict,
+    ensure, missing, remove, undo,
 };
 use cni_testkit::FakeNftables;
 use nix::sched::{CloneFlags, unshare};
@@ -282,11 +282,20 @@ impl Both {
         Self { fake: FakeNftables::new(), kernel: nftables() }
     }
 
-    fn ensure(&mut self, want: &NftRuleset) -> Option<NftRemoval> {
+    fn ensure(&mut self, want: &NftRuleset) -> Option<NftUndo> {
         let undo = ensure(&mut self.kernel, want).expect("ensured");
-        assert_eq!(ensure(&mut self.fake, want).expect("ensured"), undo);
+        let in_memory = ensure(&mut self.fake, want).expect("ensured");
+        // The kernel has cleared the host bits of what was replaced.
+        let outline = |undo: &Option<NftUndo>| undo.clone().map(|undo| (undo.replaced.is_some(), undo.added));
+        assert_eq!(outline(&in_memory), outline(&undo));
         assert_eq!(ruleset(), self.fake.dump());
         undo
+    }
+
+    fn undo(&mut self, change: &NftUndo) {
+        undo(&mut self.kernel, change).expect("undone");
+        undo(&mut self.fake, change).expect("undone");
+        assert_eq!(ruleset(), self.fake.dump());
     }
 
     fn remove(&mut self, unwanted: &NftRemoval) {
@@ -309,9 +318,13 @@ fn the_fake_is_what_the_kernel_is() {
         both.ensure(&spoof(2));
         let mut moved = masquerade(2);
         moved.owned[0].rules.pop();
+        let before = ruleset();
+        let replaced = both.ensure(&moved).expect("something to undo");
+        both.undo(&replaced);
+        assert_eq!(ruleset(), before);
         both.ensure(&moved);
         both.ensure(&moved);
-        both.remove(&undo);
+        both.undo(&undo);
         both.remove(&remove_spoof(2));
         both.remove(&remove_spoof(2));
         both.remove(&remove_masquerade(2));

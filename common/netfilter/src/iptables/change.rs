@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::rule::{IptablesRule, IptablesTable};
 use crate::position::RulePosition;
+use crate::undo::Undo;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
@@ -42,7 +43,8 @@ impl SharedRule {
 /// What happens to the rules of an owned chain that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingChain {
-    /// They are removed, with all rules that jump to the chain from the chains that contain our rules.
+    /// They are removed unless they are what is wanted. So are all rules that jump to the chain from the chains that
+    /// contain our rules.
     Replace,
     /// The same, and their order counts: a look for what is missing minds it.
     ReplaceInOrder,
@@ -124,6 +126,9 @@ pub struct OwnedChainRef {
     /// Which of those rules go.
     pub jumps: Jumps,
 }
+
+/// What takes back a change of one table.
+pub type IptablesUndo = Undo<IptablesRuleset, IptablesRemoval>;
 
 /// Rules to be removed. Absence is success.
 #[derive(Clone, Debug, PartialEq, Eq)]

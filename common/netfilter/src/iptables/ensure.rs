@@ -6,25 +6,29 @@
 //! the lock tries the first batch again, since others may have made what was missing. Others who know nothing of the lock
 //! may still come in between; then what is there is read again.
 
+use std::collections::HashSet;
+
 use super::ATTEMPTS;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{
-    ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
+    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
 };
 use super::error::{BatchError, IptablesError};
+use super::owned::OwnedState;
 use super::place::Places;
 use super::remove::remove;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use crate::position::RulePosition;
+use crate::undo::Undo;
 
-/// Makes sure that rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
-/// never anything shared, nor a rule that existed before. A chain that was replaced counts as added.
+/// Makes sure that rules exist, each once. Returns what takes back exactly what was changed: `None` for nothing,
+/// never anything shared, nor a rule that existed before. A chain that holds what is wanted is left alone.
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesRemoval>, IptablesError> {
+pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, IptablesError> {
     if let Tried::Done(undo) = try_at_once(tables, want)? {
         return Ok(undo);
     }
@@ -48,7 +52,7 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
 
 /// What became of the batch that holds its own conditions.
 enum Tried {
-    Done(Option<IptablesRemoval>),
+    Done(Option<IptablesUndo>),
     /// Nothing was changed.
     Unfit,
 }
@@ -66,7 +70,7 @@ fn try_at_once(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Trie
 }
 
 /// Mends what is shared, and adds what is owned, under the lock.
-fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesRemoval>, IptablesError> {
+fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, IptablesError> {
     let mut attempt = 1;
     loop {
         let seen = SeenChains::prepare(tables, want.family, want.table, want.chains())?;
@@ -85,12 +89,23 @@ fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<Ip
     }
 }
 
+/// Takes back what [`ensure`] has changed. Absence of what it added is success.
+///
+/// # Errors
+/// The first failure; what was replaced and what was added are tried both.
+pub fn undo(tables: &mut dyn Iptables, undo: &IptablesUndo) -> Result<(), IptablesError> {
+    let Undo { replaced, added } = undo;
+    let restored = replaced.as_ref().map_or(Ok(()), |replaced| ensure(tables, replaced).map(|_| ()));
+    let removed = added.as_ref().map_or(Ok(()), |added| remove(tables, added));
+    restored.and(removed)
+}
+
 /// If the outcome of a batch is unknown, it may have been carried out.
 fn taken_back(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesError) -> IptablesError {
     let perhaps_done =
         matches!(error, IptablesError::Run { .. } | IptablesError::Stuck { .. } | IptablesError::Unanswered { .. });
     let undo = if perhaps_done { draft.undo() } else { None };
-    match undo.map(|undo| remove(tables, &undo)) {
+    match undo.map(|done| self::undo(tables, &done)) {
         Some(Err(failed)) => IptablesError::Unsettled { error: Box::new(error), undo: Box::new(failed) },
         Some(Ok(())) | None => error,
     }
@@ -100,14 +115,18 @@ fn taken_back(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesE
 struct BatchDraft<'a> {
     want: &'a IptablesRuleset,
     ops: Vec<BatchLine>,
-    /// Chains of the container that this batch makes, or fills anew.
+    /// Chains of the container that this batch makes.
     created: Vec<&'a OwnedChain>,
+    /// Chains of the container that this batch fills, those that it makes included.
+    filled: Vec<&'a OwnedChain>,
     added: Vec<IptablesRule>,
+    /// What this batch replaces.
+    replaced: Option<IptablesRuleset>,
 }
 
 impl<'a> BatchDraft<'a> {
     const fn new(want: &'a IptablesRuleset) -> Self {
-        Self { want, ops: Vec::new(), created: Vec::new(), added: Vec::new() }
+        Self { want, ops: Vec::new(), created: Vec::new(), filled: Vec::new(), added: Vec::new(), replaced: None }
     }
 
     /// The batch that fits a host in its usual state; `None` when no batch could prove that it fits.
@@ -141,21 +160,27 @@ impl<'a> BatchDraft<'a> {
             .ops
             .extend(want.shared_chains.iter().filter(|chain| !seen.exists(chain)).cloned().map(BatchLine::CreateChain));
         want.shared.iter().for_each(|shared| draft.mend(shared, seen));
+        let before = OwnedState::of(want, seen);
+        let stale = before.stale_entries();
+        draft.ops.extend(stale.iter().cloned().map(BatchLine::Delete));
         for chain in &want.chains {
             match chain.existing {
                 _ if !seen.exists(&chain.name) => draft.create(chain),
-                ExistingChain::Replace | ExistingChain::ReplaceInOrder => draft.replace(chain, seen),
+                ExistingChain::Replace | ExistingChain::ReplaceInOrder => draft.refill(chain, seen),
                 ExistingChain::Merge => draft.merge(chain, seen),
             }
         }
         draft.fill();
+        let deleted: HashSet<&IptablesRule> = stale.iter().collect();
         for rule in draft.own_rules() {
-            if leads_to_one(rule, draft.created.iter().copied()) {
+            if deleted.contains(&rule.canonical()) {
                 draft.add(rule);
             } else {
                 draft.add_missing(rule, seen.copies(rule));
             }
         }
+        let is_replaced = !stale.is_empty() || draft.filled.len() > draft.created.len();
+        draft.replaced = is_replaced.then(|| before.into_ruleset());
         draft
     }
 
@@ -199,21 +224,20 @@ impl<'a> BatchDraft<'a> {
     fn create(&mut self, chain: &'a OwnedChain) {
         self.ops.push(BatchLine::CreateChain(chain.name.clone()));
         self.created.push(chain);
+        self.filled.push(chain);
     }
 
-    fn replace(&mut self, chain: &'a OwnedChain, seen: &SeenChains) {
-        let ours = |rule: &&IptablesRule| {
-            rule.jumps_to(&chain.name) && self.want.rules.iter().any(|one| one.chain == rule.chain)
-        };
-        let stale: Vec<BatchLine> = seen.all_rules().filter(ours).cloned().map(BatchLine::Delete).collect();
-        self.ops.extend(stale);
-        self.ops.push(BatchLine::EmptyChain(chain.name.clone()));
-        self.created.push(chain);
+    /// Fills a chain anew, unless it holds what is wanted.
+    fn refill(&mut self, chain: &'a OwnedChain, seen: &SeenChains) {
+        if !chain.rules.iter().map(IptablesRule::canonical).eq(seen.rules(&chain.name).cloned()) {
+            self.ops.push(BatchLine::EmptyChain(chain.name.clone()));
+            self.filled.push(chain);
+        }
     }
 
-    /// Puts the rules into the new chains, once all chains are there to which they may lead.
+    /// Puts the rules into the chains that are to be filled, once all chains are there to which they may lead.
     fn fill(&mut self) {
-        let rules = self.created.iter().flat_map(|chain| &chain.rules);
+        let rules = self.filled.iter().flat_map(|chain| &chain.rules);
         self.ops.extend(rules.cloned().map(BatchLine::Append));
     }
 
@@ -269,17 +293,19 @@ impl<'a> BatchDraft<'a> {
         Batch { family: self.want.family, table: self.want.table, ops: self.ops.clone() }
     }
 
-    fn undo(self) -> Option<IptablesRemoval> {
-        let Self { want, ops: _, created, added } = self;
-        if created.is_empty() && added.is_empty() {
-            return None;
-        }
-        let chains = created.into_iter().map(|chain| {
+    fn undo(self) -> Option<IptablesUndo> {
+        let Self { want, created, mut added, replaced, .. } = self;
+        let restored: HashSet<&IptablesRule> = replaced.iter().flat_map(|replaced| &replaced.rules).collect();
+        added.retain(|rule| !restored.contains(&rule.canonical()));
+        let chains = created.iter().map(|chain| {
             let mut parents: Vec<_> = want.rules.iter().map(|rule| rule.chain.clone()).collect();
             parents.dedup();
             OwnedChainRef { name: chain.name.clone(), parents, jumps: Jumps::Listed }
         });
-        Some(IptablesRemoval { family: want.family, table: want.table, chains: chains.collect(), rules: added })
+        let removal =
+            IptablesRemoval { family: want.family, table: want.table, chains: chains.collect(), rules: added };
+        let is_empty = removal.chains.is_empty() && removal.rules.is_empty();
+        IptablesUndo::new(replaced, (!is_empty).then_some(removal))
     }
 }
 

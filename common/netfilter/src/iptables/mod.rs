@@ -12,6 +12,7 @@ mod change;
 mod ensure;
 mod error;
 mod missing;
+mod owned;
 mod parse;
 mod place;
 mod remove;
@@ -23,9 +24,9 @@ mod stale;
 pub use backend::{Iptables, SkeletonLock};
 pub use batch::{Batch, BatchLine};
 pub use change::{
-    ExistingChain, IptablesRemoval, IptablesRuleset, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
+    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
 };
-pub use ensure::ensure;
+pub use ensure::{ensure, undo};
 pub use error::{BatchError, IptablesError, Refusal};
 pub use missing::missing;
 pub use remove::remove;

@@ -73,6 +73,11 @@ impl SeenChains {
         self.0.values().flatten().flat_map(|chain| &chain.rules).map(Rc::as_ref)
     }
 
+    /// The rules of a chain in order, none where it does not exist.
+    pub(super) fn rules(&self, chain: &ChainName) -> impl Iterator<Item = &IptablesRule> {
+        self.chain(chain).into_iter().flat_map(|chain| &chain.rules).map(Rc::as_ref)
+    }
+
     /// How many copies of a rule there are.
     pub(super) fn copies(&self, rule: &IptablesRule) -> usize {
         let copies = self.chain(&rule.chain).and_then(|chain| chain.copies.get(&rule.canonical()));

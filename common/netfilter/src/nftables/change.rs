@@ -10,6 +10,7 @@ use super::rule::NftRule;
 use super::set::{Set, SetElements};
 use super::transaction::NftChange;
 use crate::position::RulePosition;
+use crate::undo::Undo;
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +109,9 @@ pub struct Unwanted {
     /// Which of its rules go.
     pub which: Which,
 }
+
+/// What takes back a change of nf_tables.
+pub type NftUndo = Undo<NftRuleset, NftRemoval>;
 
 /// Rules and chains to be removed. Absence is success, that of the chain and the table included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

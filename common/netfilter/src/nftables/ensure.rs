@@ -8,37 +8,55 @@
 
 use super::ATTEMPTS;
 use super::backend::Nftables;
-use super::change::{Content, ExistingRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which};
+use super::change::{
+    Content, ExistingRules, NftRemoval, NftRuleset, NftUndo, Owned, Tag, Unwanted, WantedChain, Which,
+};
 use super::error::{NftablesError, TransactionError};
 use super::listed::ListedRule;
-use super::object::ChainId;
+use super::object::{ChainId, NftChain};
+use super::remove::remove;
 use super::rule::{Expression, NftRule};
 use super::seen::{Questions, SeenObjects};
 use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
 use crate::position::RulePosition;
+use crate::undo::Undo;
 
-/// Makes sure that rules exist, each once. Returns the removal of exactly what was added: `None` for nothing,
-/// never anything shared, nor a rule that existed before. A chain that was filled anew counts as added.
+/// Makes sure that rules exist, each once. Returns what takes back exactly what was changed: `None` for nothing,
+/// never anything shared, nor a rule that existed before.
 ///
 /// # Errors
 /// Then nothing was changed.
-pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<NftRemoval>, NftablesError> {
+pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<NftUndo>, NftablesError> {
     let mut attempt = 1;
     loop {
         let generation = if want.adds_to_others() { Some(nftables.generation()?) } else { None };
         let seen = SeenObjects::observe(nftables, &questions(want), &want.elements)?;
-        let TransactionDraft { mut transaction, undo, adds_to_others } = TransactionDraft::new(want, &seen);
+        let TransactionDraft { mut transaction, added, replaced, adds_to_others } = TransactionDraft::new(want, &seen);
         transaction.since = generation.filter(|_| adds_to_others);
         if transaction.ops.is_empty() {
             return Ok(None);
         }
         match nftables.commit(&transaction) {
-            Ok(()) => return Ok(Some(undo).filter(|undo| *undo != NftRemoval::default())),
+            Ok(()) => {
+                let replaced = Some(replaced).filter(|replaced| *replaced != NftRuleset::default());
+                return Ok(NftUndo::new(replaced, Some(added).filter(|added| *added != NftRemoval::default())));
+            }
             Err(TransactionError::Refused(_)) if attempt < ATTEMPTS => attempt += 1,
             Err(TransactionError::Refused(error) | TransactionError::Failed(error)) => return Err(error),
         }
     }
+}
+
+/// Takes back what [`ensure`] has changed. Absence of what it added is success.
+///
+/// # Errors
+/// The first failure; what was replaced and what was added are tried both.
+pub fn undo(nftables: &mut dyn Nftables, undo: &NftUndo) -> Result<(), NftablesError> {
+    let Undo { replaced, added } = undo;
+    let restored = replaced.as_ref().map_or(Ok(()), |replaced| ensure(nftables, replaced).map(|_| ()));
+    let removed = added.as_ref().map_or(Ok(()), |added| remove(nftables, added));
+    restored.and(removed)
 }
 
 /// What has to be known of the chains. Those that hold the rules of all containers need not be read whole, but where a rule
@@ -66,7 +84,10 @@ fn questions(want: &NftRuleset) -> Questions<'_> {
 #[derive(Default)]
 struct TransactionDraft {
     transaction: Transaction,
-    undo: NftRemoval,
+    /// What is added of the attachment's own.
+    added: NftRemoval,
+    /// What is replaced of the attachment's own.
+    replaced: NftRuleset,
     /// Whether rules are added beside rules that stay.
     adds_to_others: bool,
 }
@@ -104,7 +125,7 @@ impl TransactionDraft {
             }
             Content::Own(rules) => {
                 if self.refill(&chain.id, rules, seen) {
-                    self.undo.chains.push(chain.id.clone());
+                    self.note_filled(chain, seen);
                 }
             }
         }
@@ -120,12 +141,22 @@ impl TransactionDraft {
         differs
     }
 
+    /// Remembers what undoes the filling of a chain. One that has held a rule with a user's own words keeps its new rules:
+    /// the kernel does not tell the words, and the chain of a living attachment must not be empty.
+    fn note_filled(&mut self, chain: &NftChain, seen: &SeenObjects) {
+        if !seen.exists(&chain.id) {
+            self.added.chains.push(chain.id.clone());
+        } else if let Some(rules) = made_again(seen.rules(&chain.id), &chain.id) {
+            self.replaced.chains.push(WantedChain { chain: chain.clone(), content: Content::Own(rules) });
+        }
+    }
+
     /// Puts the attachment's elements into a set.
     fn put(&mut self, elements: &SetElements, seen: &SeenObjects) {
         let (_, absent) = seen.divide(elements);
         if !absent.addresses.is_empty() {
             self.extend([NftChange::AddElements(absent.clone())]);
-            self.undo.elements.push(absent);
+            self.added.elements.push(absent);
         }
     }
 
@@ -142,14 +173,19 @@ impl TransactionDraft {
             ExistingRules::Replace => {
                 let stale: Vec<&ListedRule> = found.iter().filter(|rule| tag.is_on(rule)).collect();
                 if are(stale.iter().copied(), rules) && is_in_position(found, tag, *position) {
-                    self.follow(owned);
                     return;
                 }
                 self.extend(stale.iter().map(|rule| NftChange::DeleteRule(chain.clone(), rule.handle)));
+                if let Some(before) = made_again(stale.iter().copied(), chain).filter(|before| !before.is_empty()) {
+                    self.extend(position.additions(rules));
+                    let position = former_position(found, tag, *position);
+                    self.replaced.owned.push(Owned { rules: before, position, ..owned.clone() });
+                    return;
+                }
                 match tag {
                     Tag::LeadsTo(_) => {
                         self.extend(position.additions(rules));
-                        self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
+                        self.added.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
                     }
                     Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => {
                         self.add(chain, rules.clone(), *position);
@@ -159,20 +195,12 @@ impl TransactionDraft {
         }
     }
 
-    /// A chain that is undone cannot go before the rules that lead to it, even if they were there.
-    fn follow(&mut self, Owned { chain, tag, .. }: &Owned) {
-        let Tag::LeadsTo(name) = tag else { return };
-        if self.undo.chains.iter().any(|filled| filled.name == *name) {
-            self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
-        }
-    }
-
     fn add(&mut self, chain: &ChainId, rules: Vec<NftRule>, position: RulePosition) {
         if rules.is_empty() {
             return;
         }
         self.extend(position.additions(&rules));
-        self.undo.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules) });
+        self.added.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules) });
     }
 }
 
@@ -182,6 +210,19 @@ fn is_in_position(found: &[ListedRule], tag: &Tag, position: RulePosition) -> bo
         RulePosition::Back => true,
         RulePosition::Front => !found.iter().skip_while(|rule| tag.is_on(rule)).any(|rule| tag.is_on(rule)),
     }
+}
+
+/// Where the rules with a tag were among those of others. A chain to whose end rules are added is not read whole.
+fn former_position(found: &[ListedRule], tag: &Tag, position: RulePosition) -> RulePosition {
+    match position {
+        RulePosition::Front if is_in_position(found, tag, position) => RulePosition::Front,
+        RulePosition::Front | RulePosition::Back => RulePosition::Back,
+    }
+}
+
+/// Rules that were found, as they can be made again; `None` where that is not possible for all of them.
+fn made_again<'a>(found: impl IntoIterator<Item = &'a ListedRule>, chain: &ChainId) -> Option<Vec<NftRule>> {
+    found.into_iter().map(|rule| rule.to_rule(chain)).collect()
 }
 
 /// Those of some rules that are not among others.

@@ -1,7 +1,7 @@
 //! A rule as it was found.
 
 use super::name::{NftComment, NftName};
-use super::object::TableFamily;
+use super::object::{ChainId, TableFamily};
 use super::render;
 use super::rule::{Direction, Expression, Is, NftRule};
 use cni_core::names::IfName;
@@ -22,6 +22,15 @@ impl ListedRule {
     pub fn of(rule: &NftRule, handle: u64) -> Self {
         let comment = rule.comment.as_ref().map(ToString::to_string);
         Self { handle, comment, expressions: Some(rule.expressions.clone()) }
+    }
+
+    /// The rule as it can be made again in a chain; `None` for one that holds a part without a type here.
+    pub(super) fn to_rule(&self, chain: &ChainId) -> Option<NftRule> {
+        let rule = NftRule::new(chain.clone(), self.expressions.clone()?);
+        match self.comment.as_deref() {
+            Some(comment) => Some(rule.with_comment(NftComment::parse(comment).ok()?)),
+            None => Some(rule),
+        }
     }
 
     /// The chains that packets enter by this rule.

@@ -23,9 +23,9 @@ mod transaction;
 
 pub use backend::Nftables;
 pub use change::{
-    Content, ExistingRules, MeantRules, NftRemoval, NftRuleset, Owned, Tag, Unwanted, WantedChain, Which,
+    Content, ExistingRules, MeantRules, NftRemoval, NftRuleset, NftUndo, Owned, Tag, Unwanted, WantedChain, Which,
 };
-pub use ensure::ensure;
+pub use ensure::{ensure, undo};
 pub use error::{BoxError, NftablesError, TransactionError};
 pub use listed::ListedRule;
 pub use missing::{missing, missing_elements};

@@ -4,8 +4,8 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    Batch, BatchLine, ExistingChain, IptablesError, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable,
-    OwnedChain, Place, SharedRule, ensure, remove,
+    Batch, BatchLine, ExistingChain, IptablesError, IptablesRule, IptablesRuleset, IptablesTable, IptablesUndo,
+    OwnedChain, Place, SharedRule, ensure, undo,
 };
 use cni_testkit::FakeIptables;
 
@@ -73,7 +73,7 @@ fn dump(fake: &FakeIptables) -> String {
     fake.dump(Family::V4, IptablesTable::Nat)
 }
 
-fn run(fake: &mut FakeIptables, want: &IptablesRuleset) -> Option<IptablesRemoval> {
+fn run(fake: &mut FakeIptables, want: &IptablesRuleset) -> Option<IptablesUndo> {
     ensure(fake, want).expect("ensured")
 }
 
@@ -164,9 +164,45 @@ fn surplus_copies_below_a_foreign_rule_do_not_rise_above_it() {
 #[test]
 fn undo_takes_back_what_was_added_and_nothing_shared() {
     let mut fake = FakeIptables::new();
-    let undo = run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace)).expect("something to undo");
-    remove(&mut fake, &undo).expect("undone");
+    let change = run(&mut fake, &portmap("CNI-DN-1", 8080, ExistingChain::Replace)).expect("something to undo");
+    undo(&mut fake, &change).expect("undone");
     assert_eq!(dump(&fake), SKELETON);
+}
+
+#[test]
+fn undo_restores_the_chain_that_was_replaced_and_the_rules_that_lead_to_it() {
+    for second in [1, 8080] {
+        let mut fake = nat(SKELETON);
+        run(&mut fake, &portmap("CNI-DN-1", 1, ExistingChain::Replace));
+        run(&mut fake, &portmap("CNI-DN-2", 2, ExistingChain::Replace));
+        let before = entry_ports(&fake);
+        let whole = dump(&fake);
+        let mut want = portmap("CNI-DN-1", second, ExistingChain::Replace);
+        want.chains[0].rules.pop();
+        want.rules.push(rule("-A CNI-HOSTPORT-SETMARK -j CNI-DN-1"));
+        let change = run(&mut fake, &want).expect("something to undo");
+        assert_ne!(dump(&fake), whole);
+        undo(&mut fake, &change).expect("undone");
+        let sorted = |mut ports: Vec<String>| {
+            ports.sort();
+            ports
+        };
+        assert_eq!(sorted(entry_ports(&fake)), sorted(before), "{second}");
+        let lines =
+            |text: &str| text.lines().filter(|line| !line.contains("--dports")).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(lines(&dump(&fake)), lines(&whole), "{second}");
+    }
+}
+
+#[test]
+fn a_chain_that_holds_what_is_wanted_is_left_alone() {
+    let mut fake = nat(SKELETON);
+    for _ in 0..2 {
+        run(&mut fake, &portmap("CNI-DN-1", 1, ExistingChain::Replace));
+        run(&mut fake, &portmap("CNI-DN-2", 2, ExistingChain::Replace));
+    }
+    assert_eq!(entry_ports(&fake), ["1", "2"]);
+    assert_eq!(run(&mut fake, &portmap("CNI-DN-1", 1, ExistingChain::Replace)), None);
 }
 
 fn masquerade(addresses: &[&str]) -> IptablesRuleset {
@@ -194,9 +230,9 @@ fn a_second_interface_joins_the_chain_in_front_of_its_last_rule() {
     let mut fake = FakeIptables::new();
     run(&mut fake, &masquerade(&["10.1.2"]));
     let first = dump(&fake);
-    let undo = run(&mut fake, &masquerade(&["10.1.3"])).expect("something to undo");
+    let change = run(&mut fake, &masquerade(&["10.1.3"])).expect("something to undo");
     assert_eq!(dump(&fake), whole);
-    remove(&mut fake, &undo).expect("undone");
+    undo(&mut fake, &change).expect("undone");
     assert_eq!(dump(&fake), first);
 }
 
@@ -272,10 +308,10 @@ fn of_rules_without_a_chain_one_copy_stays_and_undo_takes_only_what_was_missing(
     run(&mut fake, &accepts("10.88.0.6"));
     let copy = "-A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT";
     fake.load(Family::V4, IptablesTable::Filter, &format!("{copy}\n{copy}")).expect("loads");
-    let undo = run(&mut fake, &accepts("10.88.0.5")).expect("something to undo");
+    let change = run(&mut fake, &accepts("10.88.0.5")).expect("something to undo");
     let text = fake.dump(Family::V4, IptablesTable::Filter);
     assert_eq!(text.matches(copy).count(), 1, "{text}");
-    remove(&mut fake, &undo).expect("undone");
+    undo(&mut fake, &change).expect("undone");
     let text = fake.dump(Family::V4, IptablesTable::Filter);
     assert!(text.contains(copy) && !text.contains("-d 10.88.0.5/32"), "{text}");
 }
@@ -444,10 +480,10 @@ const REDIRECTION: &str = "\
 #[test]
 fn chains_that_lead_to_each_other_come_and_go_in_one_batch() {
     let mut fake = FakeIptables::new();
-    let undo = run(&mut fake, &redirection()).expect("something was added");
+    let change = run(&mut fake, &redirection()).expect("something was added");
     assert_eq!(dump(&fake), REDIRECTION);
     assert_eq!((fake.commits(), fake.lists()), (1, 0));
-    remove(&mut fake, &undo).expect("removed");
+    undo(&mut fake, &change).expect("removed");
     assert_eq!(dump(&fake), "");
     assert_eq!((fake.commits(), fake.lists()), (2, 0));
 }
@@ -488,11 +524,11 @@ fn rules_that_come_in_front_are_in_their_own_order_before_all_others() {
     let mut fake = nat(SKELETON);
     run(&mut fake, &wanted("CNI-DN-1", [1, 2], RulePosition::Back));
     let before = dump(&fake);
-    let undo = run(&mut fake, &wanted("CNI-DN-2", [3, 4], RulePosition::Front)).expect("something");
+    let change = run(&mut fake, &wanted("CNI-DN-2", [3, 4], RulePosition::Front)).expect("something");
     assert_eq!(entry_ports(&fake), ["3", "4", "1", "2"]);
     assert_eq!(fake.commits(), 2, "the usual state takes one batch");
     let mut undone = nat(&dump(&fake));
-    remove(&mut undone, &undo).expect("removed");
+    undo(&mut undone, &change).expect("removed");
     assert_eq!(dump(&undone), before);
     for _ in 0..2 {
         run(&mut fake, &wanted("CNI-DN-1", [1, 2], RulePosition::Front));

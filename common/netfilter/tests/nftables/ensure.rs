@@ -5,7 +5,7 @@ use cni_core::family::Family;
 use cni_netfilter::nftables::{
     Content, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftChange, NftComment, NftName, NftRemoval,
     NftRule, NftRuleset, NftTable, Nftables, Owned, Set, SetElements, SetId, TableFamily, TableId, Tag, Transaction,
-    Unwanted, Verdict, WantedChain, Which, ensure, missing, missing_elements, remove,
+    Unwanted, Verdict, WantedChain, Which, ensure, missing, missing_elements, remove, undo,
 };
 use cni_netfilter::{Proto, RulePosition};
 use cni_testkit::FakeNftables;
@@ -65,7 +65,7 @@ fn unwanted(id: &str) -> NftRemoval {
 #[test]
 fn an_empty_host_gets_everything_in_one_transaction() {
     let mut fake = FakeNftables::new();
-    let undo = ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Replace)).expect("ensured").expect("something");
+    let change = ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Replace)).expect("ensured").expect("something");
     let full = "table inet t {
 \tcomment \"test\"
 \tchain open {
@@ -84,7 +84,7 @@ fn an_empty_host_gets_everything_in_one_transaction() {
 }
 ";
     assert_eq!((fake.dump().as_str(), fake.commits()), (full, 1));
-    remove(&mut fake, &undo).expect("undone");
+    undo(&mut fake, &change).expect("undone");
     let rest = "\tchain open {\n\t}\n\n\tchain base {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tjump open\n\t}\n}\n";
     assert!(fake.dump().ends_with(rest), "{}", fake.dump());
     assert_eq!(fake.commits(), 2);
@@ -107,7 +107,8 @@ fn stale_rules_with_the_tag_go_in_the_same_transaction() {
     let mut fake = FakeNftables::new();
     ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Replace)).expect("ensured");
     ensure(&mut fake, &want("b", &[7], ExistingRules::Replace)).expect("ensured");
-    let undo = ensure(&mut fake, &want("a", &[2, 3], ExistingRules::Replace)).expect("ensured").expect("something");
+    let before = sorted(&fake);
+    let change = ensure(&mut fake, &want("a", &[2, 3], ExistingRules::Replace)).expect("ensured").expect("something");
     assert_eq!(fake.commits(), 3);
     let open = "\tchain open {
 \t\tip saddr 10.0.0.7 accept comment \"b, x\"
@@ -116,7 +117,29 @@ fn stale_rules_with_the_tag_go_in_the_same_transaction() {
 \t}
 ";
     assert!(fake.dump().contains(open), "{}", fake.dump());
-    assert_eq!(undo.chains, Vec::new());
+    undo(&mut fake, &change).expect("undone");
+    assert_eq!((sorted(&fake), fake.commits()), (before, 4));
+}
+
+/// The lines of a dump without their order.
+fn sorted(fake: &FakeNftables) -> Vec<String> {
+    let mut lines: Vec<String> = fake.dump().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_chain_that_was_filled_anew_gets_its_rules_back() {
+    let mut fake = FakeNftables::new();
+    let mut first = want("a", &[1], ExistingRules::Replace);
+    ensure(&mut fake, &first).expect("ensured");
+    let before = fake.dump();
+    let own = first.chains.last_mut().expect("its own chain");
+    own.content = Content::Own(vec![jump("own-a", "open")]);
+    let change = ensure(&mut fake, &first).expect("ensured").expect("something");
+    assert_ne!(fake.dump(), before);
+    undo(&mut fake, &change).expect("undone");
+    assert_eq!(fake.dump(), before);
 }
 
 #[test]
@@ -124,9 +147,9 @@ fn rules_of_another_interface_are_kept_and_not_taken_back() {
     let mut fake = FakeNftables::new();
     ensure(&mut fake, &want("a", &[1, 2], ExistingRules::Keep)).expect("ensured");
     let before = fake.dump();
-    let undo = ensure(&mut fake, &want("a", &[2, 3], ExistingRules::Keep)).expect("ensured").expect("something");
+    let change = ensure(&mut fake, &want("a", &[2, 3], ExistingRules::Keep)).expect("ensured").expect("something");
     assert!(fake.dump().contains("10.0.0.1 accept") && fake.dump().contains("10.0.0.3 accept"), "{}", fake.dump());
-    remove(&mut fake, &undo).expect("undone");
+    undo(&mut fake, &change).expect("undone");
     assert_eq!(fake.dump(), before);
 }
 
@@ -234,8 +257,8 @@ proptest! {
         ensure(&mut fake, &want("a", &dedup(hosts), ExistingRules::Keep)).expect("ensured");
         let before = fake.dump();
         let again = if keep { dedup(again) } else { Vec::new() };
-        if let Some(undo) = ensure(&mut fake, &want("a", &again, existing)).expect("ensured") {
-            remove(&mut fake, &undo).expect("undone");
+        if let Some(change) = ensure(&mut fake, &want("a", &again, existing)).expect("ensured") {
+            undo(&mut fake, &change).expect("undone");
         }
         if keep {
             prop_assert_eq!(fake.dump(), before);
@@ -278,12 +301,12 @@ fn only_elements_that_were_absent_are_taken_back() {
     let fake = &mut FakeNftables::new();
     ensure(fake, &want_elements(&[1], &[8])).expect("made");
     let before = fake.dump();
-    let undo = ensure(fake, &want_elements(&[1], &[8, 9])).expect("made").expect("something was added");
-    assert_eq!(undo, NftRemoval { elements: hosts(&[9]), ..NftRemoval::default() });
+    let change = ensure(fake, &want_elements(&[1], &[8, 9])).expect("made").expect("something was added");
+    assert_eq!(change.added, Some(NftRemoval { elements: hosts(&[9]), ..NftRemoval::default() }));
     assert!(fake.dump().contains("elements = { 10.9.0.8,\n\t\t\t     10.9.0.9 }"), "{}", fake.dump());
-    remove(fake, &undo).expect("taken back");
+    undo(fake, &change).expect("taken back");
     assert_eq!(fake.dump(), before);
-    remove(fake, &undo).expect("gone");
+    undo(fake, &change).expect("gone");
     assert_eq!((ensure(fake, &want_elements(&[1], &[8])).expect("there"), fake.commits()), (None, 3));
 }
 
@@ -348,12 +371,12 @@ fn rules_that_come_in_front_are_in_their_own_order_before_all_others() {
         let fake = &mut FakeNftables::new();
         ensure(fake, &wanted("a", &[1, 2], RulePosition::Back)).expect("ensured");
         let before = fake.dump();
-        let undo = ensure(fake, &wanted("b", &[3, 4], RulePosition::Front)).expect("ensured").expect("something");
+        let change = ensure(fake, &wanted("b", &[3, 4], RulePosition::Front)).expect("ensured").expect("something");
         assert_eq!(open_hosts(fake), ["3", "4", "1", "2"], "{existing:?}");
         let commits = fake.commits();
         ensure(fake, &wanted("b", &[3, 4], RulePosition::Front)).expect("ensured");
         assert_eq!(fake.commits(), commits, "they are there already");
-        remove(fake, &undo).expect("removed");
+        undo(fake, &change).expect("removed");
         assert_eq!(fake.dump(), before);
     }
 }

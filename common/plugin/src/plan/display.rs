@@ -73,6 +73,7 @@ impl Display for Step {
             Self::SetSysctl { ns, key, value, need: _ } => write!(f, "{ns}: sysctl {}={value}", key.path()),
             Self::EnsureRules { ns, ruleset } => write!(f, "{ns}: {ruleset}"),
             Self::RemoveRules { ns, removal } => write!(f, "{ns}: {removal}"),
+            Self::UndoRules { ns, undo } => write!(f, "{ns}: {undo}"),
             Self::ForgetFlows(stale) => write!(f, "host: {stale}"),
             Self::AddSource { zone, address } => {
                 write!(f, "host: firewalld add source {} to zone {zone}", Cidr::host(*address))

@@ -7,7 +7,7 @@ use cni_core::cidr::Cidr;
 use cni_core::names::IfName;
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
-use cni_netfilter::{RuleRemoval, Ruleset};
+use cni_netfilter::{RuleRemoval, RuleUndo, Ruleset};
 
 use super::{Dad, IfPresent, LinkMove, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
 use crate::daemon::DaemonCall;
@@ -205,6 +205,13 @@ pub enum Step {
         /// The rules.
         removal: RuleRemoval,
     },
+    /// Takes back what [`Step::EnsureRules`] has changed: rules that it replaced are restored.
+    UndoRules {
+        /// Of which namespace.
+        ns: Ns,
+        /// What it has changed.
+        undo: RuleUndo,
+    },
     /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
     /// kernel forgets them by itself, later.
     ForgetFlows(StaleFlows),
@@ -316,6 +323,7 @@ impl Step {
             | Self::SetSysctl { .. }
             | Self::EnsureRules { .. }
             | Self::RemoveRules { .. }
+            | Self::UndoRules { .. }
             | Self::ForgetFlows(_)
             | Self::AddSource { .. }
             | Self::RemoveSource { .. }

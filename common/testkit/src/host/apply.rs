@@ -17,10 +17,14 @@ impl FakeHost {
         match step {
             Step::EnsureRules { ns, ruleset } => {
                 let undo = ruleset.ensure(self.netfilter(*ns)?)?;
-                Ok(undo.map(|removal| Step::RemoveRules { ns: *ns, removal }))
+                Ok(undo.map(|undo| Step::UndoRules { ns: *ns, undo }))
             }
             Step::RemoveRules { ns, removal } => {
                 removal.remove(self.netfilter(*ns)?)?;
+                Ok(None)
+            }
+            Step::UndoRules { ns, undo } => {
+                undo.carry_out(self.netfilter(*ns)?)?;
                 Ok(None)
             }
             Step::ForgetFlows(stale) => {
@@ -148,6 +152,7 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
         Step::SetSysctl { ns, key, value, need } => return write(kernel, space, (*ns, key), value, *need),
         Step::EnsureRules { .. }
         | Step::RemoveRules { .. }
+        | Step::UndoRules { .. }
         | Step::ForgetFlows(_)
         | Step::AddSource { .. }
         | Step::RemoveSource { .. }

@@ -22,6 +22,9 @@ const PLUGINS: [&str; 14] = [
     "consul-cni",
 ];
 
+/// The empty file that keeps two from changing the rules of a namespace at once.
+const LOCK_OF_RULES: &str = "/run/cni/.cni-plugins-rs/filter-";
+
 /// The runtime takes the ADD for failed, so nothing may stay. There is no place for the error, but
 /// the exit status tells.
 #[test]
@@ -49,7 +52,9 @@ fn a_second_add_whose_result_cannot_be_written_leaves_what_the_first_one_made() 
             let before = stage.state();
             let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
             assert_eq!(outcome.code(), Some(1), "{outcome}");
-            state::assert_same(&before, &stage.state());
+            let mut changes = state::diff(&before, &stage.state());
+            changes.retain(|change| !change.contains(LOCK_OF_RULES));
+            assert!(changes.is_empty(), "{flavour:?}: {}", changes.join("\n"));
             stage.check(&result).run().expect_success();
         });
     }

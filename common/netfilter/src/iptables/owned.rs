@@ -1,6 +1,6 @@
 //! What exists of the chains of a container that a change may replace, and of the rules that lead to them.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::rule::{IptablesRule, Target};
@@ -19,8 +19,8 @@ impl OwnedState {
     /// Looks at what was seen of the chains that `want` may replace. Only rules in chains that hold wanted rules count.
     pub(super) fn of(want: &IptablesRuleset, seen: &SeenChains) -> Self {
         let replaceable = || want.chains.iter().filter(|chain| is_replaceable(chain));
-        let names: HashSet<&ChainName> = replaceable().map(|chain| &chain.name).collect();
-        let parents: HashSet<&ChainName> = want.rules.iter().map(|rule| &rule.chain).collect();
+        let names: BTreeSet<&ChainName> = replaceable().map(|chain| &chain.name).collect();
+        let parents: BTreeSet<&ChainName> = want.rules.iter().map(|rule| &rule.chain).collect();
         let leads_there = |rule: &&IptablesRule| matches!(&rule.target, Target::Jump(to) if names.contains(to));
         let is_entry = |rule: &&IptablesRule| parents.contains(&rule.chain) && leads_there(rule);
         let entries: Vec<IptablesRule> = seen.all_rules().filter(is_entry).cloned().collect();
@@ -69,11 +69,11 @@ fn of_chain<'a>(rules: &'a [IptablesRule], chain: &'a ChainName) -> impl Iterato
 }
 
 /// Whether no other rule comes before some rules, in any of their chains.
-fn are_first(rules: &[IptablesRule], parents: &HashSet<&ChainName>, seen: &SeenChains) -> bool {
+fn are_first(rules: &[IptablesRule], parents: &BTreeSet<&ChainName>, seen: &SeenChains) -> bool {
     parents.iter().all(|parent| of_chain(rules, parent).eq(seen.rules(parent).take(of_chain(rules, parent).count())))
 }
 
 /// Whether each chain holds the same of some rules as of others, in the same order.
-fn are_same(found: &[IptablesRule], wanted: &[IptablesRule], parents: &HashSet<&ChainName>) -> bool {
+fn are_same(found: &[IptablesRule], wanted: &[IptablesRule], parents: &BTreeSet<&ChainName>) -> bool {
     parents.iter().all(|parent| of_chain(found, parent).eq(of_chain(wanted, parent)))
 }

@@ -58,12 +58,9 @@ impl Skeleton {
     /// Adds the folder of leases of a network with so many range sets.
     #[must_use]
     pub fn with_leases(mut self, folder: &str, sets: usize) -> Self {
-        self.lines.extend([
-            format!("files: {folder} 40755"),
-            format!("files: {folder}/lock 100750 \"\""),
-            format!("files: {folder}/.cni-plugins-rs 40700"),
-        ]);
+        self.lines.extend([format!("files: {folder} 40755"), format!("files: {folder}/lock 100750 \"\"")]);
         self.changing.extend((0..sets).map(|set| format!("files: {folder}/last_reserved_ip.{set} 100600 \"")));
+        self.changing.push(format!("files: {folder}/.cni-plugins-rs 40700"));
         self.changing.push(format!("files: {folder}/.cni-plugins-rs/stamp 100600 \"#host-local index 1"));
         self
     }

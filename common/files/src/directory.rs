@@ -15,6 +15,9 @@ use crate::draft::{Draft, set_mode};
 use crate::error::FileError;
 use crate::file::{open_or_create, read_if_present};
 
+/// The largest file of ours: the numbers of some hundred thousand rules.
+const MOST: u64 = 64 * 1024 * 1024;
+
 /// Where the plugins keep records that must not outlive a boot.
 pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
 
@@ -94,12 +97,22 @@ impl PrivateDirectory {
         drafts.with(|| self.with(|| Draft::create(&drafts.path, content, FILE_MODE)?.replace(&path)))
     }
 
-    /// Reads a file of the directory; `None` when there is none.
+    /// Reads a file of the directory; `None` when there is none. One that no plugin can have written, such as a pipe, says
+    /// nothing.
     ///
     /// # Errors
     /// [`FileError`], also when the directory is somebody else's, who could have written anything.
     pub fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, FileError> {
-        if self.verify()? { read_if_present(&self.path.join(name)) } else { Ok(None) }
+        if !self.verify()? {
+            return Ok(None);
+        }
+        match read_if_present(MOST, &self.path.join(name)) {
+            Err(error) if matches!(error.source.kind(), ErrorKind::InvalidInput | ErrorKind::FileTooLarge) => {
+                log::warn!("{error}, which counts as empty: {}", error.source);
+                Ok(Some(Vec::new()))
+            }
+            read => read,
+        }
     }
 
     /// The names of what is in the directory, in order; those that are no text are left out.
@@ -220,10 +233,25 @@ mod tests {
 
     use super::*;
     use nix::libc::ELOOP;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
     use std::os::unix::fs::{chown, symlink};
 
     fn mode(path: &Path) -> u32 {
         path.metadata().expect("there").mode() & 0o7777
+    }
+
+    #[test]
+    fn a_file_that_no_plugin_can_have_written_says_nothing() {
+        let root = tempfile::tempdir().expect("directory");
+        let directory = PrivateDirectory::new(root.path().join("private"));
+        directory.replace_file(&directory, "sparse", b"text").expect("written");
+        mkfifo(&directory.path().join("pipe"), Mode::S_IRWXU).expect("a pipe");
+        let sparse = File::options().write(true).open(directory.path().join("sparse")).expect("opened");
+        sparse.set_len(20 << 30).expect("a sparse file");
+        for name in ["pipe", "sparse"] {
+            assert_eq!(directory.read_file(name).expect("no failure"), Some(Vec::new()), "{name}");
+        }
     }
 
     #[test]

@@ -1,20 +1,43 @@
 //! Reading, overwriting and removing one file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use nix::libc::{EISDIR, O_NOFOLLOW, O_NONBLOCK};
 
 use crate::error::FileError;
 
-/// Reads a file.
+/// Reads a file of at most so many bytes, or `/dev/null`. A symbolic link is followed.
 ///
 /// # Errors
-/// [`FileError`], also when there is none.
-pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    fs::read(path).map_err(FileError::of("open", path))
+/// [`FileError`], also when the file is missing, larger, or of a kind that may never end or keep its reader waiting.
+pub fn read_at_most(limit: u64, path: &Path) -> Result<Vec<u8>, FileError> {
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path).map_err(FileError::of("open", path))?;
+    read_opened(file, limit).map_err(FileError::of("read", path))
+}
+
+fn read_opened(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::Error::from_raw_os_error(EISDIR));
+    }
+    if !kind.is_file() && !is_null(&file, kind)? {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut content = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > limit {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {limit} bytes")));
+    }
+    Ok(content)
+}
+
+/// Tells `/dev/null`, which some give for a file that says nothing, from other devices.
+fn is_null(file: &File, kind: fs::FileType) -> io::Result<bool> {
+    let device = file.metadata()?.rdev();
+    Ok(kind.is_char_device() && device == fs::metadata("/dev/null")?.rdev())
 }
 
 /// Opens a file for reading. A symbolic link is not followed, and a named pipe does not keep its reader waiting.
@@ -26,18 +49,16 @@ pub fn open_to_read(path: &Path) -> Result<File, FileError> {
     options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path).map_err(FileError::of("open", path))
 }
 
-/// Reads a file that is opened by [`open_to_read`]; `None` when there is none.
+/// Reads a file of at most so many bytes that is opened by [`open_to_read`]; `None` when there is none.
 ///
 /// # Errors
-/// [`FileError`]
-pub fn read_if_present(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    let mut file = match open_to_read(path) {
+/// [`FileError`], also when the file is larger, or not a regular one.
+pub fn read_if_present(limit: u64, path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    let file = match open_to_read(path) {
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    let mut content = Vec::new();
-    file.read_to_end(&mut content).map_err(FileError::of("read", path))?;
-    Ok(Some(content))
+    read_opened(file, limit).map(Some).map_err(FileError::of("read", path))
 }
 
 /// Removes a file, and accepts that there is none.
@@ -85,15 +106,17 @@ mod tests {
     use nix::unistd::mkfifo;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
+    const LIMIT: u64 = 64;
+
     #[test]
     fn what_is_not_there_is_read_as_nothing_and_removed() {
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("x");
-        assert_eq!(read_if_present(&path).expect("no failure"), None);
+        assert_eq!(read_if_present(LIMIT, &path).expect("no failure"), None);
         remove(&path).expect("no failure");
-        let error = read(&path).expect_err("absent");
+        let error = read_at_most(LIMIT, &path).expect_err("absent");
         assert_eq!(error.to_string(), format!("failed to open {}", path.display()));
-        let error = read_if_present(directory.path()).expect_err("a directory");
+        let error = read_if_present(LIMIT, directory.path()).expect_err("a directory");
         assert_eq!(error.source.kind(), ErrorKind::IsADirectory);
     }
 
@@ -103,7 +126,7 @@ mod tests {
         let path = directory.path().join("x");
         for content in ["long content", "short"] {
             overwrite(&path, content.as_bytes(), 0o600).expect("written");
-            assert_eq!(read(&path).expect("read"), content.as_bytes());
+            assert_eq!(read_at_most(LIMIT, &path).expect("read"), content.as_bytes());
         }
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
     }
@@ -116,8 +139,27 @@ mod tests {
         symlink(&victim, &link).expect("linked");
         let error = overwrite(&link, b"x", 0o600).expect_err("refused");
         assert_eq!(error.source.raw_os_error(), Some(ELOOP));
-        assert_eq!(read(&victim).expect("read"), b"precious");
-        assert_eq!(read_if_present(&link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
+        assert_eq!(read_at_most(LIMIT, &victim).expect("read"), b"precious");
+        assert_eq!(read_if_present(LIMIT, &link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read_to_its_end() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("x");
+        fs::write(&path, [b'x'; LIMIT as usize]).expect("written");
+        assert_eq!(read_at_most(LIMIT, &path).expect("read").len() as u64, LIMIT);
+        File::options().write(true).open(&path).and_then(|file| file.set_len(20 << 30)).expect("a sparse file");
+        for error in [read_if_present(LIMIT, &path).map(drop), read_at_most(LIMIT, &path).map(drop)] {
+            assert_eq!(error.expect_err("too large").source.to_string(), "it has more than 64 bytes");
+        }
+    }
+
+    #[test]
+    fn a_device_is_not_read_unless_it_is_the_null_device() {
+        assert_eq!(read_at_most(LIMIT, Path::new("/dev/null")).expect("read"), b"");
+        let error = read_at_most(LIMIT, Path::new("/dev/zero")).expect_err("it does not end");
+        assert_eq!(error.source.to_string(), "it is not a regular file");
     }
 
     #[test]
@@ -125,7 +167,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let pipe = directory.path().join("pipe");
         mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
-        assert_eq!(read_if_present(&pipe).expect("nobody writes"), Some(Vec::new()));
+        for error in [read_if_present(LIMIT, &pipe).map(drop), read_at_most(LIMIT, &pipe).map(drop)] {
+            let error = error.expect_err("no file");
+            assert_eq!(error.source.to_string(), "it is not a regular file", "{error}");
+        }
         assert_eq!(overwrite(&pipe, b"x", 0o600).expect_err("nobody reads").source.raw_os_error(), Some(ENXIO));
     }
 }

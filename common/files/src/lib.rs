@@ -22,7 +22,7 @@ pub use directory::{PrivateDirectory, RUN_DIRECTORY, in_directory};
 pub use disk::is_local;
 pub use draft::Draft;
 pub use error::FileError;
-pub use file::{open_or_create, open_to_read, overwrite, read, read_if_present, remove};
+pub use file::{open_or_create, open_to_read, overwrite, read_at_most, read_if_present, remove};
 pub use holder::{Holders, holders};
 pub use id::{boot_id, machine_id};
 pub use lock::{Lock, LockError};

@@ -103,6 +103,8 @@ fn a_resolv_conf_that_cannot_be_read_is_named_and_nothing_is_leased() {
     missing.refused_at_once(&missing.call(Verb::Add, "a"), 5, &["open /run/nowhere", "o such file or directory"]);
     let folder = pool(&json!({"resolvConf": "/run"}));
     folder.refused_at_once(&folder.call(Verb::Add, "a"), 5, &["/run", "s a directory"]);
+    let endless = pool(&json!({"resolvConf": "/dev/zero"}));
+    endless.refused_at_once(&endless.call(Verb::Add, "a"), 5, &["/dev/zero", "not a regular file"]);
     let long = pool(&json!({"resolvConf": "/run/resolv.conf"}));
     fs::write("/run/resolv.conf", format!("search {}\n", "x".repeat(70_000))).expect("write a resolv.conf");
     long.refused_at_once(&long.call(Verb::Add, "a"), 5, &["a line is longer than 64 KiB", "/run/resolv.conf"]);

@@ -8,7 +8,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::keys;
 use serde_json::{Value, json};
 
-use crate::pool::{Pool, files};
+use crate::pool::{LEASES, Pool, files, write};
 
 #[test]
 fn leases_lie_below_data_dir_in_a_folder_of_the_networks_name() {
@@ -67,6 +67,36 @@ fn a_symbolic_link_in_the_folder_is_not_written_through() {
         pool.call(Verb::Add, "a").config(&config).run();
         assert_eq!(fs::read_to_string("/run/victim").expect("read the file"), "precious", "{}", link.display());
     }
+}
+
+/// Go reads the whole file into memory, in every ADD and DEL.
+#[test]
+fn a_lease_without_end_keeps_its_address_and_nobody_waiting() {
+    let pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
+    for name in ["10.1.2.2", "last_reserved_ip.0"] {
+        write(name, "");
+        let file = fs::File::options().write(true).open(Path::new(LEASES).join(name)).expect("open the file");
+        file.set_len(20 << 30).expect("make a sparse file");
+    }
+    assert_eq!(pool.add("a"), "10.1.2.3");
+    pool.del("a");
+    assert!(Path::new(LEASES).join("10.1.2.2").exists());
+}
+
+/// The reference knows nothing of the index.
+#[test]
+fn nothing_but_the_references_files_stays_when_the_last_lease_is_gone() {
+    let pool = Pool::of_subnets(&[&["10.1.2.0/24"]]);
+    let index = Path::new(LEASES).join(".cni-plugins-rs");
+    for id in ["a", "b"] {
+        pool.add(id);
+    }
+    assert!(index.exists());
+    pool.del("a");
+    fs::remove_file(Path::new(LEASES).join("10.1.2.3")).expect("remove the lease as the reference does");
+    pool.del("b");
+    assert!(!index.exists());
+    assert_eq!(files(Path::new(LEASES)).into_keys().collect::<Vec<_>>(), ["last_reserved_ip.0", "lock"]);
 }
 
 #[test]

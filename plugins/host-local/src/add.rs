@@ -53,8 +53,11 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(CniResult { interfaces: Vec::new(), ips, routes: config.routes, dns })
 }
 
+/// The reference reads lines of up to 64 KiB.
+const MOST_OF_RESOLV_CONF: u64 = 1024 * 1024;
+
 fn read_dns(path: &Path) -> Result<Dns, Error> {
-    let content = cni_files::read(path).map_err(StoreError::from)?;
+    let content = cni_files::read_at_most(MOST_OF_RESOLV_CONF, path).map_err(StoreError::from)?;
     let failed = |problem| ResolvConfError { path: path.display().to_string(), problem };
     Ok(resolv_conf::parse(&content).map_err(failed)?)
 }

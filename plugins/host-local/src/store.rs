@@ -42,6 +42,9 @@ const OWN_DIRECTORY: &str = ".cni-plugins-rs";
 /// A lease that is complete but has no name yet. A crash may leave it; the next ADD removes it.
 const DRAFT: &str = "lease.draft";
 
+/// The longest content of a cursor, which is an address.
+const MOST_OF_CURSOR: u64 = 4096;
+
 /// Every file that is named as an address.
 #[derive(Debug, Default)]
 pub struct Scan {
@@ -350,7 +353,7 @@ impl Store {
     /// The address of a range set that was given last, if that is known.
     pub fn last_reserved(&self, set: usize) -> Option<IpAddr> {
         let path = self.cursor(set);
-        match read_if_present(&path) {
+        match read_if_present(MOST_OF_CURSOR, &path) {
             Ok(text) => text.and_then(|text| parse_ip(std::str::from_utf8(&text).ok()?)),
             Err(error) => {
                 log::warn!("Error retrieving last reserved ip: {error}: {}", error.source);

@@ -192,6 +192,10 @@ fn a_resolv_conf_that_cannot_be_read_is_named_before_anything_is_touched() {
     let ipam = format!(r#"{SUBNET},"resolvConf":"{}""#, long.path().display());
     let refused = error(fixture.call_with("ADD", &config("1.1.0", fixture.root.path(), &ipam, ""), &[]));
     assert_eq!(refused, (5, "a line is longer than 64 KiB".to_owned(), long.path().display().to_string()));
+    long.as_file().set_len(20 << 30).expect("a sparse file");
+    let (code, text, details) = error(fixture.call_with("ADD", &config("1.1.0", fixture.root.path(), &ipam, ""), &[]));
+    assert_eq!((code, text), (5, format!("read {}", long.path().display())));
+    assert!(details.contains("it has more than 1048576 bytes"), "{details}");
     assert!(!fixture.path().exists());
 }
 

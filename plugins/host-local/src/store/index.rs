@@ -5,7 +5,7 @@
 //! only as far as the file of its lease is still the one that was recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -17,6 +17,15 @@ use super::lease::{FILE_MODE, Lease};
 use super::machine::Machine;
 use super::shard::{Shard, number_of};
 use super::stamp::Stamp;
+
+/// The longest stamp.
+const MOST_OF_STAMP: u64 = 4096;
+
+/// The largest shard: records of some ten thousand leases.
+const MOST_OF_SHARD: u64 = 16 * 1024 * 1024;
+
+const STAMP: &str = "stamp";
+const DRAFT: &str = "index.draft";
 
 /// The records of a directory's leases.
 #[derive(Debug)]
@@ -34,7 +43,7 @@ impl Index {
     /// Opens the index of the leases in `leases`, and finds out whether it is complete.
     pub fn open(directory: PathBuf, leases: &File, machine: &Machine) -> Self {
         let now = Stamp::of(leases, machine).inspect_err(|error| log::warn!("stat of the leases' directory: {error}"));
-        let then = read_if_present(&directory.join("stamp")).inspect_err(warn).ok().flatten();
+        let then = read_if_present(MOST_OF_STAMP, &directory.join(STAMP)).inspect_err(warn).ok().flatten();
         let complete = match (now, then) {
             (Ok(Some(now)), Some(then)) => now.text().as_bytes() == then,
             _ => false,
@@ -52,8 +61,13 @@ impl Index {
 
     /// The records of all containers by the names of the files. They need not be complete.
     pub fn all(&mut self) -> BTreeMap<String, Lease> {
+        let saved = self.files().ok();
         for number in 0..=u8::MAX {
-            self.load(number);
+            if saved.as_ref().is_none_or(|files| files.contains(&name(number))) {
+                self.load(number);
+            } else {
+                self.shards.entry(number).or_insert_with(Shard::new);
+            }
         }
         self.shards.values().flat_map(Shard::leases).map(|lease| (lease.name.clone(), lease)).collect()
     }
@@ -61,7 +75,7 @@ impl Index {
     /// A shard; `None` when its file makes no sense.
     fn load(&mut self, number: u8) -> Option<&mut Shard> {
         if !self.shards.contains_key(&number) {
-            let content = read_if_present(&self.file(number)).inspect_err(warn).ok()?;
+            let content = read_if_present(MOST_OF_SHARD, &self.file(number)).inspect_err(warn).ok()?;
             let shard = content.map_or_else(|| Some(Shard::new()), Shard::parse)?;
             self.shards.insert(number, shard);
         }
@@ -69,7 +83,16 @@ impl Index {
     }
 
     fn file(&self, number: u8) -> PathBuf {
-        self.directory.join(format!("{number:02x}"))
+        self.directory.join(name(number))
+    }
+
+    /// The names of the files of the index.
+    fn files(&self) -> io::Result<BTreeSet<String>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            entries => entries?,
+        };
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
     /// Takes the leases that exist in place of the records, unless these are complete anyway.
@@ -125,9 +148,7 @@ impl Index {
     /// Makes the directory of the index where it is missing. A symbolic link in its place, of whoever owns the
     /// directory of the leases, would lead root's files elsewhere.
     pub fn ensure_directory(&self) -> Result<(), StoreError> {
-        if self.directory.is_symlink() {
-            return Err(StoreError::io("use", &self.directory)(io::Error::other("it is a symbolic link")));
-        }
+        self.refuse_link()?;
         match DirBuilder::new().mode(0o700).create(&self.directory) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -135,29 +156,56 @@ impl Index {
         }
     }
 
+    fn refuse_link(&self) -> Result<(), StoreError> {
+        if self.directory.is_symlink() {
+            return Err(StoreError::io("use", &self.directory)(io::Error::other("it is a symbolic link")));
+        }
+        Ok(())
+    }
+
     /// Writes what has changed. The stamp comes last: until then the old one is void, since a change of the
     /// leases came before any change of which leases are recorded.
     pub fn save(&mut self, leases: &File, machine: &Machine) -> Result<(), StoreError> {
-        if self.unsaved.is_empty() && !self.touched {
+        self.refuse_link()?;
+        let unsaved = std::mem::take(&mut self.unsaved).into_iter();
+        let is_filled = |number: &u8| self.shards.get(number).is_some_and(|shard| !shard.is_empty());
+        let (filled, emptied): (Vec<_>, Vec<_>) = unsaved.partition(is_filled);
+        emptied.iter().try_for_each(|number| remove(&self.file(*number)))?;
+        if filled.is_empty() && (self.remove_unused()? || !self.touched) {
             return Ok(());
         }
         self.ensure_directory()?;
-        let draft = self.directory.join("index.draft");
-        while let Some(number) = self.unsaved.pop_first() {
-            let path = self.file(number);
-            match self.shards.get(&number).filter(|shard| !shard.is_empty()) {
-                Some(shard) => Draft::create_at(&draft, shard.text().as_bytes(), FILE_MODE)?.replace(&path)?,
-                None => remove(&path)?,
-            }
+        let draft = self.directory.join(DRAFT);
+        for (number, shard) in filled.iter().filter_map(|number| Some((*number, self.shards.get(number)?))) {
+            Draft::create_at(&draft, shard.text().as_bytes(), FILE_MODE)?.replace(&self.file(number))?;
         }
         if self.touched && self.complete {
             let failed = StoreError::io("stamp", &self.directory);
             if let Some(stamp) = Stamp::put(leases, machine).map_err(failed)? {
-                overwrite(&self.directory.join("stamp"), stamp.text().as_bytes(), FILE_MODE)?;
+                overwrite(&self.directory.join(STAMP), stamp.text().as_bytes(), FILE_MODE)?;
             }
         }
         Ok(())
     }
+
+    /// Removes the directory of an index that records no lease, so that nothing of ours stays in a network that nobody is in.
+    /// Returns whether there is none now.
+    fn remove_unused(&self) -> Result<bool, StoreError> {
+        let files = self.files().map_err(StoreError::io("read", &self.directory))?;
+        if files.iter().any(|file| ![STAMP, DRAFT].contains(&file.as_str())) {
+            return Ok(false);
+        }
+        files.iter().try_for_each(|file| remove(&self.directory.join(file)))?;
+        match fs::remove_dir(&self.directory) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::io("remove", &self.directory)(error)),
+            Ok(()) | Err(_) => Ok(true),
+        }
+    }
+}
+
+/// The name of a shard's file.
+fn name(number: u8) -> String {
+    format!("{number:02x}")
 }
 
 /// What cannot be read of the index is read from the leases themselves.

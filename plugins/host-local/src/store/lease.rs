@@ -17,6 +17,9 @@ use super::machine::Machine;
 /// The mode of leases, and of all other files here except the lock.
 pub(super) const FILE_MODE: u32 = 0o600;
 
+/// More than the content of any lease: the container's id is a variable of the environment, which has at most 128 KiB.
+const MOST: u64 = 256 * 1024;
+
 /// Who holds a lease: the content of its file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
@@ -42,6 +45,11 @@ impl Owner {
             None => (text, None),
         };
         (!text.is_empty()).then(|| Self { container: container.to_owned(), ifname })
+    }
+
+    /// Whoever has written what is too large for a lease. The address stays taken.
+    const fn unknown() -> Self {
+        Self { container: String::new(), ifname: None }
     }
 
     /// The content of the lease.
@@ -145,13 +153,20 @@ impl Lease {
     }
 }
 
-/// Reads the file of a lease; `None` when it is missing.
+/// Reads the file of a lease; `None` when it is missing, or not a regular file.
 pub(super) fn read(path: &Path) -> Result<Option<(Option<Owner>, FileId)>, StoreError> {
     let file = match open_to_read(path) {
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
     let metadata = file.metadata().map_err(StoreError::io("stat", path))?;
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    if metadata.len() > MOST {
+        log::warn!("{} is larger than any lease, and not read: its address stays taken", path.display());
+        return Ok(Some((Some(Owner::unknown()), FileId::of(&metadata))));
+    }
     let mut content = Vec::with_capacity(128);
     file.take(metadata.len()).read_to_end(&mut content).map_err(StoreError::io("read", path))?;
     Ok(Some((Owner::parse(&content), FileId::of(&metadata))))

@@ -272,6 +272,94 @@ fn torn_files_are_nobodys() {
     assert!(!fixture.path.join("10.1.2.3").exists());
 }
 
+/// Twenty gibibytes that take no room on the disk.
+fn make_sparse(path: &Path) {
+    let file = File::options().write(true).create(true).truncate(false).open(path).expect("a file");
+    file.set_len(20 << 30).expect("a sparse file");
+}
+
+#[test]
+fn a_lease_that_is_too_large_keeps_its_address_and_is_not_read() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    for last in [2, 3] {
+        make_sparse(&fixture.path.join(ip(last).to_string()));
+    }
+    assert_eq!(fixture.leases_of("c1"), "");
+    let mut store = fixture.open();
+    let scan = store.scan().expect("no failure");
+    assert_eq!((scan.leases.len(), scan.unowned.len()), (2, 0));
+    assert_eq!(store.lease(ip(3), &owner("c2"), &home("ns")).expect("no failure"), None);
+    for lease in &scan.leases {
+        assert!(!lease.owner.is_valid());
+        store.release(lease).expect("GC removes it");
+    }
+    assert!(store.lease(ip(3), &owner("c2"), &home("ns")).expect("no failure").is_some());
+}
+
+#[test]
+fn files_of_the_index_that_are_too_large_are_not_read() {
+    let fixture = Fixture::new();
+    fixture.add("c1", 2);
+    for file in [fixture.own("stamp"), fixture.own(&index_file("c1"))] {
+        make_sparse(&file);
+        assert_eq!(fixture.leases_of("c1"), "10.1.2.2");
+        assert!(fixture.is_proven(), "{} was written anew", file.display());
+    }
+    make_sparse(&fixture.path.join("last_reserved_ip.0"));
+    assert_eq!(fixture.open().last_reserved(0), None);
+}
+
+/// The reference removes a lease, and knows nothing of the index.
+#[test]
+fn nothing_of_ours_stays_when_the_last_lease_is_gone() {
+    type Remove = fn(&Fixture);
+    let by_us: Remove = |fixture| {
+        for container in ["c1", "c2", "c3"] {
+            let lease = fixture.open().leases_of(container).expect("no failure").remove(0);
+            fixture.open().release(&lease).expect("removed");
+        }
+    };
+    let by_the_reference: Remove = |fixture| {
+        for last in 2..5 {
+            fs::remove_file(fixture.path.join(ip(last).to_string())).expect("removed");
+        }
+        assert!(fixture.own("").exists(), "nothing of ours has run");
+        assert_eq!(fixture.leases_of("c1"), "");
+    };
+    for remove in [by_us, by_the_reference] {
+        let fixture = Fixture::new();
+        for (container, last) in [("c1", 2), ("c2", 3), ("c3", 4)] {
+            fixture.add(container, last);
+        }
+        remove(&fixture);
+        assert!(!fixture.own("").exists());
+        assert_eq!(fixture.files().into_keys().collect::<Vec<_>>(), ["lock"]);
+    }
+}
+
+/// As an earlier release has left it.
+#[test]
+fn an_index_without_records_is_removed_by_the_next_call() {
+    let fixture = Fixture::new();
+    drop(fixture.open());
+    fs::create_dir_all(fixture.own("")).expect("mkdir");
+    for file in ["stamp", "index.draft"] {
+        fs::write(fixture.own(file), "#").expect("written");
+    }
+    drop(fixture.open());
+    assert!(!fixture.own("").exists());
+}
+
+#[test]
+fn the_index_has_at_most_one_file_for_each_container_and_a_stamp() {
+    let fixture = Fixture::new();
+    for last in 2..=101 {
+        fixture.add(&format!("c{}", last % 10), last);
+    }
+    assert!(fs::read_dir(fixture.own("")).expect("read").count() <= 11);
+}
+
 #[test]
 fn what_a_crash_leaves_of_a_lease_on_its_way_is_not_written_into() {
     let fixture = Fixture::new();

@@ -4,7 +4,7 @@
 #   scripts/bench.sh [--quick] [--pictures DIR] [REFERENCE_DIR]
 #
 #   --quick           in less than two minutes, once all is built: beside 0 and 100 containers instead of 0, 300 and 1000
-#   --pictures DIR    draws cost.svg and packets.svg into DIR; those of the README are conformance/pictures
+#   --pictures DIR    draws cost.svg and packets.svg into DIR; those of the pages are in conformance/pictures
 #   REFERENCE_DIR     /usr/lib/cni unless given
 set -euo pipefail
 # shellcheck source=scripts/lib.sh

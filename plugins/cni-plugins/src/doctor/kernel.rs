@@ -52,7 +52,7 @@ fn judge_release(release: &str) -> Finding {
         (Some(_), Some(_)) => Finding::problem(
             TOPIC,
             format!("Linux {release} is older than 5.4"),
-            "use a newer kernel: plugins are tested from 5.4 on",
+            "use a newer kernel: the plugins need 5.4 or later",
         ),
         _ => Finding::note(TOPIC, format!("its release {release:?} has no number"), "Linux 5.4 or later is needed"),
     }

@@ -9,6 +9,7 @@ use cni_core::json::{Json, JsonError};
 use cni_core::names::Attachment;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, ResultError};
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
@@ -68,13 +69,19 @@ fn parse(plugin: &str, output: &[u8], request: &Request) -> Result<CniResult, Ip
 }
 
 /// Whether an attachment, for which the IPAM plugin failed ADD, may have had an address before: the IPAM plugin says so,
-/// or an interface of an earlier ADD is there. What cannot be found out counts as such an interface.
+/// or there was an ADD without a DEL. What cannot be found out counts as such an ADD.
 fn had_address(error: &Error, at: &Attachment, host: &mut dyn Host) -> bool {
     error.code().number() == Code::AddressHeld.number()
-        || earlier::has_interface(at, host).unwrap_or_else(|unknown| {
+        || was_added(at, host).unwrap_or_else(|unknown| {
             log::warn!("the IPAM plugin is not called with DEL: {}", unknown.in_full());
             true
         })
+}
+
+/// Whether an earlier ADD of the attachment is recorded, or its interface is there. The record of this ADD is written at its
+/// end.
+fn was_added(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    Ok(AttachmentRecord::read(at, host.records())?.is_some() || earlier::has_interface(at, host)?)
 }
 
 /// Has the IPAM plugin, if there is one, carry out a command other than ADD.

@@ -7,8 +7,11 @@
 use cni_core::error::Code;
 use cni_core::request::Command;
 use cni_core::result::ResultError;
+use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::host::Host as _;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
+use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::run::Plugin;
 
 use crate::host::{FakeHost, REFUSAL};
@@ -52,14 +55,24 @@ pub fn assert_add_is_all_or_nothing(plugin: &dyn Plugin, machine: impl Fn() -> F
     unreachable!("the steps do not end")
 }
 
-/// Lets the IPAM plugin fail ADD, and requires that it is called with DEL, and not where it says that the container has an
-/// address already. Nothing else may be left either way.
+/// Lets the IPAM plugin fail ADD, and requires that it is called with DEL; but not where it says that the container has an
+/// address already, nor where an earlier ADD of the container is recorded. Nothing else may be left either way.
 ///
 /// # Panics
 /// When that is not so.
 pub fn assert_failed_ipam_is_released(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
-    for (code, want) in [(Code::TryAgain, "ADD DEL"), (Code::AddressHeld, "ADD")] {
+    let recorded = || {
+        let namespace = RecordedNamespace { identity: "boot:0".to_owned(), number: None, path: "/earlier".to_owned() };
+        let record = AttachmentRecord { at: caller.attachment(plugin), namespace, link: None };
         let mut host = machine();
+        host.apply(&record.write()).expect("recorded");
+        host
+    };
+    for (mut host, code, want) in [
+        (machine(), Code::TryAgain, "ADD DEL"),
+        (machine(), Code::AddressHeld, "ADD"),
+        (recorded(), Code::TryAgain, "ADD"),
+    ] {
         let (before, earlier) = (host.state(), host.delegated().len());
         host.fail_delegate_with(Command::Add, code);
         let error = caller.add(plugin, &mut host).expect_err("IPAM fails");

@@ -91,20 +91,30 @@ fn an_add_that_ipam_refuses_leaves_nothing_and_tells_its_error() {
     assert_eq!(calls(), "ADD\nDEL\n");
 }
 
-/// The runtime has lost the namespace and comes with another one. What runs in the first one keeps its address.
+/// The runtime has lost the namespace and comes with another one. What runs in the first one keeps its address. Nothing on the
+/// host shows a link of macvlan or a device of tap there.
 #[test]
 fn an_ipam_plugin_that_refuses_a_second_add_is_not_called_with_del() {
-    let nomad = Nomad::default();
-    let stage = Stage::with_list("bridge", &nomad, list_with_ipam(&nomad, json!({"type": "nonsense"})), Flavour::Nft);
-    install_ipam(ADDRESS);
-    stage.add().path(FOLDER).run().result();
-    fs::remove_dir_all(FOLDER).expect("remove the plugin");
-    install_ipam(r#"echo '{"code":123,"msg":"no more"}'; exit 1"#);
-    let another = stage.sandbox.container("another");
-    let before = State::of_host(&stage.sandbox);
-    stage.add().path(FOLDER).netns(another.path()).run().expect_error(123, "no more");
-    assert_eq!(calls(), "ADD\n");
-    assert_same(&before, &State::of_host(&stage.sandbox));
+    let ipam = json!({"type": "nonsense"});
+    let macvlan = json!({"type": "macvlan", "master": "wire0", "ipam": ipam});
+    let kinds = [
+        ("bridge", list_with_ipam(&Nomad::default(), ipam.clone())["plugins"][0].take()),
+        ("macvlan", macvlan),
+        ("tap", json!({"type": "tap", "ipam": ipam})),
+    ];
+    for_each(kinds.map(|kind| (kind.0, kind)), |(plugin, keys)| {
+        let list = json!({"cniVersion": "1.0.0", "name": "net1", "plugins": [keys]});
+        let stage = Stage::with_list(plugin, &Nomad::default(), list, Flavour::Nft);
+        install_ipam(ADDRESS);
+        stage.add().path(FOLDER).run().result();
+        fs::remove_dir_all(FOLDER).expect("remove the plugin");
+        install_ipam(r#"echo '{"code":123,"msg":"no more"}'; exit 1"#);
+        let another = stage.sandbox.container("another");
+        let before = State::of_host(&stage.sandbox);
+        stage.add().path(FOLDER).netns(another.path()).run().expect_error(123, "no more");
+        assert_eq!(calls(), "ADD\n");
+        assert_same(&before, &State::of_host(&stage.sandbox));
+    });
 }
 
 /// The commands that the plugin was called with.

@@ -27,7 +27,7 @@ need_package() {
         APT_UPDATED=1
     fi
     say "installing $1"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=600 "$1" >/dev/null
     hash -r
 }
 

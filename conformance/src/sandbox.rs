@@ -12,7 +12,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use nix::mount::{MsFlags, mount};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use serde::{Deserialize, Serialize};
 
@@ -210,10 +211,30 @@ const START: [(&str, &str); 7] = [
     ("net/ipv6/conf/default/forwarding", "0"),
 ];
 
+/// Where runtimes of the machine may have configurations. Plugins and `cni-plugins doctor` read them.
+const CONFIGURATIONS: [&str; 7] =
+    ["/etc/cni", "/etc/containerd", "/etc/containers", "/etc/crio", "/etc/nerdctl", "/etc/nomad", "/etc/nomad.d"];
+
+/// Unmounts what the machine has mounted below the hidden folders, such as names of namespaces: a mount on top of them does not
+/// take them off the list of mounts.
+fn unmount_below_hidden() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("list mounts");
+    let points = mounts.lines().rev().filter_map(|line| line.split(' ').nth(4));
+    for point in points.filter(|point| HIDDEN.iter().any(|folder| Path::new(point).starts_with(folder))) {
+        match umount2(point, MntFlags::MNT_DETACH) {
+            // It was below another one.
+            Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
+            Err(errno) => panic!("unmount {point}: {errno}"),
+        }
+    }
+}
+
 fn mount_private_files() {
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).expect("make all mounts private");
-    for folder in HIDDEN {
+    unmount_below_hidden();
+    let configurations = CONFIGURATIONS.into_iter().filter(|folder| Path::new(folder).is_dir());
+    for folder in HIDDEN.into_iter().chain(configurations) {
         mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))
             .unwrap_or_else(|error| panic!("mount a tmpfs on {folder}: {error}"));
     }

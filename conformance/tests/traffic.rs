@@ -22,6 +22,8 @@ const PORT_A: u16 = 8080;
 const PORT_B: u16 = 8081;
 /// How long to wait for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(400);
+/// Less than the kernel needs to make sure that nobody else has an address, which takes a second and more.
+const AT_ONCE: Duration = Duration::from_millis(800);
 
 /// Two containers on a Nomad client, and the outside.
 struct World {
@@ -145,7 +147,7 @@ fn the_ipv6_gateway_answers_at_once_after_the_first_add() {
     runtime.add(&mut Attachment::new("first", &container)).expect_success();
     let gateway: IpAddr = GATEWAY_V6.parse().expect("an address");
     let took = ping_until_answered(&container, gateway, Duration::from_secs(5));
-    assert!(took <= Duration::from_millis(200), "the first answer took {took:?}");
+    assert!(took <= AT_ONCE, "the first answer took {took:?}");
     let addresses = Network::observe(sandbox.host()).addresses;
     let of_bridge = addresses.iter().find(|address| address.ip == gateway).expect("the gateway's address");
     assert!(!of_bridge.tentative, "{of_bridge:?}");
@@ -168,7 +170,7 @@ fn a_new_bridge_forwards_ipv6_at_once_after_the_first_add() {
     let ips = result["ips"].as_array().expect("addresses").iter();
     let address = ips.filter_map(|ip| ip["address"].as_str()?.split('/').next()?.parse().ok()).find(IpAddr::is_ipv6);
     let took = ping_until_answered(&outside, address.expect("an IPv6 address"), Duration::from_secs(5));
-    assert!(took <= Duration::from_millis(500), "the first answer took {took:?}");
+    assert!(took <= AT_ONCE, "the first answer took {took:?}");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn junit_has_a_test_case_for_each_case() {
 /// The plugin ignores all signals that it can, and starts a process that does the same in a session of its own.
 #[test]
 fn a_plugin_that_never_ends_is_told_and_leaves_no_process() {
-    let mark = "86411.25";
+    let mark = &mark(86411);
     let sleeps =
         format!("trap '' TERM INT HUP\n[ \"$CNI_COMMAND\" = ADD ] || exit 0\nsetsid sleep {mark} &\nsleep {mark}\n");
     let slow = StandIns::new("slow", &sleeps);
@@ -106,6 +106,11 @@ fn a_plugin_that_never_ends_is_told_and_leaves_no_process() {
     let case = &document["cases"][0];
     assert_eq!((&case["outcome"], &case["expected"]), (&"failed".into(), &"an end within 2 seconds".into()), "{case}");
     assert_eq!(processes(mark), 0, "processes are left");
+}
+
+/// A number of seconds that no other run of these tests sleeps for at the same time.
+fn mark(seconds: u32) -> String {
+    format!("{seconds}.{:010}", std::process::id())
 }
 
 /// How many processes there are with this in their command lines.
@@ -119,7 +124,7 @@ fn processes(mark: &str) -> usize {
 
 #[test]
 fn a_program_that_is_killed_takes_all_its_cases_along() {
-    let mark = "86412.5";
+    let mark = &mark(86412);
     let slow = StandIns::new(
         "killed",
         &format!("[ \"$CNI_COMMAND\" = ADD ] || exit 0\nsetsid sleep {mark} &\nsleep {mark}\n"),

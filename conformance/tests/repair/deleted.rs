@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb, script};
+use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use crate::{Backend, Guest, assert_said, repair, repair_with, shell, words};
@@ -16,11 +17,12 @@ use crate::{Backend, Guest, assert_said, repair, repair_with, shell, words};
 /// The lock of legacy iptables.
 const LOCK: &str = "/run/xtables.lock";
 
-/// Waits until some process waits for a file's lock.
+/// Waits until some process waits for a file's lock. The file systems of other machines in memory have the same numbers.
 fn await_waiter(file: &File) {
-    let inode = format!(":{} ", file.metadata().expect("look at the lock").ino());
+    let told = file.metadata().expect("look at the lock");
+    let file = format!(" {:02x}:{:02x}:{} ", major(told.dev()), minor(told.dev()), told.ino());
     let started = Instant::now();
-    let waits = |line: &str| line.contains("->") && line.contains(&inode);
+    let waits = |line: &str| line.contains("->") && line.contains(&file);
     while !fs::read_to_string("/proc/locks").expect("read the locks").lines().any(waits) {
         assert!(started.elapsed() < Duration::from_secs(10), "nobody waits for {LOCK}");
         thread::sleep(Duration::from_millis(5));

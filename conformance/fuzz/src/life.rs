@@ -11,13 +11,13 @@ use cni_core::family::Family;
 use cni_core::json::Json;
 use cni_core::names::IfName;
 use cni_core::request::{Call, Environment, Request};
-use cni_core::result::CniResult;
+use cni_core::result::{CniResult, Route};
 use cni_core::version::Version;
 use cni_interface::alias;
 use cni_plugin::host::{Host, NetworkState as _};
 use cni_plugin::journal::Journal;
 use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{IfPresent, LinkKind, NewLink, NewRoute, Ns, Step, VethPeer};
+use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Step, VethPeer};
 use cni_plugin::run::Plugin;
 use cni_testkit::{FakeContainer, FakeHost};
 
@@ -88,7 +88,7 @@ const fn outside(container: Container) -> &'static str {
     }
 }
 
-/// The container's `eth0`, and its other end, as bridge and ptp make them.
+/// Makes the container's `eth0` and its other end, both up, as bridge and ptp do.
 fn add_veth(container: Container, host: &mut FakeHost) {
     let name = |text: &str| IfName::parse(text).expect("a name");
     let mac = |text: &str| text.parse().expect("a MAC address");
@@ -100,6 +100,11 @@ fn add_veth(container: Container, host: &mut FakeHost) {
     let (kind, mac) = (LinkKind::Veth { peer }, Some(mac("02:00:00:00:00:01")));
     let link = NewLink { name: name("eth0"), kind, mac, mtu: Some(1500), if_present: IfPresent::Refuse };
     host.apply(&Step::CreateLink { ns: Ns::Container, link }).expect("a veth");
+    // The kernel has routes only over links that are up.
+    for (ns, name) in [(Ns::Container, "eth0"), (Ns::Host, outside(container))] {
+        let name = IfName::parse(name).expect("a name");
+        host.apply(&Step::SetLink { ns, name, setting: LinkSetting::Up }).expect("the veth is there");
+    }
 }
 
 fn add_default_route(host: &mut FakeHost) {
@@ -216,7 +221,7 @@ impl Life {
         }
     }
 
-    /// Gives the interface that another plugin has made the addresses that it has told of.
+    /// Gives the interface that another plugin has made the addresses and routes of that plugin's result.
     pub fn attach(&self, container: Container, host: &mut FakeHost) {
         let Some(request) = self.request(container, "ADD", &self.config) else { return };
         if let Ok(at) = request.attachment()
@@ -235,6 +240,7 @@ impl Life {
                 host.add_address(ns, "eth0", address);
             }
         }
+        add_routes(&result, host);
     }
 
     /// Whether the input has words of its own.
@@ -263,6 +269,17 @@ impl Life {
             drop(known(self.plugin.status(&request, host)));
         }
         assert_same(&made, &host.state(), "looking");
+    }
+}
+
+/// Adds the routes of a result over the container's `eth0`, without those that the kernel refuses.
+fn add_routes(result: &CniResult, host: &mut FakeHost) {
+    for Route { dst, gw, .. } in &result.routes {
+        let of_address =
+            result.ips.iter().filter_map(|ip| ip.gateway).find(|gateway| Family::of(*gateway) == dst.family());
+        let route = NewRoute { gw: gw.or(of_address), ..NewRoute::to(*dst) };
+        let name = IfName::parse("eth0").expect("a name");
+        drop(host.apply(&Step::AddRoute { ns: Ns::Container, name, route }));
     }
 }
 

@@ -225,14 +225,20 @@ fn set(kernel: &mut Kernel, space: &Space, name: &IfName, setting: &LinkSetting)
     let bridge = if let LinkSetting::Master(bridge) = setting { Some(bridge) } else { None };
     let new_master = bridge.map(|bridge| kernel.present(space, bridge.as_str()).map(|entry| entry.link.index));
     let new_master = new_master.transpose()?;
+    let is_vrf = |kernel: &mut Kernel, index: Option<u32>| {
+        index.and_then(|index| kernel.by_index_mut(space, index)).is_some_and(|entry| entry.link.vrf_table.is_some())
+    };
+    let joins_vrf = is_vrf(kernel, new_master);
+    let leaves_vrf = *setting == LinkSetting::NoMaster && is_vrf(kernel, before.master);
     let entry = kernel.present(space, name.as_str())?;
+    // The kernel sets a link down and up when it joins or leaves a VRF.
+    if *setting == LinkSetting::Down || joins_vrf || leaves_vrf {
+        entry.lose_routes();
+    }
     let link = &mut entry.link;
     match setting {
         LinkSetting::Up => link.up = true,
-        LinkSetting::Down => {
-            link.up = false;
-            entry.routes.clear();
-        }
+        LinkSetting::Down => link.up = false,
         LinkSetting::Mac(mac) => link.mac = Some(mac.clone()),
         LinkSetting::Mtu(mtu) => link.mtu = *mtu,
         LinkSetting::Alias(text) => link.alias = Some(text.clone()).filter(|text| !text.is_empty()),

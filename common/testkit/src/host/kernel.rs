@@ -54,6 +54,15 @@ pub struct KernelLink {
     pub parent: Option<(Space, u32)>,
 }
 
+impl KernelLink {
+    /// Removes the routes over a link that is set down, of all tables. Those of its addresses come again with the link.
+    pub fn lose_routes(&mut self) {
+        self.routes.clear();
+        self.moved.clear();
+        self.disconnected.clear();
+    }
+}
+
 /// The kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {

@@ -12,7 +12,8 @@ use crate::namespace::Namespace;
 pub struct Container(Namespace);
 
 impl Container {
-    pub(crate) fn create(name: &str, search: &str) -> Self {
+    /// Makes a container on the machine of the calling thread, whose programs are looked for in these folders.
+    pub fn create(name: &str, search: &str) -> Self {
         Self(Namespace::create(name, search))
     }
 }

@@ -33,6 +33,7 @@ pub mod plugins;
 pub mod ports;
 pub mod processes;
 pub mod reference;
+pub mod result_cache;
 pub mod runtime;
 pub mod sandbox;
 pub mod script;

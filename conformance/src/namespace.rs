@@ -49,6 +49,11 @@ impl Namespace {
         Self { name: name.to_owned(), path, search: search.to_owned() }
     }
 
+    /// Names the namespace behind any path, such as `/proc/PID/ns/net`.
+    pub fn at(name: &str, path: &str, search: &str) -> Self {
+        Self { name: name.to_owned(), path: PathBuf::from(path), search: search.to_owned() }
+    }
+
     /// Returns the name given at creation.
     pub fn name(&self) -> &str {
         &self.name

@@ -7,10 +7,12 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use crate::binaries;
+use crate::child::DEADLINE;
 use crate::namespace::Namespace;
 use crate::plugin::{CniError, Invocation, Outcome, Verb};
 use crate::ports::{self, PortMapping, Spelling};
@@ -97,6 +99,8 @@ pub struct Runtime<'s> {
     folder: PathBuf,
     environment: Vec<(String, String)>,
     traced: bool,
+    deadline: Duration,
+    killed_at: Option<Instant>,
 }
 
 impl<'s> Runtime<'s> {
@@ -113,6 +117,8 @@ impl<'s> Runtime<'s> {
             folder: folder.to_owned(),
             environment: Vec::new(),
             traced: false,
+            deadline: DEADLINE,
+            killed_at: None,
         }
     }
 
@@ -130,11 +136,37 @@ impl<'s> Runtime<'s> {
         self
     }
 
+    /// Fails the test when one plugin takes longer.
+    #[must_use]
+    pub fn deadline(mut self, time: Duration) -> Self {
+        self.deadline = time;
+        self
+    }
+
+    /// Kills the plugin that runs at this moment, with its children. No other is called then.
+    #[must_use]
+    pub fn killed_at(mut self, moment: Instant) -> Self {
+        self.killed_at = Some(moment);
+        self
+    }
+
     /// Records every process that plugins start.
     #[must_use]
     pub fn traced(mut self) -> Self {
         self.traced = true;
         self
+    }
+
+    /// Takes another network configuration list.
+    #[must_use]
+    pub fn listing(mut self, list: Value) -> Self {
+        self.list = list;
+        self
+    }
+
+    /// Returns the `PATH` of the plugins.
+    pub fn search_path(&self) -> &'s str {
+        self.search_path
     }
 
     /// Returns the network configuration list.
@@ -259,6 +291,10 @@ impl<'s> Runtime<'s> {
 
     fn bare(&self, verb: Verb, plugin: &Value) -> Invocation {
         let call = Invocation::with_path(self.search_path, &self.folder, type_of(plugin), verb);
+        let call = match self.killed_at {
+            None => call.deadline(self.deadline),
+            Some(moment) => call.killed_after(moment.saturating_duration_since(Instant::now())),
+        };
         self.environment.iter().fold(call, |call, (key, value)| call.env(key, value))
     }
 

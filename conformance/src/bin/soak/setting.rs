@@ -1,0 +1,95 @@
+//! The links, routers and servers of the private host.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cni_conformance::{Namespace, Sandbox};
+
+use crate::guest::DEVICES;
+use crate::networks::{Network, Router};
+
+const SERVER: &str = "/usr/sbin/dnsmasq";
+
+/// The socket of the dhcp plugin's daemon.
+const SOCKET: &str = "/run/cni/dhcp.sock";
+
+/// Tells whether addresses of a DHCP server can be had.
+pub fn has_dhcp_server() -> bool {
+    Path::new(SERVER).is_file()
+}
+
+/// Makes the bridge of devices.
+pub fn make_devices(host: &Namespace) {
+    host.ip(&[
+        &format!("link add {DEVICES} type bridge"),
+        &format!("address add 10.95.0.1/16 dev {DEVICES}"),
+        &format!("link set {DEVICES} up"),
+    ]);
+}
+
+/// Makes the masters of links, and returns the routers behind those of macvlan.
+pub fn make_masters(sandbox: &Sandbox, networks: &[Network]) -> BTreeMap<&'static str, Namespace> {
+    let mut routers = BTreeMap::new();
+    for network in networks {
+        if let Some(Router::Lan(name)) = network.reached_from {
+            let router = sandbox.container(&format!("router-{name}"));
+            sandbox.sh(&format!("ip link add {name}0 type veth peer name up0 netns router-{name}"));
+            sandbox.sh(&format!("ip link set {name}0 up"));
+            router.ip(&["address add 10.94.0.1/20 dev up0", "link set up0 up"]);
+            routers.insert(name, (*router).clone());
+        } else if ["vlan", "ipvlan"].contains(&network.name) {
+            sandbox.sh(&format!("ip link add {}m type bridge", network.name));
+            sandbox.sh(&format!("ip link set {}m up", network.name));
+        }
+    }
+    routers
+}
+
+/// A program that ends with this value, and with this one.
+#[derive(Debug)]
+pub struct Running(Child);
+
+impl Running {
+    fn start(program: &Path, words: &[&str]) -> Self {
+        let mut command = Command::new("/usr/bin/setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(program).args(words);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap_or_else(|error| panic!("start {}: {error}", program.display())))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// Starts a DHCP server for the devices, and the daemon of the dhcp plugin.
+pub fn start_dhcp(folder: &Path) -> [Running; 2] {
+    let interface = format!("--interface={DEVICES}");
+    let words = [
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--port=0",
+        &interface,
+        "--bind-interfaces",
+        "--user=root",
+        "--pid-file=",
+        "--dhcp-authoritative",
+        "--dhcp-leasefile=/run/conformance/leases",
+        "--no-ping",
+        "--dhcp-range=10.95.1.1,10.95.250.254,255.255.0.0,2m",
+    ];
+    let running = [Running::start(Path::new(SERVER), &words), Running::start(&folder.join("dhcp"), &["daemon"])];
+    let started = Instant::now();
+    while !Path::new(SOCKET).exists() {
+        assert!(started.elapsed() < Duration::from_secs(10), "the dhcp plugin's daemon does not start");
+        thread::sleep(Duration::from_millis(20));
+    }
+    running
+}

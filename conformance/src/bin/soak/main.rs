@@ -41,7 +41,8 @@ use meddlers::User;
 use stage::{Props, Stage};
 use worker::Worker;
 
-const USAGE: &str = "usage: soak MINUTES BIN_DIR [--reference] [--seed N]";
+/// Without one of the meddlers, a violation is seen to be of another.
+const USAGE: &str = "usage: soak MINUTES BIN_DIR [--reference] [--seed N] [--without gc|repair|user]...";
 
 const WORKERS: u64 = 8;
 
@@ -51,22 +52,30 @@ struct Options {
     folder: PathBuf,
     with_reference: bool,
     seed: u64,
+    without: Vec<String>,
 }
 
 impl Options {
     fn parse(mut words: impl Iterator<Item = String>) -> Option<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        let (mut seed, mut with_reference, mut others) = (u64::from(now.subsec_nanos()), false, Vec::new());
+        let (mut seed, mut with_reference) = (u64::from(now.subsec_nanos()), false);
+        let (mut others, mut without) = (Vec::new(), Vec::new());
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--reference" => with_reference = true,
+                "--without" => without.push(words.next()?),
                 "--seed" => seed = words.next()?.parse().ok()?,
                 _ => others.push(word),
             }
         }
         let [minutes, folder] = <[String; 2]>::try_from(others).ok()?;
         let folder = PathBuf::from(folder).canonicalize().ok()?;
-        Some(Self { minutes: minutes.parse().ok()?, folder, with_reference, seed })
+        Some(Self { minutes: minutes.parse().ok()?, folder, with_reference, seed, without })
+    }
+
+    /// Tells whether a meddler is wanted.
+    fn has(&self, meddler: &str) -> bool {
+        self.without.iter().all(|word| word != meddler)
     }
 }
 
@@ -115,23 +124,27 @@ fn attack(options: &Options) -> usize {
     for network in &networks {
         say(&format!("network {}: {}", network.name, network.types().join(" ")));
     }
-    run(options.minutes, &stage, &sandbox);
+    run(options, &stage, &sandbox);
     stage.count_violations()
 }
 
 /// Minute by minute.
-fn run(minutes: u64, stage: &Stage<'_>, sandbox: &Sandbox) {
+fn run(options: &Options, stage: &Stage<'_>, sandbox: &Sandbox) {
     let residents = residents(stage);
     let before = Remains::observe(sandbox);
-    let mut user = User::start("resident-nomad");
+    let mut user = options.has("user").then(|| User::start("resident-nomad"));
     let mut workers: Vec<_> = (1..=WORKERS).map(Worker::new).collect();
-    for minute in 1..=minutes {
+    for minute in 1..=options.minutes {
         stage.let_reference_take_part(minute % 2 == 0);
-        work(&mut workers, stage);
+        work(&mut workers, options, stage);
         check(&workers, &residents, stage);
         leave(&mut workers, stage);
         checks::nothing_is_left(&before, sandbox, stage);
-        let user = if user.lives() { "" } else { "; this kernel does not let a user have network namespaces" };
+        let user = if user.as_mut().is_none_or(User::lives) {
+            ""
+        } else {
+            "; this kernel does not let a user have network namespaces"
+        };
         say(&format!("minute {minute}: {} containers, {} violations{user}", stage.births(), stage.count_violations()));
     }
 }
@@ -163,17 +176,17 @@ fn residents<'n>(stage: &Stage<'n>) -> Vec<Guest<'n>> {
 }
 
 /// All work for a minute, beside `gc --remove` and `repair`.
-fn work<'n>(workers: &mut [Worker<'n>], stage: &Stage<'n>) {
+fn work<'n>(workers: &mut [Worker<'n>], options: &Options, stage: &Stage<'n>) {
     let (until, stop) = (Instant::now() + Duration::from_secs(60), AtomicBool::new(false));
     thread::scope(|scope| {
-        let meddlers =
-            [scope.spawn(|| meddlers::collect(stage, &stop)), scope.spawn(|| meddlers::repair(stage, &stop))];
+        let collect = options.has("gc").then(|| scope.spawn(|| meddlers::collect(stage, &stop)));
+        let repair = options.has("repair").then(|| scope.spawn(|| meddlers::repair(stage, &stop)));
         let working: Vec<_> = workers.iter_mut().map(|worker| scope.spawn(|| worker.run(until, stage))).collect();
         for worker in working {
             worker.join().expect("a worker does not panic");
         }
         stop.store(true, Ordering::Relaxed);
-        for meddler in meddlers {
+        for meddler in collect.into_iter().chain(repair) {
             if meddler.join().is_err() {
                 stage.violation(&[], "gc or repair has not ended");
             }

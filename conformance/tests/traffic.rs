@@ -137,6 +137,32 @@ fn containers_reach_their_gateway() {
     }
 }
 
+/// Those who have just spoken with the address's earlier owner know that one's MAC address, and would send to it for half a minute.
+#[test]
+fn a_container_with_the_address_of_an_earlier_one_is_reached_at_once() {
+    let nomad = dual_stack();
+    let world = World::new(&nomad);
+    // Here ip6tables would drop what is announced before the plugin firewall accepts the address.
+    world.sandbox.set_bridge_filtering(false);
+    let askers: [&Namespace; 2] = [&world.a, world.sandbox.host()];
+    let runtime = Runtime::new(&world.sandbox, nomad.conflist());
+    for turn in 0..3 {
+        let name = format!("heir{turn}");
+        let container = world.sandbox.container(&name);
+        let mut attachment = Attachment::new(&name, &container);
+        // As if all other addresses had been given out meanwhile.
+        world.sandbox.sh("rm -f /run/cni/nomad/last_reserved_ip.0 /run/cni/nomad/last_reserved_ip.1");
+        runtime.add(&mut attachment).expect_success();
+        for address in ["172.26.64.4", "fd00:a110:c8::4"].map(|text| text.parse().expect("an address")) {
+            for from in askers {
+                assert!(ping(from, address, Duration::from_secs(2)), "turn {turn}, {} to {address}", from.name());
+            }
+        }
+        runtime.del(&attachment).expect_success();
+        container.remove();
+    }
+}
+
 /// Go leaves duplicate address detection to run on the bridge, so the gateway is deaf for some
 /// two seconds after the first ADD.
 #[test]

@@ -28,6 +28,9 @@ pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, fac
         None => plan.within(Step::set_link(Ns::Container, &at.ifname, LinkSetting::Up)),
     }
     plan.within(Step::Await { ns: Ns::Host, name: facts.names.veth.host.clone(), until: Until::Up });
+    if network.is_some() {
+        plan.within(announce(at, facts));
+    }
     Ok(plan)
 }
 
@@ -38,7 +41,15 @@ pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, fac
 pub fn plan_addresses(config: &Config, at: &Attachment, network: &Network, facts: &Facts) -> Result<Plan, PlanError> {
     let mut plan = Plan::default();
     addresses(&mut plan, config, at, network, facts)?;
+    plan.within(announce(at, facts));
     Ok(plan)
+}
+
+/// Makes the kernel announce the container's addresses, by setting the MAC address that the interface has already. What it
+/// announces when the interface is set up is lost, since the bridge's port forwards only a moment later; neighbours that know
+/// an earlier owner of an address would send to that one for half a minute.
+fn announce(at: &Attachment, facts: &Facts) -> Step {
+    Step::set_link(Ns::Container, &at.ifname, LinkSetting::Mac(facts.names.veth.container_mac.clone()))
 }
 
 fn link(
@@ -113,11 +124,14 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
 fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Network) {
     let ipv6 = |parameter, value| Setting { family: Family::V6, parameter, value };
     let arp_notify = Setting { family: Family::V4, parameter: "arp_notify", value: "1" };
+    let has_ipv6 = network.addresses().any(|address| address.family() == Family::V6);
+    let ndisc_notify = has_ipv6.then(|| ipv6("ndisc_notify", "1"));
     if config.detect_duplicates {
-        let settings = [ipv6("enhanced_dad", "1"), ipv6("accept_dad", "1"), arp_notify];
-        addressing::assign(plan, &at.ifname, network, Dad::Perform, &settings);
+        let settings = [ipv6("enhanced_dad", "1"), ipv6("accept_dad", "1"), arp_notify].into_iter().chain(ndisc_notify);
+        addressing::assign(plan, &at.ifname, network, Dad::Perform, &settings.collect::<Vec<_>>());
     } else {
-        addressing::assign(plan, &at.ifname, network, Dad::Skip, &[ipv6("accept_dad", "0"), arp_notify]);
+        let settings = [ipv6("accept_dad", "0"), arp_notify].into_iter().chain(ndisc_notify);
+        addressing::assign(plan, &at.ifname, network, Dad::Skip, &settings.collect::<Vec<_>>());
     }
 }
 

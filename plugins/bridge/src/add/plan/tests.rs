@@ -106,6 +106,7 @@ within host: link set veth1234abcd master br0
 within host: bridge link set veth1234abcd hairpin on isolated off
 within container: sysctl net/ipv6/conf/eth0/accept_dad=0
 within container: sysctl net/ipv4/conf/eth0/arp_notify=1
+within container: sysctl net/ipv6/conf/eth0/ndisc_notify=1
 within container: sysctl net/ipv6/conf/lo/disable_ipv6=0
 within container: sysctl net/ipv6/conf/eth0/disable_ipv6=0
 within container: sysctl net/ipv6/conf/eth0/keep_addr_on_down=1
@@ -123,7 +124,9 @@ shared host: sysctl net/ipv6/conf/all/forwarding=1
     assert!(text.starts_with(want), "{text}");
     let rules: Vec<&str> = text[want.len()..].lines().collect();
     assert!(rules.iter().any(|line| line.contains("-A POSTROUTING -s 10.1.2.5/32 -m comment")), "{text}");
-    assert_eq!(rules.last(), Some(&"within host: await veth1234abcd up"));
+    let mac = facts().names.veth.container_mac;
+    let announced = format!("within container: link set eth0 address {mac}");
+    assert_eq!(rules[rules.len() - 2..], ["within host: await veth1234abcd up", &announced]);
 }
 
 #[test]

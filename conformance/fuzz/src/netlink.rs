@@ -19,7 +19,7 @@ pub fn run(input: &[u8]) -> Option<()> {
     let [question, datagram @ ..] = input else { return None };
     let datagram = answered(datagram);
     let told = ask(*question, datagram.clone());
-    let extended = ask(*question, extended(&datagram));
+    let extended = ask(*question, extended(&datagram, header_of(*question)));
     // A message that is too short for its own header may be long enough with the attribute.
     if !told.contains("Malformed") {
         assert_eq!(told, extended, "an attribute that nobody knows");
@@ -27,11 +27,23 @@ pub fn run(input: &[u8]) -> Option<()> {
     told.starts_with("Ok").then_some(())
 }
 
+/// How many questions there are.
+const QUESTIONS: u8 = 11;
+
+/// The length of what stands before the attributes of an answer: that of a link, an address or a route.
+const fn header_of(question: u8) -> usize {
+    match question % QUESTIONS {
+        3 | 4 => 8,
+        5..=9 => 12,
+        _ => 16,
+    }
+}
+
 /// What comes of a question to a kernel that answers with a datagram, as text.
 fn ask(question: u8, datagram: Vec<u8>) -> String {
     let address = IpAddr::from([10, 1, 2, 3]);
     let (mut socket, _kernel) = played(&[datagram]);
-    match question % 11 {
+    match question % QUESTIONS {
         0 => told(socket.link("eth0")),
         1 => told(socket.link_by_index(7)),
         2 => told(socket.links_of_kind("veth")),
@@ -78,14 +90,14 @@ pub fn answered(datagram: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The datagram with one more attribute in each message that holds data.
-fn extended(datagram: &[u8]) -> Vec<u8> {
+/// The datagram with one more attribute in each message that holds data behind a header.
+fn extended(datagram: &[u8], header: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let (starts, mut rest) = (starts(datagram), 0);
     for start in starts {
         let end = datagram.len().min(start + length(datagram, start).next_multiple_of(4));
         let mut message = datagram[start..end].to_vec();
-        if message.len() == length(datagram, start) && is_sound(&message) {
+        if message.len() == length(datagram, start) && is_sound(&message, header) {
             message.extend(UNKNOWN);
             let length = u32::try_from(message.len()).expect("short").to_ne_bytes();
             message[..4].copy_from_slice(&length);
@@ -98,13 +110,10 @@ fn extended(datagram: &[u8]) -> Vec<u8> {
 }
 
 /// Whether a message is about a link, an address or a route, and its attributes fill it.
-fn is_sound(message: &[u8]) -> bool {
-    let header = match u16::from_ne_bytes([message[4], message[5]]) {
-        16..20 => 16,
-        20..24 => 8,
-        24..28 => 12,
-        _ => return false,
-    };
+fn is_sound(message: &[u8], header: usize) -> bool {
+    if !matches!(u16::from_ne_bytes([message[4], message[5]]), 16..28) {
+        return false;
+    }
     let Some(mut rest) = message.get(HEADER + header..) else { return false };
     while let [low, high, _, _, ..] = rest {
         let length = usize::from(u16::from_ne_bytes([*low, *high]));

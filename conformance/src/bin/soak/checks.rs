@@ -90,11 +90,22 @@ pub fn nothing_is_left(before: &Remains, sandbox: &Sandbox, stage: &Stage<'_>) {
             return;
         }
         if started.elapsed() > PATIENCE {
-            return stage.violation(&[], &format!("the host is not as it was:{}", differences.concat()));
+            let about: Vec<&str> = differences.iter().flat_map(|line| ids(line)).collect();
+            let lines: Vec<String> = differences.iter().take(60).map(|line| line.chars().take(300).collect()).collect();
+            return stage.violation(&about, &format!("the host is not as it was:{}", lines.concat()));
         }
         thread::sleep(Duration::from_millis(200));
         drop(stage.tool(&["gc", "--remove"]));
     }
+}
+
+/// The containers of workers that a line names.
+fn ids(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-').filter(|word| is_id(word))
+}
+
+fn is_id(word: &str) -> bool {
+    word.strip_prefix('w').is_some_and(|rest| rest.len() == 7 && rest.as_bytes()[1] == b'-')
 }
 
 /// Makes all leases but those of the residents look old, so that `gc` need not wait.

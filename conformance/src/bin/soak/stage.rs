@@ -132,7 +132,7 @@ impl<'s> Stage<'s> {
         let history = locked(&self.history);
         let told = history.iter().filter(|line| about.iter().any(|id| line.contains(id)));
         let told: Vec<_> = told.map(|line| format!("\n    {line}")).collect();
-        let told = &told[told.len().saturating_sub(12)..];
+        let told = &told[told.len().saturating_sub(24)..];
         reference::say(&format!("VIOLATION (seed {}): {text}{}", self.seed, told.concat()));
         locked(&self.violations).push(text.to_owned());
     }

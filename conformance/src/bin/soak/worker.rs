@@ -87,16 +87,17 @@ impl<'n> Worker<'n> {
         }
         match making {
             Making::Whole => {}
-            Making::KilledThenAbandon => {
+            // Without a lease and a file of the cache nothing tells the administrator of it.
+            Making::KilledThenAbandon if guest.network.leases.is_some() => {
                 let (id, network) = (guest.id.clone(), guest.network);
                 guest.end(stage);
                 return leases::age(network, |holder| holder == id);
             }
-            Making::KilledThenDelete | Making::KilledThenAdd => {
+            Making::KilledThenAbandon | Making::KilledThenDelete | Making::KilledThenAdd => {
                 expect(guest.del(Caller::Ours, stage), &guest.id, "DEL after an ADD that was killed", stage);
             }
         }
-        if making == Making::KilledThenDelete {
+        if matches!(making, Making::KilledThenDelete | Making::KilledThenAbandon) {
             return guest.end(stage);
         }
         let by_reference = choice.by_reference && making == Making::Whole && stage.has_reference_for(guest.network);

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 
@@ -66,6 +66,20 @@ impl Netns {
         let again = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(again).map_err(failed)?;
         Ok(Self { file })
+    }
+
+    /// Opens the namespace that a socket belongs to, whichever its thread is in now.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_ADMIN` there, `ENOTTY` on kernels before 4.9.
+    pub(crate) fn of_socket(socket: &impl AsRawFd) -> io::Result<Self> {
+        // SAFETY: this request has no argument, and the kernel checks the descriptor.
+        let fd = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGSKNS as _) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just opened the descriptor for this process, which has it nowhere else.
+        Ok(Self::from(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
     /// Whether both are the same namespace.

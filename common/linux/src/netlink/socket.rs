@@ -25,6 +25,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::cookie::cookie_of;
 use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
+use crate::netns::Netns;
 
 pub(crate) use batch::Refused;
 #[cfg(any(test, feature = "fuzz"))]
@@ -47,6 +48,10 @@ pub struct Socket {
     ending: Ending,
     sequence: u32,
     buffer: Vec<u8>,
+    /// Whether the kernel may hold more of a dump. It refuses another one then (`EBUSY`).
+    has_open_dump: bool,
+    /// What opens another one in its place; `None` in tests, where the kernel is played.
+    protocol: Option<isize>,
 }
 
 impl Drop for Socket {
@@ -82,7 +87,20 @@ impl Socket {
             }
         }
         inner.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { inner, ending: Ending::of(protocol), sequence: 0, buffer: Vec::with_capacity(CAPACITY) })
+        Ok(Self::on(inner, Some(protocol)))
+    }
+
+    fn on(inner: netlink_sys::Socket, protocol: Option<isize>) -> Self {
+        let ending = protocol.map_or_else(Ending::default, Ending::of);
+        Self { inner, ending, sequence: 0, buffer: Vec::with_capacity(CAPACITY), has_open_dump: false, protocol }
+    }
+
+    /// Replaces a socket whose last dump was not read to its end by a new one in the same namespace. Reading on would not
+    /// do: when the kernel itself fails in the middle of a dump, it sends nothing more and keeps the dump open.
+    fn close_dump(&mut self) -> Result<(), Cause> {
+        let Some(protocol) = self.protocol.filter(|_| self.has_open_dump) else { return Ok(()) };
+        *self = Netns::of_socket(&self.inner)?.inside(|| Self::connect(protocol))??;
+        Ok(())
     }
 
     /// The cookie of the namespace that the socket belongs to; `None` before Linux 5.14.
@@ -123,6 +141,7 @@ impl Socket {
     ) -> Result<Vec<T>, Cause> {
         let mut repeats = 0;
         loop {
+            self.close_dump()?;
             let mut found = Vec::new();
             let interrupted = self.converse(question.clone(), NLM_F_DUMP, |payload| found.extend(read(payload)))?;
             match (interrupted, repeats) {
@@ -146,6 +165,7 @@ impl Socket {
         mut data: impl FnMut(&[u8]),
     ) -> Result<bool, Cause> {
         let sequence = self.send(request, flags)?;
+        self.has_open_dump |= flags & NLM_F_DUMP == NLM_F_DUMP;
         let mut interrupted = false;
         loop {
             self.receive()?;
@@ -157,7 +177,10 @@ impl Socket {
                 interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.outcome() {
                     ReplyKind::Nothing => (),
-                    ReplyKind::Ended(result) => return result.map(|()| interrupted).map_err(Cause::from),
+                    ReplyKind::Ended(result) => {
+                        self.has_open_dump &= flags & NLM_F_DUMP != NLM_F_DUMP;
+                        return result.map(|()| interrupted).map_err(Cause::from);
+                    }
                     ReplyKind::Data(payload) => {
                         data(payload);
                         if flags & (NLM_F_ACK | NLM_F_DUMP) == 0 && message.flags & NLM_F_MULTIPART == 0 {

@@ -3,7 +3,7 @@
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::os::unix::net::UnixDatagram;
 
-use super::{CAPACITY, Ending, Socket};
+use super::Socket;
 
 /// A socket whose kernel has given its answers beforehand, and the kernel's end of it, where requests arrive.
 ///
@@ -19,5 +19,5 @@ pub fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
     socket.set_nonblocking(true).expect("set");
     // SAFETY: the descriptor is open and given away.
     let inner = unsafe { netlink_sys::Socket::from_raw_fd(socket.into_raw_fd()) };
-    (Socket { inner, ending: Ending::default(), sequence: 0, buffer: Vec::with_capacity(CAPACITY) }, kernel)
+    (Socket::on(inner, None), kernel)
 }

@@ -1,9 +1,14 @@
+use std::process::Command;
+
 use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::route::RouteMessage;
+use nix::sched::{CloneFlags, unshare};
 
 use cni_core::error::{Code, Failure};
 
+use super::super::attribute::attributes;
 use super::played::played;
 use super::*;
 
@@ -135,4 +140,64 @@ fn what_belongs_to_an_earlier_request_is_skipped() {
     loopback.header.index = 1;
     let answer = socket.ask(RouteNetlinkMessage::GetLink(loopback), |payload| Some(payload.len()));
     assert!(answer.is_ok(), "{answer:?}");
+}
+
+/// A socket that can receive no message of the kernel's, as a process without memory.
+fn without_room(socket: &mut Socket) -> Vec<u8> {
+    std::mem::replace(&mut socket.buffer, Vec::with_capacity(16))
+}
+
+fn names_of_links(socket: &mut Socket) -> Result<Vec<String>, Cause> {
+    let links = socket.dump(&question(), |payload| {
+        let name = attributes(payload.get(16..)?).find(|attribute| attribute.kind == libc::IFLA_IFNAME)?;
+        Some(name.text())
+    });
+    links.map(|mut names| {
+        names.sort();
+        names
+    })
+}
+
+#[test]
+fn a_dump_that_failed_half_way_does_not_keep_the_next_one_from_its_namespace() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("a namespace; this test needs root");
+    let mut socket = Socket::open().expect("a netlink socket");
+    run("ip link add br0 type bridge");
+    unshare(CloneFlags::CLONE_NEWNET).expect("another namespace");
+    let buffer = without_room(&mut socket);
+    assert_eq!(names_of_links(&mut socket), Err(Cause::Malformed));
+    socket.buffer = buffer;
+    for _ in 0..2 {
+        assert_eq!(names_of_links(&mut socket), Ok(vec!["br0".to_owned(), "lo".to_owned()]));
+    }
+    let own = Netns::own().and_then(|own| own.is_same(&Netns::of_socket(&socket.inner)?)).expect("namespaces");
+    assert!(!own, "the thread is where it was");
+}
+
+#[test]
+fn a_dump_that_failed_half_way_does_not_keep_a_change_from_being_made() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("a namespace; this test needs root");
+    let mut socket = Socket::open().expect("a netlink socket");
+    let buffer = without_room(&mut socket);
+    assert_eq!(names_of_links(&mut socket), Err(Cause::Malformed));
+    socket.buffer = buffer;
+    socket.set_link_up(1).expect("lo up");
+    assert_eq!(names_of_links(&mut socket), Ok(vec!["lo".to_owned()]));
+}
+
+/// The kernel ends a dump that it refuses.
+#[test]
+fn a_refused_dump_is_closed() {
+    let mut socket = Socket::open().expect("a netlink socket");
+    let mut route = RouteMessage::default();
+    route.header.destination_prefix_length = 7;
+    let refused = socket.dump(&RouteNetlinkMessage::GetRoute(route), number);
+    assert_eq!(refused.map_err(|cause| cause.errno()), Err(Some(libc::EINVAL)));
+    assert!(!socket.has_open_dump);
+}
+
+fn run(command: &str) {
+    let mut words = command.split(' ');
+    let status = Command::new(words.next().expect("a program")).args(words).status().expect("iproute2 is installed");
+    assert!(status.success(), "{command}");
 }

@@ -2,6 +2,7 @@
 //!
 //! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_plugin::host::Host`.
 
+pub mod answer;
 mod apply;
 pub mod clock;
 pub mod conntrack;

@@ -18,6 +18,7 @@ mod environment;
 mod errors;
 mod inherited;
 mod keys;
+mod limits;
 mod netns;
 mod prev_result;
 mod results;

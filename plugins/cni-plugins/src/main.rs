@@ -3,9 +3,7 @@
 //! Under its own name it is the administrator's tool. Whatever goes wrong inside a plugin, even a panic, the runtime
 //! gets a CNI error object.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,6 +11,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::json::MOST_BYTES;
 use cni_core::request::{Environment, Request};
 use cni_core::version::Version;
+use cni_linux::answer;
 use cni_linux::host::LinuxHost;
 use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
@@ -60,6 +59,7 @@ fn main() -> ExitCode {
         return role;
     }
     report_panics();
+    report_limits();
     logger::install(plugin.kind());
     ExitCode::from(run(plugin, OUR_VERSION, Environment::new(std::env::vars_os()), &mut ThisProcess))
 }
@@ -97,6 +97,29 @@ fn report_panics() {
     }));
 }
 
+/// The process may have no more memory, or no more stack.
+#[derive(Debug, thiserror::Error)]
+#[error("the plugin ran out of memory")]
+struct OutOfMemory;
+
+impl Failure for OutOfMemory {
+    fn code(&self) -> Code {
+        Code::TryAgain
+    }
+
+    fn details(&self) -> String {
+        "what it had done is not undone; DEL removes it".to_owned()
+    }
+}
+
+/// A limit that ends the process otherwise is reported like any failure.
+fn report_limits() {
+    let text = error_text(&Error::from(OutOfMemory), Version::LATEST);
+    if let Err(error) = answer::answer_aborts(text).and_then(|()| answer::survive_file_limit()) {
+        ThisProcess.write_stderr(&format!("limits of the process are not reported: {error}\n"));
+    }
+}
+
 /// The process that runs this program.
 struct ThisProcess;
 
@@ -108,10 +131,8 @@ impl Process for ThisProcess {
         Ok(bytes)
     }
 
-    /// In one piece, without the standard library's buffer, which is written line by line: if writing fails, no part of
-    /// a result comes before the error object.
     fn write_stdout(&mut self, text: &str) -> io::Result<()> {
-        File::from(io::stdout().as_fd().try_clone_to_owned()?).write_all(text.as_bytes())
+        answer::write(text)
     }
 
     /// A failure to write to standard error cannot be reported anywhere.

@@ -40,6 +40,18 @@ fn every_source_has_its_place() {
     }
 }
 
+/// The reference refuses the text, whatever `address` says, since its own `Address` is an object of bytes.
+#[test]
+fn an_address_with_a_capital_letter_counts_where_there_is_no_other() {
+    for (address, want) in [
+        (json!({"address": "10.10.0.5/24", "Address": "10.10.0.9/24"}), "10.10.0.5/24"),
+        (json!({"Address": "10.10.0.9/24"}), "10.10.0.9/24"),
+    ] {
+        let keys = json!({"ipam": {"type": "static", "addresses": [address]}});
+        assert_ips(&call(&Sandbox::new(), Verb::Add, "", keys), json!([{"address": want}]));
+    }
+}
+
 /// The reference refuses an address without prefix length; podman's `--ip` takes no other.
 #[test]
 fn an_address_without_prefix_length_has_that_of_its_network() {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use cni_core::cidr::{Cidr, parse_ip};
 use cni_core::error::{Code, Error, Failure};
+use cni_core::json::Json;
 use cni_core::request::Request;
 use cni_core::result::{Dns, Route};
 use cni_plugin::ipam::{IpamError, RequestedKeys, RouteKeys, parse_optional_ip, refuse_several_of_a_family};
@@ -81,6 +82,10 @@ struct IpamKeys {
 struct AddressKeys {
     address: String,
     gateway: String,
+    /// The reference has two fields whose names differ in case alone: this is no spelling of `address`. It wants an object
+    /// of bytes here, which nobody writes; a text is the address if there is no other.
+    #[serde(rename = "Address")]
+    capitalized: Option<Json>,
 }
 
 impl Config {
@@ -116,9 +121,17 @@ impl Config {
 impl AddressKeys {
     fn parse(&self, index: usize) -> Result<FixedAddress, Error> {
         let key = || format!("ipam.addresses[{index}].address");
-        let refused = || AddressError::Configured { key: key(), text: self.address.clone() };
-        let cidr = parse_cidr(&self.address).ok_or_else(refused)?;
+        let text = self.text();
+        let refused = || AddressError::Configured { key: key(), text: text.to_owned() };
+        let cidr = parse_cidr(text).ok_or_else(refused)?;
         Ok(FixedAddress { cidr, gateway: self.gateway(index)? })
+    }
+
+    fn text(&self) -> &str {
+        match &self.capitalized {
+            Some(Json::String(text)) if self.address.is_empty() => text,
+            Some(_) | None => &self.address,
+        }
     }
 
     fn gateway(&self, index: usize) -> Result<Option<IpAddr>, IpamError> {

@@ -43,6 +43,25 @@ fn the_addresses_of_the_configuration_come_before_those_of_cni_args() {
     assert_eq!(addresses("", r#"{"ipam":{}}"#), ok(""));
 }
 
+/// Another spelling counts as in Go, the last one first; exactly `Address` is another field there.
+#[test]
+fn of_address_and_its_spellings_the_last_one_counts_but_address_goes_before_its_capitalized_name() {
+    let own = |keys: &str| addresses("", &format!(r#"{{"ipam":{{"addresses":[{{{keys}}}]}}}}"#));
+    for (keys, want) in [
+        (r#""address":"10.0.0.2/24","Address":"10.9.0.9/24""#, "10.0.0.2/24"),
+        (r#""Address":"10.9.0.9/24","address":"10.0.0.2/24""#, "10.0.0.2/24"),
+        (r#""address":"10.0.0.2/24","Address":{}"#, "10.0.0.2/24"),
+        (r#""Address":"10.9.0.9/24""#, "10.9.0.9/24"),
+        (r#""address":"10.0.0.2/24","ADDRESS":"10.9.0.9/24""#, "10.9.0.9/24"),
+        (r#""ADDRESS":"10.9.0.9/24","address":"10.0.0.2/24""#, "10.0.0.2/24"),
+    ] {
+        assert_eq!(own(keys), ok(want), "{keys}");
+    }
+    let (code, text, details) = own(r#""Address":{"IP":"10.9.9.9","Mask":"////AA=="}"#).expect_err("no text");
+    let want = "the 'address' field is expected to be in CIDR notation, got: ''";
+    assert_eq!((code, text.as_str(), details.as_str()), (7, want, "ipam.addresses[0].address"));
+}
+
 #[test]
 fn runtime_config_goes_before_args_and_both_before_the_rest() {
     let args = r#","args":{"cni":{"ips":["10.2.0.2/24"]}}"#;

@@ -14,9 +14,7 @@ fn gc(limited: &Limited, network: &str, valid: &Value) {
 
 #[test]
 fn gc_removes_the_ifbs_of_lost_containers_and_no_others() {
-    let limited = Limited::new();
-    limited.add_interface("net1", "host1", None);
-    limited.note("host1", "net1");
+    let limited = Limited::with_second_interface();
     limited.succeeds(&[Add], &both());
     limited.call(Add, &both()).ifname("net1").run().expect_success();
     let second = limited.links("ifb").into_iter().find(|name| name != IFB).expect("a second ifb");

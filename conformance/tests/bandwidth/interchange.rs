@@ -68,6 +68,25 @@ fn each_checks_and_ends_what_the_other_has_limited() {
     }
 }
 
+/// As the page about moving says: below 15.625 Mbit/s the reference expects the number that wraps around.
+#[test]
+fn the_reference_does_not_accept_numbers_that_do_not_wrap_and_deletes_them() {
+    let Some(reference) = reference() else { return };
+    for (rate, accepted) in [(15_624_000, false), (15_626_000, true)] {
+        let limited = Limited::new();
+        let keys = json!({"egressRate": rate, "egressBurst": 4_294_967_295_u64});
+        limited.succeeds(&[Add, Check], &keys);
+        let check = limited.call(Check, &keys).binaries(&reference).run();
+        if accepted {
+            check.expect_success();
+        } else {
+            assert_eq!(check.error().msg, "Buffer doesn't match", "{check}");
+        }
+        limited.call(Del, &keys).binaries(&reference).run().expect_success();
+        assert_eq!(limited.links("ifb"), [""; 0]);
+    }
+}
+
 /// Its numbers wrap around; the container runs, and is to pass CHECK.
 #[test]
 fn the_references_wrapped_numbers_pass_check() {
@@ -83,9 +102,7 @@ fn the_references_wrapped_numbers_pass_check() {
 #[test]
 fn an_ifb_of_the_reference_is_left_to_the_interface_that_uses_it() {
     let Some(reference) = reference() else { return };
-    let limited = Limited::new();
-    limited.add_interface("net1", "host1", None);
-    limited.note("host1", "net1");
+    let limited = Limited::with_second_interface();
     limited.call(Add, &sending()).binaries(&reference).run().expect_success();
     limited.call(Del, &sending()).ifname("net1").run().expect_success();
     assert_eq!(limited.links("ifb"), [IFB]);

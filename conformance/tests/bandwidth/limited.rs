@@ -27,6 +27,17 @@ impl Limited {
         limited
     }
 
+    /// With a second interface `net1`, which leads to the link `host1`.
+    pub fn with_second_interface() -> Self {
+        let Self(behind) = Self::new();
+        behind.add_interface("net1", "host1", None);
+        let interfaces =
+            json!([{"name": "host0"}, behind.interface("eth0"), {"name": "host1"}, behind.interface("net1")]);
+        let limited = Self(behind.told(&json!({"interfaces": interfaces})));
+        limited.note("host1", "net1");
+        limited
+    }
+
     /// Gives a link of the host the alias of the interface that it leads to.
     pub fn note(&self, link: &str, ifname: &str) {
         self.sandbox.sh(&format!("ip link set {link} alias cni:n1:ctr1:{ifname}"));

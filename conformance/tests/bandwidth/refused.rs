@@ -1,6 +1,6 @@
 //! What cannot be done: one clear error, and nothing changed.
 
-use cni_conformance::Verb::{Add, Check};
+use cni_conformance::Verb::{Add, Check, Del};
 use serde_json::{Value, json};
 
 use crate::limited::{IFB, Limited, both, sending};
@@ -31,6 +31,28 @@ fn an_interface_that_is_no_veth_to_the_host_is_refused() {
         }
         assert_eq!(limited.state(), before);
         limited.call(Add, &json!({})).ifname(ifname).run().expect_success();
+    }
+}
+
+/// As with the reference. The link may be anybody's, such as the end of a veth that an administrator has moved into the
+/// container.
+#[test]
+fn a_link_that_no_plugin_before_has_told_of_is_refused() {
+    let limited = Limited::new();
+    let before = limited.state();
+    let inside = limited.interface("eth0");
+    for (interfaces, code, text) in [
+        (json!([]), 7, "no interfaces provided"),
+        (json!([inside]), 2, "no veth peer of container interface found in host ns"),
+        (json!([inside, {"name": "host1"}]), 2, "no veth peer of container interface found in host ns"),
+    ] {
+        let mut keys = both();
+        keys["prevResult"] = json!({"cniVersion": "1.0.0", "interfaces": interfaces});
+        for verb in [Add, Check] {
+            limited.run(verb, &keys).expect_error(code, text);
+        }
+        assert_eq!(limited.state(), before);
+        limited.succeeds(&[Del], &keys);
     }
 }
 

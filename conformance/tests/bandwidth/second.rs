@@ -7,9 +7,7 @@ use crate::limited::{IFB, Limited, both};
 /// The reference's ifb has the same name for both.
 #[test]
 fn two_interfaces_in_one_network_are_limited_apart() {
-    let limited = Limited::new();
-    limited.add_interface("net1", "host1", None);
-    limited.note("host1", "net1");
+    let limited = Limited::with_second_interface();
     limited.succeeds(&[Add], &both());
     let first = limited.traffic_control();
     limited.call(Add, &both()).ifname("net1").run().expect_success();
@@ -23,9 +21,7 @@ fn two_interfaces_in_one_network_are_limited_apart() {
 
 #[test]
 fn the_first_may_go_before_the_second() {
-    let limited = Limited::new();
-    limited.add_interface("net1", "host1", None);
-    limited.note("host1", "net1");
+    let limited = Limited::with_second_interface();
     let before = limited.state();
     limited.succeeds(&[Add], &both());
     limited.call(Add, &both()).ifname("net1").run().expect_success();

@@ -30,7 +30,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         return Ok(result);
     }
     journal.host().enter(request.netns().unwrap_or_default())?;
-    let port = port::require(&at.ifname, journal.host())?;
+    let port = port::require(&at.ifname, &result, journal.host())?;
     let mut plan = Plan::default();
     if let Some(limit) = config.ingress {
         plan.owned(set_shaper(&port.name, checked(Direction::Ingress, limit, port.link.mtu)?));

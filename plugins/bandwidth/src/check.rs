@@ -19,10 +19,10 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if config.is_empty() {
         return Ok(());
     }
-    request.prev_result()?.ok_or(BandwidthError::NoPrevResult)?;
+    let result = request.prev_result()?.ok_or(BandwidthError::NoPrevResult)?;
     let at = request.attachment()?;
     host.enter(request.netns().unwrap_or_default())?;
-    let port = port::require(&at.ifname, host)?;
+    let port = port::require(&at.ifname, &result, host)?;
     if let Some(limit) = &config.ingress {
         verify_limit(&port.link, limit, port.link.mtu, host)?;
     }

@@ -16,6 +16,12 @@ pub enum BandwidthError {
     /// The other end of the veth is not on the host.
     #[error("veth peer of container interface {ifname} is not in host ns")]
     NoPort { ifname: String },
+    /// The result of the plugins before has no interfaces.
+    #[error("no interfaces provided")]
+    NoInterfaces,
+    /// No plugin before has told of the link of the host, so it may be anybody's.
+    #[error("no veth peer of container interface found in host ns")]
+    UnknownPort { name: String },
     /// The bucket is smaller than a frame, which would never leave.
     #[error("{direction}Burst of {burst} bytes cannot pass a frame of {frame} bytes: {} bits are needed", frame * 8)]
     SmallBurst { direction: Direction, burst: u32, frame: u64 },
@@ -30,19 +36,24 @@ pub enum BandwidthError {
 impl Failure for BandwidthError {
     fn code(&self) -> Code {
         match self {
-            Self::NoPrevResult | Self::SmallBurst { .. } | Self::LowRate { .. } => Code::InvalidConfig,
-            Self::NoVeth { .. } | Self::NoPort { .. } => Code::UnsupportedField,
+            Self::NoPrevResult | Self::NoInterfaces | Self::SmallBurst { .. } | Self::LowRate { .. } => {
+                Code::InvalidConfig
+            }
+            Self::NoVeth { .. } | Self::NoPort { .. } | Self::UnknownPort { .. } => Code::UnsupportedField,
             Self::NoIfbName { .. } => Code::Conflict,
         }
     }
 
     fn details(&self) -> String {
         match self {
-            Self::NoPrevResult => {
+            Self::NoPrevResult | Self::NoInterfaces => {
                 "bandwidth limits the interface that a plugin before it in the list has made".to_owned()
             }
             Self::NoVeth { .. } | Self::NoPort { .. } => {
                 "bandwidth works at the host's end of a veth, as bridge and ptp make one".to_owned()
+            }
+            Self::UnknownPort { name } => {
+                format!("the other end is {name}, which prevResult does not have as an interface of the host")
             }
             Self::NoIfbName { names: [first, second] } => {
                 format!("the links {first} and {second} of the host are somebody else's")

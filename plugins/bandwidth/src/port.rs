@@ -3,6 +3,7 @@
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
+use cni_core::result::{CniResult, Interface};
 use cni_interface::alias::LinkOwner;
 use cni_interface::veth;
 use cni_plugin::host::{Host, NetnsError};
@@ -29,11 +30,23 @@ impl Port {
     }
 }
 
-/// Finds it, which ADD and CHECK cannot do without. The kernel tells both ends; the result of the plugins before need not.
+/// Finds it, which ADD and CHECK cannot do without. The result of the plugins before names it as an interface of the host.
 ///
 /// # Errors
-/// [`BandwidthError`] when the interface is missing or no veth, or when its other end is elsewhere.
-pub fn require(ifname: &IfName, host: &mut dyn Host) -> Result<Port, Error> {
+/// [`BandwidthError`] when the interface is missing or no veth, or when its other end is elsewhere or not in the result.
+pub fn require(ifname: &IfName, result: &CniResult, host: &mut dyn Host) -> Result<Port, Error> {
+    if result.interfaces.is_empty() {
+        return Err(BandwidthError::NoInterfaces.into());
+    }
+    let port = other_end(ifname, host)?;
+    let is_it = |told: &Interface| told.sandbox.is_empty() && told.name == port.link.name;
+    if !result.interfaces.iter().any(is_it) {
+        return Err(BandwidthError::UnknownPort { name: port.link.name }.into());
+    }
+    Ok(port)
+}
+
+fn other_end(ifname: &IfName, host: &mut dyn Host) -> Result<Port, Error> {
     let no_veth = |reason: String| BandwidthError::NoVeth { ifname: ifname.to_string(), reason };
     let link = host.link(Ns::Container, ifname)?;
     let link = link.ok_or_else(|| no_veth(format!("could not look up {:?}: Link not found", ifname.as_str())))?;

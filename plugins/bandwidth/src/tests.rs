@@ -16,7 +16,8 @@ const SEND: &str = r#""egressRate":16000000,"egressBurst":160000"#;
 /// A container whose interfaces a plugin before has made, with these keys.
 fn caller(keys: &str) -> Caller {
     let comma = if keys.is_empty() { "" } else { "," };
-    let result = r#"{"cniVersion":"1.1.0","interfaces":[{"name":"h0"},{"name":"eth0","sandbox":"/run/netns/c1"}]}"#;
+    let result = r#"{"cniVersion":"1.1.0","interfaces":[{"name":"h0"},{"name":"eth0","sandbox":"/run/netns/c1"},
+        {"name":"h1"},{"name":"net1","sandbox":"/run/netns/c1"}]}"#;
     let config =
         format!(r#"{{"cniVersion":"1.1.0","name":"n1","type":"bandwidth","prevResult":{result}{comma}{keys}}}"#);
     Caller::new("c1", &config)
@@ -70,6 +71,29 @@ fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String, String) {
     let error = told(caller.add(&Bandwidth, host).expect_err("refused"));
     assert_eq!(host.state(), before);
     error
+}
+
+/// It may be anybody's, such as the end of a veth that somebody else has moved into the container.
+#[test]
+fn a_link_of_the_host_that_the_result_does_not_have_is_refused() {
+    let none = "no interfaces provided";
+    let unknown = "no veth peer of container interface found in host ns";
+    let details = "the other end is h0, which prevResult does not have as an interface of the host";
+    for (interfaces, code, msg) in [
+        ("[]", 7, none),
+        (r#"[{"name":"h1"},{"name":"eth0","sandbox":"/run/netns/c1"}]"#, 2, unknown),
+        (r#"[{"name":"h0","sandbox":"/run/netns/c2"}]"#, 2, unknown),
+    ] {
+        let result = format!(r#""prevResult":{{"cniVersion":"1.1.0","interfaces":{interfaces}}}"#);
+        let config = format!(r#"{{"cniVersion":"1.1.0","name":"n1","type":"bandwidth",{result},{BOTH}}}"#);
+        let caller = caller("").with_config(&config);
+        let (found, text, why) = refused(&caller, &mut machine());
+        assert_eq!((found, text.as_str()), (code, msg));
+        assert!(msg == none || why == details, "{why}");
+        let error = caller.check(&Bandwidth, &mut machine()).expect_err("refused");
+        assert_eq!((error.code().number(), error.to_string()), (code, msg.to_owned()));
+        caller.del(&Bandwidth, &mut machine()).expect("DEL needs no result");
+    }
 }
 
 #[test]

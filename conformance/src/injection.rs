@@ -127,6 +127,8 @@ impl Injected {
     pub fn expect_error(&self) {
         let line = self.line.as_ref().unwrap_or_else(|| panic!("failed by itself: {}", self.outcome));
         eprintln!("{line}");
+        let text = self.outcome.to_string();
+        assert!(!text.contains("device or resource busy"), "the next request on the socket failed as well: {text}");
         if line.starts_with("write(1<") {
             assert_eq!(self.outcome.code(), Some(1), "{}", self.outcome);
         } else {

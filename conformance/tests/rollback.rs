@@ -4,6 +4,8 @@
 //! Failures are injected into each system call in turn, and made in the ways in which they come
 //! by themselves: IPAM, names that are taken, programs that are missing or fail, locks.
 
+#[path = "rollback/deletion.rs"]
+mod deletion;
 #[path = "rollback/injected.rs"]
 mod injected;
 #[path = "rollback/ipam.rs"]

@@ -4,12 +4,14 @@
 //! believed unless it is root's own.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, remove_dir};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::geteuid;
 
 use crate::directory::in_directory;
@@ -21,6 +23,10 @@ use crate::file::remove;
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 const OUTER_MODE: u32 = 0o755;
+
+const DRAFT_SUFFIX: &[u8] = b".draft";
+/// `NAME_MAX` of `linux/limits.h`.
+const LONGEST_NAME: usize = 255;
 
 /// Reads a file of root, or of the user that this process runs as; `None` when there is none.
 ///
@@ -37,6 +43,11 @@ pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let mut content = Vec::new();
     file.read_to_end(&mut content).map_err(FileError::of("read", path))?;
     Ok(Some(content))
+}
+
+/// Whether [`read_private`] failed since the file is a link, no file, or another user's.
+pub fn is_foreign(error: &FileError) -> bool {
+    error.source.raw_os_error().is_none_or(|number| number == ELOOP)
 }
 
 fn verify(file: &File) -> io::Result<()> {
@@ -97,11 +108,12 @@ pub fn remove_private(path: &Path) -> Result<(), FileError> {
     remove(path)
 }
 
-/// Nobody else writes a file of this name at the same time: runtimes call plugins for one container in turn.
+/// Nobody else writes a file of this name at the same time: runtimes call plugins for one container in turn. So a long
+/// name may lose its end, with the interface.
 fn draft_of(path: &Path) -> PathBuf {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".draft");
-    draft.into()
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let name = &name[..name.len().min(LONGEST_NAME - DRAFT_SUFFIX.len())];
+    path.with_file_name(OsStr::from_bytes(&[name, DRAFT_SUFFIX].concat()))
 }
 
 fn make_directory(path: &Path, mode: u32, made: &mut Vec<PathBuf>) -> Result<(), FileError> {
@@ -123,7 +135,6 @@ fn make_directory(path: &Path, mode: u32, made: &mut Vec<PathBuf>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::libc::ELOOP;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
@@ -142,6 +153,16 @@ mod tests {
         assert_eq!(read_private(&file).expect("read").as_deref(), Some(&b"text"[..]));
         assert_eq!(replace_private(&file, b"new").expect("written"), Vec::<PathBuf>::new());
         assert_eq!(fs::read_dir(&inner).expect("listed").count(), 1, "no draft stays");
+    }
+
+    #[test]
+    fn a_file_may_have_the_longest_name_that_there_is() {
+        let root = tempfile::tempdir().expect("directory");
+        let file = root.path().join("x".repeat(255));
+        replace_private(&file, b"text").expect("written");
+        assert_eq!(read_private(&file).expect("read").as_deref(), Some(&b"text"[..]));
+        remove_private(&file).expect("removed");
+        assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0);
     }
 
     #[test]
@@ -185,18 +206,23 @@ mod tests {
             let [victim, link, foreign] = ["victim", "link", "foreign"].map(|name| root.path().join(name));
             fs::write(&victim, "precious").expect("written");
             symlink(&victim, &link).expect("linked");
-            assert_eq!(read_private(&link).expect_err("refused").source.raw_os_error(), Some(ELOOP));
+            let error = read_private(&link).expect_err("refused");
+            assert!(is_foreign(&error) && error.source.raw_os_error() == Some(ELOOP));
             replace_private(&link, b"ours").expect("replaced");
             assert_eq!(fs::read(&victim).expect("read"), b"precious");
             fs::write(&foreign, "{}").expect("written");
             chown(&foreign, Some(65534), None).expect("root may");
             let error = read_private(&foreign).expect_err("refused");
+            assert!(is_foreign(&error));
             assert_eq!(
                 error.source.to_string(),
                 "it belongs to user 65534, who could have written anything; remove it"
             );
             let error = read_private(root.path()).expect_err("refused");
             assert_eq!(error.source.to_string(), "it is no file");
+            assert!(is_foreign(&error));
+            let error = read_private(&victim.join("below")).expect_err("no directory");
+            assert!(!is_foreign(&error), "it may be ours: {error:?}");
         }
     }
 }

@@ -60,6 +60,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
             host.socket(*ns)?.remove_connected_route(link, *dst)?;
         }
         Step::AddFullRoute { ns, route } => return routing::add_route(host, *ns, route),
+        Step::RestoreRoute { ns, route } => routing::restore_route(host, *ns, route)?,
         Step::RemoveFullRoute { ns, route } => return routing::remove_route(host, *ns, route),
         Step::AddRule { ns, rule } => routing::add_rule(host, *ns, rule)?,
         Step::RemoveRule { ns, rule } => routing::remove_rule(host, *ns, rule)?,

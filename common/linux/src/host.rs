@@ -8,7 +8,7 @@ use std::rc::Rc;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::Command;
-use cni_files::FileError;
+use cni_files::{FileError, is_foreign};
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
@@ -20,7 +20,7 @@ use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
-use cni_plugin::state_file::StateFile;
+use cni_plugin::state_file::{StateFile, StateFileReadError};
 use cni_plugin::traffic::TrafficControl;
 use cni_plugin::vlan::BridgeVlan;
 
@@ -153,8 +153,11 @@ impl Storage for LinuxHost {
         }
     }
 
-    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
-        let content = cni_files::read_private(&file.path())?;
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError> {
+        let content = cni_files::read_private(&file.path()).map_err(|error| match is_foreign(&error) {
+            true => StateFileReadError::Foreign(error.into()),
+            false => StateFileReadError::Unreadable(error.into()),
+        })?;
         Ok(content.map(|content| String::from_utf8_lossy(&content).into_owned()))
     }
 

@@ -13,7 +13,7 @@ use crate::namespace::NamespaceState;
 use crate::plan::{Ns, Plan, Step, Sysctl};
 use crate::record::Records;
 use crate::routing::{FullRoute, KernelRule};
-use crate::state_file::StateFile;
+use crate::state_file::{StateFile, StateFileReadError};
 use crate::traffic::TrafficControl;
 use crate::vlan::BridgeVlan;
 use cni_core::error::{Code, Error, Failure};
@@ -165,7 +165,7 @@ pub trait Storage {
     ///
     /// # Errors
     /// When it is there and cannot be read, or is not root's own: a link, or another user's.
-    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error>;
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError>;
 
     /// Takes a lock, which is held until the host is dropped. Processes of one machine exclude each other so.
     ///

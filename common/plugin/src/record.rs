@@ -11,6 +11,8 @@ use std::time::Duration;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::hash_hex;
 
+use crate::state_file::LONGEST_NAME;
+
 /// Records that tell of the same thing, in one directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordKind(&'static str);
@@ -57,9 +59,6 @@ impl Failure for RecordNameError {
     }
 }
 
-/// The longest name of a file, in bytes: `NAME_MAX` of `linux/limits.h`.
-const LONGEST: usize = 255;
-
 impl RecordKey {
     /// The record of a name, which becomes that of a file.
     ///
@@ -67,7 +66,7 @@ impl RecordKey {
     /// [`RecordNameError`] for a name that no file in the directory of the kind can have.
     pub fn new(kind: RecordKind, name: &str) -> Result<Self, RecordNameError> {
         let reserved = name.is_empty() || name == "." || name == "..";
-        if reserved || name.len() > LONGEST || name.contains(['/', '\0']) {
+        if reserved || name.len() > LONGEST_NAME || name.contains(['/', '\0']) {
             return Err(RecordNameError { name: name.to_owned() });
         }
         Ok(Self { kind, name: name.to_owned() })

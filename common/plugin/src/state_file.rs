@@ -6,7 +6,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::{Code, Error, Failure};
+
+/// The longest name of a file, in bytes: `NAME_MAX` of `linux/limits.h`.
+pub const LONGEST_NAME: usize = 255;
 
 /// Which file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +40,23 @@ impl Failure for StateFileError {
         match self {
             Self::Directory { .. } => Code::InvalidConfig,
             Self::Name { .. } => Code::Internal,
+        }
+    }
+}
+
+/// Why a state file cannot be read.
+#[derive(Debug)]
+pub enum StateFileReadError {
+    /// It is a link, no file, or another user's: no plugin has written it, and nothing that it says counts.
+    Foreign(Error),
+    /// It is root's own, and reading it failed.
+    Unreadable(Error),
+}
+
+impl From<StateFileReadError> for Error {
+    fn from(error: StateFileReadError) -> Self {
+        match error {
+            StateFileReadError::Foreign(error) | StateFileReadError::Unreadable(error) => error,
         }
     }
 }

@@ -21,7 +21,7 @@ use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
-use cni_plugin::state_file::StateFile;
+use cni_plugin::state_file::{StateFile, StateFileReadError};
 use cni_plugin::traffic::{RootQdisc, TrafficControl};
 use cni_plugin::vlan::BridgeVlan;
 
@@ -96,6 +96,8 @@ pub struct FakeHost {
     pub state_files: BTreeMap<PathBuf, String>,
     /// The files that the administrator has written.
     pub administrators_files: BTreeMap<PathBuf, String>,
+    /// The state files and kernel parameters, by path, that cannot be read.
+    pub unreadable: BTreeSet<String>,
     /// The daemon of a plugin.
     pub daemon: FakeDaemon,
     /// What is below `/sys`.
@@ -218,6 +220,10 @@ impl FakeHost {
     pub fn parameters(&self) -> Vec<String> {
         let written = self.kernel.parameters.iter().filter(|((space, _), _)| *space == Space::host());
         written.map(|((_, path), value)| format!("{path}={value}")).collect()
+    }
+
+    fn refuse_unreadable(&self, path: &str) -> Result<(), Error> {
+        if self.unreadable.contains(path) { refuse(format!("failed to read {path}")) } else { Ok(()) }
     }
 
     /// Lets the change of this number, counted from 1, fail, once. Steps count, and a delegated ADD.
@@ -420,7 +426,8 @@ impl Storage for FakeHost {
         Ok(self.administrators_files.get(path).cloned())
     }
 
-    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError> {
+        self.refuse_unreadable(&file.to_string()).map_err(StateFileReadError::Unreadable)?;
         Ok(self.state_files.get(&file.path()).cloned())
     }
 
@@ -455,6 +462,7 @@ impl Host for FakeHost {
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
         let space = self.space(ns)?;
+        self.refuse_unreadable(&key.path())?;
         Ok(self.kernel.parameter(&space, &key.path()))
     }
 

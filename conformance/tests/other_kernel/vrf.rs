@@ -273,6 +273,35 @@ fn an_add_takes_back_whatever_call_fails() {
     });
 }
 
+/// IPv6 addresses, and the routes by them, go where the kernel cannot be told to keep them; an ADD makes sure, a DEL does not
+/// wait for it.
+#[test]
+fn whatever_call_of_del_fails_the_next_one_succeeds_and_the_routes_are_restored() {
+    on_a_kernel_with(Feature::VrfLinks, || {
+        let machine = Machine::new();
+        machine.inside("sysctl -qw net.ipv6.conf.net1.accept_dad=0");
+        let all = || (machine.links(), machine.routes("main"));
+        let before = all();
+        machine.succeeds(&[Add], "net1");
+        let del = machine.call(Del, "net1", &json!({}));
+        let calls = calls_of(&del);
+        assert!(calls.len() > 20, "{}", calls.len());
+        for_each(calls.into_iter().map(|call| (call.label(), call)), |system_call| {
+            machine.succeeds(&[Add], "net1");
+            let injected = system_call.fail_in(&del);
+            if !injected.outcome.succeeded() {
+                injected.expect_error();
+                machine.succeeds(&[Del], "net1");
+            }
+            if !machine.inside("ip -6 address show dev net1").contains("fd00:91::2/64") {
+                machine.inside("ip address add fd00:91::2/64 dev net1 nodad");
+                machine.inside("ip route add default via fd00:91::1 dev net1");
+            }
+            assert_eq!(all(), before);
+        });
+    });
+}
+
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
     on_a_kernel_with(Feature::VrfLinks, || {

@@ -7,6 +7,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::injection::{SystemCall, calls_of};
 use cni_conformance::{Flavour, Nomad};
 
+use crate::deletion::remove_caches;
 use crate::stage::{Stage, networks};
 
 #[test]
@@ -91,10 +92,18 @@ fn every_call_fails_once(plugin: &'static str, nomad: &Nomad) {
 
 /// Tells whether the call was made and failed; not every run makes them in the same number.
 fn fail_one_call(stage: &Stage, call: &SystemCall) -> bool {
+    remove_caches(stage);
     let before = stage.state();
     let injected = call.fail_in(&stage.add());
     if injected.outcome.succeeded() {
-        stage.check(&injected.outcome.result()).run().expect_success();
+        let result = injected.outcome.result();
+        stage.check(&result).run().expect_success();
+        // Those that make rules mark the attachment, until the DEL of the plugin that has made its interface.
+        if !["consul-cni", "firewall", "portmap"].contains(&stage.plugin) {
+            stage.del(&result).run().expect_success();
+            remove_caches(stage);
+            stage.left_nothing_since(&before);
+        }
         return injected.line.is_some();
     }
     injected.expect_error();

@@ -19,7 +19,7 @@ pub struct Stage {
     pub attachment: Attachment,
     nomad: Nomad,
     list: Value,
-    plugin: &'static str,
+    pub plugin: &'static str,
     previous: Option<Value>,
 }
 
@@ -132,6 +132,11 @@ impl Stage {
     /// Prepares the plugin's CHECK of what ADD answered.
     pub fn check(&self, result: &Value) -> Invocation {
         self.runtime().invocation(Verb::Check, self.plugin, &self.attachment, Some(result))
+    }
+
+    /// Prepares the plugin's DEL of what ADD answered.
+    pub fn del(&self, result: &Value) -> Invocation {
+        self.runtime().invocation(Verb::Del, self.plugin, &self.attachment, Some(result))
     }
 
     /// Takes a snapshot, without the address that the kernel leaves on a `lo` that was up once.

@@ -37,6 +37,23 @@ fn del_leaves_everything_as_it_was_and_comes_twice() {
     }
 }
 
+/// The reference makes the name of its file of the ID, whatever its length.
+#[test]
+fn a_container_id_of_any_length_is_added_and_deleted() {
+    for length in [245, 246, 250, 400] {
+        let tuned = with_folder();
+        let (before, interface) = (tuned.state(), tuned.properties());
+        let call = |verb| tuned.call(verb, &everything()).container_id(&"c".repeat(length)).run();
+        call(Add).expect_success();
+        assert_eq!(tuned.properties().mtu, 1400);
+        for _ in 0..2 {
+            call(Del).expect_success();
+            assert_same(&before, &tuned.state());
+            assert_eq!(tuned.properties(), interface);
+        }
+    }
+}
+
 /// What was configured does not matter, since ADD has written down what it changed.
 #[test]
 fn del_needs_nothing_of_the_configuration_and_nothing_of_the_result() {

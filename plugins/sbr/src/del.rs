@@ -1,5 +1,6 @@
-//! DEL: removes the rules, and gives the main table its routes back. The interface goes next, as a rule; so routes that cannot
-//! be given back are told to the log and keep nobody waiting.
+//! DEL: removes the rules, and restores the routes of the main table. What ADD recorded is removed when all of it is
+//! done: the next DEL has nothing else to know it from. The runtime removes the interface next, as a rule, so a route that
+//! the kernel no longer accepts does not fail DEL.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,14 +21,12 @@ use crate::record::{self, RoutingRecord};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
-    let mut removal = Removal::new(host);
-    removal.attempt(|host| match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => end_routing(request, &at, host),
-        Err(NetnsError::Gone { .. }) => Ok(()),
-        Err(error @ NetnsError::Failed { .. }) => Err(error.into()),
-    });
-    removal.step(&Step::RemoveRecord { key: record::key(&at) });
-    removal.finish()
+    match host.enter(request.netns().unwrap_or_default()) {
+        Ok(()) => end_routing(request, &at, host)?,
+        Err(NetnsError::Gone { .. }) => {}
+        Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
+    }
+    host.apply(&Step::RemoveRecord { key: record::key(&at) }).map(|_| ())
 }
 
 fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
@@ -38,28 +37,20 @@ fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Resul
     let link = host.link(Ns::Container, &at.ifname)?.map(|link| link.index);
     let mut removal = Removal::new(host);
     if let (Some(record), Some(link)) = (&record, link) {
-        removal.attempt(|host| {
-            give_back(record, link, host);
-            Ok(())
-        });
+        restore(record, link).iter().for_each(|step| removal.step(step));
     }
     let rules = removal.attempt(|host| rules_of(request, at, record.as_ref(), link, host)).unwrap_or_default();
     rules.into_iter().for_each(|rule| removal.step(&Step::RemoveRule { ns: Ns::Container, rule }));
     removal.finish()
 }
 
-/// The main table first, so that no packet is without a way.
-fn give_back(record: &RoutingRecord, link: u32, host: &mut dyn Host) {
+/// The steps that restore the main table, and then empty the others: every packet has a way at any time.
+fn restore(record: &RoutingRecord, link: u32) -> Vec<Step> {
     let ns = Ns::Container;
     let is_here = |route: &&FullRoute| route.link == link;
-    let back = record.moved.iter().filter(is_here).map(|route| Step::AddFullRoute { ns, route: route.clone() });
+    let back = record.moved.iter().filter(is_here).map(|route| Step::RestoreRoute { ns, route: route.clone() });
     let added = record.added.iter().rev().filter(is_here);
-    let gone = added.map(|route| Step::RemoveFullRoute { ns, route: route.clone() });
-    for step in back.chain(gone) {
-        if let Err(error) = host.apply(&step) {
-            log::warn!("could not be taken back: {step}: {}", error.in_full());
-        }
-    }
+    back.chain(added.map(|route| Step::RemoveFullRoute { ns, route: route.clone() })).collect()
 }
 
 /// Those of the record, or else those that an ADD may have made that wrote nothing down, as the reference's.

@@ -202,6 +202,38 @@ fn del_needs_no_namespace_and_no_interface() {
     dual().del(&Sbr, &mut host).expect_err("it may be there still");
 }
 
+/// The record alone says which routes were in the main table.
+#[test]
+fn whatever_step_of_del_fails_the_next_del_restores_everything() {
+    for step in 1.. {
+        let mut host = machine();
+        let before = host.state();
+        dual().add(&Sbr, &mut host).expect("ADD");
+        host.fail_at(host.applied().len() + step);
+        let deleted = dual().del(&Sbr, &mut host);
+        if host.is_to_fail() {
+            assert_eq!((step, deleted.is_ok()), (14, true), "4 routes restored, 6 removed, 2 rules, and the record");
+            break;
+        }
+        let (code, text, _) = told(deleted.expect_err("a step failed"));
+        assert!(code == 101 && text.starts_with("refused by the test"), "{code} {text}");
+        dual().del(&Sbr, &mut host).expect("DEL again");
+        assert_eq!(host.state(), before, "DEL failed at step {step}");
+    }
+}
+
+#[test]
+fn a_del_that_cannot_enter_the_namespace_keeps_the_record() {
+    let mut host = machine();
+    let before = host.state();
+    dual().add(&Sbr, &mut host).expect("ADD");
+    host.set_container(NETNS, FakeContainer::Closed);
+    dual().del(&Sbr, &mut host).expect_err("it may be there still");
+    host.set_container(NETNS, FakeContainer::Present(None));
+    dual().del(&Sbr, &mut host).expect("DEL");
+    assert_eq!(host.state(), before);
+}
+
 /// As after an ADD of the reference, which writes nothing down.
 #[test]
 fn without_a_record_del_removes_the_rules_of_the_interfaces_addresses() {

@@ -8,7 +8,7 @@ use cni_interface::verify;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::plan::{LinkSetting, Need, Ns, Plan, Step};
-use cni_plugin::state_file::StateFile;
+use cni_plugin::state_file::{StateFile, StateFileReadError};
 
 use crate::announce::Switch;
 use crate::changes::{self, Changes};
@@ -96,7 +96,7 @@ struct FormerBackup {
 }
 
 impl FormerBackup {
-    /// One that cannot be read stays where it is.
+    /// One that is not root's own stays where it is.
     fn observe(
         file: &StateFile,
         at: &Attachment,
@@ -108,10 +108,13 @@ impl FormerBackup {
             Ok(former) if former != *file => former,
             Ok(_) | Err(_) => return Ok(None),
         };
-        let text = host.state_file(&former).unwrap_or_else(|error| {
-            log::warn!("{former} is left alone: {}", error.in_full());
-            None
-        });
+        let text = match host.state_file(&former) {
+            Err(StateFileReadError::Foreign(error)) => {
+                log::warn!("{former} is left alone: {}", error.in_full());
+                None
+            }
+            text => text?,
+        };
         let Some(text) = text else { return Ok(None) };
         // Two names of one directory, as by a link, are no move: what is removed there would be removed here.
         if host.state_file(file)?.as_ref() == Some(&text) {

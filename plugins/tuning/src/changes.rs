@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::announce::Switch;
 use crate::config::Config;
+use crate::sysctl;
 
 const CHANGES: RecordKind = RecordKind::new("tuning");
 
@@ -38,7 +39,7 @@ pub struct ChangedParameter {
     /// Below `/proc/sys`.
     path: String,
     pub value: String,
-    /// None for one that cannot be read.
+    /// None for one that can only be written.
     pub before: Option<String>,
 }
 
@@ -68,10 +69,7 @@ impl Changes {
         let mut parameters: Vec<ChangedParameter> = Vec::new();
         for parameter in &config.parameters {
             let key = parameter.name.of(&at.ifname);
-            let before = host.sysctl(Ns::Container, &key).unwrap_or_else(|error| {
-                log::info!("{} is not set back on DEL: {}", key.path(), error.in_full());
-                None
-            });
+            let before = sysctl::value(&key, host)?;
             parameters.push(ChangedParameter { path: key.path(), value: parameter.value.clone(), before });
         }
         // Their records are read after the values, and written before: a value that one of them has set is seen with its record.

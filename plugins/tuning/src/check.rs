@@ -11,7 +11,7 @@ use cni_plugin::plan::{Ns, Sysctl};
 
 use crate::config::Config;
 use crate::properties::Properties;
-use crate::sysctl::is_same;
+use crate::sysctl::{is_same, is_write_only};
 
 /// Something has another value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,15 +47,15 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     Ok(verify_properties(&config.wanted, &link, &name)?)
 }
 
-/// One that cannot be read, since it is there to be written to alone, has no value to compare.
-fn verify_parameter(key: &Sysctl, wanted: &str, host: &mut dyn Host) -> Result<(), CheckError> {
-    let found = match host.sysctl(Ns::Container, key) {
-        Ok(found) => found,
-        Err(error) => {
-            log::info!("{} is not compared: {}", key.path(), error.in_full());
-            return Ok(());
-        }
-    };
+/// One that can only be written has no value to compare.
+fn verify_parameter(key: &Sysctl, wanted: &str, host: &mut dyn Host) -> Result<(), Error> {
+    match host.sysctl(Ns::Container, key) {
+        Err(_) if is_write_only(key) => Ok(()),
+        found => Ok(compare(key, wanted, found?)?),
+    }
+}
+
+fn compare(key: &Sysctl, wanted: &str, found: Option<String>) -> Result<(), CheckError> {
     match found {
         Some(found) if is_same(&found, wanted) => Ok(()),
         found => {

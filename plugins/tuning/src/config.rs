@@ -2,10 +2,10 @@
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::mac::Mac;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, hash_hex};
 use cni_core::request::Request;
 use cni_interface::keys::{MacKey, first_mac};
-use cni_plugin::state_file::{StateFile, StateFileError};
+use cni_plugin::state_file::{LONGEST_NAME, StateFile, StateFileError};
 use serde::Deserialize;
 
 use crate::properties::Properties;
@@ -145,13 +145,18 @@ pub fn backup_for_del(request: &Request, at: &Attachment) -> Result<StateFile, S
     })
 }
 
-/// The file of an interface in a directory; the reference's if that is empty. So is the name.
+/// The file of an interface in a directory; the reference's if that is empty. So is the name, but where the reference fails
+/// since no file can have it.
 ///
 /// # Errors
 /// [`StateFileError`]
 pub fn backup_in(directory: &str, container: &str, ifname: &str) -> Result<StateFile, StateFileError> {
     let directory = if directory.is_empty() { DATA_DIR } else { directory };
-    StateFile::new(directory, &format!("{container}_{ifname}.json"))
+    let name = format!("{container}_{ifname}.json");
+    if name.len() <= LONGEST_NAME {
+        return StateFile::new(directory, &name);
+    }
+    StateFile::new(directory, &format!("{}_{ifname}.json", hash_hex(container)))
 }
 
 /// An empty text in `args.cni` switches the change off; elsewhere it is as good as nothing.

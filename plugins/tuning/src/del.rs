@@ -9,7 +9,7 @@ use cni_core::request::Request;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::plan::{Need, Ns, Step};
 use cni_plugin::removal::Removal;
-use cni_plugin::state_file::StateFile;
+use cni_plugin::state_file::{StateFile, StateFileReadError};
 
 use crate::changes::{self, ChangedParameter, Changes};
 use crate::config::backup_for_del;
@@ -63,18 +63,20 @@ fn restore(at: &Attachment, file: &StateFile, host: &mut dyn Host) -> Result<Res
 }
 
 fn restore_interface(name: &IfName, file: &StateFile, host: &mut dyn Host) -> Result<Restored, Error> {
-    let before = match host.state_file(file) {
-        Ok(None) => return Ok(Restored::All),
-        Ok(Some(text)) => backup::parse(&text).map_err(Error::from),
-        Err(error) => Err(error),
+    let as_it_is = |restored, error: &Error| {
+        log::warn!("{name} stays as it is, since {file} cannot be read: {}", error.in_full());
+        Ok(restored)
     };
-    match before {
+    let text = match host.state_file(file) {
+        Ok(None) => return Ok(Restored::All),
+        Ok(Some(text)) => text,
+        Err(StateFileReadError::Foreign(error)) => return as_it_is(Restored::All, &error),
+        Err(StateFileReadError::Unreadable(error)) => return as_it_is(Restored::NotAll, &error),
+    };
+    match backup::parse(&text) {
         Ok(before) if host.link(Ns::Container, name)?.is_some() => Ok(set_back(&before, name, host)),
         Ok(_) => Ok(Restored::All),
-        Err(error) => {
-            log::warn!("{name} stays as it is, since {file} cannot be read: {}", error.in_full());
-            Ok(Restored::All)
-        }
+        Err(error) => as_it_is(Restored::All, &error.into()),
     }
 }
 
@@ -100,20 +102,25 @@ fn attempt(step: &Step, host: &mut dyn Host) -> Restored {
 /// container has changed as well gets that one's value, and is left to it.
 fn restore_parameters(at: &Attachment, changes: &Changes, host: &mut dyn Host) -> Result<Restored, Error> {
     let others = changes::of_others(at, host)?;
-    let own = changes.parameters.iter().rev();
-    let steps: Vec<Step> = own.filter_map(|parameter| step_back(parameter, &others, host)).collect();
-    Ok(steps.iter().map(|step| attempt(step, host)).fold(Restored::All, Restored::and))
+    let (mut steps, mut restored) = (Vec::new(), Restored::All);
+    for parameter in changes.parameters.iter().rev() {
+        match step_back(parameter, &others, host) {
+            Ok(step) => steps.extend(step),
+            Err(error) => {
+                log::warn!("{} stays as it is: {}", parameter.key().path(), error.in_full());
+                restored = Restored::NotAll;
+            }
+        }
+    }
+    Ok(steps.iter().map(|step| attempt(step, host)).fold(restored, Restored::and))
 }
 
-fn step_back(parameter: &ChangedParameter, others: &[Changes], host: &mut dyn Host) -> Option<Step> {
+fn step_back(parameter: &ChangedParameter, others: &[Changes], host: &mut dyn Host) -> Result<Option<Step>, Error> {
     let key = parameter.key();
     let held: Vec<&String> = changes::holders(parameter, others).map(|other| &other.value).collect();
-    let value = held.first().copied().or(parameter.before.as_ref())?.clone();
-    let now = host.sysctl(Ns::Container, &key).unwrap_or_else(|error| {
-        log::warn!("{} stays as it is: {}", key.path(), error.in_full());
-        None
-    })?;
+    let Some(value) = held.first().copied().or(parameter.before.as_ref()).cloned() else { return Ok(None) };
+    let Some(now) = sysctl::value(&key, host)? else { return Ok(None) };
     let is_wanted = sysctl::is_same(&now, &value) || held.iter().any(|value| sysctl::is_same(&now, value));
     let is_ours = sysctl::is_same(&now, &parameter.value) && !is_wanted;
-    is_ours.then_some(Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Required })
+    Ok(is_ours.then_some(Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Required }))
 }

@@ -6,9 +6,10 @@
 
 use std::fmt;
 
-use cni_core::error::{Code, Failure};
+use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
-use cni_plugin::plan::Sysctl;
+use cni_plugin::host::Host;
+use cni_plugin::plan::{Ns, Sysctl};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
@@ -76,6 +77,22 @@ impl SysctlName {
         }
         Sysctl::fixed(&path.iter().map(String::as_str).collect::<Vec<_>>())
     }
+}
+
+/// The parameters that can only be written: each write makes the kernel do something.
+const WRITE_ONLY: [&str; 2] = ["net/ipv4/route/flush", "net/ipv6/route/flush"];
+
+/// Whether a parameter can only be written, and so has no value.
+pub fn is_write_only(key: &Sysctl) -> bool {
+    WRITE_ONLY.contains(&key.path().as_str())
+}
+
+/// Reads the value of a parameter of the container; `None` when it has none, or the kernel does not have it.
+///
+/// # Errors
+/// When it exists and cannot be read.
+pub fn value(key: &Sysctl, host: &mut dyn Host) -> Result<Option<String>, Error> {
+    if is_write_only(key) { Ok(None) } else { host.sysctl(Ns::Container, key) }
 }
 
 /// A parameter with its value.

@@ -1,5 +1,5 @@
-//! DEL: takes the interface out of the VRF, with its routes, and removes the VRF with its last interface. The interface goes
-//! next, as a rule; so routes that cannot be given back are told to the log and keep nobody waiting.
+//! DEL: takes the interface out of the VRF, with its routes, and removes the VRF with its last interface. The runtime removes
+//! the interface next, as a rule, so a route that the kernel no longer accepts does not fail DEL.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
@@ -48,19 +48,27 @@ fn take_out(ifname: &IfName, vrf: &IfName, (index, table): (u32, u32), host: &mu
     removal.finish()
 }
 
+/// The kernel removes the routes of an interface that changes its place, and nothing records them: they are restored in
+/// any case, and at the second attempt if the first one fails.
 fn release(link: &Link, ifname: &IfName, table: u32, host: &mut dyn Host) -> Result<(), Error> {
     let routes = facts::routes(link.index, table, host)?;
-    let (on, back) =
-        facts::kept_addresses(ifname, Need::Wanted, host)?.map_or((None, None), |[on, back]| (Some(on), Some(back)));
-    let leave = Step::set_link(Ns::Container, ifname, LinkSetting::NoMaster);
-    on.into_iter().chain([leave]).chain(back).try_for_each(|step| host.apply(&step).map(|_| ()))?;
-    for route in routes {
-        let step = Step::AddFullRoute { ns: Ns::Container, route: route.in_table(MAIN_TABLE) };
-        if let Err(error) = host.apply(&step) {
-            log::warn!("could not be given back: {step}: {}", error.in_full());
-        }
+    let kept = facts::kept_addresses(ifname, Need::Wanted, host)?;
+    if let Some([on, _]) = &kept {
+        host.apply(on)?;
     }
-    Ok(())
+    let mut removal = Removal::new(host);
+    removal.step(&Step::set_link(Ns::Container, ifname, LinkSetting::NoMaster));
+    if let Some([_, back]) = &kept {
+        removal.step(back);
+    }
+    // It may have left the VRF for a moment, and be in it again.
+    let now = removal.attempt(|host| host.link(Ns::Container, ifname)).flatten();
+    let home = if now.is_some_and(|now| now.master == link.master) { table } else { MAIN_TABLE };
+    for route in routes {
+        let step = Step::RestoreRoute { ns: Ns::Container, route: route.in_table(home) };
+        removal.attempt(|host| host.apply(&step).or_else(|_| host.apply(&step)));
+    }
+    removal.finish()
 }
 
 fn remove_if_empty(vrf: &IfName, index: u32, host: &mut dyn Host) -> Result<(), Error> {

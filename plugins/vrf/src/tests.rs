@@ -91,6 +91,35 @@ fn del_takes_the_interface_out_and_the_last_one_takes_the_vrf_along() {
     assert_eq!(link("net1", &mut host).and_then(|link| link.master), None);
 }
 
+/// Once the interface has left the VRF nobody knows them any more.
+#[test]
+fn a_route_is_restored_though_the_first_attempt_fails() {
+    let mut host = machine();
+    red("net1").add(&Vrf, &mut host).expect("ADD");
+    let leave = host.applied().len();
+    red("net1").del(&Vrf, &mut host).expect("DEL");
+    let steps = host.applied()[leave..].to_vec();
+    let restore = steps.iter().position(|step| step.contains("route append")).expect("a route is restored");
+    let mut host = machine();
+    red("net1").add(&Vrf, &mut host).expect("ADD");
+    host.fail_at(host.applied().len() + restore + 1);
+    red("net1").del(&Vrf, &mut host).expect("DEL");
+    assert!(!host.is_to_fail() && is_routed(MAIN_TABLE, &mut host));
+}
+
+#[test]
+fn routes_stay_with_an_interface_that_cannot_leave_the_vrf() {
+    let mut host = machine();
+    red("net1").add(&Vrf, &mut host).expect("ADD");
+    let before = host.state();
+    host.fail_at(host.applied().len() + 2);
+    let (code, text, _) = told(red("net1").del(&Vrf, &mut host).expect_err("a step failed"));
+    assert_eq!((code, text.as_str()), (101, "refused by the test: container: link set net1 nomaster"));
+    assert_eq!(host.state(), before);
+    red("net1").del(&Vrf, &mut host).expect("DEL");
+    assert!(is_routed(MAIN_TABLE, &mut host));
+}
+
 #[test]
 fn an_add_can_be_repeated_and_sets_the_vrf_up() {
     let mut host = machine();

@@ -28,6 +28,28 @@ pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Resu
     }
 }
 
+/// The answers of the kernel to a route that does not fit the interface any more. The same route would not do later either.
+const UNFIT: [i32; 7] = [
+    libc::EACCES,
+    libc::EADDRNOTAVAIL,
+    libc::EHOSTUNREACH,
+    libc::EINVAL,
+    libc::ENETDOWN,
+    libc::ENETUNREACH,
+    libc::ENODEV,
+];
+
+/// Adds a route back, unless it does not fit the interface any more.
+pub(super) fn restore_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<(), Error> {
+    match accept_existing(host.socket(ns)?.add_full_route(route)) {
+        Err(refused) if refused.errno().is_some_and(|number| UNFIT.contains(&number)) => {
+            log::warn!("route {route} is not restored: {}", Error::from(refused).in_full());
+            Ok(())
+        }
+        added => Ok(added.map(|_| ())?),
+    }
+}
+
 /// Whether two describe the same route; the kernel has told one, and gives IPv6 routes a metric.
 fn is_same(found: &FullRoute, route: &FullRoute) -> bool {
     let metric = found.metric == route.metric || route.metric == 0;

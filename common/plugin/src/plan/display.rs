@@ -53,7 +53,9 @@ impl Display for Step {
             Self::AddRoute { ns, name, route } => write!(f, "{ns}: route add {}", OnLink(route, name)),
             Self::RemoveRoute { ns, name, route } => write!(f, "{ns}: route del {}", OnLink(route, name)),
             Self::RemoveConnectedRoute { ns, name, dst } => write!(f, "{ns}: route del {dst} dev {name} proto kernel"),
-            Self::AddFullRoute { ns, route } => write!(f, "{ns}: route append {route}"),
+            Self::AddFullRoute { ns, route } | Self::RestoreRoute { ns, route } => {
+                write!(f, "{ns}: route append {route}")
+            }
             Self::RemoveFullRoute { ns, route } => write!(f, "{ns}: route del {route}"),
             Self::AddRule { ns, rule } => write!(f, "{ns}: rule add {rule}"),
             Self::RemoveRule { ns, rule } => write!(f, "{ns}: rule del {rule}"),

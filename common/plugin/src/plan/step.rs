@@ -116,6 +116,14 @@ pub enum Step {
         /// The route.
         route: FullRoute,
     },
+    /// Adds a route back that was moved elsewhere. One that the kernel does not accept any more, since its next hop, its
+    /// source address or its interface have changed, is logged and left out.
+    RestoreRoute {
+        /// Where.
+        ns: Ns,
+        /// The route.
+        route: FullRoute,
+    },
     /// Removes a route; absence is success.
     RemoveFullRoute {
         /// Where.
@@ -313,6 +321,7 @@ impl Step {
             | Self::RemoveRoute { .. }
             | Self::RemoveConnectedRoute { .. }
             | Self::AddFullRoute { .. }
+            | Self::RestoreRoute { .. }
             | Self::RemoveFullRoute { .. }
             | Self::RemoveRule { .. }
             | Self::SetShaper { .. }

@@ -63,6 +63,7 @@ impl FakeHost {
             | Step::RemoveRoute { ns, .. }
             | Step::RemoveConnectedRoute { ns, .. }
             | Step::AddFullRoute { ns, .. }
+            | Step::RestoreRoute { ns, .. }
             | Step::RemoveFullRoute { ns, .. }
             | Step::AddRule { ns, .. }
             | Step::RemoveRule { ns, .. }
@@ -137,6 +138,9 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
         Step::AddFullRoute { ns, route } => {
             let undo = Step::RemoveFullRoute { ns: *ns, route: route.clone() };
             return Ok(kernel.add_full_route(space, route)?.then_some(undo));
+        }
+        Step::RestoreRoute { route, .. } => {
+            kernel.add_full_route(space, route)?;
         }
         Step::RemoveFullRoute { ns, route } => {
             let undo = Step::AddFullRoute { ns: *ns, route: route.clone() };

@@ -17,7 +17,7 @@ use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
-use cni_plugin::state_file::StateFile;
+use cni_plugin::state_file::{StateFile, StateFileReadError};
 use cni_plugin::traffic::TrafficControl;
 use cni_plugin::vlan::BridgeVlan;
 
@@ -123,7 +123,7 @@ impl Storage for RefusingHost {
         self.host.administrators_file(path)
     }
 
-    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, Error> {
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError> {
         self.host.state_file(file)
     }
 

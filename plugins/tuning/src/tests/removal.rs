@@ -42,6 +42,85 @@ fn what_cannot_be_set_back_keeps_neither_the_others_nor_the_caller() {
     assert_eq!((eth0(&mut host).mtu, backup(&host)), (1500, None));
 }
 
+/// What it was could never be set back.
+#[test]
+fn add_fails_when_it_cannot_read_what_it_is_about_to_change() {
+    for (path, msg) in [
+        ("net/core/somaxconn", "failed to read net/core/somaxconn"),
+        ("/run/cni/tuning/c1_eth0.json", "failed to read /run/cni/tuning/c1_eth0.json"),
+    ] {
+        let mut host = machine();
+        let before = host.state();
+        host.unreadable.insert(path.to_owned());
+        let error = everything().add(&Tuning, &mut host).expect_err("unreadable");
+        assert_eq!((error.code().number(), error.to_string()), (101, msg.to_owned()));
+        assert_eq!(host.state(), before);
+    }
+}
+
+#[test]
+fn add_fails_when_it_cannot_read_what_an_earlier_one_has_kept_elsewhere() {
+    let mut host = machine();
+    caller(r#""mtu":1400"#).add(&Tuning, &mut host).expect("ADD");
+    let before = host.state();
+    host.unreadable.insert(BACKUP.to_owned());
+    let error = caller(r#""mtu":1300,"dataDir":"/run/b""#).add(&Tuning, &mut host).expect_err("unreadable");
+    assert_eq!((error.code().number(), error.to_string()), (101, format!("failed to read {BACKUP}")));
+    assert_eq!(host.state(), before);
+}
+
+#[test]
+fn a_parameter_that_can_only_be_written_has_no_value() {
+    let mut host = machine();
+    host.unreadable.insert("net/ipv4/route/flush".to_owned());
+    let caller = caller(r#""sysctl":{"net.ipv4.route.flush":"1"}"#);
+    caller.add(&Tuning, &mut host).expect("ADD");
+    caller.check(&Tuning, &mut host).expect("CHECK");
+    caller.del(&Tuning, &mut host).expect("DEL");
+    assert_eq!(host.records.len(), 0);
+}
+
+#[test]
+fn check_fails_when_it_cannot_read_a_parameter() {
+    let mut host = machine();
+    with_somaxconn("500").add(&Tuning, &mut host).expect("ADD");
+    host.unreadable.insert(SOMAXCONN.to_owned());
+    let error = with_somaxconn("500").check(&Tuning, &mut host).expect_err("unreadable");
+    assert_eq!((error.code().number(), error.to_string()), (101, format!("failed to read {SOMAXCONN}")));
+}
+
+/// The next DEL sets it back.
+#[test]
+fn del_keeps_what_add_recorded_for_as_long_as_it_cannot_set_it_back() {
+    for path in [SOMAXCONN, BACKUP] {
+        let mut host = machine();
+        let before = host.state();
+        everything().add(&Tuning, &mut host).expect("ADD");
+        host.unreadable.insert(path.to_owned());
+        caller("").del(&Tuning, &mut host).expect("DEL");
+        assert!(backup(&host).is_some() && host.records.len() == 1, "{path}");
+        host.unreadable.clear();
+        caller("").del(&Tuning, &mut host).expect("DEL");
+        assert_eq!(host.state(), before);
+    }
+}
+
+#[test]
+fn a_container_id_of_any_length_has_a_file() {
+    for length in [240, 245, 246, 250, 400] {
+        let mut host = machine();
+        let before = host.state();
+        let caller = Caller { container: "c".repeat(length), ..everything() };
+        caller.add(&Tuning, &mut host).expect("ADD");
+        let file = host.state_files.keys().next().and_then(|path| path.file_name()).expect("a file").to_owned();
+        let reference = format!("{}_eth0.json", caller.container);
+        assert_eq!(file == reference.as_str(), length <= 245, "{length}");
+        assert!(file.len() <= 255);
+        caller.del(&Tuning, &mut host).expect("DEL");
+        assert_eq!(host.state(), before);
+    }
+}
+
 #[test]
 fn a_namespace_that_cannot_be_entered_fails_del() {
     let mut host = machine();

@@ -18,6 +18,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 mod addresses;
 mod children;
+mod dumps;
 mod links;
 mod numbers;
 mod ports;

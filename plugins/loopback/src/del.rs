@@ -2,15 +2,25 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
-use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::plan::LinkSetting;
+use cni_plugin::host::{Host, LinkQuery, NetnsError};
+use cni_plugin::plan::{LinkSetting, Ns};
 
 use crate::lo;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => host.apply(&lo::set(LinkSetting::Down)).map(|_| ()),
+        Ok(()) => set_down(host),
         Err(NetnsError::Gone { .. }) => Ok(()),
         Err(error @ NetnsError::Failed { .. }) => Err(error.into()),
     }
+}
+
+/// An interface that is up belongs to another attachment, by which the container lives: another network of the same container, or another
+/// container, to which the path leads by now. In a list this plugin's DEL is the last.
+fn set_down(host: &mut dyn Host) -> Result<(), Error> {
+    let others = host.links(Ns::Container, LinkQuery::All)?;
+    if others.iter().any(|link| link.up && link.name != "lo") {
+        return Ok(());
+    }
+    host.apply(&lo::set(LinkSetting::Down)).map(|_| ())
 }

@@ -1,6 +1,9 @@
 //! The commands in the order of a container's life.
 
 use super::*;
+use cni_plugin::host::Host as _;
+use cni_plugin::link::Link;
+use cni_plugin::plan::Ns;
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle};
 
 fn machine() -> FakeHost {
@@ -32,4 +35,24 @@ fn del_sets_lo_down_again() {
     }
     host.set_container("/run/netns/c1", FakeContainer::Gone);
     caller().del(&Loopback, &mut host).expect("a namespace that is gone has no lo");
+}
+
+/// The path of the namespace may lead to another container by now, and one container may be in several networks.
+#[test]
+fn del_leaves_lo_up_where_another_interface_is() {
+    let mut host = machine();
+    caller().add(&Loopback, &mut host).expect("ADD");
+    host.enter("/run/netns/c1").expect("it is there");
+    host.add_link(Ns::Container, Link { name: "tunl0".to_owned(), up: false, ..Link::default() });
+    let is_up = |host: &FakeHost| {
+        host.state()
+            .iter()
+            .any(|line| line.contains("link lo") && line.contains("up true") && !line.starts_with("host"))
+    };
+    host.add_link(Ns::Container, Link { name: "eth0".to_owned(), up: true, ..Link::default() });
+    caller().del(&Loopback, &mut host).expect("DEL");
+    assert!(is_up(&host), "{:#?}", host.state());
+    host.change_link(Ns::Container, "eth0", |link| link.up = false);
+    caller().del(&Loopback, &mut host).expect("DEL");
+    assert!(!is_up(&host), "{:#?}", host.state());
 }

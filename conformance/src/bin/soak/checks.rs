@@ -71,8 +71,8 @@ fn settled(line: &str) -> Option<String> {
     const OF_CHANCE: [&str; 6] =
         ["last_reserved_ip", "/.cni-plugins-rs/stamp", ".lock ", "/lock ", "/.cni-plugins-rs/index", "/dhcp.sock"];
     let is_file = line.starts_with("files: ");
-    if line.starts_with("files: /run/cni/dhcp/") {
-        // The daemon renews its leases.
+    // The daemon of dhcp renews its leases, and an index may list them in any order.
+    if line.starts_with("files: /run/cni/dhcp/") || line.contains("#host-local leases") {
         return line.split(' ').nth(1).map(str::to_owned);
     }
     if is_file && OF_CHANCE.iter().any(|part| line.contains(part)) {

@@ -139,7 +139,7 @@ impl<'n> Guest<'n> {
         drop(self.runtime(Caller::Ours, stage).killed_at(Instant::now() + after).del(&self.attachment));
     }
 
-    /// DEL until it succeeds, as a runtime does it, and once more.
+    /// DEL until it succeeds, as a runtime does it, and once more by ours: a second DEL of the reference's may fail.
     pub fn del(&self, caller: Caller, stage: &Stage<'_>) -> Result<(), String> {
         stage.is_ending(&self.id);
         let runtime = self.runtime(caller, stage);
@@ -147,6 +147,9 @@ impl<'n> Guest<'n> {
             let chain = runtime.del(&self.attachment);
             if chain.succeeded() {
                 result_cache::remove(runtime.list(), &self.attachment);
+                if caller == Caller::Reference {
+                    return Ok(());
+                }
                 let again = runtime.del(&self.attachment);
                 return if again.succeeded() { Ok(()) } else { Err(format!("a second DEL: {again}")) };
             }

@@ -77,13 +77,24 @@ pub struct StaleFlows {
     container: IpAddr,
     /// In the order of the ports on the host, so that one of a thousand is found at once.
     ports: Vec<UdpPort>,
+    /// Connections to these addresses and ports of the host are of others and not stale.
+    kept: Vec<SocketAddr>,
 }
 
 impl StaleFlows {
     /// The stale connections of a container's address; `None` when it has no UDP port.
     pub fn new(change: PortChange, container: IpAddr, mut ports: Vec<UdpPort>) -> Option<Self> {
         ports.sort_by_key(|port| port.port);
-        (!ports.is_empty()).then_some(Self { change, container, ports })
+        (!ports.is_empty()).then_some(Self { change, container, ports, kept: Vec::new() })
+    }
+
+    /// The same without the connections to some addresses and ports of the host, which others keep. The unspecified
+    /// address stands for all of its family. `None` when no connection can be stale then.
+    #[must_use]
+    pub fn without(mut self, kept: &[SocketAddr]) -> Option<Self> {
+        self.ports.retain(|port| !kept.iter().any(|kept| port.is_within(kept)));
+        self.kept = kept.to_vec();
+        (!self.ports.is_empty()).then_some(self)
     }
 
     /// The container's address.
@@ -141,7 +152,10 @@ impl StaleFlows {
         let filter = |to| FlowFilter { to, ports: vec![port.port], ..self.filter() };
         match port.host_ip {
             Some(_) => vec![filter(port.host_ip)],
-            None => hosts.iter().copied().map(filter).collect(),
+            None => {
+                let is_kept = |host: &Option<IpAddr>| host.is_some_and(|ip| self.keeps(SocketAddr::new(ip, port.port)));
+                hosts.iter().copied().filter(|host| !is_kept(host)).map(filter).collect()
+            }
         }
     }
 
@@ -154,11 +168,18 @@ impl StaleFlows {
         let first = self.ports.partition_point(|port| port.port < flow.to.port());
         let mut same = self.ports[first..].iter().take_while(|port| port.port == flow.to.port());
         match same.find(|port| port.takes(flow)) {
-            Some(port) if self.is_astray(flow, port) => {
+            Some(port) if self.is_astray(flow, port) && !self.keeps(flow.to) => {
                 port.host_ip.map_or_else(|| is_local(flow.to.ip()), |_| Ok(true))
             }
             Some(_) | None => Ok(false),
         }
+    }
+
+    fn keeps(&self, to: SocketAddr) -> bool {
+        self.kept.iter().any(|kept| {
+            let is_same_family = kept.is_ipv4() == to.is_ipv4();
+            kept.port() == to.port() && is_same_family && (kept.ip() == to.ip() || kept.ip().is_unspecified())
+        })
     }
 
     fn is_astray(&self, flow: &Flow, port: &UdpPort) -> bool {
@@ -178,6 +199,13 @@ fn single_addresses(networks: &[Cidr]) -> Option<Vec<Option<IpAddr>>> {
 }
 
 impl UdpPort {
+    /// Whether all connections to this port are to an address and port of the host, or to all addresses with that port.
+    fn is_within(&self, kept: &SocketAddr) -> bool {
+        let is_same_family = kept.is_ipv4() == self.target.is_ipv4();
+        let is_same_address = kept.ip().is_unspecified() || self.host_ip == Some(kept.ip());
+        self.port == kept.port() && is_same_family && is_same_address
+    }
+
     /// Whether a connection to this port came in by it, if it came in at all.
     fn takes(&self, flow: &Flow) -> bool {
         self.host_ip.is_none_or(|address| address == flow.to.ip())
@@ -195,13 +223,14 @@ impl fmt::Display for UdpPort {
 
 impl fmt::Display for StaleFlows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { change, container, ports } = self;
+        let Self { change, container, ports, kept } = self;
         f.write_str("forget UDP flows to")?;
         ports.iter().try_for_each(|port| write!(f, " {port}"))?;
         match change {
             PortChange::Mapped | PortChange::Restored => write!(f, " not answered by {container}"),
             PortChange::Unmapped => write!(f, " answered by {container}"),
-        }
+        }?;
+        kept.iter().try_for_each(|kept| write!(f, " except to {kept}"))
     }
 }
 

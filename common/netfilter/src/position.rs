@@ -1,35 +1,47 @@
 //! Where a container's own rules go among those of others.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::nftables::{NftChange, NftRule};
-
-/// Which end of a shared chain gets a container's rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where rules are added to a chain that containers share. Rules that are there already stay where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RulePosition {
-    /// Behind all others: what others have comes first. This is the reference's.
+    /// Behind all others: the rules that were there first come first. This is the reference's.
     #[default]
     Back,
-    /// In front of all others, in their own order.
-    Front,
+    /// Behind all others except the rules that jump to one of these chains, which are moved behind them in their order.
+    Before(BTreeSet<String>),
 }
 
 impl RulePosition {
-    /// Rules in the order in which they are added one by one.
-    pub(crate) fn in_order_of_adding<'a, T>(self, rules: &'a [T]) -> impl Iterator<Item = &'a T> + use<'a, T> {
-        let last = rules.len().saturating_sub(1);
-        (0..rules.len()).map(move |at| match self {
-            Self::Back => &rules[at],
-            Self::Front => &rules[last - at],
-        })
+    /// The position in front of the rules that jump to some chains: [`RulePosition::Back`] if there is no such chain.
+    pub fn before(chains: impl IntoIterator<Item = String>) -> Self {
+        let chains: BTreeSet<String> = chains.into_iter().collect();
+        if chains.is_empty() { Self::Back } else { Self::Before(chains) }
     }
 
-    /// The changes that add rules of nf_tables.
-    pub(crate) fn additions(self, rules: &[NftRule]) -> impl Iterator<Item = NftChange> {
-        self.in_order_of_adding(rules).cloned().map(match self {
-            Self::Back => NftChange::AddRule,
-            Self::Front => NftChange::InsertRule,
-        })
+    /// Whether a rule that jumps to a chain comes behind the container's.
+    pub(crate) fn is_before(&self, chain: &str) -> bool {
+        match self {
+            Self::Back => false,
+            Self::Before(chains) => chains.contains(chain),
+        }
+    }
+
+    /// Of the rules of a chain in order, those that are to be moved behind all others. `is_own` and `is_later` tell the
+    /// container's rules, and those that come behind them; `is_extended` whether more of its rules follow the last one.
+    pub(crate) fn moved<T>(
+        found: &[T],
+        is_extended: bool,
+        is_own: impl Fn(&T) -> bool,
+        is_later: impl Fn(&T) -> bool,
+    ) -> Vec<&T> {
+        let last = if is_extended { Some(found.len()) } else { found.iter().rposition(is_own) };
+        match last {
+            // All behind the first that is moved are moved as well, so that their order stays.
+            Some(last) if found[..last].iter().any(&is_later) => found.iter().filter(|rule| is_later(rule)).collect(),
+            Some(_) | None => Vec::new(),
+        }
     }
 }
 
@@ -38,7 +50,10 @@ impl fmt::Display for RulePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Back => Ok(()),
-            Self::Front => f.write_str("first "),
+            Self::Before(chains) => {
+                let chains: Vec<&str> = chains.iter().map(String::as_str).collect();
+                write!(f, "before {} ", chains.join(","))
+            }
         }
     }
 }

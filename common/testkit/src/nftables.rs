@@ -116,8 +116,7 @@ impl FakeNftables {
                 None => return refuse("no such chain"),
             },
             NftChange::DeleteChain(id) => return self.delete_chain(id, &command),
-            NftChange::AddRule(rule) => return self.add_rule(rule, usize::MAX, &command),
-            NftChange::InsertRule(rule) => return self.add_rule(rule, 0, &command),
+            NftChange::AddRule(rule) => return self.add_rule(rule, &command),
             NftChange::DeleteRule(id, handle) => {
                 let rules = self.chain(id).map(|chain| &mut chain.rules);
                 let at = rules.as_ref().and_then(|rules| rules.iter().position(|(number, _)| number == handle));
@@ -157,8 +156,7 @@ impl FakeNftables {
         if table.chains.len() < before { Ok(()) } else { Err(format!("{command}: no such chain")) }
     }
 
-    /// Adds a rule before the one at a place, or behind all.
-    fn add_rule(&mut self, rule: &NftRule, place: usize, command: &str) -> Result<(), String> {
+    fn add_rule(&mut self, rule: &NftRule, command: &str) -> Result<(), String> {
         let targets = rule
             .expressions
             .iter()
@@ -176,8 +174,7 @@ impl FakeNftables {
         self.handles += 1;
         let handle = self.handles;
         if let Some(chain) = self.chain(&rule.chain) {
-            let place = place.min(chain.rules.len());
-            chain.rules.insert(place, (handle, rule.clone()));
+            chain.rules.push((handle, rule.clone()));
         }
         Ok(())
     }

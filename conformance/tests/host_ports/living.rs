@@ -1,16 +1,21 @@
-//! Two containers that live: the newer one comes first, and a warning names the other.
+//! Two containers that live: the older one keeps the port until its DEL, and then the newer one has it.
 
-use cni_conformance::{Attachment, Outside, PortMapping, Spelling, Verb, at_once};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use cni_conformance::traffic::{Echo, Transport, ask};
+use cni_conformance::{Outside, PortMapping, Verb, at_once};
 
 use crate::{Client, Engine, PORT, SERVICE, Task, localhost};
 
-/// Two containers have a port; the newer one goes before the other, or after it.
+/// The newer one's ADD changes nothing for the older one, and the older one's DEL gives the port to the newer one.
 fn the_port_of_two(engine: Engine) {
     let client = Client::new(engine);
     let old = client.run("old");
     let mut new = client.task("new", &PortMapping::twins(PORT, SERVICE));
     let added = client.add(&mut new);
-    client.leads_to(&new);
+    client.leads_to(&old);
     let warning = added.step("portmap").stderr();
     assert!(warning.contains("container old (network nomad") && warning.contains("tcp 0.0.0.0:8080"), "{warning}");
     for task in [&old, &new] {
@@ -19,7 +24,9 @@ fn the_port_of_two(engine: Engine) {
     client.del(&new);
     client.leads_to(&old);
     client.add(&mut new);
-    client.leads_to(&new);
+    client.leads_to(&old);
+    client.add_portmap(&old);
+    client.leads_to(&old);
     client.del(&old);
     client.leads_to(&new);
     assert!(client.records().contains("/ports/8080"), "the record is the newer one's");
@@ -29,41 +36,108 @@ fn the_port_of_two(engine: Engine) {
 }
 
 #[test]
-fn the_newer_of_two_has_the_port_while_it_lives_on_nft_iptables() {
+fn the_older_of_two_keeps_the_port_until_its_del_on_nft_iptables() {
     the_port_of_two(Engine::IptablesNft);
 }
 
 #[test]
-fn the_newer_of_two_has_the_port_while_it_lives_on_legacy_iptables() {
+fn the_older_of_two_keeps_the_port_until_its_del_on_legacy_iptables() {
     the_port_of_two(Engine::IptablesLegacy);
 }
 
 #[test]
-fn the_newer_of_two_has_the_port_while_it_lives_in_nftables() {
+fn the_older_of_two_keeps_the_port_until_its_del_in_nftables() {
     the_port_of_two(Engine::Nftables);
 }
 
-/// A mapping of one address takes that address from one of all addresses, and the other way round.
+/// A client that sends all its datagrams from one port, so that they belong to one connection.
+struct UdpClient(UdpSocket);
+
+impl UdpClient {
+    fn new(client: &Client, server: SocketAddr) -> Self {
+        let any: IpAddr = if server.is_ipv4() { "0.0.0.0" } else { "::" }.parse().expect("an address");
+        let socket = client.outside.run(|| UdpSocket::bind((any, 0))).expect("bind a port");
+        socket.connect(server).expect("connect");
+        socket.set_read_timeout(Some(Duration::from_millis(200))).expect("set a time limit");
+        Self(socket)
+    }
+
+    /// Sends until there is an answer.
+    fn ask(&self) -> io::Result<()> {
+        let end = Instant::now() + Duration::from_secs(3);
+        loop {
+            match self.0.send(b"?").and_then(|_| self.0.recv(&mut [0; 128])) {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > end => return Err(error),
+                Err(error) if [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind()) => {}
+                // The container has no server at the moment, and said so.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_next_packet_of_a_udp_connection_goes_to_the_newer_one_after_the_del_of_the_older_one() {
+    for engine in Engine::ALL {
+        let client = Client::new(engine);
+        let old = client.run("old");
+        let servers = Echo::everywhere(&old.container, SERVICE);
+        let clients = Client::hosts().map(|host| UdpClient::new(&client, SocketAddr::new(host, PORT)));
+        let ask = |name: &str| {
+            for (one, host) in clients.iter().zip(Client::hosts()) {
+                one.ask().unwrap_or_else(|error| panic!("{engine:?}: {name} at {host}: {error}"));
+            }
+        };
+        ask("old");
+        let new = client.run("new");
+        ask("old, with a newer one");
+        drop(servers);
+        let _servers = Echo::everywhere(&new.container, SERVICE);
+        client.del(&old);
+        ask("new");
+    }
+}
+
+/// The path to its namespace is gone, as it is for a plugin in another mount namespace.
+#[test]
+fn a_container_that_lives_keeps_its_port_though_its_path_is_not_visible() {
+    for engine in Engine::ALL {
+        let client = Client::new(engine);
+        let old = client.run("old");
+        let _servers = Echo::everywhere(&old.container, SERVICE);
+        old.container.unmount();
+        let _new = client.run("new");
+        for host in Client::hosts() {
+            let answer = ask(&client.outside, Transport::Tcp, SocketAddr::new(host, PORT));
+            assert!(answer.is_ok(), "{engine:?}: {host}: {answer:?}");
+        }
+    }
+}
+
+/// A mapping of one address and one of all addresses meet at that address only.
 #[test]
 fn one_address_and_every_address_are_in_conflict_there_only() {
     let one = [PortMapping::new(PORT, SERVICE, "tcp").on(&Outside::HOST_V4.to_string())];
     let all = [PortMapping::new(PORT, SERVICE, "tcp")];
+    let contested = Outside::HOST_V4.into();
     for engine in Engine::ALL {
         let client = Client::new(engine);
-        let mut wide = client.task("wide", &all);
+        let [mut wide, mut narrow] = [client.task("wide", &all), client.task("narrow", &one)];
         client.add(&mut wide);
-        let mut narrow = client.task("narrow", &one);
         let warned = client.add(&mut narrow);
         assert!(warned.step("portmap").stderr().contains("container wide "), "{engine:?}");
-        client.reaches(&narrow, Outside::HOST_V4.into());
+        client.reaches(&wide, contested);
+        client.del(&wide);
+        client.reaches(&narrow, contested);
         client.misses(&narrow, localhost());
+        client.add(&mut wide);
+        client.reaches(&narrow, contested);
         client.reaches(&wide, localhost());
         client.reaches(&wide, Outside::HOST_V6.into());
-        let mut wider = client.task("wider", &all);
-        client.add(&mut wider);
-        for address in [Outside::HOST_V4.into(), localhost(), Outside::HOST_V6.into()] {
-            client.reaches(&wider, address);
-        }
+        client.del(&narrow);
+        client.reaches(&wide, contested);
     }
 }
 
@@ -106,12 +180,7 @@ fn a_second_add_of_the_same_attachment_is_no_conflict() {
         let client = Client::new(engine);
         let task = client.run("one");
         let (before, records) = (client.entries(), client.records());
-        let mut portmap =
-            Attachment::new("one", &task.container).ports(&PortMapping::twins(PORT, SERVICE), Spelling::Go);
-        portmap.result.clone_from(&task.attachment.result);
-        let list = client.runtime();
-        let again = list.invocation(cni_conformance::Verb::Add, "portmap", &portmap, portmap.result.as_ref()).run();
-        assert_eq!(again.expect_success().stderr(), "", "{engine:?}");
+        assert_eq!(client.add_portmap(&task).stderr(), "", "{engine:?}");
         assert_eq!((client.entries(), client.records()), (before, records), "{engine:?}");
         client.leads_to(&task);
     }

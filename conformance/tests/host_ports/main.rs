@@ -1,19 +1,22 @@
 //! Two containers with one port of the host: who gets the packets, and what is left of the other.
 //!
-//! The first rule that fits a packet wins. With the reference that is the older container's, however dead it is. A server
-//! runs in one container at a time, so an answer says whose the port is.
+//! The first rule that fits a packet wins, and that is the older container's: with the reference however dead it is. A
+//! server runs in one container at a time, so an answer says whose the port is.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use cni_conformance::keys;
 use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
-use cni_conformance::{Attachment, Chain, Container, Flavour, Nomad, Outside, PortMapping, Runtime, Sandbox, Spelling};
+use cni_conformance::{
+    Attachment, Chain, Container, Flavour, Nomad, Outcome, Outside, PortMapping, Runtime, Sandbox, Spelling, Verb,
+};
 use serde_json::{Value, json};
 
 mod dead;
 mod living;
 mod records;
+mod reference;
 
 /// Where every container serves.
 const SERVICE: u16 = 80;
@@ -105,6 +108,17 @@ impl Client {
         let mut task = self.task(name, &PortMapping::twins(PORT, SERVICE));
         self.add(&mut task);
         task
+    }
+
+    /// Adds a container's ports again, as a runtime does that repeats a whole ADD.
+    fn add_portmap(&self, task: &Task) -> Outcome {
+        let mut portmap = Attachment::new(task.container.name(), &task.container)
+            .ports(&PortMapping::twins(PORT, SERVICE), Spelling::Go);
+        portmap.result.clone_from(&task.attachment.result);
+        let runtime = self.runtime();
+        let outcome = runtime.invocation(Verb::Add, "portmap", &portmap, portmap.result.as_ref()).run();
+        outcome.expect_success();
+        outcome
     }
 
     fn del(&self, task: &Task) {

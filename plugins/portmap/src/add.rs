@@ -14,7 +14,7 @@ use cni_plugin::journal::Journal;
 use cni_plugin::plan::{Need, Ns, Plan, Step, Sysctl};
 
 use crate::config::Config;
-use crate::rivals::{self, Crowded};
+use crate::contested::{self, ContestedPorts};
 use crate::told::Told;
 use crate::{PortmapError, flows, iptables, localnet, nftables};
 
@@ -32,8 +32,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         guard_loopback(journal.host());
     }
     supersede(journal.host(), &told)?;
-    let crowded = rivals::make_way(request, &told, journal);
-    journal.apply(&plan(&told, link.as_ref(), &crowded)).map_err(|error| with_unchecked(error, &told.config))?;
+    let contested = contested::claim(request, &told, journal);
+    journal.apply(&plan(&told, link.as_ref(), &contested)).map_err(|error| with_unchecked(error, &told.config))?;
     Ok(told.prev_result)
 }
 
@@ -79,12 +79,12 @@ fn supersede(host: &mut dyn Host, told: &Told) -> Result<(), Error> {
 }
 
 /// What leads to the container in each family. `link` is the host's link to the container, if loopback
-/// is to be routed on it; `crowded` says where the rules go.
-fn plan(told: &Told, link: Option<&IfName>, crowded: &Crowded) -> Plan {
+/// is to be routed on it; `contested` are the ports that others have.
+fn plan(told: &Told, link: Option<&IfName>, contested: &ContestedPorts) -> Plan {
     let mut plan = Plan::default();
     for target in told.mapped() {
         let family = target.family();
-        lead(&mut plan, told, target, crowded.position(family), PortChange::Mapped);
+        lead(&mut plan, told, target, contested, PortChange::Mapped);
         if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
             plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
@@ -94,18 +94,24 @@ fn plan(told: &Told, link: Option<&IfName>, crowded: &Crowded) -> Plan {
 }
 
 /// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
-pub fn lead(plan: &mut Plan, told: &Told, target: Cidr, position: RulePosition, change: PortChange) {
+pub fn lead(plan: &mut Plan, told: &Told, target: Cidr, contested: &ContestedPorts, change: PortChange) {
     let Told { config, at, .. } = told;
+    let later = contested.later(target.family());
     match config.backend {
-        Backend::Iptables => plan.owned(Step::ensure_rules(iptables::ensure(config, at, target, position))),
+        Backend::Iptables => {
+            let position = RulePosition::before(later.map(iptables::own_chain));
+            plan.owned(Step::ensure_rules(iptables::ensure(config, at, target, position)));
+        }
         Backend::Nftables => {
+            let position = RulePosition::before(later.map(nftables::own_chain));
             if config.masquerade.is_none() {
                 plan.within(Step::remove_rules(nftables::unmasquerade(at, target.family())));
             }
             plan.owned(Step::ensure_rules(nftables::ensure(config, at, target, position)));
         }
     }
-    if let Some(stale) = flows::of_mappings(change, config, target) {
+    let stale = flows::of_mappings(change, config, target);
+    if let Some(stale) = stale.and_then(|stale| stale.without(&contested.kept_from_it())) {
         plan.shared(Step::ForgetFlows(stale));
     }
 }

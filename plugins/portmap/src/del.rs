@@ -11,7 +11,7 @@ use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Keys};
-use crate::{flows, iptables, nftables, rivals, told};
+use crate::{contested, flows, iptables, nftables, told};
 
 /// Removes what a container has. What fails does not keep the rest; whose the ports are stays recorded then.
 ///
@@ -34,7 +34,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let from_nftables = removal.attempt(|host| nftables::del(host, &at, &flows, &known));
     if from_iptables.is_some() && from_nftables.is_some() {
         let mapped = config.iter().flat_map(|config| config.mappings.iter().map(|mapping| mapping.host_port));
-        removal.attempt(|host| rivals::forget(&at, mapped, host));
+        removal.attempt(|host| contested::forget(&at, mapped, host));
     }
     removal.finish()
 }

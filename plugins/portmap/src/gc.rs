@@ -6,7 +6,7 @@ use cni_core::valid::ValidAttachments;
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::{iptables, nftables, rivals};
+use crate::{contested, iptables, nftables};
 
 /// Removes what is stale. A backend or a family that fails does not keep the others.
 ///
@@ -17,7 +17,7 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     let from_iptables = removal.attempt(|host| iptables::gc(host, &request.network, valid));
     let from_nftables = removal.attempt(|host| nftables::gc(host, &request.network, valid));
     if from_iptables.is_some() && from_nftables.is_some() {
-        removal.attempt(|host| rivals::forget_stale(&request.network, valid, host));
+        removal.attempt(|host| contested::forget_stale(&request.network, valid, host));
     }
     removal.finish()
 }

@@ -35,6 +35,11 @@ const MASQ: &str = "CNI-HOSTPORT-MASQ";
 /// The chain that led to every container's source translation in old releases of the reference.
 const OLD_SNAT: &str = "CNI-HOSTPORT-SNAT";
 
+/// The name of the chain to which the rules of a container lead.
+pub fn own_chain(at: &Attachment) -> String {
+    at.dnat_chain().to_string()
+}
+
 /// Everything that a container needs in the family of its address.
 pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosition) -> IptablesRuleset {
     let family = target.family();

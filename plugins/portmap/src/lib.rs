@@ -3,7 +3,7 @@
 //! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and changes nothing
 //! in the container. There is a file for each command; `config.rs` reads the configuration, `told.rs`
 //! the rest of what a call gets, `iptables.rs` and `nftables.rs` know the rules, `flows.rs` the connections
-//! that go with them, `rivals.rs` what becomes of others that have the same ports, and `localnet.rs` guards the
+//! that go with them, `contested.rs` what becomes of ports that several containers have, and `localnet.rs` guards the
 //! host's loopback.
 
 use cni_plugin::exclusion::Share;
@@ -12,6 +12,7 @@ use cni_plugin::run::Plugin;
 mod add;
 mod check;
 mod config;
+mod contested;
 mod del;
 mod error;
 #[cfg(test)]
@@ -24,7 +25,6 @@ mod missing;
 mod nftables;
 mod published;
 mod register;
-mod rivals;
 mod status;
 mod told;
 

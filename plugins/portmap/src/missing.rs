@@ -13,7 +13,7 @@ use cni_plugin::plan::{Ns, Plan, Step};
 
 use crate::add::{lead, localnet_target, observe_link};
 use crate::told::Told;
-use crate::{PortmapError, iptables, localnet, nftables, rivals};
+use crate::{PortmapError, contested, iptables, localnet, nftables};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
 ///
@@ -66,8 +66,8 @@ fn missing_mapping(
     {
         plan.within(Step::remove_rules(unwanted));
     }
-    let (crowded, record) = rivals::observe_position(request, told, host)?;
-    lead(&mut plan, told, target, crowded.position(family), PortChange::Restored);
+    let (contested, record) = contested::observe(request, told, host);
+    lead(&mut plan, told, target, &contested, PortChange::Restored);
     record.steps().iter().for_each(|(_, step)| plan.owned(step.clone()));
     Ok(Some(MissingPart { missing: missing.to_string(), plan }))
 }

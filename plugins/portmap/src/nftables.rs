@@ -69,6 +69,11 @@ fn comment(at: &Attachment) -> NftComment {
     NftComment::cut(at.container.as_str())
 }
 
+/// The name of the chain to which the rules of a container lead.
+pub fn own_chain(at: &Attachment) -> String {
+    own(OWN_DNAT, at).to_string()
+}
+
 /// ADD: everything that a container needs in the family of its address.
 pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosition) -> NftRuleset {
     let family = target.family();

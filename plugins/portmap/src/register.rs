@@ -48,6 +48,11 @@ impl OwnPorts {
         Self { owner: owner.clone(), list, ports: mapped.into_iter().chain(listed).collect() }
     }
 
+    /// Adds the ports of another attachment.
+    pub fn add(&mut self, other: Self) {
+        self.ports.extend(other.ports);
+    }
+
     /// Their numbers, in order.
     pub fn numbers(&self) -> impl Iterator<Item = u16> {
         self.ports.iter().copied()
@@ -87,41 +92,54 @@ impl PortRegister {
         self.lines.values().flatten().filter(is_rival).collect()
     }
 
-    /// Whether another attachment's mapping is newer than all that this one has of its port.
-    pub fn is_newer(&self, rival: &PortLine) -> bool {
+    /// Whether another attachment has recorded a mapping of a port after this one. An attachment of which nothing is
+    /// recorded is the latest.
+    pub fn is_later(&self, rival: &PortLine) -> bool {
         let lines = self.lines.get(&rival.published.port).map(Vec::as_slice).unwrap_or_default();
-        lines.iter().rposition(|line| line == rival) > lines.iter().rposition(|line| line.owner == self.owner)
+        let own = lines.iter().position(|line| line.owner == self.owner);
+        own.is_some_and(|own| lines[own..].contains(rival))
     }
 
-    /// Records the mappings of the attachment, all that it has, as the newest, and forgets those of attachments that
-    /// are gone. The attachment's own record comes first: whatever is stopped then, all that was recorded is found.
-    pub fn claim(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort], gone: &[Attachment]) -> Plan {
-        self.changed(published, |port, lines| {
-            lines.retain(|line| line.owner != self.owner && !gone.contains(&line.owner));
-            lines.extend(self.own(home, published, port));
-        })
+    /// The mappings of the attachment that are recorded.
+    pub fn published(&self) -> Vec<PublishedPort> {
+        let own = self.lines.values().flatten().filter(|line| line.owner == self.owner);
+        own.map(|line| line.published).collect()
     }
 
-    /// Records the mappings of the attachment that are not recorded, as the oldest: it is not known which are older.
+    /// Records the mappings of the attachment, all that it has, and forgets some others. It keeps its place among
+    /// others, or is the latest. Its own record comes first: whatever is stopped then, all that was recorded is found.
+    pub fn claim(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort], removed: &[Attachment]) -> Plan {
+        let mut plan = self.changed(published, |port, lines| {
+            lines.retain(|line| !removed.contains(&line.owner));
+            let place = lines.iter().position(|line| line.owner == self.owner).unwrap_or(lines.len());
+            lines.retain(|line| line.owner != self.owner);
+            lines.splice(place..place, self.own(home, published, port));
+        });
+        removed.iter().for_each(|owner| plan.owned(Step::RemoveRecord { key: of_owner(owner) }));
+        plan
+    }
+
+    /// Records the mappings of the attachment that are not recorded, beside its others or as the latest.
     pub fn restore(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort]) -> Plan {
         self.changed(published, |port, lines| {
             let is_new = |line: &PortLine| {
                 !lines.iter().any(|known| known.owner == line.owner && known.published == line.published)
             };
             let missing: Vec<PortLine> = self.own(home, published, port).filter(is_new).collect();
-            lines.splice(0..0, missing);
+            let place = lines.iter().rposition(|line| line.owner == self.owner).map_or(lines.len(), |last| last + 1);
+            lines.splice(place..place, missing);
         })
     }
 
-    /// Forgets the attachment.
-    pub fn release(&self) -> Plan {
+    /// Forgets the attachment, and some others.
+    pub fn release(&self, removed: &[Attachment]) -> Plan {
         let mut plan = Plan::default();
         for port in self.lines.keys() {
-            self.write_port(&mut plan, *port, |lines| lines.retain(|line| line.owner != self.owner));
+            let stays = |line: &PortLine| line.owner != self.owner && !removed.contains(&line.owner);
+            self.write_port(&mut plan, *port, |lines| lines.retain(stays));
         }
-        if self.list.as_ref().is_some_and(|list| !list.is_empty()) {
-            plan.owned(Step::RemoveRecord { key: of_owner(&self.owner) });
-        }
+        let own = self.list.as_ref().filter(|list| !list.is_empty()).map(|_| &self.owner);
+        own.into_iter().chain(removed).for_each(|owner| plan.owned(Step::RemoveRecord { key: of_owner(owner) }));
         plan
     }
 

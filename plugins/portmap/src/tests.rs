@@ -9,10 +9,10 @@ use cni_netfilter::iptables::IptablesTable;
 use cni_testkit::{FakeHost, FakeNftables, REFUSAL, lifecycle, told};
 use proptest::prelude::*;
 
+mod contested;
 mod dumps;
 mod nftables;
 mod repair;
-mod rivals;
 
 const TCP_8080: &str = r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#;
 const CHAIN: &str = "CNI-DN-c189d8b6a7b4d184c9f70";

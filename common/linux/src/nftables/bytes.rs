@@ -14,7 +14,7 @@ pub fn read(table: TableFamily, payload: &[u8]) -> Option<ListedRule> {
 /// The payload of the message that adds a rule; `None` for one with words that only `nft` understands.
 #[must_use]
 pub fn written(rule: &NftRule) -> Option<Vec<u8>> {
-    let (message, _) = message::add_rule(rule, 0)?;
+    let (message, _) = message::add_rule(rule)?;
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);
     Some(bytes)

@@ -23,10 +23,9 @@ impl ChainDrafts {
     /// that it makes.
     pub(super) fn take(&mut self, cache: &mut ChainCache, change: &NftChange, index: usize) -> bool {
         match change {
-            NftChange::AddRule(rule) | NftChange::InsertRule(rule) => {
-                let in_front = matches!(change, NftChange::InsertRule(_));
+            NftChange::AddRule(rule) => {
                 let drafted = self.chain(cache, &rule.chain);
-                drafted.is_some_and(|drafted| drafted.add(line::of_rule(rule), index, in_front))
+                drafted.is_some_and(|drafted| drafted.add(line::of_rule(rule), index, false))
             }
             NftChange::DeleteRule(chain, handle) => {
                 self.chain(cache, chain).into_iter().for_each(|drafted| drafted.delete(*handle));

@@ -77,8 +77,7 @@ pub(crate) fn change(op: &NftChange) -> Option<Vec<ChangeMessage>> {
             let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: names(chain) });
             Some(vec![(message(chain.table.family, inner), 0)])
         }
-        NftChange::AddRule(rule) => add_rule(rule, NLM_F_APPEND).map(|request| vec![request]),
-        NftChange::InsertRule(rule) => add_rule(rule, 0).map(|request| vec![request]),
+        NftChange::AddRule(rule) => add_rule(rule).map(|request| vec![request]),
         NftChange::DeleteRule(chain, handle) => {
             let mut attributes = stands_in(chain);
             attributes.push(RuleAttribute::Handle(*handle));
@@ -155,14 +154,14 @@ const fn policy_number(policy: Policy) -> u32 {
 }
 
 /// Without `NLM_F_APPEND`, a rule goes before all others.
-pub(super) fn add_rule(rule: &NftRule, place: u16) -> Option<ChangeMessage> {
+pub(super) fn add_rule(rule: &NftRule) -> Option<ChangeMessage> {
     let family = rule.chain.table.family;
     let instructions = compile(family, &rule.expressions)?;
     let mut attributes = stands_in(&rule.chain);
     attributes.push(RuleAttribute::Expressions(instructions.iter().map(instruction).collect()));
     attributes.extend(rule.comment.as_ref().map(user_data).map(RuleAttribute::UserData));
     let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
-    Some((message(family, inner), NLM_F_CREATE | place))
+    Some((message(family, inner), NLM_F_CREATE | NLM_F_APPEND))
 }
 
 fn instruction(instruction: &Instruction) -> ListAttribute<ExpressionAttribute> {

@@ -184,3 +184,32 @@ fn every_one_of_many_ports_is_found_and_none_between_them() {
         assert_eq!(mapped.contain(&Flow { to, answered_by: to }, is_local), Ok(wanted), "{number}");
     }
 }
+
+#[test]
+fn connections_that_others_keep_are_not_stale() {
+    let flows = ["192.0.2.1:8080 10.88.0.4:80", "127.0.0.1:8080 10.88.0.3:80", "192.0.2.1:8081 10.88.0.4:81"];
+    let ports = [port(None, 8080, "10.88.0.5:80"), port(None, 8081, "10.88.0.5:81")];
+    let kept = |kept: &[&str]| {
+        let kept: Vec<SocketAddr> = kept.iter().map(|text| socket(text)).collect();
+        stale(PortChange::Mapped, &ports).without(&kept)
+    };
+    for (others, want) in [
+        (&["192.0.2.1:8080"][..], &[flows[1], flows[2]][..]),
+        (&["0.0.0.0:8080"], &[flows[2]]),
+        (&["192.0.2.1:8080", "192.0.2.1:8081"], &[flows[1]]),
+        (&["192.0.2.2:8080", "[::]:8080", "0.0.0.0:8082"], &flows),
+    ] {
+        assert_eq!(taken(&kept(others).expect("some are stale"), &flows), want, "{others:?}");
+    }
+    assert_eq!(kept(&["0.0.0.0:8080", "0.0.0.0:8081"]), None);
+    let one = stale(PortChange::Mapped, &[port(Some("192.0.2.1"), 8080, "10.88.0.5:80")]);
+    assert_eq!(one.clone().without(&[socket("192.0.2.1:8080")]), None);
+    assert!(one.without(&[socket("192.0.2.2:8080")]).is_some());
+    let partly = kept(&["192.0.2.1:8080"]).expect("some are stale");
+    assert_eq!(
+        partly.to_string(),
+        "forget UDP flows to *:8080 *:8081 not answered by 10.88.0.5 except to 192.0.2.1:8080"
+    );
+    let want = ["127.0.0.1:[8080] *", "127.0.0.1:[8081] *", "192.0.2.1:[8081] *"];
+    assert_eq!(filters(&partly, &["127.0.0.1/32", "192.0.2.1/32"]), Some(want.map(str::to_owned).to_vec()));
+}

@@ -43,10 +43,11 @@ impl SharedRule {
 /// What happens to the rules of an owned chain that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingChain {
-    /// They are removed unless they are what is wanted. So are all rules that jump to the chain from the chains that
-    /// contain our rules.
+    /// They are removed unless they are what is wanted. So are the unwanted rules that jump to the chain from the chains that
+    /// contain our rules; wanted ones keep their places.
     Replace,
-    /// The same, and their order counts: a look for what is missing minds it.
+    /// The same, and their order counts, as does that of the rules that jump to the chain: where it differs, all are made
+    /// anew. A look for what is missing minds the order.
     ReplaceInOrder,
     /// They stay; missing ones are added before the last of ours, which stays behind all others.
     Merge,
@@ -81,11 +82,11 @@ pub struct IptablesRuleset {
 
 impl IptablesRuleset {
     /// Takes in what another ruleset wants of the same table, so that one change makes both. Returns whether that is possible:
-    /// not where the two put rules to different ends of shared chains, or want the same chain of their own.
+    /// not where the two put rules to different places of shared chains, or want the same chain of their own.
     pub(crate) fn join(&mut self, other: &Self) -> bool {
         let Self { family, table, shared_chains, shared, chains, rules, position } = self;
         let is_taken = |chain: &OwnedChain| chains.iter().any(|own| own.name == chain.name);
-        if (*family, *table, *position) != (other.family, other.table, other.position)
+        if (*family, *table, &*position) != (other.family, other.table, &other.position)
             || other.chains.iter().any(is_taken)
         {
             return false;

@@ -6,7 +6,7 @@
 //! the lock tries the first batch again, since others may have made what was missing. Others who know nothing of the lock
 //! may still come in between; then what is there is read again.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::ATTEMPTS;
 use super::backend::Iptables;
@@ -18,10 +18,11 @@ use super::error::{BatchError, IptablesError};
 use super::owned::OwnedState;
 use super::place::Places;
 use super::remove::remove;
-use super::rule::IptablesRule;
+use super::rule::{IptablesRule, Target};
 use super::seen::SeenChains;
 use crate::position::RulePosition;
 use crate::undo::Undo;
+use cni_core::names::ChainName;
 
 /// Makes sure that rules exist, each once. Returns what takes back exactly what was changed: `None` for nothing,
 /// never anything shared, nor a rule that existed before. A chain that holds what is wanted is left alone.
@@ -134,7 +135,8 @@ impl<'a> BatchDraft<'a> {
         if !skeleton_is_provable(want) {
             return Ok(None);
         }
-        if out_of_order(tables, want)?.is_some() {
+        // Where the rules of others are, only a listing tells.
+        if want.position != RulePosition::Back || out_of_order(tables, want)?.is_some() {
             return Ok(None);
         }
         let mut draft = Self::new(want);
@@ -145,11 +147,11 @@ impl<'a> BatchDraft<'a> {
             }
             want.chains.iter().for_each(|chain| draft.create(chain));
             draft.fill();
-            draft.own_rules().for_each(|rule| draft.add(rule));
+            want.rules.iter().for_each(|rule| draft.append(rule));
             return Ok(Some(draft));
         }
         let places = Places::find(tables, want.family, want.table, &want.rules)?;
-        draft.own_rules().for_each(|rule| draft.add_missing(rule, places.copies(rule)));
+        want.rules.iter().for_each(|rule| draft.add_missing(rule, places.copies(rule)));
         Ok(Some(draft))
     }
 
@@ -172,13 +174,14 @@ impl<'a> BatchDraft<'a> {
         }
         draft.fill();
         let deleted: HashSet<&IptablesRule> = stale.iter().collect();
-        for rule in draft.own_rules() {
+        for rule in &want.rules {
             if deleted.contains(&rule.canonical()) {
-                draft.add(rule);
+                draft.append(rule);
             } else {
                 draft.add_missing(rule, seen.copies(rule));
             }
         }
+        draft.move_later(seen);
         let is_replaced = !stale.is_empty() || draft.filled.len() > draft.created.len();
         draft.replaced = is_replaced.then(|| before.into_ruleset());
         draft
@@ -266,26 +269,27 @@ impl<'a> BatchDraft<'a> {
         self.added.push(rule.clone());
     }
 
-    /// The container's rules in shared chains, in the order in which they are added.
-    fn own_rules(&self) -> impl Iterator<Item = &'a IptablesRule> + use<'a> {
-        self.want.position.in_order_of_adding(&self.want.rules)
-    }
-
-    /// Adds one of them.
-    fn add(&mut self, rule: &IptablesRule) {
-        match self.want.position {
-            RulePosition::Back => self.append(rule),
-            RulePosition::Front => {
-                self.ops.push(BatchLine::Insert(rule.clone()));
-                self.added.push(rule.clone());
-            }
+    fn add_missing(&mut self, rule: &IptablesRule, copies: usize) {
+        match copies {
+            0 => self.append(rule),
+            copies => self.delete(rule, copies - 1),
         }
     }
 
-    fn add_missing(&mut self, rule: &IptablesRule, copies: usize) {
-        match copies {
-            0 => self.add(rule),
-            copies => self.delete(rule, copies - 1),
+    /// Moves the rules of others that come later behind the container's.
+    fn move_later(&mut self, seen: &SeenChains) {
+        let want = self.want;
+        let own: HashSet<IptablesRule> = want.rules.iter().map(IptablesRule::canonical).collect();
+        let is_own = |rule: &&IptablesRule| own.contains(*rule);
+        let is_later =
+            |rule: &&IptablesRule| matches!(&rule.target, Target::Jump(to) if want.position.is_before(to.as_str()));
+        let chains: BTreeSet<&ChainName> = want.rules.iter().map(|rule| &rule.chain).collect();
+        for chain in chains.into_iter().filter(|_| want.position != RulePosition::Back) {
+            let is_extended = self.added.iter().any(|rule| rule.chain == *chain);
+            let found: Vec<&IptablesRule> = seen.rules(chain).collect();
+            for rule in RulePosition::moved(&found, is_extended, is_own, is_later) {
+                self.ops.extend([BatchLine::Delete((*rule).clone()), BatchLine::Append((*rule).clone())]);
+            }
         }
     }
 

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::rule::{IptablesRule, Target};
 use super::seen::SeenChains;
-use crate::position::RulePosition;
 use cni_core::names::ChainName;
 
 /// The chains of a container that exist and may be replaced, with the rules that lead to them.
 pub(super) struct OwnedState {
     existing: IptablesRuleset,
-    /// Whether the rules that lead to the chains are those that are wanted, where they are wanted.
-    are_entries_wanted: bool,
+    /// The rules that lead to the chains and do not keep their places.
+    stale: Vec<IptablesRule>,
 }
 
 impl OwnedState {
@@ -25,14 +24,12 @@ impl OwnedState {
         let is_entry = |rule: &&IptablesRule| parents.contains(&rule.chain) && leads_there(rule);
         let entries: Vec<IptablesRule> = seen.all_rules().filter(is_entry).cloned().collect();
         let wanted: Vec<IptablesRule> = want.rules.iter().filter(leads_there).map(IptablesRule::canonical).collect();
-        let position = if are_first(&entries, &parents, seen) { RulePosition::Front } else { RulePosition::Back };
         let content = |chain: &OwnedChain| {
             let rules = seen.rules(&chain.name).cloned().collect();
             OwnedChain { name: chain.name.clone(), rules, existing: chain.existing }
         };
         Self {
-            are_entries_wanted: are_same(&entries, &wanted, &parents)
-                && (want.position == RulePosition::Back || position == RulePosition::Front),
+            stale: stale_entries(want, &entries, &wanted, &parents),
             existing: IptablesRuleset {
                 family: want.family,
                 table: want.table,
@@ -40,14 +37,14 @@ impl OwnedState {
                 shared: Vec::new(),
                 chains: replaceable().filter(|chain| seen.exists(&chain.name)).map(content).collect(),
                 rules: entries,
-                position,
+                position: want.position.clone(),
             },
         }
     }
 
-    /// The rules that lead to the chains; none where they are what is wanted.
+    /// The rules that lead to the chains and are removed.
     pub(super) fn stale_entries(&self) -> Vec<IptablesRule> {
-        if self.are_entries_wanted { Vec::new() } else { self.existing.rules.clone() }
+        self.stale.clone()
     }
 
     /// All of it, as something that can be wanted.
@@ -68,9 +65,20 @@ fn of_chain<'a>(rules: &'a [IptablesRule], chain: &'a ChainName) -> impl Iterato
     rules.iter().filter(move |rule| rule.chain == *chain)
 }
 
-/// Whether no other rule comes before some rules, in any of their chains.
-fn are_first(rules: &[IptablesRule], parents: &BTreeSet<&ChainName>, seen: &SeenChains) -> bool {
-    parents.iter().all(|parent| of_chain(rules, parent).eq(seen.rules(parent).take(of_chain(rules, parent).count())))
+/// The rules that are removed of those that lead to a container's chains. Where their order counts, that is all of them
+/// unless they are what is wanted.
+fn stale_entries(
+    want: &IptablesRuleset,
+    found: &[IptablesRule],
+    wanted: &[IptablesRule],
+    parents: &BTreeSet<&ChainName>,
+) -> Vec<IptablesRule> {
+    let is_ordered = want.chains.iter().any(|chain| chain.existing == ExistingChain::ReplaceInOrder);
+    match (are_same(found, wanted, parents), is_ordered) {
+        (true, _) => Vec::new(),
+        (false, true) => found.to_vec(),
+        (false, false) => found.iter().filter(|rule| !wanted.contains(rule)).cloned().collect(),
+    }
 }
 
 /// Whether each chain holds the same of some rules as of others, in the same order.

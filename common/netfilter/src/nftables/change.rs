@@ -50,7 +50,7 @@ pub struct WantedChain {
 /// What happens to rules with the attachment's tag that exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingRules {
-    /// They are what is left of an earlier attempt, and go unless they are exactly what is wanted.
+    /// They are what is left of an earlier attempt, and are removed unless they are wanted.
     Replace,
     /// They may belong to another interface of the container, and stay; only what is missing is added.
     Keep,
@@ -208,7 +208,10 @@ impl fmt::Display for NftRuleset {
                 ExistingRules::Replace => write!(f, "\n  replace in {chain}: {tag}")?,
                 ExistingRules::Keep => write!(f, "\n  keep in {chain}: {tag}")?,
             }
-            position.additions(rules).try_for_each(|change| command(f, change))?;
+            if let RulePosition::Before(_) = position {
+                write!(f, "\n  {position}")?;
+            }
+            rules.iter().try_for_each(|rule| command(f, NftChange::AddRule(rule.clone())))?;
         }
         elements.iter().try_for_each(|elements| command(f, NftChange::AddElements(elements.clone())))
     }

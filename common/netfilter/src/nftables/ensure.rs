@@ -6,13 +6,15 @@
 //! there twice. A rule that is added to those of others could be, so that transaction is bound to what was
 //! read: the kernel refuses it when anything has changed since.
 
+use std::collections::HashSet;
+
 use super::ATTEMPTS;
 use super::backend::Nftables;
 use super::change::{
     Content, ExistingRules, NftRemoval, NftRuleset, NftUndo, Owned, Tag, Unwanted, WantedChain, Which,
 };
 use super::error::{NftablesError, TransactionError};
-use super::listed::ListedRule;
+use super::listed::{ListedRule, RuleText};
 use super::object::{ChainId, NftChain};
 use super::remove::remove;
 use super::rule::{Expression, NftRule};
@@ -72,7 +74,7 @@ fn questions(want: &NftRuleset) -> Questions<'_> {
     }
     for Owned { chain, tag, rules, existing, position } in &want.owned {
         match (position, existing) {
-            (RulePosition::Front, _) => questions.whole(chain),
+            (RulePosition::Before(_), _) => questions.whole(chain),
             (RulePosition::Back, ExistingRules::Replace) => questions.these(chain, [Which::Tagged(tag.clone())]),
             (RulePosition::Back, ExistingRules::Keep) => questions.these(chain, [Which::Listed(rules.clone())]),
         }
@@ -164,59 +166,94 @@ impl TransactionDraft {
     fn own(&mut self, owned: &Owned, seen: &SeenObjects) {
         let Owned { chain, tag, rules, existing, position } = owned;
         let found = seen.rules(chain);
-        match existing {
+        let lacking = match existing {
             ExistingRules::Keep => {
                 let lacking: Vec<NftRule> = lacking(rules, found).collect();
                 self.adds_to_others |= !lacking.is_empty();
-                self.add(chain, lacking, *position);
+                self.add(chain, &lacking);
+                lacking
             }
             ExistingRules::Replace => {
-                let stale: Vec<&ListedRule> = found.iter().filter(|rule| tag.is_on(rule)).collect();
-                if are(stale.iter().copied(), rules) && is_in_position(found, tag, *position) {
-                    return;
+                let tagged: Vec<&ListedRule> = found.iter().filter(|rule| tag.is_on(rule)).collect();
+                let Replacement { stale, lacking } = Replacement::new(tag, rules, &tagged);
+                if !stale.is_empty() || !lacking.is_empty() {
+                    self.extend(stale.iter().map(|rule| NftChange::DeleteRule(chain.clone(), rule.handle)));
+                    self.extend(lacking.iter().cloned().map(NftChange::AddRule));
+                    self.note_replaced(owned, tagged);
                 }
-                self.extend(stale.iter().map(|rule| NftChange::DeleteRule(chain.clone(), rule.handle)));
-                if let Some(before) = made_again(stale.iter().copied(), chain).filter(|before| !before.is_empty()) {
-                    self.extend(position.additions(rules));
-                    let position = former_position(found, tag, *position);
-                    self.replaced.owned.push(Owned { rules: before, position, ..owned.clone() });
-                    return;
-                }
-                match tag {
-                    Tag::LeadsTo(_) => {
-                        self.extend(position.additions(rules));
-                        self.added.rules.push(Unwanted { chain: chain.clone(), which: Which::Tagged(tag.clone()) });
-                    }
-                    Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => {
-                        self.add(chain, rules.clone(), *position);
-                    }
-                }
+                lacking
+            }
+        };
+        if let RulePosition::Before(_) = position {
+            self.move_later(owned, found, !lacking.is_empty());
+        }
+    }
+
+    /// Remembers what undoes the replacement of an attachment's rules in a chain that it shares.
+    fn note_replaced(&mut self, owned: &Owned, before: Vec<&ListedRule>) {
+        let Owned { chain, tag, rules, .. } = owned;
+        if let Some(before) = made_again(before, chain).filter(|before| !before.is_empty()) {
+            self.replaced.owned.push(Owned { rules: before, ..owned.clone() });
+            return;
+        }
+        let which = match tag {
+            Tag::LeadsTo(_) => Which::Tagged(tag.clone()),
+            Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => Which::Listed(rules.clone()),
+        };
+        self.added.rules.push(Unwanted { chain: chain.clone(), which });
+    }
+
+    /// Moves the rules of others that come later behind the attachment's. One that cannot be written as it was read stays.
+    fn move_later(&mut self, Owned { chain, rules, position, .. }: &Owned, found: &[ListedRule], is_extended: bool) {
+        let own: HashSet<RuleText> = rules.iter().map(RuleText::of).collect();
+        let is_own = |rule: &ListedRule| rule.text(chain.table.family).is_some_and(|text| own.contains(&text));
+        let is_later = |rule: &ListedRule| rule.leads_to().any(|to| position.is_before(to.as_str()));
+        for rule in RulePosition::moved(found, is_extended, is_own, is_later) {
+            if let Some(copy) = rule.to_rule(chain) {
+                self.extend([NftChange::DeleteRule(chain.clone(), rule.handle), NftChange::AddRule(copy)]);
             }
         }
     }
 
-    fn add(&mut self, chain: &ChainId, rules: Vec<NftRule>, position: RulePosition) {
+    fn add(&mut self, chain: &ChainId, rules: &[NftRule]) {
         if rules.is_empty() {
             return;
         }
-        self.extend(position.additions(&rules));
-        self.added.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules) });
+        self.extend(rules.iter().cloned().map(NftChange::AddRule));
+        self.added.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules.to_vec()) });
     }
 }
 
-/// Whether no other rule comes before those with a tag, where none may.
-fn is_in_position(found: &[ListedRule], tag: &Tag, position: RulePosition) -> bool {
-    match position {
-        RulePosition::Back => true,
-        RulePosition::Front => !found.iter().skip_while(|rule| tag.is_on(rule)).any(|rule| tag.is_on(rule)),
-    }
+/// What makes the rules with a tag those that are wanted.
+struct Replacement<'a> {
+    stale: Vec<&'a ListedRule>,
+    lacking: Vec<NftRule>,
 }
 
-/// Where the rules with a tag were among those of others. A chain to whose end rules are added is not read whole.
-fn former_position(found: &[ListedRule], tag: &Tag, position: RulePosition) -> RulePosition {
-    match position {
-        RulePosition::Front if is_in_position(found, tag, position) => RulePosition::Front,
-        RulePosition::Front | RulePosition::Back => RulePosition::Back,
+impl<'a> Replacement<'a> {
+    fn new(tag: &Tag, wanted: &[NftRule], found: &[&'a ListedRule]) -> Self {
+        if are(found.iter().copied(), wanted) {
+            return Self { stale: Vec::new(), lacking: Vec::new() };
+        }
+        match tag {
+            // These all lead to one chain, so their order does not matter, and those that stay keep their places.
+            Tag::LeadsTo(_) => Self::of_difference(wanted, found),
+            Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => {
+                Self { stale: found.to_vec(), lacking: wanted.to_vec() }
+            }
+        }
+    }
+
+    fn of_difference(wanted: &[NftRule], found: &[&'a ListedRule]) -> Self {
+        let mut left: HashSet<RuleText> = wanted.iter().map(RuleText::of).collect();
+        let family = wanted.first().map(|rule| rule.chain.table.family);
+        let mut is_stale = |rule: &ListedRule| {
+            let text = family.and_then(|family| rule.text(family));
+            text.is_none_or(|text| !left.remove(&text))
+        };
+        let stale = found.iter().copied().filter(|rule| is_stale(rule)).collect();
+        let lacking = wanted.iter().filter(|rule| left.contains(&RuleText::of(rule))).cloned().collect();
+        Self { stale, lacking }
     }
 }
 

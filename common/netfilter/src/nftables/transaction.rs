@@ -26,8 +26,6 @@ pub enum NftChange {
     DeleteChain(ChainId),
     /// Adds a rule after all others of its chain, which must exist.
     AddRule(NftRule),
-    /// Adds a rule before all others of its chain, which must exist.
-    InsertRule(NftRule),
     /// Removes a rule, which must exist.
     DeleteRule(ChainId, u64),
 }
@@ -88,10 +86,10 @@ impl Transaction {
 }
 
 impl NftChange {
-    /// The rule that it adds, wherever in its chain.
+    /// The rule that it adds.
     pub const fn added_rule(&self) -> Option<&NftRule> {
         match self {
-            Self::AddRule(rule) | Self::InsertRule(rule) => Some(rule),
+            Self::AddRule(rule) => Some(rule),
             Self::AddTable(_) | Self::AddChain(_) | Self::AddSet(_) | Self::AddElements(_) => None,
             Self::DeleteElements(_) | Self::FlushChain(_) | Self::DeleteChain(_) | Self::DeleteRule(..) => None,
         }
@@ -111,7 +109,6 @@ impl NftChange {
             Self::FlushChain(chain) => format!("flush chain {chain}"),
             Self::DeleteChain(chain) => format!("delete chain {chain}"),
             Self::AddRule(rule) => format!("add rule {} {rule}", rule.chain),
-            Self::InsertRule(rule) => format!("insert rule {} {rule}", rule.chain),
             Self::DeleteRule(chain, handle) => format!("delete rule {chain} handle {handle}"),
         }
     }

@@ -445,7 +445,7 @@ fn redirection() -> IptablesRuleset {
     let owned = |name: &str, lines: &[&str]| OwnedChain {
         name: chain(name),
         rules: lines.iter().map(|line| rule(&format!("-A {name} {line}"))).collect(),
-        existing: ExistingChain::Replace,
+        existing: ExistingChain::ReplaceInOrder,
     };
     IptablesRuleset {
         family: Family::V4,
@@ -514,24 +514,39 @@ fn entry_ports(fake: &FakeIptables) -> Vec<String> {
     entries.filter_map(|line| Some(line.split("--dports ").nth(1)?.split(' ').next()?.to_owned())).collect()
 }
 
+/// A container with two ports, each led to by a rule of its own.
+fn two_ports(own: &str, ports: [u16; 2], later: &[&str]) -> IptablesRuleset {
+    let mut want = portmap(own, ports[0], ExistingChain::Replace);
+    want.rules.extend(portmap(own, ports[1], ExistingChain::Replace).rules);
+    want.position = RulePosition::before(later.iter().map(ToString::to_string));
+    want
+}
+
 #[test]
-fn rules_that_come_in_front_are_in_their_own_order_before_all_others() {
-    let wanted = |own: &str, ports: [u16; 2], position| {
-        let mut want = portmap(own, ports[0], ExistingChain::Replace);
-        want.rules.extend(portmap(own, ports[1], ExistingChain::Replace).rules);
-        IptablesRuleset { position, ..want }
-    };
+fn rules_of_others_that_come_later_are_moved_behind() {
     let mut fake = nat(SKELETON);
-    run(&mut fake, &wanted("CNI-DN-1", [1, 2], RulePosition::Back));
+    for (own, ports) in [("CNI-DN-1", [1, 2]), ("CNI-DN-3", [5, 6]), ("CNI-DN-4", [7, 8])] {
+        run(&mut fake, &two_ports(own, ports, &[]));
+    }
     let before = dump(&fake);
-    let change = run(&mut fake, &wanted("CNI-DN-2", [3, 4], RulePosition::Front)).expect("something");
-    assert_eq!(entry_ports(&fake), ["3", "4", "1", "2"]);
-    assert_eq!(fake.commits(), 2, "the usual state takes one batch");
-    let mut undone = nat(&dump(&fake));
-    undo(&mut undone, &change).expect("removed");
-    assert_eq!(dump(&undone), before);
-    for _ in 0..2 {
-        run(&mut fake, &wanted("CNI-DN-1", [1, 2], RulePosition::Front));
-        assert_eq!(entry_ports(&fake), ["1", "2", "3", "4"]);
+    let change = run(&mut fake, &two_ports("CNI-DN-2", [3, 4], &["CNI-DN-3", "CNI-DN-4"])).expect("something");
+    assert_eq!(entry_ports(&fake), ["1", "2", "3", "4", "5", "6", "7", "8"]);
+    undo(&mut fake, &change).expect("removed");
+    assert_eq!(dump(&fake), before);
+}
+
+#[test]
+fn rules_that_are_there_keep_their_places_when_the_chain_is_replaced() {
+    let mut fake = nat(SKELETON);
+    run(&mut fake, &two_ports("CNI-DN-1", [1, 2], &[]));
+    run(&mut fake, &two_ports("CNI-DN-2", [3, 4], &[]));
+    for (ports, later, want) in [
+        ([1, 2], &[][..], ["1", "2", "3", "4"]),
+        ([1, 5], &[], ["1", "3", "4", "5"]),
+        ([1, 5], &["CNI-DN-2"], ["1", "5", "3", "4"]),
+        ([6, 5], &["CNI-DN-2"], ["5", "6", "3", "4"]),
+    ] {
+        run(&mut fake, &two_ports("CNI-DN-1", ports, later));
+        assert_eq!(entry_ports(&fake), want, "{ports:?} before {later:?}");
     }
 }

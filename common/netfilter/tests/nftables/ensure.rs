@@ -360,40 +360,59 @@ fn open_hosts(fake: &mut FakeNftables) -> Vec<String> {
         .collect()
 }
 
+/// An attachment whose rules for some hosts lead to its own chain, before those that lead to the chains of others.
+fn want_jumps(id: &str, hosts: &[u8], later: &[&str], existing: ExistingRules) -> NftRuleset {
+    let mut want = want(id, &[], existing);
+    let own = want.chains[2].chain.id.name.clone();
+    let lead = |host: &u8| NftRule {
+        expressions: vec![
+            accept("open", *host, "").expressions.remove(0),
+            Expression::Verdict(Verdict::Jump(own.clone())),
+        ],
+        ..accept("open", *host, id)
+    };
+    want.owned[0] = Owned {
+        chain: table().chain("open"),
+        tag: Tag::LeadsTo(own.clone()),
+        rules: hosts.iter().map(lead).collect(),
+        existing,
+        position: RulePosition::before(later.iter().map(|id| format!("own-{id}"))),
+    };
+    want
+}
+
 #[test]
-fn rules_that_come_in_front_are_in_their_own_order_before_all_others() {
+fn rules_of_others_that_come_later_are_moved_behind() {
     for existing in [ExistingRules::Replace, ExistingRules::Keep] {
-        let wanted = |id: &str, hosts: &[u8], position| {
-            let mut want = want(id, hosts, existing);
-            want.owned[0].position = position;
-            want
-        };
         let fake = &mut FakeNftables::new();
-        ensure(fake, &wanted("a", &[1, 2], RulePosition::Back)).expect("ensured");
+        for (id, hosts) in [("a", [1, 2]), ("c", [5, 6]), ("d", [7, 8])] {
+            ensure(fake, &want_jumps(id, &hosts, &[], existing)).expect("made");
+        }
         let before = fake.dump();
-        let change = ensure(fake, &wanted("b", &[3, 4], RulePosition::Front)).expect("ensured").expect("something");
-        assert_eq!(open_hosts(fake), ["3", "4", "1", "2"], "{existing:?}");
+        let want = want_jumps("b", &[3, 4], &["c", "d"], existing);
+        let change = ensure(fake, &want).expect("made").expect("something");
+        assert_eq!(open_hosts(fake), ["1", "2", "3", "4", "5", "6", "7", "8"], "{existing:?}");
         let commits = fake.commits();
-        ensure(fake, &wanted("b", &[3, 4], RulePosition::Front)).expect("ensured");
-        assert_eq!(fake.commits(), commits, "they are there already");
+        ensure(fake, &want).expect("made");
+        assert_eq!(fake.commits(), commits, "all of it is in its place");
         undo(fake, &change).expect("removed");
         assert_eq!(fake.dump(), before);
     }
 }
 
 #[test]
-fn rules_that_are_there_move_to_the_front() {
+fn rules_that_lead_to_the_own_chain_keep_their_places() {
     let fake = &mut FakeNftables::new();
-    let mut want_a = want("a", &[1, 2], ExistingRules::Replace);
-    ensure(fake, &want_a).expect("ensured");
-    ensure(fake, &want("b", &[3], ExistingRules::Replace)).expect("ensured");
-    ensure(fake, &want_a).expect("ensured");
-    assert_eq!(open_hosts(fake), ["1", "2", "3"]);
-    let mut want_b = want("b", &[3], ExistingRules::Replace);
-    want_b.owned[0].position = RulePosition::Front;
-    ensure(fake, &want_b).expect("ensured");
-    assert_eq!(open_hosts(fake), ["3", "1", "2"]);
-    want_a.owned[0].position = RulePosition::Front;
-    ensure(fake, &want_a).expect("ensured");
-    assert_eq!(open_hosts(fake), ["1", "2", "3"]);
+    for (id, hosts) in [("a", [1, 2]), ("b", [3, 4])] {
+        ensure(fake, &want_jumps(id, &hosts, &[], ExistingRules::Replace)).expect("made");
+    }
+    for (hosts, later, want) in [
+        ([1, 2], &[][..], ["1", "2", "3", "4"]),
+        ([1, 5], &[], ["1", "3", "4", "5"]),
+        ([1, 5], &["b"], ["1", "5", "3", "4"]),
+        ([6, 5], &["b"], ["5", "6", "3", "4"]),
+    ] {
+        ensure(fake, &want_jumps("a", &hosts, later, ExistingRules::Replace)).expect("made");
+        assert_eq!(open_hosts(fake), want, "{hosts:?} before {later:?}");
+    }
 }

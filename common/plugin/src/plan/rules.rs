@@ -87,10 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn rules_at_different_ends_are_made_one_after_the_other() {
+    fn rules_in_different_places_are_made_one_after_the_other() {
         let [back, after] = ["ONE", "THREE"].map(|chain| ruleset(IptablesTable::Nat, chain));
-        let front = IptablesRuleset { position: RulePosition::Front, ..ruleset(IptablesTable::Nat, "TWO") };
-        let wanted = [back, front, after];
+        let position = RulePosition::before(["THREE".to_owned()]);
+        let before = IptablesRuleset { position, ..ruleset(IptablesTable::Nat, "TWO") };
+        let wanted = [back, before, after];
         assert_eq!(Plan::join_rules([plan(&wanted)].iter()), plan(&wanted));
     }
 

@@ -10,7 +10,7 @@ fn told(config: Config, targets: &[&str]) -> Told {
 #[test]
 fn add_lays_out_the_way_of_a_packet() {
     let br0 = IfName::parse("br0").expect("name");
-    let plan = plan(&told(config("", TCP), &["10.88.0.5/24", "fd00:88::5/64"]), Some(&br0), &Crowded::default());
+    let plan = plan(&told(config("", TCP), &["10.88.0.5/24", "fd00:88::5/64"]), Some(&br0), &ContestedPorts::default());
     assert_eq!(
         plan.to_string(),
         r#"owned  host: ensure v4 nat
@@ -51,7 +51,7 @@ fn a_family_without_a_mapping_is_left_alone() {
     let both = &["10.0.0.5/8", "fd00::5/64"];
     let families: Vec<Family> = told(v4_only, both).mapped().map(|target| target.family()).collect();
     assert_eq!(families, [Family::V4]);
-    assert_eq!(plan(&told(config("", ""), both), None, &Crowded::default()), Plan::default());
+    assert_eq!(plan(&told(config("", ""), both), None, &ContestedPorts::default()), Plan::default());
 }
 
 #[test]

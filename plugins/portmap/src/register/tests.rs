@@ -43,7 +43,7 @@ fn claim(records: &mut FakeRecords, container: &str, published: &[PublishedPort]
 }
 
 fn release(records: &mut FakeRecords, container: &str) {
-    let plan = register(records, container, &[]).release();
+    let plan = register(records, container, &[]).release(&[]);
     carry_out(records, &plan);
 }
 
@@ -69,17 +69,19 @@ fn the_records_are_those_of_earlier_releases() {
 }
 
 #[test]
-fn the_newest_is_last_and_its_own_lines_are_no_rivals() {
+fn an_attachment_keeps_its_place_and_its_own_lines_are_no_rivals() {
     let records = &mut FakeRecords::default();
     for container in ["a", "b", "c", "a"] {
         claim(records, container, &web()[..1], &[]);
     }
     assert_eq!(rivals(records, "a", &web()), ["b tcp 0.0.0.0:80", "c tcp 0.0.0.0:80"]);
-    assert_eq!(rivals(records, "b", &web()[..1]), ["c tcp 0.0.0.0:80", "a tcp 0.0.0.0:80"]);
+    assert_eq!(rivals(records, "b", &web()[..1]), ["a tcp 0.0.0.0:80", "c tcp 0.0.0.0:80"]);
     assert_eq!(rivals(records, "b", &web()[1..]), [""; 0], "another family, another port");
-    let register = register(records, "c", &[80]);
-    let newer: Vec<bool> = register.rivals(&web()).into_iter().map(|line| register.is_newer(line)).collect();
-    assert_eq!(newer, [false, true], "b, then a");
+    for (container, want) in [("b", [false, true]), ("c", [false, false]), ("d", [false, false])] {
+        let register = register(records, container, &[80]);
+        let later: Vec<bool> = register.rivals(&web()).into_iter().map(|line| register.is_later(line)).collect();
+        assert_eq!(later[..2], want, "{container}");
+    }
 }
 
 #[test]
@@ -113,13 +115,13 @@ fn the_first_to_go_leaves_the_others_lines() {
 }
 
 #[test]
-fn what_is_restored_is_the_oldest_and_what_is_there_stays() {
+fn what_is_restored_is_the_latest_and_what_is_there_stays() {
     let records = &mut FakeRecords::default();
     claim(records, "b", &web(), &[]);
     for _ in 0..2 {
         let plan = register(records, "a", &[80]).restore(Some(&home("a")), &web()[..1]);
         carry_out(records, &plan);
-        assert_eq!(rivals(records, "c", &web()[..1]), ["a tcp 0.0.0.0:80", "b tcp 0.0.0.0:80"]);
+        assert_eq!(rivals(records, "c", &web()[..1]), ["b tcp 0.0.0.0:80", "a tcp 0.0.0.0:80"]);
     }
     assert_eq!(register(records, "b", &[80]).restore(Some(&home("b")), &web()), Plan::default());
 }

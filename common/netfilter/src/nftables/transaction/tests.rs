@@ -39,7 +39,6 @@ fn a_transaction_is_a_script_of_nft() {
         NftChange::FlushChain(table().chain("c")),
         add(vec![words(&["ip", "saddr", "!=", "192.0.2.0/24"]), Expression::LocalDestination]),
         NftChange::AddRule(NftRule { comment, ..NftRule::new(table().chain("c"), vec![Expression::Masquerade]) }),
-        NftChange::InsertRule(NftRule::new(table().chain("c"), vec![Expression::Masquerade])),
         NftChange::DeleteRule(table().chain("c"), 17),
         NftChange::DeleteChain(table().chain("c")),
     ]);
@@ -55,7 +54,6 @@ delete element inet t s { 10.0.0.1 }
 flush chain inet t c
 add rule inet t c ip saddr != 192.0.2.0/24 fib daddr type local
 add rule inet t c masquerade comment "a b"
-insert rule inet t c masquerade
 delete rule inet t c handle 17
 delete chain inet t c
 "#;

@@ -1,4 +1,4 @@
-//! Two containers with one host port: the newest that lives comes first, and without a conflict nothing changes.
+//! Two containers with one host port: the oldest that lives comes first, and without a conflict nothing changes.
 
 use super::*;
 use cni_testkit::{FakeContainer, FakeIptables};
@@ -77,15 +77,17 @@ fn a_container_whose_namespace_is_another_one_by_now_is_dead() {
 }
 
 #[test]
-fn the_newest_of_those_that_live_comes_first_until_it_goes() {
+fn a_container_that_lives_keeps_its_port_until_its_del() {
     for keys in BACKENDS {
         let machine = &mut inhabited(&["a", "b", "c"]);
         let [a, b, c] = ["a", "b", "c"].map(|name| container(name, keys, TCP_8080));
         [&a, &b, &c].iter().for_each(|one| drop(one.add(machine).expect("added")));
-        assert_eq!(Family::ALL.map(|family| order(machine, family)), [["c", "b", "a"], ["c", "b", "a"]], "{keys}");
-        b.add(machine).expect("added again, and so the newest");
-        assert_eq!(order(machine, Family::V4), ["b", "c", "a"], "{keys}");
+        assert_eq!(Family::ALL.map(|family| order(machine, family)), [["a", "b", "c"], ["a", "b", "c"]], "{keys}");
+        let before = rules(machine);
+        b.add(machine).expect("added again");
+        assert_eq!(rules(machine), before, "{keys}: in its place");
         a.del(machine).expect("removed");
+        assert_eq!(order(machine, Family::V4), ["b", "c"]);
         b.del(machine).expect("removed");
         assert_eq!(order(machine, Family::V4), ["c"]);
         c.del(machine).expect("removed");
@@ -93,19 +95,65 @@ fn the_newest_of_those_that_live_comes_first_until_it_goes() {
     }
 }
 
-/// Nobody can tell whether these live: one namespace cannot be entered, the kernel does not tell the other from others.
+/// With other ports than before, it still comes before those that came after it.
 #[test]
-fn a_container_of_which_nothing_is_known_keeps_its_rules() {
-    for unknown in [FakeContainer::Closed, FakeContainer::Present(None)] {
+fn a_container_that_is_added_again_with_other_ports_keeps_its_place() {
+    for keys in BACKENDS {
+        let machine = &mut inhabited(&["a", "b", "c"]);
+        let two = format!("{},{}", mapping("tcp", 8080, ""), mapping("tcp", 81, ""));
+        for (name, mappings) in [("a", TCP_8080), ("b", TCP_8080), ("c", TCP_8080), ("b", &two)] {
+            container(name, keys, mappings).add(machine).expect("added");
+        }
+        let mut found = order(machine, Family::V4);
+        found.dedup();
+        assert_eq!(found, ["a", "b", "c"], "{keys}");
+    }
+}
+
+/// A packet of an established UDP connection keeps going to the older container, and not after its DEL.
+#[test]
+fn the_connections_of_the_older_container_are_forgotten_at_its_del_only() {
+    let udp = |ip| mapping("udp", 53, ip);
+    for keys in BACKENDS {
+        for (old, new, forgotten) in [
+            ("", "", None),
+            ("", "192.0.2.1", None),
+            ("192.0.2.1", "", Some("forget UDP flows to *:53 not answered by 10.88.0.6 except to 192.0.2.1:53")),
+            ("192.0.2.1", "192.0.2.2", Some("forget UDP flows to 192.0.2.2:53 not answered by 10.88.0.6")),
+        ] {
+            let machine = &mut inhabited(&["a", "b"]);
+            container("a", keys, &udp(old)).add(machine).expect("added");
+            let before = machine.applied().len();
+            let b = container("b", keys, &udp(new));
+            b.add(machine).expect("added");
+            let flows = |from: usize, machine: &FakeHost| -> Vec<String> {
+                let steps = machine.applied()[from..].iter().filter(|step| step.contains("10.88.0."));
+                steps.filter_map(|step| Some(step[step.find("forget UDP")?..].to_owned())).collect()
+            };
+            let want: Vec<String> = forgotten.into_iter().map(str::to_owned).collect();
+            assert_eq!(flows(before, machine), want, "{keys}: {old:?} {new:?}");
+            let before = machine.applied().len();
+            container("a", keys, &udp(old)).del(machine).expect("removed");
+            let host = if old.is_empty() { "*" } else { old };
+            assert_eq!(flows(before, machine), [format!("forget UDP flows to {host}:53 answered by 10.88.0.5")]);
+        }
+    }
+}
+
+/// It is unknown whether the first two live: one namespace cannot be entered, and the kernel does not tell the other
+/// from others. The path of the third, which lives, is not visible.
+#[test]
+fn a_container_that_may_live_keeps_its_rules() {
+    for unknown in [FakeContainer::Closed, FakeContainer::Present(None), FakeContainer::Unnamed] {
         for keys in BACKENDS {
             let machine = &mut inhabited(&["a", "b"]);
-            if unknown != FakeContainer::Closed {
+            if unknown == FakeContainer::Present(None) {
                 machine.set_container("/run/netns/a", unknown.clone());
             }
             container("a", keys, TCP_8080).add(machine).expect("added");
             machine.set_container("/run/netns/a", unknown.clone());
             container("b", keys, TCP_8080).add(machine).expect("added");
-            assert_eq!(order(machine, Family::V4), ["b", "a"], "{unknown:?}");
+            assert_eq!(order(machine, Family::V4), ["a", "b"], "{unknown:?}");
         }
     }
 }
@@ -117,10 +165,10 @@ fn ports_that_do_not_overlap_are_no_conflict() {
             (mapping("tcp", 80, ""), mapping("udp", 80, ""), [["a", "b"], ["a", "b"]]),
             (mapping("tcp", 80, ""), mapping("tcp", 81, ""), [["a", "b"], ["a", "b"]]),
             (mapping("tcp", 80, "192.0.2.1"), mapping("tcp", 80, "192.0.2.2"), [["a", "b"], ["", ""]]),
-            (mapping("tcp", 80, "192.0.2.1"), mapping("tcp", 80, "192.0.2.1"), [["b", "a"], ["", ""]]),
-            (mapping("tcp", 80, ""), mapping("tcp", 80, "192.0.2.1"), [["b", "a"], ["a", ""]]),
-            (mapping("tcp", 80, "192.0.2.1"), mapping("tcp", 80, ""), [["b", "a"], ["b", ""]]),
-            (mapping("tcp", 80, "0.0.0.0"), mapping("tcp", 80, ""), [["b", "a"], ["b", ""]]),
+            (mapping("tcp", 80, "192.0.2.1"), mapping("tcp", 80, "192.0.2.1"), [["a", "b"], ["", ""]]),
+            (mapping("tcp", 80, ""), mapping("tcp", 80, "192.0.2.1"), [["a", "b"], ["a", ""]]),
+            (mapping("tcp", 80, "192.0.2.1"), mapping("tcp", 80, ""), [["a", "b"], ["b", ""]]),
+            (mapping("tcp", 80, "0.0.0.0"), mapping("tcp", 80, ""), [["a", "b"], ["b", ""]]),
         ] {
             let machine = &mut inhabited(&["a", "b"]);
             container("a", keys, &one).add(machine).expect("added");
@@ -257,7 +305,7 @@ fn a_failed_add_leaves_the_living_as_they_were() {
                     }
                 }
                 b.add(machine).expect("the second try");
-                assert_eq!(order(machine, Family::V4)[0], "b", "{keys}: step {step}");
+                assert_eq!(order(machine, Family::V4)[0], if lives { "a" } else { "b" }, "{keys}: step {step}");
                 assert!(lives || order(machine, Family::V4).len() == 1, "{keys}: step {step}");
             }
         }
@@ -271,7 +319,7 @@ fn gc_forgets_whose_the_ports_were() {
         let [a, b] = ["a", "b"].map(|name| container(name, keys, TCP_8080));
         [&a, &b].iter().for_each(|one| drop(one.add(machine).expect("added")));
         gc(machine, "n2", &[]).expect("nothing to do");
-        assert_eq!(order(machine, Family::V4), ["b", "a"]);
+        assert_eq!(order(machine, Family::V4), ["a", "b"]);
         gc(machine, "n1", &["b"]).expect("removed");
         assert_eq!(order(machine, Family::V4), ["b"]);
         assert!(!machine.records.lines().iter().any(|line| line.contains("n1 a ")), "{:?}", machine.records.lines());
@@ -292,10 +340,12 @@ fn a_del_that_fails_leaves_what_it_needs_to_be_noticed() {
     assert_eq!(order(machine, Family::V4), ["b"], "{:?}", machine.records.lines());
 }
 
+const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
 #[test]
 fn a_repair_puts_the_rules_back_in_their_order() {
     for keys in BACKENDS {
-        for lost in [false, true] {
+        for (lost, repaired) in [false, true].into_iter().flat_map(|lost| ORDERS.map(|order| (lost, order))) {
             let machine = &mut inhabited(&["a", "b", "c"]);
             let callers = ["a", "b", "c"].map(|name| container(name, keys, TCP_8080));
             callers.iter().for_each(|one| drop(one.add(machine).expect("added")));
@@ -304,12 +354,12 @@ fn a_repair_puts_the_rules_back_in_their_order() {
             if lost {
                 machine.records.clear();
             }
-            for one in &callers {
-                assert!(lifecycle::repair(&Portmap, machine, &one.0) > 0);
+            for at in repaired {
+                assert!(lifecycle::repair(&Portmap, machine, &callers[at].0) > 0);
             }
             // Without records, they are in the order in which they are repaired.
-            let first = if lost { "a" } else { "c" };
-            assert_eq!(Family::ALL.map(|family| order(machine, family)[0].clone()), [first; 2], "{keys}");
+            let want = if lost { repaired } else { [0, 1, 2] }.map(|at| ["a", "b", "c"][at]);
+            assert_eq!(Family::ALL.map(|family| order(machine, family)), [want; 2], "{keys}: {repaired:?}");
             callers.iter().for_each(|one| one.del(machine).expect("removed"));
             assert!(machine.records.is_empty(), "{:?}", machine.records.lines());
         }
@@ -334,39 +384,67 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// After each ADD the port leads to its container, and to the newest as long as that is there.
+    /// After each ADD the port leads to the oldest of those that live.
     #[test]
     fn a_dead_container_never_wins(events in prop::collection::vec(event(), 0..25), nft in any::<bool>()) {
         let names = ["a", "b", "c"];
         let keys = BACKENDS[usize::from(nft)];
         let machine = &mut inhabited(&names);
         let callers = names.map(|name| container(name, keys, TCP_8080));
-        let (mut stack, mut dead): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+        let (mut queue, mut dead): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
         for (number, event) in events.into_iter().enumerate() {
             let path = |at: usize| format!("/run/netns/{}", names[at]);
             match event {
                 Event::Add(at) => {
                     machine.set_container(&path(at), FakeContainer::Present(Some(format!("boot:{number}"))));
                     callers[at].add(machine).expect("added");
-                    stack.retain(|name| *name != names[at] && !dead.contains(name));
-                    stack.push(names[at]);
                     dead.retain(|name| *name != names[at]);
+                    queue.retain(|name| !dead.contains(name));
+                    if !queue.contains(&names[at]) {
+                        queue.push(names[at]);
+                    }
                 }
                 Event::Del(at) => {
                     callers[at].del(machine).expect("removed");
-                    stack.retain(|name| *name != names[at]);
+                    let met = queue.contains(&names[at]);
+                    queue.retain(|name| *name != names[at] && !(met && dead.contains(name)));
                 }
                 Event::Die(at) => {
                     machine.set_container(&path(at), FakeContainer::Gone);
                     dead.push(names[at]);
                 }
             }
-            stack.reverse();
-            prop_assert_eq!(&order(machine, Family::V4), &stack);
-            stack.reverse();
+            prop_assert_eq!(&order(machine, Family::V4), &queue);
         }
         callers.iter().for_each(|one| one.del(machine).expect("removed"));
         prop_assert!(machine.records.is_empty(), "{:?}", machine.records.lines());
         prop_assert!(!dump(machine, Family::V4).contains("CNI-DN-"));
+    }
+}
+
+/// Another plugin's DEL has left the records, or no DEL has come: whoever meets a dead container removes all of it.
+#[test]
+fn nothing_is_left_of_a_dead_container_whose_port_an_add_or_a_del_has() {
+    for keys in BACKENDS {
+        for by_add in [true, false] {
+            let machine = &mut inhabited(&["a", "b"]);
+            let two = format!("{},{}", mapping("tcp", 8080, ""), mapping("tcp", 81, ""));
+            container("a", keys, &two).add(machine).expect("added");
+            let b = container("b", keys, TCP_8080);
+            if by_add {
+                machine.set_container("/run/netns/a", FakeContainer::Gone);
+                machine.netfilter.iptables = FakeIptables::new();
+                machine.netfilter.nftables = FakeNftables::new();
+                b.add(machine).expect("added");
+                let of_a = machine.records.lines().into_iter().filter(|line| line.contains("n1 a ")).count();
+                assert_eq!(of_a, 0, "{keys}: {:?}", machine.records.lines());
+            } else {
+                b.add(machine).expect("added");
+                machine.set_container("/run/netns/a", FakeContainer::Gone);
+            }
+            b.del(machine).expect("removed");
+            assert!(machine.records.is_empty(), "{keys}: {:?}", machine.records.lines());
+            assert_eq!(order(machine, Family::V4), [""; 0], "{keys}");
+        }
     }
 }

@@ -1,0 +1,227 @@
+//! Two containers with one port of the host: the older one keeps it while it lives, and then the newer one gets it.
+//!
+//! The first rule that fits a packet wins, and rules are added behind those of others, as in the reference. So the newer
+//! container gets the port at the moment when the rules of the older one are removed, whichever plugin does that. A dead
+//! container whose DEL never came would keep the port for ever; therefore an ADD removes what such a container has left.
+//! Which containers have a port is recorded (`register.rs`), so that no rule is read in the absence of a conflict.
+
+use std::net::SocketAddr;
+
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::names::{Attachment, NetworkName};
+use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
+use cni_netfilter::Proto;
+use cni_plugin::host::Host;
+use cni_plugin::journal::Journal;
+use cni_plugin::lock::LockName;
+use cni_plugin::namespace::{Life, RecordedNamespace};
+use cni_plugin::plan::Plan;
+use cni_plugin::removal::Removal;
+
+use crate::published::PublishedPort;
+use crate::register::{self, OwnPorts, PortLine, PortRegister};
+use crate::told::Told;
+use crate::{iptables, nftables};
+
+/// The ports of a container that others have as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContestedPorts(Vec<Rival>);
+
+/// Another attachment that has some of the ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rival {
+    owner: Attachment,
+    home: Option<RecordedNamespace>,
+    ports: Vec<PublishedPort>,
+    /// Whether it has come after the attachment in question.
+    is_later: bool,
+}
+
+/// Whether a container is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Dead,
+    /// It lives, or nobody can tell.
+    Living,
+}
+
+impl ContestedPorts {
+    /// The attachments whose rules of a family come behind those of the container.
+    pub fn later(&self, family: Family) -> impl Iterator<Item = &Attachment> {
+        let has_family = move |rival: &&Rival| rival.ports.iter().any(|port| port.family() == family);
+        self.0.iter().filter(|rival| rival.is_later).filter(has_family).map(|rival| &rival.owner)
+    }
+
+    /// The addresses and UDP ports of the host that others keep: connections to these are theirs.
+    pub fn kept_from_it(&self) -> Vec<SocketAddr> {
+        let ports = self.0.iter().filter(|rival| !rival.is_later).flat_map(|rival| &rival.ports);
+        ports.filter(|port| port.proto == Proto::Udp).map(|port| SocketAddr::new(port.address, port.port)).collect()
+    }
+}
+
+/// ADD: records whose the ports are, removes the rules of dead containers that have some of them, and returns what
+/// others have.
+pub fn claim(request: &Request, told: &Told, journal: &mut Journal<'_>) -> ContestedPorts {
+    let published = told.published();
+    if published.is_empty() {
+        return ContestedPorts::default();
+    }
+    let ports = OwnPorts::observe(&told.at, published.iter().map(|own| own.port), journal.host().records());
+    let locked = LockedPorts::observe(ports, &published, journal.host());
+    let (removed, contested) = locked.remove_dead(&published, journal.host());
+    for rival in contested.iter().filter(|rival| !rival.is_later && rival.owner.container != told.at.container) {
+        log::warn!("{}", warning(rival, &told.at));
+    }
+    let claim = locked.register.claim(observe_home(request, journal.host()).as_ref(), &published, &removed);
+    if let Err(error) = journal.apply(&claim) {
+        log::warn!("a conflict of host ports may go unnoticed: {}", error.in_full());
+    }
+    ContestedPorts(contested)
+}
+
+/// A repair: returns what others have, and what is to be recorded. Nothing is changed.
+pub fn observe(request: &Request, told: &Told, host: &mut dyn Host) -> (ContestedPorts, Plan) {
+    let published = told.published();
+    let ports = OwnPorts::observe(&told.at, published.iter().map(|own| own.port), host.records());
+    let register = PortRegister::observe(ports, host.records());
+    let record = register.restore(observe_home(request, host).as_ref(), &published);
+    (ContestedPorts(rivals(&register, &published)), record)
+}
+
+/// DEL: forgets whose the ports were, once no rule leads to the container, and removes what dead containers with the
+/// same ports have left.
+///
+/// # Errors
+/// When a record cannot be changed.
+pub fn forget(at: &Attachment, mapped: impl IntoIterator<Item = u16>, host: &mut dyn Host) -> Result<(), Error> {
+    let ports = OwnPorts::observe(at, mapped, host.records());
+    let published = PortRegister::observe(ports.clone(), host.records()).published();
+    let locked = LockedPorts::observe(ports, &published, host);
+    let (removed, _) = locked.remove_dead(&published, host);
+    host.carry_out(&locked.register.release(&removed))
+}
+
+/// GC: forgets the ports of all attachments of a network that are not valid.
+///
+/// # Errors
+/// The first failure, with notes of the others.
+pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let recorded = register::of_network(network, host.records())?;
+    let mut removal = Removal::new(host);
+    for at in recorded.iter().filter(|at| !valid.contains(at.container.as_str(), Some(at.ifname.as_str()))) {
+        removal.attempt(|host| forget(at, [], host));
+    }
+    removal.finish()
+}
+
+/// What is recorded of some ports, which are locked until the plugin ends: others change a record at the same time.
+struct LockedPorts {
+    register: PortRegister,
+    /// Dead attachments that had some of the ports shortly before.
+    dead: Vec<Rival>,
+}
+
+impl LockedPorts {
+    /// Locks the ports of an attachment and all ports of dead attachments that have some of them. All are locked in one
+    /// order, since two plugins would wait for each other otherwise.
+    fn observe(mut ports: OwnPorts, published: &[PublishedPort], host: &mut dyn Host) -> Self {
+        let unlocked = PortRegister::observe(ports.clone(), host.records());
+        let mut dead = rivals(&unlocked, published);
+        dead.retain(|rival| observe_presence(rival.home.as_ref(), host) == Presence::Dead);
+        dead.iter().for_each(|rival| ports.add(OwnPorts::observe(&rival.owner, [], host.records())));
+        for port in ports.numbers() {
+            if let Err(error) = host.lock(&LockName::host_port(port)) {
+                log::warn!("a conflict of host port {port} may go unnoticed: {}", error.in_full());
+            }
+        }
+        Self { register: PortRegister::observe(ports, host.records()), dead }
+    }
+
+    /// Removes the rules of dead attachments. Returns these, and the others that have some of the ports.
+    fn remove_dead(&self, published: &[PublishedPort], host: &mut dyn Host) -> (Vec<Attachment>, Vec<Rival>) {
+        let rivals = rivals(&self.register, published);
+        let is_dead =
+            |rival: &Rival| self.dead.iter().any(|dead| (&dead.owner, &dead.home) == (&rival.owner, &rival.home));
+        let (removed, others): (Vec<Rival>, Vec<Rival>) =
+            rivals.into_iter().partition(|rival| is_dead(rival) && is_removed(&rival.owner, host));
+        (removed.into_iter().map(|rival| rival.owner).collect(), others)
+    }
+}
+
+fn rivals(register: &PortRegister, published: &[PublishedPort]) -> Vec<Rival> {
+    let mut rivals: Vec<Rival> = Vec::new();
+    for line in register.rivals(published) {
+        let PortLine { published, owner, home } = line;
+        match rivals.iter_mut().find(|rival| rival.owner == *owner) {
+            Some(rival) => rival.ports.push(*published),
+            None => rivals.push(Rival {
+                owner: owner.clone(),
+                home: home.clone(),
+                ports: vec![*published],
+                is_later: register.is_later(line),
+            }),
+        }
+    }
+    rivals
+}
+
+fn observe_presence(home: Option<&RecordedNamespace>, host: &mut dyn Host) -> Presence {
+    match home.map(|home| home.life(None, host)) {
+        Some(Life::Dead) => Presence::Dead,
+        Some(Life::Alive) | None => Presence::Living,
+        Some(Life::Unknown(reason)) => {
+            log::info!("a container counts as living: {reason}");
+            Presence::Living
+        }
+    }
+}
+
+/// Removes the rules of a dead container. Returns whether they are removed: a failure does not keep the ADD from going on.
+fn is_removed(dead: &Attachment, host: &mut dyn Host) -> bool {
+    match remove_rules(dead, host) {
+        Ok(()) => {
+            log::info!("the rules of container {} are removed: it is dead", dead.container);
+            true
+        }
+        Err(error) => {
+            log::warn!(
+                "the rules of container {}, which is dead, cannot be removed: {}",
+                dead.container,
+                error.in_full()
+            );
+            false
+        }
+    }
+}
+
+/// Removes the rules of a container of which just the names are known.
+fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    let mut removal = Removal::new(host);
+    removal.attempt(|host| iptables::del(host, at, None, &[]));
+    removal.attempt(|host| nftables::del(host, at, &[], &[]));
+    removal.finish()
+}
+
+/// The namespace that is recorded with a mapping. Without one, the container counts as living.
+fn observe_home(request: &Request, host: &mut dyn Host) -> Option<RecordedNamespace> {
+    RecordedNamespace::observe(request, host).unwrap_or_else(|error| {
+        log::warn!("the container's namespace is not recorded: {}", error.in_full());
+        None
+    })
+}
+
+fn warning(rival: &Rival, at: &Attachment) -> String {
+    let ports: Vec<String> = rival.ports.iter().map(ToString::to_string).collect();
+    let Attachment { network, container, ifname } = &rival.owner;
+    format!(
+        "container {container} (network {network}, interface {ifname}) keeps host port {}: container {} gets it when that \
+         one is deleted; to use both at once, give one of them another port",
+        ports.join(", "),
+        at.container,
+    )
+}
+
+#[cfg(test)]
+mod tests;

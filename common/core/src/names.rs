@@ -266,6 +266,13 @@ impl Attachment {
         self.hashed_chain("CNI-DN-")
     }
 
+    /// The chain that holds the port mappings of an interface where another one of the container, in the same network, has
+    /// [`Attachment::dnat_chain`]. No name contains the separator.
+    pub fn interface_dnat_chain(&self) -> ChainName {
+        let digest = hash_hex(&format!("{}/{}/{}", self.network, self.container, self.ifname));
+        ChainName(format!("CNI-DN-{}", &digest[..CHAIN_LEN - "CNI-DN-".len()]))
+    }
+
     /// The chain in which old releases of portmap kept their source translation.
     pub fn snat_chain(&self) -> ChainName {
         self.hashed_chain("CNI-SN-")

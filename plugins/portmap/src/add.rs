@@ -33,6 +33,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     }
     supersede(journal.host(), &told)?;
     let contested = contested::claim(request, &told, journal);
+    claim_chain(&told, journal);
     journal.apply(&plan(&told, link.as_ref(), &contested)).map_err(|error| with_unchecked(error, &told.config))?;
     Ok(told.prev_result)
 }
@@ -78,6 +79,17 @@ fn supersede(host: &mut dyn Host, told: &Told) -> Result<(), Error> {
     Ok(())
 }
 
+/// Records which chain of iptables the container has.
+fn claim_chain(told: &Told, journal: &mut Journal<'_>) {
+    let mut plan = Plan::default();
+    if told.config.backend == Backend::Iptables && told.mapped().next().is_some() {
+        told.chains.claim().into_iter().for_each(|step| plan.owned(step));
+    }
+    if let Err(error) = journal.apply(&plan) {
+        log::warn!("the ports of another interface of the container may replace these: {}", error.in_full());
+    }
+}
+
 /// What leads to the container in each family. `link` is the host's link to the container, if loopback
 /// is to be routed on it; `contested` are the ports that others have.
 fn plan(told: &Told, link: Option<&IfName>, contested: &ContestedPorts) -> Plan {
@@ -95,12 +107,14 @@ fn plan(told: &Told, link: Option<&IfName>, contested: &ContestedPorts) -> Plan 
 
 /// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
 pub fn lead(plan: &mut Plan, told: &Told, target: Cidr, contested: &ContestedPorts, change: PortChange) {
-    let Told { config, at, .. } = told;
+    let Told { config, at, chains, .. } = told;
     let later = contested.later(target.family());
     match config.backend {
         Backend::Iptables => {
-            let position = RulePosition::before(later.map(iptables::own_chain));
-            plan.owned(Step::ensure_rules(iptables::ensure(config, at, target, position)));
+            let chain = chains.chain();
+            let later = later.flat_map(|at| [at.dnat_chain(), at.interface_dnat_chain()]).filter(|one| *one != chain);
+            let position = RulePosition::before(later.map(|chain| chain.to_string()));
+            plan.owned(Step::ensure_rules(iptables::ensure(config, at, &chain, target, position)));
         }
         Backend::Nftables => {
             let position = RulePosition::before(later.map(nftables::own_chain));

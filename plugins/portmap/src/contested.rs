@@ -20,6 +20,7 @@ use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::plan::Plan;
 use cni_plugin::removal::Removal;
 
+use crate::chains::ChainRegister;
 use crate::published::PublishedPort;
 use crate::register::{self, OwnPorts, PortLine, PortRegister};
 use crate::told::Told;
@@ -74,7 +75,8 @@ pub fn claim(request: &Request, told: &Told, journal: &mut Journal<'_>) -> Conte
     for rival in contested.iter().filter(|rival| !rival.is_later && rival.owner.container != told.at.container) {
         log::warn!("{}", warning(rival, &told.at));
     }
-    let claim = locked.register.claim(observe_home(request, journal.host()).as_ref(), &published, &removed);
+    let mut claim = locked.register.claim(observe_home(request, journal.host()).as_ref(), &published, &removed);
+    release_chains(&removed, &mut claim, journal.host());
     if let Err(error) = journal.apply(&claim) {
         log::warn!("a conflict of host ports may go unnoticed: {}", error.in_full());
     }
@@ -100,10 +102,12 @@ pub fn forget(at: &Attachment, mapped: impl IntoIterator<Item = u16>, host: &mut
     let published = PortRegister::observe(ports.clone(), host.records()).published();
     let locked = LockedPorts::observe(ports, &published, host);
     let (removed, _) = locked.remove_dead(&published, host);
-    host.carry_out(&locked.register.release(&removed))
+    let mut release = locked.register.release(&removed);
+    release_chains(removed.iter().chain([at]), &mut release, host);
+    host.carry_out(&release)
 }
 
-/// GC: forgets the ports of all attachments of a network that are not valid.
+/// GC: forgets the ports of all attachments of a network that are not valid, and removes their rules in iptables.
 ///
 /// # Errors
 /// The first failure, with notes of the others.
@@ -111,6 +115,8 @@ pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
     let recorded = register::of_network(network, host.records())?;
     let mut removal = Removal::new(host);
     for at in recorded.iter().filter(|at| !valid.contains(at.container.as_str(), Some(at.ifname.as_str()))) {
+        // The rules of one interface do not say which it is, so they are still there where another one is valid.
+        removal.attempt(|host| iptables::del(host, at, None, &[]));
         removal.attempt(|host| forget(at, [], host));
     }
     removal.finish()
@@ -202,6 +208,14 @@ fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     removal.attempt(|host| iptables::del(host, at, None, &[]));
     removal.attempt(|host| nftables::del(host, at, &[], &[]));
     removal.finish()
+}
+
+/// Forgets which chains of iptables some attachments had.
+fn release_chains<'a>(owners: impl IntoIterator<Item = &'a Attachment>, plan: &mut Plan, host: &mut dyn Host) {
+    for owner in owners {
+        let step = ChainRegister::observe(owner, host.records()).release();
+        step.into_iter().for_each(|step| plan.owned(step));
+    }
 }
 
 /// The namespace that is recorded with a mapping. Without one, the container counts as living.

@@ -23,6 +23,7 @@ use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 
+use crate::chains::ChainRegister;
 use crate::config::{Config, Listen, Mapping, Marker, Sources};
 use crate::{flows, localnet};
 
@@ -35,13 +36,14 @@ const MASQ: &str = "CNI-HOSTPORT-MASQ";
 /// The chain that led to every container's source translation in old releases of the reference.
 const OLD_SNAT: &str = "CNI-HOSTPORT-SNAT";
 
-/// The name of the chain to which the rules of a container lead.
-pub fn own_chain(at: &Attachment) -> String {
-    at.dnat_chain().to_string()
-}
-
 /// Everything that a container needs in the family of its address.
-pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosition) -> IptablesRuleset {
+pub fn ensure(
+    config: &Config,
+    at: &Attachment,
+    name: &ChainName,
+    target: Cidr,
+    position: RulePosition,
+) -> IptablesRuleset {
     let family = target.family();
     let mut shared_chains = Vec::new();
     let mut shared = Vec::new();
@@ -54,9 +56,9 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosi
         let to_host = IptablesRule::new(ChainName::fixed(chain), vec![Match::LocalDestination], jump(DNAT));
         shared.push(SharedRule { rule: to_host, place: Place::Last });
     }
-    let name = at.dnat_chain();
-    let chain = OwnedChain { rules: container_rules(config, &name, target), name, existing: ExistingChain::Replace };
-    let rules = entries(config, at, family);
+    let rules = container_rules(config, name, target);
+    let chain = OwnedChain { rules, name: name.clone(), existing: ExistingChain::Replace };
+    let rules = entries(config, at, name, family);
     IptablesRuleset { family, table: IptablesTable::Nat, shared_chains, shared, chains: vec![chain], rules, position }
 }
 
@@ -119,7 +121,7 @@ fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Map
 
 /// The rules that lead to the container's chain, one for each protocol and each fifteen ports. As in the
 /// reference, ports that listen on the other family's address are among them.
-fn entries(config: &Config, at: &Attachment, family: Family) -> Vec<IptablesRule> {
+fn entries(config: &Config, at: &Attachment, chain: &ChainName, family: Family) -> Vec<IptablesRule> {
     if !config.maps(family) {
         return Vec::new();
     }
@@ -129,42 +131,45 @@ fn entries(config: &Config, at: &Attachment, family: Family) -> Vec<IptablesRule
     }
     let mut rules = Vec::new();
     for ((_, proto), ports) in ports {
-        rules
-            .extend(PortSet::chunks(&ports).into_iter().map(|set| entry(config, at, family, Match::Ports(proto, set))));
+        rules.extend(
+            PortSet::chunks(&ports).into_iter().map(|set| entry(config, at, chain, family, Match::Ports(proto, set))),
+        );
     }
     rules
 }
 
-fn entry(config: &Config, at: &Attachment, family: Family, ports: Match) -> IptablesRule {
+fn entry(config: &Config, at: &Attachment, chain: &ChainName, family: Family, ports: Match) -> IptablesRule {
     let mut matches = vec![Match::Comment(at.dnat_comment()), ports];
     let conditions = config.conditions(family);
     if !conditions.is_empty() {
         matches.push(Match::Raw(conditions.to_vec()));
     }
-    IptablesRule::new(ChainName::fixed(DNAT), matches, Target::Jump(at.dnat_chain()))
+    IptablesRule::new(ChainName::fixed(DNAT), matches, Target::Jump(chain.clone()))
 }
 
 /// Removes the chains that a container may have, and what leads to them. `expected` are the rules that are
 /// believed to lead to them.
-fn removal(family: Family, at: &Attachment, expected: Vec<IptablesRule>) -> IptablesRemoval {
+fn removal(family: Family, at: &Attachment, name: &ChainName, expected: Vec<IptablesRule>) -> IptablesRemoval {
     let chain = |name, parent| OwnedChainRef { name, parents: vec![ChainName::fixed(parent)], jumps: Jumps::All };
-    let chains = vec![chain(at.dnat_chain(), DNAT), chain(at.snat_chain(), OLD_SNAT)];
+    let old = (*name == at.dnat_chain()).then(|| chain(at.snat_chain(), OLD_SNAT));
+    let chains = [chain(name.clone(), DNAT)].into_iter().chain(old).collect();
     IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: expected }
 }
 
 /// DEL in both families, or in those of the addresses.
 pub fn del(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, targets: &[Cidr]) -> Result<(), Error> {
+    let chain = ChainRegister::observe(at, host.records()).chain();
     let mut removal = Removal::new(host);
     for family in Family::ALL {
         let target = targets.iter().find(|target| target.family() == family);
         if target.is_none() && !targets.is_empty() {
             continue;
         }
-        let entries = config.map(|config| entries(config, at, family)).unwrap_or_default();
+        let entries = config.map(|config| entries(config, at, &chain, family)).unwrap_or_default();
         let flows =
             target.zip(config).and_then(|(target, config)| flows::of_mappings(PortChange::Unmapped, config, *target));
         let address = target.map(|target| target.address());
-        removal.attempt(|host| remove(host, family, at, Expected { entries, flows, address }));
+        removal.attempt(|host| remove(host, family, at, &chain, Expected { entries, flows, address }));
     }
     removal.finish()
 }
@@ -181,12 +186,18 @@ struct Expected {
 
 /// Removes a container's chains. The rules that lead to them, expected or seen, prove in one batch that
 /// nothing is left. Most containers have no chain, so without expectations it is looked for first.
-fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expected) -> Result<(), Error> {
+fn remove(
+    host: &mut dyn Host,
+    family: Family,
+    at: &Attachment,
+    chain: &ChainName,
+    expected: Expected,
+) -> Result<(), Error> {
     let Expected { mut entries, flows, address } = expected;
     let known = !entries.is_empty() && address.is_some();
     let mut flows: Vec<StaleFlows> = flows.into_iter().collect();
     if !known {
-        match list(host, family, &at.dnat_chain())? {
+        match list(host, family, chain)? {
             None if entries.is_empty() => return Ok(()),
             None => {}
             // The chain is named for the container, and this one is of another of its interfaces.
@@ -195,9 +206,9 @@ fn remove(host: &mut dyn Host, family: Family, at: &Attachment, expected: Expect
         }
     }
     if entries.is_empty() {
-        entries = observe_entries(host, family, at)?;
+        entries = observe_entries(host, family, chain)?;
     }
-    let unwanted = RuleRemoval::from(removal(family, at, entries));
+    let unwanted = RuleRemoval::from(removal(family, at, chain, entries));
     flows::remove_with_flows(host, if known { unwanted.known() } else { unwanted }, flows)
 }
 
@@ -214,9 +225,9 @@ fn leads_elsewhere(rules: &[IptablesRule], address: IpAddr) -> bool {
     targets.next().is_some_and(|first| first != address && targets.all(|other| other != address))
 }
 
-fn observe_entries(host: &mut dyn Host, family: Family, at: &Attachment) -> Result<Vec<IptablesRule>, Error> {
+fn observe_entries(host: &mut dyn Host, family: Family, chain: &ChainName) -> Result<Vec<IptablesRule>, Error> {
     let rules = list(host, family, &ChainName::fixed(DNAT))?.unwrap_or_default();
-    Ok(rules.into_iter().filter(|rule| rule.jumps_to(&at.dnat_chain())).collect())
+    Ok(rules.into_iter().filter(|rule| rule.jumps_to(chain)).collect())
 }
 
 /// GC in both families: removes the chains of containers that are no more, as far as rules of this network lead

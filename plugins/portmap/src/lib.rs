@@ -10,6 +10,7 @@ use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
 
 mod add;
+mod chains;
 mod check;
 mod config;
 mod contested;

@@ -69,6 +69,9 @@ fn missing_mapping(
     let (contested, record) = contested::observe(request, told, host);
     lead(&mut plan, told, target, &contested, PortChange::Restored);
     record.steps().iter().for_each(|(_, step)| plan.owned(step.clone()));
+    if config.backend == Backend::Iptables {
+        told.chains.claim().into_iter().for_each(|step| plan.owned(step));
+    }
     Ok(Some(MissingPart { missing: missing.to_string(), plan }))
 }
 
@@ -78,9 +81,9 @@ fn missing_mapping(
 /// # Errors
 /// When the packet filter cannot be read.
 pub fn observe_missing(host: &mut dyn Host, told: &Told, target: Cidr) -> Result<Option<MissingMapping>, Error> {
-    let Told { config, at, .. } = told;
+    let Told { config, at, chains, .. } = told;
     let missing = match config.backend {
-        Backend::Iptables => Ruleset::from(iptables::ensure(config, at, target, RulePosition::Back))
+        Backend::Iptables => Ruleset::from(iptables::ensure(config, at, &chains.chain(), target, RulePosition::Back))
             .missing(host.netfilter(Ns::Host)?)?,
         Backend::Nftables => nftables::observe_missing(host, config, at, target)?,
     };

@@ -17,7 +17,7 @@ use cni_plugin::record::{RecordKey, RecordKind, Records};
 
 use crate::published::PublishedPort;
 
-const PORTS: RecordKind = RecordKind::new("ports");
+pub const PORTS: RecordKind = RecordKind::new("ports");
 
 /// What the names of records of attachments begin with; those of ports are numbers.
 const OWNER: &str = "owner-";
@@ -219,7 +219,7 @@ impl fmt::Display for PortLine {
 }
 
 /// The text of a record, nothing when there is none; `None` when it cannot be read.
-fn read(key: &RecordKey, records: &mut dyn Records) -> Option<String> {
+pub fn read(key: &RecordKey, records: &mut dyn Records) -> Option<String> {
     match records.read(key) {
         Ok(text) => Some(text.unwrap_or_default()),
         Err(error) => {
@@ -230,7 +230,7 @@ fn read(key: &RecordKey, records: &mut dyn Records) -> Option<String> {
 }
 
 /// The lines that have their end: the last one of a torn record has none.
-fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+pub fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
 

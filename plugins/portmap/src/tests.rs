@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 mod contested;
 mod dumps;
+mod interfaces;
 mod nftables;
 mod repair;
 

@@ -13,6 +13,7 @@ use cni_plugin::host::Host;
 use cni_plugin::plan::Ns;
 
 use crate::PortmapError;
+use crate::chains::ChainRegister;
 use crate::config::{Config, Keys};
 use crate::published::PublishedPort;
 
@@ -24,6 +25,8 @@ pub struct Told {
     pub at: Attachment,
     /// The container's addresses that ports lead to.
     pub targets: Vec<Cidr>,
+    /// The chain of iptables that holds its rules, and what is recorded of it.
+    pub chains: ChainRegister,
     /// The result of the plugin that assigned them.
     pub prev_result: CniResult,
 }
@@ -39,7 +42,8 @@ impl Told {
         let told = prev_result.as_ref().ok().and_then(Option::as_ref);
         let targets = told.map(|result| targets(result, &at.ifname)).unwrap_or_default();
         let config = config(request, &targets, host)?;
-        Ok(Self { config, at, targets, prev_result: prev_result?.ok_or(unchained)? })
+        let chains = ChainRegister::observe(&at, host.records());
+        Ok(Self { config, at, targets, chains, prev_result: prev_result?.ok_or(unchained)? })
     }
 
     /// The addresses to which at least one mapping leads.

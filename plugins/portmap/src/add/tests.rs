@@ -1,10 +1,12 @@
 use super::*;
+use crate::chains::ChainRegister;
 use crate::fixtures::{TCP, at, config};
 use cni_core::family::Family;
 
 fn told(config: Config, targets: &[&str]) -> Told {
     let targets = targets.iter().map(|text| text.parse().expect("CIDR")).collect();
-    Told { config, at: at(), targets, prev_result: CniResult::default() }
+    let chains = ChainRegister::observe(&at(), &mut cni_testkit::FakeRecords::default());
+    Told { config, at: at(), targets, chains, prev_result: CniResult::default() }
 }
 
 #[test]

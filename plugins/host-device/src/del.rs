@@ -2,6 +2,7 @@
 //! matter by then: it may be unplugged.
 
 use cni_core::error::Error;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_interface::ipam;
 use cni_plugin::host::Host;
@@ -10,13 +11,14 @@ use cni_plugin::removal::Removal;
 use crate::config::{Config, configured_name};
 use crate::devices::{self, Target};
 use crate::give_back::{Borrower, give_back};
+use crate::loan::Loan;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let configured = configured_name(request);
     let mut removal = Removal::new(host);
     let config = Config::load(request);
-    let has_link = !is_without_link(&config, &mut removal);
+    let has_link = has_loan(&at, &mut removal) || !is_without_link(&config, &mut removal);
     let asked = config.as_ref().ok().map(|config| &config.asked);
     ipam::del_with(request, &mut removal, |removal| {
         if has_link {
@@ -25,6 +27,11 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         }
     });
     removal.finish()
+}
+
+/// Whether ADD has recorded a link that it moved. The configuration may ask for none by now.
+fn has_loan(at: &Attachment, removal: &mut Removal<'_>) -> bool {
+    removal.attempt(|host| Loan::read(at, host)).flatten().is_some()
 }
 
 /// Whether ADD has moved nothing, as far as the configuration can still be read.

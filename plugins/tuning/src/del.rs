@@ -9,18 +9,19 @@ use cni_core::request::Request;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::plan::{Need, Ns, Step};
 use cni_plugin::removal::Removal;
-use cni_plugin::state_file::{StateFile, StateFileReadError};
+use cni_plugin::state_file::{StateFile, StateFileError, StateFileReadError};
 
 use crate::changes::{self, ChangedParameter, Changes};
-use crate::config::backup_for_del;
+use crate::config::{backup_for_del, backup_in};
 use crate::properties::Properties;
 use crate::{backup, sysctl};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
-    let file = backup_for_del(request, &at)?;
+    let changes = changes::of(&at, host)?;
+    let file = backup_of(request, &at, changes.as_ref())?;
     let outcome = match host.enter(request.netns().unwrap_or_default()) {
-        Ok(()) => restore(&at, &file, host)?,
+        Ok(()) => restore(&at, &file, changes.as_ref(), host)?,
         Err(NetnsError::Gone { .. }) => Restored::All,
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     };
@@ -28,6 +29,12 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         Restored::All => forget(&at, file, host),
         Restored::NotAll => Ok(()),
     }
+}
+
+/// Where ADD has kept what the interface was. The record says it: the configuration may name another directory by now.
+fn backup_of(request: &Request, at: &Attachment, changes: Option<&Changes>) -> Result<StateFile, StateFileError> {
+    let recorded = changes.map(|changes| backup_in(&changes.data_dir, at.container.as_str(), at.ifname.as_str()));
+    recorded.and_then(Result::ok).map_or_else(|| backup_for_del(request, at), Ok)
 }
 
 /// Whether a later DEL has anything to do.
@@ -50,15 +57,19 @@ fn forget(at: &Attachment, file: StateFile, host: &mut dyn Host) -> Result<(), E
     removal.finish()
 }
 
-fn restore(at: &Attachment, file: &StateFile, host: &mut dyn Host) -> Result<Restored, Error> {
-    let changes = changes::of(at, host)?;
-    if let Some(changes) = &changes
+fn restore(
+    at: &Attachment,
+    file: &StateFile,
+    changes: Option<&Changes>,
+    host: &mut dyn Host,
+) -> Result<Restored, Error> {
+    if let Some(changes) = changes
         && !changes.are_here(host)?
     {
         return Ok(Restored::All);
     }
     let interface = restore_interface(&at.ifname, file, host)?;
-    let parameters = changes.map_or(Ok(Restored::All), |changes| restore_parameters(at, &changes, host))?;
+    let parameters = changes.map_or(Ok(Restored::All), |changes| restore_parameters(at, changes, host))?;
     Ok(interface.and(parameters))
 }
 

@@ -15,13 +15,10 @@ use crate::config::Config;
 use crate::facts;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let config = match Config::load(request) {
-        Ok(config) => Config { table: None, ..config },
-        Err(error) => {
-            log::warn!("nothing is taken out of a VRF: {}", error.in_full());
-            return Ok(());
-        }
-    };
+    let named = Config::load(request).map(|config| config.name);
+    if let Err(error) = &named {
+        log::warn!("DEL goes on without the name of the VRF: {}", error.in_full());
+    }
     match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => {}
         Err(NetnsError::Gone { .. }) => return Ok(()),
@@ -30,21 +27,43 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if let Err(error) = tables::lock(request, host) {
         log::warn!("DEL goes on without its lock: {}", error.in_full());
     }
-    match host.link(Ns::Container, &config.name)? {
-        Some(Link { index, vrf_table: Some(table), .. }) => {
-            take_out(&request.attachment()?.ifname, &config.name, (index, table), host)
-        }
-        Some(_) | None => Ok(()),
+    let ifname = request.attachment()?.ifname;
+    match (vrf_of(&ifname, host)?, named) {
+        (Some(vrf), _) => take_out(&ifname, &vrf, host),
+        // A killed ADD may have left the VRF without the interface.
+        (None, Ok(named)) => match host.link(Ns::Container, &named)? {
+            Some(Link { index, vrf_table: Some(_), .. }) => remove_if_empty(&named, index, host),
+            Some(_) | None => Ok(()),
+        },
+        (None, Err(_)) => Ok(()),
     }
 }
 
-fn take_out(ifname: &IfName, vrf: &IfName, (index, table): (u32, u32), host: &mut dyn Host) -> Result<(), Error> {
+/// A VRF of the container.
+struct VrfLink {
+    name: IfName,
+    index: u32,
+    table: u32,
+}
+
+/// The VRF that the interface is in. The configuration may name another one by now.
+fn vrf_of(ifname: &IfName, host: &mut dyn Host) -> Result<Option<VrfLink>, Error> {
+    let Some(master) = host.link(Ns::Container, ifname)?.and_then(|link| link.master) else { return Ok(None) };
+    Ok(match host.link_by_index(Ns::Container, master)? {
+        Some(Link { index, name, vrf_table: Some(table), .. }) => {
+            Some(VrfLink { name: IfName::parse(&name)?, index, table })
+        }
+        Some(_) | None => None,
+    })
+}
+
+fn take_out(ifname: &IfName, vrf: &VrfLink, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     removal.attempt(|host| match host.link(Ns::Container, ifname)? {
-        Some(link) if link.master == Some(index) => release(&link, ifname, table, host),
-        Some(_) | None => Ok(()),
+        Some(link) => release(&link, ifname, vrf.table, host),
+        None => Ok(()),
     });
-    removal.attempt(|host| remove_if_empty(vrf, index, host));
+    removal.attempt(|host| remove_if_empty(&vrf.name, vrf.index, host));
     removal.finish()
 }
 

@@ -180,11 +180,25 @@ fn check_names_what_is_missing() {
 }
 
 #[test]
+fn del_takes_the_interface_out_of_its_vrf_whatever_the_configuration_names_by_then() {
+    for later in [r#""vrfname":"blue""#, r#""vrfname":"net2""#, r#""vrfname":7"#] {
+        let mut host = machine();
+        red("net1").add(&Vrf, &mut host).expect("ADD");
+        caller("net1", later).del(&Vrf, &mut host).expect("DEL");
+        assert_eq!(
+            (link("red", &mut host), link("net1", &mut host).and_then(|link| link.master)),
+            (None, None),
+            "{later}"
+        );
+    }
+}
+
+#[test]
 fn del_needs_no_namespace_no_interface_and_no_result_and_leaves_others_alone() {
     let mut host = machine();
     red("net1").add(&Vrf, &mut host).expect("ADD");
     let before = host.state();
-    for caller in [caller("net2", r#""vrfname":"net1""#), caller("net1", r#""vrfname":7"#), red("net2")] {
+    for caller in [caller("net2", r#""vrfname":"net1""#), caller("net2", r#""vrfname":7"#), red("net2")] {
         caller.del(&Vrf, &mut host).expect("DEL");
         assert_eq!(host.state(), before);
     }

@@ -45,7 +45,7 @@ pub enum SandboxVeth {
 /// When the namespace exists and cannot be entered, or the kernel does not answer.
 pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Sandbox, Error> {
     if !is_reached(request, host)? {
-        return Ok(Sandbox::default());
+        return Ok(Sandbox { others: addresses_of_other_peers(at, host)?, ..Sandbox::default() });
     }
     let others = addresses_of_others(at, host)?;
     let Some(link) = host.link(Ns::Container, &at.ifname)? else {
@@ -104,12 +104,29 @@ pub(crate) fn is_global(address: &IpAddr) -> bool {
 fn addresses_of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
     let mut addresses = Vec::new();
     for link in host.links(Ns::Container, LinkQuery::Kind("veth"))? {
-        let owner = veth::host_end(&link, host)?.and_then(|port| alias::owner(port.alias.as_deref()?, &at.network));
-        if owner.is_some_and(|owner| owner.container == at.container && owner.ifname != at.ifname) {
+        if veth::host_end(&link, host)?.is_some_and(|port| is_of_other_interface(&port, at)) {
             addresses.extend(addresses_of(&link, host)?);
         }
     }
     Ok(addresses)
+}
+
+/// The same where the container's namespace is not known: the addresses at the other ends of the host's veths.
+fn addresses_of_other_peers(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {
+    let mut addresses = Vec::new();
+    for port in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
+        if is_of_other_interface(&port, at) {
+            let found = host.peer_addresses(&port)?.unwrap_or_default();
+            addresses.extend(found.iter().map(|address| address.cidr.address()));
+        }
+    }
+    Ok(addresses)
+}
+
+/// Whether a port is that of another interface of the container in the same network.
+fn is_of_other_interface(port: &Link, at: &Attachment) -> bool {
+    let owner = port.alias.as_deref().and_then(|alias| alias::owner(alias, &at.network));
+    owner.is_some_and(|owner| owner.container == at.container && owner.ifname != at.ifname)
 }
 
 fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> {

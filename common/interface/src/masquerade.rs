@@ -2,7 +2,7 @@
 //! the reference's rules in either.
 //!
 //! Whose rules are shows in the names of chains and in comments, so that DEL and GC find them without a
-//! `prevResult` and without the namespace.
+//! `prevResult` and without the namespace. A record says that there are any.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use cni_netfilter::iptables::{IptablesTable, stale};
 use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::{Ns, Step};
+use cni_plugin::plan::{Ns, Plan, Step};
 use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
@@ -26,6 +26,9 @@ use crate::leftovers::{Sandbox, is_global};
 
 mod iptables;
 mod nftables;
+mod record;
+
+pub use record::{forget, is_recorded};
 
 /// Which backend masquerades some addresses: the configured one, or the one that the host has.
 ///
@@ -63,13 +66,30 @@ pub fn rulesets(backend: Backend, at: &Attachment, addresses: &[Cidr]) -> Vec<Ru
     }
 }
 
+/// Plans the rules of [`rulesets`], and the record that the attachment has them, which comes first: a killed ADD leaves it.
+pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cidr]) {
+    plan.owned(record::write(at));
+    rulesets(backend, at, addresses).into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
+}
+
+/// Removes the rules of an attachment.
+///
+/// # Errors
+/// The first failure; one backend, or family, does not keep the others.
+pub fn remove(request: &Request, at: &Attachment, sandbox: &Sandbox, host: &mut dyn Host) -> Result<(), Error> {
+    let unwanted = removals(request, at, sandbox, host)?;
+    let mut removal = Removal::new(host);
+    unwanted.into_iter().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
+    removal.finish()
+}
+
 /// What removes the rules of an attachment from both backends, for DEL: ADD may have used the other one than it
 /// would now. Families that the container has no address of are left out, unless it has none at all. The rules for its
 /// addresses are known to be in the backend that the configuration names, if it does.
 ///
 /// # Errors
 /// When the packet filter cannot be asked.
-pub fn removals(
+fn removals(
     request: &Request,
     at: &Attachment,
     sandbox: &Sandbox,
@@ -125,13 +145,14 @@ fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<I
 pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for family in Family::ALL {
-        removal.attempt(|host| remove(stale_by_iptables(family, network, valid, host)?, host));
+        removal.attempt(|host| remove_found(stale_by_iptables(family, network, valid, host)?, host));
     }
-    removal.attempt(|host| remove(stale_by_nftables(network, valid, host)?, host));
+    removal.attempt(|host| remove_found(stale_by_nftables(network, valid, host)?, host));
+    removal.attempt(|host| record::remove_stale(network, valid, host));
     removal.finish()
 }
 
-fn remove(unwanted: Option<RuleRemoval>, host: &mut dyn Host) -> Result<(), Error> {
+fn remove_found(unwanted: Option<RuleRemoval>, host: &mut dyn Host) -> Result<(), Error> {
     unwanted.map_or(Ok(()), |unwanted| host.apply(&Step::remove_rules(unwanted)).map(|_| ()))
 }
 

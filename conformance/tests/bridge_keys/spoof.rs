@@ -123,8 +123,8 @@ fn del_removes_the_rules_without_a_live_namespace() {
     }
 }
 
-/// The reference's names have no network. A container that was lost in one network and came to another has one check,
-/// the latter's, which Go's DEL in the former takes away.
+/// The reference's names have no network. A container that was lost in one network and came to another has a check for each,
+/// of which Go's DEL takes away the other's.
 #[test]
 fn what_is_stale_in_one_network_does_not_take_the_check_of_another() {
     let keys = || json!({"macspoofchk": true});
@@ -149,9 +149,52 @@ fn what_is_stale_in_one_network_does_not_take_the_check_of_another() {
             }
         }
         assert!(!sandbox.sh("ip -o link show").contains(&host_end), "the lost one's link is gone");
-        assert_eq!(table(&sandbox), golden(&[told("id1", &result)]));
+        assert_guards(&table(&sandbox), told("id1", &result));
         port.check(&result);
         port.del();
+        assert_eq!(table(&sandbox), golden(&[]));
+    });
+}
+
+/// Requires one check, by whatever names, for the port of a result.
+#[track_caller]
+fn assert_guards(table: &str, (_, host_end, mac): (&str, &str, &str)) {
+    assert!(table.contains(&format!("iifname \"{host_end}\" jump cni-br-iface-")), "{table}");
+    assert!(table.contains(&format!("ether saddr {mac} return")), "{table}");
+    assert_eq!(table.matches(" jump ").count(), 2, "{table}");
+}
+
+/// The same container ID and interface name in two networks, each in a namespace of its own.
+#[test]
+fn each_network_has_a_check_of_its_own_that_goes_with_it() {
+    let keys = || json!({"macspoofchk": true});
+    for_each([("the first goes first", true), ("the second goes first", false)], |first_goes| {
+        let sandbox = Sandbox::new();
+        let mut other = network(&["10.9.9.0/24"], keys());
+        cni_conformance::keys::set(&mut other, &json!({"name": "other", "bridge": "br9"}));
+        let first = Port::new(&sandbox, "id1", network(&[V4], keys()));
+        let one = first.add();
+        let elsewhere = sandbox.container("elsewhere");
+        let call = |verb| first.call(verb).config(&other).netns(elsewhere.path());
+        let two = call(Verb::Add).run().result();
+        first.check(&one);
+        let of_second = |verb| {
+            let mut config = other.clone();
+            cni_conformance::keys::set(&mut config, &json!({"prevResult": two}));
+            call(verb).config(&config).run().expect_success();
+        };
+        of_second(Verb::Check);
+        if first_goes {
+            first.del();
+            assert_guards(&table(&sandbox), told("id1", &two));
+            of_second(Verb::Check);
+            of_second(Verb::Del);
+        } else {
+            of_second(Verb::Del);
+            assert_eq!(table(&sandbox), golden(&[told("id1", &one)]));
+            first.check(&one);
+            first.del();
+        }
         assert_eq!(table(&sandbox), golden(&[]));
     });
 }

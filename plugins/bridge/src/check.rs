@@ -17,7 +17,8 @@ use cni_plugin::link::Link;
 use cni_plugin::plan::Ns;
 
 use crate::config::Config;
-use crate::{ports, spoof};
+use crate::ports;
+use crate::spoof::{self, CheckNames};
 
 /// What of a bridge is missing or wrong.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +119,8 @@ fn check_vlan_link(name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
 fn check_spoof(at: &Attachment, port: &Link, container: &Link, host: &mut dyn Host) -> Result<(), Error> {
     let veth = IfName::parse(&port.name)?;
     let Some(mac) = &container.mac else { return Ok(()) };
-    match Ruleset::from(spoof::ensure(at, &veth, mac)).missing(host.netfilter(Ns::Host)?)? {
+    let names = CheckNames::find(at, host)?;
+    match Ruleset::from(spoof::ensure(&names, &veth, mac)).missing(host.netfilter(Ns::Host)?)? {
         Some(rule) => Err(CheckError::SpoofCheck { rule: rule.to_string() }.into()),
         None => Ok(()),
     }

@@ -91,11 +91,9 @@ pub struct Config {
 pub struct DelConfig {
     /// The IPAM plugin.
     pub ipam: Option<String>,
-    /// Whether there may be masquerade rules. Who leaves the IPAM plugin out, since the addresses are to stay, may mean them all the
-    /// same.
+    /// Whether the configuration asks for masquerade rules, even without an IPAM plugin: a runtime may leave that out, since
+    /// the addresses are to stay.
     pub masquerade: bool,
-    /// Whether there may be a MAC spoof check.
-    pub spoof_check: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -131,8 +129,6 @@ struct Keys {
 #[serde(default, rename_all = "camelCase")]
 struct DelKeys {
     ip_masq: bool,
-    #[serde(rename = "macspoofchk")]
-    mac_spoof_check: bool,
     ipam: keys::IpamKey,
 }
 
@@ -142,8 +138,8 @@ impl DelConfig {
     /// # Errors
     /// When one of them has the wrong type.
     pub fn load(request: &Request) -> Result<Self, Error> {
-        let DelKeys { ip_masq, mac_spoof_check, ipam } = request.decode()?;
-        Ok(Self { masquerade: ip_masq, spoof_check: mac_spoof_check, ipam: ipam.plugin() })
+        let DelKeys { ip_masq, ipam } = request.decode()?;
+        Ok(Self { masquerade: ip_masq, ipam: ipam.plugin() })
     }
 }
 

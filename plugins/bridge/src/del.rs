@@ -1,10 +1,10 @@
-//! DEL: rules go before the interface, and all goes before the addresses are given to others.
+//! DEL: rules go before the interface, and all goes before the addresses are given to others. What ADD made is removed, whatever
+//! the configuration asks for by then.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Step;
 use cni_plugin::removal::Removal;
 
 use crate::config::DelConfig;
@@ -15,15 +15,13 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let mut removal = Removal::new(host);
     let sandbox = removal.attempt(|host| leftovers::observe_sandbox(request, &at, host)).unwrap_or_default();
-    if config.masquerade {
-        let unwanted = removal.attempt(|host| masquerade::removals(request, &at, &sandbox, host));
-        unwanted.into_iter().flatten().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
+    let has_masquerade = config.masquerade || removal.attempt(|host| masquerade::is_recorded(&at, host)) == Some(true);
+    if has_masquerade && removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host)).is_some() {
+        removal.step(&masquerade::forget(&at));
     }
     ipam::del_with(request, &mut removal, |removal| {
         removal.attempt(|host| leftovers::remove_veth(&at, &sandbox, host));
-        if config.spoof_check {
-            removal.attempt(|host| spoof::remove(&at, host));
-        }
+        removal.attempt(|host| spoof::remove(&at, host));
     });
     removal.finish()
 }

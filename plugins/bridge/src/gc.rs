@@ -27,26 +27,21 @@ pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> R
     let config = DelConfig::load(request)?;
     let network = &request.network;
     let mut removal = Removal::new(host);
-    if config.masquerade {
-        removal.attempt(|host| masquerade::remove_stale(network, valid, host));
-    }
+    removal.attempt(|host| masquerade::remove_stale(network, valid, host));
     for link in removal.attempt(|host| stale_links(network, valid, host)).unwrap_or_default() {
-        removal.attempt(|host| remove_link(host, &link, network, &config));
+        removal.attempt(|host| remove_link(host, &link, network));
     }
-    if config.spoof_check {
-        removal.attempt(|host| spoof::remove_orphans(network, valid, host));
-    }
+    removal.attempt(|host| spoof::remove_orphans(network, valid, host));
     removal.attempt(|host| ipam::delegate(config.ipam.as_deref(), Command::Gc, host));
     removal.finish()
 }
 
 /// Removes a link and the check of its MAC address.
-fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName, config: &DelConfig) -> Result<(), Error> {
+fn remove_link(host: &mut dyn Host, link: &Link, network: &NetworkName) -> Result<(), Error> {
     let name = IfName::parse(&link.name)?;
     let mut removal = Removal::new(host);
     removal.step(&Step::RemoveLink { ns: Ns::Host, name });
-    let alias = link.alias.as_deref().filter(|_| config.spoof_check);
-    if let Some(at) = alias.and_then(|alias| alias::owner(alias, network)) {
+    if let Some(at) = link.alias.as_deref().and_then(|alias| alias::owner(alias, network)) {
         removal.attempt(|host| spoof::remove(&at, host));
     }
     removal.finish()

@@ -12,7 +12,8 @@ use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Ns;
 
 use crate::config::Config;
-use crate::{ports, spoof};
+use crate::ports;
+use crate::spoof::{self, CheckNames};
 
 /// The rules of an attachment that are not complete.
 ///
@@ -44,7 +45,8 @@ fn missing_spoof_check(
     let container = verify::present(Ns::Container, &at.ifname, host)?;
     let bridge = verify::present(Ns::Host, &config.bridge, host)?;
     let port = ports::find(config, at, &container, &bridge, host)?;
-    MissingPart::find(Ns::Host, spoof::ensure(at, &IfName::parse(&port.name)?, &own), host)
+    let names = CheckNames::find(at, host)?;
+    MissingPart::find(Ns::Host, spoof::ensure(&names, &IfName::parse(&port.name)?, &own), host)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! `macspoofchk`: frames of the container that do not come from its own MAC address are dropped.
 //!
 //! The table, the chains and the comments are the reference's. All of it is known by the container and the
-//! name of its interface, so that it is found without the namespace.
+//! name of its interface, so that it is found without the namespace. The reference's names do not contain the network: where a living
+//! port of another network has them, the check gets names of its own, which do.
 
 use cni_core::error::Error;
 use cni_core::mac::Mac;
@@ -19,8 +20,9 @@ use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
-/// What of an attachment has a name in the kernel.
-struct CheckNames {
+/// The names in the kernel of an attachment's check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckNames {
     iface: ChainId,
     mac: ChainId,
     comment: NftComment,
@@ -29,13 +31,54 @@ struct CheckNames {
 impl CheckNames {
     /// The reference's names, which its plugin finds; where one does not fit the kernel, digits of a hash
     /// take the place of container and interface. The reference cannot serve such a container.
-    fn of(at: &Attachment) -> Self {
+    pub fn of(at: &Attachment) -> Self {
         let plain = format!("{}-{}", at.container, at.ifname);
-        Self::plain(&plain).unwrap_or_else(|_| {
-            let chain = |end| table().chain_named(NftName::hashed(CHAIN, &plain, end));
-            let comment = NftName::hashed(COMMENT, &plain, "");
-            Self { iface: chain(""), mac: chain(MAC), comment: NftComment::cut(comment.as_str()) }
-        })
+        Self::plain(&plain).unwrap_or_else(|_| Self::hashed(&plain))
+    }
+
+    /// Names that contain the network as well.
+    fn with_network(at: &Attachment) -> Self {
+        Self::hashed(&format!("{}/{}-{}", at.network, at.container, at.ifname))
+    }
+
+    /// All names that a check of the attachment may have.
+    fn all(at: &Attachment) -> [Self; 2] {
+        [Self::of(at), Self::with_network(at)]
+    }
+
+    /// Chooses the names for the check of an attachment that is added: the reference's, unless a port has them that is not
+    /// the attachment's. One without an owner is of the reference.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn choose(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        Self::free_of(|owner| owner != LinkOwner::This, at, host)
+    }
+
+    /// Finds the names that the check of an attachment has, or should have: those with the network where its chain exists.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn find(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        let own = Self::with_network(at);
+        if own.exist(host)? { Ok(own) } else { Self::free_of(|owner| owner == LinkOwner::Another, at, host) }
+    }
+
+    fn free_of(is_meant: impl Fn(LinkOwner) -> bool, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        let names = Self::of(at);
+        let is_taken = find_port(&names, at, is_meant, host)?.is_some();
+        Ok(if is_taken { Self::with_network(at) } else { names })
+    }
+
+    /// Whether there is a check of these names. It is one look for a chain, so it costs little where there is none.
+    fn exist(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        Ok(unless_absent(host.netfilter(Ns::Host)?.nftables().list(&self.iface))?.flatten().is_some())
+    }
+
+    fn hashed(text: &str) -> Self {
+        let chain = |end| table().chain_named(NftName::hashed(CHAIN, text, end));
+        let comment = NftName::hashed(COMMENT, text, "");
+        Self { iface: chain(""), mac: chain(MAC), comment: NftComment::cut(comment.as_str()) }
     }
 
     fn plain(reference: &str) -> Result<Self, WordError> {
@@ -58,8 +101,8 @@ fn prerouting() -> ChainId {
 }
 
 /// The check of the frames that come in by a veth.
-pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> NftRuleset {
-    let CheckNames { iface, mac, comment } = CheckNames::of(at);
+pub fn ensure(names: &CheckNames, veth: &IfName, own: &Mac) -> NftRuleset {
+    let CheckNames { iface, mac, comment } = names.clone();
     let rule = |chain: &ChainId, expressions| NftRule::new(chain.clone(), expressions).with_comment(comment.clone());
     let jump = |to: &ChainId| Expression::Verdict(Verdict::Jump(to.name.clone()));
     let by_veth = Expression::Interface(Direction::In, Is::Equal, veth.clone());
@@ -91,29 +134,47 @@ pub fn ensure(at: &Attachment, veth: &IfName, own: &Mac) -> NftRuleset {
     }
 }
 
-/// Removes the check of an attachment, of whatever veth it is, unless it is another network's by now: the names have
-/// no network, so a container that comes to another one takes them over.
+/// Removes the check of an attachment, of whatever veth it is. Where another network's port has the reference's names, that
+/// check stays. Whether there is a check shows in the kernel: the configuration may ask for none by now.
 ///
 /// # Errors
 /// When the kernel does not answer, or refuses.
 pub fn remove(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
-    if let Some(port) = find_anothers_port(at, host)? {
-        log::info!("the check of MAC addresses of {} is that of {port} by now, and stays", at.container);
+    let (names, own) = (CheckNames::of(at), CheckNames::with_network(at));
+    let has_own = own.exist(host)?;
+    if has_own {
+        host.apply(&Step::remove_rules(removal(own)))?;
+    }
+    if !names.exist(host)? {
         return Ok(());
     }
-    host.apply(&Step::remove_rules(removal(at)))?;
+    // A port without an owner is one of the reference. Where this attachment had names of its own, it is another's.
+    let is_anothers = |owner| owner == LinkOwner::Another || (has_own && owner == LinkOwner::Unsaid);
+    if let Some(port) = find_port(&names, at, is_anothers, host)? {
+        log::info!("the check of MAC addresses of {} is that of {port}, and stays", at.container);
+        return Ok(());
+    }
+    host.apply(&Step::remove_rules(removal(names)))?;
     Ok(())
 }
 
-/// A port of another attachment whose frames go through the check.
-fn find_anothers_port(at: &Attachment, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
-    let tag = Tag::Exactly(CheckNames::of(at).comment);
-    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&prerouting()))?.flatten().unwrap_or_default();
-    let guarded = rules.iter().filter(|rule| tag.is_on(rule)).filter_map(ListedRule::incoming_interface);
-    for port in guarded.cloned() {
-        let link = host.link(Ns::Host, &port)?;
-        if link.is_some_and(|link| LinkOwner::of(&link, at) == LinkOwner::Another) {
-            return Ok(Some(port));
+/// A port that exists, has such an owner, and whose frames go through the check of these names.
+fn find_port(
+    names: &CheckNames,
+    at: &Attachment,
+    is_meant: impl Fn(LinkOwner) -> bool,
+    host: &mut dyn Host,
+) -> Result<Option<IfName>, Error> {
+    if !names.exist(host)? {
+        return Ok(None);
+    }
+    let meant = [Which::Tagged(Tag::Exactly(names.comment.clone()))];
+    let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().find(&prerouting(), &meant))?.flatten();
+    let rules = rules.unwrap_or_default();
+    for port in rules.iter().filter_map(ListedRule::incoming_interface) {
+        let link = host.link(Ns::Host, port)?;
+        if link.is_some_and(|link| is_meant(LinkOwner::of(&link, at))) {
+            return Ok(Some(port.clone()));
         }
     }
     Ok(None)
@@ -127,7 +188,8 @@ fn find_anothers_port(at: &Attachment, host: &mut dyn Host) -> Result<Option<IfN
 pub fn remove_orphans(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&prerouting()))?.flatten().unwrap_or_default();
     let ports = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
-    let kept: Vec<Tag> = valid.of_network(network).map(|at| Tag::Exactly(CheckNames::of(&at).comment)).collect();
+    let kept = valid.of_network(network).flat_map(|at| CheckNames::all(&at));
+    let kept: Vec<Tag> = kept.map(|names| Tag::Exactly(names.comment)).collect();
     let is_gone = |name: &IfName| ports.iter().all(|port| port.name != name.as_str());
     let is_orphan = |rule: &&ListedRule| {
         is_check(rule) && rule.incoming_interface().is_some_and(is_gone) && !kept.iter().any(|tag| tag.is_on(rule))
@@ -154,8 +216,8 @@ fn remove_led_to(name: &NftName, host: &mut dyn Host) -> Result<(), Error> {
     Ok(())
 }
 
-fn removal(at: &Attachment) -> NftRemoval {
-    let CheckNames { iface, mac, comment } = CheckNames::of(at);
+fn removal(names: CheckNames) -> NftRemoval {
+    let CheckNames { iface, mac, comment } = names;
     let which = Which::Tagged(Tag::Exactly(comment));
     let rules = vec![Unwanted { chain: prerouting(), which }];
     NftRemoval { rules, chains: vec![iface, mac], ..NftRemoval::default() }

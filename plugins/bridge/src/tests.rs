@@ -120,6 +120,72 @@ fn a_second_add_that_is_taken_back_leaves_the_rules_of_the_first_one() {
     }
 }
 
+#[test]
+fn del_removes_what_add_made_whatever_the_configuration_asks_for_by_then() {
+    for keys in WAYS {
+        for later in ["\"mtu\":0", WAYS[0], WAYS[1], WAYS[2]] {
+            let mut host = with_neighbour(&caller("neighbour", keys));
+            let before = host.state();
+            caller("ctr1", keys).add(&Bridge, &mut host).expect("ADD");
+            caller("ctr1", later).del(&Bridge, &mut host).expect("DEL");
+            assert_eq!(host.state(), before, "{keys} and then {later}");
+        }
+    }
+}
+
+#[test]
+fn gc_removes_rules_and_records_whatever_the_configuration_asks_for_by_then() {
+    for keys in [WAYS[0], WAYS[1]] {
+        let mut host = with_neighbour(&caller("neighbour", keys));
+        let before = host.state();
+        caller("ctr1", keys).add(&Bridge, &mut host).expect("ADD");
+        host.fail_delegate(Some(Command::Gc));
+        let valid = r#""cni.dev/valid-attachments":[{"containerID":"neighbour","ifname":"eth0"}]"#;
+        caller("ctr1", valid).gc(&Bridge, &mut host).expect_err("IPAM fails");
+        let left: Vec<String> = host.state().into_iter().filter(|line| !before.contains(line)).collect();
+        assert_eq!(left, [format!("lease {}", answer(5))], "{keys}");
+    }
+}
+
+/// Without the namespace, the host's ends of the veths say which addresses another interface of the container has.
+#[test]
+fn del_without_a_namespace_leaves_the_masquerade_of_the_containers_other_interface() {
+    for keys in [WAYS[0], r#""isGateway":true,"ipMasq":true,"ipMasqBackend":"nftables""#] {
+        let mut host = with_neighbour(&caller("neighbour", keys));
+        let second = Caller { ifname: "eth1".to_owned(), ..caller("ctr1", keys) };
+        caller("ctr1", keys).add(&Bridge, &mut host).expect("the first ADD");
+        let before = host.netfilter.dump();
+        host.set_ipam(&answer(6));
+        second.add(&Bridge, &mut host).expect("the second ADD");
+        Caller { netns: String::new(), ..second }.del(&Bridge, &mut host).expect("DEL");
+        let after = host.netfilter.dump();
+        let missing: Vec<&str> = before.lines().filter(|line| !after.contains(line)).collect();
+        assert_eq!(missing, [""; 0], "{keys}");
+        assert!(!after.contains("10.1.2.6"), "{after}");
+    }
+}
+
+/// The reference's names of the check do not contain the network.
+#[test]
+fn each_network_has_a_check_of_its_own_for_the_same_name() {
+    let first = caller("ctr1", WAYS[1]);
+    let second = Caller { netns: netns("elsewhere"), ..first.with_config(&first.config.replace("net1", "net2")) };
+    for [one, other] in [[&first, &second], [&second, &first]] {
+        let mut host = with_neighbour(&caller("neighbour", WAYS[1]));
+        host.set_container(&netns("elsewhere"), FakeContainer::Present(None));
+        one.add(&Bridge, &mut host).expect("ADD in one network");
+        let with_one = host.netfilter.dump();
+        other.add(&Bridge, &mut host).expect("ADD in the other");
+        other.del(&Bridge, &mut host).expect("DEL in the other");
+        assert_eq!(host.netfilter.dump(), with_one);
+        other.add(&Bridge, &mut host).expect("ADD in the other");
+        one.del(&Bridge, &mut host).expect("DEL in one network");
+        assert_eq!(host.netfilter.nftables.dump().matches("\tdrop comment \"macspoofchk-").count(), 2);
+        other.del(&Bridge, &mut host).expect("DEL in the other");
+        assert_eq!(host.netfilter.nftables.dump().matches("macspoofchk-").count(), 4, "the neighbour's");
+    }
+}
+
 /// Whatever the runtime has forgotten or lost.
 #[test]
 fn del_finds_the_rest_when_the_namespace_is_gone_or_closed() {

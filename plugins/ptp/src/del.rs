@@ -5,15 +5,13 @@ use cni_core::error::Error;
 use cni_core::request::{Command, Request};
 use cni_interface::{ipam, leftovers, masquerade};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Step;
 use cni_plugin::removal::Removal;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let mut removal = Removal::new(host);
     let sandbox = removal.attempt(|host| leftovers::observe_sandbox(request, &at, host)).unwrap_or_default();
-    let unwanted = removal.attempt(|host| masquerade::removals(request, &at, &sandbox, host));
-    unwanted.into_iter().flatten().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
+    removal.attempt(|host| masquerade::remove(request, &at, &sandbox, host));
     removal.attempt(|host| leftovers::remove_veth(&at, &sandbox, host));
     removal.attempt(|host| ipam::forward(request, Command::Del, host));
     removal.finish()

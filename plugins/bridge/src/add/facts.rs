@@ -11,6 +11,7 @@ use cni_plugin::link::{Address, Link};
 use cni_plugin::plan::Ns;
 
 use crate::config::Config;
+use crate::spoof::CheckNames;
 
 /// What an ADD has to know of the machine.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Facts {
     pub gateway_addresses: Vec<Address>,
     /// Which backend masquerades.
     pub masquerade_backend: Backend,
+    /// The names of the check of MAC addresses, if there is to be one.
+    pub spoof_check: Option<CheckNames>,
     /// Names and addresses for what is made.
     pub names: NewNames,
 }
@@ -49,7 +52,8 @@ pub fn observe(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<
         Some(link) => host.addresses(Ns::Host, Some(link.index), None)?,
         None => Vec::new(),
     };
-    Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, names })
+    let spoof_check = config.spoof_check.then(|| CheckNames::choose(at, host)).transpose()?;
+    Ok(Facts { bridge, gateway_addresses, masquerade_backend: Backend::Iptables, spoof_check, names })
 }
 
 fn choose_names(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<NewNames, Error> {

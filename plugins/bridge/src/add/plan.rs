@@ -64,8 +64,8 @@ fn link(
     veth.plan(plan, at, config.mtu);
     plan.within(veth.set(LinkSetting::Up));
     ports::plan_port(plan, config, veth);
-    if config.spoof_check {
-        plan.owned(Step::ensure_rules(spoof::ensure(at, &veth.host, &veth.container_mac)));
+    if let Some(names) = &facts.spoof_check {
+        plan.owned(Step::ensure_rules(spoof::ensure(names, &veth.host, &veth.container_mac)));
     }
     Ok(())
 }
@@ -81,8 +81,7 @@ fn addresses(
     gateways(plan, config, network, facts)?;
     if config.masquerade {
         let addresses: Vec<Cidr> = network.addresses().collect();
-        let rulesets = masquerade::rulesets(facts.masquerade_backend, at, &addresses);
-        rulesets.into_iter().for_each(|ruleset| plan.owned(Step::ensure_rules(ruleset)));
+        masquerade::plan(plan, facts.masquerade_backend, at, &addresses);
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ fn a_value_that_cannot_be_used_is_named_with_its_key() {
 fn what_del_needs_is_read_whatever_else_is_wrong() {
     let keys = r#","mtu":"wrong","vlan":9999,"ipMasq":true,"ipMasqBackend":"none","macspoofchk":true,"ipam":{"type":"host-local"}"#;
     let leftovers = DelConfig::load(&request(keys, "garbage")).expect("valid");
-    assert_eq!(leftovers, DelConfig { ipam: Some("host-local".to_owned()), masquerade: true, spoof_check: true });
+    assert_eq!(leftovers, DelConfig { ipam: Some("host-local".to_owned()), masquerade: true });
     let leftovers = DelConfig::load(&request(r#","ipMasq":true"#, "")).expect("valid");
-    assert_eq!(leftovers, DelConfig { ipam: None, masquerade: true, spoof_check: false });
+    assert_eq!(leftovers, DelConfig { ipam: None, masquerade: true });
 }

@@ -86,7 +86,7 @@ fn masquerade_by(backend: Backend) -> Vec<Step> {
 }
 
 fn wanted_spoof_check() -> nftables::NftRuleset {
-    spoof::ensure(&at(), &IfName::parse("veth1").expect("name"), &MAC.parse().expect("MAC"))
+    spoof::ensure(&spoof::CheckNames::of(&at()), &IfName::parse("veth1").expect("name"), &MAC.parse().expect("MAC"))
 }
 
 fn spoof_check() -> Step {

@@ -3,12 +3,12 @@ use crate::fixtures::attachment;
 use cni_netfilter::nftables::{NftChange, Nftables, Transaction, ensure as bring_about, remove as take_away};
 use cni_testkit::FakeNftables;
 
-fn at(container: &str) -> Attachment {
-    attachment(container, "eth0")
+fn names(container: &str) -> CheckNames {
+    CheckNames::of(&attachment(container, "eth0"))
 }
 
 fn want(container: &str) -> NftRuleset {
-    ensure(&at(container), &IfName::host_veth(0x1234_abcd), &"02:00:00:00:00:01".parse().expect("MAC"))
+    ensure(&names(container), &IfName::host_veth(0x1234_abcd), &"02:00:00:00:00:01".parse().expect("MAC"))
 }
 
 const FULL: &str = "table bridge nat {
@@ -40,16 +40,16 @@ fn the_check_is_the_references_and_goes_without_a_trace_of_the_container() {
     let mut fake = FakeNftables::new();
     bring_about(&mut fake, &want("id1")).expect("made");
     assert_eq!(fake.dump(), FULL);
-    take_away(&mut fake, &removal(&at("id1"))).expect("removed");
+    take_away(&mut fake, &removal(names("id1"))).expect("removed");
     assert_eq!(fake.dump(), EMPTY);
-    take_away(&mut fake, &removal(&at("id1"))).expect("removed again");
+    take_away(&mut fake, &removal(names("id1"))).expect("removed again");
 }
 
 #[test]
 fn what_the_reference_piled_up_is_replaced_and_removed() {
     let mut fake = FakeNftables::new();
     let mut old = want("id1");
-    old.owned[0].rules = ensure(&at("id1"), &IfName::host_veth(7), &Mac::local([7; 6])).owned.remove(0).rules;
+    old.owned[0].rules = ensure(&names("id1"), &IfName::host_veth(7), &Mac::local([7; 6])).owned.remove(0).rules;
     bring_about(&mut fake, &old).expect("made");
     let again: Vec<NftChange> = old.owned[0].rules.iter().cloned().map(NftChange::AddRule).collect();
     fake.commit(&Transaction::from(again)).expect("piled up");
@@ -69,8 +69,8 @@ fn a_name_that_is_too_long_gives_way_to_a_hash() {
         bring_about(&mut fake, &want(&long)).expect("made");
         let text = fake.dump();
         assert!(!text.contains("iiii") && text.matches("\tchain cni-br-iface-").count() == 4, "{text}");
-        take_away(&mut fake, &removal(&at(&long))).expect("removed");
+        take_away(&mut fake, &removal(names(&long))).expect("removed");
         assert_eq!(fake.dump(), before);
     }
-    assert_ne!(removal(&at(&"i".repeat(300))), removal(&at(&"i".repeat(301))));
+    assert_ne!(removal(names(&"i".repeat(300))), removal(names(&"i".repeat(301))));
 }

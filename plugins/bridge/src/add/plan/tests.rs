@@ -46,6 +46,7 @@ fn facts() -> Facts {
         bridge: None,
         gateway_addresses: Vec::new(),
         masquerade_backend: Backend::Iptables,
+        spoof_check: None,
         names: NewNames {
             veth: NewVeth { host: IfName::host_veth(0x1234_abcd), host_mac: mac(1), container_mac: mac(2) },
             vlan_port: IfName::host_veth(0x5678_abcd),
@@ -133,7 +134,8 @@ shared host: sysctl net/ipv6/conf/all/forwarding=1
 fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
     let config = Config { spoof_check: true, ..config() };
     let network = network(&config, ipam(&["10.1.2.5/24"], &[])).expect("a network");
-    let mut facts = Facts { masquerade_backend: Backend::Nftables, ..facts() };
+    let names = spoof::CheckNames::of(&at());
+    let mut facts = Facts { masquerade_backend: Backend::Nftables, spoof_check: Some(names.clone()), ..facts() };
     facts.names.veth.container_mac = Mac::local([7; 6]);
     let plan = plan_add(&config, &at(), Some(&network), &facts).expect("a plan");
     let owned: Vec<&Step> = plan
@@ -142,10 +144,11 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
         .filter(|(sharing, _)| *sharing == cni_plugin::plan::Sharing::Owned)
         .map(|(_, step)| step)
         .collect();
-    assert_eq!(owned.len(), 3, "{plan}");
-    assert_eq!(*owned[1], Step::ensure_rules(spoof::ensure(&at(), &facts.names.veth.host, &Mac::local([7; 6]))));
+    assert_eq!(owned.len(), 4, "{plan}");
+    assert_eq!(*owned[1], Step::ensure_rules(spoof::ensure(&names, &facts.names.veth.host, &Mac::local([7; 6]))));
+    assert!(owned[2].to_string().starts_with("host: write record masquerades/"), "{plan}");
     assert_eq!(
-        *owned[2],
+        *owned[3],
         Step::ensure_rules(masquerade::rulesets(Backend::Nftables, &at(), &[cidr("10.1.2.5/24")]).remove(0))
     );
     let text = plan.to_string();
@@ -273,7 +276,8 @@ proptest! {
         let facts = Facts { bridge: present.then(|| bridge_link("bridge")), ..facts() };
         let plan = plan_add(&config, &at(), Some(&network), &facts).expect("a plan");
         for (sharing, step) in plan.steps() {
-            let taken_back = step.inverse().is_some() || matches!(step, Step::EnsureRules { .. });
+            let taken_back =
+                step.inverse().is_some() || matches!(step, Step::EnsureRules { .. } | Step::WriteRecord { .. });
             prop_assert!(*sharing != cni_plugin::plan::Sharing::Owned || taken_back, "{step}");
         }
     }

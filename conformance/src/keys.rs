@@ -1,6 +1,6 @@
 //! Configurations with other keys than most.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Sets keys of an object, those of a second object.
 ///
@@ -23,4 +23,29 @@ pub fn with(object: &Value, keys: &Value) -> Value {
     let mut object = object.clone();
     set(&mut object, keys);
     object
+}
+
+/// Puts a value where a JSON pointer says, with the objects and lists that lead there.
+///
+/// # Panics
+/// When another kind of value is in the way.
+pub fn put(config: &mut Value, pointer: &str, value: Value) {
+    let mut place = config;
+    for part in pointer.split('/').skip(1) {
+        place = match part.parse::<usize>() {
+            Ok(0) => {
+                if place.get(0).is_none() {
+                    *place = Value::Array(vec![Value::Null]);
+                }
+                &mut place[0]
+            }
+            _ => {
+                if !place.is_object() {
+                    *place = Value::Object(Map::new());
+                }
+                &mut place[part]
+            }
+        };
+    }
+    *place = value;
 }

@@ -14,6 +14,7 @@ pub mod child;
 pub mod cnitool;
 pub mod compare;
 pub mod container;
+pub mod declared_keys;
 pub mod drawn;
 pub mod firewalld;
 pub mod injection;

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::spelling::rich;
 use crate::{PLUGINS, VERBS, call, with};
 
-mod table;
 mod unusable;
 
-use table::Kind::{Flag, Integer, List, Object, Text};
-use table::RESULT;
-pub use table::{KEYS, Kind};
+use Kind::{Flag, Integer, List, Object, Text};
+use cni_conformance::declared_keys::RESULT;
+pub use cni_conformance::declared_keys::{KEYS, Kind};
+pub use cni_conformance::keys::put as set;
 use unusable::unusable;
 
 /// Returns values of all other types.
@@ -31,28 +31,6 @@ fn wrong_types(kind: Kind) -> Vec<Value> {
         wrong.extend([json!("4711"), json!(80.5)]);
     }
     wrong
-}
-
-/// Puts a value where a JSON pointer says, with the objects and lists that lead there.
-pub fn set(config: &mut Value, pointer: &str, value: Value) {
-    let mut place = config;
-    for part in pointer.split('/').skip(1) {
-        place = match part.parse::<usize>() {
-            Ok(0) => {
-                if place.get(0).is_none() {
-                    *place = json!([null]);
-                }
-                &mut place[0]
-            }
-            _ => {
-                if !place.is_object() {
-                    *place = json!({});
-                }
-                &mut place[part]
-            }
-        };
-    }
-    *place = value;
 }
 
 /// Takes away the key that a JSON pointer names.

@@ -21,9 +21,9 @@ fn the_readme_has_at_most_900_words() {
     assert!(words <= 900, "{words} words");
 }
 
-/// Every key of a plugin, as the names on the way to it, by the table of the tests of the protocol.
+/// Every key of a plugin, as the names on the way to it, by the table of the conformance library.
 fn keys() -> Vec<(String, Vec<String>)> {
-    let table = page("conformance/tests/protocol/keys/table.rs");
+    let table = page("conformance/src/declared_keys.rs");
     let key = |line: &str| match texts(line)[..] {
         [plugin, pointer] if pointer.starts_with('/') => {
             let names = pointer.split('/').skip(1).filter(|name| name.parse::<usize>().is_err());

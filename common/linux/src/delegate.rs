@@ -20,8 +20,9 @@ use crate::process::{self, Output, ProcessError};
 /// the runtime forever.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The variable in which plugins count how many of them have delegated, one to the next.
-const DELEGATIONS: &str = "CNI_PLUGINS_RS_DELEGATIONS";
+/// The variable in which plugins count how many of them have delegated, one to the next. A plugin that finds it works under
+/// the locks of its caller.
+pub const DELEGATIONS: &str = "CNI_PLUGINS_RS_DELEGATIONS";
 
 /// More than any chain of plugins that makes sense.
 const MOST_DELEGATIONS: u32 = 8;

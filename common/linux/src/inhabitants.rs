@@ -1,4 +1,4 @@
-//! The network namespaces of the machine, by the processes that are in them and by the names that they have.
+//! The network namespaces of the machine, by the processes that are in them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,16 +15,6 @@ use crate::netns::Netns;
 /// When `/proc` cannot be listed.
 pub fn path_by_process(wanted: &str) -> io::Result<Option<String>> {
     Ok(paths_by_process()?.into_iter().find(|path| is(path, wanted)))
-}
-
-/// A path to each namespace in which a process is, or which has a name in the file system: the kernel mounts it there.
-///
-/// # Errors
-/// When processes or mounts cannot be listed.
-pub fn paths() -> io::Result<Vec<String>> {
-    let mut paths = paths_by_process()?;
-    paths.extend(names(&fs::read_to_string("/proc/self/mountinfo")?));
-    Ok(paths)
 }
 
 /// A path to each namespace in which a process is, by way of the first one.
@@ -44,16 +34,6 @@ fn paths_by_process() -> io::Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Where network namespaces are mounted, from `/proc/self/mountinfo` of proc(5), in which blanks are `\040`.
-fn names(mountinfo: &str) -> Vec<String> {
-    let mounted = |line: &str| {
-        let mut fields = line.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        root.starts_with("net:[").then(|| point.replace("\\040", " "))
-    };
-    mountinfo.lines().filter_map(mounted).collect()
-}
-
 fn is(path: &str, wanted: &str) -> bool {
     let Ok(netns) = Netns::open(path) else { return false };
     let told = netns.inside(identity).map(|told| told.ok().flatten());
@@ -63,17 +43,6 @@ fn is(path: &str, wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn namespaces_are_found_where_they_are_mounted() {
-        let mountinfo = "\
-25 1 0:23 / /run rw,nosuid - tmpfs tmpfs rw
-30 25 0:4 net:[4026532296] /run/netns/a rw shared:5 - nsfs nsfs rw
-31 25 0:4 mnt:[4026532297] /run/mnt rw - nsfs nsfs rw
-32 25 0:4 net:[4026532298] /run/net\\040ns/b rw - nsfs nsfs rw
-";
-        assert_eq!(names(mountinfo), ["/run/netns/a", "/run/net ns/b"]);
-    }
 
     #[test]
     fn this_process_is_found_and_nobody_is_where_nobody_can_be() {

@@ -24,6 +24,7 @@ pub mod process;
 pub mod records;
 pub mod result_cache;
 pub mod service;
+pub mod survey;
 mod sysctl;
 pub mod tun;
 pub mod unix;

@@ -99,6 +99,14 @@ impl Netns {
         self.file.metadata().map(|file| format!("{}:{}", file.dev(), file.ino()))
     }
 
+    /// What the kernel calls its file where links of `/proc` lead to it, and in lists of mounts.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(crate) fn name(&self) -> io::Result<String> {
+        self.file.metadata().map(|file| format!("net:[{}]", file.ino()))
+    }
+
     /// Runs `work` inside the namespace.
     ///
     /// # Errors

@@ -1,10 +1,14 @@
-//! The plugins that run at this moment, whoever has made them: the environment of each says what it does, and for
+//! The plugins that run at this moment, whoever has made them: the environment of each process says what it does, and for
 //! which attachment.
 //!
-//! Ours exclude each other by locks. Of the others' work this is all that can be seen, and only while one of them
-//! runs: between two plugins of a list there is none.
+//! Ours exclude each other by locks. Of the work of others this is all that can be seen, and only while one of them
+//! runs: between two plugins of a list there is none. Anybody can start a process with such an environment, so only
+//! processes of root count that run the file of a plugin.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,33 +16,66 @@ use cni_core::names::Attachment;
 
 const PROCESSES: &str = "/proc";
 
-/// The DELs that are under way on this host.
+/// The calls of plugins that are under way on this host.
 #[derive(Debug, Default)]
-pub struct RunningDeletions(Vec<Vec<u8>>);
+pub struct RunningCalls(Vec<Call>);
 
-impl RunningDeletions {
+/// A process that has the environment of a plugin.
+#[derive(Debug)]
+struct Call {
+    /// The file names of its program, and of the script that this runs.
+    programs: Vec<String>,
+    environment: Vec<u8>,
+}
+
+impl RunningCalls {
     /// Looks at all processes in the network namespace of this one. One whose environment cannot be read has ended, or is
-    /// another user's.
+    /// not root's.
     pub fn observe() -> Self {
         Self::of(Path::new(PROCESSES))
     }
 
     fn of(processes: &Path) -> Self {
-        let deletions = calls(processes).into_iter();
-        Self(deletions.filter(|environment| has(environment, "CNI_COMMAND", "DEL")).collect())
+        let host = host_of(&processes.join("self"));
+        let folders = fs::read_dir(processes).into_iter().flatten().flatten().map(|entry| entry.path());
+        let folders =
+            folders.filter(|folder| is_number(folder) && fs::metadata(folder).is_ok_and(|one| one.uid() == 0));
+        let calls = folders.filter_map(|folder| {
+            let environment = fs::read(folder.join("environ")).ok()?;
+            let counts = names(&environment, "CNI_COMMAND") && host_of(&folder) == host && is_roots(&folder);
+            counts.then(|| Call { programs: programs(&folder), environment })
+        });
+        Self(calls.collect())
     }
 
-    /// Whether a plugin, or a program that it has started, deletes an interface of this name of the container.
-    pub fn contains(&self, at: &Attachment) -> bool {
-        self.0.iter().any(|environment| is_about(environment, at))
+    /// Whether a plugin works on an interface of this name of the container.
+    pub fn contain(&self, at: &Attachment, is_plugin: impl Fn(&str) -> bool) -> bool {
+        self.0.iter().any(|call| call.is_about(at) && call.runs(&is_plugin))
+    }
+
+    /// Whether a plugin deletes an interface of this name of the container.
+    pub fn delete(&self, at: &Attachment, is_plugin: impl Fn(&str) -> bool) -> bool {
+        let deletes = |call: &&Call| has(&call.environment, "CNI_COMMAND", "DEL");
+        self.0.iter().filter(deletes).any(|call| call.is_about(at) && call.runs(&is_plugin))
     }
 }
 
-/// Deletions that are looked for again when what was seen is old. So much time goes by between two looks that looking
+impl Call {
+    fn is_about(&self, at: &Attachment) -> bool {
+        has(&self.environment, "CNI_CONTAINERID", at.container.as_str())
+            && has(&self.environment, "CNI_IFNAME", at.ifname.as_str())
+    }
+
+    fn runs(&self, is_plugin: impl Fn(&str) -> bool) -> bool {
+        self.programs.iter().any(|program| is_plugin(program))
+    }
+}
+
+/// Calls that are looked for again when what was seen is old. So much time goes by between two looks that looking
 /// takes a small part of it, however many processes there are.
 #[derive(Debug)]
-pub struct WatchedDeletions {
-    seen: RunningDeletions,
+pub struct WatchedCalls {
+    seen: RunningCalls,
     looked: Instant,
     rest: Duration,
 }
@@ -49,51 +86,44 @@ const FRESH: Duration = Duration::from_millis(100);
 /// How many times as long as it took.
 const SHARE: u32 = 10;
 
-impl Default for WatchedDeletions {
+impl Default for WatchedCalls {
     fn default() -> Self {
         let looked = Instant::now();
-        let seen = RunningDeletions::observe();
+        let seen = RunningCalls::observe();
         Self { seen, rest: FRESH.max(looked.elapsed() * SHARE), looked }
     }
 }
 
-impl WatchedDeletions {
-    /// Whether an interface of this name of the container is being deleted, or was when it was last looked at.
-    pub fn contain(&mut self, at: &Attachment) -> bool {
+impl WatchedCalls {
+    /// What was seen a short time ago, or is seen now.
+    pub fn now(&mut self) -> &RunningCalls {
         if self.looked.elapsed() > self.rest {
             *self = Self::default();
         }
-        self.seen.contains(at)
+        &self.seen
     }
 }
 
-/// The calls of plugins that are under way on this host, whatever they do.
-#[derive(Debug, Default)]
-pub struct RunningCalls(Vec<Vec<u8>>);
-
-impl RunningCalls {
-    /// As [`RunningDeletions::observe`].
-    pub fn observe() -> Self {
-        Self(calls(Path::new(PROCESSES)))
-    }
-
-    /// Whether a plugin, or a program that it has started, works on an interface of this name of the container.
-    pub fn contains(&self, at: &Attachment) -> bool {
-        self.0.iter().any(|environment| is_about(environment, at))
-    }
+fn is_number(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name.as_bytes().iter().all(u8::is_ascii_digit))
 }
 
-/// The environments of all plugins that run in the network namespace of this process.
-fn calls(processes: &Path) -> Vec<Vec<u8>> {
-    let host = host_of(&processes.join("self"));
-    let folders = fs::read_dir(processes).into_iter().flatten().flatten().map(|entry| entry.path());
-    let calls = folders.filter_map(|folder| Some((fs::read(folder.join("environ")).ok()?, folder)));
-    let calls = calls.filter(|(environment, _)| names(environment, "CNI_COMMAND"));
-    calls.filter(|(_, folder)| host_of(folder) == host).map(|(environment, _)| environment).collect()
+/// Whether all user numbers of a process are root's: a program with the set-user-ID bit keeps the environment of the user
+/// who has started it, and the user's real number.
+fn is_roots(process: &Path) -> bool {
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    users.is_some_and(|users| users.split_whitespace().eq(["0"; 4]))
 }
 
-fn is_about(environment: &[u8], at: &Attachment) -> bool {
-    has(environment, "CNI_CONTAINERID", at.container.as_str()) && has(environment, "CNI_IFNAME", at.ifname.as_str())
+/// The file names of the program, of the name that it was started under, and of its first argument, which is the script
+/// where the program is an interpreter.
+fn programs(process: &Path) -> Vec<String> {
+    let words = fs::read(process.join("cmdline")).unwrap_or_default();
+    let words = words.split(|byte| *byte == 0).take(2).map(|word| PathBuf::from(OsStr::from_bytes(word)));
+    let paths = fs::read_link(process.join("exe")).into_iter().chain(words);
+    let name = |path: PathBuf| Some(path.file_name()?.to_str()?.trim_end_matches(" (deleted)").to_owned());
+    paths.filter_map(name).collect()
 }
 
 /// The network namespace of a process, as the kernel names it.
@@ -127,30 +157,71 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_environments_of_processes_say_whose_del_is_under_way() {
+    /// A process as `/proc` shows it.
+    struct Shown<'a> {
+        environment: &'a str,
+        host: &'a str,
+        users: &'a str,
+        exe: &'a str,
+        cmdline: &'a str,
+    }
+
+    const BRIDGE: Shown<'_> = Shown {
+        environment: "PATH=/bin\0CNI_COMMAND=DEL\0CNI_CONTAINERID=c1\0CNI_IFNAME=eth0\0",
+        host: "net:[1]",
+        users: "0\t0\t0\t0",
+        exe: "/opt/cni/bin/bridge",
+        cmdline: "",
+    };
+
+    fn seen(shown: &Shown<'_>) -> RunningCalls {
         let processes = tempfile::tempdir().expect("directory");
-        let environments = [
-            ("1", "PATH=/bin\0"),
-            ("2", "PATH=/bin\0CNI_COMMAND=DEL\0CNI_CONTAINERID=c1\0CNI_IFNAME=eth0\0"),
-            ("3", "CNI_COMMAND=ADD\0CNI_CONTAINERID=c2\0CNI_IFNAME=eth0\0"),
-            ("4", "CNI_COMMAND=DEL\0CNI_CONTAINERID=c3\0CNI_IFNAME=eth1\0"),
-            ("elsewhere", "CNI_COMMAND=DEL\0CNI_CONTAINERID=c4\0CNI_IFNAME=eth0\0"),
-            ("self", "CNI_COMMAND=ADD\0"),
-        ];
-        for (process, environment) in environments {
+        for (process, shown) in [("self", &BRIDGE), ("17", shown)] {
             let folder = processes.path().join(process);
             fs::create_dir_all(folder.join("ns")).expect("a process");
-            fs::write(folder.join("environ"), environment).expect("an environment");
-            let host = if process == "elsewhere" { "net:[2]" } else { "net:[1]" };
-            std::os::unix::fs::symlink(host, folder.join("ns/net")).expect("a namespace");
+            fs::write(folder.join("environ"), shown.environment).expect("an environment");
+            fs::write(folder.join("cmdline"), shown.cmdline).expect("a command line");
+            fs::write(folder.join("status"), format!("Name:\tx\nUid:\t{}\n", shown.users)).expect("a status");
+            std::os::unix::fs::symlink(shown.host, folder.join("ns/net")).expect("a namespace");
+            std::os::unix::fs::symlink(shown.exe, folder.join("exe")).expect("a program");
         }
         fs::create_dir(processes.path().join("5")).expect("a process that has ended");
-        let running = RunningDeletions::of(processes.path());
-        assert!(running.contains(&at("c1")));
-        for other in ["c", "c2", "c3", "c4"] {
-            assert!(!running.contains(&at(other)), "{other}");
+        RunningCalls::of(processes.path())
+    }
+
+    /// What only root can set up: the folders are root's.
+    mod as_root {
+        use super::*;
+
+        #[test]
+        fn the_environments_of_processes_say_whose_del_is_under_way() {
+            let is_plugin = |name: &str| name == "bridge";
+            let about = |environment| Shown { environment, ..BRIDGE };
+            assert!(seen(&BRIDGE).contain(&at("c1"), is_plugin) && seen(&BRIDGE).delete(&at("c1"), is_plugin));
+            assert!(!seen(&BRIDGE).contain(&at("c"), is_plugin));
+            let added = seen(&about("CNI_COMMAND=ADD\0CNI_CONTAINERID=c1\0CNI_IFNAME=eth0\0"));
+            assert!(added.contain(&at("c1"), is_plugin) && !added.delete(&at("c1"), is_plugin));
+            for other in ["PATH=/bin\0", "CNI_COMMAND=DEL\0CNI_CONTAINERID=c1\0CNI_IFNAME=eth1\0"] {
+                assert!(!seen(&about(other)).contain(&at("c1"), is_plugin), "{other}");
+            }
+            assert!(!seen(&Shown { host: "net:[2]", ..BRIDGE }).contain(&at("c1"), is_plugin), "another host's");
+            assert!(!RunningCalls::of(Path::new("/nowhere")).contain(&at("c1"), is_plugin));
         }
-        assert!(!RunningDeletions::of(Path::new("/nowhere")).contains(&at("c1")));
+
+        #[test]
+        fn only_processes_of_root_that_run_a_plugins_file_count() {
+            let counts = |shown: &Shown<'_>| seen(shown).contain(&at("c1"), |name| name == "bridge");
+            for (exe, cmdline) in [
+                ("/opt/cni/bin/bridge (deleted)", ""),
+                ("/usr/bin/dash", "/bin/sh\0/opt/cni/bin/bridge\0"),
+                ("/opt/x", "bridge\0"),
+            ] {
+                assert!(counts(&Shown { exe, cmdline, ..BRIDGE }), "{exe} {cmdline}");
+            }
+            assert!(!counts(&Shown { exe: "/usr/bin/sleep", cmdline: "sleep\060\0bridge\0", ..BRIDGE }));
+            for users in ["1000\t1000\t1000\t1000", "1000\t0\t0\t0", "0\t0\t1000\t0", ""] {
+                assert!(!counts(&Shown { users, ..BRIDGE }), "{users}");
+            }
+        }
     }
 }

@@ -40,6 +40,18 @@ impl RunRecords {
         Ok(self.directory.insert(directory))
     }
 
+    /// Whether there are records of this boot, and all of them belong to other network namespaces than this one.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn are_elsewhere(&mut self) -> Result<bool, Error> {
+        let boot = format!("{}-", cni_files::boot_id()?);
+        let own = self.directory()?.path().file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        let names = self.root.names()?;
+        let has_own = names.iter().any(|name| Some(name) == own.as_ref());
+        Ok(!has_own && names.iter().any(|name| name.starts_with(&boot)))
+    }
+
     /// Writes a record. Returns what was there before.
     ///
     /// # Errors
@@ -192,6 +204,20 @@ mod tests {
         fs::remove_file(in_use.join("x")).expect("removed");
         records.remove(&key("a")).expect("absence is success");
         assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
+    }
+
+    #[test]
+    fn records_are_elsewhere_when_only_other_namespaces_of_this_boot_have_some() {
+        let root = tempfile::tempdir().expect("directory");
+        let mut records = records(root.path());
+        assert!(!records.are_elsewhere().expect("listed"), "there are none");
+        let folder = |name: &str| fs::create_dir_all(root.path().join("records").join(name)).expect("made");
+        folder("another-boot-7");
+        assert!(!records.are_elsewhere().expect("listed"), "those of another boot do not count");
+        folder(&format!("{}-7", cni_files::boot_id().expect("a boot")));
+        assert!(records.are_elsewhere().expect("listed"));
+        records.write(&key("a"), "text").expect("written");
+        assert!(!records.are_elsewhere().expect("listed"));
     }
 
     #[test]

@@ -2,13 +2,17 @@
 //!
 //! Their content is read elsewhere. libcni writes them in place, so a file may be incomplete when it is read.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Where libcni keeps them, unless a runtime chooses another place.
 pub const DIRECTORY: &str = "/var/lib/cni";
+
+/// The largest file that is read. libcni's are below 100 kB with all the ports that a container may publish.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// A file of the cache.
 #[derive(Debug)]
@@ -21,7 +25,8 @@ pub struct CacheFile {
 
 impl CacheFile {
     fn read(path: PathBuf) -> Self {
-        let written = fs::metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        let written =
+            fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         Self { content: content(&path), path, written }
     }
 
@@ -44,9 +49,22 @@ impl CacheFile {
     }
 }
 
-/// A pipe or a device could keep its reader waiting.
+/// A link could lead to a file that never ends, and a pipe or a device could keep its reader waiting. libcni writes neither.
 fn content(path: &Path) -> io::Result<Vec<u8>> {
-    if fs::metadata(path)?.is_file() { fs::read(path) } else { Err(io::Error::other("it is not a file")) }
+    let refused = |why: String| Err(io::Error::other(why));
+    if !fs::symlink_metadata(path)?.is_file() {
+        return refused("it is not a file".to_owned());
+    }
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
+    if !file.metadata()?.is_file() {
+        return refused("it is not a file".to_owned());
+    }
+    let mut content = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MOST_BYTES {
+        return refused(format!("it is larger than {MOST_BYTES} bytes"));
+    }
+    Ok(content)
 }
 
 /// The folder of the files below libcni's own.
@@ -126,5 +144,25 @@ mod tests {
         let files = read(directory.path()).expect("read").expect("a folder");
         let [CacheFile { content: Err(error), .. }] = &files[..] else { panic!("{files:?}") };
         assert_eq!(error.to_string(), "it is not a file");
+    }
+
+    #[test]
+    fn a_link_a_pipe_and_a_file_without_end_are_refused() {
+        let directory = tempfile::tempdir().expect("directory");
+        let folder = results(directory.path());
+        fs::create_dir_all(&folder).expect("create");
+        write(directory.path(), "real", 1);
+        std::os::unix::fs::symlink("real", folder.join("link")).expect("link");
+        nix::unistd::mkfifo(&folder.join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        File::create(folder.join("large")).and_then(|file| file.set_len(MOST_BYTES + 1)).expect("a sparse file");
+        let files = read(directory.path()).expect("read").expect("a folder");
+        let told = |name: &str| {
+            let file = files.iter().find(|file| file.path.ends_with(name)).expect("listed");
+            file.content.as_ref().map(Vec::len).map_err(ToString::to_string)
+        };
+        assert_eq!(told("real"), Ok(4));
+        assert_eq!(told("link"), Err("it is not a file".to_owned()));
+        assert_eq!(told("pipe"), Err("it is not a file".to_owned()));
+        assert_eq!(told("large"), Err("it is larger than 1048576 bytes".to_owned()));
     }
 }

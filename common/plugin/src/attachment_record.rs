@@ -6,8 +6,9 @@
 use std::fmt;
 
 use cni_core::error::Error;
-use cni_core::names::Attachment;
+use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
+use cni_core::valid::ValidAttachments;
 
 use crate::exclusion::Share;
 use crate::host::Host;
@@ -124,6 +125,20 @@ pub fn remove_dead(except: &Attachment, most: usize, host: &mut dyn Host) -> Res
         let record = host.records().read(&key)?.and_then(|text| AttachmentRecord::parse(&text));
         if record.is_some_and(|record| record.life(host) == Life::Dead) {
             host.apply(&Step::RemoveRecord { key })?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the records of a network's attachments that are not valid.
+///
+/// # Errors
+/// When the records cannot be read, or one cannot be removed.
+pub fn remove_invalid(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
+    for AttachmentRecord { at, .. } in AttachmentRecord::all(host.records())? {
+        if at.network == *network && !is_valid(&at) {
+            host.apply(&AttachmentRecord::remove(&at))?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! CNI runtimes call the plugins of an attachment one after the other, but the administrator's `repair` comes when it
 //! likes. It must not put back a rule that DEL has just removed, since no other DEL would come. So:
 //!
-//! - ADD, DEL and `repair` hold the lock of the attachment, GC and `repair` that of the network. A `repair` holds
+//! - ADD, DEL, `repair` and the tool's `gc` hold the lock of the attachment, GC and `repair` that of the network. A `repair` holds
 //!   those of several attachments at once, so one repair works at a time: otherwise two could wait for each other.
 //! - Before DEL removes the rules for an interface that lives it marks the attachment; `repair` passes over what is
 //!   marked, and over what has no interface, and looks again at its end.
@@ -79,6 +79,14 @@ pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
 pub fn begin_repair(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::repair())?;
     begin_gc(&at.network, host)?;
+    host.lock(&LockName::attachment(at))
+}
+
+/// Begins the removal of what a dead attachment has left: neither ADD nor DEL works on it.
+///
+/// # Errors
+/// When one of them does not end.
+pub fn begin_removal(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::attachment(at))
 }
 

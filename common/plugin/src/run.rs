@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use crate::attachment_record::AttachmentRecord;
+use crate::attachment_record::{self, AttachmentRecord};
 use crate::exclusion::{self, Share};
 use crate::host::Host;
 use crate::journal::Journal;
@@ -191,10 +191,7 @@ fn answer(
             exclusion::begin_add(plugin.share(), &request.attachment()?, host.as_mut());
             add(plugin, &request, host.as_mut(), process)
         }
-        Command::Del => {
-            refuse_own_netns(&request, host.as_mut())?;
-            del(plugin, &request, host.as_mut())
-        }
+        Command::Del => delete(plugin, &request, host.as_mut()),
         Command::Check => plugin.check(&request, host.as_mut()),
         Command::Status => plugin.status(&request, host.as_mut()),
         Command::Gc => match request.valid_attachments()? {
@@ -202,11 +199,24 @@ fn answer(
                 if plugin.share() != Share::Nothing {
                     exclusion::begin_gc(&request.network, host.as_mut())?;
                 }
-                plugin.gc(&request, &valid, host.as_mut())
+                plugin.gc(&request, &valid, host.as_mut())?;
+                match plugin.share() {
+                    Share::Interface => attachment_record::remove_invalid(&request.network, &valid, host.as_mut()),
+                    Share::Rules | Share::Properties | Share::Nothing => Ok(()),
+                }
             }
             None => Ok(()),
         },
     }
+}
+
+/// Carries out DEL on a host that the caller keeps, and that may hold the attachment's locks.
+///
+/// # Errors
+/// As [`Plugin::del`].
+pub fn delete(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    refuse_own_netns(request, host)?;
+    del(plugin, request, host)
 }
 
 /// The reference makes this check when the work is done; ours comes before.

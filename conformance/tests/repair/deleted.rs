@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use cni_conformance::{Attachment, Outcome, Runtime, Sandbox, State, Verb, script};
 use nix::sys::stat::{major, minor};
@@ -155,21 +156,31 @@ fn what_is_being_deleted_is_passed_over_until_it_is_added_again() {
         let (_, again) = remembered(&sandbox, &list, &guest, &file);
         del_of(&again, "portmap");
         assert_eq!(marks().len(), 1, "{backend:?}");
-        // Other plugins have deleted it, and added it again.
-        let added = File::options().append(true).open(&file).expect("libcni has written it anew");
-        added.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("the time is set");
+        // Other plugins have deleted it, and added it again: the mark is that of another interface, whatever any clock says.
+        let mark = marks().pop().expect("a mark");
+        let text = fs::read_to_string(&mark).expect("read the mark");
+        let (_, namespace) = text.split_once(' ').expect("an index and a namespace");
+        fs::write(&mark, format!("4000 {namespace}")).expect("write the mark");
         assert_said(&repair(&sandbox, &[]), &["nothing missing", "repaired"]);
         assert!(guest.is_whole(), "{backend:?}");
         neighbour.check();
     }
 }
 
-/// A plugin that is not ours, or a program that it has started, by all that can be seen of it.
+/// A process with the environment of a DEL.
 struct Foreign(Child);
 
 impl Foreign {
+    /// One that runs the file of a plugin, as far as its name tells.
     fn del(container_id: &str) -> Self {
-        let mut command = Command::new("sleep");
+        fs::create_dir_all("/run/others").expect("create a folder");
+        fs::copy("/usr/bin/sleep", "/run/others/bridge").expect("copy a program");
+        Self::start("/run/others/bridge", container_id, 0)
+    }
+
+    fn start(program: &str, container_id: &str, user: u32) -> Self {
+        let mut command = Command::new(program);
+        command.uid(user);
         command.arg("60").env_clear().env("PATH", "/usr/bin:/bin");
         command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container_id), ("CNI_IFNAME", "eth0")]);
         Self(command.spawn().expect("start a program"))
@@ -189,6 +200,25 @@ fn flush(sandbox: &Sandbox) {
             sandbox.sh(&format!("{program} -t {table} -F"));
         }
     }
+}
+
+/// Anybody may give a process of theirs the environment of a DEL, and so may a script of root that is no plugin.
+#[test]
+fn only_a_plugin_of_root_is_believed_to_delete() {
+    let sandbox = Backend::Nft.sandbox();
+    let list = Backend::Nft.list();
+    let guest = Guest::add(&sandbox, &list, "only", 8080);
+    let [file] = &cache()[..] else { panic!("one attachment has one file") };
+    let (_, attachment) = remembered(&sandbox, &list, &guest, file);
+    let plugin = Foreign::del("another");
+    flush(&sandbox);
+    for (program, user) in [("/run/others/bridge", 65534), ("/usr/bin/sleep", 0)] {
+        let _pretending = Foreign::start(program, &attachment.container_id, user);
+        assert_said(&repair(&sandbox, &[]), &["repaired"]);
+        guest.check();
+        flush(&sandbox);
+    }
+    drop(plugin);
 }
 
 /// Plugins of others know neither the lock nor the mark.

@@ -6,7 +6,7 @@ use std::path::Path;
 use cni_conformance::{Nomad, Sandbox, script};
 use serde_json::json;
 
-use crate::{FOUND, Guest, Inhabitant, LEASES, document, host, lease, lose, state, tool};
+use crate::{FOUND, Guest, Inhabitant, LEASES, document, forgotten, host, lose, state, tool};
 
 fn cached() -> usize {
     fs::read_dir("/var/lib/cni/results").expect("list the cache").count()
@@ -26,13 +26,13 @@ fn without_remove_it_says_what_is_left_over_and_changes_nothing() {
     let sandbox = host();
     assert_eq!(tool(&sandbox, &["gc"]).stdout(), "nothing is left over\n");
     let (_neighbour, _) = lost(&sandbox);
-    lease(&sandbox, "172.26.64.99", "ghost", "2 hours");
+    let ghost = forgotten(&sandbox, "ghost", 8082);
     let before = state(&sandbox);
     let said = tool(&sandbox, &["gc"]);
     assert_eq!(said.code(), Some(FOUND), "{said}");
     let lines: Vec<&str> = said.stdout().lines().collect();
     assert!(lines[0].contains(" eth0: left over (its namespace is gone; 172.26.64.3)"), "{said}");
-    assert!(lines[1].starts_with("nomad ghost eth0: left over (nobody knows of it"), "{said}");
+    assert!(lines[1].starts_with(&format!("nomad {ghost} eth0: left over (not in the cache, ")), "{said}");
     assert_eq!((before, cached()), (state(&sandbox), 2));
 }
 
@@ -40,7 +40,7 @@ fn without_remove_it_says_what_is_left_over_and_changes_nothing() {
 fn everything_of_a_container_that_is_gone_goes_and_the_others_stay() {
     let sandbox = host();
     let (neighbour, before) = lost(&sandbox);
-    lease(&sandbox, "172.26.64.99", "ghost", "2 hours");
+    forgotten(&sandbox, "ghost", 8082);
     let (done, code) = document(&sandbox, &["gc", "--remove"]);
     assert_eq!(code, Some(0), "{done:#}");
     let fates: Vec<_> = done["leftOver"].as_array().expect("a list").iter().map(|one| &one["outcome"]).collect();
@@ -99,12 +99,15 @@ fn plugins_of_others_are_called_too_and_one_that_fails_keeps_the_entry() {
                   { echo '{\"code\": 7, \"msg\": \"refused\"}'; exit 1; }\n\
                   test \"$CNI_COMMAND\" != ADD || echo '{\"cniVersion\": \"1.0.0\"}'\n";
     script::install(&folder.join("other"), plugin);
+    // The folder of others has no IPAM plugin.
+    fs::create_dir("/run/others").expect("create a folder");
+    script::install(Path::new("/run/others/other"), plugin);
     let mut list = Nomad::version("1.0.0").conflist();
     list["plugins"] = json!([list["plugins"][1], {"type": "other"}]);
     let container = sandbox.container("goes");
     cni_conformance::CniTool::new(&sandbox, &list).binaries(folder).add(&container).expect_success();
     lose(&sandbox, "goes");
-    let remove = ["gc", "--remove", "--plugin-dir", "/run/plugins"];
+    let remove = ["gc", "--remove", "--plugin-dir", "/run/others"];
 
     fs::write("/run/refuse", "").expect("write a file");
     let failed = tool(&sandbox, &remove);

@@ -3,7 +3,7 @@
 use cni_conformance::{Attachment, Nomad, Runtime, Sandbox};
 use serde_json::{Value, json};
 
-use crate::{FOUND, Guest, Inhabitant, document, host, lease, lose, state, tool};
+use crate::{FOUND, Guest, Inhabitant, document, forgotten, host, lease, lose, state, tool};
 
 #[track_caller]
 fn states(sandbox: &Sandbox, status: i32) -> Vec<String> {
@@ -90,12 +90,12 @@ fn left(sandbox: &Sandbox) -> Value {
 fn an_address_that_nobody_uses_is_left_over() {
     let sandbox = host();
     let _guest = Guest::add(&sandbox, "first", 8080);
-    lease(&sandbox, "172.26.64.99", "ghost", "2 hours");
+    let ghost = forgotten(&sandbox, "ghost", 8081);
     let left = left(&sandbox);
-    assert_eq!((&left[0]["container"], &left[0]["addresses"]), (&json!("ghost"), &json!(["172.26.64.99"])), "{left:#}");
+    assert_eq!((&left[0]["container"], &left[0]["addresses"]), (&json!(ghost), &json!(["172.26.64.3"])), "{left:#}");
     let table = tool(&sandbox, &["list"]);
     assert_eq!(table.code(), Some(FOUND), "{table}");
-    assert!(table.stdout().lines().any(|line| line.contains("ghost") && line.ends_with("left over")), "{table}");
+    assert!(table.stdout().lines().any(|line| line.contains("172.26.64.3") && line.ends_with("left over")), "{table}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ mod doctor;
 mod gc;
 mod list;
 mod pages;
+mod safety;
+mod terminal;
 
 /// The exit status of a verb that has found what it looks for.
 const FOUND: i32 = 3;
@@ -81,6 +83,29 @@ fn host() -> Sandbox {
     let sandbox = Sandbox::new();
     Nomad::version("1.0.0").ensure_forwarding_rules(&sandbox);
     sandbox
+}
+
+fn cache() -> Vec<PathBuf> {
+    let files = fs::read_dir("/var/lib/cni/results").expect("list the cache");
+    files.map(|entry| entry.expect("read the cache").path()).collect()
+}
+
+/// A container of which the cache has lost its entry, and that has ended without a DEL two hours after it was added.
+/// Returns its name.
+fn forgotten(sandbox: &Sandbox, name: &str, port: u16) -> String {
+    let known = cache();
+    Guest::add(sandbox, name, port);
+    let file = cache().into_iter().find(|file| !known.contains(file)).expect("its entry");
+    let entry: Value = serde_json::from_slice(&fs::read(&file).expect("read the entry")).expect("JSON");
+    let id = entry["containerId"].as_str().expect("a name").to_owned();
+    fs::remove_file(&file).expect("remove the entry");
+    lose(sandbox, name);
+    for lease in fs::read_dir(LEASES).expect("list the leases").map(|entry| entry.expect("an entry").path()) {
+        if fs::read_to_string(&lease).is_ok_and(|text| text.starts_with(&id)) {
+            sandbox.exec(&["touch", "--date", "2 hours ago", lease.to_str().expect("text")]).expect_success();
+        }
+    }
+    id
 }
 
 /// Writes a lease as the reference does, of some time ago.

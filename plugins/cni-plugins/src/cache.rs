@@ -4,6 +4,7 @@
 //! the calls that it would make for CHECK, one for each plugin of the list.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 
 use base64::Engine as _;
@@ -14,6 +15,11 @@ use cni_core::request::{Call, Environment, Request};
 use cni_plugin::run::Plugin;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::plugins::PLUGINS;
+
+/// The name of this program.
+const OWN_NAME: &str = "cni-plugins";
 
 /// The kind of file that libcni writes. Very old releases wrote only the result.
 const KIND: &str = "cniCacheV1";
@@ -60,6 +66,8 @@ pub struct Cached {
     pub plugins: Vec<PluginConfig>,
     /// The addresses that ADD has given, without the length of their prefix.
     pub addresses: Vec<IpAddr>,
+    /// The link-layer addresses that its interface had in the container, according to the result.
+    pub macs: Vec<String>,
     /// The ports of the host that lead to the container, as the runtime asked for them.
     pub ports: Vec<PublishedPort>,
     args: String,
@@ -133,8 +141,8 @@ impl Cached {
         let config: NetworkConfig = serde_json::from_slice(&config).map_err(CacheError::Config)?;
         let given = keys.netns.clone().filter(|path| !path.is_empty());
         let netns = given.or_else(|| keys.sandbox_in_result().map(str::to_owned));
-        let (addresses, ports) = (keys.addresses(), keys.ports());
-        Ok(Self { plugins: plugin_configs(config, &keys)?, netns, addresses, ports, args: keys.args(), at })
+        let (addresses, macs, ports) = (keys.addresses(), keys.macs(), keys.ports());
+        Ok(Self { plugins: plugin_configs(config, &keys)?, netns, addresses, macs, ports, args: keys.args(), at })
     }
 
     /// Another attachment to the same network, of which nothing is known but what it is called.
@@ -143,17 +151,39 @@ impl Cached {
         for config in &mut plugins {
             config.keys.retain(|key, _| !["prevResult", "runtimeConfig", "args"].contains(&key.as_str()));
         }
-        Self { at, netns: None, plugins, args: "IgnoreUnknown=true".to_owned(), ..self.clone() }
+        Self::unremembered(at, plugins)
+    }
+
+    /// An attachment to a network of which no configuration is known: these plugins find by its names what they have made.
+    pub fn of_record(at: Attachment, kinds: impl IntoIterator<Item = &'static str>) -> Self {
+        let config = |kind: &str| {
+            let keys = [("cniVersion", "1.0.0"), ("name", at.network.as_str()), ("type", kind)];
+            let keys = keys.map(|(key, value)| (key.to_owned(), Value::from(value)));
+            PluginConfig { kind: kind.to_owned(), keys: keys.into_iter().collect() }
+        };
+        let plugins = kinds.into_iter().map(config).collect();
+        Self::unremembered(at, plugins)
+    }
+
+    fn unremembered(at: Attachment, plugins: Vec<PluginConfig>) -> Self {
+        let (addresses, macs, ports) = (Vec::new(), Vec::new(), Vec::new());
+        Self { at, netns: None, plugins, addresses, macs, ports, args: "IgnoreUnknown=true".to_owned() }
+    }
+
+    /// Whether a program of this name can be a plugin that works on the attachment.
+    pub fn has_plugin(&self, name: &str) -> bool {
+        let is_own = name == OWN_NAME || PLUGINS.iter().any(|plugin| plugin.kind() == name);
+        is_own || self.plugins.iter().any(|config| config.kind == name || config.ipam() == Some(name))
     }
 
     /// What a plugin gets for DEL when the namespace is gone: its environment and its input.
-    pub fn deletion(&self, config: &PluginConfig, folders: &str) -> ([(&'static str, String); 6], Vec<u8>) {
+    pub fn deletion(&self, config: &PluginConfig, folders: &OsStr) -> ([(&'static str, OsString); 6], Vec<u8>) {
         let environment = [
-            ("CNI_COMMAND", "DEL".to_owned()),
-            ("CNI_CONTAINERID", self.at.container.to_string()),
-            ("CNI_IFNAME", self.at.ifname.to_string()),
-            ("CNI_NETNS", String::new()),
-            ("CNI_ARGS", self.args.clone()),
+            ("CNI_COMMAND", "DEL".into()),
+            ("CNI_CONTAINERID", self.at.container.as_str().into()),
+            ("CNI_IFNAME", self.at.ifname.as_str().into()),
+            ("CNI_NETNS", OsString::new()),
+            ("CNI_ARGS", self.args.as_str().into()),
             ("CNI_PATH", folders.to_owned()),
         ];
         (environment, config.input())
@@ -225,6 +255,14 @@ impl Keys {
         let interfaces = self.result.as_ref()?.get("interfaces")?.as_array()?;
         let named = interfaces.iter().filter(|one| one.get("name").and_then(Value::as_str) == Some(&self.if_name));
         named.filter_map(|one| one.get("sandbox")?.as_str()).find(|sandbox| !sandbox.is_empty())
+    }
+
+    /// The link-layer addresses of the interface in the container; an empty one where the result does not tell.
+    fn macs(&self) -> Vec<String> {
+        let interfaces = self.result.as_ref().and_then(|result| result.get("interfaces")?.as_array());
+        let text = |one: &Value, key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let own = interfaces.into_iter().flatten().filter(|one| text(one, "name") == self.if_name);
+        own.filter(|one| !text(one, "sandbox").is_empty()).map(|one| text(one, "mac")).collect()
     }
 
     /// The addresses of the result, whatever its version.

@@ -1,68 +1,130 @@
 //! Calls of plugins by the administrator's tool: DEL for a container that is gone, as its runtime ought to have done.
 //!
-//! A plugin of this binary runs inside the process; one of others is started from the folder of plugins.
+//! A plugin of this binary runs inside the process, on the host of the caller, which holds the attachment's lock; one of
+//! others is started from a folder of plugins, and told that its caller holds the lock.
 
-use std::ffi::OsStr;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::error::Error;
-use cni_core::request::{Environment, Request};
+use cni_core::request::{Call, Environment, Request};
+use cni_linux::delegate::DELEGATIONS;
 use cni_linux::host::LinuxHost;
 use cni_linux::process;
-use cni_plugin::host::Host;
-use cni_plugin::run::{Process, run};
+use cni_plugin::run::{Plugin, delete};
 use serde::Deserialize;
 
 use crate::cache::{Cached, PluginConfig};
 use crate::delegates;
-use crate::plugins::{OUR_VERSION, PLUGINS};
+use crate::life::neutral_request;
+use crate::plugins::PLUGINS;
+use crate::repair::told;
 
 /// How long a plugin of others may take.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Where plugins are that this binary does not contain.
-#[derive(Clone, Debug)]
-pub struct PluginFolder(PathBuf);
+/// Where plugins are: the folder of this program, and one for plugins that this binary does not contain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginFolders(OsString);
 
-impl PluginFolder {
-    /// The folder that was named, or that of this program.
+impl PluginFolders {
+    /// The folder of this program, and the one that was named, if any.
     ///
     /// # Errors
-    /// When the kernel does not say where this program is.
+    /// When the kernel does not say where this program is, or a folder's name has a colon.
     pub fn new(named: Option<&str>) -> io::Result<Self> {
-        let own = || Ok(std::env::current_exe()?.parent().unwrap_or(Path::new("/")).to_owned());
-        named.map_or_else(own, |named| Ok(PathBuf::from(named))).map(Self)
+        let own = env::current_exe()?.parent().unwrap_or(Path::new("/")).to_owned();
+        let folders = [Some(own), named.map(PathBuf::from)].into_iter().flatten();
+        env::join_paths(folders).map(Self).map_err(io::Error::other)
     }
 
-    /// Deletes an attachment whose namespace is gone: every plugin of its list, the last one first. A plugin that fails does
-    /// not keep the others; what has failed is returned.
-    pub fn delete(&self, cached: &Cached) -> Vec<String> {
-        let failed = |config: &PluginConfig| {
-            self.delete_one(cached, config).err().map(|problem| format!("{}: {problem}", config.kind))
+    /// The file of a plugin.
+    fn find(&self, kind: &str) -> Result<PathBuf, String> {
+        if !is_name(kind) {
+            return Err(format!("{kind:?} is not the name of a plugin, and is not run"));
+        }
+        let found = cni_files::find_files(OsStr::new(kind), &self.0).next();
+        found.ok_or_else(|| format!("there is no such plugin in {}", self.0.to_string_lossy()))
+    }
+}
+
+/// Whether a plugin can have this name: not one that leads to another folder.
+fn is_name(kind: &str) -> bool {
+    !kind.is_empty() && ![".", ".."].contains(&kind) && !kind.contains(['/', '\0'])
+}
+
+/// What calls plugins, one attachment after the other.
+pub struct Caller {
+    folders: PluginFolders,
+    /// Closing a host waits for the kernel where rules have been deleted, so one serves for all attachments.
+    host: Option<LinuxHost>,
+}
+
+impl Caller {
+    /// # Errors
+    /// As [`LinuxHost::new`].
+    pub fn new(folders: PluginFolders) -> Result<Self, Error> {
+        Ok(Self { folders, host: Some(host()?) })
+    }
+
+    /// The host, which holds locks from one call to the next.
+    ///
+    /// # Errors
+    /// As [`LinuxHost::new`].
+    pub fn host(&mut self) -> Result<&mut LinuxHost, Error> {
+        let host = match self.host.take() {
+            Some(host) => host,
+            None => host()?,
         };
-        cached.plugins.iter().rev().filter_map(failed).collect()
+        Ok(self.host.insert(host))
     }
 
-    fn delete_one(&self, cached: &Cached, config: &PluginConfig) -> Result<(), String> {
-        let (environment, stdin) = cached.deletion(config, &self.0.to_string_lossy());
+    /// Gives back the locks.
+    pub fn release(&mut self) {
+        self.host.iter_mut().for_each(LinuxHost::end_request);
+    }
+
+    /// Has a plugin of an attachment's list delete what it has of the attachment, whose namespace is gone.
+    ///
+    /// # Errors
+    /// What has failed.
+    pub fn delete(&mut self, cached: &Cached, config: &PluginConfig) -> Result<(), String> {
+        let (environment, stdin) = cached.deletion(config, &self.folders.0);
         match PLUGINS.into_iter().find(|plugin| plugin.kind() == config.kind) {
             Some(plugin) => {
-                let own = std::env::vars_os().chain(environment.map(|(name, value)| (name.into(), value.into())));
-                let mut call = InPlace { stdin: &stdin, stdout: Vec::new() };
-                let status = run(plugin, OUR_VERSION, Environment::new(own), &mut call);
-                if status == 0 { Ok(()) } else { Err(reported(&call.stdout)) }
+                let own = env::vars_os().chain(environment.map(|(name, value)| (name.into(), value)));
+                let call = Call::parse("DEL", Environment::new(own)).map_err(|error| told(&error))?;
+                let request = call.with_config(stdin, plugin.versions()).map_err(|error| told(&error))?;
+                self.delete_in_place(plugin, &request).map_err(|error| told(&error))
             }
-            None => {
-                let changes: Vec<_> = environment.iter().map(|(name, value)| (*name, OsStr::new(value))).collect();
-                let program = self.0.join(&config.kind);
-                let output =
-                    process::run(&program, &[], &stdin, &changes, DEADLINE).map_err(|error| in_full(&error))?;
-                if output.status.success() { Ok(()) } else { Err(reported(&output.stdout)) }
-            }
+            None => self.start(&config.kind, &environment, &stdin),
         }
     }
+
+    /// A host on which something has failed is not used again; its locks are.
+    fn delete_in_place(&mut self, plugin: &dyn Plugin, request: &Request) -> Result<(), Error> {
+        let host = self.host()?;
+        host.next_request(request);
+        delete(plugin, request, host).or_else(|error| {
+            self.host = self.host.take().map(|host| host.reopened(request)).transpose()?;
+            Err(error)
+        })
+    }
+
+    fn start(&self, kind: &str, environment: &[(&'static str, OsString)], stdin: &[u8]) -> Result<(), String> {
+        let program = self.folders.find(kind)?;
+        let changes = environment.iter().map(|(name, value)| (*name, value.as_os_str()));
+        let changes: Vec<_> = changes.chain([(DELEGATIONS, OsStr::new("1"))]).collect();
+        let output = process::run(&program, &[], stdin, &changes, DEADLINE).map_err(|error| in_full(&error))?;
+        if output.status.success() { Ok(()) } else { Err(reported(&output.stdout)) }
+    }
+}
+
+fn host() -> Result<LinuxHost, Error> {
+    Ok(LinuxHost::new(&neutral_request()?)?.with_contained(delegates::call))
 }
 
 fn in_full(error: &dyn std::error::Error) -> String {
@@ -84,27 +146,18 @@ fn reported(stdout: &[u8]) -> String {
     }
 }
 
-/// What stands for the process of a plugin.
-struct InPlace<'a> {
-    stdin: &'a [u8],
-    stdout: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Process for InPlace<'_> {
-    fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
-        Ok(self.stdin.to_vec())
-    }
-
-    fn write_stdout(&mut self, text: &str) -> io::Result<()> {
-        self.stdout.extend(text.as_bytes());
-        Ok(())
-    }
-
-    fn write_stderr(&mut self, text: &str) {
-        crate::output::complain(text);
-    }
-
-    fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(LinuxHost::new(request)?.with_contained(delegates::call)))
+    #[test]
+    fn a_plugin_is_found_by_a_name_and_not_by_a_path() {
+        let folders = PluginFolders::new(Some("/bin")).expect("folders");
+        assert_eq!(folders.find("sh"), Ok(PathBuf::from("/bin/sh")));
+        for kind in ["/bin/sh", "../bin/sh", "..", ".", "", "a\0"] {
+            assert_eq!(folders.find(kind), Err(format!("{kind:?} is not the name of a plugin, and is not run")));
+        }
+        let missing = folders.find("no-such-plugin").expect_err("there is none");
+        assert!(missing.starts_with("there is no such plugin in ") && missing.ends_with(":/bin"), "{missing}");
     }
 }

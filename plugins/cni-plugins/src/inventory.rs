@@ -1,7 +1,7 @@
 //! What there is of containers on this host, and what is left of those that are gone: what `list` shows and `gc` removes.
 //!
-//! libcni's cache tells of attachments, host-local's files of addresses. An address that no attachment of the cache has is left over
-//! only where it is certain that nobody uses it: not every runtime keeps a cache, and an ADD may be under way.
+//! libcni's cache tells of attachments, host-local's files of addresses, and our records of what ADD has made. Whether
+//! each lives is judged in one place, `life.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,25 +12,27 @@ use std::time::{Duration, SystemTime};
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_host_local::{Holder, HostLocal, holders};
-use cni_linux::host::LinuxHost;
-use cni_linux::inhabitants;
 use cni_linux::plugin_calls::RunningCalls;
 use cni_linux::result_cache::{self, CacheFile};
-use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState as _};
-use cni_plugin::plan::Ns;
+use cni_plugin::exclusion::Share;
+use cni_plugin::namespace::Life;
 
 use crate::cache::Cached;
 use crate::command_line::Words;
+use crate::life::{Judge, LIVES_ON};
+use crate::plugins::PLUGINS;
 use crate::repair::{self, RepairOutcome, told};
 
 /// How old a lease must be. A younger one may be of an ADD that nobody sees at this moment.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// Why an attachment is not gone though there is nothing at the path of its namespace.
-const LIVES_ON: &str = "its namespace has lost its name, and lives on";
-
-fn unsure() -> RepairOutcome {
-    RepairOutcome::Skipped("nobody can tell whether its namespace lives on".to_owned())
+/// How closely the living are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Whether they live.
+    Lives,
+    /// What is missing of their rules as well.
+    Rules,
 }
 
 /// Everything that was found.
@@ -38,7 +40,7 @@ fn unsure() -> RepairOutcome {
 pub struct Inventory {
     /// Those of the cache, the oldest first.
     pub attached: Vec<Attached>,
-    /// Those of which only addresses are left.
+    /// Those that the cache does not have, and that are dead or unclear.
     pub left: Vec<Left>,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
@@ -49,25 +51,31 @@ pub struct Inventory {
 pub struct Attached {
     pub cached: Cached,
     pub file: CacheFile,
+    pub life: Life,
     /// What is missing, or that it is gone.
     pub outcome: RepairOutcome,
 }
 
-impl Attached {
-    /// Whether the container's namespace is gone, and this is just what is left.
-    pub const fn is_gone(&self) -> bool {
-        matches!(self.outcome, RepairOutcome::Gone(_))
-    }
-}
-
-/// A container of which nobody knows, with what it holds.
+/// A container of which the cache does not tell.
 #[derive(Debug)]
 pub struct Left {
     /// What it was, with the configuration of its network.
     pub cached: Cached,
-    pub addresses: BTreeSet<IpAddr>,
-    /// When the youngest of its leases was written, as time since 1970.
-    pub written: Duration,
+    pub source: Source,
+    /// [`Life::Alive`] is left out.
+    pub life: Life,
+}
+
+/// What tells of a container that is not in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Leases {
+        addresses: BTreeSet<IpAddr>,
+        /// When the youngest was written, as time since 1970.
+        written: Duration,
+    },
+    /// The record of an ADD.
+    Record,
 }
 
 /// Where to look.
@@ -103,79 +111,82 @@ impl Inventory {
     ///
     /// # Errors
     /// When the cache cannot be listed.
-    pub fn observe(scope: &Scope) -> io::Result<Self> {
-        let (mut found, tools) = (Self::default(), repair::Tools::default());
+    pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
+        let (mut found, mut read) = (Self::default(), Vec::new());
         for file in scope.files()? {
             match repair::read(&file) {
-                Ok(cached) if scope.has(&cached.at) => {
-                    let outcome = repair::examine(&cached, &file, &tools);
-                    found.attached.push(Attached { cached, file, outcome });
-                }
+                Ok(cached) if scope.has(&cached.at) => read.push((cached, file)),
                 Ok(_) => {}
                 Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), told(&error))),
             }
         }
-        if let Err(error) = found.compare_with_living() {
-            found.unknown.push(format!("what living namespaces use: {}", told(&error)));
+        let judged = Judge::new().and_then(|mut judge| {
+            found.attached = attached(read, depth, &mut judge);
+            found.look_for_others(scope, &mut judge)
+        });
+        if let Err(error) = judged {
+            found.unknown.push(told(&error));
         }
         Ok(found)
     }
 
-    /// Whether something is missing or left over.
+    /// Whether something is missing, left over, or unclear.
     pub fn is_clean(&self) -> bool {
         self.left.is_empty() && self.attached.iter().all(|one| matches!(one.outcome, RepairOutcome::Complete))
     }
 
-    /// Whoever seems to be gone is asked for in every namespace that lives: a runtime may lose the name of one, and no
-    /// runtime need keep the cache.
-    fn compare_with_living(&mut self) -> Result<(), Error> {
-        let candidates = self.candidates()?;
-        let gone = self.attached.iter().filter(|one| one.is_gone()).map(|one| &one.cached);
-        let Some(any) = gone.chain(candidates.iter().map(|one| &one.cached)).next() else { return Ok(()) };
-        let in_use = match host_for(any).and_then(|mut host| InUse::observe(&mut host)) {
-            Ok(in_use) => in_use,
-            Err(error) => {
-                self.attached.iter_mut().filter(|one| one.is_gone()).for_each(|one| one.outcome = unsure());
-                return Err(error);
+    /// No runtime need keep the cache: leases and records may tell of containers that it does not have.
+    fn look_for_others(&mut self, scope: &Scope, judge: &mut Judge) -> Result<(), Error> {
+        let mut known: BTreeSet<_> = self.attached.iter().map(|one| key(&one.cached.at)).collect();
+        let (leased, mut calls) = (self.leased(&known)?, None);
+        for (cached, addresses, written) in leased {
+            known.insert(key(&cached.at));
+            if !is_settled(written) {
+                continue;
             }
-        };
-        let others = self.addresses_of_others();
-        for one in self.attached.iter_mut().filter(|one| one.is_gone()) {
-            let own = one.cached.addresses.iter().filter(|address| !others.contains(address));
-            if in_use.has(&one.cached, own) {
-                one.outcome = RepairOutcome::Skipped(LIVES_ON.to_owned());
+            let life = judge.life_of_lease(&cached.at, &addresses);
+            let calls = calls.get_or_insert_with(RunningCalls::observe);
+            if life != Life::Alive && !calls.contain(&cached.at, |name| cached.has_plugin(name)) {
+                self.left.push(Left { cached, source: Source::Leases { addresses, written }, life });
             }
         }
-        let calls = RunningCalls::observe();
-        let is_left = |one: &Left| {
-            one.is_settled() && !in_use.has(&one.cached, &one.addresses) && !calls.contains(&one.cached.at)
-        };
-        self.left = candidates.into_iter().filter(is_left).collect();
+        for at in judge.recorded()?.into_iter().filter(|at| scope.has(at) && !known.contains(&key(at))) {
+            if judge.life_by_record(&at) == Some(Life::Dead) {
+                self.left.push(Left { cached: self.recorded(at), source: Source::Record, life: Life::Dead });
+            }
+        }
         Ok(())
     }
 
-    /// The addresses of attachments that are there. After a reboot they may have been those of containers from before.
-    fn addresses_of_others(&self) -> BTreeSet<IpAddr> {
-        let there = self.attached.iter().filter(|one| !one.is_gone());
-        there.flat_map(|one| one.cached.addresses.iter().copied()).collect()
-    }
-
-    /// The holders of leases that the cache does not tell of.
-    fn candidates(&self) -> Result<Vec<Left>, Error> {
-        let mut candidates: BTreeMap<[String; 3], Left> = BTreeMap::new();
-        let known: BTreeSet<_> = self.attached.iter().map(|one| key(&one.cached.at)).collect();
+    /// The holders of leases that are not known, with their addresses and the time of the youngest.
+    fn leased(&self, known: &BTreeSet<[String; 3]>) -> Result<Vec<(Cached, BTreeSet<IpAddr>, Duration)>, Error> {
+        let mut found: BTreeMap<[String; 3], (Cached, BTreeSet<IpAddr>, Duration)> = BTreeMap::new();
         for (network, cached) in self.networks() {
             for holder in holders_of(cached)? {
                 let Some(at) = owner(&network, &holder) else { continue };
                 if known.contains(&key(&at)) {
                     continue;
                 }
-                let left = candidates.entry(key(&at)).or_insert_with(|| Left::of(cached.of_another(at)));
-                left.addresses.insert(holder.address);
-                left.written = left.written.max(holder.written);
+                let new = || (cached.of_another(at.clone()), BTreeSet::new(), Duration::ZERO);
+                let (_, addresses, written) = found.entry(key(&at)).or_insert_with(new);
+                addresses.insert(holder.address);
+                *written = holder.written.max(*written);
             }
         }
-        Ok(candidates.into_values().collect())
+        Ok(found.into_values().collect())
+    }
+
+    /// An attachment of which only a record is left. Where its network is known, the plugins of its list are called; those
+    /// of ours that find by names alone what they have made, in any case.
+    fn recorded(&self, at: Attachment) -> Cached {
+        let of_rules = PLUGINS.iter().filter(|plugin| [Share::Rules, Share::Properties].contains(&plugin.share()));
+        let mut cached = Cached::of_record(at.clone(), of_rules.map(|plugin| plugin.kind()));
+        if let Some((_, known)) = self.networks().into_iter().find(|(network, _)| *network == at.network) {
+            let listed = known.of_another(at).plugins;
+            cached.plugins.retain(|config| listed.iter().all(|one| one.kind != config.kind));
+            cached.plugins.splice(0..0, listed);
+        }
+        cached
     }
 
     /// Each network of the cache, with its newest attachment.
@@ -190,15 +201,60 @@ impl Inventory {
     }
 }
 
+fn attached(read: Vec<(Cached, CacheFile)>, depth: Depth, judge: &mut Judge) -> Vec<Attached> {
+    let lives = judge.lives(&read.iter().map(|(cached, _)| cached).collect::<Vec<_>>());
+    let tools = repair::Tools::default();
+    let attach = |((cached, file), life): ((Cached, CacheFile), Life)| {
+        let outcome = match (&life, depth) {
+            (Life::Dead, _) => RepairOutcome::Gone("its network namespace has ended".to_owned()),
+            (Life::Unknown(reason), _) => RepairOutcome::Skipped(reason.clone()),
+            (Life::Alive, Depth::Lives) => RepairOutcome::Complete,
+            (Life::Alive, Depth::Rules) => match repair::examine(&cached, &file, &tools) {
+                RepairOutcome::Gone(_) => RepairOutcome::Skipped(LIVES_ON.to_owned()),
+                outcome => outcome,
+            },
+        };
+        Attached { cached, file, life, outcome }
+    };
+    read.into_iter().zip(lives).map(attach).collect()
+}
+
 impl Left {
-    const fn of(cached: Cached) -> Self {
-        Self { cached, addresses: BTreeSet::new(), written: Duration::ZERO }
+    /// The addresses that are leased to it.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        match &self.source {
+            Source::Leases { addresses, .. } => addresses.iter().copied().collect(),
+            Source::Record => Vec::new(),
+        }
     }
 
-    fn is_settled(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        now.saturating_sub(self.written) > SETTLED
+    /// When the youngest lease was written, as time since 1970.
+    pub const fn written(&self) -> Option<Duration> {
+        match &self.source {
+            Source::Leases { written, .. } => Some(*written),
+            Source::Record => None,
+        }
     }
+
+    /// Whether it still holds the leases that were found, and no others.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn is_current(&self) -> Result<bool, Error> {
+        let Source::Leases { addresses, written } = &self.source else { return Ok(true) };
+        let mut held = BTreeMap::new();
+        for holder in holders_of(&self.cached)? {
+            if owner(&self.cached.at.network, &holder).is_some_and(|at| at == self.cached.at) {
+                held.insert(holder.address, holder.written);
+            }
+        }
+        Ok(held.keys().eq(addresses) && held.values().max() == Some(written))
+    }
+}
+
+fn is_settled(written: Duration) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(written) > SETTLED
 }
 
 fn key(at: &Attachment) -> [String; 3] {
@@ -217,60 +273,4 @@ fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
         found.extend(holders(&cached.question(config, &HostLocal)?)?);
     }
     Ok(found)
-}
-
-/// A host for questions that need no request, which is used for delegation only.
-fn host_for(cached: &Cached) -> Result<LinuxHost, Error> {
-    let config = cached.plugins.first().expect("a list has a plugin: cache.rs refuses others");
-    LinuxHost::new(&cached.question(config, &HostLocal)?)
-}
-
-/// What living namespaces use.
-#[derive(Debug, Default)]
-struct InUse {
-    addresses: BTreeSet<IpAddr>,
-    /// The aliases of links that lead into namespaces that live.
-    aliases: BTreeSet<String>,
-}
-
-impl InUse {
-    /// Looks into every namespace that a process is in, that has a name, or that a veth of the host leads to.
-    fn observe(host: &mut LinuxHost) -> Result<Self, Error> {
-        let mut found = Self::default();
-        for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
-            if let Some(addresses) = host.peer_addresses(&link)? {
-                found.addresses.extend(addresses.iter().map(|one| one.cidr.address()));
-                found.aliases.extend(link.alias);
-            }
-        }
-        for path in inhabitants::paths().map_err(|source| InventoryError { source })? {
-            match host.enter(&path) {
-                Ok(()) => {}
-                Err(NetnsError::Gone { .. }) => continue,
-                Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
-            }
-            let addresses = host.addresses(Ns::Container, None, None)?;
-            found.addresses.extend(addresses.iter().map(|one| one.cidr.address()));
-        }
-        Ok(found)
-    }
-
-    fn has<'a>(&self, cached: &Cached, addresses: impl IntoIterator<Item = &'a IpAddr>) -> bool {
-        addresses.into_iter().any(|address| self.addresses.contains(address))
-            || self.aliases.iter().any(|alias| cni_interface::alias::may_name(alias, &cached.at))
-    }
-}
-
-/// The namespaces of the machine cannot be listed.
-#[derive(Debug, thiserror::Error)]
-#[error("failed to list the network namespaces of this machine")]
-struct InventoryError {
-    #[source]
-    source: io::Error,
-}
-
-impl cni_core::error::Failure for InventoryError {
-    fn code(&self) -> cni_core::error::Code {
-        cni_core::error::Code::Io
-    }
 }

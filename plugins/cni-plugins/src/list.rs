@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
 use crate::command_line::{FOUND, Words};
-use crate::inventory::{Attached, Inventory, Left, Scope};
+use crate::inventory::{Attached, Depth, Inventory, Left, Scope, Source};
 use crate::output::{complain, print};
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::table::Table;
@@ -17,7 +18,7 @@ const SHORT: usize = 12;
 
 /// Prints what there is.
 pub fn run(words: &Words) -> ExitCode {
-    let found = match Inventory::observe(&Scope::of(words)) {
+    let found = match Inventory::observe(&Scope::of(words), Depth::Rules) {
         Ok(found) => found,
         Err(error) => {
             complain(&format!("cni-plugins list: failed to read the cache: {error}\n"));
@@ -44,18 +45,19 @@ fn table_text(found: &Inventory, is_full: bool) -> String {
     }
     let mut table = Table::new(["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "PORTS", "PLUGINS", "AGE", "STATE"]);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    for Attached { cached, file, outcome } in &found.attached {
+    for Attached { cached, file, outcome, .. } in &found.attached {
         let addresses = cached.addresses.iter().map(ToString::to_string).collect();
-        table.row(row(cached, addresses, now.saturating_sub(file.written()), said(outcome), is_full));
+        table.row(row(cached, addresses, Some(now.saturating_sub(file.written())), said(outcome), is_full));
     }
-    for Left { cached, addresses, written } in &found.left {
-        let addresses = addresses.iter().map(ToString::to_string).collect();
-        table.row(row(cached, addresses, now.saturating_sub(*written), "left over".to_owned(), is_full));
+    for left in &found.left {
+        let addresses = left.addresses().iter().map(ToString::to_string).collect();
+        let age = left.written().map(|written| now.saturating_sub(written));
+        table.row(row(&left.cached, addresses, age, said_of_left(left), is_full));
     }
     table.text()
 }
 
-fn row(cached: &Cached, addresses: Vec<String>, age: Duration, state: String, is_full: bool) -> [String; 8] {
+fn row(cached: &Cached, addresses: Vec<String>, age: Option<Duration>, state: String, is_full: bool) -> [String; 8] {
     let container = cached.at.container.as_str();
     let plugins: Vec<&str> = cached.plugins.iter().map(|config| config.kind.as_str()).collect();
     let ports: Vec<String> = cached.ports.iter().map(port).collect();
@@ -66,7 +68,7 @@ fn row(cached: &Cached, addresses: Vec<String>, age: Duration, state: String, is
         addresses.join(","),
         ports.join(","),
         plugins.join(","),
-        aged(age),
+        age.map(aged).unwrap_or_default(),
         state,
     ]
 }
@@ -112,6 +114,14 @@ fn said(outcome: &RepairOutcome) -> String {
     }
 }
 
+fn said_of_left(left: &Left) -> String {
+    match (&left.life, &left.source) {
+        (Life::Unknown(why), _) => format!("unclear: {why}"),
+        (Life::Alive | Life::Dead, Source::Leases { .. }) => "left over".to_owned(),
+        (Life::Alive | Life::Dead, Source::Record) => "left over: records".to_owned(),
+    }
+}
+
 fn json_text(found: &Inventory) -> String {
     let document = json!({
         "attachments": found.attached.iter().map(attached).collect::<Vec<_>>(),
@@ -121,7 +131,7 @@ fn json_text(found: &Inventory) -> String {
     format!("{document:#}\n")
 }
 
-fn attached(Attached { cached, file, outcome }: &Attached) -> Value {
+fn attached(Attached { cached, file, outcome, .. }: &Attached) -> Value {
     let (state, missing, reason) = match outcome {
         RepairOutcome::Complete => ("whole", Vec::new(), String::new()),
         RepairOutcome::Gone(why) => ("gone", Vec::new(), why.clone()),
@@ -148,13 +158,19 @@ fn part(NamedPart { plugin, missing }: &NamedPart) -> Value {
     json!({"plugin": plugin, "first": missing})
 }
 
-fn left(Left { cached, addresses, written }: &Left) -> Value {
+fn left(left: &Left) -> Value {
+    let (state, reason) = match &left.life {
+        Life::Unknown(why) => ("unclear", why.as_str()),
+        Life::Alive | Life::Dead => ("left over", ""),
+    };
     json!({
-        "network": cached.at.network.as_str(),
-        "container": cached.at.container.as_str(),
-        "ifname": cached.at.ifname.as_str(),
-        "addresses": addresses,
-        "leasedAt": written.as_secs(),
+        "network": left.cached.at.network.as_str(),
+        "container": left.cached.at.container.as_str(),
+        "ifname": left.cached.at.ifname.as_str(),
+        "addresses": left.addresses(),
+        "leasedAt": left.written().map(|written| written.as_secs()),
+        "state": state,
+        "reason": reason,
     })
 }
 

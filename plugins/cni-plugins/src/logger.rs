@@ -1,10 +1,11 @@
 //! Log lines on standard error, where runtimes look for them. The environment variable `CNI_PLUGINS_LOG` is one of
 //! `error`, `warn`, `info`, `debug`, `trace`, `off`; without it, warnings and errors are logged.
 
-use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use log::{LevelFilter, Log, Metadata, Record};
+
+use crate::output::complain;
 
 struct Stderr {
     plugin: &'static str,
@@ -34,7 +35,7 @@ impl Log for Stderr {
             match &mut *delegate() {
                 Some(Delegate { plugin, said }) => said.push_str(&line(plugin)),
                 None => {
-                    let _lost = std::io::stderr().lock().write_all(line(self.plugin).as_bytes());
+                    complain(&line(self.plugin));
                 }
             }
         }

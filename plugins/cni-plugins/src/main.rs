@@ -25,6 +25,7 @@ mod dhcp;
 mod doctor;
 mod gc;
 mod inventory;
+mod life;
 mod list;
 #[cfg(test)]
 mod lists;

@@ -6,7 +6,7 @@
 //! as before.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -15,8 +15,9 @@ use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
-use cni_linux::plugin_calls::WatchedDeletions;
+use cni_linux::plugin_calls::WatchedCalls;
 use cni_linux::result_cache::{self, CacheFile};
+use cni_plugin::namespace::Life;
 
 mod case;
 mod error;
@@ -27,7 +28,8 @@ mod together;
 
 use crate::cache::Cached;
 use crate::command_line::Words;
-use crate::output::complain;
+use crate::life::{Judge, LIVES_ON, refusal};
+use crate::output::{complain, one_line, write};
 use case::{Case, Missing, unreadable};
 use options::{Mode, Options};
 pub use outcome::{NamedPart, RepairOutcome, told};
@@ -36,6 +38,11 @@ use together::repair_together;
 
 /// Repairs what the command line asks for, and prints a line for each attachment.
 pub fn run(words: &Words) -> ExitCode {
+    match refusal() {
+        Ok(None) => {}
+        Ok(Some(sentence)) => return refused(sentence),
+        Err(error) => return refused(&told(&error)),
+    }
     let options = &Options::of(words);
     let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
     let results = result_cache::results(directory);
@@ -46,9 +53,10 @@ pub fn run(words: &Words) -> ExitCode {
         Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
     };
     let (started, tools) = (Instant::now(), Tools::default());
-    let (mut report, mut put_back) = (Report::default(), Vec::new());
+    let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
     for group in meant(&files, options, &mut report).chunks(together::MOST) {
         for ((cached, file), outcome) in group.iter().zip(repair(group, options.mode, &tools)) {
+            let outcome = judged(cached, outcome, &mut judge);
             report.attachment(&cached.at, &outcome);
             let plugins = outcome.repaired();
             if !plugins.is_empty() {
@@ -62,6 +70,19 @@ pub fn run(words: &Words) -> ExitCode {
     }
     second_look::look_again(put_back, started.elapsed(), |one, outcome| report.attachment(&one.cached.at, &outcome));
     report.end()
+}
+
+/// The outcome for an attachment, of which something else is where its namespace was: perhaps it lives on.
+fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) -> RepairOutcome {
+    let RepairOutcome::Gone(reason) = outcome else { return outcome };
+    match judge.take().map_or_else(Judge::new, Ok) {
+        Ok(one) => match judge.insert(one).life(cached) {
+            Life::Dead => RepairOutcome::Gone(reason),
+            Life::Alive => RepairOutcome::Skipped(LIVES_ON.to_owned()),
+            Life::Unknown(reason) => RepairOutcome::Skipped(reason),
+        },
+        Err(error) => error.into(),
+    }
 }
 
 /// The attachments that are asked for. A file that is not libcni's is told of.
@@ -99,7 +120,7 @@ impl Report {
 
     fn line(&mut self, text: &str) {
         if self.unwritten.is_none() {
-            self.unwritten = writeln!(io::stdout(), "{text}").err();
+            self.unwritten = write(&format!("{}\n", one_line(text))).err();
         }
     }
 
@@ -132,7 +153,7 @@ pub fn read(file: &CacheFile) -> Result<Cached, Error> {
 #[derive(Default)]
 pub struct Tools {
     host: Cell<Option<LinuxHost>>,
-    deletions: RefCell<WatchedDeletions>,
+    calls: RefCell<WatchedCalls>,
 }
 
 impl Tools {
@@ -159,7 +180,7 @@ impl Tools {
 
 /// What is missing of an attachment. Nothing is changed.
 pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcome {
-    let examined = Case::new(cached, file, &tools.deletions).and_then(|case| {
+    let examined = Case::new(cached, file, &tools.calls).and_then(|case| {
         let look = |host: &mut LinuxHost| vec![case.find(host).map_or_else(|outcome| outcome, Missing::told)];
         Ok(tools.work(case.request(), look)?)
     });
@@ -175,7 +196,7 @@ fn repair(group: &[(Cached, &CacheFile)], mode: Mode, tools: &Tools) -> Vec<Repa
 }
 
 fn apply(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
-    let cases: Vec<_> = group.iter().map(|(cached, file)| Case::new(cached, file, &tools.deletions)).collect();
+    let cases: Vec<_> = group.iter().map(|(cached, file)| Case::new(cached, file, &tools.calls)).collect();
     let sound: Vec<&Case<'_>> = cases.iter().flatten().collect();
     let repaired = match sound.first() {
         Some(first) => tools.work(first.request(), |host| repair_together(&sound, host)),

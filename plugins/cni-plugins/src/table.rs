@@ -1,5 +1,7 @@
 //! Tables for people: columns of equal width, two blanks apart.
 
+use crate::output::one_line;
+
 /// A table with a line of headings.
 #[derive(Debug)]
 pub struct Table<const N: usize> {
@@ -14,7 +16,7 @@ impl<const N: usize> Table<N> {
 
     /// Appends a row. An empty cell is shown as `-`, so that every row has the same number of words that are cells.
     pub fn row(&mut self, cells: [String; N]) {
-        self.lines.push(cells.map(|cell| if cell.is_empty() { "-".to_owned() } else { cell }));
+        self.lines.push(cells.map(|cell| if cell.is_empty() { "-".to_owned() } else { one_line(&cell) }));
     }
 
     /// The table as text; the last column is not padded.

@@ -20,8 +20,8 @@ pub const VERBS: [VerbSpec; 8] = [
         summary: "show the containers, their addresses and ports, and what is missing or left over",
         about: "\
 Shows every attachment in libcni's result cache: network, container, interface, addresses, published ports,
-plugins, age, and whether it is whole. Then it shows addresses that are leased to containers of which nobody
-knows any more, and that no living namespace has. It changes nothing.
+plugins, age, and whether it is whole. Then it shows what is left of containers that the cache does not have:
+addresses that are leased to them, and records of what the plugins have made. It changes nothing.
 
 The state is one of: whole; missing, with the first thing that is missing in each plugin's share (repair puts
 it back); gone, when the container's namespace is (gc removes what is left); unclear, with the reason.",
@@ -34,7 +34,7 @@ it back); gone, when the container's namespace is (gc removes what is left); unc
         ],
         statuses: &[
             (0, "every attachment is whole, and nothing is left over"),
-            (FOUND, "something is missing or left over"),
+            (FOUND, "something is missing, left over or unclear"),
         ],
         run: Run::Work(list::run),
     },
@@ -42,13 +42,14 @@ it back); gone, when the container's namespace is (gc removes what is left); unc
         name: "gc",
         summary: "remove what belongs to no living namespace",
         about: "\
-Finds attachments in libcni's result cache whose namespace is gone, and addresses that are leased to containers
-of which nobody knows any more and that no living namespace has. Without --remove it says what it has found.
-With --remove it does what the runtime ought to have done: it calls DEL of each plugin of the list, also of
+Finds attachments whose namespace has ended: those in libcni's result cache, and those of which addresses or
+records are left. What cannot be judged is kept, and shown as unclear, with the reason: containers that other
+plugins have made can be judged only where all processes of the machine are seen. Without --remove it says what
+it has found. With --remove it does what the runtime ought to have done: it calls DEL of each plugin of the list, also of
 plugins that are not among these, and removes the entry of the cache.
 
-It leaves alone whatever a namespace that lives may still use, addresses that were leased within the last minute,
-and whatever a plugin works on at this moment.",
+It leaves alone addresses that were leased within the last minute, and whatever a plugin works on at this moment.
+It refuses to work in another network namespace than that of the containers' records.",
         words: &[],
         options: &[
             OptionSpec { name: "--remove", value: ValueSpec::None, help: "remove what was found" },
@@ -57,11 +58,11 @@ and whatever a plugin works on at this moment.",
             OptionSpec {
                 name: "--plugin-dir",
                 value: ValueSpec::Folder("DIR"),
-                help: "where plugins are that are not among these; default: where this program is",
+                help: "where plugins of others are, beside the folder of this program",
             },
             JSON,
         ],
-        statuses: &[(0, "nothing is left over, or all of it has been removed"), (FOUND, "something is left over")],
+        statuses: &[(0, "nothing is left over, or all of it has been removed"), (FOUND, "something is left over or unclear")],
         run: Run::Work(gc::run),
     },
     VerbSpec {

@@ -119,6 +119,29 @@ impl LinuxHost {
         self.request = request.clone();
     }
 
+    /// Serves another request about the same attachment from now on, under the locks that are held.
+    pub fn next_request(&mut self, request: &Request) {
+        self.asked = None;
+        self.container = None;
+        self.request = request.clone();
+    }
+
+    /// Opens everything anew, under the locks that are held: nothing of what has failed is used again.
+    ///
+    /// # Errors
+    /// As [`LinuxHost::new`].
+    pub fn reopened(self, request: &Request) -> Result<Self, Error> {
+        Ok(Self { locks: self.locks, contained: self.contained, ..Self::new(request)? })
+    }
+
+    /// Whether there are records of this boot, and all of them belong to other network namespaces.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn has_records_elsewhere(&mut self) -> Result<bool, Error> {
+        self.records.are_elsewhere()
+    }
+
     /// Gives back what belongs to a request: the container's namespace, and locks.
     pub fn end_request(&mut self) {
         self.asked = None;

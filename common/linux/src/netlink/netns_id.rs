@@ -93,6 +93,20 @@ impl Socket {
         }
     }
 
+    /// Lists the links in the namespace of a number; `None` for a number that no living namespace has.
+    ///
+    /// # Errors
+    /// When the kernel refuses for another reason.
+    pub fn numbered_links(&mut self, number: i32) -> Result<Option<Vec<Link>>, NetlinkError> {
+        match self.dump(&RouteNetlinkMessage::GetLink(question_about_index(0, number)), read_link) {
+            Ok(links) => Ok(Some(links)),
+            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(None),
+            Err(cause) => {
+                Err(during(|| format!("list the links of the network namespace with number {number}"))(cause))
+            }
+        }
+    }
+
     /// Lists the addresses in the namespace of a number; `None` for a number that no living namespace has.
     ///
     /// # Errors
@@ -149,7 +163,11 @@ impl Socket {
         Ok(None)
     }
 
-    fn numbered_netns(&mut self) -> Result<Vec<i32>, NetlinkError> {
+    /// Lists the numbers that the socket's namespace has for others.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn numbered_netns(&mut self) -> Result<Vec<i32>, NetlinkError> {
         let read = |payload: &[u8]| {
             attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == NSID)?.netns_id()
         };

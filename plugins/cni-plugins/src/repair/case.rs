@@ -6,18 +6,19 @@ use std::io;
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
-use cni_linux::plugin_calls::WatchedDeletions;
+use cni_linux::plugin_calls::WatchedCalls;
 use cni_linux::result_cache::CacheFile;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
+use crate::life::has_interface;
 use crate::plugins::PLUGINS;
 
 /// A plugin of the list that this binary contains, and its call.
@@ -52,7 +53,7 @@ pub struct Case<'a> {
     netns: &'a str,
     first: Ours,
     rest: Vec<Ours>,
-    deletions: &'a RefCell<WatchedDeletions>,
+    calls: &'a RefCell<WatchedCalls>,
 }
 
 impl<'a> Case<'a> {
@@ -61,7 +62,7 @@ impl<'a> Case<'a> {
     pub fn new(
         cached: &'a Cached,
         file: &'a CacheFile,
-        deletions: &'a RefCell<WatchedDeletions>,
+        calls: &'a RefCell<WatchedCalls>,
     ) -> Result<Self, RepairOutcome> {
         let Some(netns) = cached.netns.as_deref() else {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
@@ -74,7 +75,7 @@ impl<'a> Case<'a> {
         }
         let mut rest = ours.into_iter();
         let first = rest.next().ok_or(RepairOutcome::Complete)?;
-        Ok(Self { cached, file, netns, first, rest: rest.collect(), deletions })
+        Ok(Self { cached, file, netns, first, rest: rest.collect(), calls })
     }
 
     pub const fn cached(&self) -> &Cached {
@@ -152,13 +153,18 @@ impl<'a> Case<'a> {
     /// When that cannot be told.
     pub fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
         let at = &self.cached.at;
-        if exclusion::is_being_deleted(at, host)? || self.deletions.borrow_mut().contain(at) {
+        if exclusion::is_being_deleted(at, host)? || self.is_deleted_by_others() {
             return Ok(Some("the runtime is deleting the attachment".to_owned()));
         }
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
             return Ok(Some(RepairError::Deleted.to_string()));
         }
-        if !self.has_interface(host)? {
+        if let Some(record) = AttachmentRecord::read(at, host.records())?
+            && !record.namespace.is_entered(host)?
+        {
+            return Ok(Some(format!("{} leads to another namespace than the container's", self.netns)));
+        }
+        if !has_interface(self.cached, host)? {
             return Ok(Some(format!("{} does not have the container's {} any more", self.netns, at.ifname)));
         }
         Ok(None)
@@ -169,18 +175,8 @@ impl<'a> Case<'a> {
         self.file.path.exists() && !matches!(self.file.is_current(), Ok(true))
     }
 
-    /// A namespace may have been emptied, or its path may lead to another container's namespace now, because a process
-    /// has got the number of one that ended. Then the address of the rules may belong to another container, too.
-    fn has_interface(&self, host: &mut dyn Host) -> Result<bool, Error> {
-        let Some(link) = host.link(Ns::Container, &self.cached.at.ifname)? else { return Ok(false) };
-        let found = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
-        let result = self.request().prev_result()?.unwrap_or_default();
-        let mut told = result.interfaces.iter().filter(|told| told.name == link.name && !told.sandbox.is_empty());
-        if told.any(|told| told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found)) {
-            return Ok(true);
-        }
-        let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
-        Ok(result.ips.iter().any(|ip| addresses.iter().any(|address| address.cidr == ip.address)))
+    fn is_deleted_by_others(&self) -> bool {
+        self.calls.borrow_mut().now().delete(&self.cached.at, |name| self.cached.has_plugin(name))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
-use cni_linux::plugin_calls::RunningDeletions;
+use cni_linux::plugin_calls::RunningCalls;
 use cni_plugin::exclusion;
 
 use super::case::RuleDeletions;
@@ -41,8 +41,9 @@ pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnM
     let (started, pause) = (Instant::now(), taken.clamp(*BETWEEN_PLUGINS.start(), *BETWEEN_PLUGINS.end()));
     while !watched.is_empty() {
         thread::sleep(pause);
-        let running = RunningDeletions::observe();
-        let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(|one| running.contains(&one.cached.at));
+        let running = RunningCalls::observe();
+        let is_going = |one: &PutBack| running.delete(&one.cached.at, |name| one.cached.has_plugin(name));
+        let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_going);
         for one in settled.iter().filter(|one| one.is_deleted()) {
             tell(one, one.take_back());
         }

@@ -1,0 +1,261 @@
+//! A survey of the network namespaces of the machine: which links and addresses are in them.
+//!
+//! It looks into each namespace that a process is in or holds open, that is mounted in any mount namespace, and that has a
+//! number for this one. What it could not see it says: only a survey without gaps shows that something is nowhere.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use cni_core::error::Error;
+use cni_plugin::host::NetnsError;
+use cni_plugin::link::{Address, Link};
+
+use crate::netlink::Socket;
+use crate::netns::{Netns, OWN_NETNS};
+
+mod paths;
+
+use paths::Paths;
+
+/// How often the machine is looked at, if a namespace cannot be opened by the paths that were seen.
+const ROUNDS: usize = 3;
+
+/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the file number of the machine's first PID namespace.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// Every other network namespace.
+    pub spaces: Vec<Space>,
+    /// What could not be seen.
+    pub gaps: Gaps,
+}
+
+/// What is in a network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// The link-layer addresses of its links, in lower case.
+    pub macs: BTreeSet<String>,
+    /// Its addresses.
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+/// What could not be seen: the first thing, and how many more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    first: Option<String>,
+    others: usize,
+}
+
+impl Gaps {
+    /// Adds one.
+    pub fn add(&mut self, gap: impl Into<String>) {
+        match self.first {
+            None => self.first = Some(gap.into()),
+            Some(_) => self.others += 1,
+        }
+    }
+
+    /// All of them in a sentence; `None` when everything was seen.
+    pub fn text(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        Some(if self.others == 0 { first.clone() } else { format!("{first}; and {} more", self.others) })
+    }
+}
+
+impl Space {
+    /// What is behind a list of links and one of addresses.
+    pub fn of(links: &[Link], addresses: &[Address]) -> Self {
+        let macs = links.iter().filter_map(|link| link.mac.as_ref());
+        Self {
+            macs: macs.map(|mac| mac.to_string().to_ascii_lowercase()).collect(),
+            addresses: addresses.iter().map(|address| address.cidr.address()).collect(),
+        }
+    }
+}
+
+impl Survey {
+    /// Looks at the whole machine.
+    pub fn take() -> Self {
+        let mut found = Self::default();
+        if let Some(reason) = hidden_processes() {
+            found.gaps.add(reason);
+        }
+        if let Err(error) = found.look() {
+            found.gaps.add(error.in_full());
+        }
+        found
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        let mut own = Socket::open()?;
+        let mut numbers: BTreeSet<i32> = BTreeSet::new();
+        let mut seen: BTreeSet<String> = own_name().into_iter().collect();
+        for round in 1..=ROUNDS {
+            let paths = Paths::observe(&seen);
+            let vanished: Vec<_> =
+                paths.by_name.iter().filter(|one| !self.visit(*one, &mut own, &mut numbers)).collect();
+            let is_vanished = |name: &String| vanished.iter().any(|(one, _)| *one == name);
+            seen.extend(paths.by_name.keys().filter(|name| !is_vanished(name)).cloned());
+            if vanished.is_empty() || round == ROUNDS {
+                vanished.iter().for_each(|(name, _)| self.gaps.add(format!("{name} cannot be opened")));
+                self.gaps.merge(paths.gaps);
+                break;
+            }
+        }
+        for number in own.numbered_netns()?.into_iter().filter(|number| !numbers.contains(number)) {
+            self.visit_number(number, &mut own);
+        }
+        Ok(())
+    }
+
+    /// Looks into a namespace by one of its paths. Returns whether it could be opened.
+    fn visit(&mut self, (name, paths): (&String, &Vec<String>), own: &mut Socket, numbers: &mut BTreeSet<i32>) -> bool {
+        for path in paths {
+            let netns = match Netns::open(path) {
+                Ok(netns) => netns,
+                Err(NetnsError::Gone { .. }) => continue,
+                Err(error @ NetnsError::Failed { .. }) => {
+                    self.gaps.add(Error::from(error).in_full());
+                    return true;
+                }
+            };
+            if netns.name().ok().as_ref() != Some(name) {
+                continue;
+            }
+            match own.netns_id(netns.as_fd()) {
+                Ok(number) => numbers.extend(number),
+                Err(error) => self.gaps.add(format!("{path}: {}", Error::from(error).in_full())),
+            }
+            match inside(&netns) {
+                Ok(space) => self.spaces.push(space),
+                Err(error) => self.gaps.add(format!("{path}: {}", error.in_full())),
+            }
+            return true;
+        }
+        false
+    }
+
+    fn visit_number(&mut self, number: i32, own: &mut Socket) {
+        let asked = own.numbered_links(number).and_then(|links| Ok((links, own.numbered_addresses(number)?)));
+        match asked {
+            Ok((Some(links), Some(addresses))) => self.spaces.push(Space::of(&links, &addresses)),
+            // It has ended.
+            Ok((None, _) | (_, None)) => {}
+            Err(error) => self.gaps.add(Error::from(error).in_full()),
+        }
+    }
+}
+
+impl Gaps {
+    fn merge(&mut self, others: Self) {
+        if let Some(first) = others.first {
+            self.add(first);
+            self.others += others.others;
+        }
+    }
+}
+
+fn inside(netns: &Netns) -> Result<Space, Error> {
+    let mut socket = netns.inside(Socket::open).map_err(SurveyError::Enter)??;
+    Ok(Space::of(&socket.links()?, &socket.addresses(None, None)?))
+}
+
+/// Why a namespace was not looked into.
+#[derive(Debug, thiserror::Error)]
+enum SurveyError {
+    #[error("failed to enter the network namespace")]
+    Enter(#[source] io::Error),
+}
+
+impl cni_core::error::Failure for SurveyError {
+    fn code(&self) -> cni_core::error::Code {
+        cni_core::error::Code::Kernel
+    }
+}
+
+fn own_name() -> Option<String> {
+    fs::read_link(OWN_NETNS).ok()?.to_str().map(str::to_owned)
+}
+
+/// Why `/proc` does not show all processes of the machine, if it does not.
+fn hidden_processes() -> Option<String> {
+    match fs::metadata("/proc/self/ns/pid") {
+        Ok(namespace) if namespace.ino() == FIRST_PID_NAMESPACE => {}
+        Ok(_) => return Some("this process is in a PID namespace that does not show all processes".to_owned()),
+        Err(error) => return Some(format!("/proc/self/ns/pid: {error}")),
+    }
+    match fs::read_to_string("/proc/self/mountinfo") {
+        Ok(mounts) => hides_processes(&mounts).then(|| "/proc is mounted with hidepid".to_owned()),
+        Err(error) => Some(format!("/proc/self/mountinfo: {error}")),
+    }
+}
+
+/// Whether the last file system that is mounted at `/proc` hides processes of others, by `mountinfo` of proc(5).
+fn hides_processes(mounts: &str) -> bool {
+    let options = |line: &str| {
+        let (mount, file_system) = line.split_once(" - ")?;
+        let is_proc = mount.split(' ').nth(4) == Some("/proc");
+        is_proc.then(|| file_system.split(' ').nth(2).unwrap_or_default().to_owned())
+    };
+    let hides = |option: &str| option.strip_prefix("hidepid=").is_some_and(|value| !["0", "off"].contains(&value));
+    mounts.lines().filter_map(options).next_back().is_some_and(|options| options.split(',').any(hides))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_told_in_a_sentence() {
+        let mut gaps = Gaps::default();
+        assert_eq!(gaps.text(), None);
+        gaps.add("a");
+        assert_eq!(gaps.text().as_deref(), Some("a"));
+        ["b", "c"].iter().for_each(|gap| gaps.add(*gap));
+        assert_eq!(gaps.text().as_deref(), Some("a; and 2 more"));
+    }
+
+    #[test]
+    fn proc_may_hide_processes() {
+        let line = |options: &str| format!("22 27 0:21 / /proc rw,relatime - proc proc {options}\n");
+        for (options, hides) in [
+            ("rw", false),
+            ("rw,hidepid=0", false),
+            ("rw,hidepid=off", false),
+            ("rw,hidepid=2", true),
+            ("rw,hidepid=invisible,gid=4", true),
+        ] {
+            assert_eq!(hides_processes(&line(options)), hides, "{options}");
+        }
+        assert!(!hides_processes(&(line("rw,hidepid=2") + &line("rw"))), "the last one is seen");
+    }
+
+    /// What only root can set up.
+    mod as_root {
+        use nix::sched::{CloneFlags, unshare};
+
+        use super::*;
+
+        /// A namespace whose only user is a descriptor of this process.
+        #[test]
+        fn a_namespace_that_is_only_held_open_is_found_with_its_addresses() {
+            let held = std::thread::spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+                let mut socket = Socket::open().expect("a socket");
+                socket.set_link_up(1).expect("lo is up");
+                fs::File::open(OWN_NETNS).expect("open")
+            });
+            let held = held.join().expect("no panic");
+            let name = fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held)));
+            let name = name.expect("a name").to_str().expect("text").to_owned();
+            assert!(Paths::observe(&BTreeSet::new()).by_name.contains_key(&name), "{name}");
+            assert!(Survey::take().spaces.iter().any(|space| space.addresses.contains(&IpAddr::from([127, 0, 0, 1]))));
+        }
+    }
+}

@@ -4,6 +4,8 @@
 //! Nothing fails by the tool's own fault; half a file is refused; looking for what is missing changes nothing; the IPAM
 //! plugin can be left out, in whatever case its key is written.
 
+use std::ffi::OsStr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cni_core::error::{Code, Failure as _};
@@ -25,9 +27,12 @@ pub fn run(input: &[u8]) -> Option<()> {
     assert!(Cached::parse(&text[..text.len() - 1]).is_err(), "half a file");
     let other = cached.of_another(Attachment { ifname: IfName::lo(), ..cached.at.clone() });
     assert_eq!((other.plugins.len(), &other.netns), (cached.plugins.len(), &None));
+    assert!(cached.plugins.iter().all(|config| cached.has_plugin(&config.kind)));
+    let recorded = Cached::of_record(cached.at.clone(), ["portmap"]);
+    assert_eq!((&recorded.at, recorded.has_plugin("portmap")), (&cached.at, true));
     for config in &other.plugins {
-        let (environment, input) = other.deletion(config, "/");
-        assert!(environment.contains(&("CNI_IFNAME", "lo".to_owned())), "{environment:?}");
+        let (environment, input) = other.deletion(config, OsStr::new("/"));
+        assert!(environment.contains(&("CNI_IFNAME", "lo".into())), "{environment:?}");
         let input: Value = serde_json::from_slice(&input).expect("JSON");
         assert_eq!(
             (input.get("prevResult"), input.pointer("/ipam/type").and_then(Value::as_str)),

@@ -16,11 +16,6 @@ use cni_plugin::run::Plugin;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::plugins::PLUGINS;
-
-/// The name of this program.
-const OWN_NAME: &str = "cni-plugins";
-
 /// The kind of file that libcni writes. Very old releases wrote only the result.
 const KIND: &str = "cniCacheV1";
 
@@ -170,10 +165,9 @@ impl Cached {
         Self { at, netns: None, plugins, addresses, macs, ports, args: "IgnoreUnknown=true".to_owned() }
     }
 
-    /// Whether a program of this name can be a plugin that works on the attachment.
+    /// Whether the list has a plugin of this name.
     pub fn has_plugin(&self, name: &str) -> bool {
-        let is_own = name == OWN_NAME || PLUGINS.iter().any(|plugin| plugin.kind() == name);
-        is_own || self.plugins.iter().any(|config| config.kind == name || config.ipam() == Some(name))
+        self.plugins.iter().any(|config| config.kind == name || config.ipam() == Some(name))
     }
 
     /// What a plugin gets for DEL when the namespace is gone: its environment and its input.

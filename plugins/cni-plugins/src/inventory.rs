@@ -18,6 +18,7 @@ use cni_plugin::exclusion::Share;
 use cni_plugin::namespace::Life;
 
 use crate::cache::Cached;
+use crate::calls::can_work_on;
 use crate::command_line::Words;
 use crate::life::{Judge, LIVES_ON};
 use crate::plugins::PLUGINS;
@@ -146,7 +147,7 @@ impl Inventory {
             }
             let life = judge.life_of_lease(&cached.at, &addresses);
             let calls = calls.get_or_insert_with(RunningCalls::observe);
-            if life != Life::Alive && !calls.contain(&cached.at, |name| cached.has_plugin(name)) {
+            if life != Life::Alive && !calls.contain(&cached.at, |name| can_work_on(&cached, name)) {
                 self.left.push(Left { cached, source: Source::Leases { addresses, written }, life });
             }
         }
@@ -209,10 +210,11 @@ fn attached(read: Vec<(Cached, CacheFile)>, depth: Depth, judge: &mut Judge) -> 
             (Life::Dead, _) => RepairOutcome::Gone("its network namespace has ended".to_owned()),
             (Life::Unknown(reason), _) => RepairOutcome::Skipped(reason.clone()),
             (Life::Alive, Depth::Lives) => RepairOutcome::Complete,
-            (Life::Alive, Depth::Rules) => match repair::examine(&cached, &file, &tools) {
-                RepairOutcome::Gone(_) => RepairOutcome::Skipped(LIVES_ON.to_owned()),
-                outcome => outcome,
-            },
+            (Life::Alive, Depth::Rules) => {
+                let outcome = repair::examine(&cached, &file, &tools);
+                let is_lost = matches!(outcome, RepairOutcome::Gone(_));
+                if is_lost { RepairOutcome::Skipped(LIVES_ON.to_owned()) } else { outcome }
+            }
         };
         Attached { cached, file, life, outcome }
     };

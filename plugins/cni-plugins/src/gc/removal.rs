@@ -11,7 +11,7 @@ use cni_plugin::host::Host as _;
 use cni_plugin::namespace::Life;
 
 use crate::cache::Cached;
-use crate::calls::{Caller, PluginFolders};
+use crate::calls::{Caller, PluginFolders, can_work_on};
 use crate::inventory::{Attached, Inventory, Left};
 use crate::life::Judge;
 use crate::repair::told;
@@ -160,7 +160,7 @@ impl Remover {
     /// What becomes of a remnant that is not what it was when it was found.
     fn changed(&mut self, remnant: &Remnant) -> Option<Fate> {
         let cached = remnant.cached();
-        if self.calls.now().contain(&cached.at, |name| cached.has_plugin(name)) {
+        if self.calls.now().contain(&cached.at, |name| can_work_on(cached, name)) {
             return Some(Fate::Kept("a plugin works on it".to_owned()));
         }
         match (remnant.is_current(), remnant) {

@@ -18,6 +18,7 @@ use cni_plugin::run::Plugin;
 use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
+use crate::calls::can_work_on;
 use crate::life::has_interface;
 use crate::plugins::PLUGINS;
 
@@ -176,7 +177,7 @@ impl<'a> Case<'a> {
     }
 
     fn is_deleted_by_others(&self) -> bool {
-        self.calls.borrow_mut().now().delete(&self.cached.at, |name| self.cached.has_plugin(name))
+        self.calls.borrow_mut().now().delete(&self.cached.at, |name| can_work_on(self.cached, name))
     }
 }
 

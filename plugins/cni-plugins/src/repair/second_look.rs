@@ -18,6 +18,7 @@ use super::case::RuleDeletions;
 use super::error::RepairError;
 use super::outcome::RepairOutcome;
 use crate::cache::Cached;
+use crate::calls::can_work_on;
 
 /// How long a runtime may take from the end of one plugin's DEL to the start of the next: on a busy machine longer, as
 /// `repair` itself.
@@ -42,7 +43,7 @@ pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnM
     while !watched.is_empty() {
         thread::sleep(pause);
         let running = RunningCalls::observe();
-        let is_going = |one: &PutBack| running.delete(&one.cached.at, |name| one.cached.has_plugin(name));
+        let is_going = |one: &PutBack| running.delete(&one.cached.at, |name| can_work_on(&one.cached, name));
         let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_going);
         for one in settled.iter().filter(|one| one.is_deleted()) {
             tell(one, one.take_back());

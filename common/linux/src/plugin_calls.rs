@@ -218,7 +218,7 @@ mod tests {
             ] {
                 assert!(counts(&Shown { exe, cmdline, ..BRIDGE }), "{exe} {cmdline}");
             }
-            assert!(!counts(&Shown { exe: "/usr/bin/sleep", cmdline: "sleep\060\0bridge\0", ..BRIDGE }));
+            assert!(!counts(&Shown { exe: "/usr/bin/sleep", cmdline: "sleep\x0060\0bridge\0", ..BRIDGE }));
             for users in ["1000\t1000\t1000\t1000", "1000\t0\t0\t0", "0\t0\t1000\t0", ""] {
                 assert!(!counts(&Shown { users, ..BRIDGE }), "{users}");
             }

@@ -161,7 +161,7 @@ fn what_is_stale_in_one_network_does_not_take_the_check_of_another() {
 fn assert_guards(table: &str, (_, host_end, mac): (&str, &str, &str)) {
     assert!(table.contains(&format!("iifname \"{host_end}\" jump cni-br-iface-")), "{table}");
     assert!(table.contains(&format!("ether saddr {mac} return")), "{table}");
-    assert_eq!(table.matches(" jump ").count(), 2, "{table}");
+    assert_eq!(table.matches("jump ").count(), 2, "{table}");
 }
 
 /// The same container ID and interface name in two networks, each in a namespace of its own.

@@ -117,7 +117,7 @@ run_program() {
     local program
     program=$(jq -r --arg name "$1" 'select(.reason == "compiler-artifact" and .target.name == $name).executable' "$TARGET/tests.json")
     cd "$TOP/conformance"
-    "$TOP/scripts/isolated.sh" "$program"
+    "$program"
 }
 
 # All tests of the workspace. Those that need another kernel spend their minutes on one core: they run beside the rest.
@@ -127,10 +127,6 @@ run_tests() {
     mapfile -t rest < <(cargo metadata --no-deps --locked --format-version 1 |
         jq -r --arg kernel $kernel '.packages[].targets[] | select(.kind == ["test"] and .name != $kernel) | "--test", .name')
     say "unit tests, kernel tests, conformance"
-    # Cargo starts each test program by this one.
-    local host
-    host=$(rustc -vV | sed -n 's/^host: //p')
-    local -x "CARGO_TARGET_$(tr a-z- A-Z_ <<<"$host")_RUNNER=$TOP/scripts/isolated.sh"
     cargo test --quiet --workspace --locked --no-run --message-format json-render-diagnostics >"$TARGET/tests.json"
     beside $kernel run_program $kernel
     beside fuzz nice -n 19 "$TOP/scripts/fuzz.sh" --build

@@ -5,7 +5,7 @@
 //! while its tasks ended, or a machine that was restarted, calls it as well, and then the address is free.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -185,6 +185,23 @@ fn a_container_whose_task_is_gone_gets_its_addresses_again() {
         assert_eq!(leases(), ADDRESSES.map(str::to_owned).into());
         client.leaves_nothing(&before, &attachment);
     });
+}
+
+/// Nomad's executor keeps a descriptor on the namespace of a task that has ended. The interface there is in nobody's use, and
+/// gives way; the reference refuses the address for ever.
+#[test]
+fn a_namespace_that_only_a_descriptor_holds_gives_the_addresses_back() {
+    let client = Client::new();
+    let before = client.host();
+    let (container, attachment, task) = client.run();
+    let held = File::open(container.path()).expect("open the namespace");
+    container.remove();
+    task.end();
+    let (_second, again) = client.comes_back();
+    let links = Network::observe(client.sandbox.host()).links;
+    assert!(links.iter().all(|link| link.name != port(&attachment)), "the former veth is removed: {links:?}");
+    drop(held);
+    client.leaves_nothing(&before, &again);
 }
 
 /// A process lives on in the old namespace, without the interface.

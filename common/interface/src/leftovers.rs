@@ -7,8 +7,11 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery, NetnsError};
 use cni_plugin::link::Link;
+use cni_plugin::namespace::{Life, RecordedLink};
+use cni_plugin::namespace_state::NumberedLink;
 use cni_plugin::plan::{Ns, Step, temporary_name};
 use cni_plugin::removal::Removal;
 
@@ -134,31 +137,22 @@ fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> 
     Ok(found.iter().map(|address| address.cidr.address()).collect())
 }
 
-/// Removes the interface from the container. It is not a failure if the interface or the namespace is gone.
+/// Removes the link that ADD made in the container, under whatever name it has there, and what a killed ADD left
+/// under its temporary name. One of another kind is somebody else's. Without a record, so is one that by MAC and other
+/// addresses is not that of the result of ADD: a path such as `/proc/<pid>/ns/net` may lead to another container by now. A
+/// namespace that the runtime has lost may live on: its link is removed by the number of the namespace. It is not a failure if
+/// the interface or the namespace is gone.
 ///
 /// # Errors
-/// When the namespace exists and cannot be entered, or the kernel refuses.
-pub fn remove_interface(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    if is_reached(request, host)? {
-        let name = request.attachment()?.ifname;
-        host.apply(&Step::RemoveLink { ns: Ns::Container, name })?;
-    }
-    Ok(())
-}
-
-/// Removes the child of a master that ADD made in the container, and what a killed ADD left under its temporary name. One
-/// of another kind is somebody else's, and one that by MAC and other addresses is not that of the result of ADD: a path such
-/// as `/proc/<pid>/ns/net` may lead to another container by now. It is not a failure if the interface or the namespace is gone.
-///
-/// # Errors
-/// When the namespace exists and cannot be entered, or the kernel refuses; both are tried.
+/// When the namespace exists and cannot be entered, or the kernel refuses; all is tried.
 pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    if !is_reached(request, host)? {
-        return Ok(());
-    }
     let at = request.attachment()?;
+    let record = AttachmentRecord::read(&at, host.records())?;
+    if !is_reached(request, host)? {
+        return record.map_or(Ok(()), |record| remove_lost_child(kind, &record, host));
+    }
     let is_ours = |link: &Link, host: &mut dyn Host| {
-        Ok(link.kind.as_deref() == Some(kind) && may_be_told(link, request, &at, host)?)
+        Ok(link.kind.as_deref() == Some(kind) && (record.is_some() || may_be_told(link, request, &at, host)?))
     };
     let mut removal = Removal::new(host);
     for name in [at.ifname.clone(), temporary_name(&at.ifname)] {
@@ -167,7 +161,34 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
             removal.step(&Step::RemoveLink { ns: Ns::Container, name });
         }
     }
+    if let Some(recorded) = record.and_then(|record| record.link).filter(|link| link.kind == kind) {
+        removal.attempt(|host| remove_recorded(&recorded, host));
+    }
     removal.finish()
+}
+
+/// The link that was recorded, which the container may have renamed.
+fn remove_recorded(recorded: &RecordedLink, host: &mut dyn Host) -> Result<(), Error> {
+    match host.link_by_index(Ns::Container, recorded.index)?.filter(|link| recorded.may_be(link)) {
+        Some(link) => {
+            let name = IfName::parse(&link.name)?;
+            host.apply(&Step::RemoveLink { ns: Ns::Container, name }).map(drop)
+        }
+        None => Ok(()),
+    }
+}
+
+fn remove_lost_child(kind: &'static str, record: &AttachmentRecord, host: &mut dyn Host) -> Result<(), Error> {
+    let (Some(link), Some(number)) = (&record.link, record.namespace.number) else { return Ok(()) };
+    if link.kind != kind || record.life(host) != Life::Alive {
+        return Ok(());
+    }
+    match host.numbered_link(number.value, link.index)? {
+        NumberedLink::Link(found) if link.may_be(&found) => {
+            host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index }).map(drop)
+        }
+        NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => Ok(()),
+    }
 }
 
 fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError> {

@@ -2,7 +2,7 @@
 
 use cni_core::error::Error;
 use cni_plugin::host::Host as _;
-use cni_plugin::plan::{Step, Until};
+use cni_plugin::plan::{Ns, Step, Until};
 use cni_plugin::record::RecordKey;
 
 use crate::firewalld::Added;
@@ -34,6 +34,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
     match step {
         Step::CreateLink { ns, link } => return link::create(host, *ns, link),
         Step::RemoveLink { ns, name } => link::remove(host, *ns, name)?,
+        Step::RemoveNumberedLink { number, index } => host.socket(Ns::Host)?.delete_numbered_link(*number, *index)?,
         Step::SetLink { ns, name, setting } => return link::set(host, *ns, name, setting),
         Step::MoveLink(moved) => return link_move::carry_out(host, moved).map(Some),
         Step::SetPortVlans { ns, name, vlans } => vlan::set_port_vlans(host, *ns, name, vlans)?,

@@ -16,7 +16,7 @@ use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_plugin::lock::LockName;
-use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
+use cni_plugin::namespace_state::{NamespaceNumber, NamespaceState, NumberedLink, Occupancy};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
@@ -125,6 +125,10 @@ impl NamespaceState for LinuxHost {
 
     fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
         Ok(inhabitants::path_by_process(identity).map_err(FileError::of("list", Path::new("/proc")))?)
+    }
+
+    fn occupancy(&mut self, number: i32, index: u32) -> Result<Occupancy, Error> {
+        inhabitants::occupancy(number, index, self.socket(Ns::Host)?)
     }
 }
 

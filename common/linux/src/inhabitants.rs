@@ -1,12 +1,22 @@
 //! The network namespaces of the machine, by the processes that are in them.
 
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use cni_core::error::Error;
+use cni_files::FileError;
+use cni_plugin::link::Link;
+use cni_plugin::namespace_state::{NumberedLink, Occupancy};
 
 use crate::identity::identity;
+use crate::netlink::Socket;
 use crate::netns::Netns;
+
+const PROCESSES: &str = "/proc";
 
 /// The path of a namespace, by way of the first process found in it; `None` when there is none. Each namespace of
 /// the machine is entered at most once. Processes of other PID namespaces that `/proc` does not show are not seen.
@@ -15,6 +25,91 @@ use crate::netns::Netns;
 /// When `/proc` cannot be listed.
 pub fn path_by_process(wanted: &str) -> io::Result<Option<String>> {
     Ok(paths_by_process()?.into_iter().find(|path| is(path, wanted)))
+}
+
+/// Looks for a process, or a thread of one, in the namespace that has a number for that of the socket, and in which a link has
+/// this index. Threads have namespaces of their own: a runtime may have one inside. Of a process that has more rights than
+/// this one only the list of its links can be read.
+///
+/// # Errors
+/// When `/proc` cannot be listed, or the kernel does not answer.
+pub fn occupancy(number: i32, index: u32, socket: &mut Socket) -> Result<Occupancy, Error> {
+    let NumberedLink::Link(link) = socket.numbered_link(number, index)? else { return Ok(Occupancy::Empty) };
+    if !sees_all_processes() {
+        let reason = "processes outside of this PID namespace cannot be seen";
+        return Ok(Occupancy::Unknown(reason.to_owned()));
+    }
+    let (mut seen, mut unseen) = (HashSet::new(), None);
+    for thread in threads().map_err(FileError::of("list", Path::new(PROCESSES)))? {
+        let path = format!("{thread}/ns/net");
+        match fs::read_link(&path).and_then(|namespace| Ok((namespace, File::open(&path)?))) {
+            Ok((namespace, file)) => {
+                if seen.insert(namespace) && socket.netns_id(file.as_fd())? == Some(number) {
+                    return Ok(Occupancy::Occupied(path));
+                }
+            }
+            Err(error) if has_ended(&error) || lacks(&thread, &link) => {}
+            Err(error) => unseen = Some(format!("{path} cannot be read: {error}")),
+        }
+    }
+    Ok(unseen.map_or(Occupancy::Empty, Occupancy::Unknown))
+}
+
+/// Whether it is certain that a thread's namespace does not have a link, by the lists of links that everybody may read.
+fn lacks(thread: &str, link: &Link) -> bool {
+    let list = |name: &str| fs::read_to_string(format!("{thread}/net/{name}"));
+    let has_ended = |error: &io::Error| has_ended(error) || error.raw_os_error() == Some(libc::EINVAL);
+    let names = match list("dev") {
+        Ok(names) => names,
+        Err(error) => return has_ended(&error),
+    };
+    let is_named = names.lines().any(|line| line.split(':').next().is_some_and(|name| name.trim() == link.name));
+    let index = listed_index(&list("igmp").unwrap_or_default(), &list("if_inet6").unwrap_or_default(), &link.name);
+    !is_named || index.is_some_and(|index| index != link.index)
+}
+
+/// The index of the link of a name, by `/proc/net/igmp` and `/proc/net/if_inet6`. Neither has all links.
+fn listed_index(igmp: &str, if_inet6: &str, name: &str) -> Option<u32> {
+    let v4 = igmp.lines().find_map(|line| {
+        let mut fields = line.split_whitespace();
+        let (index, device) = (fields.next()?, fields.next()?);
+        (device == name).then(|| index.parse().ok()).flatten()
+    });
+    v4.or_else(|| {
+        if_inet6.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, index, .., device] = fields[..] else { return None };
+            (device == name).then(|| u32::from_str_radix(index, 16).ok()).flatten()
+        })
+    })
+}
+
+/// The first PID namespace shows the processes of all others.
+fn sees_all_processes() -> bool {
+    /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`.
+    const FIRST: u64 = 0xEFFF_FFFC;
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == FIRST)
+}
+
+/// The folders of all threads.
+fn threads() -> io::Result<Vec<String>> {
+    let numbers = |folder: &str| -> io::Result<Vec<String>> {
+        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let names: Vec<String> = names.collect::<io::Result<_>>()?;
+        Ok(names.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect())
+    };
+    let mut paths = Vec::new();
+    for process in numbers(PROCESSES)? {
+        let folder = format!("{PROCESSES}/{process}/task");
+        // A process that has ended has no threads.
+        let threads = numbers(&folder).unwrap_or_default();
+        paths.extend(threads.into_iter().map(|thread| format!("{folder}/{thread}")));
+    }
+    Ok(paths)
+}
+
+fn has_ended(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// A path to each namespace in which a process is, by way of the first one.
@@ -43,6 +138,14 @@ fn is(path: &str, wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_index_of_a_link_is_listed_by_its_ipv4_or_its_ipv6_addresses() {
+        let igmp = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n1\tlo        :     1      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n4\teth0      :     1      V3\n";
+        let if_inet6 = "fe8000000000000000fc00fffe000001 0a 40 20 80     eth1\n";
+        let index = |name| listed_index(igmp, if_inet6, name);
+        assert_eq!([index("eth0"), index("eth1"), index("eth2")], [Some(4), Some(10), None]);
+    }
 
     #[test]
     fn this_process_is_found_and_nobody_is_where_nobody_can_be() {

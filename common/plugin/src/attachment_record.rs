@@ -10,12 +10,13 @@ use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 
-use crate::exclusion::Share;
 use crate::host::Host;
 use crate::namespace::{Life, RecordedLink, RecordedNamespace};
 use crate::owner;
 use crate::plan::{Ns, Step};
 use crate::record::{RecordKey, RecordKind, Records};
+use crate::removal::Removal;
+use crate::share::Share;
 
 /// The records of attachments.
 const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
@@ -25,6 +26,8 @@ const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
 pub struct AttachmentRecord {
     /// Network, container and interface name.
     pub at: Attachment,
+    /// The plugin that has written it: the first of ours in the list, whose DEL is the last.
+    pub maker: String,
     /// The container's namespace.
     pub namespace: RecordedNamespace,
     /// The interface.
@@ -60,6 +63,7 @@ impl AttachmentRecord {
     /// # Errors
     /// When the kernel does not answer.
     pub fn observe(
+        maker: &str,
         share: Share,
         request: &Request,
         namespace: RecordedNamespace,
@@ -74,7 +78,7 @@ impl AttachmentRecord {
             Ok(()) => host.link(Ns::Container, &at.ifname)?,
             Err(error) => return Err(error.into()),
         };
-        Ok(Some(Self { at, namespace, link: link.as_ref().map(RecordedLink::of) }))
+        Ok(Some(Self { at, maker: maker.to_owned(), namespace, link: link.as_ref().map(RecordedLink::of) }))
     }
 
     /// The step that writes the record.
@@ -94,54 +98,67 @@ impl AttachmentRecord {
 
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
-        let at = owner::parse(&mut lines.next()?.split(' '))?;
+        let mut words = lines.next()?.split(' ');
+        let (at, maker) = (owner::parse(&mut words)?, words.next()?.to_owned());
         let namespace = RecordedNamespace::parse(lines.next()?)?;
         let link = lines.next().map(RecordedLink::parse);
         // A line that is cut off is a sign of a torn record.
         if link == Some(None) {
             return None;
         }
-        Some(Self { at, namespace, link: link.flatten() })
+        Some(Self { at, maker, namespace, link: link.flatten() })
     }
 }
 
 impl fmt::Display for AttachmentRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}\n", owner::text(&self.at), self.namespace)?;
+        write!(f, "{} {}\n{}\n", owner::text(&self.at), self.maker, self.namespace)?;
         self.link.as_ref().map_or(Ok(()), |link| writeln!(f, "{link}"))
     }
 }
 
-/// Removes the records of attachments whose namespace has ended, of at most `most` that are looked at. Where the plugin that
-/// makes the interface is not ours, its DEL leaves the record.
+/// Ends the DEL of a plugin: the record goes with the interface, or with the last of our plugins.
 ///
 /// # Errors
-/// When the records cannot be read, or one cannot be removed.
-pub fn remove_dead(except: &Attachment, most: usize, host: &mut dyn Host) -> Result<(), Error> {
-    let names = host.records().names(ATTACHMENTS)?;
-    let own = key(except);
-    for name in names.iter().filter(|name| *name != own.name()).take(most) {
-        let key = RecordKey::new(ATTACHMENTS, name)?;
-        let record = host.records().read(&key)?.and_then(|text| AttachmentRecord::parse(&text));
-        if record.is_some_and(|record| record.life(host) == Life::Dead) {
-            host.apply(&Step::RemoveRecord { key })?;
+/// When the record cannot be read or removed.
+pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+    let is_last = match share {
+        Share::Interface => true,
+        Share::Rules | Share::Properties => {
+            AttachmentRecord::read(at, host.records())?.is_some_and(|record| record.maker == plugin)
         }
-    }
-    Ok(())
+        Share::Nothing => false,
+    };
+    if is_last { host.apply(&AttachmentRecord::remove(at)).map(drop) } else { Ok(()) }
 }
 
-/// Removes the records of a network's attachments that are not valid.
+/// Removes the records of attachments to a network that are not valid, for GC.
 ///
 /// # Errors
-/// When the records cannot be read, or one cannot be removed.
+/// The first failure, with notes of the others.
 pub fn remove_invalid(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
-    for AttachmentRecord { at, .. } in AttachmentRecord::all(host.records())? {
-        if at.network == *network && !is_valid(&at) {
-            host.apply(&AttachmentRecord::remove(&at))?;
+    remove_all(host, |record, _| record.at.network == *network && !is_valid(&record.at))
+}
+
+/// Removes the records of attachments whose namespace has ended. Where the plugin that makes the interface is not ours, its DEL
+/// leaves the record.
+///
+/// # Errors
+/// The first failure, with notes of the others.
+pub fn remove_dead(host: &mut dyn Host) -> Result<(), Error> {
+    remove_all(host, |record, host| record.life(host) == Life::Dead)
+}
+
+fn remove_all(host: &mut dyn Host, is_removed: impl Fn(&AttachmentRecord, &mut dyn Host) -> bool) -> Result<(), Error> {
+    let records = AttachmentRecord::all(host.records())?;
+    let mut removal = Removal::new(host);
+    for record in records {
+        if removal.attempt(|host| Ok(is_removed(&record, host))) == Some(true) {
+            removal.step(&AttachmentRecord::remove(&record.at));
         }
     }
-    Ok(())
+    removal.finish()
 }
 
 fn key(at: &Attachment) -> RecordKey {
@@ -151,7 +168,7 @@ fn key(at: &Attachment) -> RecordKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::NamespaceNumber;
+    use crate::namespace_state::NamespaceNumber;
 
     #[test]
     fn a_record_is_read_back_and_a_torn_one_is_missing() {
@@ -160,10 +177,17 @@ mod tests {
         let namespace = RecordedNamespace { identity: "boot:1".to_owned(), number, path: "/run/netns/a b".to_owned() };
         let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned() };
         for link in [None, Some(link)] {
-            let record = AttachmentRecord { at: at.clone(), namespace: namespace.clone(), link };
+            let record =
+                AttachmentRecord { at: at.clone(), maker: "bridge".to_owned(), namespace: namespace.clone(), link };
             assert_eq!(AttachmentRecord::parse(&record.to_string()), Some(record));
         }
-        for torn in ["", "net ctr eth0", "net ctr eth0\nboot:1", "net ctr eth0\nboot:1 /run\n2 ve"] {
+        for torn in [
+            "",
+            "net ctr eth0 bridge",
+            "net ctr eth0\nboot:1 /run",
+            "net ctr eth0 bridge\nboot:1",
+            "net ctr eth0 bridge\nboot:1 /run\n2 ve",
+        ] {
             assert_eq!(AttachmentRecord::parse(torn), None, "{torn:?}");
         }
     }

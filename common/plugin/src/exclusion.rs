@@ -18,31 +18,18 @@ use std::time::Duration;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 
-use crate::attachment_record::AttachmentRecord;
 use crate::host::{Host, NetnsError};
 use crate::lock::LockName;
 use crate::namespace::{Life, RecordedNamespace};
 use crate::plan::{Ns, Step};
 use crate::record::{RecordKey, RecordKind};
+use crate::share::Share;
 
 /// The marks of attachments that are being deleted.
 const DELETING: RecordKind = RecordKind::new("deleting");
 
 /// How long a runtime may take from the first DEL of an attachment to its last, at most.
 pub const LONGEST_DEL: Duration = Duration::from_secs(3600);
-
-/// What a plugin makes of an attachment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
-    /// The interface, and perhaps rules: its DEL is the last of the attachment.
-    Interface,
-    /// Rules for an interface that another plugin has made.
-    Rules,
-    /// Properties of an interface that another plugin has made, or what is inside the container.
-    Properties,
-    /// Neither.
-    Nothing,
-}
 
 /// Begins ADD: nothing else works on the attachment, and no DEL is under way any more.
 pub fn begin_add(share: Share, at: &Attachment, host: &mut dyn Host) {
@@ -66,7 +53,6 @@ pub fn begin_del(share: Share, at: &Attachment, netns: Option<&str>, host: &mut 
 /// a killed DEL, go the directories of records that are empty.
 pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
     if share == Share::Interface {
-        or_warn(at, host.apply(&AttachmentRecord::remove(at)).map(drop));
         or_warn(at, host.apply(&Step::RemoveRecord { key: mark_key(at) }).map(drop));
     }
 }

@@ -9,7 +9,7 @@ use crate::daemon::{DaemonCall, DaemonError, Patience};
 use crate::devices::Devices;
 use crate::link::{Address, KernelRoute, Link, OtherEnd};
 use crate::lock::LockName;
-use crate::namespace::NamespaceState;
+use crate::namespace_state::NamespaceState;
 use crate::plan::{Ns, Plan, Step, Sysctl};
 use crate::record::Records;
 use crate::routing::{FullRoute, KernelRule};

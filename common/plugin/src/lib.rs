@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod abandoned;
 pub mod attachment_record;
 pub mod commands;
 pub mod daemon;
@@ -15,12 +16,14 @@ pub mod link;
 pub mod lock;
 pub mod missing;
 pub mod namespace;
+pub mod namespace_state;
 pub mod owner;
 pub mod plan;
 pub mod record;
 pub mod removal;
 pub mod routing;
 pub mod run;
+pub mod share;
 pub mod state_file;
 pub mod traffic;
 pub mod vlan;

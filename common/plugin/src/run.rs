@@ -4,13 +4,15 @@ use std::io;
 
 use serde::Serialize;
 
+use crate::abandoned;
 use crate::attachment_record::{self, AttachmentRecord};
-use crate::exclusion::{self, Share};
+use crate::exclusion;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::missing::MissingPart;
 use crate::namespace::RecordedNamespace;
 use crate::plan::Plan;
+use crate::share::Share;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
 use cni_core::request::{Call, Command, Environment, Request};
@@ -195,16 +197,7 @@ fn answer(
         Command::Check => plugin.check(&request, host.as_mut()),
         Command::Status => plugin.status(&request, host.as_mut()),
         Command::Gc => match request.valid_attachments()? {
-            Some(valid) => {
-                if plugin.share() != Share::Nothing {
-                    exclusion::begin_gc(&request.network, host.as_mut())?;
-                }
-                plugin.gc(&request, &valid, host.as_mut())?;
-                match plugin.share() {
-                    Share::Interface => attachment_record::remove_invalid(&request.network, &valid, host.as_mut()),
-                    Share::Rules | Share::Properties | Share::Nothing => Ok(()),
-                }
-            }
+            Some(valid) => gc(plugin, &request, &valid, host.as_mut()),
             None => Ok(()),
         },
     }
@@ -230,9 +223,12 @@ fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error>
 /// The result is part of the ADD: when it cannot be said in this version, or not be written, nothing stays.
 fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mut dyn Process) -> Result<(), Error> {
     let namespace = observe_namespace(plugin.share(), request, host)?;
+    if let Some(namespace) = namespace.as_ref().filter(|_| plugin.share() == Share::Interface) {
+        remove_abandoned(request, namespace, host)?;
+    }
     let mut journal = Journal::new(host);
     let written = plugin.add(request, &mut journal).and_then(|result| {
-        record_attachment(plugin.share(), request, namespace, &mut journal)?;
+        record_attachment(plugin, request, namespace, &mut journal)?;
         let text = result.render(request.version)?;
         process.write_stdout(&text).map_err(|error| RunError::Stdout(error).into())
     });
@@ -251,14 +247,22 @@ fn observe_namespace(share: Share, request: &Request, host: &mut dyn Host) -> Re
     if share == Share::Nothing { Ok(None) } else { RecordedNamespace::observe(request, host) }
 }
 
+fn remove_abandoned(request: &Request, now: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
+    match AttachmentRecord::read(&request.attachment()?, host.records())? {
+        Some(earlier) => abandoned::remove(&earlier, now, host),
+        None => Ok(()),
+    }
+}
+
 fn record_attachment(
-    share: Share,
+    plugin: &dyn Plugin,
     request: &Request,
     namespace: Option<RecordedNamespace>,
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     let Some(namespace) = namespace else { return Ok(()) };
-    let Some(record) = AttachmentRecord::observe(share, request, namespace, journal.host())? else { return Ok(()) };
+    let observed = AttachmentRecord::observe(plugin.kind(), plugin.share(), request, namespace, journal.host())?;
+    let Some(record) = observed else { return Ok(()) };
     let mut plan = Plan::default();
     plan.owned(record.write());
     journal.apply(&plan)
@@ -271,7 +275,7 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
-    Ok(())
+    attachment_record::end_del(plugin.kind(), share, &at, host)
 }
 
 /// Whether the path of the namespace leads to another one than that of the ADD: the name of a process, or a name in the file
@@ -284,6 +288,15 @@ fn leads_to_another(request: &Request, at: &Attachment, host: &mut dyn Host) -> 
         log::info!("{path} leads to another namespace than that of the ADD, which stays as it is");
     }
     Ok(is_another)
+}
+
+fn gc(plugin: &dyn Plugin, request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
+    if plugin.share() == Share::Nothing {
+        return plugin.gc(request, valid, host);
+    }
+    exclusion::begin_gc(&request.network, host)?;
+    plugin.gc(request, valid, host)?;
+    attachment_record::remove_invalid(&request.network, valid, host)
 }
 
 #[derive(Serialize)]

@@ -1,10 +1,12 @@
 //! Whether a container lives, on a machine in memory: what its number, its path and a process in it tell.
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
-use cni_plugin::attachment_record::{AttachmentRecord, remove_dead};
+use cni_core::valid::ValidAttachments;
+use cni_plugin::attachment_record::{AttachmentRecord, remove_dead, remove_invalid};
 use cni_plugin::host::Host as _;
 use cni_plugin::link::Link;
-use cni_plugin::namespace::{Life, NamespaceNumber, RecordedLink, RecordedNamespace};
+use cni_plugin::namespace::{Life, RecordedLink, RecordedNamespace};
+use cni_plugin::namespace_state::NamespaceNumber;
 use cni_plugin::plan::Ns;
 use cni_testkit::{FakeContainer, FakeHost};
 
@@ -86,6 +88,7 @@ fn the_records_of_the_dead_are_removed() {
     let (mut host, namespace) = recorded();
     let record = |container: &str, namespace: &RecordedNamespace| AttachmentRecord {
         at: at(container),
+        maker: "bridge".to_owned(),
         namespace: namespace.clone(),
         link: None,
     };
@@ -96,8 +99,61 @@ fn the_records_of_the_dead_are_removed() {
         host.apply(&record(container, namespace).write()).expect("written");
     }
     host.set_container(NETNS, FakeContainer::Gone);
-    remove_dead(&at("c3"), usize::MAX, &mut host).expect("removed");
-    let mut left: Vec<_> = AttachmentRecord::all(&mut host.records).expect("listed");
-    left.sort_by_key(|one| one.at.container.to_string());
-    assert_eq!(left, [record("c2", &second), record("c3", &namespace)]);
+    remove_dead(&mut host).expect("removed");
+    assert_eq!(AttachmentRecord::all(&mut host.records).expect("listed"), [record("c2", &second)]);
+}
+
+#[test]
+fn gc_removes_the_records_of_what_is_not_valid_in_its_network() {
+    let (mut host, namespace) = recorded();
+    let record =
+        |at: Attachment| AttachmentRecord { at, maker: "bridge".to_owned(), namespace: namespace.clone(), link: None };
+    let elsewhere = Attachment { network: NetworkName::parse("other").expect("a network"), ..at("c2") };
+    for at in [at("c1"), at("c2"), elsewhere.clone()] {
+        host.apply(&record(at).write()).expect("written");
+    }
+    let json = br#"{"cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]}"#;
+    let valid = ValidAttachments::parse(&cni_core::json::Json::parse(json).expect("JSON")).expect("a list");
+    remove_invalid(&at("c1").network, &valid.expect("given"), &mut host).expect("removed");
+    let left = AttachmentRecord::all(&mut host.records).expect("listed").into_iter().map(|record| record.at);
+    let mut left: Vec<_> = left.collect();
+    left.sort_by_key(|at| at.network.to_string());
+    assert_eq!(left, [at("c1"), elsewhere]);
+}
+
+mod former {
+    use super::*;
+    use cni_plugin::abandoned;
+
+    /// A host with a record of a former ADD in a namespace of which this has become, and the namespace of the ADD to come.
+    fn host(become_: FakeContainer) -> (FakeHost, AttachmentRecord, RecordedNamespace) {
+        let (mut host, namespace) = recorded();
+        let kind = Some("macvlan".to_owned());
+        let link = Link { name: "eth0".to_owned(), kind, ..Link::default() };
+        let index = host.add_link(Ns::Container, link.clone());
+        let link = Some(RecordedLink::of(&Link { index, ..link }));
+        host.set_container(NETNS, become_);
+        host.set_container("/run/netns/new", present("boot:9"));
+        host.enter("/run/netns/new").expect("entered");
+        let now = RecordedNamespace::of_entered("/run/netns/new", &mut host).expect("asked").expect("identified");
+        (host, AttachmentRecord { at: at("c1"), maker: "macvlan".to_owned(), namespace, link }, now)
+    }
+
+    #[test]
+    fn an_interface_goes_only_if_no_process_can_use_it() {
+        for (become_, is_left) in
+            [(FakeContainer::Unnamed, false), (present("boot:1"), true), (FakeContainer::Closed, true)]
+        {
+            let (mut host, earlier, now) = host(become_.clone());
+            abandoned::remove(&earlier, &now, &mut host).expect("asked");
+            assert_eq!(host.state().join("\n").contains("macvlan"), is_left, "{become_:?}");
+        }
+    }
+
+    #[test]
+    fn the_interface_of_a_repeated_add_stays() {
+        let (mut host, earlier, _) = host(FakeContainer::Unnamed);
+        abandoned::remove(&earlier, &earlier.namespace, &mut host).expect("asked");
+        assert!(host.state().join("\n").contains("macvlan"));
+    }
 }

@@ -104,12 +104,13 @@ fn undoing_goes_backwards_and_its_failures_are_notes() {
     host.fail_delegate(Some(Command::Del));
     let mut journal = Journal::new(&mut host);
     journal.delegate_add("ipam").expect("an answer");
-    journal.on_failure(Box::new(|| Err(failure())));
+    let unreleased = || -> Error { IfName::parse("a/b").expect_err("no name").into() };
+    journal.on_failure(Box::new(move || Err(unreleased())));
     journal.apply(&owned([create("d0", IfPresent::Refuse)])).expect("made");
     let error = journal.rollback(failure());
     assert_eq!(error.to_string(), failure().to_string());
     let notes = error.details();
-    let own = notes.find(&format!("and while undoing: {}", failure().in_full())).expect("a note of the release");
+    let own = notes.find(&format!("and while undoing: {}", unreleased().in_full())).expect("a note of the release");
     let delegate = notes.find("and while undoing: ipam has failed").expect("a note of the delegate");
     assert!(own < delegate, "{notes}");
     assert_eq!(host.applied().last().map(String::as_str), Some("container: link del d0"));

@@ -17,7 +17,7 @@ use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_plugin::lock::LockName;
-use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
+use cni_plugin::namespace_state::{NamespaceNumber, NamespaceState, NumberedLink, Occupancy};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
@@ -414,6 +414,15 @@ impl NamespaceState for FakeHost {
 
     fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
         Ok(self.kernel.path_of(identity))
+    }
+
+    /// A container that has a path has a process, too.
+    fn occupancy(&mut self, number: i32, _index: u32) -> Result<Occupancy, Error> {
+        Ok(match self.kernel.numbered(number).map(|space| self.kernel.container(space.word())) {
+            Some(FakeContainer::Present(_)) => Occupancy::Occupied("/proc/1/ns/net".to_owned()),
+            Some(FakeContainer::Closed) => Occupancy::Unknown("not all processes can be seen".to_owned()),
+            Some(FakeContainer::Unnamed | FakeContainer::Gone) | None => Occupancy::Empty,
+        })
     }
 }
 

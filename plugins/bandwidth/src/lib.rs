@@ -4,8 +4,8 @@
 //! its own.
 
 use cni_core::version::Version;
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod check;

@@ -5,8 +5,8 @@
 //! command; `config.rs` and `vlan.rs` check the configuration, `ports.rs` knows the port of the bridge that is the
 //! host's end of a veth, and `spoof.rs` the rules against frames with another's MAC address.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod check;

@@ -6,9 +6,9 @@ use cni_core::error::Error;
 use cni_core::request::{Environment, Request};
 use cni_linux::delegate::DelegateAnswer;
 use cni_linux::host::LinuxHost;
-use cni_plugin::exclusion::Share;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, run};
+use cni_plugin::share::Share;
 
 use crate::logger;
 use crate::plugins::{OUR_VERSION, PLUGINS};

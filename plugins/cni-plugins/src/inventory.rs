@@ -14,8 +14,8 @@ use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_host_local::{Holder, HostLocal, holders};
 use cni_linux::plugin_calls::RunningCalls;
 use cni_linux::result_cache::{self, CacheFile};
-use cni_plugin::exclusion::Share;
 use cni_plugin::namespace::Life;
+use cni_plugin::share::Share;
 
 use crate::cache::Cached;
 use crate::calls::can_work_on;

@@ -4,8 +4,8 @@
 //! Nomad says in `CNI_ARGS` what is redirected (`argument.rs`); `entry.rs` reads one value of a list, `names.rs` knows
 //! users and services by name, and `rules.rs` the rules of iptables in the container's namespace.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod argument;

@@ -8,6 +8,8 @@ use cni_plugin::plan::Ns;
 
 use crate::config::Config;
 
+use crate::KIND;
+
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let netns = request.netns().unwrap_or_default();
@@ -17,7 +19,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let name = request.attachment()?.ifname;
     let told = verify::told_interface(&result, &name, netns)?;
     let link = verify::present(Ns::Container, &name, host)?;
-    verify::kind(&link, "dummy")?;
+    verify::kind(&link, KIND)?;
     verify::mac(&link, told)?;
     verify::up(Ns::Container, &link)?;
     verify::addresses(&result, &link, host)

@@ -6,9 +6,11 @@ use cni_interface::{ipam, leftovers};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
+use crate::KIND;
+
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
-    removal.attempt(|host| leftovers::remove_interface(request, host));
+    removal.attempt(|host| leftovers::remove_child(KIND, request, host));
     removal.attempt(|host| ipam::forward(request, Command::Del, host));
     removal.finish()
 }

@@ -1,8 +1,8 @@
 //! The dummy plugin: a link inside the container that has addresses, and drops what it is to send. Services
 //! of the container itself are reached there.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod check;
@@ -11,12 +11,15 @@ mod del;
 mod gc;
 mod status;
 
+/// The kernel's word for the link.
+const KIND: &str = "dummy";
+
 /// The plugin.
 pub struct Dummy;
 
 impl Plugin for Dummy {
     fn kind(&self) -> &'static str {
-        "dummy"
+        KIND
     }
 
     fn share(&self) -> Share {

@@ -7,8 +7,10 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 
+use crate::KIND;
+
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    kinds::require("dummy", host)?;
+    kinds::require(KIND, host)?;
     ipam::delegate(Some(&config.ipam), Command::Status, host)
 }

@@ -6,8 +6,8 @@
 //! `nftables.rs` know the rules.
 
 use cni_core::version::Version;
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod addresses;

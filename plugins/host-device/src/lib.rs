@@ -3,8 +3,8 @@
 //! `config.rs` says which device, `devices.rs` and `find.rs` find its link, `loan.rs` records what the link was on the host,
 //! and `give_back.rs` makes it that again, wherever it is by then, if `proof.rs` finds that it is that link.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod check;

@@ -9,7 +9,9 @@ use std::fmt;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::earlier;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
+use cni_plugin::namespace::Life;
 use cni_plugin::plan::Ns;
 
 use crate::store::{Home, Lease, Machine};
@@ -41,15 +43,15 @@ pub enum Whereabouts {
 pub enum Occupant {
     /// This link of the host leads there.
     Port(String),
-    /// A process is in it: this is the path by way of it.
-    Process(String),
+    /// This path leads there, or has led there.
+    Path(String),
 }
 
 impl fmt::Display for Occupant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port(port) => write!(f, "which {port} of the host leads to"),
-            Self::Process(path) => write!(f, "which is {path}"),
+            Self::Path(path) => write!(f, "which is {path}"),
         }
     }
 }
@@ -86,8 +88,25 @@ impl<'a> Presence<'a> {
             self.in_the_way = Some(IfName::parse(&link.name)?);
             return Ok(Whereabouts::Elsewhere(Occupant::Port(link.name)));
         }
-        let path = self.find_process(lease)?;
-        Ok(path.map_or(Whereabouts::Left, |path| Whereabouts::Elsewhere(Occupant::Process(path))))
+        let path = match self.find_recorded(lease)? {
+            Some(path) => Some(path),
+            None => self.find_process(lease)?,
+        };
+        Ok(path.map_or(Whereabouts::Left, |path| Whereabouts::Elsewhere(Occupant::Path(path))))
+    }
+
+    /// The path of the namespace of an earlier ADD of the attachment, if it lives and has the address, whoever holds it.
+    fn find_recorded(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
+        let Some(record) = AttachmentRecord::read(self.at, self.host.records())? else { return Ok(None) };
+        let namespace = &record.namespace;
+        let number = namespace.number.filter(|_| self.identity.as_deref() != Some(namespace.identity.as_str()));
+        let Some(number) = number.filter(|_| record.life(self.host) == Life::Alive) else { return Ok(None) };
+        if let Some(path) = self.netns {
+            self.host.enter(path)?;
+        }
+        let addresses = self.host.numbered_addresses(number.value)?.unwrap_or_default();
+        let has_address = addresses.iter().any(|address| address.cidr.address() == lease.address);
+        Ok(has_address.then(|| namespace.path.clone()))
     }
 
     /// A path to the namespace that a lease was made for, if somebody is in it and it has the address: nothing on the

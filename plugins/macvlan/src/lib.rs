@@ -3,8 +3,8 @@
 //!
 //! What it shares with other links on a master is in `cni_interface::child`.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod check;

@@ -6,8 +6,8 @@
 //! that go with them, `contested.rs` what becomes of ports that several containers have, and `localnet.rs` guards the
 //! host's loopback.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod chains;

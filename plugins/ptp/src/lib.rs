@@ -4,8 +4,8 @@
 //! `gateway.rs` and `occupant.rs` are what it has beyond what all plugins share that make interfaces: which routes
 //! connect an address by its gateway, and what to do if the host has a route to the address already.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod check;

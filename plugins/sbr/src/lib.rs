@@ -1,8 +1,8 @@
 //! The sbr plugin (source based routing): packets that have an address of the interface leave by the interface. Each
 //! address gets a routing table of its own, and a rule that leads there.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod addresses;

@@ -1,8 +1,8 @@
 //! The tap plugin: a device in the container by which a program, such as a virtual machine, sends and receives Ethernet
 //! frames.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod bridge;

@@ -1,8 +1,8 @@
 //! The tuning plugin: writes kernel parameters of the container, and changes the MAC address, the MTU and other
 //! properties of the interface that a plugin before it has made. DEL sets them back.
 
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod allow;

@@ -2,8 +2,8 @@
 //! so that the networks of two interfaces may overlap.
 
 use cni_core::version::Version;
-use cni_plugin::exclusion::Share;
 use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
 
 mod add;
 mod check;

@@ -1,5 +1,6 @@
 use super::*;
 use cni_plugin::link::Address;
+use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::plan::Plan;
 use cni_testkit::{FakeContainer, FakeHost};
 
@@ -92,20 +93,10 @@ fn a_namespace_that_is_gone_is_no_failure_and_one_that_is_closed_is() {
     host.set_container(NETNS, FakeContainer::Gone);
     let at = attachment("c1", "eth0");
     assert_eq!(observe_sandbox(&request(NETNS), &at, &mut host).expect("gone"), Sandbox::default());
-    remove_interface(&request(NETNS), &mut host).expect("gone");
+    remove_child("macvlan", &request(NETNS), &mut host).expect("gone");
     host.set_container(NETNS, FakeContainer::Closed);
     assert_eq!(observe_sandbox(&request(NETNS), &at, &mut host).expect_err("closed").code().number(), 8);
-    assert_eq!(remove_interface(&request(NETNS), &mut host).expect_err("closed").code().number(), 8);
-}
-
-#[test]
-fn an_interface_is_removed_once_and_again() {
-    let mut host = host();
-    for _ in ["there", "gone"] {
-        remove_interface(&request(NETNS), &mut host).expect("removed");
-        assert!(!has(&mut host, Ns::Container, "eth0"));
-    }
-    assert!(has(&mut host, Ns::Container, "eth1"));
+    assert_eq!(remove_child("macvlan", &request(NETNS), &mut host).expect_err("closed").code().number(), 8);
 }
 
 fn has(host: &mut dyn Host, ns: Ns, name: &str) -> bool {
@@ -208,7 +199,47 @@ fn a_child_of_another_kind_is_somebody_elses_and_a_result_is_not_needed() {
     let mac = "02:00:00:00:00:02";
     for (kind, is_left) in [("ipvlan", true), ("macvlan", false)] {
         let mut host = host_with_link(NETNS, kind, mac, &[]);
-        remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
-        assert_eq!(has(&mut host, Ns::Container, "eth0"), is_left, "{kind}");
+        for _ in ["there", "gone"] {
+            remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
+            assert_eq!(has(&mut host, Ns::Container, "eth0"), is_left, "{kind}");
+        }
     }
+}
+
+/// A container with a macvlan, and a record of both, as ADD leaves it.
+fn recorded() -> FakeHost {
+    let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(Some("boot:1".to_owned())));
+    host.enter(NETNS).expect("entered");
+    let mac = "02:00:00:00:00:01".parse().ok();
+    let macvlan = Link { kind: Some("macvlan".to_owned()), mac, ..link("eth0", None) };
+    let index = host.add_link(Ns::Container, macvlan.clone());
+    let namespace = RecordedNamespace::of_entered(NETNS, &mut host).expect("asked").expect("identified");
+    let link = Some(RecordedLink::of(&Link { index, ..macvlan }));
+    let record = AttachmentRecord { at: attachment("c1", "eth0"), maker: "macvlan".to_owned(), namespace, link };
+    host.apply(&record.write()).expect("written");
+    host
+}
+
+#[test]
+fn a_link_is_found_by_its_record_when_the_container_has_changed_its_name_and_mac_address() {
+    let mut host = recorded();
+    host.change_link(Ns::Container, "eth0", |link| {
+        link.name = "renamed".to_owned();
+        link.mac = "02:00:00:00:00:99".parse().ok();
+    });
+    remove_child("macvlan", &request(NETNS), &mut host).expect("removed");
+    assert!(!has(&mut host, Ns::Container, "renamed"));
+}
+
+#[test]
+fn a_link_is_removed_from_a_namespace_that_the_runtime_has_lost() {
+    for netns in ["", NETNS] {
+        let mut host = recorded();
+        host.set_container(NETNS, FakeContainer::Unnamed);
+        remove_child("macvlan", &request(netns), &mut host).expect("removed");
+        assert!(!host.state().join("\n").contains("link eth0"), "{:?}", host.state());
+    }
+    let mut host = recorded();
+    host.set_container(NETNS, FakeContainer::Gone);
+    remove_child("macvlan", &request(""), &mut host).expect("its namespace has ended with it");
 }

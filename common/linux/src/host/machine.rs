@@ -10,7 +10,8 @@ use std::rc::Rc;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_plugin::link::{Link, OtherEnd};
-use cni_plugin::namespace::{NamespaceState as _, NumberedLink};
+use cni_plugin::namespace_state::NamespaceState as _;
+use cni_plugin::namespace_state::NumberedLink;
 use cni_plugin::plan::Ns;
 
 use crate::delegate::Contained;

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use cni_linux::netlink::Socket;
-use cni_plugin::namespace::NumberedLink;
+use cni_plugin::namespace_state::NumberedLink;
 use cni_plugin::plan::Dad;
 use nix::sched::{CloneFlags, setns};
 

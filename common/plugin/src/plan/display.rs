@@ -30,6 +30,7 @@ impl Display for Step {
         match self {
             Self::CreateLink { ns, link } => write!(f, "{ns}: link add {link}"),
             Self::RemoveLink { ns, name } => write!(f, "{ns}: link del {name}"),
+            Self::RemoveNumberedLink { number, index } => write!(f, "nsid {number}: link del index {index}"),
             Self::SetLink { ns, name, setting: LinkSetting::Port(port) } => {
                 write!(f, "{ns}: bridge link set {name} {port}")
             }

@@ -34,6 +34,13 @@ pub enum Step {
         /// Its name.
         name: IfName,
     },
+    /// Removes a link of a namespace to which no path may lead; absence of either is success.
+    RemoveNumberedLink {
+        /// The number of the namespace in the host's.
+        number: i32,
+        /// The index of the link.
+        index: u32,
+    },
     /// Sets a property of a link.
     SetLink {
         /// Where.
@@ -312,6 +319,7 @@ impl Step {
             Self::CreateLink { .. }
             | Self::AddAddress { .. }
             | Self::RemoveLink { .. }
+            | Self::RemoveNumberedLink { .. }
             | Self::SetLink { .. }
             | Self::MoveLink(_)
             | Self::SetPortVlans { .. }

@@ -75,6 +75,12 @@ impl FakeHost {
             | Step::SetSysctl { ns, .. } => self.on_copy(*ns, step),
             Step::MoveLink(moved) => self.on_copy(moved.from, step),
             Step::EnsureVlanLink(_) | Step::EnsureGateway(_) => self.on_copy(Ns::Host, step),
+            Step::RemoveNumberedLink { number, index } => {
+                if let Some(space) = self.kernel.numbered(*number) {
+                    self.kernel.forget(&space, *index);
+                }
+                Ok(None)
+            }
         }
     }
 
@@ -154,7 +160,8 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
         Step::RemoveRedirect { name, to, .. } => kernel.remove_redirect(space, name.as_str(), to.as_str()),
         Step::Await { name, until, .. } => wait(kernel, space, name, *until)?,
         Step::SetSysctl { ns, key, value, need } => return write(kernel, space, (*ns, key), value, *need),
-        Step::EnsureRules { .. }
+        Step::RemoveNumberedLink { .. }
+        | Step::EnsureRules { .. }
         | Step::RemoveRules { .. }
         | Step::UndoRules { .. }
         | Step::ForgetFlows(_)

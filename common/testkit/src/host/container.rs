@@ -7,7 +7,7 @@ pub enum FakeContainer {
     Present(Option<String>),
     /// There is none, or not any more.
     Gone,
-    /// The namespace lives, and its path leads nowhere.
+    /// The namespace lives without a process, and its path leads nowhere.
     Unnamed,
     /// It is there, and cannot be entered.
     Closed,

@@ -27,7 +27,7 @@ impl Space {
         Self(Some(path.to_owned()))
     }
 
-    fn word(&self) -> &str {
+    pub fn word(&self) -> &str {
         self.0.as_deref().unwrap_or("host")
     }
 }

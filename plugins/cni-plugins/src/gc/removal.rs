@@ -6,9 +6,10 @@
 
 use cni_core::error::Error;
 use cni_linux::plugin_calls::WatchedCalls;
-use cni_plugin::exclusion::{self, Share};
+use cni_plugin::exclusion;
 use cni_plugin::host::Host as _;
 use cni_plugin::namespace::Life;
+use cni_plugin::share::Share;
 
 use crate::cache::Cached;
 use crate::calls::{Caller, PluginFolders, can_work_on};

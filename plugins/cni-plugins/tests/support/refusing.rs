@@ -13,7 +13,7 @@ use cni_plugin::devices::Devices;
 use cni_plugin::host::{Host, LinkQuery, NetnsError, NetworkState, Storage};
 use cni_plugin::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_plugin::lock::LockName;
-use cni_plugin::namespace::{NamespaceNumber, NamespaceState, NumberedLink};
+use cni_plugin::namespace_state::{NamespaceNumber, NamespaceState, NumberedLink, Occupancy};
 use cni_plugin::plan::{Ns, Step, Sysctl};
 use cni_plugin::record::Records;
 use cni_plugin::routing::{FullRoute, KernelRule};
@@ -111,6 +111,10 @@ impl NamespaceState for RefusingHost {
 
     fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
         self.host.path_by_process(identity)
+    }
+
+    fn occupancy(&mut self, number: i32, index: u32) -> Result<Occupancy, Error> {
+        self.host.occupancy(number, index)
     }
 }
 

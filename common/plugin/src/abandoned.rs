@@ -1,0 +1,42 @@
+//! The interface that an earlier ADD has made for the same attachment, in a namespace that lives without any process.
+//!
+//! Nomad calls ADD with a new namespace when the name of the former one is lost, and its executor keeps a descriptor on that.
+//! The attachment could not be added again for as long as its former interface has the address.
+
+use cni_core::error::Error;
+
+use crate::attachment_record::AttachmentRecord;
+use crate::host::Host;
+use crate::namespace::{Life, RecordedNamespace};
+use crate::namespace_state::{NumberedLink, Occupancy};
+use crate::plan::Step;
+
+/// Removes the interface of a former ADD of the attachment that `now` is about to be added to, if no process can use it. One
+/// with a process stays: whoever gives the address again refuses it then.
+///
+/// # Errors
+/// When the record cannot be read, or the kernel does not answer.
+pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
+    let (Some(link), Some(number)) = (&earlier.link, earlier.namespace.number) else { return Ok(()) };
+    if earlier.namespace.identity == now.identity || earlier.life(host) != Life::Alive {
+        return Ok(());
+    }
+    match host.numbered_link(number.value, link.index)? {
+        NumberedLink::Link(found) if link.may_be(&found) => {}
+        NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => return Ok(()),
+    }
+    match host.occupancy(number.value, link.index)? {
+        Occupancy::Empty => {
+            log::info!("removing the interface of a former ADD of {}: no process uses it", earlier.at.container);
+            host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index }).map(drop)
+        }
+        Occupancy::Occupied(path) => {
+            log::info!("the interface of a former ADD of {} stays: a process is in {path}", earlier.at.container);
+            Ok(())
+        }
+        Occupancy::Unknown(reason) => {
+            log::info!("the interface of a former ADD of {} stays: {reason}", earlier.at.container);
+            Ok(())
+        }
+    }
+}

@@ -117,6 +117,16 @@ impl fmt::Display for AttachmentRecord {
     }
 }
 
+/// Whether the namespace that is entered is recorded for another container, and so is not this attachment's.
+///
+/// # Errors
+/// When the records cannot be listed.
+pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    let Some(identity) = host.identity(Ns::Container)? else { return Ok(false) };
+    let records = AttachmentRecord::all(host.records())?;
+    Ok(records.iter().any(|one| one.namespace.identity == identity && one.at.container != at.container))
+}
+
 /// Ends the DEL of a plugin: the record goes with the interface, or with the last of our plugins.
 ///
 /// # Errors

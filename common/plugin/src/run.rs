@@ -282,8 +282,15 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
 /// system, may have been given again. The runtime has lost the container's namespace then, and the other is somebody else's.
 fn leads_to_another(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(path) = request.netns() else { return Ok(false) };
-    let Some(record) = AttachmentRecord::read(at, host.records())? else { return Ok(false) };
-    let is_another = host.enter(path).is_ok() && !record.namespace.is_entered(host)?;
+    let record = AttachmentRecord::read(at, host.records())?;
+    if host.enter(path).is_err() {
+        return Ok(false);
+    }
+    let is_another = match record {
+        Some(record) => !record.namespace.is_entered(host)?,
+        // A DEL that is repeated finds no record any more.
+        None => attachment_record::is_of_another(at, host)?,
+    };
     if is_another {
         log::info!("{path} leads to another namespace than that of the ADD, which stays as it is");
     }

@@ -47,6 +47,24 @@ fn every_container_is_listed_with_what_it_has() {
     assert_eq!(tool(&sandbox, &["list", "--network", "other"]).stdout(), "no containers\n");
 }
 
+/// The older one has the port; no ADD fails for that.
+#[test]
+fn a_contested_port_is_shown_with_both_containers() {
+    let sandbox = host();
+    let _guests = ["first", "second"].map(|name| Guest::add(&sandbox, name, 8080));
+    let (found, code) = document(&sandbox, &["list"]);
+    assert_eq!(code, Some(0), "{found:#}");
+    let [first, second] = [0, 1].map(|at| found["attachments"][at]["container"].as_str().expect("a name").to_owned());
+    let named = |container: &str| json!({"network": "nomad", "container": container});
+    let (holder, waiting) = (named(&first), json!([named(&second)]));
+    let contested = json!([{"hostPort": 8080, "protocol": "tcp", "holder": holder, "waiting": waiting}]);
+    assert_eq!(found["contestedPorts"], contested);
+    let line = format!("host port 8080/tcp: container {first} has it, and {second} waits for it");
+    assert_eq!(tool(&sandbox, &["list"]).stdout().lines().last(), Some(&line[..]));
+    let doctor = tool(&sandbox, &["doctor"]);
+    assert!(doctor.stdout().contains(&format!("note     ports: {line}")), "{doctor}");
+}
+
 #[test]
 fn what_is_missing_is_named_and_nothing_is_changed() {
     let sandbox = host();

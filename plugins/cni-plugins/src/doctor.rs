@@ -17,6 +17,7 @@ mod folders;
 mod kernel;
 mod parameters;
 mod permissions;
+mod ports;
 mod runtimes;
 mod status;
 
@@ -32,6 +33,7 @@ pub fn run(words: &Words) -> ExitCode {
         parameters::look(),
         folders::look(&runtimes),
         configurations::look(words.value("--config-dir"), &runtimes),
+        ports::look(),
     ]
     .into_iter()
     .flatten()

@@ -80,7 +80,7 @@ pub enum Source {
 }
 
 /// Where to look.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scope {
     network: Option<String>,
     cache: Option<PathBuf>,

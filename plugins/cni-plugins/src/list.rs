@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
 use crate::command_line::{FOUND, Words};
+use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Depth, Inventory, Left, Scope, Source};
 use crate::output::{complain, print};
 use crate::repair::{NamedPart, RepairOutcome};
@@ -54,7 +55,8 @@ fn table_text(found: &Inventory, is_full: bool) -> String {
         let age = left.written().map(|written| now.saturating_sub(written));
         table.row(row(&left.cached, addresses, age, said_of_left(left), is_full));
     }
-    table.text()
+    let contested = contested::find(found).into_iter().map(|port| format!("{port}\n"));
+    table.text() + &contested.collect::<String>()
 }
 
 fn row(cached: &Cached, addresses: Vec<String>, age: Option<Duration>, state: String, is_full: bool) -> [String; 8] {
@@ -126,6 +128,7 @@ fn json_text(found: &Inventory) -> String {
     let document = json!({
         "attachments": found.attached.iter().map(attached).collect::<Vec<_>>(),
         "leftOver": found.left.iter().map(left).collect::<Vec<_>>(),
+        "contestedPorts": contested::find(found).iter().map(ContestedPort::json).collect::<Vec<_>>(),
         "problems": found.unknown,
     });
     format!("{document:#}\n")

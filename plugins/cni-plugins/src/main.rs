@@ -20,6 +20,7 @@ use cni_plugin::run::{Process, error_text, run};
 mod cache;
 mod calls;
 mod command_line;
+mod contested;
 mod delegates;
 mod dhcp;
 mod doctor;

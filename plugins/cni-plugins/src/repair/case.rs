@@ -12,6 +12,7 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::{Host, NetnsError};
 use cni_plugin::missing::MissingPart;
+use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 
@@ -160,12 +161,13 @@ impl<'a> Case<'a> {
         if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
             return Ok(Some(RepairError::Deleted.to_string()));
         }
-        if let Some(record) = AttachmentRecord::read(at, host.records())?
+        let record = AttachmentRecord::read(at, host.records())?;
+        if let Some(record) = &record
             && !record.namespace.is_entered(host)?
         {
             return Ok(Some(format!("{} leads to another namespace than the container's", self.netns)));
         }
-        if !has_interface(self.cached, host)? {
+        if !has_recorded_link(record.as_ref(), host)? && !has_interface(self.cached, host)? {
             return Ok(Some(format!("{} does not have the container's {} any more", self.netns, at.ifname)));
         }
         Ok(None)
@@ -179,6 +181,12 @@ impl<'a> Case<'a> {
     fn is_deleted_by_others(&self) -> bool {
         self.calls.borrow_mut().now().delete(&self.cached.at, |name| can_work_on(self.cached, name))
     }
+}
+
+/// Whether the recorded interface is in the namespace that is entered. The container may have renamed it.
+fn has_recorded_link(record: Option<&AttachmentRecord>, host: &mut dyn Host) -> Result<bool, Error> {
+    let Some(link) = record.and_then(|record| record.link.as_ref()) else { return Ok(false) };
+    Ok(host.link_by_index(Ns::Container, link.index)?.is_some_and(|found| link.may_be(&found)))
 }
 
 /// The DEL of some plugins of an attachment, which knows what is still the attachment's. Of what they make, interface and

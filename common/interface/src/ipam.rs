@@ -78,10 +78,11 @@ fn had_address(error: &Error, at: &Attachment, host: &mut dyn Host) -> bool {
         })
 }
 
-/// Whether an earlier ADD of the attachment is recorded, or its interface is there. The record of this ADD is written at its
-/// end.
+/// Whether an earlier ADD of the attachment is recorded, or its interface is there. Until the end of this ADD its own record
+/// names no interface.
 fn was_added(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    Ok(AttachmentRecord::read(at, host.records())?.is_some() || earlier::has_interface(at, host)?)
+    let record = AttachmentRecord::read(at, host.records())?;
+    Ok(record.is_some_and(|record| record.link.is_some()) || earlier::has_interface(at, host)?)
 }
 
 /// Has the IPAM plugin, if there is one, carry out a command other than ADD.

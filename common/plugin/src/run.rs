@@ -223,10 +223,10 @@ fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error>
 /// The result is part of the ADD: when it cannot be said in this version, or not be written, nothing stays.
 fn add(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host, process: &mut dyn Process) -> Result<(), Error> {
     let namespace = observe_namespace(plugin.share(), request, host)?;
-    if let Some(namespace) = namespace.as_ref().filter(|_| plugin.share() == Share::Interface) {
-        remove_abandoned(request, namespace, host)?;
-    }
     let mut journal = Journal::new(host);
+    if let Some(namespace) = namespace.as_ref().filter(|_| plugin.share() == Share::Interface) {
+        begin_interface(plugin, request, namespace, &mut journal)?;
+    }
     let written = plugin.add(request, &mut journal).and_then(|result| {
         record_attachment(plugin, request, namespace, &mut journal)?;
         let text = result.render(request.version)?;
@@ -247,11 +247,26 @@ fn observe_namespace(share: Share, request: &Request, host: &mut dyn Host) -> Re
     if share == Share::Nothing { Ok(None) } else { RecordedNamespace::observe(request, host) }
 }
 
-fn remove_abandoned(request: &Request, now: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
-    match AttachmentRecord::read(&request.attachment()?, host.records())? {
-        Some(earlier) => abandoned::remove(&earlier, now, host),
-        None => Ok(()),
+/// An earlier interface that nobody can use gives way. The first ADD is recorded before it makes anything, so that what is left
+/// of one that is killed is known to be dead when its namespace has ended.
+fn begin_interface(
+    plugin: &dyn Plugin,
+    request: &Request,
+    namespace: &RecordedNamespace,
+    journal: &mut Journal<'_>,
+) -> Result<(), Error> {
+    let at = request.attachment()?;
+    if let Some(earlier) = AttachmentRecord::read(&at, journal.host().records())? {
+        return abandoned::remove(&earlier, namespace, journal.host());
     }
+    let (maker, namespace) = (plugin.kind().to_owned(), namespace.clone());
+    write_record(&AttachmentRecord { at, maker, namespace, link: None }, journal)
+}
+
+fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) -> Result<(), Error> {
+    let mut plan = Plan::default();
+    plan.owned(record.write());
+    journal.apply(&plan)
 }
 
 fn record_attachment(
@@ -262,10 +277,7 @@ fn record_attachment(
 ) -> Result<(), Error> {
     let Some(namespace) = namespace else { return Ok(()) };
     let observed = AttachmentRecord::observe(plugin.kind(), plugin.share(), request, namespace, journal.host())?;
-    let Some(record) = observed else { return Ok(()) };
-    let mut plan = Plan::default();
-    plan.owned(record.write());
-    journal.apply(&plan)
+    observed.map_or(Ok(()), |record| write_record(&record, journal))
 }
 
 fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {

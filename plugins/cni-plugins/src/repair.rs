@@ -17,7 +17,10 @@ use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
 use cni_linux::plugin_calls::WatchedCalls;
 use cni_linux::result_cache::{self, CacheFile};
+use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::host::Storage as _;
 use cni_plugin::namespace::Life;
+use cni_plugin::namespace_state::NamespaceState as _;
 
 mod case;
 mod error;
@@ -28,7 +31,7 @@ mod together;
 
 use crate::cache::Cached;
 use crate::command_line::Words;
-use crate::life::{Judge, LIVES_ON, refusal};
+use crate::life::{Judge, LIVES_ON, neutral_request, refusal};
 use crate::output::{complain, one_line, write};
 use case::{Case, Missing, unreadable};
 use options::{Mode, Options};
@@ -90,12 +93,33 @@ fn meant<'a>(files: &'a [CacheFile], options: &Options, report: &mut Report) -> 
     let mut meant = Vec::new();
     for file in files {
         match read(file) {
-            Ok(cached) if is_meant(&cached, options) => meant.push((cached, file)),
+            Ok(cached) if is_meant(&cached, options) => meant.push((within_reach(cached), file)),
             Ok(_) => {}
             Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), told(&error))),
         }
     }
     meant
+}
+
+/// A namespace that has lost its name is reached by way of a process that is in it.
+fn within_reach(mut cached: Cached) -> Cached {
+    if cached.netns.as_deref().is_none_or(|path| Path::new(path).exists()) {
+        return cached;
+    }
+    let path = path_by_process(&cached).unwrap_or_else(|error| {
+        complain(&format!("cni-plugins repair: {}: {}\n", cached.at.container, told(&error)));
+        None
+    });
+    cached.netns = path.or(cached.netns);
+    cached
+}
+
+fn path_by_process(cached: &Cached) -> Result<Option<String>, Error> {
+    let mut host = LinuxHost::new(&neutral_request()?)?;
+    match AttachmentRecord::read(&cached.at, host.records())? {
+        Some(record) if record.life(&mut host) == Life::Alive => host.path_by_process(&record.namespace.identity),
+        Some(_) | None => Ok(None),
+    }
 }
 
 fn is_meant(cached: &Cached, options: &Options) -> bool {

@@ -81,7 +81,7 @@ fn had_address(error: &Error, at: &Attachment, host: &mut dyn Host) -> bool {
 /// Whether an earlier ADD of the attachment is recorded, or its interface is there. Until the end of this ADD its own record
 /// names no interface.
 fn was_added(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    let record = AttachmentRecord::read(at, host.records())?;
+    let record = AttachmentRecord::find(at, host);
     Ok(record.is_some_and(|record| record.link.is_some()) || earlier::has_interface(at, host)?)
 }
 

@@ -147,7 +147,7 @@ fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> 
 /// When the namespace exists and cannot be entered, or the kernel refuses; all is tried.
 pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
-    let record = AttachmentRecord::read(&at, host.records())?;
+    let record = AttachmentRecord::find(&at, host);
     if !is_reached(request, host)? {
         return record.map_or(Ok(()), |record| remove_lost_child(kind, &record, host));
     }

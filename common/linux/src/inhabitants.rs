@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cni_core::error::Error;
@@ -15,6 +14,7 @@ use cni_plugin::namespace_state::{NumberedLink, Occupancy};
 use crate::identity::identity;
 use crate::netlink::Socket;
 use crate::netns::Netns;
+use crate::survey::hidden_processes;
 
 const PROCESSES: &str = "/proc";
 
@@ -35,9 +35,8 @@ pub fn path_by_process(wanted: &str) -> io::Result<Option<String>> {
 /// When `/proc` cannot be listed, or the kernel does not answer.
 pub fn occupancy(number: i32, index: u32, socket: &mut Socket) -> Result<Occupancy, Error> {
     let NumberedLink::Link(link) = socket.numbered_link(number, index)? else { return Ok(Occupancy::Empty) };
-    if !sees_all_processes() {
-        let reason = "processes outside of this PID namespace cannot be seen";
-        return Ok(Occupancy::Unknown(reason.to_owned()));
+    if let Some(reason) = hidden_processes() {
+        return Ok(Occupancy::Unknown(reason));
     }
     let (mut seen, mut unseen) = (HashSet::new(), None);
     for thread in threads().map_err(FileError::of("list", Path::new(PROCESSES)))? {
@@ -82,13 +81,6 @@ fn listed_index(igmp: &str, if_inet6: &str, name: &str) -> Option<u32> {
             (device == name).then(|| u32::from_str_radix(index, 16).ok()).flatten()
         })
     })
-}
-
-/// The first PID namespace shows the processes of all others.
-fn sees_all_processes() -> bool {
-    /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`.
-    const FIRST: u64 = 0xEFFF_FFFC;
-    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == FIRST)
 }
 
 /// The folders of all threads.

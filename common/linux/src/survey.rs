@@ -15,10 +15,12 @@ use cni_plugin::host::NetnsError;
 use cni_plugin::link::{Address, Link};
 
 use crate::netlink::Socket;
-use crate::netns::{Netns, OWN_NETNS};
+use crate::netns::Netns;
 
+mod gaps;
 mod paths;
 
+pub use gaps::Gaps;
 use paths::Paths;
 
 /// How often the machine is looked at, if a namespace cannot be opened by the paths that were seen.
@@ -30,7 +32,7 @@ const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Every other network namespace.
+    /// Every network namespace.
     pub spaces: Vec<Space>,
     /// What could not be seen.
     pub gaps: Gaps,
@@ -43,29 +45,6 @@ pub struct Space {
     pub macs: BTreeSet<String>,
     /// Its addresses.
     pub addresses: BTreeSet<IpAddr>,
-}
-
-/// What could not be seen: the first thing, and how many more.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gaps {
-    first: Option<String>,
-    others: usize,
-}
-
-impl Gaps {
-    /// Adds one.
-    pub fn add(&mut self, gap: impl Into<String>) {
-        match self.first {
-            None => self.first = Some(gap.into()),
-            Some(_) => self.others += 1,
-        }
-    }
-
-    /// All of them in a sentence; `None` when everything was seen.
-    pub fn text(&self) -> Option<String> {
-        let first = self.first.as_ref()?;
-        Some(if self.others == 0 { first.clone() } else { format!("{first}; and {} more", self.others) })
-    }
 }
 
 impl Space {
@@ -95,7 +74,7 @@ impl Survey {
     fn look(&mut self) -> Result<(), Error> {
         let mut own = Socket::open()?;
         let mut numbers: BTreeSet<i32> = BTreeSet::new();
-        let mut seen: BTreeSet<String> = own_name().into_iter().collect();
+        let mut seen: BTreeSet<String> = BTreeSet::new();
         for round in 1..=ROUNDS {
             let paths = Paths::observe(&seen);
             let vanished: Vec<_> =
@@ -152,15 +131,6 @@ impl Survey {
     }
 }
 
-impl Gaps {
-    fn merge(&mut self, others: Self) {
-        if let Some(first) = others.first {
-            self.add(first);
-            self.others += others.others;
-        }
-    }
-}
-
 fn inside(netns: &Netns) -> Result<Space, Error> {
     let mut socket = netns.inside(Socket::open).map_err(SurveyError::Enter)??;
     Ok(Space::of(&socket.links()?, &socket.addresses(None, None)?))
@@ -179,12 +149,8 @@ impl cni_core::error::Failure for SurveyError {
     }
 }
 
-fn own_name() -> Option<String> {
-    fs::read_link(OWN_NETNS).ok()?.to_str().map(str::to_owned)
-}
-
 /// Why `/proc` does not show all processes of the machine, if it does not.
-fn hidden_processes() -> Option<String> {
+pub fn hidden_processes() -> Option<String> {
     match fs::metadata("/proc/self/ns/pid") {
         Ok(namespace) if namespace.ino() == FIRST_PID_NAMESPACE => {}
         Ok(_) => return Some("this process is in a PID namespace that does not show all processes".to_owned()),
@@ -212,16 +178,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_told_in_a_sentence() {
-        let mut gaps = Gaps::default();
-        assert_eq!(gaps.text(), None);
-        gaps.add("a");
-        assert_eq!(gaps.text().as_deref(), Some("a"));
-        ["b", "c"].iter().for_each(|gap| gaps.add(*gap));
-        assert_eq!(gaps.text().as_deref(), Some("a; and 2 more"));
-    }
-
-    #[test]
     fn proc_may_hide_processes() {
         let line = |options: &str| format!("22 27 0:21 / /proc rw,relatime - proc proc {options}\n");
         for (options, hides) in [
@@ -241,6 +197,7 @@ mod tests {
         use nix::sched::{CloneFlags, unshare};
 
         use super::*;
+        use crate::netns::OWN_NETNS;
 
         /// A namespace whose only user is a descriptor of this process.
         #[test]

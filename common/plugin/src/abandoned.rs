@@ -11,6 +11,9 @@ use crate::namespace::{Life, RecordedNamespace};
 use crate::namespace_state::{NumberedLink, Occupancy};
 use crate::plan::Step;
 
+/// The plugin whose interfaces belong to the host, and are given back instead of removed.
+const LENDER: &str = "host-device";
+
 /// Removes the interface of a former ADD of the attachment that `now` is about to be added to, if no process can use it. One
 /// with a process stays: whoever gives the address again refuses it then.
 ///
@@ -18,6 +21,9 @@ use crate::plan::Step;
 /// When the record cannot be read, or the kernel does not answer.
 pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
     let (Some(link), Some(number)) = (&earlier.link, earlier.namespace.number) else { return Ok(()) };
+    if earlier.maker == LENDER {
+        return Ok(());
+    }
     if earlier.namespace.identity == now.identity || earlier.life(host) != Life::Alive {
         return Ok(());
     }
@@ -28,7 +34,11 @@ pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dy
     match host.occupancy(number.value, link.index)? {
         Occupancy::Empty => {
             log::info!("removing the interface of a former ADD of {}: no process uses it", earlier.at.container);
-            host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index }).map(drop)
+            let removed = host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index });
+            removed.map(drop).or_else(|error| {
+                log::warn!("the interface of a former ADD of {} stays: {}", earlier.at.container, error.in_full());
+                Ok(())
+            })
         }
         Occupancy::Occupied(path) => {
             log::info!("the interface of a former ADD of {} stays: a process is in {path}", earlier.at.container);

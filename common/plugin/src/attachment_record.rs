@@ -12,6 +12,7 @@ use cni_core::valid::ValidAttachments;
 
 use crate::host::Host;
 use crate::namespace::{Life, RecordedLink, RecordedNamespace};
+use crate::namespace_state::NumberedLink;
 use crate::owner;
 use crate::plan::{Ns, Step};
 use crate::record::{RecordKey, RecordKind, Records};
@@ -44,6 +45,11 @@ impl AttachmentRecord {
         Ok(text.and_then(|text| Self::parse(&text)).filter(|record| record.at == *at))
     }
 
+    /// The record of an attachment. A host whose records cannot be read has containers all the same: then there is none.
+    pub fn find(at: &Attachment, host: &mut dyn Host) -> Option<Self> {
+        or_warn(at, Self::read(at, host.records())).flatten()
+    }
+
     /// Reads the records of all attachments of the host.
     ///
     /// # Errors
@@ -70,7 +76,7 @@ impl AttachmentRecord {
         host: &mut dyn Host,
     ) -> Result<Option<Self>, Error> {
         let at = request.attachment()?;
-        let earlier = if share == Share::Interface { None } else { Self::read(&at, host.records())? };
+        let earlier = if share == Share::Interface { None } else { Self::find(&at, host) };
         if earlier.is_some_and(|earlier| earlier.namespace == namespace) {
             return Ok(None);
         }
@@ -94,6 +100,18 @@ impl AttachmentRecord {
     /// Whether the attachment's namespace lives.
     pub fn life(&self, host: &mut dyn Host) -> Life {
         self.namespace.life(self.link.as_ref(), host)
+    }
+
+    /// Whether the recorded interface is in its namespace, under whatever name; one that is not recorded yet counts as there.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn has_interface(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let (Some(link), Some(number)) = (&self.link, self.namespace.number) else { return Ok(true) };
+        Ok(match host.numbered_link(number.value, link.index)? {
+            NumberedLink::Link(found) => link.may_be(&found),
+            NumberedLink::NoLink | NumberedLink::NoNamespace => false,
+        })
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -120,26 +138,31 @@ impl fmt::Display for AttachmentRecord {
 /// Whether the namespace that is entered is recorded for another container, and so is not this attachment's.
 ///
 /// # Errors
-/// When the records cannot be listed.
+/// When the kernel does not answer.
 pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(identity) = host.identity(Ns::Container)? else { return Ok(false) };
-    let records = AttachmentRecord::all(host.records())?;
+    let records = or_warn(at, AttachmentRecord::all(host.records())).unwrap_or_default();
     Ok(records.iter().any(|one| one.namespace.identity == identity && one.at.container != at.container))
 }
 
+/// Logs a failure: the record is a cache, and what it serves for works without it.
+pub(crate) fn or_warn<T>(at: &Attachment, done: Result<T, Error>) -> Option<T> {
+    done.inspect_err(|error| log::warn!("the record of {} cannot be used: {}", at.container, error.in_full())).ok()
+}
+
 /// Ends the DEL of a plugin: the record goes with the interface, or with the last of our plugins.
-///
-/// # Errors
-/// When the record cannot be read or removed.
-pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
+pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) {
     let is_last = match share {
         Share::Interface => true,
         Share::Rules | Share::Properties => {
-            AttachmentRecord::read(at, host.records())?.is_some_and(|record| record.maker == plugin)
+            // With a missing one go drafts that a killed ADD has left.
+            AttachmentRecord::find(at, host).is_none_or(|record| record.maker == plugin)
         }
         Share::Nothing => false,
     };
-    if is_last { host.apply(&AttachmentRecord::remove(at)).map(drop) } else { Ok(()) }
+    if is_last {
+        or_warn(at, host.apply(&AttachmentRecord::remove(at)));
+    }
 }
 
 /// Removes the records of attachments to a network that are not valid, for GC.

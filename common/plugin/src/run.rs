@@ -256,17 +256,18 @@ fn begin_interface(
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     let at = request.attachment()?;
-    if let Some(earlier) = AttachmentRecord::read(&at, journal.host().records())? {
+    if let Some(earlier) = AttachmentRecord::find(&at, journal.host()) {
         return abandoned::remove(&earlier, namespace, journal.host());
     }
     let (maker, namespace) = (plugin.kind().to_owned(), namespace.clone());
-    write_record(&AttachmentRecord { at, maker, namespace, link: None }, journal)
+    write_record(&AttachmentRecord { at, maker, namespace, link: None }, journal);
+    Ok(())
 }
 
-fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) -> Result<(), Error> {
+fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) {
     let mut plan = Plan::default();
     plan.owned(record.write());
-    journal.apply(&plan)
+    attachment_record::or_warn(&record.at, journal.apply(&plan));
 }
 
 fn record_attachment(
@@ -277,7 +278,10 @@ fn record_attachment(
 ) -> Result<(), Error> {
     let Some(namespace) = namespace else { return Ok(()) };
     let observed = AttachmentRecord::observe(plugin.kind(), plugin.share(), request, namespace, journal.host())?;
-    observed.map_or(Ok(()), |record| write_record(&record, journal))
+    if let Some(record) = observed {
+        write_record(&record, journal);
+    }
+    Ok(())
 }
 
 fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -287,14 +291,15 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
-    attachment_record::end_del(plugin.kind(), share, &at, host)
+    attachment_record::end_del(plugin.kind(), share, &at, host);
+    Ok(())
 }
 
 /// Whether the path of the namespace leads to another one than that of the ADD: the name of a process, or a name in the file
 /// system, may have been given again. The runtime has lost the container's namespace then, and the other is somebody else's.
 fn leads_to_another(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(path) = request.netns() else { return Ok(false) };
-    let record = AttachmentRecord::read(at, host.records())?;
+    let record = AttachmentRecord::find(at, host);
     if host.enter(path).is_err() {
         return Ok(false);
     }

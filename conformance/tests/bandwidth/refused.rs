@@ -30,7 +30,9 @@ fn an_interface_that_is_no_veth_to_the_host_is_refused() {
             limited.call(verb, &both()).ifname(ifname).run().expect_error(2, text);
         }
         assert_eq!(limited.state(), before);
-        limited.call(Add, &json!({})).ifname(ifname).run().expect_success();
+        for verb in [Add, Del] {
+            limited.call(verb, &json!({})).ifname(ifname).run().expect_success();
+        }
     }
 }
 

@@ -58,12 +58,12 @@ pub fn repeated_rules(host: &Host) -> (Vec<String>, Vec<String>) {
     repeated.partition(|line| OF_A_CONTAINER.iter().any(|part| line.contains(part)))
 }
 
-/// Whether a line tells of a record of whose an address or a host port is, or of a masquerade. The reference's DEL of our containers leaves
+/// Whether a line tells of a record: of an attachment, of whose an address or a host port is, or of a masquerade. The reference's DEL of our containers leaves
 /// these to GC, and they count for nothing.
 pub fn is_claim(line: &str) -> bool {
     let Some(file) = line.strip_prefix("files: /run/cni/.cni-plugins-rs/") else { return false };
     let (path, _) = file.split_once(' ').expect("a file has a mode");
-    ["/claims", "/ports", "/masquerades"].iter().any(|kind| path.contains(kind)) || !path.contains('/')
+    ["/attachments", "/claims", "/ports", "/masquerades"].iter().any(|kind| path.contains(kind)) || !path.contains('/')
 }
 
 /// The addresses that have a lease.

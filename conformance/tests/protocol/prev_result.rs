@@ -149,6 +149,9 @@ fn an_empty_object_is_a_result() {
     for plugin in ["firewall", "portmap"] {
         let outcome = machine.add(plugin, "1.0.0", &json!({}));
         assert_eq!(outcome.result(), json!({"cniVersion": "1.0.0"}), "{outcome}");
+        let mut config = config(plugin, "1.0.0");
+        config["prevResult"] = json!({});
+        machine.run(plugin, Verb::Del, &config).expect_success();
     }
     state::assert_same(&before, &machine.state());
 }

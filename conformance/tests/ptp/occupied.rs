@@ -1,6 +1,7 @@
 //! A route of the host to an address that is given again. The reference keeps the old one, so that the new container is
 //! cut off and its packets go to the old.
 
+use std::process::Command;
 use std::time::Duration;
 
 use cni_conformance::traffic::ping;
@@ -69,9 +70,12 @@ fn an_address_that_an_administrator_routes_elsewhere_is_refused() {
 #[test]
 fn the_containers_own_address_in_a_namespace_that_lives_is_not_given_to_another_namespace() {
     let host = host();
-    let (_old, attachment) = host.add("id1");
+    let (old, attachment) = host.add("id1");
+    let mut task = old.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
     let container = host.sandbox.container("again");
     let mut again = Attachment::new("id1", &container);
     host.runtime().add(&mut again).expect_error("ptp", 103, "address 10.1.2.5 is in use");
     host.check(&attachment);
+    task.kill().expect("kill sleep");
+    task.wait().expect("wait for sleep");
 }

@@ -7,7 +7,9 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::{masquerade, verify};
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
+use cni_plugin::link::Link;
 use cni_plugin::missing::MissingPart;
 use cni_plugin::plan::Ns;
 
@@ -42,11 +44,21 @@ fn missing_spoof_check(
     host: &mut dyn Host,
 ) -> Result<Option<MissingPart>, Error> {
     let own = verify::told_mac(verify::told_interface(result, &at.ifname, request.netns().unwrap_or_default())?)?;
-    let container = verify::present(Ns::Container, &at.ifname, host)?;
+    let container = match recorded_link(at, host)? {
+        Some(link) => link,
+        None => verify::present(Ns::Container, &at.ifname, host)?,
+    };
     let bridge = verify::present(Ns::Host, &config.bridge, host)?;
     let port = ports::find(config, at, &container, &bridge, host)?;
     let names = CheckNames::find(at, host)?;
     MissingPart::find(Ns::Host, spoof::ensure(&names, &IfName::parse(&port.name)?, &own), host)
+}
+
+/// The interface that ADD has recorded, which the container may have renamed.
+fn recorded_link(at: &Attachment, host: &mut dyn Host) -> Result<Option<Link>, Error> {
+    let recorded = AttachmentRecord::find(at, host).and_then(|record| record.link);
+    let Some(recorded) = recorded else { return Ok(None) };
+    Ok(host.link_by_index(Ns::Container, recorded.index)?.filter(|link| recorded.may_be(link)))
 }
 
 #[cfg(test)]

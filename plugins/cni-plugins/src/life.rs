@@ -205,7 +205,17 @@ impl Judge {
 
     /// Judges an attachment by its record, or by where the cache says that it is; `None` when only a survey can tell.
     pub fn at_once(&mut self, cached: &Cached) -> Option<Life> {
-        self.life_by_record(&cached.at).or_else(|| self.life_by_path(cached))
+        match self.life_by_record(&cached.at) {
+            // The record is of a former ADD if plugins of others have deleted the attachment and added it again.
+            Some(Life::Dead) if self.is_at_path(cached) => Some(Life::Alive),
+            None => self.life_by_path(cached),
+            life => life,
+        }
+    }
+
+    fn is_at_path(&mut self, cached: &Cached) -> bool {
+        let Some(path) = cached.netns.as_deref() else { return false };
+        self.host.enter(path).is_ok() && has_interface(cached, &mut self.host).unwrap_or(true)
     }
 
     /// A namespace at the path may be another container's by now, or have lost the interface.

@@ -97,13 +97,14 @@ impl<'a> Presence<'a> {
 
     /// The path of the namespace of an earlier ADD of the attachment, if it lives and has the address, whoever holds it.
     fn find_recorded(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
-        let Some(record) = AttachmentRecord::read(self.at, self.host.records())? else { return Ok(None) };
+        let Some(record) = AttachmentRecord::find(self.at, self.host) else { return Ok(None) };
         let namespace = &record.namespace;
         let number = namespace.number.filter(|_| self.identity.as_deref() != Some(namespace.identity.as_str()));
-        let Some(number) = number.filter(|_| record.life(self.host) == Life::Alive) else { return Ok(None) };
+        let life = record.life(self.host);
         if let Some(path) = self.netns {
             self.host.enter(path)?;
         }
+        let Some(number) = number.filter(|_| life == Life::Alive) else { return Ok(None) };
         let addresses = self.host.numbered_addresses(number.value)?.unwrap_or_default();
         let has_address = addresses.iter().any(|address| address.cidr.address() == lease.address);
         Ok(has_address.then(|| namespace.path.clone()))

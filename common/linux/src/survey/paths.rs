@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::Gaps;
+use super::gaps::Gaps;
 
 /// How the kernel names the files of network namespaces; a number follows.
 const NETWORK: &str = "net:[";

@@ -6,6 +6,7 @@
 
 use cni_core::error::Error;
 use cni_linux::plugin_calls::WatchedCalls;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host as _;
 use cni_plugin::namespace::Life;
@@ -151,11 +152,12 @@ impl Remover {
         {
             return Fate::Failed(vec![Error::from(error).in_full()]);
         }
-        match self.caller.host() {
-            Ok(host) => exclusion::end_del(Share::Interface, &remnant.cached().at, host),
-            Err(error) => return Fate::Failed(vec![told(&error)]),
-        }
-        Fate::Removed
+        let at = &remnant.cached().at;
+        let forgotten = self.caller.host().and_then(|host| {
+            exclusion::end_del(Share::Interface, at, host);
+            host.apply(&AttachmentRecord::remove(at))
+        });
+        forgotten.map_or_else(|error| Fate::Failed(vec![told(&error)]), |_| Fate::Removed)
     }
 
     /// What becomes of a remnant that is not what it was when it was found.

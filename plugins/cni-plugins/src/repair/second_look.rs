@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
 use cni_linux::plugin_calls::RunningCalls;
+use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
+use cni_plugin::host::Host;
 
 use super::case::RuleDeletions;
 use super::error::RepairError;
@@ -43,7 +45,7 @@ pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnM
     while !watched.is_empty() {
         thread::sleep(pause);
         let running = RunningCalls::observe();
-        let is_going = |one: &PutBack| running.delete(&one.cached.at, |name| can_work_on(&one.cached, name));
+        let is_going = |one: &PutBack| running.contain(&one.cached.at, |name| can_work_on(&one.cached, name));
         let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_going);
         for one in settled.iter().filter(|one| one.is_deleted()) {
             tell(one, one.take_back());
@@ -75,6 +77,13 @@ impl PutBack {
         let Some(request) = deletions.request() else { return Ok(()) };
         let mut host = LinuxHost::new(request)?;
         exclusion::begin_repair(&self.cached.at, &mut host)?;
-        deletions.carry_out(&mut host)
+        if self.is_added_again(&mut host)? { Ok(()) } else { deletions.carry_out(&mut host) }
+    }
+
+    /// Whether the runtime has added the attachment again: libcni writes its file after the last ADD, and the record comes
+    /// before that.
+    fn is_added_again(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        let record = AttachmentRecord::read(&self.cached.at, host.records())?;
+        Ok(!self.is_deleted() || record.map_or(Ok(false), |record| record.has_interface(host))?)
     }
 }

@@ -1,0 +1,47 @@
+//! What a survey could not see.
+
+/// What could not be seen: the first thing, and how many more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    first: Option<String>,
+    others: usize,
+}
+
+impl Gaps {
+    /// Adds one.
+    pub fn add(&mut self, gap: impl Into<String>) {
+        match self.first {
+            None => self.first = Some(gap.into()),
+            Some(_) => self.others += 1,
+        }
+    }
+
+    /// Adds those of another part of the survey.
+    pub fn merge(&mut self, others: Self) {
+        if let Some(first) = others.first {
+            self.add(first);
+            self.others += others.others;
+        }
+    }
+
+    /// All of them in a sentence; `None` when everything was seen.
+    pub fn text(&self) -> Option<String> {
+        let first = self.first.as_ref()?;
+        Some(if self.others == 0 { first.clone() } else { format!("{first}; and {} more", self.others) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_told_in_a_sentence() {
+        let mut gaps = Gaps::default();
+        assert_eq!(gaps.text(), None);
+        gaps.add("a");
+        assert_eq!(gaps.text().as_deref(), Some("a"));
+        ["b", "c"].iter().for_each(|gap| gaps.add(*gap));
+        assert_eq!(gaps.text().as_deref(), Some("a; and 2 more"));
+    }
+}

@@ -151,8 +151,10 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
     if !is_reached(request, host)? {
         return record.map_or(Ok(()), |record| remove_lost_child(kind, &record, host));
     }
+    let recorded = record.as_ref().and_then(|record| record.link.as_ref());
     let is_ours = |link: &Link, host: &mut dyn Host| {
-        Ok(link.kind.as_deref() == Some(kind) && (record.is_some() || may_be_told(link, request, &at, host)?))
+        let is_kind = link.kind.as_deref() == Some(kind);
+        Ok(is_kind && recorded.map_or_else(|| may_be_told(link, request, &at, host), |own| Ok(own.may_be(link)))?)
     };
     let mut removal = Removal::new(host);
     for name in [at.ifname.clone(), temporary_name(&at.ifname)] {
@@ -161,8 +163,8 @@ pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) 
             removal.step(&Step::RemoveLink { ns: Ns::Container, name });
         }
     }
-    if let Some(recorded) = record.and_then(|record| record.link).filter(|link| link.kind == kind) {
-        removal.attempt(|host| remove_recorded(&recorded, host));
+    if let Some(recorded) = recorded.filter(|link| link.kind == kind) {
+        removal.attempt(|host| remove_recorded(recorded, host));
     }
     removal.finish()
 }

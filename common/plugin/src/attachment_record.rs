@@ -76,7 +76,7 @@ impl AttachmentRecord {
         host: &mut dyn Host,
     ) -> Result<Option<Self>, Error> {
         let at = request.attachment()?;
-        let earlier = if share == Share::Interface { None } else { Self::find(&at, host) };
+        let earlier = if share == Share::Interface { None } else { Self::read(&at, host.records())? };
         if earlier.is_some_and(|earlier| earlier.namespace == namespace) {
             return Ok(None);
         }
@@ -146,7 +146,7 @@ pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error
 }
 
 /// Logs a failure: the record is a cache, and what it serves for works without it.
-pub(crate) fn or_warn<T>(at: &Attachment, done: Result<T, Error>) -> Option<T> {
+fn or_warn<T>(at: &Attachment, done: Result<T, Error>) -> Option<T> {
     done.inspect_err(|error| log::warn!("the record of {} cannot be used: {}", at.container, error.in_full())).ok()
 }
 
@@ -156,7 +156,8 @@ pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host)
         Share::Interface => true,
         Share::Rules | Share::Properties => {
             // With a missing one go drafts that a killed ADD has left.
-            AttachmentRecord::find(at, host).is_none_or(|record| record.maker == plugin)
+            let record = or_warn(at, AttachmentRecord::read(at, host.records()));
+            record.is_some_and(|record| record.is_none_or(|record| record.maker == plugin))
         }
         Share::Nothing => false,
     };

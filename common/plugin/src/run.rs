@@ -260,14 +260,13 @@ fn begin_interface(
         return abandoned::remove(&earlier, namespace, journal.host());
     }
     let (maker, namespace) = (plugin.kind().to_owned(), namespace.clone());
-    write_record(&AttachmentRecord { at, maker, namespace, link: None }, journal);
-    Ok(())
+    write_record(&AttachmentRecord { at, maker, namespace, link: None }, journal)
 }
 
-fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) {
+fn write_record(record: &AttachmentRecord, journal: &mut Journal<'_>) -> Result<(), Error> {
     let mut plan = Plan::default();
     plan.owned(record.write());
-    attachment_record::or_warn(&record.at, journal.apply(&plan));
+    journal.apply(&plan)
 }
 
 fn record_attachment(
@@ -278,10 +277,7 @@ fn record_attachment(
 ) -> Result<(), Error> {
     let Some(namespace) = namespace else { return Ok(()) };
     let observed = AttachmentRecord::observe(plugin.kind(), plugin.share(), request, namespace, journal.host())?;
-    if let Some(record) = observed {
-        write_record(&record, journal);
-    }
-    Ok(())
+    observed.map_or(Ok(()), |record| write_record(&record, journal))
 }
 
 fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {

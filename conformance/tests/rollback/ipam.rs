@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
@@ -110,10 +111,13 @@ fn an_ipam_plugin_that_refuses_a_second_add_is_not_called_with_del() {
         fs::remove_dir_all(FOLDER).expect("remove the plugin");
         install_ipam(r#"echo '{"code":123,"msg":"no more"}'; exit 1"#);
         let another = stage.sandbox.container("another");
+        let mut task = stage.container.run(|| Command::new("sleep").arg("1000").spawn().expect("start sleep"));
         let before = State::of_host(&stage.sandbox);
         stage.add().path(FOLDER).netns(another.path()).run().expect_error(123, "no more");
         assert_eq!(calls(), "ADD\n");
         assert_same(&before, &State::of_host(&stage.sandbox));
+        task.kill().expect("kill sleep");
+        task.wait().expect("wait for sleep");
     });
 }
 

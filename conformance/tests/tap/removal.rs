@@ -20,9 +20,9 @@ fn del_removes_what_add_made_whatever_was_lost_and_comes_twice() {
             host.del(&request);
             host.is_as_before(&before, &[]);
         }
-        // A runtime without the path leaves the device to the end of the namespace.
+        // Where the runtime has forgotten the path, the number of the namespace leads to the device.
         let is_there = host.sandbox.exec(&["ip", "-n", "id1", "link", "show", "eth0"]).code == Some(0);
-        assert_eq!(is_there, loss == Loss::NetnsPath);
+        assert!(!is_there, "the device is removed");
         host.check(&kept);
     });
 }

@@ -57,6 +57,8 @@ pub struct Cached {
     pub at: Attachment,
     /// Where the container's namespace is, or was.
     pub netns: Option<String>,
+    /// Another path to it, where that one leads nowhere.
+    pub reached: Option<String>,
     /// The configurations of the list's plugins, in its order.
     pub plugins: Vec<PluginConfig>,
     /// The addresses that ADD has given, without the length of their prefix.
@@ -137,7 +139,16 @@ impl Cached {
         let given = keys.netns.clone().filter(|path| !path.is_empty());
         let netns = given.or_else(|| keys.sandbox_in_result().map(str::to_owned));
         let (addresses, macs, ports) = (keys.addresses(), keys.macs(), keys.ports());
-        Ok(Self { plugins: plugin_configs(config, &keys)?, netns, addresses, macs, ports, args: keys.args(), at })
+        Ok(Self {
+            plugins: plugin_configs(config, &keys)?,
+            netns,
+            reached: None,
+            addresses,
+            macs,
+            ports,
+            args: keys.args(),
+            at,
+        })
     }
 
     /// Another attachment to the same network, of which nothing is known but what it is called.
@@ -162,7 +173,8 @@ impl Cached {
 
     fn unremembered(at: Attachment, plugins: Vec<PluginConfig>) -> Self {
         let (addresses, macs, ports) = (Vec::new(), Vec::new(), Vec::new());
-        Self { at, netns: None, plugins, addresses, macs, ports, args: "IgnoreUnknown=true".to_owned() }
+        let args = "IgnoreUnknown=true".to_owned();
+        Self { at, netns: None, reached: None, plugins, addresses, macs, ports, args }
     }
 
     /// Whether the list has a plugin of this name.

@@ -110,7 +110,7 @@ fn within_reach(mut cached: Cached) -> Cached {
         complain(&format!("cni-plugins repair: {}: {}\n", cached.at.container, told(&error)));
         None
     });
-    cached.netns = path.or(cached.netns);
+    cached.reached = path;
     cached
 }
 

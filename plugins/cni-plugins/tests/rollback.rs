@@ -224,7 +224,7 @@ fn bandwidth_is_taken_back_from_every_step() {
     let limits = r#""ingressRate":8000000,"ingressBurst":160000,"egressRate":16000000,"egressBurst":160000"#;
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"bandwidth",{limits},{PREV_RESULT}}}"#);
     let steps = fail_at_every_step_after(add_interface, &cni_bandwidth::Bandwidth, &config);
-    assert_eq!(steps, 7);
+    assert_eq!(steps, 8);
 }
 
 #[test]

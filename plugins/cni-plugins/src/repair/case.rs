@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io;
 
 use cni_core::error::Error;
+use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
 use cni_linux::plugin_calls::WatchedCalls;
@@ -66,7 +67,7 @@ impl<'a> Case<'a> {
         file: &'a CacheFile,
         calls: &'a RefCell<WatchedCalls>,
     ) -> Result<Self, RepairOutcome> {
-        let Some(netns) = cached.netns.as_deref() else {
+        let Some(netns) = cached.reached.as_deref().or(cached.netns.as_deref()) else {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
         };
         let mut ours = Vec::new();
@@ -173,14 +174,24 @@ impl<'a> Case<'a> {
         Ok(None)
     }
 
-    /// Whether the runtime has added the attachment again since its file was read: DEL removes the file.
-    pub fn is_added_again(&self) -> bool {
+    /// Whether the runtime has added the attachment again since its file was read: DEL removes the file, and the record of
+    /// one that has its interface is there before libcni writes the file. What cannot be told counts as added.
+    pub fn is_added_again(&self, host: &mut dyn Host) -> bool {
         self.file.path.exists() && !matches!(self.file.is_current(), Ok(true))
+            || has_interface_by_record(&self.cached.at, host).unwrap_or(true)
     }
 
     fn is_deleted_by_others(&self) -> bool {
         self.calls.borrow_mut().now().delete(&self.cached.at, |name| can_work_on(self.cached, name))
     }
+}
+
+/// Whether the attachment is recorded, and its interface in its namespace.
+///
+/// # Errors
+/// When the record cannot be read, or the kernel does not answer.
+pub fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    AttachmentRecord::read(at, host.records())?.map_or(Ok(false), |record| record.has_interface(host))
 }
 
 /// Whether the recorded interface is in the namespace that is entered. The container may have renamed it.

@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
 use cni_linux::plugin_calls::RunningCalls;
-use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
 use cni_plugin::host::Host;
 
-use super::case::RuleDeletions;
+use super::case::{RuleDeletions, has_interface_by_record};
 use super::error::RepairError;
 use super::outcome::RepairOutcome;
 use crate::cache::Cached;
@@ -83,7 +82,6 @@ impl PutBack {
     /// Whether the runtime has added the attachment again: libcni writes its file after the last ADD, and the record comes
     /// before that.
     fn is_added_again(&self, host: &mut dyn Host) -> Result<bool, Error> {
-        let record = AttachmentRecord::read(&self.cached.at, host.records())?;
-        Ok(!self.is_deleted() || record.map_or(Ok(false), |record| record.has_interface(host))?)
+        Ok(!self.is_deleted() || has_interface_by_record(&self.cached.at, host)?)
     }
 }

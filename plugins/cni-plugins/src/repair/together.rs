@@ -115,7 +115,7 @@ fn finish(case: &Case<'_>, found: Missing, joined: Joined, host: &mut LinuxHost)
     with_failures(failures, repaired, RepairOutcome::Repaired)
 }
 
-/// Removes the rules of these plugins. If the runtime has added the attachment again, they are the new one's.
+/// Removes the rules of these plugins, unless the attachment has an interface: then they are its own.
 fn undone(
     case: &Case<'_>,
     plugins: &[String],
@@ -123,7 +123,7 @@ fn undone(
     outcome: RepairOutcome,
     host: &mut LinuxHost,
 ) -> RepairOutcome {
-    if !plugins.is_empty() && !case.is_added_again() {
+    if !plugins.is_empty() && !case.is_added_again(host) {
         let removed = RuleDeletions::new(case.cached(), plugins).and_then(|deletions| deletions.carry_out(host));
         failures.extend(removed.err());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_plugin::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl, Until};
+use cni_model::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl, Until};
 
 use crate::network::Network;
 
@@ -28,7 +28,7 @@ pub struct Setting {
 /// use cni_core::result::{CniResult, Dns, IpConfig};
 /// use cni_interface::addressing::assign;
 /// use cni_interface::network::{HostGateway, Network};
-/// use cni_plugin::plan::{Dad, Plan};
+/// use cni_model::plan::{Dad, Plan};
 ///
 /// let ip = IpConfig { interface: None, address: "10.1.2.5/24".parse()?, gateway: None };
 /// let answer = CniResult { ips: vec![ip], ..CniResult::default() };

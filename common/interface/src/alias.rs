@@ -15,7 +15,7 @@
 //! ```
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};
-use cni_plugin::link::Link;
+use cni_model::link::Link;
 
 /// How every alias begins.
 const PREFIX: &str = "cni:";

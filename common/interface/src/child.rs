@@ -8,10 +8,10 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Dns};
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, Dad, IfPresent, LinkKind, LinkSetting, MasterLink, NewLink, Ns, Plan, Step};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, Dad, IfPresent, LinkKind, LinkSetting, MasterLink, NewLink, Ns, Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::addressing::Setting;

@@ -9,9 +9,9 @@ use std::net::IpAddr;
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
+use cni_model::link::{Address, Link};
+use cni_model::plan::{Ns, Step, Until};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{Ns, Step, Until};
 
 use crate::alias::{self, LinkOwner};
 
@@ -63,7 +63,7 @@ fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_plugin::plan::{LinkSetting, Plan};
+    use cni_model::plan::{LinkSetting, Plan};
     use cni_testkit::{FakeContainer, FakeHost};
 
     use crate::fixtures::attachment;

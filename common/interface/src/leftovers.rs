@@ -7,12 +7,13 @@ use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
+use cni_model::link::Link;
+use cni_model::netns::NetnsError;
+use cni_model::netns::NumberedLink;
+use cni_model::plan::{Ns, Step, temporary_name};
 use cni_plugin::attachment_record::AttachmentRecord;
-use cni_plugin::host::{Host, LinkQuery, NetnsError};
-use cni_plugin::link::Link;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::namespace::{Life, RecordedLink};
-use cni_plugin::namespace_state::NumberedLink;
-use cni_plugin::plan::{Ns, Step, temporary_name};
 use cni_plugin::removal::Removal;
 
 use crate::alias::{self, LinkOwner};

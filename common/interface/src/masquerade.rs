@@ -13,11 +13,11 @@ use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_core::valid::ValidAttachments;
+use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::iptables::{IptablesTable, stale};
 use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::{Ns, Plan, Step};
 use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
@@ -48,7 +48,7 @@ pub fn choose(configured: Option<Backend>, addresses: &[Cidr], host: &mut dyn Ho
 /// use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 /// use cni_interface::masquerade::rulesets;
 /// use cni_netfilter::Backend;
-/// use cni_plugin::plan::{Plan, Step};
+/// use cni_model::plan::{Plan, Step};
 ///
 /// let (network, container) = (NetworkName::parse("net1")?, ContainerId::parse("c1")?);
 /// let at = Attachment { network, container, ifname: IfName::parse("eth0")? };

@@ -3,9 +3,9 @@
 use cni_core::error::{Code, Error, Failure};
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 
 /// A name for a new interface that is a pattern to the kernel, which would put a number for `%d`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

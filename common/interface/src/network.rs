@@ -6,7 +6,7 @@ use cni_core::cidr::{Cidr, ip_offset};
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
-use cni_plugin::plan::{NewRoute, RouteNumberError};
+use cni_model::plan::{NewRoute, RouteNumberError};
 
 /// An answer of an IPAM plugin that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! What ADD answers beside addresses and routes.
 
 use cni_core::result::{CniResult, Dns, Interface};
-use cni_plugin::link::Link;
+use cni_model::link::Link;
 
 /// The answer for a network without IPAM: name resolution, and no address.
 pub fn layer_two(dns: &Dns) -> CniResult {

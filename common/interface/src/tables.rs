@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::Request;
+use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::lock::LockName;
-use cni_plugin::plan::Ns;
 
 /// The kernel's own tables: unspecified, `default`, `main` and `local` of `linux/rtnetlink.h`.
 pub const RESERVED: [u32; 4] = [0, 253, 254, 255];

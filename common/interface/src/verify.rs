@@ -11,9 +11,9 @@ use cni_core::mac::{Mac, MacError};
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
+use cni_model::link::{KernelRoute, Link};
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::link::{KernelRoute, Link};
-use cni_plugin::plan::Ns;
 
 /// What of an interface is missing or wrong.
 #[derive(Debug, thiserror::Error)]

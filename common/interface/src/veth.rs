@@ -4,9 +4,9 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
+use cni_model::link::Link;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, VethPeer};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, VethPeer};
 
 use crate::alias;
 use crate::naming::{self, TakenError};

@@ -1,9 +1,9 @@
 //! Carries out the steps of a plan. Each is one change, or takes itself back when it fails half-way.
 
 use cni_core::error::Error;
+use cni_model::plan::{Ns, Step, Until};
+use cni_model::record::RecordKey;
 use cni_plugin::host::Host as _;
-use cni_plugin::plan::{Ns, Step, Until};
-use cni_plugin::record::RecordKey;
 
 use crate::firewalld::Added;
 use crate::host::LinuxHost;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use cni_core::error::Error;
 use cni_files::FileError;
-use cni_plugin::link::Link;
-use cni_plugin::namespace_state::{NumberedLink, Occupancy};
+use cni_model::link::Link;
+use cni_model::netns::{NumberedLink, Occupancy};
 
 use crate::identity::identity;
 use crate::netlink::Socket;

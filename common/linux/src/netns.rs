@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 
-use cni_plugin::host::NetnsError;
+use cni_model::netns::NetnsError;
 use nix::fcntl::OFlag;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::stat::Mode;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use cni_core::error::{Error, Failure};
 use cni_files::{Draft, FileError, PrivateDirectory, RUN_DIRECTORY};
-use cni_plugin::record::{RecordKey, RecordKind, Records};
+use cni_model::record::{RecordKey, RecordKind};
+use cni_plugin::records::Records;
 
 use crate::identity::{IdentityError, identity};
 use crate::locks::is_without_place;

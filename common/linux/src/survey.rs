@@ -11,8 +11,8 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use cni_core::error::Error;
-use cni_plugin::host::NetnsError;
-use cni_plugin::link::{Address, Link};
+use cni_model::link::{Address, Link};
+use cni_model::netns::NetnsError;
 
 use crate::netlink::Socket;
 use crate::netns::Netns;

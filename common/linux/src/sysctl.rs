@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use cni_plugin::plan::Sysctl;
+use cni_model::plan::Sysctl;
 
 /// Reads a parameter without the white space around it; `None` when the kernel does not have it.
 ///

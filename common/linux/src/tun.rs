@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 use cni_core::names::IfName;
-use cni_plugin::plan::{Tap, TapQueues};
+use cni_model::plan::{Tap, TapQueues};
 
 /// The file of the kernel's driver.
 const DEVICE: &str = "/dev/net/tun";

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use cni_plugin::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::daemon::{DaemonCall, DaemonError, Patience};
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 

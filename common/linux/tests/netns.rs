@@ -11,8 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cni_linux::host::LinuxHost;
-use cni_plugin::host::{Host, NetnsError, NetworkState};
-use cni_plugin::plan::Ns;
+use cni_model::netns::NetnsError;
+use cni_model::plan::Ns;
+use cni_plugin::host::{Host, NetworkState};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_linux::netlink::Socket;
-use cni_plugin::plan::Sysctl;
+use cni_model::plan::Sysctl;
 use nix::sched::{CloneFlags, unshare};
 
 /// What rtnetlink tells, and two values that the kernel takes.

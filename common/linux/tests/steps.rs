@@ -3,12 +3,12 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_linux::host::LinuxHost;
-use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{
+use cni_model::link::Link;
+use cni_model::plan::{
     Dad, IfPresent, LinkKind, LinkMove, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer,
 };
-use cni_plugin::state_file::StateFile;
+use cni_model::state_file::StateFile;
+use cni_plugin::host::{Host, LinkQuery};
 use nix::sched::{CloneFlags, unshare};
 
 const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use cni_core::names::IfName;
 use cni_linux::host::LinuxHost;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
+use cni_model::traffic::{RootQdisc, Shaper, TrafficControl};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
-use cni_plugin::traffic::{RootQdisc, Shaper, TrafficControl};
 use nix::sched::{CloneFlags, unshare};
 
 const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bandwidth"}"#;

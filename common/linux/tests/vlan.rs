@@ -4,9 +4,9 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_linux::host::LinuxHost;
+use cni_model::plan::{IfPresent, LinkKind, NewLink, Ns, Step};
+use cni_model::vlan::{Earlier, PortVlans, VlanId, VlanLink};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{IfPresent, LinkKind, NewLink, Ns, Step};
-use cni_plugin::vlan::{Earlier, PortVlans, VlanId, VlanLink};
 use nix::sched::{CloneFlags, unshare};
 
 const CONFIG: &str = r#"{"cniVersion":"1.0.0","name":"net1","type":"bridge"}"#;

@@ -8,8 +8,8 @@ use cni_core::error::Error;
 use crate::attachment_record::AttachmentRecord;
 use crate::host::Host;
 use crate::namespace::{Life, RecordedNamespace};
-use crate::namespace_state::{NumberedLink, Occupancy};
-use crate::plan::Step;
+use cni_model::netns::{NumberedLink, Occupancy};
+use cni_model::plan::Step;
 
 /// The plugin whose interfaces belong to the host, and are given back instead of removed.
 const LENDER: &str = "host-device";

@@ -12,12 +12,13 @@ use cni_core::valid::ValidAttachments;
 
 use crate::host::Host;
 use crate::namespace::{Life, RecordedLink, RecordedNamespace};
-use crate::namespace_state::NumberedLink;
 use crate::owner;
-use crate::plan::{Ns, Step};
-use crate::record::{RecordKey, RecordKind, Records};
+use crate::records::Records;
 use crate::removal::Removal;
 use crate::share::Share;
+use cni_model::netns::NumberedLink;
+use cni_model::plan::{Ns, Step};
+use cni_model::record::{RecordKey, RecordKind};
 
 /// The records of attachments.
 const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
@@ -202,7 +203,7 @@ fn key(at: &Attachment) -> RecordKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace_state::NamespaceNumber;
+    use cni_model::netns::NamespaceNumber;
 
     #[test]
     fn a_record_is_read_back_and_a_torn_one_is_missing() {

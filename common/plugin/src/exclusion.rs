@@ -18,12 +18,13 @@ use std::time::Duration;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 
-use crate::host::{Host, NetnsError};
+use crate::host::Host;
 use crate::lock::LockName;
 use crate::namespace::{Life, RecordedNamespace};
-use crate::plan::{Ns, Step};
-use crate::record::{RecordKey, RecordKind};
 use crate::share::Share;
+use cni_model::netns::NetnsError;
+use cni_model::plan::{Ns, Step};
+use cni_model::record::{RecordKey, RecordKind};
 
 /// The marks of attachments that are being deleted.
 const DELETING: RecordKind = RecordKind::new("deleting");

@@ -5,54 +5,24 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::daemon::{DaemonCall, DaemonError, Patience};
 use crate::devices::Devices;
-use crate::link::{Address, KernelRoute, Link, OtherEnd};
 use crate::lock::LockName;
 use crate::namespace_state::NamespaceState;
-use crate::plan::{Ns, Plan, Step, Sysctl};
-use crate::record::Records;
-use crate::routing::{FullRoute, KernelRule};
-use crate::state_file::{StateFile, StateFileReadError};
-use crate::traffic::TrafficControl;
-use crate::vlan::BridgeVlan;
-use cni_core::error::{Code, Error, Failure};
+use crate::records::Records;
+use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Command;
+use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
+use cni_model::netns::NetnsError;
+use cni_model::plan::{Ns, Plan, Step, Sysctl};
+use cni_model::routing::{FullRoute, KernelRule};
+use cni_model::state_file::{StateFile, StateFileReadError};
+use cni_model::traffic::TrafficControl;
+use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
-
-/// A network namespace that cannot be worked in.
-#[derive(Debug, thiserror::Error)]
-pub enum NetnsError {
-    /// The namespace no longer exists: there is no path, nothing is there, or only a file from which the
-    /// namespace was unmounted.
-    #[error("failed to open netns {path:?}: {reason}")]
-    Gone {
-        /// The path, as given.
-        path: String,
-        /// What is there instead.
-        reason: String,
-    },
-    /// The path, or entering it, failed for another reason.
-    #[error("failed to open netns {path:?}")]
-    Failed {
-        /// The path, as given.
-        path: String,
-        /// The system's word.
-        #[source]
-        source: std::io::Error,
-    },
-}
-
-impl Failure for NetnsError {
-    fn code(&self) -> Code {
-        match self {
-            Self::Gone { .. } | Self::Failed { .. } => Code::InvalidNetns,
-        }
-    }
-}
 
 /// Which links are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

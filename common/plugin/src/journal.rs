@@ -4,9 +4,9 @@
 //! details. Shared objects stay, since another container may be using them already.
 
 use crate::host::Host;
-use crate::plan::{Plan, Sharing, Step};
 use cni_core::error::Error;
 use cni_core::request::Command;
+use cni_model::plan::{Plan, Sharing, Step};
 
 /// Undoes something that is not a [`Step`].
 pub type Release = Box<dyn FnOnce() -> Result<(), Error>>;

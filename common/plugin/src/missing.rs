@@ -6,8 +6,8 @@
 //! plans out. Only rules count: a link, an address or a lease that is gone takes an ADD.
 
 use crate::host::Host;
-use crate::plan::{Ns, Plan, Step};
 use cni_core::error::Error;
+use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::Ruleset;
 
 /// A part of an attachment's rules that is not complete.

@@ -10,10 +10,11 @@ use std::fmt;
 use cni_core::error::Error;
 use cni_core::request::Request;
 
-use crate::host::{Host, NetnsError};
-use crate::link::{Address, Link};
-use crate::namespace_state::{NamespaceNumber, NumberedLink};
-use crate::plan::Ns;
+use crate::host::Host;
+use cni_model::link::{Address, Link};
+use cni_model::netns::NetnsError;
+use cni_model::netns::{NamespaceNumber, NumberedLink};
+use cni_model::plan::Ns;
 
 /// The index of `lo`, which every namespace has (`LOOPBACK_IFINDEX` of `linux/netdevice.h`).
 const LO: u32 = 1;

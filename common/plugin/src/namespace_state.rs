@@ -1,30 +1,9 @@
-//! What the kernel knows of the network namespaces of containers: their identities, their numbers, and what is behind a number.
+//! What the kernel knows of the network namespaces of containers.
 
 use cni_core::error::Error;
-
-use crate::link::{Address, Link};
-use crate::plan::Ns;
-
-/// The number of a container's namespace in the host's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamespaceNumber {
-    /// The number.
-    pub value: i32,
-    /// Whether no other namespace gets it in this boot: it was derived from the namespace's cookie. Numbers that the kernel
-    /// has chosen are used again.
-    pub is_unique: bool,
-}
-
-/// What is behind a number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NumberedLink {
-    /// No living namespace has the number.
-    NoNamespace,
-    /// A namespace without such a link.
-    NoLink,
-    /// The link.
-    Link(Box<Link>),
-}
+use cni_model::link::Address;
+use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
+use cni_model::plan::Ns;
 
 /// What the kernel knows of the namespaces of containers.
 pub trait NamespaceState {
@@ -66,15 +45,4 @@ pub trait NamespaceState {
     /// # Errors
     /// When the processes cannot be listed.
     fn occupancy(&mut self, number: i32, index: u32) -> Result<Occupancy, Error>;
-}
-
-/// Whether a process is in a namespace. One without any may live on: a descriptor or a name can hold it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Occupancy {
-    /// This path leads to the namespace by way of a process, or a thread, that is in it.
-    Occupied(String),
-    /// No process of the machine is in it.
-    Empty,
-    /// Not all processes can be seen, for this reason.
-    Unknown(String),
 }

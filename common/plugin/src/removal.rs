@@ -3,8 +3,8 @@
 //! After a failure a runtime may try again or give up; in both cases everything that could be removed is gone.
 
 use crate::host::Host;
-use crate::plan::{Plan, Step};
 use cni_core::error::{Error, Failures};
+use cni_model::plan::{Plan, Step};
 
 /// A removal on its way: a host, and what has failed on it so far.
 pub struct Removal<'a> {

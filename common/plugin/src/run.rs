@@ -11,7 +11,6 @@ use crate::host::Host;
 use crate::journal::Journal;
 use crate::missing::MissingPart;
 use crate::namespace::RecordedNamespace;
-use crate::plan::Plan;
 use crate::share::Share;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
@@ -19,6 +18,7 @@ use cni_core::request::{Call, Command, Environment, Request};
 use cni_core::result::{CniResult, to_text};
 use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
+use cni_model::plan::Plan;
 
 /// The release of the reference plugins whose features ours have, as a rule.
 const REFERENCE_LEVEL: &str = "1.9.1";

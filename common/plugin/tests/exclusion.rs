@@ -1,11 +1,11 @@
 //! Who works on an attachment, and what repair is told of it, on a machine in memory.
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::exclusion::{begin_add, begin_del, begin_gc, begin_repair, end_del, is_being_deleted};
 use cni_plugin::host::Host as _;
-use cni_plugin::link::Link;
 use cni_plugin::lock::LockName;
-use cni_plugin::plan::Ns;
 use cni_plugin::share::Share;
 use cni_testkit::{FakeContainer, FakeHost};
 

@@ -2,12 +2,12 @@
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::valid::ValidAttachments;
+use cni_model::link::Link;
+use cni_model::netns::NamespaceNumber;
+use cni_model::plan::Ns;
 use cni_plugin::attachment_record::{AttachmentRecord, remove_dead, remove_invalid};
 use cni_plugin::host::Host as _;
-use cni_plugin::link::Link;
 use cni_plugin::namespace::{Life, RecordedLink, RecordedNamespace};
-use cni_plugin::namespace_state::NamespaceNumber;
-use cni_plugin::plan::Ns;
 use cni_testkit::{FakeContainer, FakeHost};
 
 const NETNS: &str = "/run/netns/c1";

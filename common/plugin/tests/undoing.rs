@@ -3,10 +3,10 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Command;
+use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Plan, Step, Sysctl};
+use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Plan, Step, Sysctl};
-use cni_plugin::record::{RecordKey, RecordKind};
 use cni_plugin::removal::Removal;
 use cni_testkit::{FakeContainer, FakeHost, REFUSAL};
 

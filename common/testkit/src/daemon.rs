@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use cni_plugin::daemon::{DaemonCall, DaemonError};
+use cni_model::daemon::{DaemonCall, DaemonError};
 
 /// Answers a question, and changes what the daemon holds: texts by texts.
 pub type Answering = fn(&mut BTreeMap<String, String>, &str) -> String;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cni_core::error::Error;
-use cni_plugin::plan::Step;
-use cni_plugin::record::{RecordKey, RecordKind, Records};
+use cni_model::plan::Step;
+use cni_model::record::{RecordKey, RecordKind};
+use cni_plugin::records::Records;
 
 /// Records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use cni_core::request::{Call, Environment, Request};
 use cni_core::result::{CniResult, Route};
 use cni_core::version::Version;
 use cni_interface::alias;
+use cni_model::link::{Address, Link};
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Step, VethPeer};
 use cni_plugin::host::{Host, NetworkState as _};
 use cni_plugin::journal::Journal;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Step, VethPeer};
 use cni_plugin::run::Plugin;
 use cni_testkit::{FakeContainer, FakeHost};
 

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use cni_core::family::Family;
 use cni_linux::netlink::{NetlinkError, Socket, played};
-use cni_plugin::link::Link;
+use cni_model::link::Link;
 
 /// Length of a message's header.
 const HEADER: usize = 16;
@@ -67,8 +67,8 @@ fn told<T: Debug>(answer: Result<T, NetlinkError>) -> String {
 
 /// IPv4 comes first.
 fn sorted(
-    addresses: Result<Vec<cni_plugin::link::Address>, NetlinkError>,
-) -> Result<Vec<cni_plugin::link::Address>, NetlinkError> {
+    addresses: Result<Vec<cni_model::link::Address>, NetlinkError>,
+) -> Result<Vec<cni_model::link::Address>, NetlinkError> {
     let addresses = addresses?;
     assert!(addresses.is_sorted_by_key(|address| address.cidr.family()), "{addresses:?}");
     Ok(addresses)

@@ -4,7 +4,8 @@
 //! leaves what was there before.
 
 use cni_core::json::Json;
-use cni_plugin::record::{RecordKey, RecordKind, Records};
+use cni_model::record::{RecordKey, RecordKind};
+use cni_plugin::records::Records;
 use cni_testkit::FakeHost;
 
 use crate::input::Documents;

@@ -6,11 +6,11 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
 use cni_interface::{alias, naming, verify};
+use cni_model::link::Link;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
+use cni_model::traffic::Shaper;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
-use cni_plugin::traffic::Shaper;
 
 use crate::config::{Config, Direction};
 use crate::del::{del, removal_of};

@@ -3,10 +3,10 @@
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_interface::verify;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
+use cni_model::traffic::{RootQdisc, Shaper};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
-use cni_plugin::traffic::{RootQdisc, Shaper};
 
 use crate::config::Config;
 use crate::error::{BandwidthError, CheckError};

@@ -7,9 +7,9 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
+use cni_model::link::Link;
+use cni_model::plan::{Ns, Plan, Step};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{Ns, Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::ifb;

@@ -5,9 +5,9 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_interface::alias;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 
 use crate::del::removal_of;

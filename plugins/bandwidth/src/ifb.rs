@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName, hash_hex};
 use cni_interface::alias::LinkOwner;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 
 use crate::error::BandwidthError;
 use crate::port::Port;

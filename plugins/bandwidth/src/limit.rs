@@ -1,7 +1,7 @@
 //! A limit as it is configured, and the token bucket that it comes to: the reference's numbers, but for those that the
 //! kernel's fields do not hold.
 
-use cni_plugin::traffic::Shaper;
+use cni_model::traffic::Shaper;
 
 /// How many packets' time may pass before one leaves: 25 milliseconds, a fortieth of a second.
 const LATENCIES_OF_A_SECOND: u64 = 40;

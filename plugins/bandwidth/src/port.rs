@@ -6,9 +6,10 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
 use cni_interface::alias::LinkOwner;
 use cni_interface::veth;
-use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
+use cni_model::link::Link;
+use cni_model::netns::NetnsError;
+use cni_model::plan::Ns;
+use cni_plugin::host::Host;
 
 use crate::error::BandwidthError;
 

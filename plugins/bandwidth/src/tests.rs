@@ -2,11 +2,11 @@
 
 use super::*;
 use cni_core::names::IfName;
+use cni_model::link::Link;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
+use cni_model::traffic::{RootQdisc, Shaper};
 use cni_plugin::host::{Host, LinkQuery, NetworkState};
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
-use cni_plugin::traffic::{RootQdisc, Shaper};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 

@@ -11,10 +11,10 @@ use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Interface};
 use cni_interface::network::HostGateway;
 use cni_interface::{ipam, masquerade, verify};
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 
 use crate::config::Config;
 use crate::ports;

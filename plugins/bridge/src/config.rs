@@ -10,9 +10,9 @@ use cni_core::result::Dns;
 use cni_interface::keys::{self, KeyError};
 use cni_interface::naming::is_pattern;
 use cni_interface::network::HostGateway;
+use cni_model::plan::OtherAddress;
+use cni_model::vlan::Earlier;
 use cni_netfilter::Backend;
-use cni_plugin::plan::OtherAddress;
-use cni_plugin::vlan::Earlier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

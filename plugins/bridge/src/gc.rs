@@ -11,9 +11,9 @@ use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 use cni_interface::leftovers::stale_links;
 use cni_interface::{alias, ipam, masquerade};
+use cni_model::link::Link;
+use cni_model::plan::{Ns, Step};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
 use crate::config::DelConfig;

@@ -7,11 +7,11 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::{masquerade, verify};
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::Ns;
 
 use crate::config::Config;
 use crate::ports;

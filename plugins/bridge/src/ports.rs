@@ -5,10 +5,10 @@ use cni_core::names::Attachment;
 use cni_interface::alias::LinkOwner;
 use cni_interface::verify;
 use cni_interface::veth::{self, NewVeth};
+use cni_model::link::Link;
+use cni_model::plan::{BridgePort, LinkSetting, Ns, Plan, Step};
+use cni_model::vlan::{PortVlans, VlanId};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{BridgePort, LinkSetting, Ns, Plan, Step};
-use cni_plugin::vlan::{PortVlans, VlanId};
 
 use crate::config::Config;
 

@@ -9,6 +9,7 @@ use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName, NetworkName};
 use cni_core::valid::ValidAttachments;
 use cni_interface::alias::LinkOwner;
+use cni_model::plan::{Ns, Step};
 use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
     Base, ChainId, Content, Direction, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment,
@@ -17,7 +18,6 @@ use cni_netfilter::nftables::{
 };
 use cni_netfilter::unless_absent;
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
 /// The names in the kernel of an attachment's check.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::{IfName, NameError};
-use cni_plugin::vlan::{Earlier, PortVlans, VlanId};
+use cni_model::vlan::{Earlier, PortVlans, VlanId};
 use serde::Deserialize;
 
 /// VLANs that cannot be had.

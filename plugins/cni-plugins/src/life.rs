@@ -13,10 +13,10 @@ use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
 use cni_linux::survey::{Space, Survey};
+use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery, NetworkState as _, Storage as _};
 use cni_plugin::namespace::Life;
-use cni_plugin::plan::Ns;
 
 use crate::cache::Cached;
 

@@ -3,8 +3,8 @@
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_model::plan::{Ns, Plan, Step};
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{Ns, Plan, Step};
 
 use crate::config::redirection;
 use crate::error::ConsulError;

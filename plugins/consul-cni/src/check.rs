@@ -2,9 +2,9 @@
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
+use cni_model::plan::Ns;
 use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 
 use crate::config::redirection;
 use crate::error::ConsulError;

@@ -6,10 +6,11 @@ use cni_core::names::ChainName;
 use cni_core::request::Request;
 use cni_interface::alias::LinkOwner;
 use cni_interface::veth;
+use cni_model::netns::NetnsError;
+use cni_model::plan::{Ns, Step};
 use cni_netfilter::iptables::{IptablesRemoval, IptablesRule};
 use cni_netfilter::{RuleRemoval, unless_absent};
-use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::plan::{Ns, Step};
+use cni_plugin::host::Host;
 
 use crate::entry::FAMILY;
 use crate::rules::{CHAINS, PARENTS, TABLE, removal, removal_of};

@@ -2,9 +2,9 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::Ns;
 
 use crate::config::redirection;
 use crate::rules::ruleset;

@@ -2,8 +2,8 @@
 
 use cni_core::error::Error;
 use cni_core::names::{ChainName, IfName};
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
 use cni_testkit::lifecycle::{self, assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 

@@ -3,9 +3,9 @@
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_model::plan::Step;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::Step;
 
 use crate::config::Config;
 use crate::key::LeaseKey;

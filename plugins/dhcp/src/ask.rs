@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
-use cni_plugin::daemon::{DaemonCall, DaemonError};
+use cni_model::daemon::{DaemonCall, DaemonError};
 use cni_plugin::host::Host;
 
 use crate::grant::Grant;

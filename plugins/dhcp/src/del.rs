@@ -3,9 +3,9 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
+use cni_model::plan::Step;
+use cni_model::state_file::StateFile;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Step;
-use cni_plugin::state_file::StateFile;
 
 use crate::ask::{self, Presence};
 use crate::config::{leases_of, socket_of};

@@ -8,8 +8,8 @@ use cni_core::result::CniResult;
 use cni_interface::network::{HostGateway, Network};
 use cni_interface::result::described;
 use cni_interface::{addressing, ipam, naming, verify};
+use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
 
 use crate::config::Config;
 

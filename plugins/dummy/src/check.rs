@@ -3,8 +3,8 @@
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};
 use cni_interface::{ipam, verify};
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 
 use crate::config::Config;
 

@@ -10,11 +10,11 @@ use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_model::plan::{Plan, Step};
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::namespace::RecordedNamespace;
-use cni_plugin::plan::{Plan, Step};
 
 use crate::FirewallError;
 use crate::addresses::{addresses, families};

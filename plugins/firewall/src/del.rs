@@ -6,11 +6,11 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_model::plan::{Plan, Step};
 use cni_netfilter::RuleRemoval;
 use cni_netfilter::firewalld::Zone;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::RecordedNamespace;
-use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::backend::RuleBackend;

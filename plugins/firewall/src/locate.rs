@@ -10,10 +10,10 @@ use cni_core::error::{Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_model::plan::Ns;
 use cni_netfilter::Ruleset;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::{Life, RecordedNamespace};
-use cni_plugin::plan::Ns;
 
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;

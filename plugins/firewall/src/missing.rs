@@ -6,11 +6,11 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
 use cni_core::request::Request;
+use cni_model::plan::{Ns, Sharing};
 use cni_netfilter::firewalld::Zone;
 use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::{Ns, Sharing};
 
 use crate::add::{let_through, rulesets};
 use crate::addresses::addresses;

@@ -13,13 +13,13 @@ use std::net::IpAddr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
+use cni_model::plan::Ns;
 use cni_netfilter::nftables::{
     ChainId, Content, Direction, End, Expression, Hook, Is, Kind, NftChain, NftComment, NftName, NftRemoval, NftRule,
     NftRuleset, NftTable, Set, SetElements, SetId, TableFamily, TableId, Verdict, WantedChain,
 };
 use cni_netfilter::unless_absent;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 
 use crate::policy::Barrier;
 use crate::policy::IngressPolicy;

@@ -3,10 +3,10 @@
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::Request;
+use cni_model::plan::Ns;
 use cni_netfilter::Backend;
 use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 
 use crate::FirewallError;
 use crate::backend::RuleBackend;

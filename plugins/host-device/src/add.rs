@@ -8,8 +8,8 @@ use cni_core::result::{CniResult, Interface};
 use cni_interface::network::{HostGateway, Network};
 use cni_interface::result::{described, layer_two};
 use cni_interface::{addressing, ipam, naming, verify};
+use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
 
 use crate::config::{Config, DeviceKeys};
 use crate::find::Found;

@@ -2,9 +2,9 @@
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::mac::Mac;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 
 use crate::devices::{Target, link_in};
 use crate::loan::Loan;

@@ -4,9 +4,10 @@
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::naming::is_pattern;
-use cni_plugin::host::{Host, LinkQuery, NetnsError};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
+use cni_model::link::Link;
+use cni_model::netns::NetnsError;
+use cni_model::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
+use cni_plugin::host::{Host, LinkQuery};
 
 use crate::config::DeviceKeys;
 use crate::find::find_lost;

@@ -7,10 +7,10 @@ use cni_core::error::Error;
 use cni_core::json::Json;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_core::result::to_text;
+use cni_model::link::Link;
+use cni_model::plan::{Ns, Step};
+use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{Ns, Step};
-use cni_plugin::record::{RecordKey, RecordKind};
 use serde::{Deserialize, Serialize};
 
 use crate::config::DeviceKeys;

@@ -5,9 +5,9 @@
 //! its own namespaces it can make neither the peer of a veth nor a link on a master.
 
 use cni_core::error::Error;
+use cni_model::link::{Link, OtherEnd};
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::link::{Link, OtherEnd};
-use cni_plugin::plan::Ns;
 use serde::{Deserialize, Serialize};
 
 /// What a container cannot choose of a link.

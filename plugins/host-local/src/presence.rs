@@ -9,10 +9,10 @@ use std::fmt;
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::earlier;
+use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::Life;
-use cni_plugin::plan::Ns;
 
 use crate::store::{Home, Lease, Machine};
 

@@ -5,10 +5,10 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::child::{self, Addressing, MasterChoice, NewChild};
 use cni_interface::network::{HostGateway, Network};
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, IpvlanMode, Ns};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, IpvlanMode, Ns};
 
 use crate::KIND;
 use crate::config::{Config, MAKING};

@@ -3,9 +3,9 @@
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_interface::child;
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, IpvlanMode};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, IpvlanMode};
 
 use crate::KIND;
 use crate::config::Config;

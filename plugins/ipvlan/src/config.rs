@@ -7,7 +7,7 @@ use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::child::MasterChoice;
 use cni_interface::keys::{self, IpamKey};
-use cni_plugin::plan::IpvlanMode;
+use cni_model::plan::IpvlanMode;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

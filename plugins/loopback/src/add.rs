@@ -5,9 +5,9 @@ use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, IpConfig};
+use cni_model::link::{Address, Link};
+use cni_model::plan::{LinkSetting, Ns, Plan};
 use cni_plugin::journal::Journal;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{LinkSetting, Ns, Plan};
 
 use crate::error::LoopbackError;
 use crate::lo;

@@ -2,8 +2,9 @@
 
 use cni_core::error::Error;
 use cni_core::request::Request;
-use cni_plugin::host::{Host, LinkQuery, NetnsError};
-use cni_plugin::plan::{LinkSetting, Ns};
+use cni_model::netns::NetnsError;
+use cni_model::plan::{LinkSetting, Ns};
+use cni_plugin::host::{Host, LinkQuery};
 
 use crate::lo;
 

@@ -1,7 +1,7 @@
 //! What is wrong with a container's loopback interface.
 
 use cni_core::error::{Code, Failure};
-use cni_plugin::link::Address;
+use cni_model::link::Address;
 
 /// What is wrong with a container's loopback interface.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,9 @@
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
+use cni_model::link::Link;
+use cni_model::plan::{LinkSetting, Ns, Step};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{LinkSetting, Ns, Step};
 
 use crate::error::LoopbackError;
 

@@ -1,9 +1,9 @@
 //! The commands in the order of a container's life.
 
 use super::*;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::Host as _;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle};
 
 fn machine() -> FakeHost {

@@ -6,10 +6,10 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::child::{self, Addressing, NewChild};
 use cni_interface::naming;
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, MacvlanMode};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, MacvlanMode};
 
 use crate::config::{Config, MAKING};
 

@@ -8,7 +8,7 @@ use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::child::MasterChoice;
 use cni_interface::keys::{self, IpamKey, MacKey};
-use cni_plugin::plan::MacvlanMode;
+use cni_model::plan::MacvlanMode;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

@@ -4,9 +4,9 @@ use super::*;
 use cni_core::mac::Mac;
 use cni_core::request::Command;
 use cni_core::version::Version;
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, MacvlanMode, Ns};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, MacvlanMode, Ns};
 use cni_testkit::lifecycle::{
     assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
 };
@@ -252,7 +252,7 @@ fn del_removes_a_link_that_was_not_renamed() {
     let before = host.state();
     caller().add(&Macvlan, &mut host).expect("ADD");
     let name = cni_core::names::IfName::parse("eth0").expect("a name");
-    let temporary = cni_plugin::plan::temporary_name(&name).to_string();
+    let temporary = cni_model::plan::temporary_name(&name).to_string();
     host.change_link(Ns::Container, "eth0", |link| link.name = temporary);
     caller().del(&Macvlan, &mut host).expect("DEL");
     let left: Vec<String> = host.state().into_iter().filter(|line| !before.contains(line)).collect();

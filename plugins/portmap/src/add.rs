@@ -7,11 +7,11 @@ use cni_core::error::{Code, Error};
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_model::plan::{Need, Ns, Plan, Step, Sysctl};
 use cni_netfilter::flows::PortChange;
 use cni_netfilter::{Backend, RulePosition};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{Need, Ns, Plan, Step, Sysctl};
 
 use crate::config::Config;
 use crate::contested::{self, ContestedPorts};

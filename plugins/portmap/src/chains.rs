@@ -7,9 +7,10 @@
 use std::fmt;
 
 use cni_core::names::{Attachment, ChainName};
+use cni_model::plan::Step;
+use cni_model::record::RecordKey;
 use cni_plugin::owner;
-use cni_plugin::plan::Step;
-use cni_plugin::record::{RecordKey, Records};
+use cni_plugin::records::Records;
 
 use crate::register::{PORTS, read, whole_lines};
 

@@ -12,12 +12,12 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
+use cni_model::plan::Plan;
 use cni_netfilter::Proto;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::lock::LockName;
 use cni_plugin::namespace::{Life, RecordedNamespace};
-use cni_plugin::plan::Plan;
 use cni_plugin::removal::Removal;
 
 use crate::chains::ChainRegister;

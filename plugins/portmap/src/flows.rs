@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
+use cni_model::plan::{Plan, Step};
 use cni_netfilter::flows::{PortChange, StaleFlows, UdpPort};
 use cni_netfilter::iptables::{IptablesRule, Match, Target};
 use cni_netfilter::{Proto, RuleRemoval};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Plan, Step};
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen};

@@ -12,6 +12,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName, Comment, NetworkName};
 use cni_core::valid::ValidAttachments;
+use cni_model::plan::Ns;
 use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{PortChange, StaleFlows};
 use cni_netfilter::iptables::{
@@ -20,7 +21,6 @@ use cni_netfilter::iptables::{
 };
 use cni_netfilter::{Proto, RuleRemoval, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 
 use crate::chains::ChainRegister;

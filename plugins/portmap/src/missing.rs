@@ -5,11 +5,11 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::request::Request;
+use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::flows::PortChange;
 use cni_netfilter::{Backend, MissingRule, RulePosition, Ruleset, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::{Ns, Plan, Step};
 
 use crate::add::{lead, localnet_target, observe_link};
 use crate::told::Told;

@@ -21,6 +21,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
+use cni_model::plan::Ns;
 use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
@@ -30,7 +31,6 @@ use cni_netfilter::nftables::{
 };
 use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Listen, Mapping, Sources};

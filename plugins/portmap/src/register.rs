@@ -9,11 +9,12 @@ use std::fmt;
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
+use cni_model::plan::{Plan, Step};
+use cni_model::record::{RecordKey, RecordKind};
 use cni_netfilter::Proto;
 use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::owner;
-use cni_plugin::plan::{Plan, Step};
-use cni_plugin::record::{RecordKey, RecordKind, Records};
+use cni_plugin::records::Records;
 
 use crate::published::PublishedPort;
 

@@ -8,9 +8,9 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
+use cni_model::plan::Ns;
 use cni_netfilter::Backend;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 
 use crate::PortmapError;
 use crate::chains::ChainRegister;

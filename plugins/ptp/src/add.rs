@@ -8,8 +8,8 @@ use cni_interface::network::{HostGateway, Network};
 use cni_interface::result::described;
 use cni_interface::veth::NewVeth;
 use cni_interface::{ipam, masquerade, verify};
+use cni_model::plan::Ns;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::Ns;
 
 use crate::config::Config;
 use crate::gateway::RoutedAddress;

@@ -8,9 +8,9 @@ use cni_core::request::{Command, Request};
 use cni_core::result::{CniResult, Interface};
 use cni_interface::alias::LinkOwner;
 use cni_interface::{ipam, masquerade, verify, veth};
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 
 use crate::config::Config;
 

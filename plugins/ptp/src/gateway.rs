@@ -7,7 +7,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::result::IpConfig;
-use cni_plugin::plan::NewRoute;
+use cni_model::plan::NewRoute;
 
 /// An address that no packet would find its way to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

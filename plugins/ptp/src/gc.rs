@@ -7,8 +7,8 @@ use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 use cni_interface::leftovers::stale_links;
 use cni_interface::{ipam, masquerade};
+use cni_model::plan::{Ns, Step};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Step};
 use cni_plugin::removal::Removal;
 
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {

@@ -11,9 +11,9 @@ use cni_core::names::{Attachment, IfName};
 use cni_interface::alias::LinkOwner;
 use cni_interface::earlier;
 use cni_interface::veth::is_veth;
+use cni_model::link::Link;
+use cni_model::plan::{Ns, Step};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{Ns, Step};
 
 use crate::gateway::RoutedAddress;
 

@@ -5,9 +5,9 @@ use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Command;
 use cni_core::version::Version;
+use cni_model::link::Link;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
 use cni_plugin::host::{Host, LinkQuery, NetworkState};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle, told};
 
 /// What of the keys makes another plan.

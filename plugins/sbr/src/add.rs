@@ -7,8 +7,8 @@ use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::tables;
+use cni_model::plan::Plan;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::Plan;
 
 use crate::addresses::OwnAddress;
 use crate::facts::Facts;

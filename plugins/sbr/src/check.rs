@@ -3,9 +3,9 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
+use cni_model::plan::Ns;
+use cni_model::routing::FullRoute;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
-use cni_plugin::routing::FullRoute;
 
 use crate::addresses::{self, OwnAddress};
 use crate::config;

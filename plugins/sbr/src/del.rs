@@ -9,10 +9,11 @@ use cni_core::error::Error;
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_interface::tables;
-use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::plan::{Ns, Step};
+use cni_model::netns::NetnsError;
+use cni_model::plan::{Ns, Step};
+use cni_model::routing::{FullRoute, SourceRule};
+use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
-use cni_plugin::routing::{FullRoute, SourceRule};
 
 use crate::config;
 use crate::facts::Facts;

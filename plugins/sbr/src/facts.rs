@@ -6,9 +6,9 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_interface::tables;
+use cni_model::plan::Ns;
+use cni_model::routing::{FullRoute, KernelRule, MAIN_TABLE};
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
-use cni_plugin::routing::{FullRoute, KernelRule, MAIN_TABLE};
 
 use crate::error::SbrError;
 

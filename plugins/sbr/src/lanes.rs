@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_interface::tables;
-use cni_plugin::plan::{Ns, Plan, Step};
-use cni_plugin::routing::{FullRoute, KernelRule, SourceRule};
+use cni_model::plan::{Ns, Plan, Step};
+use cni_model::routing::{FullRoute, KernelRule, SourceRule};
 
 use crate::addresses::OwnAddress;
 use crate::facts::Facts;

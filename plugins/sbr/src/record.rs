@@ -8,10 +8,10 @@ use cni_core::error::Error;
 use cni_core::json::Json;
 use cni_core::names::Attachment;
 use cni_core::result::to_text;
+use cni_model::plan::{Ns, Step};
+use cni_model::record::{RecordKey, RecordKind};
+use cni_model::routing::{FullRoute, SourceRule};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Step};
-use cni_plugin::record::{RecordKey, RecordKind};
-use cni_plugin::routing::{FullRoute, SourceRule};
 use serde::{Deserialize, Serialize};
 
 use crate::lanes::{Lanes, push_new};

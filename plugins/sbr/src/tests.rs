@@ -2,11 +2,11 @@
 
 use super::*;
 use cni_core::names::IfName;
+use cni_model::link::{Address, Link};
+use cni_model::plan::{NewRoute, Ns, Step};
+use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::host::{Host, NetworkState};
 use cni_plugin::journal::Journal;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{NewRoute, Ns, Step};
-use cni_plugin::routing::{FullRoute, MAIN_TABLE, SourceRule};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 

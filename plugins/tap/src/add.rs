@@ -9,8 +9,8 @@ use cni_core::result::CniResult;
 use cni_interface::addressing::Setting;
 use cni_interface::child::{self, Addressing};
 use cni_interface::naming;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
 
 use crate::bridge;
 use crate::config::{Config, MAKING};

@@ -2,9 +2,9 @@
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 
 /// What is wrong with the bridge, or with being its port.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use cni_core::names::{IfName, NameError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::{self, IpamKey, MacKey};
-use cni_plugin::plan::{Tap, TapQueues};
+use cni_model::plan::{Tap, TapQueues};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

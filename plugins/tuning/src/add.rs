@@ -5,10 +5,10 @@ use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::verify;
+use cni_model::plan::{LinkSetting, Need, Ns, Plan, Step};
+use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{LinkSetting, Need, Ns, Plan, Step};
-use cni_plugin::state_file::{StateFile, StateFileReadError};
 
 use crate::announce::Switch;
 use crate::changes::{self, Changes};

@@ -6,8 +6,8 @@
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
+use cni_model::plan::{Need, Ns, Step, Sysctl};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Need, Ns, Step, Sysctl};
 
 const PARAMETERS: [(Family, &str); 2] = [(Family::V4, "arp_notify"), (Family::V6, "ndisc_notify")];
 

@@ -7,9 +7,9 @@ use cni_core::error::Error;
 use cni_core::json::Json;
 use cni_core::names::Attachment;
 use cni_core::result::to_text;
+use cni_model::plan::{Ns, Step, Sysctl};
+use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Step, Sysctl};
-use cni_plugin::record::{RecordKey, RecordKind};
 use serde::{Deserialize, Serialize};
 
 use crate::announce::Switch;

@@ -5,9 +5,9 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_interface::verify;
+use cni_model::link::Link;
+use cni_model::plan::{Ns, Sysctl};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{Ns, Sysctl};
 
 use crate::config::Config;
 use crate::properties::Properties;

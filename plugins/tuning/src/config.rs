@@ -5,7 +5,7 @@ use cni_core::mac::Mac;
 use cni_core::names::{Attachment, hash_hex};
 use cni_core::request::Request;
 use cni_interface::keys::{MacKey, first_mac};
-use cni_plugin::state_file::{LONGEST_NAME, StateFile, StateFileError};
+use cni_model::state_file::{LONGEST_NAME, StateFile, StateFileError};
 use serde::Deserialize;
 
 use crate::properties::Properties;

@@ -6,10 +6,11 @@
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
-use cni_plugin::host::{Host, NetnsError};
-use cni_plugin::plan::{Need, Ns, Step};
+use cni_model::netns::NetnsError;
+use cni_model::plan::{Need, Ns, Step};
+use cni_model::state_file::{StateFile, StateFileError, StateFileReadError};
+use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
-use cni_plugin::state_file::{StateFile, StateFileError, StateFileReadError};
 
 use crate::changes::{self, ChangedParameter, Changes};
 use crate::config::{backup_for_del, backup_in};

@@ -3,8 +3,8 @@
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
+use cni_model::plan::Step;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Step;
 use cni_plugin::removal::Removal;
 
 use crate::changes;

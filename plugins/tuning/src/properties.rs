@@ -3,8 +3,8 @@
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{LinkSetting, Ns, Step};
+use cni_model::link::Link;
+use cni_model::plan::{LinkSetting, Ns, Step};
 
 /// Five properties, each with its value if it is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

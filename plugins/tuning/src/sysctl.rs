@@ -8,8 +8,8 @@ use std::fmt;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
+use cni_model::plan::{Ns, Sysctl};
 use cni_plugin::host::Host;
-use cni_plugin::plan::{Ns, Sysctl};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::*;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost};
 

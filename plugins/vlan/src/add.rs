@@ -4,10 +4,10 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::child::{self, Addressing, NewChild};
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, Ns};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, Ns};
 
 use crate::KIND;
 use crate::config::{Config, MAKING};

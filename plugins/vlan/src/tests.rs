@@ -5,9 +5,9 @@ use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_core::request::Command;
 use cni_core::version::Version;
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, Ns};
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, Ns};
 use cni_testkit::lifecycle::{
     assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,
 };

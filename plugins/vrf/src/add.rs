@@ -5,11 +5,11 @@ use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::{naming, tables};
+use cni_model::link::Link;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Until};
+use cni_model::routing::{FullRoute, MAIN_TABLE};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Until};
-use cni_plugin::routing::{FullRoute, MAIN_TABLE};
 
 use crate::config::Config;
 use crate::error::VrfError;

@@ -5,11 +5,12 @@ use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_interface::tables;
-use cni_plugin::host::{Host, LinkQuery, NetnsError};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{LinkSetting, Need, Ns, Step};
+use cni_model::link::Link;
+use cni_model::netns::NetnsError;
+use cni_model::plan::{LinkSetting, Need, Ns, Step};
+use cni_model::routing::MAIN_TABLE;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::removal::Removal;
-use cni_plugin::routing::MAIN_TABLE;
 
 use crate::config::Config;
 use crate::facts;

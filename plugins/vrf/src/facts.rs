@@ -3,10 +3,10 @@
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
+use cni_model::link::Link;
+use cni_model::plan::{Need, Ns, Step, Sysctl};
+use cni_model::routing::FullRoute;
 use cni_plugin::host::Host;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{Need, Ns, Step, Sysctl};
-use cni_plugin::routing::FullRoute;
 
 use crate::config::Config;
 use crate::error::VrfError;

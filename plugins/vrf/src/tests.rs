@@ -2,10 +2,10 @@
 
 use super::*;
 use cni_core::names::IfName;
+use cni_model::link::{Address, Link};
+use cni_model::plan::{LinkSetting, NewRoute, Ns, Step};
+use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::{Host, NetworkState};
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{LinkSetting, NewRoute, Ns, Step};
-use cni_plugin::routing::MAIN_TABLE;
 use cni_testkit::lifecycle::assert_add_is_all_or_nothing;
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 

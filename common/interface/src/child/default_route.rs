@@ -2,9 +2,9 @@
 
 use cni_core::error::Error;
 use cni_core::family::Family;
+use cni_model::link::{KernelRoute, Link};
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::link::{KernelRoute, Link};
-use cni_plugin::plan::Ns;
 
 use super::error::MasterError;
 

@@ -1,7 +1,7 @@
 //! Why there is no master.
 
 use cni_core::error::{Code, Failure};
-use cni_plugin::plan::Ns;
+use cni_model::plan::Ns;
 
 /// There is no such master, or none can be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,9 @@
 //! Which link is the master.
 
 use cni_core::error::Error;
+use cni_model::link::Link;
+use cni_model::plan::{MasterLink, Ns};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{MasterLink, Ns};
 
 use super::default_route;
 use super::error::MasterError;

@@ -1,7 +1,7 @@
 //! The MTU of a child, which its master bounds.
 
 use cni_core::error::{Code, Failure};
-use cni_plugin::link::Link;
+use cni_model::link::Link;
 
 /// `mtu` is not between 0 and that of the master.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +23,7 @@ impl Failure for MtuError {
 ///
 /// ```
 /// use cni_interface::child::within_master;
-/// use cni_plugin::link::Link;
+/// use cni_model::link::Link;
 ///
 /// let master = Link { mtu: 1500, ..Link::default() };
 /// assert_eq!(within_master(1500, &master), Ok(Some(1500)));

@@ -1,8 +1,8 @@
 //! What STATUS says of a master.
 
 use cni_core::error::{Code, Error, Failure};
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 
 use super::error::MasterError;
 use super::master::MasterChoice;

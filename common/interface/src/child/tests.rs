@@ -3,7 +3,7 @@
 use cni_core::error::Failure as _;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_plugin::plan::NewRoute;
+use cni_model::plan::NewRoute;
 use cni_testkit::{FakeHost, told};
 
 use super::*;

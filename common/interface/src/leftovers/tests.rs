@@ -1,7 +1,7 @@
 use super::*;
-use cni_plugin::link::Address;
+use cni_model::link::Address;
+use cni_model::plan::Plan;
 use cni_plugin::namespace::RecordedNamespace;
-use cni_plugin::plan::Plan;
 use cni_testkit::{FakeContainer, FakeHost};
 
 use crate::fixtures::{attachment, request};

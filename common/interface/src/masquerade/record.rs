@@ -4,10 +4,10 @@
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
 use cni_core::valid::ValidAttachments;
+use cni_model::plan::Step;
+use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::host::Host;
 use cni_plugin::owner;
-use cni_plugin::plan::Step;
-use cni_plugin::record::{RecordKey, RecordKind};
 use cni_plugin::removal::Removal;
 
 const MASQUERADES: RecordKind = RecordKind::new("masquerades");

@@ -1,5 +1,5 @@
 use super::*;
-use cni_plugin::link::Address;
+use cni_model::link::Address;
 use cni_testkit::{FakeContainer, FakeHost};
 
 const NETNS: &str = "/run/netns/c";

@@ -3,7 +3,7 @@
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::IfName;
-use cni_plugin::plan::{Dad, IfPresent, NewGateway, Ns};
+use cni_model::plan::{Dad, IfPresent, NewGateway, Ns};
 
 use super::look_up::index;
 use super::made::{Made, accept_absent, accept_existing};

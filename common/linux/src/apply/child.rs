@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, MasterLink, NewLink, Ns, temporary_name};
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, MasterLink, NewLink, Ns, temporary_name};
 
 use super::made::accept_absent;
 use crate::host::LinuxHost;

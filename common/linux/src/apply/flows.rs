@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 
 use cni_core::error::Error;
+use cni_model::plan::Ns;
 use cni_netfilter::flows::StaleFlows;
-use cni_plugin::plan::Ns;
 
 use crate::conntrack::{Conntrack, TableSize};
 use crate::host::LinuxHost;

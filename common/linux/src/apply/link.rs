@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
+use cni_model::link::Link;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
 
 use super::child::{self, NewChild};
 use super::look_up::{index, present};

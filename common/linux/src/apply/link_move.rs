@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{LinkMove, Ns, Step};
+use cni_model::link::Link;
+use cni_model::plan::{LinkMove, Ns, Step};
 
 use super::look_up::present;
 use crate::host::LinuxHost;

@@ -2,8 +2,8 @@
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
-use cni_plugin::link::Link;
-use cni_plugin::plan::Ns;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
 
 use crate::host::{HostError, LinuxHost};
 

@@ -1,7 +1,7 @@
 //! Kernel parameters.
 
 use cni_core::error::Error;
-use cni_plugin::plan::{Need, Ns, Step, Sysctl};
+use cni_model::plan::{Need, Ns, Step, Sysctl};
 
 use crate::host::{HostError, LinuxHost};
 use crate::sysctl;

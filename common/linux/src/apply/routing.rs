@@ -1,8 +1,8 @@
 //! Routes that move between tables, and the rules that choose one.
 
 use cni_core::error::Error;
-use cni_plugin::plan::{Ns, Step};
-use cni_plugin::routing::{FullRoute, SourceRule};
+use cni_model::plan::{Ns, Step};
+use cni_model::routing::{FullRoute, SourceRule};
 
 use super::made::{Made, accept_absent, accept_existing};
 use crate::host::LinuxHost;

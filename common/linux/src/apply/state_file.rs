@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use cni_core::error::Error;
 use cni_files::{read_private, remove_empty, remove_private, replace_private};
-use cni_plugin::plan::Step;
-use cni_plugin::state_file::StateFile;
+use cni_model::plan::Step;
+use cni_model::state_file::StateFile;
 
 /// Writes a file; returns what writes the earlier one back, or removes it with the directories that were made for it.
 pub(super) fn write(file: &StateFile, text: &str) -> Result<Option<Step>, Error> {

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_plugin::plan::{NewLink, Ns, Tap};
+use cni_model::plan::{NewLink, Ns, Tap};
 
 use super::look_up::index;
 use crate::host::LinuxHost;

@@ -2,9 +2,9 @@
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{BridgePort, IfPresent, LinkKind, NewLink, Ns, VethPeer};
-use cni_plugin::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
+use cni_model::link::Link;
+use cni_model::plan::{BridgePort, IfPresent, LinkKind, NewLink, Ns, VethPeer};
+use cni_model::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
 
 use super::look_up::present;
 use super::made::{Made, accept_absent, accept_existing};

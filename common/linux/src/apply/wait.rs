@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_plugin::link::OperState;
-use cni_plugin::plan::Ns;
+use cni_model::link::OperState;
+use cni_model::plan::Ns;
 
 use super::look_up::present;
 use crate::host::LinuxHost;

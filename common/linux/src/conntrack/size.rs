@@ -1,6 +1,6 @@
 //! How many entries and buckets the kernel searches when it lists connections.
 
-use cni_plugin::plan::Sysctl;
+use cni_model::plan::Sysctl;
 
 use crate::sysctl;
 

@@ -9,10 +9,10 @@ use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
-use cni_plugin::link::{Link, OtherEnd};
+use cni_model::link::{Link, OtherEnd};
+use cni_model::netns::NumberedLink;
+use cni_model::plan::Ns;
 use cni_plugin::namespace_state::NamespaceState as _;
-use cni_plugin::namespace_state::NumberedLink;
-use cni_plugin::plan::Ns;
 
 use crate::delegate::Contained;
 use crate::devices::KernelDevices;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_plugin::link::Address;
-use cni_plugin::plan::Dad;
+use cni_model::link::Address;
+use cni_model::plan::Dad;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};

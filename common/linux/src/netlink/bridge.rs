@@ -1,6 +1,6 @@
 //! The ports of bridges. The VLANs of a port are in `vlan`.
 
-use cni_plugin::plan::BridgePort;
+use cni_model::plan::BridgePort;
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::link::{LinkAttribute, LinkProtoInfoBridge};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};

@@ -1,7 +1,7 @@
 //! What the kernel is told, and tells, of the children of a master: `IFLA_LINKINFO` of macvlan, ipvlan and vlan.
 
 use cni_core::names::IfName;
-use cni_plugin::plan::{ChildKind, IpvlanMode, MacvlanMode};
+use cni_model::plan::{ChildKind, IpvlanMode, MacvlanMode};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::link::{InfoData, InfoIpVlan, InfoKind, InfoMacVlan, InfoVlan, LinkAttribute, LinkInfo};
 

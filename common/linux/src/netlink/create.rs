@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_plugin::plan::{LinkKind, NewLink, VethPeer};
+use cni_model::plan::{LinkKind, NewLink, VethPeer};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_plugin::routing::FullRoute;
+use cni_model::routing::FullRoute;
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType};

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
-use cni_plugin::link::{Link, OperState};
+use cni_model::link::{Link, OperState};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage};

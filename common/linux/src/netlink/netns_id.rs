@@ -4,8 +4,8 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use cni_core::family::Family;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::namespace_state::NumberedLink;
+use cni_model::link::{Address, Link};
+use cni_model::netns::NumberedLink;
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};

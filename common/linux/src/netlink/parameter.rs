@@ -5,7 +5,7 @@
 //! same value by netlink takes 20 microseconds, however many there are. Few of them can be set by netlink.
 
 use cni_core::family::Family;
-use cni_plugin::plan::Sysctl;
+use cni_model::plan::Sysctl;
 use netlink_packet_core::{DefaultNla, NetlinkSerializable};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};

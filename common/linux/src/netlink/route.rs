@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_plugin::link::KernelRoute;
-use cni_plugin::plan::NewRoute;
+use cni_model::link::KernelRoute;
+use cni_model::plan::NewRoute;
 use netlink_packet_core::NLM_F_CREATE;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{

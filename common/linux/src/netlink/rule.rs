@@ -2,7 +2,7 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
-use cni_plugin::routing::{KernelRule, SourceRule};
+use cni_model::routing::{KernelRule, SourceRule};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};

@@ -1,6 +1,6 @@
 //! What the kernel tells of tap devices, since Linux 4.17: `IFLA_INFO_DATA` of the kind `tun`.
 
-use cni_plugin::plan::{Tap, TapQueues};
+use cni_model::plan::{Tap, TapQueues};
 
 use super::attribute::Attribute;
 

@@ -3,7 +3,7 @@
 //! Each is asked for by the link that it belongs to. What the kernel is told is built from the message types of
 //! `netlink-packet-route`, but for the options of `tbf`, which that crate does not have.
 
-use cni_plugin::traffic::{RootQdisc, Shaper};
+use cni_model::traffic::{RootQdisc, Shaper};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{

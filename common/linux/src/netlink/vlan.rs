@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use cni_plugin::vlan::{BridgeVlan, VlanId};
+use cni_model::vlan::{BridgeVlan, VlanId};
 use netlink_packet_route::link::{
     AfSpecBridge, BridgeFlag, BridgeVlanInfo, BridgeVlanInfoFlags, LinkAttribute, LinkExtentMask, LinkMessage,
 };

@@ -2,7 +2,7 @@
 
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
-use cni_plugin::plan::Dad;
+use cni_model::plan::Dad;
 
 use crate::{Namespace, cidr, errno};
 

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use cni_plugin::plan::{ChildKind, LinkKind, MacvlanMode, MasterLink, NewLink, Ns};
+use cni_model::plan::{ChildKind, LinkKind, MacvlanMode, MasterLink, NewLink, Ns};
 
 use crate::{Namespace, bridge, errno, link, mac, name};
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use cni_core::error::{Code, Failure};
 use cni_linux::netlink::netns_cookie;
-use cni_plugin::link::OperState;
-use cni_plugin::plan::{Dad, NewLink};
+use cni_model::link::OperState;
+use cni_model::plan::{Dad, NewLink};
 use nix::sched::{CloneFlags, setns};
 
 use crate::{Namespace, bridge, cidr, errno, mac, name, veth};

@@ -11,9 +11,9 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_linux::netlink::{NetlinkError, Socket};
-use cni_plugin::link::Link;
-use cni_plugin::plan::{IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
-use cni_plugin::vlan::VlanId;
+use cni_model::link::Link;
+use cni_model::plan::{IfPresent, LinkKind, NewLink, NewRoute, Ns, VethPeer};
+use cni_model::vlan::VlanId;
 use nix::sched::{CloneFlags, setns, unshare};
 
 mod addresses;

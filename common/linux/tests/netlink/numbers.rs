@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use cni_linux::netlink::Socket;
-use cni_plugin::namespace_state::NumberedLink;
-use cni_plugin::plan::Dad;
+use cni_model::netns::NumberedLink;
+use cni_model::plan::Dad;
 use nix::sched::{CloneFlags, setns};
 
 use crate::{Namespace, cidr, veth};

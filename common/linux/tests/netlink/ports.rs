@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use cni_core::error::{Code, Failure};
 use cni_linux::netlink::Cause;
-use cni_plugin::plan::{BridgePort, LinkKind};
-use cni_plugin::vlan::{BridgeVlan, VlanId};
+use cni_model::plan::{BridgePort, LinkKind};
+use cni_model::vlan::{BridgeVlan, VlanId};
 
 use crate::{Namespace, errno, link, mac, veth, vlan_id};
 

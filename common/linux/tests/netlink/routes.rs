@@ -4,7 +4,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Failure;
 use cni_core::family::Family;
 use cni_linux::netlink::Cause;
-use cni_plugin::plan::{Dad, NewRoute};
+use cni_model::plan::{Dad, NewRoute};
 
 use crate::{MAIN, Namespace, cidr, errno, ip, route};
 

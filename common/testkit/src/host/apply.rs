@@ -2,9 +2,9 @@
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
+use cni_model::link::{Address, Link};
+use cni_model::plan::{IfPresent, LinkKind, LinkMove, LinkSetting, Need, NewLink, Ns, Step, Sysctl, Until};
 use cni_plugin::host::Host as _;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::{IfPresent, LinkKind, LinkMove, LinkSetting, Need, NewLink, Ns, Step, Sysctl, Until};
 
 use super::FakeHost;
 use super::kernel::{Kernel, Space};
@@ -273,7 +273,7 @@ fn wait(kernel: &mut Kernel, space: &Space, name: &IfName, until: Until) -> Resu
         Until::AddressesSettled if entry.addresses.iter().any(|address| address.dad_failed) => {
             refuse(format!("an address of {name} is in DADFAILED state"))
         }
-        Until::Up if kernel.oper_state(&entry) != cni_plugin::link::OperState::Up => {
+        Until::Up if kernel.oper_state(&entry) != cni_model::link::OperState::Up => {
             refuse(format!("{name} does not come up"))
         }
         Until::PeerGone if kernel.peer_addresses(&entry.link).is_some() => {

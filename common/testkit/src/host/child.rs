@@ -1,8 +1,8 @@
 //! Links that work by way of another one.
 
 use cni_core::error::Error;
-use cni_plugin::link::Link;
-use cni_plugin::plan::{ChildKind, MasterLink, NewLink};
+use cni_model::link::Link;
+use cni_model::plan::{ChildKind, MasterLink, NewLink};
 
 use super::kernel::{Kernel, Space};
 use super::kernel_error::refuse;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::names::IfName;
-use cni_plugin::link::{Address, Link, OperState, OtherEnd};
-use cni_plugin::plan::{BridgePort, NewRoute};
-use cni_plugin::routing::{FullRoute, SourceRule};
-use cni_plugin::traffic::RootQdisc;
-use cni_plugin::vlan::BridgeVlan;
+use cni_model::link::{Address, Link, OperState, OtherEnd};
+use cni_model::plan::{BridgePort, NewRoute};
+use cni_model::routing::{FullRoute, SourceRule};
+use cni_model::traffic::RootQdisc;
+use cni_model::vlan::BridgeVlan;
 
 use super::container::FakeContainer;
 use super::kernel_error::refuse;

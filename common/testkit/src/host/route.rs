@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_plugin::link::KernelRoute;
-use cni_plugin::plan::NewRoute;
+use cni_model::link::KernelRoute;
+use cni_model::plan::NewRoute;
 
 use super::kernel::{Kernel, KernelLink, Space};
 use super::kernel_error::refuse;

@@ -3,8 +3,8 @@
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_plugin::plan::NewRoute;
-use cni_plugin::routing::{FullRoute, KernelRule, MAIN_TABLE, SourceRule};
+use cni_model::plan::NewRoute;
+use cni_model::routing::{FullRoute, KernelRule, MAIN_TABLE, SourceRule};
 
 use super::kernel::{Kernel, KernelLink, Space};
 use super::kernel_error::refuse;

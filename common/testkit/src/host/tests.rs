@@ -1,6 +1,6 @@
 use cni_core::names::IfName;
-use cni_plugin::link::OperState;
-use cni_plugin::plan::{BridgePort, Dad, IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Until, VethPeer};
+use cni_model::link::OperState;
+use cni_model::plan::{BridgePort, Dad, IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Until, VethPeer};
 
 use super::*;
 

@@ -2,8 +2,8 @@
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
-use cni_plugin::plan::{Ns, Step};
-use cni_plugin::traffic::{RootQdisc, Shaper, TrafficControl};
+use cni_model::plan::{Ns, Step};
+use cni_model::traffic::{RootQdisc, Shaper, TrafficControl};
 
 use super::kernel::{Kernel, Space};
 use super::kernel_error::refuse;

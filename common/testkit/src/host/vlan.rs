@@ -1,8 +1,8 @@
 //! The VLANs of bridge ports, and the link that puts the host itself into one.
 
 use cni_core::error::Error;
-use cni_plugin::link::Link;
-use cni_plugin::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
+use cni_model::link::Link;
+use cni_model::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
 
 use super::kernel::{Kernel, Space};
 use super::kernel_error::refuse;

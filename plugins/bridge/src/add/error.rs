@@ -1,7 +1,7 @@
 //! Why an ADD cannot be planned, in the reference's words where it has some.
 
 use cni_core::error::{Code, Failure};
-use cni_plugin::plan::OtherAddressError;
+use cni_model::plan::OtherAddressError;
 
 /// An ADD that cannot be planned.
 #[derive(Debug, thiserror::Error)]

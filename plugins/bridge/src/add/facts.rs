@@ -5,10 +5,10 @@ use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_interface::naming;
 use cni_interface::veth::NewVeth;
+use cni_model::link::{Address, Link};
+use cni_model::plan::Ns;
 use cni_netfilter::Backend;
 use cni_plugin::host::Host;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::Ns;
 
 use crate::config::Config;
 use crate::spoof::CheckNames;

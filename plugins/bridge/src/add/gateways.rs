@@ -4,8 +4,8 @@
 use cni_interface::addressing;
 use cni_interface::network::Network;
 use cni_interface::veth::accept_no_router;
-use cni_plugin::plan::{LinkSetting, NewGateway, Ns, Plan, Step};
-use cni_plugin::vlan::VlanLink;
+use cni_model::plan::{LinkSetting, NewGateway, Ns, Plan, Step};
+use cni_model::vlan::VlanLink;
 
 use super::error::PlanError;
 use super::facts::{Facts, NewNames};

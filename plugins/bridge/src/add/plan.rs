@@ -7,7 +7,7 @@ use cni_interface::addressing::{self, Setting};
 use cni_interface::masquerade;
 use cni_interface::network::Network;
 use cni_interface::veth::{accept_no_router, trust_link_local};
-use cni_plugin::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Until};
+use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Until};
 
 use super::error::PlanError;
 use super::facts::Facts;

@@ -5,8 +5,8 @@ use cni_core::names::Attachment;
 use cni_core::result::Interface;
 use cni_interface::result::described;
 use cni_interface::verify::present;
+use cni_model::plan::Ns;
 use cni_plugin::host::Host;
-use cni_plugin::plan::Ns;
 
 use super::facts::NewNames;
 use crate::config::Config;

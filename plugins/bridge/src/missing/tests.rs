@@ -2,10 +2,10 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::mac::Mac;
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, VethPeer};
 use cni_netfilter::Backend;
 use cni_netfilter::nftables::{self, Expression};
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, VethPeer};
 use cni_plugin::run::Plugin;
 use cni_testkit::{Caller, FakeContainer, FakeHost, FakeNetfilter, FakeNftables};
 

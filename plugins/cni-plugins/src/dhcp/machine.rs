@@ -22,7 +22,7 @@ use cni_linux::netlink::Socket;
 use cni_linux::netns::Netns;
 use cni_linux::packet::PacketSocket;
 use cni_linux::{clock, identity};
-use cni_plugin::host::NetnsError;
+use cni_model::netns::NetnsError;
 
 use super::connection::{Connection, Said};
 use super::records::Records;

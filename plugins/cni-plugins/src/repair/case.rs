@@ -9,11 +9,12 @@ use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
 use cni_linux::plugin_calls::WatchedCalls;
 use cni_linux::result_cache::CacheFile;
+use cni_model::netns::NetnsError;
+use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::exclusion;
-use cni_plugin::host::{Host, NetnsError};
+use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::Ns;
 use cni_plugin::removal::Removal;
 use cni_plugin::run::Plugin;
 

@@ -5,9 +5,9 @@
 
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
+use cni_model::plan::Plan;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::plan::Plan;
 
 use super::case::{Case, Missing, RuleDeletions};
 use super::error::RepairError;

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use super::*;
+use cni_model::link::{Address, Link};
+use cni_model::plan::Ns;
 use cni_netfilter::firewalld::Zone;
 use cni_plugin::host::Host;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::Ns;
 use cni_testkit::{FakeContainer, FakeIptables};
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::loan::Loan;
-use cni_plugin::plan::{IfPresent, LinkKind, NewLink, VethPeer};
+use cni_model::plan::{IfPresent, LinkKind, NewLink, VethPeer};
 use cni_testkit::attachment;
 
 /// A veth in place of the hardware, whose other end is on the host as `far`.

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use cni_model::link::{Address, Link};
+use cni_model::plan::Ns;
 use cni_plugin::host::Host as _;
-use cni_plugin::link::{Address, Link};
-use cni_plugin::plan::Ns;
 use cni_testkit::{FakeContainer, FakeHost, told};
 use proptest::prelude::*;
 use tempfile::TempDir;

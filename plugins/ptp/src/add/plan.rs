@@ -5,8 +5,8 @@ use cni_core::names::Attachment;
 use cni_interface::addressing::{self, Setting};
 use cni_interface::network::Network;
 use cni_interface::veth::{NewVeth, trust_link_local};
+use cni_model::plan::{Dad, IfPresent, LinkSetting, NewRoute, Ns, Plan, Step, Until};
 use cni_netfilter::Ruleset;
-use cni_plugin::plan::{Dad, IfPresent, LinkSetting, NewRoute, Ns, Plan, Step, Until};
 
 use crate::gateway::RoutedAddress;
 

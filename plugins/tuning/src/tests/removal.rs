@@ -1,8 +1,8 @@
 //! What DEL sets back, what GC collects, and what both leave alone.
 
 use super::*;
+use cni_model::plan::{Need, Step, Sysctl};
 use cni_plugin::journal::Journal;
-use cni_plugin::plan::{Need, Step, Sysctl};
 
 #[test]
 fn a_torn_backup_is_written_anew_and_thrown_away() {

@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::IfName;
-use cni_plugin::plan::{ChildKind, MasterLink};
+use cni_model::plan::{ChildKind, MasterLink};
 
 use crate::netlink::NetlinkError;
 
@@ -86,7 +86,7 @@ pub(super) fn hint(kind: &ChildKind, master: &MasterLink, errno: Option<i32>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cni_plugin::plan::{MacvlanMode, Ns};
+    use cni_model::plan::{MacvlanMode, Ns};
 
     #[test]
     fn a_hint_names_the_master() {

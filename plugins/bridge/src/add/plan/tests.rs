@@ -9,10 +9,10 @@ use cni_core::names::IfName;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_interface::network::{HostGateway, NetworkError};
 use cni_interface::veth::NewVeth;
+use cni_model::link::{Address, Link, OperState};
+use cni_model::plan::OtherAddress;
+use cni_model::vlan::Earlier;
 use cni_netfilter::Backend;
-use cni_plugin::link::{Address, Link, OperState};
-use cni_plugin::plan::OtherAddress;
-use cni_plugin::vlan::Earlier;
 use proptest::prelude::*;
 
 fn at() -> Attachment {
@@ -141,7 +141,7 @@ fn nf_tables_take_the_place_of_iptables_and_check_macs_when_asked() {
     let owned: Vec<&Step> = plan
         .steps()
         .iter()
-        .filter(|(sharing, _)| *sharing == cni_plugin::plan::Sharing::Owned)
+        .filter(|(sharing, _)| *sharing == cni_model::plan::Sharing::Owned)
         .map(|(_, step)| step)
         .collect();
     assert_eq!(owned.len(), 4, "{plan}");
@@ -278,7 +278,7 @@ proptest! {
         for (sharing, step) in plan.steps() {
             let taken_back =
                 step.inverse().is_some() || matches!(step, Step::EnsureRules { .. } | Step::WriteRecord { .. });
-            prop_assert!(*sharing != cni_plugin::plan::Sharing::Owned || taken_back, "{step}");
+            prop_assert!(*sharing != cni_model::plan::Sharing::Owned || taken_back, "{step}");
         }
     }
 }

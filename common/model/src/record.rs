@@ -6,9 +6,8 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::time::Duration;
 
-use cni_core::error::{Code, Error, Failure};
+use cni_core::error::{Code, Failure};
 use cni_core::names::hash_hex;
 
 use crate::state_file::LONGEST_NAME;
@@ -112,28 +111,6 @@ impl fmt::Display for RecordKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.0, self.name)
     }
-}
-
-/// The records of the host, for the host's network namespace and this boot. They are changed by steps.
-pub trait Records {
-    /// What a record says; `None` when there is none.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read.
-    fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error>;
-
-    /// The names of all records of a kind, in order.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
-    fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
-
-    /// The names of the records of a kind that were written longer ago than `age`, or, by a
-    /// clock that has been set back since, in the future, in order.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
-    fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error>;
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub use tap::{Tap, TapQueues};
 ///
 /// ```
 /// use cni_core::names::IfName;
-/// use cni_plugin::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
+/// use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
 ///
 /// let (ns, name) = (Ns::Container, IfName::parse("eth0")?);
 /// let link = NewLink { name: name.clone(), mac: None, mtu: Some(1400), if_present: IfPresent::Refuse, kind: LinkKind::Dummy };

@@ -1,0 +1,28 @@
+//! Reading the records of the host.
+
+use std::time::Duration;
+
+use cni_core::error::Error;
+use cni_model::record::{RecordKey, RecordKind};
+
+/// The records of the host, for the host's network namespace and this boot. They are changed by steps.
+pub trait Records {
+    /// What a record says; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error>;
+
+    /// The names of all records of a kind, in order.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
+
+    /// The names of the records of a kind that were written longer ago than `age`, or, by a
+    /// clock that has been set back since, in the future, in order.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error>;
+}

@@ -17,6 +17,7 @@ pub mod container;
 pub mod declared_keys;
 pub mod drawn;
 pub mod firewalld;
+pub mod golden;
 pub mod injection;
 pub mod kernel;
 pub mod keys;

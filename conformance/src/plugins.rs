@@ -26,7 +26,7 @@ pub const ALL: [&str; 19] = [
 ];
 
 /// The plugins whose ADD the running kernel can carry out. What the others do is shown in
-/// `tests/other_kernel`, on a kernel that can; what dhcp does, which needs a server, in `tests/dhcp`.
+/// `tests/other_kernel.rs`, on a kernel that can; what dhcp does, which needs a server, in `tests/dhcp`.
 pub fn that_can_add() -> Vec<&'static str> {
     ALL.into_iter().filter(|plugin| *plugin != "dhcp" && needs(plugin).is_none_or(Feature::is_here)).collect()
 }

@@ -1,4 +1,4 @@
-//! The pages agree with the tree: tests that they name exist, every test file is listed, every link has a target, keys, codes and
+//! The pages agree with the tree: tests that they name exist, every link has a target, keys, codes and
 //! messages are those of the sources, and no file names a folder of the machine that it was written on.
 
 use std::collections::BTreeSet;
@@ -57,6 +57,12 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
+/// The source of a module of the tests.
+fn test_source(module: &str) -> Option<String> {
+    let path = folder().join("tests").join(module);
+    [path.with_extension("rs"), path.join("mod.rs")].into_iter().find(|file| file.exists()).map(|file| read(&file))
+}
+
 #[test]
 fn every_difference_to_the_reference_names_tests_that_exist() {
     let rows = tables(&read(&folder().join("BETTER.md")), "| the reference v1.9.1 | here | shown by |");
@@ -66,21 +72,10 @@ fn every_difference_to_the_reference_names_tests_that_exist() {
         assert!(quoted(tests).count() > 0, "no test: {row:?}");
         for test in quoted(tests) {
             let (file, name) = test.split_once("::").unwrap_or_else(|| panic!("file::test: {test}"));
-            let source = read(&folder().join("tests").join(file).with_extension("rs"));
+            let source = test_source(file).unwrap_or_else(|| panic!("no file of tests/{file}"));
             assert!(source.contains(&format!("#[test]\nfn {name}() {{")), "{test} is not there");
         }
     }
-}
-
-#[test]
-fn the_page_of_the_tests_lists_every_file() {
-    let rows = tables(&read(&folder().join("README.md")), "| file | shows |");
-    let listed: BTreeSet<String> = rows.iter().filter_map(|row| quoted(&row[0]).next()).map(str::to_owned).collect();
-    assert_eq!(listed.len(), rows.len(), "one row for each file");
-    let tests = folder().join("tests");
-    let name = |file: &PathBuf| file.strip_prefix(&tests).ok().and_then(Path::to_str).map(str::to_owned);
-    let found: BTreeSet<String> = files(&tests).iter().map(|file| name(file).expect("names are text")).collect();
-    assert_eq!(listed, found);
 }
 
 /// The lines of a page that are text: without the blocks that show what to type or what is printed.

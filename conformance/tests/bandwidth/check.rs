@@ -4,7 +4,7 @@ use cni_conformance::Verb::{Add, Check};
 use cni_conformance::cases::for_each;
 use serde_json::{Value, json};
 
-use crate::limited::{IFB, Limited, both};
+use crate::bandwidth::setup::{IFB, Limited, both};
 
 #[test]
 fn whatever_is_missing_is_named() {

@@ -3,7 +3,7 @@
 use cni_conformance::Verb::{Add, Gc};
 use serde_json::{Value, json};
 
-use crate::limited::{IFB, Limited, both};
+use crate::bandwidth::setup::{IFB, Limited, both};
 
 fn gc(limited: &Limited, network: &str, valid: &Value) {
     let keys = json!({

@@ -7,7 +7,7 @@ use proptest::prelude::{Strategy, any};
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::limited::Limited;
+use crate::bandwidth::setup::Limited;
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 16;

@@ -3,7 +3,7 @@
 use cni_conformance::Verb::{Add, Check, Del};
 use serde_json::{Value, json};
 
-use crate::limited::{IFB, Limited, both, sending};
+use crate::bandwidth::setup::{IFB, Limited, both, sending};
 
 #[test]
 fn without_the_result_of_another_plugin_add_is_refused() {

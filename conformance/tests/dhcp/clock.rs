@@ -3,7 +3,7 @@
 use cni_conformance::Network;
 use serde_json::json;
 
-use crate::lan::{FIRST, Lan, Server, list, until};
+use crate::dhcp::setup::{FIRST, Lan, Server, list, until};
 
 const SHORT: u32 = 6;
 

@@ -12,7 +12,7 @@ use cni_conformance::traffic::Capture;
 use cni_conformance::{Attachment, Network, binaries};
 use serde_json::json;
 
-use crate::lan::{FIRST, Lan, PATIENCE, SOCKET, Server, await_daemon, list, until};
+use crate::dhcp::setup::{FIRST, Lan, PATIENCE, SOCKET, Server, await_daemon, list, until};
 
 fn run(words: &[&str]) -> Output {
     let mut command = Command::new(binaries::under_test().join("dhcp"));
@@ -81,7 +81,7 @@ fn a_socket_that_systemd_has_opened_is_used() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("Too many (2) FDs passed through socket activation"), "{text}");
     fs::remove_file(SOCKET).expect("the socket stays");
-    lan.daemon = crate::lan::Running::start(&mut activated("1"));
+    lan.daemon = crate::dhcp::setup::Running::start(&mut activated("1"));
     until(|| UnixStream::connect(SOCKET).is_ok(), || "the daemon".to_owned());
     let (_container, attachment) = lan.add("c1");
     lan.del(&attachment);
@@ -164,7 +164,7 @@ fn with_broadcast_the_server_answers_to_everybody() {
 }
 
 /// A daemon in a container of its own, which sees the host's files below a folder, and its own in their place.
-fn start_in_a_container() -> crate::lan::Running {
+fn start_in_a_container() -> crate::dhcp::setup::Running {
     let lines = "mkdir -p $1; mount --rbind / $1; mount -t tmpfs none /run/netns; exec $0 daemon -hostprefix $1";
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-ec", lines]).arg(binaries::under_test().join("dhcp"));

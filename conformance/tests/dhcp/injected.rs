@@ -5,7 +5,7 @@ use cni_conformance::injection::calls_of;
 use cni_conformance::{Container, Invocation, Verb};
 use serde_json::{Value, json};
 
-use crate::lan::{Lan, Server, list, until};
+use crate::dhcp::setup::{Lan, Server, list, until};
 
 /// The plugin itself, for an interface that another one has made.
 fn call(lan: &Lan, verb: Verb, container: &Container) -> Invocation {

@@ -5,7 +5,7 @@ use cni_conformance::traffic::ping_until_answered;
 use cni_conformance::{Attachment, Network};
 use serde_json::json;
 
-use crate::lan::{FIRST, Lan, PATIENCE, Server};
+use crate::dhcp::setup::{FIRST, Lan, PATIENCE, Server};
 
 #[test]
 fn every_interface_that_is_on_a_network_gets_an_address() {

@@ -4,7 +4,7 @@ use cni_conformance::Network;
 use cni_conformance::traffic::ping_until_answered;
 use serde_json::json;
 
-use crate::lan::{FIRST, Lan, PATIENCE, Server, list};
+use crate::dhcp::setup::{FIRST, Lan, PATIENCE, Server, list};
 
 /// The reference's release never reaches a server that has an ordinary socket.
 #[test]

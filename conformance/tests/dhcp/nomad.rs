@@ -3,7 +3,7 @@
 use cni_conformance::{Attachment, Network, PortMapping, Spelling};
 use serde_json::json;
 
-use crate::lan::{FIRST, Lan, Server};
+use crate::dhcp::setup::{FIRST, Lan, Server};
 
 #[test]
 fn a_job_on_the_lan_gets_its_address_and_gives_it_back() {

@@ -8,7 +8,7 @@ use proptest::prelude::Strategy;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::lan::{FIRST, Lan, Server, list};
+use crate::dhcp::setup::{FIRST, Lan, Server, list};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 8;

@@ -7,7 +7,7 @@ use std::process::Command;
 use cni_conformance::{Attachment, reference};
 use serde_json::{Value, json};
 
-use crate::lan::{Lan, Running, SOCKET, Server, list, until};
+use crate::dhcp::setup::{Lan, Running, SOCKET, Server, list, until};
 
 /// An answer without the address of the interface, which is random.
 fn told(attachment: &Attachment) -> Value {

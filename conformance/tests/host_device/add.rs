@@ -4,7 +4,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, Network};
 use serde_json::json;
 
-use crate::host::{MAC, addressed, by_name, has, host, list};
+use crate::host_device::setup::{MAC, addressed, by_name, has, host, list};
 
 #[test]
 fn the_interface_is_in_the_container_under_its_new_name() {
@@ -135,7 +135,7 @@ fn by_name_in(version: &str) -> serde_json::Value {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!("../../../plugins/host-device/README.md");
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/host-device/README.md"));
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let host = host(serde_json::from_str(example).expect("JSON"));
     let before = host.state();

@@ -3,7 +3,7 @@
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 
-use crate::host::{addressed, host};
+use crate::host_device::setup::{addressed, host};
 
 const DAMAGE: [(&str, &str); 6] = [
     ("ip link set eth0 down", "Interface eth0 in the container namespace is down"),

@@ -7,7 +7,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Network, script};
 use serde_json::{Value, json};
 
-use crate::host::{has, host, list};
+use crate::host_device::setup::{has, host, list};
 
 /// Makes the plugin see a `/sys` with a device at each address: `05` has `ens1`, `06` has it behind virtio, `07` is driven by a
 /// program, `08` has no driver.

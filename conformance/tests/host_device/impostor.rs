@@ -5,7 +5,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Chain, Container, Network};
 use serde_json::json;
 
-use crate::host::{MAC, by_name, has, host};
+use crate::host_device::setup::{MAC, by_name, has, host};
 
 /// Makes a link of the container that has all of the interface that root there can choose: its index, its name, its address
 /// and its alias.

@@ -7,7 +7,7 @@ use proptest::prelude::Strategy;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::host::{MAC, host, list};
+use crate::host_device::setup::{MAC, host, list};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 12;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cni_conformance::traffic::ping_until_answered;
 use serde_json::json;
 
-use crate::host::{addressed, host};
+use crate::host_device::setup::{addressed, host};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -4,7 +4,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Container, ListHost, Network};
 use serde_json::{Value, json};
 
-use crate::network::{V4, V6, fixed, host_end, ip, left_nothing_since, network, state};
+use crate::ptp::setup::{V4, V6, fixed, host_end, ip, left_nothing_since, network, state};
 
 /// The routes of the main table that a container has, of a family.
 fn routes(container: &Container, family: &str) -> Vec<String> {
@@ -158,7 +158,7 @@ fn odd_addresses_and_gateways_work() {
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!("../../../plugins/ptp/README.md");
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/ptp/README.md"));
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let host = ListHost::new(serde_json::from_str(example).expect("JSON"));
     let (container, attachment) = host.add("id1");

@@ -5,7 +5,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use serde_json::json;
 
-use crate::network::{V4, V6, host_end, network, state};
+use crate::ptp::setup::{V4, V6, host_end, network, state};
 
 /// What somebody does in the container, or on the host to the link `VETH`, and what CHECK says then.
 const DAMAGE: [(&str, &str, &str); 11] = [

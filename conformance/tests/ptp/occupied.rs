@@ -8,7 +8,7 @@ use cni_conformance::traffic::ping;
 use cni_conformance::{Attachment, ListHost, Network};
 use serde_json::json;
 
-use crate::network::{fixed, host_end, ip, left_nothing_since, state};
+use crate::ptp::setup::{fixed, host_end, ip, left_nothing_since, state};
 
 fn host() -> ListHost {
     ListHost::new(fixed(&json!([{"address": "10.1.2.5/24", "gateway": "10.1.2.1"}]), &json!([])))

@@ -7,7 +7,7 @@ use proptest::prelude::Strategy;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::network::{left_nothing_since, network, state};
+use crate::ptp::setup::{left_nothing_since, network, state};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 16;

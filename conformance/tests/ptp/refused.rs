@@ -4,7 +4,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, ListHost, Runtime, stand_in};
 use serde_json::json;
 
-use crate::network::{V4, fixed, left_nothing_since, network, state, with_ipam};
+use crate::ptp::setup::{V4, fixed, left_nothing_since, network, state, with_ipam};
 
 #[test]
 fn a_configuration_that_cannot_be_carried_out_is_refused_before_ipam_is_asked() {

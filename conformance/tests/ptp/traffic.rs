@@ -8,7 +8,7 @@ use cni_conformance::traffic::{Echo, Transport, ask, ping, ping_until_answered};
 use cni_conformance::{Attachment, Container, ListHost, Outside};
 use serde_json::json;
 
-use crate::network::{V4, V6, addresses, network};
+use crate::ptp::setup::{V4, V6, addresses, network};
 
 /// Much less than the two seconds in which the kernel looks for others with the same address.
 const AT_ONCE: Duration = Duration::from_millis(500);

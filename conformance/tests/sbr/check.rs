@@ -4,7 +4,7 @@ use cni_conformance::Verb::{Add, Check};
 use cni_conformance::cases::for_each;
 use serde_json::json;
 
-use crate::routed::Routed;
+use crate::sbr::setup::Routed;
 
 #[test]
 fn whatever_is_missing_is_named() {

@@ -7,7 +7,7 @@ use proptest::prelude::Strategy;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::routed::{Routed, ips};
+use crate::sbr::setup::{Routed, ips};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 16;

@@ -3,7 +3,7 @@
 use cni_conformance::Verb::{Add, Status};
 use serde_json::{Value, json};
 
-use crate::routed::{Routed, ips};
+use crate::sbr::setup::{Routed, ips};
 
 #[track_caller]
 fn refuses(routed: &Routed, keys: &Value, code: u64, text: &str) {

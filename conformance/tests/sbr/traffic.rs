@@ -3,7 +3,7 @@
 use cni_conformance::Verb::{Add, Del};
 use serde_json::json;
 
-use crate::routed::Routed;
+use crate::sbr::setup::Routed;
 
 /// Asks the container from an address that its main table would answer by the other interface.
 fn is_answered(routed: &Routed, from: &str, to: &str) -> bool {

@@ -5,7 +5,7 @@ use cni_conformance::keys::with;
 use cni_conformance::{Attachment, ListHost, Network};
 use serde_json::json;
 
-use crate::host::{addressed, list};
+use crate::tap::setup::{addressed, list};
 
 #[test]
 fn the_device_is_in_the_container_with_its_addresses() {
@@ -76,14 +76,14 @@ fn the_mac_address_is_the_runtimes_then_that_of_the_arguments_then_the_configura
 
 #[test]
 fn the_example_of_the_page_does_what_it_says() {
-    let page = include_str!("../../../plugins/tap/README.md");
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/tap/README.md"));
     let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let host = ListHost::new(serde_json::from_str(example).expect("JSON"));
     let container = host.sandbox.container("id1");
     let before = host.state_with(&[&container]);
     let mut attachment = Attachment::new("id1", &container);
     host.runtime().add(&mut attachment).expect_success();
-    let details = crate::host::details(&container);
+    let details = crate::tap::setup::details(&container);
     assert!(
         details.contains("type tap") && details.contains(" multi_queue ") && details.contains(" user "),
         "{details}"

@@ -5,7 +5,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use serde_json::json;
 
-use crate::host::addressed;
+use crate::tap::setup::addressed;
 
 /// The reference looks at addresses and routes alone.
 const DAMAGE: [(&str, &str); 7] = [

@@ -8,7 +8,7 @@ use proptest::prelude::{Strategy, any};
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::host::{addressed, list};
+use crate::tap::setup::{addressed, list};
 
 /// How many configurations are drawn: the same ones in every run.
 const CASES: u32 = 16;

@@ -4,7 +4,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, ListHost, Runtime, Verb, stand_in};
 use serde_json::json;
 
-use crate::host::{addressed, list};
+use crate::tap::setup::{addressed, list};
 
 /// The reference takes over whatever has the name: sets it up, and gives it the addresses.
 #[test]

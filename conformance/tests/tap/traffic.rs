@@ -7,7 +7,7 @@ use cni_conformance::traffic::ping_until_answered;
 use cni_conformance::{Attachment, ListHost, Network};
 use serde_json::json;
 
-use crate::host::list;
+use crate::tap::setup::list;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -7,7 +7,7 @@ use cni_conformance::Verb::{Add, Check, Del};
 use cni_conformance::state::assert_same;
 use serde_json::json;
 
-use crate::tuned::{BACKUP, FIRST_MAC, Properties, Tuned, file};
+use crate::tuning::setup::{BACKUP, FIRST_MAC, Properties, Tuned, file};
 
 #[test]
 fn it_tells_what_was_changed_and_goes_with_del() {

@@ -3,7 +3,7 @@
 use cni_conformance::Verb::{Add, Gc};
 use serde_json::json;
 
-use crate::tuned::{BACKUP, Tuned, file};
+use crate::tuning::setup::{BACKUP, Tuned, file};
 
 #[test]
 fn gc_removes_the_files_of_containers_that_are_not_valid_and_no_others() {

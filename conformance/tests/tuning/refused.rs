@@ -5,7 +5,7 @@ use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
 use serde_json::{Value, json};
 
-use crate::tuned::Tuned;
+use crate::tuning::setup::Tuned;
 
 const EVERYTHING: &str = "net.core.somaxconn";
 

@@ -1,0 +1,124 @@
+//! `doctor`: what keeps plugins from working, each with its cure.
+//!
+//! The machine that the tests run on may have findings of its own, so each test looks for its one.
+
+use std::fs;
+use std::path::Path;
+
+use cni_conformance::{Sandbox, binaries, script};
+use nix::mount::{MsFlags, mount};
+use serde_json::Value;
+
+use crate::admin::{FOUND, Guest, document, host, state, tool};
+
+const PLUGINS: &str = "/opt/cni/bin";
+
+/// A host with a runtime that looks for plugins in a folder of its own, which has these plugins.
+fn with_plugins() -> Sandbox {
+    let sandbox = host();
+    mount(Some("tmpfs"), "/opt", Some("tmpfs"), MsFlags::empty(), Some("mode=0755")).expect("mount a tmpfs on /opt");
+    fs::create_dir_all(PLUGINS).expect("create a folder");
+    sandbox.sh(&format!("cp -a {}/. {PLUGINS}", binaries::under_test().display()));
+    script::install(&Path::new("/run/conformance/bin").join("nomad"), "exit 0\n");
+    sandbox
+}
+
+/// The findings about something that say this, with severity and cure.
+#[track_caller]
+fn findings(sandbox: &Sandbox, words: &[&str], says: &str) -> Vec<(String, String)> {
+    let (document, code) = document(sandbox, &[&["doctor"], words].concat());
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    let all = document["findings"].as_array().expect("findings");
+    let is_problem = all.iter().any(|one| one["severity"] == "problem");
+    assert_eq!(code, Some(if is_problem { FOUND } else { 0 }), "{document:#}");
+    let meant = all.iter().filter(|one| one["says"].as_str().is_some_and(|text| text.contains(says)));
+    meant.map(|one| (text(one, "severity"), text(one, "cure"))).collect()
+}
+
+#[track_caller]
+fn severity(sandbox: &Sandbox, words: &[&str], says: &str) -> String {
+    let found = findings(sandbox, words, says);
+    let [(severity, cure)] = &found[..] else { panic!("one finding says {says:?}: {found:?}") };
+    assert!(severity == "ok" || !cure.is_empty(), "{says} has a cure");
+    severity.clone()
+}
+
+#[test]
+fn a_host_with_these_plugins_has_what_they_need() {
+    let sandbox = with_plugins();
+    let before = state(&sandbox);
+    for says in ["Linux ", "root, with all capabilities", "nf_tables can be used", "iptables v", "all of this release"]
+    {
+        let found = findings(&sandbox, &[], says);
+        assert!(found.iter().any(|(severity, _)| severity == "ok"), "{says}: {found:?}");
+    }
+    let said = tool(&sandbox, &["doctor"]);
+    assert!(said.stdout().lines().any(|line| line.starts_with("ok       kernel: Linux ")), "{said}");
+    assert!(said.stdout().lines().last().is_some_and(|line| line.ends_with(" notes")), "{said}");
+    assert_eq!(before, state(&sandbox));
+}
+
+#[test]
+fn plugins_of_others_beside_these_are_a_problem() {
+    let sandbox = with_plugins();
+    fs::remove_file(Path::new(PLUGINS).join("bridge")).expect("remove a plugin");
+    script::install(&Path::new(PLUGINS).join("bridge"), "echo 'CNI bridge plugin v1.1.1' >&2\n");
+    let mixed = "Nomad: in /opt/cni/bin, /usr/libexec/cni there are plugins of others beside these: \
+                 bridge in /opt/cni/bin (CNI plugin v1.1.1)";
+    assert_eq!(severity(&sandbox, &[], mixed), "problem");
+}
+
+#[test]
+fn a_runtime_without_plugins_is_a_problem() {
+    let sandbox = with_plugins();
+    sandbox.sh(&format!("rm -r {PLUGINS}"));
+    assert_eq!(severity(&sandbox, &[], "Nomad: in /opt/cni/bin, /usr/libexec/cni there are no plugins"), "problem");
+}
+
+#[test]
+fn forwarding_that_somebody_has_turned_off_is_a_problem() {
+    let sandbox = with_plugins();
+    let says = "net.ipv4.ip_forward is 0";
+    sandbox.set_sysctl("net/ipv4/ip_forward", "0");
+    assert_eq!(findings(&sandbox, &[], says), [], "nobody needs it");
+    let _guest = Guest::add(&sandbox, "first", 8080);
+    assert_eq!(findings(&sandbox, &[], says), [], "ADD turns it on");
+    sandbox.set_sysctl("net/ipv4/ip_forward", "0");
+    assert_eq!(severity(&sandbox, &[], says), "problem");
+}
+
+#[test]
+fn a_host_without_iptables_uses_nf_tables() {
+    let sandbox = with_plugins();
+    sandbox.sh("rm -r /run/conformance/bin");
+    let hidden = "unshare -m sh -c 'for p in /usr/sbin/iptables* /usr/sbin/ip6tables*; do mount --bind /dev/null $p; done; \
+                  exec \"$0\" doctor'";
+    let program = binaries::under_test().join("cni-plugins");
+    let line = format!("{hidden} {}", program.display());
+    let said = sandbox.exec(&["sh", "-c", &line]);
+    assert!(said.stdout.contains("note     packet filter: iptables cannot be used: "), "{}", said.stdout);
+    assert!(said.stdout.contains("ok       packet filter: nf_tables can be used"), "{}", said.stdout);
+}
+
+#[test]
+fn configurations_that_cannot_work_are_named() {
+    let sandbox = with_plugins();
+    fs::create_dir("/run/net.d").expect("create a folder");
+    let folder = ["--config-dir", "/run/net.d"];
+    fs::write("/run/net.d/1.conflist", "{").expect("write a file");
+    let missing = r#"{"name": "a", "plugins": [{"type": "nowhere"}, {"type": "loopback"}]}"#;
+    fs::write("/run/net.d/2.conflist", missing).expect("write a file");
+    let refused = r#"{"name": "b", "plugins": [{"type": "firewall", "backend": "none-such"}]}"#;
+    fs::write("/run/net.d/3.conflist", refused).expect("write a file");
+    fs::write("/run/net.d/4.conflist", r#"{"name": "c", "plugins": [{"type": "loopback"}]}"#).expect("write a file");
+    fs::write("/run/net.d/readme.txt", "{").expect("write a file");
+    for (says, expected) in [
+        ("/run/net.d/1.conflist cannot be read: EOF", "problem"),
+        ("/run/net.d/2.conflist needs the plugin nowhere", "problem"),
+        ("/run/net.d/3.conflist: the plugin firewall is not ready: ", "problem"),
+        ("/run/net.d/4.conflist: every plugin is there and ready", "ok"),
+    ] {
+        assert_eq!(severity(&sandbox, &folder, says), expected);
+    }
+    assert_eq!(findings(&sandbox, &folder, "readme.txt"), []);
+}

@@ -1,0 +1,133 @@
+//! The administrator's tool, `cni-plugins`: what it shows, what it removes, and what it advises.
+//!
+//! The real `cnitool` makes the attachments, so the cache is the one that libcni writes. The reference has nothing of the
+//! kind.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use cni_conformance::{CniTool, Container, Invocation, Nomad, Outcome, Sandbox, State, Verb};
+use serde_json::{Value, json};
+
+mod doctor;
+mod gc;
+mod list;
+mod pages;
+mod repair;
+mod safety;
+mod terminal;
+
+/// The exit status of a verb that has found what it looks for.
+const FOUND: i32 = 3;
+
+const LEASES: &str = "/run/cni/nomad";
+
+fn tool(sandbox: &Sandbox, words: &[&str]) -> Outcome {
+    Invocation::new(sandbox, "cni-plugins", Verb::Add).without_env("CNI_COMMAND").arguments(words).run()
+}
+
+/// The document that a verb prints with `--json`, and its exit status.
+#[track_caller]
+fn document(sandbox: &Sandbox, words: &[&str]) -> (Value, Option<i32>) {
+    let done = tool(sandbox, &[words, &["--json"]].concat());
+    let parsed = serde_json::from_str(done.stdout());
+    (parsed.unwrap_or_else(|error| panic!("{error}: {done}")), done.code())
+}
+
+/// A container with a published port, and what made it.
+struct Guest<'s> {
+    tool: CniTool<'s>,
+    container: Container,
+}
+
+impl<'s> Guest<'s> {
+    fn add(sandbox: &'s Sandbox, name: &str, port: u16) -> Self {
+        let ports = json!([{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]);
+        let list = Nomad::version("1.0.0").conflist();
+        let tool = CniTool::new(sandbox, &list).capabilities(json!({"portMappings": ports}));
+        let container = sandbox.container(name);
+        tool.add(&container).expect_success();
+        Self { tool, container }
+    }
+}
+
+/// A process in a container's namespace.
+struct Inhabitant(Child);
+
+impl Inhabitant {
+    fn of(container: &Container) -> Self {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", container.path())).args(["sleep", "60"]);
+        let child = command.spawn().expect("start a process");
+        let namespace = |path: &str| fs::metadata(path).map(|metadata| metadata.ino());
+        let (own, inside) = (format!("/proc/{}/ns/net", child.id()), namespace(container.path()).expect("a namespace"));
+        let started = Instant::now();
+        while namespace(&own).ok() != Some(inside) {
+            assert!(started.elapsed() < Duration::from_secs(10), "the process does not enter {}", container.path());
+        }
+        Self(child)
+    }
+}
+
+impl Drop for Inhabitant {
+    fn drop(&mut self) {
+        self.0.kill().expect("end the process");
+        self.0.wait().expect("the process ends");
+    }
+}
+
+/// A host that has had containers, so that what they share is there.
+fn host() -> Sandbox {
+    let sandbox = Sandbox::new();
+    Nomad::version("1.0.0").ensure_forwarding_rules(&sandbox);
+    sandbox
+}
+
+fn cache() -> Vec<PathBuf> {
+    let files = fs::read_dir("/var/lib/cni/results").expect("list the cache");
+    files.map(|entry| entry.expect("read the cache").path()).collect()
+}
+
+/// A container of which the cache has lost its entry, and that has ended without a DEL two hours after it was added.
+/// Returns its name.
+fn forgotten(sandbox: &Sandbox, name: &str, port: u16) -> String {
+    let known = cache();
+    Guest::add(sandbox, name, port);
+    let file = cache().into_iter().find(|file| !known.contains(file)).expect("its entry");
+    let entry: Value = serde_json::from_slice(&fs::read(&file).expect("read the entry")).expect("JSON");
+    let id = entry["containerId"].as_str().expect("a name").to_owned();
+    fs::remove_file(&file).expect("remove the entry");
+    lose(sandbox, name);
+    for lease in fs::read_dir(LEASES).expect("list the leases").map(|entry| entry.expect("an entry").path()) {
+        if fs::read_to_string(&lease).is_ok_and(|text| text.starts_with(&id)) {
+            sandbox.exec(&["touch", "--date", "2 hours ago", lease.to_str().expect("text")]).expect_success();
+        }
+    }
+    id
+}
+
+/// Writes a lease as the reference does, of some time ago.
+fn lease(sandbox: &Sandbox, address: &str, container: &str, age: &str) {
+    let file = Path::new(LEASES).join(address);
+    fs::write(&file, format!("{container}\r\neth0")).expect("write a lease");
+    sandbox.exec(&["touch", "--date", &format!("{age} ago"), file.to_str().expect("text")]).expect_success();
+}
+
+/// Ends a namespace, and waits until the kernel has found the time to remove the interface.
+fn lose(sandbox: &Sandbox, name: &str) {
+    let links = || sandbox.sh("ip -brief link show type veth").lines().count();
+    let (before, started) = (links(), Instant::now());
+    sandbox.sh(&format!("ip netns del {name}"));
+    while links() == before {
+        assert!(started.elapsed() < Duration::from_secs(10), "the interface of {name} stays");
+    }
+}
+
+/// What is on the host, without what a look at leases may leave beside them.
+fn state(sandbox: &Sandbox) -> Vec<String> {
+    let lines = State::of_host(sandbox).lines().into_iter();
+    lines.filter(|line| !line.contains("/.cni-plugins-rs") && !line.contains("/last_reserved_ip.")).collect()
+}

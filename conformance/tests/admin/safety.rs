@@ -1,0 +1,308 @@
+//! `gc --remove` takes nothing from a container that lives, whatever else happens on the machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cni_conformance::{CniTool, Container, Network, Nomad, Outcome, Sandbox, binaries, script};
+use serde_json::{Value, json};
+
+use crate::admin::{FOUND, Guest, Inhabitant, cache, forgotten, host, lose, tool};
+
+const OTHERS: &str = "/run/others";
+
+/// Waits for something.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "waited for: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().expect("end the process");
+        self.0.wait().expect("the process ends");
+    }
+}
+
+/// Nomad's network with a plugin of others behind it, whose DEL writes `/run/called` and then waits for `/run/go`.
+struct SlowNetwork {
+    list: Value,
+    folder: PathBuf,
+}
+
+impl SlowNetwork {
+    fn new(sandbox: &Sandbox) -> Self {
+        let folder = PathBuf::from("/run/all");
+        fs::create_dir(&folder).expect("create a folder");
+        fs::create_dir(OTHERS).expect("create a folder");
+        sandbox.sh(&format!("cp -a {}/. {}", binaries::under_test().display(), folder.display()));
+        let plugin = "cat >/dev/null; test \"$CNI_COMMAND\" != ADD || echo '{\"cniVersion\": \"1.0.0\"}'\n\
+                      test \"$CNI_COMMAND\" != DEL || { touch /run/called; \
+                      while ! test -e /run/go; do sleep 0.01; done; }\n";
+        for folder in [&folder, Path::new(OTHERS)] {
+            script::install(&folder.join("other"), plugin);
+        }
+        let mut list = Nomad::version("1.0.0").conflist();
+        list["plugins"] = json!([list["plugins"][1], {"type": "other"}]);
+        Self { list, folder }
+    }
+
+    fn tool<'s>(&self, sandbox: &'s Sandbox) -> CniTool<'s> {
+        CniTool::new(sandbox, &self.list).binaries(&self.folder)
+    }
+}
+
+fn remove(sandbox: &Sandbox) -> Outcome {
+    tool(sandbox, &["gc", "--remove", "--plugin-dir", OTHERS])
+}
+
+fn interfaces(container: &Container) -> Vec<String> {
+    Network::observe(container).links.into_iter().map(|link| link.name).collect()
+}
+
+fn start_removal() -> Running {
+    let mut command = Command::new(binaries::under_test().join("cni-plugins"));
+    command.args(["gc", "--remove", "--plugin-dir", OTHERS]).stdout(Stdio::null());
+    Running(command.spawn().expect("start gc"))
+}
+
+/// H1: gc is busy with another one when the runtime adds the container again.
+#[test]
+fn a_container_that_is_added_while_gc_works_on_others_stays() {
+    let sandbox = host();
+    let slow = SlowNetwork::new(&sandbox);
+    slow.tool(&sandbox).add(&sandbox.container("busy")).expect_success();
+    lose(&sandbox, "busy");
+    forgotten(&sandbox, "again", 8080);
+    let mut gc = start_removal();
+    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+    let again = Guest::add(&sandbox, "again", 8080);
+    fs::write("/run/go", "").expect("let the plugin end");
+    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    again.tool.check(&again.container).expect_success();
+    assert_eq!(interfaces(&again.container), ["lo", "eth0"]);
+    assert_eq!(cache().len(), 1, "the busy one's entry is removed, and the new one's stays");
+}
+
+/// H1: the container is added again while gc is at its own DELs. ADD waits, and is not undone.
+#[test]
+fn a_container_that_is_added_while_gc_deletes_it_stays() {
+    let sandbox = host();
+    let slow = SlowNetwork::new(&sandbox);
+    slow.tool(&sandbox).add(&sandbox.container("again")).expect_success();
+    lose(&sandbox, "again");
+    let mut gc = start_removal();
+    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+    let again = sandbox.container("again");
+    let add = slow.tool(&sandbox).prepare("add", again.path());
+    let added = thread::scope(|scope| {
+        let adding = scope.spawn(|| add.run());
+        wait_until("ADD waits for gc, or has ended", || adding.is_finished() || is_adding());
+        fs::write("/run/go", "").expect("let the plugin end");
+        adding.join().expect("ADD ends")
+    });
+    added.expect_success();
+    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    assert_eq!(interfaces(&again), ["lo", "eth0"]);
+    assert_eq!(cache().len(), 1, "the entry is the new one's");
+}
+
+/// Whether the ADD of bridge is under way: it waits for the lock.
+fn is_adding() -> bool {
+    let processes = fs::read_dir("/proc").expect("list the processes").flatten();
+    let mut names = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
+    names.any(|line| line.starts_with("/run/all/bridge"))
+}
+
+fn network(name: &str) -> Value {
+    let ipam = json!({"type": "host-local", "subnet": "10.77.0.0/24", "dataDir": format!("/run/leases-{name}")});
+    json!({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": "bridge", "bridge": name, "ipam": ipam}]})
+}
+
+/// H2: equal addresses in two networks say nothing of who lives.
+#[test]
+fn an_address_that_another_has_as_well_decides_nothing() {
+    let sandbox = host();
+    let (one, other) = (CniTool::new(&sandbox, &network("one")), CniTool::new(&sandbox, &network("other")));
+    let lost = sandbox.container("lost");
+    one.add(&lost).expect_success();
+    let inhabitant = Inhabitant::of(&lost);
+    let neighbour = sandbox.container("neighbour");
+    other.add(&neighbour).expect_success();
+    sandbox.sh("ip netns del lost");
+    assert_eq!(remove(&sandbox).stdout(), "nothing is left over\n");
+    let inside = sandbox.exec(&["nsenter", "-t", &inhabitant.0.id().to_string(), "-n", "ip", "-brief", "link"]);
+    assert!(inside.stdout.contains("eth0"), "{}", inside.stdout);
+    drop(inhabitant);
+    wait_until("the namespace ends", || sandbox.sh("ip -brief link show type veth").lines().count() == 1);
+    let removed = remove(&sandbox);
+    assert!(removed.stdout().contains("one cnitool-") && removed.stdout().contains(": removed ("), "{removed}");
+    other.check(&neighbour).expect_success();
+}
+
+/// H3: in another network namespace the containers look as if they had ended.
+#[test]
+fn gc_and_repair_refuse_in_another_network_namespace() {
+    let sandbox = host();
+    let guest = Guest::add(&sandbox, "first", 8080);
+    let program = binaries::under_test().join("cni-plugins");
+    for words in ["gc --remove", "gc", "repair"] {
+        let refused = sandbox.exec(&["sh", "-c", &format!("unshare -n {} {words}", program.display())]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{words}: {}", refused.stderr);
+        let sentence = "the containers of this machine belong to another network namespace; run this command in it";
+        assert!(refused.stderr.contains(sentence), "{words}: {}", refused.stderr);
+    }
+    guest.tool.check(&guest.container).expect_success();
+}
+
+/// H3: a toolbox container has namespaces of its own, and the host's cache; our records are not to be seen.
+#[test]
+fn what_cannot_be_seen_from_another_pid_namespace_is_unclear_and_stays() {
+    let sandbox = host();
+    let guest = Guest::add(&sandbox, "first", 8080);
+    let program = binaries::under_test().join("cni-plugins");
+    let line = format!(
+        "unshare -n -m -p --fork --mount-proc sh -c \"mount -t tmpfs tmpfs /run && {} gc --remove\"",
+        program.display()
+    );
+    let judged = sandbox.exec(&["sh", "-c", &line]);
+    assert_eq!(judged.code, Some(FOUND), "{}{}", judged.stdout, judged.stderr);
+    let reason = "unclear: not every network namespace of the machine can be seen: \
+                  this process is in a PID namespace that does not show all processes";
+    assert!(judged.stdout.contains(reason), "{}", judged.stdout);
+    guest.tool.check(&guest.container).expect_success();
+    assert_eq!(cache().len(), 1);
+}
+
+/// H4: what cannot be read for lack of a right is not taken for gone. With a record no right over processes is needed.
+#[test]
+fn without_the_right_over_processes_the_living_stay_and_the_dead_go() {
+    let sandbox = host();
+    let guest = Guest::add(&sandbox, "first", 8080);
+    let inhabitant = Inhabitant::of(&guest.container);
+    sandbox.sh("ip netns del first");
+    Guest::add(&sandbox, "second", 8081);
+    lose(&sandbox, "second");
+    let program = binaries::under_test().join("cni-plugins");
+    let gc = format!("setpriv --bounding-set=-sys_ptrace {} gc --remove", program.display());
+    let removed = sandbox.exec(&["sh", "-c", &gc]).expect_success();
+    assert!(removed.stdout.ends_with("eth0: removed (its namespace is gone; 172.26.64.3)\n"), "{}", removed.stdout);
+    assert_eq!(cache().len(), 1, "the living one's");
+    // As if other plugins had made it.
+    sandbox.sh("rm -r /run/cni/.cni-plugins-rs");
+    let judged = sandbox.exec(&["sh", "-c", &gc]);
+    assert!(!judged.stdout.contains("removed"), "{}{}", judged.stdout, judged.stderr);
+    assert_eq!(cache().len(), 1);
+    drop(inhabitant);
+}
+
+/// M2: anybody can make a network namespace that changes while it is read, and that has any address.
+#[test]
+fn a_namespace_that_changes_without_end_keeps_nothing_that_is_dead() {
+    let sandbox = host();
+    let neighbour = Guest::add(&sandbox, "stays", 8080);
+    Guest::add(&sandbox, "goes", 8081);
+    let hostile = "ip link set lo up; ip addr add 172.26.64.3/32 dev lo; touch /run/hostile; \
+                   while :; do ip addr add 10.9.9.9/32 dev lo; ip addr del 10.9.9.9/32 dev lo; done";
+    let mut command = Command::new("unshare");
+    let _hostile = Running(command.args(["-n", "sh", "-c", hostile]).spawn().expect("start a process"));
+    wait_until("the hostile namespace", || Path::new("/run/hostile").exists());
+    lose(&sandbox, "goes");
+    let removed = remove(&sandbox);
+    removed.expect_success();
+    assert!(removed.stdout().ends_with("eth0: removed (its namespace is gone; 172.26.64.3)\n"), "{removed}");
+    neighbour.tool.check(&neighbour.container).expect_success();
+}
+
+/// Changes the only file of the cache.
+fn change(change: impl FnOnce(&mut Value)) {
+    let [file] = &cache()[..] else { panic!("one attachment has one file") };
+    let mut entry: Value = serde_json::from_slice(&fs::read(file).expect("read the cache")).expect("JSON");
+    change(&mut entry);
+    fs::write(file, entry.to_string()).expect("write the cache");
+}
+
+/// The same for the network configuration in it.
+fn change_list(sandbox: &Sandbox, deed: impl FnOnce(&mut Value)) {
+    change(|entry| {
+        let config = entry["config"].as_str().expect("a configuration").to_owned();
+        fs::write("/run/config.base64", config).expect("write a file");
+        let mut list = serde_json::from_str(&sandbox.sh("base64 -d /run/config.base64")).expect("JSON");
+        deed(&mut list);
+        fs::write("/run/config.json", list.to_string()).expect("write a file");
+        entry["config"] = sandbox.sh("base64 -w0 /run/config.json").trim().into();
+    });
+}
+
+/// S4: whoever can write a file of the cache must not choose a program.
+#[test]
+fn no_plugin_is_run_by_a_path() {
+    for kind in ["/run/evil", "../../run/evil", "..", ""] {
+        let sandbox = host();
+        script::install(Path::new("/run/evil"), "touch /run/was-run\n");
+        Guest::add(&sandbox, "goes", 8080);
+        change_list(&sandbox, |list| list["plugins"].as_array_mut().expect("plugins").push(json!({"type": kind})));
+        lose(&sandbox, "goes");
+        let failed = tool(&sandbox, &["gc", "--remove"]);
+        assert_eq!(failed.code(), Some(1), "{failed}");
+        assert!(failed.stdout().contains(&format!("{kind:?} is not the name of a plugin, and is not run")), "{failed}");
+        assert!(!Path::new("/run/was-run").exists(), "{kind}");
+    }
+}
+
+/// S11: plugins of others do not know our records, and leave them.
+#[test]
+fn records_that_another_del_has_left_go() {
+    let sandbox = host();
+    let neighbour = Guest::add(&sandbox, "stays", 8079);
+    let records = || {
+        let files = sandbox.sh("find /run/cni/.cni-plugins-rs -mindepth 2 -type f");
+        files.lines().filter(|file| !file.contains("/chains/")).count()
+    };
+    let (kept, known) = (records(), cache());
+    Guest::add(&sandbox, "goes", 8080);
+    assert!(records() > kept, "the plugins have recorded what they made");
+    lose(&sandbox, "goes");
+    let file = cache().into_iter().find(|file| !known.contains(file)).expect("its entry");
+    fs::remove_file(file).expect("the runtime forgets it");
+    sandbox.sh("rm /run/cni/nomad/172.26.64.3");
+    let found = tool(&sandbox, &["gc"]);
+    assert_eq!(found.code(), Some(FOUND), "{found}");
+    let words = "eth0: left over (not in the cache, and its namespace is gone)\n";
+    assert!(found.stdout().ends_with(words), "{found}");
+    tool(&sandbox, &["gc", "--remove"]).expect_success();
+    assert_eq!(records(), kept, "{}", sandbox.sh("find /run/cni/.cni-plugins-rs"));
+    let rules = sandbox.sh("iptables -S") + &sandbox.sh("iptables -t nat -S");
+    assert!(!rules.contains("172.26.64.3"), "{rules}");
+    neighbour.tool.check(&neighbour.container).expect_success();
+}
+
+/// S7: the list has no plugin of ours that could say what is missing.
+#[test]
+fn a_container_of_others_that_has_lost_its_namespace_is_not_whole() {
+    let sandbox = host();
+    fs::create_dir(OTHERS).expect("create a folder");
+    let result = json!({"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:07",
+        "sandbox": "/run/netns/first"}], "ips": [{"address": "10.88.0.7/24", "interface": 0}]});
+    let plugin = format!("cat >/dev/null; test \"$CNI_COMMAND\" != ADD || echo '{result}'\n");
+    script::install(&Path::new(OTHERS).join("other"), &plugin);
+    let list = json!({"cniVersion": "1.0.0", "name": "others", "plugins": [{"type": "other"}]});
+    let container = sandbox.container("first");
+    container.sh("ip link add eth0 address 02:00:00:00:00:07 type bridge");
+    CniTool::new(&sandbox, &list).binaries(Path::new(OTHERS)).add(&container).expect_success();
+    let state = || crate::admin::document(&sandbox, &["list"]).0["attachments"][0]["state"].clone();
+    assert_eq!(state(), "whole");
+    sandbox.sh("ip netns del first");
+    // Where processes cannot be seen, such as in a container, it is unclear.
+    wait_until("it is not whole", || state() != "whole");
+    assert!([json!("gone"), json!("unclear")].contains(&state()), "{}", state());
+}

@@ -1,0 +1,91 @@
+//! What the server says is what the container gets, and what the configuration says is what the server gets.
+
+use cni_conformance::Attachment;
+use serde_json::json;
+
+use crate::dhcp::setup::{FIRST, Lan, Server, list, newest};
+
+const OPTIONS: [&str; 5] = [
+    "--dhcp-option=3,10.1.2.1",
+    "--dhcp-option=6,192.0.2.53,192.0.2.54",
+    "--dhcp-option=15,example.org",
+    "--dhcp-option=119,a.example.org,b.example.org",
+    "--dhcp-option=26,1400",
+];
+
+/// The reference tells nothing of name servers, domains and the MTU.
+#[test]
+fn name_resolution_and_mtu_are_the_servers() {
+    let lan = Lan::new(Server::Dnsmasq(&OPTIONS), newest(list(&json!({}))));
+    let (container, attachment) = lan.add("c1");
+    let result = attachment.result.as_ref().expect("a result");
+    let dns = json!({
+        "nameservers": ["192.0.2.53", "192.0.2.54"], "domain": "example.org", "search": ["a.example.org", "b.example.org"],
+    });
+    assert_eq!(result["dns"], dns);
+    assert_eq!(result["routes"], json!([{"dst": "0.0.0.0/0", "gw": "10.1.2.1", "mtu": 1400}]));
+    let routes = container.must(&["ip", "route", "show", "default"]);
+    assert!(routes.contains("via 10.1.2.1 dev eth0 mtu 1400"), "{routes}");
+    lan.check(&attachment);
+    lan.del(&attachment);
+}
+
+#[test]
+fn classless_routes_stand_for_all_when_they_are_asked_for() {
+    let options = ["--dhcp-option=3,10.1.2.1", "--dhcp-option=121,10.9.0.0/16,10.1.2.9,169.254.169.254/32,0.0.0.0"];
+    let lan =
+        Lan::new(Server::Dnsmasq(&options), newest(list(&json!({"request": [{"option": "121"}], "priority": 7}))));
+    let (container, attachment) = lan.add("c1");
+    let result = attachment.result.as_ref().expect("a result");
+    let want = json!([
+        {"dst": "10.9.0.0/16", "gw": "10.1.2.9", "priority": 7},
+        {"dst": "169.254.169.254/32", "gw": "0.0.0.0", "priority": 7, "scope": 253},
+    ]);
+    assert_eq!(result["routes"], want);
+    let routes = container.must(&["ip", "route"]);
+    assert!(routes.contains("10.9.0.0/16 via 10.1.2.9 dev eth0 metric 7"), "{routes}");
+    assert!(routes.contains("169.254.169.254 dev eth0 scope link metric 7"), "{routes}");
+    lan.check(&attachment);
+    lan.del(&attachment);
+}
+
+#[test]
+fn the_server_gets_the_name_that_the_runtime_gives() {
+    let provide = json!([{"option": "host-name", "value": "own", "fromArg": "NERDCTL_CNI_DHCP_HOSTNAME"}]);
+    let lan = Lan::new(Server::Dnsmasq(&[]), list(&json!({"provide": provide})));
+    let container = lan.sandbox.container("c1");
+    let args = "IgnoreUnknown=1;NERDCTL_CNI_DHCP_HOSTNAME=web";
+    let mut attachment = Attachment::new("c1", &container).args(args);
+    lan.runtime().add(&mut attachment).expect_success();
+    lan.await_log("client provides name: web", 1);
+    lan.del(&attachment);
+}
+
+#[test]
+fn every_version_answers_in_its_own_shape() {
+    for version in ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] {
+        let mut list = list(&json!({}));
+        list["cniVersion"] = json!(version);
+        let lan = Lan::new(Server::Dnsmasq(&OPTIONS), list);
+        let (_container, attachment) = lan.add("c1");
+        let result = attachment.result.as_ref().expect("a result");
+        let address = if version < "0.3.0" { &result["ip4"]["ip"] } else { &result["ips"][0]["address"] };
+        assert_eq!(*address, json!(format!("{FIRST}/24")), "{result}");
+        assert_eq!(result["dns"]["domain"], json!("example.org"), "{result}");
+        lan.del(&attachment);
+    }
+}
+
+#[test]
+fn the_example_of_the_page_does_what_it_says() {
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/dhcp/README.md"));
+    let example = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let mut list: serde_json::Value = serde_json::from_str(example).expect("JSON");
+    list["plugins"][0]["master"] = json!("up0");
+    let lan = Lan::new(Server::Dnsmasq(&[]), list);
+    let (_container, attachment) = lan.add("c1");
+    lan.check(&attachment);
+    lan.await_log("client provides name: web", 1);
+    lan.del(&attachment);
+    lan.await_log("DHCPRELEASE", 1);
+}

@@ -1,0 +1,34 @@
+//! Two owners of one address (C8 of `reference/defects.md`).
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Lone, Sandbox};
+use serde_json::json;
+
+/// The DEL of either removed the rules of both.
+#[test]
+fn one_address_in_two_networks_has_its_rules_until_the_last_owner_goes() {
+    for_each([("the first goes first", [0, 1]), ("the last goes first", [1, 0])], |order| {
+        let sandbox = Sandbox::new();
+        let owners = [("c1", "n1"), ("c2", "n2")].map(|(id, network)| {
+            let container = sandbox.container(id);
+            container.sh("ip link add eth0 type bridge");
+            container.sh("ip address add 10.1.2.3/24 dev eth0");
+            let interfaces = json!([{"name": "eth0", "sandbox": container.path()}]);
+            let ips = json!([{"address": "10.1.2.3/24", "interface": 0}]);
+            let prev_result = json!({"cniVersion": "1.0.0", "interfaces": interfaces, "ips": ips});
+            let keys = json!({"backend": "iptables", "name": network});
+            (Lone::new(&sandbox, "firewall", id, &prev_result, &keys), container)
+        });
+        let rules = || sandbox.sh("iptables -S CNI-FORWARD").lines().filter(|line| line.contains("10.1.2.3")).count();
+        for (owner, _) in &owners {
+            owner.add();
+            assert_eq!(rules(), 2);
+        }
+        let [goes, stays] = order.map(|at| &owners[at].0);
+        goes.del();
+        assert_eq!(rules(), 2);
+        stays.check();
+        stays.del();
+        assert_eq!(rules(), 0);
+    });
+}

@@ -1,0 +1,57 @@
+//! DEL, and ADD, while the kernel does not say which namespace the host's is: whose the rules for an address are is
+//! recorded by that. Who takes it for a kernel that cannot say looks in the wrong place, finds nothing, and succeeds.
+
+use std::path::Path;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Flavour, Invocation, Verb};
+
+use crate::del::client::Client;
+
+/// The calls by which a namespace is identified, each with an error that it may have for a moment.
+const FAULTS: [(&str, &[&str]); 3] = [
+    ("the boot's id cannot be opened", &["-P", BOOT_ID, "-e", "inject=?open,openat:error=EMFILE"]),
+    ("the boot's id cannot be read", &["-P", BOOT_ID, "-e", "inject=read:error=EIO"]),
+    ("the cookie cannot be read", &["-e", "inject=getsockopt:error=ENOBUFS"]),
+];
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+fn with_fault(call: &Invocation, fault: &[&str]) -> Invocation {
+    let strace = ["/usr/bin/strace", "-qq", "-o", "/dev/null", "-e", "signal=none"];
+    call.clone().launched_by(&[&strace[..], fault, &["--"]].concat())
+}
+
+#[test]
+fn firewall_fails_and_leaves_what_the_next_del_removes() {
+    for_each(FAULTS, |fault| {
+        let client = Client::dual_stack(Flavour::Nft);
+        let before = client.host();
+        let guest = client.add("victim", 8080);
+        let firewall = |verb| client.runtime().invocation(verb, "firewall", &guest.attachment, None);
+        let with_rules = client.host();
+        with_fault(&firewall(Verb::Del), fault).run().error();
+        assert!(client.host().section("iptables filter") == with_rules.section("iptables filter"), "all or nothing");
+        firewall(Verb::Del).run().expect_success();
+        client.runtime().del(&guest.attachment).expect_success();
+        client.skeleton().assert_nothing_else(&before, || client.host());
+        assert!(!Path::new("/run/cni/.cni-plugins-rs/host").exists());
+    });
+}
+
+#[test]
+fn firewall_adds_nothing() {
+    for_each(FAULTS, |fault| {
+        let client = Client::dual_stack(Flavour::Nft);
+        let guest = client.add("victim", 8080);
+        let firewall =
+            |verb| client.runtime().invocation(verb, "firewall", &guest.attachment, guest.attachment.result.as_ref());
+        firewall(Verb::Del).run().expect_success();
+        let before = client.host();
+        with_fault(&firewall(Verb::Add), fault).run().error();
+        cni_conformance::state::assert_same(&before, &client.host());
+        firewall(Verb::Add).run().expect_success();
+        client.runtime().check(&guest.attachment).expect_success();
+        assert!(!Path::new("/run/cni/.cni-plugins-rs/host").exists());
+    });
+}

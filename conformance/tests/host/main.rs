@@ -1,0 +1,29 @@
+//! What concerns all plugins, or several of them together on one host.
+
+mod advisories;
+mod backends;
+mod chain_reads;
+mod changed_keys;
+mod check;
+mod cnitool;
+mod del;
+mod differential;
+mod gc;
+mod harness;
+mod lost_namespace;
+mod moving;
+mod namespace;
+mod nomad;
+mod nomad_lists;
+mod parallel;
+mod processes;
+mod property;
+mod protocol;
+mod recycled;
+mod rollback;
+mod rules;
+mod status;
+mod tampering;
+mod traffic;
+mod trust;
+mod vm;

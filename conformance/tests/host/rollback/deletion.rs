@@ -1,0 +1,89 @@
+//! A failure of every single system call of the DEL of plugins that change routes, interfaces or parameters. A DEL that
+//! succeeds has removed everything, and one that fails leaves what the next DEL needs to do so.
+
+use std::cell::Cell;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::injection::{SystemCall, calls_of};
+use cni_conformance::{Flavour, Invocation, Nomad, State};
+
+use crate::rollback::stage::Stage;
+
+#[test]
+fn bridge_is_removed_by_the_next_del_whatever_call_fails() {
+    every_call_fails_once("bridge", &Nomad::default());
+}
+
+#[test]
+fn ptp_is_removed_by_the_next_del_whatever_call_fails() {
+    every_call_fails_once("ptp", &Nomad::default().dual_stack());
+}
+
+#[test]
+fn macvlan_is_removed_by_the_next_del_whatever_call_fails() {
+    every_call_fails_once("macvlan", &Nomad::default());
+}
+
+#[test]
+fn tap_is_removed_by_the_next_del_whatever_call_fails() {
+    every_call_fails_once("tap", &Nomad::default());
+}
+
+#[test]
+fn host_device_goes_back_with_the_next_del_whatever_call_fails() {
+    every_call_fails_once("host-device", &Nomad::default());
+}
+
+#[test]
+fn sbr_restores_the_routes_with_the_next_del_whatever_call_fails() {
+    every_call_fails_once("sbr", &Nomad::default().dual_stack());
+}
+
+#[test]
+fn bandwidth_is_removed_by_the_next_del_whatever_call_fails() {
+    every_call_fails_once("bandwidth", &Nomad::default());
+}
+
+/// It does not fail when it cannot set something back, and keeps what the next DEL needs for it.
+#[test]
+fn tuning_is_set_back_by_the_next_del_whatever_call_fails() {
+    every_call_fails_once("tuning", &Nomad::default());
+}
+
+fn every_call_fails_once(plugin: &'static str, nomad: &Nomad) {
+    let stage = Stage::new(plugin, nomad, Flavour::Nft);
+    remove_caches(&stage);
+    let before = stage.state();
+    let calls = calls_of(&added(&stage));
+    let tried = Cell::new(0);
+    for_each(calls.into_iter().map(|call| (call.label(), call)), |call| {
+        tried.set(tried.get() + u32::from(fail_one_call(&stage, &before, &call)));
+    });
+    assert!(tried.get() > 0, "{plugin} made none of the calls");
+}
+
+/// Prepares the plugin's DEL after its ADD.
+fn added(stage: &Stage) -> Invocation {
+    stage.del(&stage.add().run().result())
+}
+
+/// Tells whether the call was made and failed; not every run makes them in the same number.
+fn fail_one_call(stage: &Stage, before: &State, call: &SystemCall) -> bool {
+    let del = added(stage);
+    let injected = call.fail_in(&del);
+    if !injected.outcome.succeeded() {
+        injected.expect_error();
+    }
+    if !injected.outcome.succeeded() || stage.plugin == "tuning" {
+        del.run().expect_success();
+    }
+    remove_caches(stage);
+    stage.left_nothing_since(before);
+    injected.line.is_some()
+}
+
+/// Removes indexes of leases and empty folders: where the call that failed was to remove one, a later ADD or DEL does.
+pub fn remove_caches(stage: &Stage) {
+    stage.sandbox.exec(&["find", "/run/cni/nomad/.cni-plugins-rs", "-type", "f", "-delete"]);
+    stage.sandbox.exec(&["find", "/run/cni", "-mindepth", "1", "-type", "d", "-empty", "-delete"]);
+}

@@ -1,0 +1,113 @@
+//! A failure of every single system call of every plugin; those that need a server or another kernel have theirs in `dhcp/injected`
+//! and `other_kernel/vrf`. A plugin may get over a failure; then all must be there as if nothing had been.
+
+use std::cell::Cell;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::injection::{SystemCall, calls_of};
+use cni_conformance::{Flavour, Nomad};
+
+use crate::rollback::deletion::remove_caches;
+use crate::rollback::stage::{Stage, networks};
+
+#[test]
+fn loopback_takes_back_whatever_call_fails() {
+    every_call_fails_once("loopback", &Nomad::default());
+}
+
+#[test]
+fn host_local_takes_back_whatever_call_fails() {
+    for_each(networks(), |nomad| every_call_fails_once("host-local", &nomad));
+}
+
+#[test]
+fn bridge_takes_back_whatever_call_fails_on_ipv4() {
+    every_call_fails_once("bridge", &Nomad::default());
+}
+
+#[test]
+fn bridge_takes_back_whatever_call_fails_on_both_families() {
+    every_call_fails_once("bridge", &Nomad::default().dual_stack());
+}
+
+#[test]
+fn macvlan_takes_back_whatever_call_fails() {
+    every_call_fails_once("macvlan", &Nomad::default());
+}
+
+#[test]
+fn tap_takes_back_whatever_call_fails() {
+    every_call_fails_once("tap", &Nomad::default());
+}
+
+#[test]
+fn ptp_takes_back_whatever_call_fails() {
+    every_call_fails_once("ptp", &Nomad::default().dual_stack());
+}
+
+#[test]
+fn host_device_takes_back_whatever_call_fails() {
+    every_call_fails_once("host-device", &Nomad::default());
+}
+
+#[test]
+fn firewall_takes_back_whatever_call_fails() {
+    for_each(networks(), |nomad| every_call_fails_once("firewall", &nomad));
+}
+
+#[test]
+fn tuning_takes_back_whatever_call_fails() {
+    every_call_fails_once("tuning", &Nomad::default());
+}
+
+#[test]
+fn sbr_takes_back_whatever_call_fails() {
+    every_call_fails_once("sbr", &Nomad::default().dual_stack());
+}
+
+#[test]
+fn bandwidth_takes_back_whatever_call_fails() {
+    every_call_fails_once("bandwidth", &Nomad::default());
+}
+
+#[test]
+fn consul_cni_takes_back_whatever_call_fails() {
+    every_call_fails_once("consul-cni", &Nomad::default());
+}
+
+#[test]
+fn portmap_takes_back_whatever_call_fails() {
+    for_each(networks(), |nomad| every_call_fails_once("portmap", &nomad));
+}
+
+fn every_call_fails_once(plugin: &'static str, nomad: &Nomad) {
+    let calls = calls_of(&Stage::new(plugin, nomad, Flavour::Nft).add());
+    let tried = Cell::new(0);
+    for_each(calls.into_iter().map(|call| (call.label(), call)), |call| {
+        let stage = Stage::new(plugin, nomad, Flavour::Nft);
+        tried.set(tried.get() + u32::from(fail_one_call(&stage, &call)));
+    });
+    assert!(tried.get() > 0, "{plugin} made none of the calls");
+}
+
+/// Tells whether the call was made and failed; not every run makes them in the same number.
+fn fail_one_call(stage: &Stage, call: &SystemCall) -> bool {
+    remove_caches(stage);
+    let before = stage.state();
+    let injected = call.fail_in(&stage.add());
+    if injected.outcome.succeeded() {
+        let result = injected.outcome.result();
+        stage.check(&result).run().expect_success();
+        // Those that make rules mark the attachment, until the DEL of the plugin that has made its interface.
+        if !["consul-cni", "firewall", "portmap"].contains(&stage.plugin) {
+            stage.del(&result).run().expect_success();
+            remove_caches(stage);
+            stage.left_nothing_since(&before);
+        }
+        return injected.line.is_some();
+    }
+    injected.expect_error();
+    stage.left_nothing_since(&before);
+    stage.succeeds_now();
+    true
+}

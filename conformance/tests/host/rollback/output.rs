@@ -1,0 +1,77 @@
+//! A result that nobody can read.
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Flavour, Nomad, state};
+
+use crate::rollback::stage::Stage;
+
+const PLUGINS: [&str; 14] = [
+    "loopback",
+    "host-local",
+    "static",
+    "bridge",
+    "macvlan",
+    "tap",
+    "ptp",
+    "host-device",
+    "firewall",
+    "portmap",
+    "tuning",
+    "sbr",
+    "bandwidth",
+    "consul-cni",
+];
+
+/// The empty file that keeps two from changing the rules of a namespace at once.
+const LOCK_OF_RULES: &str = "/run/cni/.cni-plugins-rs/filter-";
+
+/// The runtime takes the ADD for failed, so nothing may stay. There is no place for the error, but
+/// the exit status tells.
+#[test]
+fn an_add_whose_result_cannot_be_written_leaves_nothing() {
+    let nomad = Nomad::default().dual_stack();
+    for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+        let stage = Stage::new(plugin, &nomad, Flavour::Nft);
+        let before = stage.state();
+        let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
+        assert_eq!(outcome.code(), Some(1), "{outcome}");
+        assert!(!outcome.stderr().is_empty(), "the error must go to standard error: {outcome}");
+        stage.left_nothing_since(&before);
+        stage.succeeds_now();
+    });
+}
+
+/// The attachment lives, and keeps what the first ADD has made.
+#[test]
+fn a_second_add_whose_result_cannot_be_written_leaves_what_the_first_one_made() {
+    let nomad = Nomad::default().dual_stack();
+    for flavour in Flavour::ALL {
+        for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+            let stage = Stage::new(plugin, &nomad, flavour);
+            let result = stage.add().run().result();
+            let before = stage.state();
+            let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
+            assert_eq!(outcome.code(), Some(1), "{outcome}");
+            let mut changes = state::diff(&before, &stage.state());
+            changes.retain(|change| !change.contains(LOCK_OF_RULES));
+            assert!(changes.is_empty(), "{flavour:?}: {}", changes.join("\n"));
+            stage.check(&result).run().expect_success();
+        });
+    }
+}
+
+/// The runtime died, and its end of the pipe with it.
+#[test]
+fn an_add_whose_runtime_is_gone_leaves_nothing() {
+    let nomad = Nomad::default().dual_stack();
+    let script = "mkfifo /run/conformance/pipe; (: < /run/conformance/pipe) & exec 3> /run/conformance/pipe; wait; \
+                  exec \"$0\" >&3 3>&-";
+    for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+        let stage = Stage::new(plugin, &nomad, Flavour::Nft);
+        let before = stage.state();
+        let outcome = stage.add().launched_by(&["/bin/sh", "-c", script]).run();
+        assert_eq!(outcome.code(), Some(1), "{outcome}");
+        stage.left_nothing_since(&before);
+        stage.succeeds_now();
+    });
+}

@@ -1,0 +1,145 @@
+//! The programs that plugins run: missing, failing, or waiting for a lock.
+//!
+//! On the legacy flavour, where there is no way around them.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process;
+use std::time::Duration;
+
+use cni_conformance::cases::for_each;
+use cni_conformance::{Flavour, Nomad, script};
+
+use crate::rollback::stage::{Stage, networks};
+
+/// The plugins that write rules.
+const WRITERS: [&str; 3] = ["bridge", "firewall", "portmap"];
+
+/// Below the folder that snapshots leave out.
+const FOLDER: &str = "/run/conformance/programs";
+
+const LEGACY: &str = "/usr/sbin/xtables-legacy-multi";
+
+/// The code for a passing condition.
+const TRY_AGAIN: u64 = 11;
+
+fn writers_and_networks() -> impl Iterator<Item = (String, (&'static str, Nomad))> {
+    let pairs = WRITERS.into_iter().flat_map(|plugin| networks().map(|(families, nomad)| (plugin, families, nomad)));
+    pairs.map(|(plugin, families, nomad)| (format!("{plugin} {families}"), (plugin, nomad)))
+}
+
+/// Go's firewall needs ip6tables even here.
+#[test]
+fn ipv4_alone_needs_no_ip6tables() {
+    for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
+        let stage = Stage::new(plugin, &Nomad::default(), Flavour::Legacy);
+        install_iptables_alone();
+        let result = stage.add().env("PATH", FOLDER).run().result();
+        stage.check(&result).env("PATH", FOLDER).run().expect_success();
+    });
+}
+
+#[test]
+fn an_add_without_ip6tables_leaves_nothing() {
+    for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
+        let stage = Stage::on_iptables(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
+        install_iptables_alone();
+        stage.fails(&stage.add().env("PATH", FOLDER), &["ip6tables"]);
+        stage.succeeds_now();
+    });
+}
+
+#[test]
+fn an_add_without_any_iptables_leaves_nothing() {
+    for_each(writers_and_networks(), |(plugin, nomad)| {
+        let stage = Stage::on_iptables(plugin, &nomad, Flavour::Legacy);
+        fs::create_dir(FOLDER).expect("create an empty folder");
+        stage.fails(&stage.add().env("PATH", FOLDER), &["iptables"]);
+        stage.succeeds_now();
+    });
+}
+
+/// With the statuses that iptables has for a bad rule and for a lack of resources.
+#[test]
+fn an_add_whose_iptables_restore_fails_leaves_nothing() {
+    for_each(writers_and_networks(), |(plugin, nomad)| {
+        for status in [1, 4] {
+            let stage = Stage::new(plugin, &nomad, Flavour::Legacy);
+            let path = install_failing_restore(&stage, "-ge 1", status);
+            stage.fails(&stage.add().env("PATH", &path), &["broken on purpose"]);
+            stage.succeeds_now();
+        }
+    });
+}
+
+/// The first, the second, … call fails, until there is none left to fail.
+#[test]
+fn an_add_leaves_nothing_whichever_call_of_iptables_restore_fails() {
+    for_each(writers_and_networks(), |(plugin, nomad)| {
+        for number in 1..20 {
+            let stage = Stage::new(plugin, &nomad, Flavour::Legacy);
+            let path = install_failing_restore(&stage, &format!("-eq {number}"), 4);
+            let before = stage.state();
+            let outcome = stage.add().env("PATH", &path).run();
+            let calls = fs::read_to_string(format!("{FOLDER}/calls")).expect("read the number of calls");
+            let calls: u32 = calls.trim().parse().expect("a number of calls");
+            if outcome.succeeded() {
+                stage.check(&outcome.result()).run().expect_success();
+            } else {
+                outcome.error();
+                stage.left_nothing_since(&before);
+                stage.succeeds_now();
+            }
+            if calls < number {
+                return;
+            }
+        }
+        panic!("{plugin} calls iptables-restore too often");
+    });
+}
+
+/// Go waits for ever. The error names the lock, and who holds it: this test.
+#[test]
+fn an_add_that_waits_for_the_lock_of_iptables_gives_up_and_leaves_nothing() {
+    for_each(WRITERS.map(|plugin| (plugin, plugin)), |plugin| {
+        let stage = Stage::new(plugin, &Nomad::default().dual_stack(), Flavour::Legacy);
+        let before = stage.state();
+        let lock = File::create("/run/xtables.lock").expect("open the lock of iptables");
+        lock.lock().expect("take the lock of iptables");
+        let outcome = stage.add().deadline(Duration::from_secs(25)).run();
+        lock.unlock().expect("give the lock back");
+        let holder = format!("/run/xtables.lock is held by process {} (", process::id());
+        outcome.expect_error(TRY_AGAIN, &holder);
+        stage.left_nothing_since(&before);
+        stage.succeeds_now();
+    });
+}
+
+fn install_iptables_alone() {
+    fs::create_dir(FOLDER).expect("create a folder of programs");
+    for suffix in ["", "-save", "-restore"] {
+        symlink(LEGACY, format!("{FOLDER}/iptables{suffix}")).expect("link a program");
+    }
+}
+
+/// Puts programs first in the search path that count their calls, fail when the count is as
+/// `condition` says, and otherwise do what they should. Returns the search path.
+fn install_failing_restore(stage: &Stage, condition: &str, status: u8) -> String {
+    fs::create_dir(FOLDER).expect("create a folder of programs");
+    fs::write(format!("{FOLDER}/calls"), "0").expect("write the number of calls");
+    for program in ["iptables-restore", "ip6tables-restore"] {
+        let lines = format!(
+            "count=$(($(cat {FOLDER}/calls) + 1))\n\
+             echo $count > {FOLDER}/calls\n\
+             if [ $count {condition} ]; then\n\
+             cat > /dev/null\n\
+             echo '{program}: broken on purpose' >&2\n\
+             exit {status}\n\
+             fi\n\
+             exec {LEGACY} {program} \"$@\"\n"
+        );
+        script::install(&Path::new(FOLDER).join(program), &lines);
+    }
+    format!("{FOLDER}:{}", stage.sandbox.search_path())
+}

@@ -28,9 +28,10 @@ use cni_plugin::records::Records;
 
 use crate::identity::{IdentityError, identity_of};
 use crate::iptables::AutoIptables;
-use crate::netlink::Socket;
-use crate::netns::{Netns, NetnsScope};
-use crate::{apply, delegate, inhabitants, sysctl, unix};
+use crate::{apply, delegate, inhabitants, unix};
+use cni_kernel::netlink::Socket;
+use cni_kernel::netns::{Netns, NetnsScope};
+use cni_kernel::sysctl;
 
 mod machine;
 

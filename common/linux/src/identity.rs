@@ -5,7 +5,7 @@ use std::io;
 use cni_core::error::{Code, Failure};
 use cni_files::FileError;
 
-use crate::netlink::netns_cookie;
+use cni_kernel::netlink::netns_cookie;
 
 /// A namespace that the kernel could identify, and does not.
 #[derive(Debug, thiserror::Error)]

@@ -12,9 +12,9 @@ use cni_model::link::Link;
 use cni_model::netns::{NumberedLink, Occupancy};
 
 use crate::identity::identity;
-use crate::netlink::Socket;
-use crate::netns::Netns;
 use crate::survey::hidden_processes;
+use cni_kernel::netlink::Socket;
+use cni_kernel::netns::Netns;
 
 const PROCESSES: &str = "/proc";
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use cni_files::{FileError, Lock, LockError};
 
 use crate::locks::take_short;
-use crate::netns::{NetnsScope, OWN_NETNS};
+use cni_kernel::netns::{NetnsScope, OWN_NETNS};
 
 /// How long the others are waited for. Then the change is tried all the same.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,11 +1,10 @@
-//! The effects of the CNI plugins: the only crate that talks to the kernel, to files and to processes.
+//! The effects of the CNI plugins: the machine with its kernel, files and processes.
 //!
 //! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_plugin::host::Host`.
 
 pub mod answer;
 mod apply;
 pub mod clock;
-pub mod conntrack;
 pub mod delegate;
 mod devices;
 pub mod firewalld;
@@ -15,8 +14,6 @@ pub mod inhabitants;
 pub mod iptables;
 mod latecomer;
 mod locks;
-pub mod netlink;
-pub mod netns;
 pub mod nftables;
 pub mod packet;
 pub mod plugin_calls;
@@ -25,6 +22,4 @@ pub mod records;
 pub mod result_cache;
 pub mod service;
 pub mod survey;
-mod sysctl;
-pub mod tun;
 pub mod unix;

@@ -160,7 +160,7 @@ fn checked(done: i32) -> io::Result<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::Socket;
+    use cni_kernel::netlink::Socket;
     use nix::sched::{CloneFlags, unshare};
 
     /// What only root can set up.

@@ -14,8 +14,8 @@ use cni_core::error::Error;
 use cni_model::link::{Address, Link};
 use cni_model::netns::NetnsError;
 
-use crate::netlink::Socket;
-use crate::netns::Netns;
+use cni_kernel::netlink::Socket;
+use cni_kernel::netns::Netns;
 
 mod gaps;
 mod paths;
@@ -197,7 +197,7 @@ mod tests {
         use nix::sched::{CloneFlags, unshare};
 
         use super::*;
-        use crate::netns::OWN_NETNS;
+        use cni_kernel::netns::OWN_NETNS;
 
         /// A namespace whose only user is a descriptor of this process.
         #[test]

@@ -3,8 +3,8 @@
 //! Only what passes the filter is listed, and an entry that was read can be asked to be deleted.
 
 use cni_core::family::Family;
-use cni_linux::conntrack::Conntrack;
-use cni_linux::netlink::played;
+use cni_kernel::conntrack::Conntrack;
+use cni_kernel::netlink::played;
 use cni_netfilter::flows::FlowFilter;
 
 pub fn run(input: &[u8]) -> Option<()> {

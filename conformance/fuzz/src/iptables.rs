@@ -2,7 +2,7 @@
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_linux::iptables::bytes;
+use cni_kernel::nftables::xt::bytes;
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::without_swallowed_phrases;
 

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 
 use cni_core::family::Family;
-use cni_linux::netlink::{NetlinkError, Socket, played};
+use cni_kernel::netlink::{NetlinkError, Socket, played};
 use cni_model::link::Link;
 
 /// Length of a message's header.

@@ -2,7 +2,7 @@
 //!
 //! A rule that is understood is written so that it is the same when it is read again.
 
-use cni_linux::nftables::bytes;
+use cni_kernel::nftables::bytes;
 use cni_netfilter::nftables::{NftComment, NftRule, TableFamily, TableId};
 
 const FAMILIES: [TableFamily; 4] = [TableFamily::Ip, TableFamily::Ip6, TableFamily::Inet, TableFamily::Bridge];

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use cni_linux::tun;
+use cni_kernel::tun;
 
 use crate::dhcp;
 

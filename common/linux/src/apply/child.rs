@@ -14,7 +14,7 @@ use cni_model::plan::{ChildKind, MasterLink, NewLink, Ns, temporary_name};
 
 use super::made::accept_absent;
 use crate::host::LinuxHost;
-use crate::netlink::NetlinkError;
+use cni_kernel::netlink::NetlinkError;
 use error::{ChildError, hint};
 
 /// Where a child is made, and what it is there.

@@ -8,9 +8,13 @@ use cni_core::error::Error;
 use cni_model::plan::Ns;
 use cni_netfilter::flows::StaleFlows;
 
-use crate::conntrack::{Conntrack, TableSize};
 use crate::host::LinuxHost;
-use crate::netlink::{NetlinkError, Socket};
+use cni_kernel::conntrack::Conntrack;
+use cni_kernel::netlink::{NetlinkError, Socket};
+
+mod size;
+
+use size::TableSize;
 
 /// Deletes stale entries. The kernel drops them by itself when a client falls silent, so a failure is logged, with the
 /// reference's text, and does not fail the step.

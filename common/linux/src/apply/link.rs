@@ -12,7 +12,7 @@ use super::look_up::{index, present};
 use super::made::{Made, accept_absent, accept_existing};
 use super::{tap, vlan};
 use crate::host::LinuxHost;
-use crate::netlink::{NetlinkError, Socket};
+use cni_kernel::netlink::{NetlinkError, Socket};
 
 /// Refusals of the kernel for which the reference has texts of its own.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use cni_model::plan::{LinkMove, Ns, Step};
 
 use super::look_up::present;
 use crate::host::LinuxHost;
-use crate::netlink::NetlinkError;
+use cni_kernel::netlink::NetlinkError;
 
 /// Refusals for which the reference has texts of its own.
 #[derive(Debug, thiserror::Error)]

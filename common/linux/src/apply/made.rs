@@ -1,6 +1,6 @@
 //! The kernel's answer to a change of something that may exist already, or may be gone.
 
-use crate::netlink::NetlinkError;
+use cni_kernel::netlink::NetlinkError;
 
 /// Whether this step made the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use cni_core::error::Error;
 use cni_model::plan::{Need, Ns, Step, Sysctl};
 
 use crate::host::{HostError, LinuxHost};
-use crate::sysctl;
+use cni_kernel::sysctl;
 
 /// Writes a parameter; returns what writes the earlier value back.
 pub(super) fn set(host: &mut LinuxHost, ns: Ns, key: &Sysctl, value: &str, need: Need) -> Result<Option<Step>, Error> {

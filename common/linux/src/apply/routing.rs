@@ -6,7 +6,7 @@ use cni_model::routing::{FullRoute, SourceRule};
 
 use super::made::{Made, accept_absent, accept_existing};
 use crate::host::LinuxHost;
-use crate::netlink::NetlinkError;
+use cni_kernel::netlink::NetlinkError;
 
 /// Adds a route; returns the step that removes it, unless it was there.
 pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<Option<Step>, Error> {

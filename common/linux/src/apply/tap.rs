@@ -8,8 +8,8 @@ use cni_model::plan::{NewLink, Ns, Tap};
 
 use super::look_up::index;
 use crate::host::LinuxHost;
-use crate::netlink::Errno;
-use crate::tun::NewTap;
+use cni_kernel::netlink::Errno;
+use cni_kernel::tun::NewTap;
 
 /// Why a tap device was not made; nothing of it is left.
 #[derive(Debug, thiserror::Error)]

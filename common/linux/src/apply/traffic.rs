@@ -8,7 +8,7 @@ use cni_model::traffic::{RootQdisc, Shaper, TrafficControl};
 use super::look_up::index;
 use super::made::accept_absent;
 use crate::host::LinuxHost;
-use crate::netlink::{FilterPlace, NetlinkError, ReceiveFilter, Socket};
+use cni_kernel::netlink::{FilterPlace, NetlinkError, ReceiveFilter, Socket};
 
 /// Somebody else limits the link already.
 #[derive(Debug, thiserror::Error)]

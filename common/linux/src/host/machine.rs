@@ -19,9 +19,9 @@ use crate::devices::KernelDevices;
 use crate::firewalld::SystemFirewalld;
 use crate::iptables::AutoIptables;
 use crate::locks::Locks;
-use crate::netlink::Socket;
-use crate::netns::Netns;
 use crate::records::RunRecords;
+use cni_kernel::netlink::Socket;
+use cni_kernel::netns::Netns;
 
 /// Why this machine cannot serve a request.
 #[derive(Debug, thiserror::Error)]

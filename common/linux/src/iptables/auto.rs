@@ -22,8 +22,8 @@ use cni_netfilter::nftables::Nftables;
 
 use super::RestoreIptables;
 use super::native::{BatchOutcome, Native, NativeIptables};
-use crate::netns::NetnsScope;
 use crate::nftables::NetlinkNftables;
+use cni_kernel::netns::NetnsScope;
 
 /// What the programs of iptables that keep their tables in nf_tables are links to.
 const NFT_FLAVOUR: &str = "xtables-nft-multi";

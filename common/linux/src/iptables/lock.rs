@@ -11,7 +11,7 @@ use cni_files::{FileError, Lock, LockError};
 use cni_netfilter::iptables::IptablesError;
 
 use crate::locks::take_short;
-use crate::netns::{NetnsScope, OWN_NETNS};
+use cni_kernel::netns::{NetnsScope, OWN_NETNS};
 
 /// Takes the lock of a network namespace; it is released when it is dropped. A host whose run directory cannot be
 /// written to has none: there the kernel and the programs alone see to it that rules are changed one by one.

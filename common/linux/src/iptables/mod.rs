@@ -11,6 +11,4 @@ mod program;
 mod restore;
 
 pub use auto::AutoIptables;
-#[cfg(feature = "fuzz")]
-pub use native::bytes;
 pub use restore::RestoreIptables;

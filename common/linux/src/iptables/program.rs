@@ -9,8 +9,8 @@ use std::time::Duration;
 use cni_files::{Holders, find_program, holders};
 use cni_netfilter::iptables::IptablesError;
 
-use crate::netns::NetnsScope;
 use crate::process::{self, Output, ProcessError};
+use cni_kernel::netns::NetnsScope;
 
 /// How much longer than for its lock a program may run: it may have thousands of rules to read.
 const GRACE: Duration = Duration::from_secs(20);

@@ -17,7 +17,7 @@ use cni_files::Lock;
 
 use super::lock;
 use super::program::{Ended, Program};
-use crate::netns::NetnsScope;
+use cni_kernel::netns::NetnsScope;
 
 /// How long a lock is waited for, our own and that of legacy iptables.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,12 +12,12 @@ use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
 use super::cache::{CachedChain, CachedRule, ChainCache, ChangedChain, LONG, TouchedChain, Turn};
-use super::listing::{self, RawRule};
-use super::message;
-use super::request::ChangeMessage;
 use crate::latecomer::LatecomerLock;
-use crate::netlink::{Cause, Refused, Socket};
-use crate::netns::NetnsScope;
+use cni_kernel::netlink::{Cause, Refused, Socket};
+use cni_kernel::netns::NetnsScope;
+use cni_kernel::nftables::listing::{self, RawRule};
+use cni_kernel::nftables::message;
+use cni_kernel::nftables::request::ChangeMessage;
 
 /// A connection to the nf_tables of a network namespace.
 #[derive(Debug)]

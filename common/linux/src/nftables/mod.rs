@@ -3,20 +3,11 @@
 //! A rule is compiled to the instructions that `nft` would write for it, and read back from those that
 //! any program wrote. Only a user's own words take `nft` itself.
 
-#[cfg(feature = "fuzz")]
-pub mod bytes;
 pub(crate) mod cache;
-pub(crate) mod compile;
 pub(crate) mod connection;
-mod decompile;
 mod drafts;
-pub(crate) mod instruction;
 mod line;
-pub(crate) mod listing;
-pub(crate) mod message;
-pub(crate) mod request;
 mod script;
-mod set;
 
 use std::env;
 use std::ffi::OsString;
@@ -29,13 +20,14 @@ use cni_netfilter::nftables::{
 use netlink_packet_core::NLM_F_ECHO;
 
 use crate::latecomer::LatecomerLock;
-use crate::netlink::{Cause, Refused};
-use crate::netns::NetnsScope;
 use cache::CachedRule;
+use cni_kernel::netlink::{Cause, Refused};
+use cni_kernel::netns::NetnsScope;
+use cni_kernel::nftables::request::ChangeMessage;
+use cni_kernel::nftables::{listing, message, set};
 use connection::NftConnection;
 use drafts::ChainDrafts;
 use line::MeantLines;
-use request::ChangeMessage;
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
 const FEW: usize = 64;
@@ -252,8 +244,8 @@ fn unusable(operation: String, cause: Cause) -> NftablesError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::Errno;
     use cni_core::error::Failure;
+    use cni_kernel::netlink::Errno;
     use cni_netfilter::nftables::{NftChain, TableFamily, TableId};
 
     fn refused(number: i32) -> TransactionError {

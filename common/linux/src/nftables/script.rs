@@ -6,8 +6,8 @@ use std::time::Duration;
 use cni_files::find_program;
 use cni_netfilter::nftables::{BoxError, NftChange, NftablesError, Transaction, TransactionError};
 
-use crate::netns::NetnsScope;
 use crate::process;
+use cni_kernel::netns::NetnsScope;
 
 /// The program.
 const NFT: &str = "nft";

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
+use cni_kernel::netns::NetnsScope;
 use cni_linux::iptables::{AutoIptables, RestoreIptables};
-use cni_linux::netns::NetnsScope;
 use cni_netfilter::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};

@@ -14,7 +14,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::{Comment, IfName};
-use cni_linux::netns::{Netns, NetnsScope};
+use cni_kernel::netns::{Netns, NetnsScope};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
     Batch, BatchLine, Iptables, IptablesRemoval, IptablesRule, IptablesTable, Jumps, Mark, Match, OwnedChainRef,

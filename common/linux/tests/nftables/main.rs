@@ -11,7 +11,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_linux::netns::{Netns, NetnsScope};
+use cni_kernel::netns::{Netns, NetnsScope};
 use cni_linux::nftables::NetlinkNftables;
 use cni_netfilter::Proto;
 use cni_netfilter::nftables::{

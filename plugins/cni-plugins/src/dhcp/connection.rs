@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use cni_dhcp::moment::Moment;
 use cni_dhcp::protocol::{self, Answer, Verb};
-use cni_linux::netns::Netns;
+use cni_kernel::netns::Netns;
 use cni_linux::unix;
 
 /// What a plugin of the reference begins with, and what it is told.

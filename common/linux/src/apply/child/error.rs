@@ -6,7 +6,7 @@ use cni_core::error::{Code, Failure};
 use cni_core::names::IfName;
 use cni_model::plan::{ChildKind, MasterLink};
 
-use crate::netlink::NetlinkError;
+use cni_kernel::netlink::NetlinkError;
 
 /// Why a child was not made; nothing of it is left.
 #[derive(Debug, thiserror::Error)]

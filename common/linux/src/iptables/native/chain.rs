@@ -2,18 +2,13 @@
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
-use cni_netfilter::iptables::{IptablesRule, IptablesTable};
+use cni_netfilter::iptables::IptablesTable;
 use cni_netfilter::nftables::{Base, ChainId, Hook, Kind, NftChain, NftName, Policy, TableId};
 
-use super::decode;
-use super::part::Part;
-use crate::netlink::Cause;
 use crate::nftables::connection::NftConnection;
-use crate::nftables::listing::RawRule;
-use crate::nftables::message;
-
-/// A rule and its number in the table.
-pub(super) type NumberedRule = (u64, IptablesRule);
+use cni_kernel::netlink::Cause;
+use cni_kernel::nftables::message;
+use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 
 /// The chain as nf_tables know it.
 ///
@@ -74,11 +69,4 @@ pub(super) fn numbered(
 
 fn unreadable(id: &ChainId, cause: &Cause) -> String {
     format!("chain {id} cannot be read: {cause}")
-}
-
-/// Reads the message of a rule; `None` for a rule of an unknown kind.
-pub(super) fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
-    let RawRule { handle, comment: _, expressions } = RawRule::read(payload)?;
-    let parts: Option<Vec<Part>> = expressions.into_iter().map(|(name, data)| Part::decode(&name, data)).collect();
-    Some((handle, decode::decode(family, chain, &parts?)?))
 }

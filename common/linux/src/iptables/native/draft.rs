@@ -6,20 +6,17 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{Batch, BatchLine, IptablesRule, IptablesTable};
 use cni_netfilter::nftables::{ChainId, Generation, TableFamily};
-use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL};
-use netlink_packet_netfilter::nftables::{
-    ChainMessage, ExpressionAttribute, Expressions, ListAttribute, NfTablesMessage, RuleAttribute, RuleMessage,
-};
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL};
+use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleAttribute, RuleMessage};
 
 use super::chain::{builtin, chain_id, exists, is_builtin};
-use super::encode;
-use super::part::Part;
 use super::view::ChainView;
 use crate::nftables::cache::{CachedRule, ChangedChain, TouchedChain};
 use crate::nftables::connection::NftConnection;
-use crate::nftables::instruction::{be32, nested};
-use crate::nftables::message;
-use crate::nftables::request::{self, ChangeMessage};
+use cni_kernel::nftables::instruction::{be32, nested};
+use cni_kernel::nftables::message;
+use cni_kernel::nftables::request::{self, ChangeMessage};
+use cni_kernel::nftables::xt::{encode, expression, protocol_number};
 
 /// `NFTA_RULE_COMPAT`, with `NFTA_RULE_COMPAT_PROTO` and `NFTA_RULE_COMPAT_FLAGS`.
 const COMPAT: u16 = 5;
@@ -213,17 +210,12 @@ impl<'a> MessageDraft<'a> {
         // In the order in which it comes back, so that it is the rule that it was asked for to be.
         let rule = rule.canonical();
         let unknown = || NoMessages::Fallback(format!("rule {rule} is of an unknown kind"));
-        let parts = encode::encode(self.family, &rule).ok_or_else(unknown)?;
+        let parts = encode(self.family, &rule).ok_or_else(unknown)?;
         let mut attributes = message::stands_in(&self.id(&rule.chain)?);
         attributes.push(RuleAttribute::Expressions(parts.iter().map(expression).collect()));
-        let compat = [be32(1, encode::protocol_number(&rule)), be32(2, 0)];
+        let compat = [be32(1, protocol_number(&rule)), be32(2, 0)];
         attributes.push(RuleAttribute::Other(nested(COMPAT, &compat)));
         self.push(NfTablesMessage::NewRule(RuleMessage { attributes }), flags);
         Ok(())
     }
-}
-
-pub(super) fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
-    let (name, attributes): (_, Vec<DefaultNla>) = part.encode();
-    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
 }

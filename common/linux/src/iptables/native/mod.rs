@@ -5,14 +5,8 @@
 //! it prints, finds and deletes them. What cannot be read or written here with certainty is left to
 //! the programs: [`Native::Fallback`] says so, and then nothing was changed.
 
-#[cfg(feature = "fuzz")]
-pub mod bytes;
 mod chain;
-mod decode;
 mod draft;
-mod encode;
-mod extension;
-mod part;
 mod view;
 
 use std::time::{Duration, Instant};
@@ -23,10 +17,10 @@ use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
 use cni_netfilter::nftables::Generation;
 
 use crate::latecomer::LatecomerLock;
-use crate::netlink::{Cause, Refused};
 use crate::nftables::cache::Turn;
 use crate::nftables::connection::NftConnection;
 use chain::{chain_id, is_builtin, numbered};
+use cni_kernel::netlink::{Cause, Refused};
 use draft::{BatchMessages, MessageDraft, NoMessages};
 use view::{as_cached, digest};
 
@@ -185,6 +179,3 @@ impl<'a> NativeIptables<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,9 +7,10 @@ use cni_core::names::{ChainName, hash_hex};
 use cni_netfilter::iptables::IptablesRule;
 use cni_netfilter::nftables::{ChainId, Generation};
 
-use super::chain::{NumberedRule, numbered, read_rule};
+use super::chain::numbered;
 use crate::nftables::cache::{CachedRule, ChangedChain, DraftedChain, LONG, TouchedChain};
 use crate::nftables::connection::NftConnection;
+use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
 const FEW: usize = 64;

@@ -1,0 +1,124 @@
+//! The UDP connections that the kernel tracks: a filtered dump, deleting one entry, and deleting by a filter.
+//!
+//! The dump is filtered by the kernel (`CTA_FILTER`, Linux 5.8; older kernels send all) and once more as it is read, so
+//! memory holds only what was requested. An entry is deleted by its own tuple and number, so that a later connection
+//! between the same ends is not hit in its place. When it deletes by a filter the kernel skips empty buckets of its
+//! table, while a dump locks each: 0.1 ms instead of 11 with 262 144 buckets and few connections.
+
+mod entry;
+mod message;
+
+use cni_netfilter::flows::{Flow, FlowFilter};
+use netlink_sys::protocols::NETLINK_NETFILTER;
+
+use crate::netlink::{Cause, NetlinkError, Socket, during};
+
+pub use entry::TrackedConnection;
+
+use message::{ConntrackMessage, read_entry};
+
+/// A netfilter netlink socket in the network namespace that its thread was in when it was opened.
+#[derive(Debug)]
+pub struct Conntrack(Socket);
+
+impl Conntrack {
+    /// Opens a socket in the network namespace of the calling thread, in which it is to be used.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Socket::of(NETLINK_NETFILTER).map(Self)
+    }
+
+    /// Uses a socket whose kernel is played.
+    #[cfg(feature = "fuzz")]
+    #[must_use]
+    pub const fn played(socket: Socket) -> Self {
+        Self(socket)
+    }
+
+    /// Lists the UDP connections that pass a filter and `wanted`, which is called for every entry that the kernel
+    /// sends.
+    ///
+    /// # Errors
+    /// When the kernel refuses, such as one without connection tracking (`EINVAL`).
+    pub fn udp(
+        &mut self,
+        filter: &FlowFilter,
+        wanted: impl Fn(&Flow) -> bool,
+    ) -> Result<Vec<TrackedConnection>, NetlinkError> {
+        let wanted = |flow: &Flow| wanted(flow) && filter.takes(flow);
+        let found = self.0.dump(&ConntrackMessage::list(filter), |payload| read_entry(payload, wanted));
+        found.map_err(during(|| format!("list the IP{} connections", filter.family)))
+    }
+
+    /// Deletes the IPv4 connections that pass any of the filters, each of which names one port. Returns whether the
+    /// kernel can do that.
+    ///
+    /// # Errors
+    /// The first refusal of the kernel.
+    pub fn delete_all(&mut self, filters: &[FlowFilter]) -> Result<bool, NetlinkError> {
+        let mut first = Ok(());
+        let refused = |_: &FlowFilter, cause: Cause| {
+            if first.is_ok() {
+                first = Err(cause);
+            }
+        };
+        match self.0.series(filters, ConntrackMessage::delete_all, refused).and(first) {
+            Ok(()) => Ok(true),
+            Err(cause) if cause.errno() == Some(libc::EINVAL) => Ok(false),
+            Err(cause) => Err(during(|| "delete connections by a filter".to_owned())(cause)),
+        }
+    }
+
+    /// Deletes entries; it is not an error if one is gone already. A failure does not stop the rest.
+    ///
+    /// # Errors
+    /// The first refusal of the kernel.
+    pub fn delete(&mut self, entries: &[TrackedConnection]) -> Result<(), NetlinkError> {
+        let mut first = Ok(());
+        let refused = |entry: &TrackedConnection, cause: Cause| {
+            if first.is_ok() && cause.errno() != Some(libc::ENOENT) {
+                first = Err(during(|| format!("delete the connection to {}", entry.flow.to))(cause));
+            }
+        };
+        let answered = self.0.series(entries, ConntrackMessage::delete, refused);
+        answered.map_err(during(|| "delete connections".to_owned()))?;
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cni_core::family::Family;
+    use netlink_packet_core::{NLMSG_ERROR, NetlinkBuffer};
+
+    use super::*;
+    use crate::netlink::played;
+
+    /// What comes of two filters when the kernel answers both of them with an error number.
+    fn answered(errno: i32) -> Result<bool, NetlinkError> {
+        let answer = |sequence: u32| {
+            let mut bytes = vec![0; 20];
+            let mut message = NetlinkBuffer::new(&mut bytes);
+            message.set_length(20);
+            message.set_message_type(NLMSG_ERROR);
+            message.set_sequence_number(sequence);
+            message.payload_mut().copy_from_slice(&(-errno).to_ne_bytes());
+            bytes
+        };
+        let (socket, _kernel) = played(&[answer(1), answer(2)]);
+        let filter = |port| FlowFilter { family: Family::V4, to: None, ports: vec![port], led_to: None };
+        Conntrack(socket).delete_all(&[filter(53), filter(54)])
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_filter_what_it_deletes_says_so() {
+        assert_eq!((answered(0), answered(libc::EINVAL)), (Ok(true), Ok(false)));
+        let error = answered(libc::EPERM).expect_err("refused");
+        assert_eq!(
+            (error.to_string(), error.errno()),
+            ("failed to delete connections by a filter".to_owned(), Some(1))
+        );
+    }
+}

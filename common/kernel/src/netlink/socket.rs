@@ -1,0 +1,241 @@
+//! The socket, and the three kinds of request on it: for one object, for all objects of a kind (a dump), and for a
+//! change. Many changes at a time, which netfilter's sockets know, have files of their own.
+//!
+//! Connected to the kernel, so that no other process can answer. Every request has its own sequence
+//! number; what belongs to an earlier one, such as an answer that came after its time-out, is skipped.
+//! What the answers hold is left to the caller's `read` function.
+
+mod batch;
+#[cfg(any(test, feature = "fuzz"))]
+mod played;
+mod release;
+mod series;
+
+use std::io;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_ECHO, NLM_F_MULTIPART, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable,
+};
+use netlink_sys::SocketAddr;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+use super::cookie::cookie_of;
+use super::error::{Cause, NetlinkError, TIMEOUT, during};
+use super::reply::{Messages, ReplyKind};
+use crate::netns::Netns;
+
+pub use batch::Refused;
+#[cfg(any(test, feature = "fuzz"))]
+pub use played::played;
+use release::Ending;
+
+/// How often a dump is repeated that was interrupted by a change: it may lack what was there all the time. One takes a few
+/// milliseconds.
+const REPEATS: u32 = 50;
+/// Room for the largest message. The pieces of a dump have at most 32 KiB; a link with many virtual functions is more.
+/// Memory is used as far as it is written to.
+const CAPACITY: usize = 1024 * 1024;
+
+/// A netlink socket in the network namespace that its thread was in when it was opened: route netlink, but
+/// for the few that other modules open for a protocol of their own.
+#[derive(Debug)]
+pub struct Socket {
+    inner: netlink_sys::Socket,
+    /// Dropped behind the descriptor.
+    ending: Ending,
+    sequence: u32,
+    buffer: Vec<u8>,
+    /// Whether the kernel may hold more of a dump. It refuses another one then (`EBUSY`).
+    has_open_dump: bool,
+    /// What opens another one in its place; `None` in tests, where the kernel is played.
+    protocol: Option<isize>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.ending.before_close(&self.inner);
+    }
+}
+
+impl Socket {
+    /// Opens a socket in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When the kernel gives no socket. Extended errors and strict checks are used where the kernel has them.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Self::of(NETLINK_ROUTE)
+    }
+
+    /// Opens a socket of a netlink protocol in the network namespace of the calling thread.
+    pub fn of(protocol: isize) -> Result<Self, NetlinkError> {
+        Self::connect(protocol).map_err(Cause::from).map_err(during(|| "open a netlink socket".to_owned()))
+    }
+
+    fn connect(protocol: isize) -> io::Result<Self> {
+        let inner = netlink_sys::Socket::new(protocol)?;
+        setsockopt(&inner, sockopt::ReceiveTimeout, &TimeVal::seconds(TIMEOUT.as_secs().cast_signed()))?;
+        for (option, result) in [
+            ("NETLINK_EXT_ACK", inner.set_ext_ack(true)),
+            ("NETLINK_CAP_ACK", inner.set_cap_ack(true)),
+            ("NETLINK_GET_STRICT_CHK", inner.set_netlink_get_strict_chk(true)),
+        ] {
+            if let Err(error) = result {
+                log::debug!("the kernel does not support {option}: {error}");
+            }
+        }
+        inner.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self::on(inner, Some(protocol)))
+    }
+
+    fn on(inner: netlink_sys::Socket, protocol: Option<isize>) -> Self {
+        let ending = protocol.map_or_else(Ending::default, Ending::of);
+        Self { inner, ending, sequence: 0, buffer: Vec::with_capacity(CAPACITY), has_open_dump: false, protocol }
+    }
+
+    /// Replaces a socket whose last dump was not read to its end by a new one in the same namespace. Reading on would not
+    /// do: when the kernel itself fails in the middle of a dump, it sends nothing more and keeps the dump open.
+    fn close_dump(&mut self) -> Result<(), Cause> {
+        let Some(protocol) = self.protocol.filter(|_| self.has_open_dump) else { return Ok(()) };
+        *self = Netns::of_socket(&self.inner)?.inside(|| Self::connect(protocol))??;
+        Ok(())
+    }
+
+    /// The cookie of the namespace that the socket belongs to; `None` before Linux 5.14.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn netns_cookie(&self) -> io::Result<Option<u64>> {
+        cookie_of(&self.inner)
+    }
+
+    /// Asks for one object, which `read` takes from its message.
+    pub fn ask<T>(
+        &mut self,
+        question: impl NetlinkSerializable,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<T, Cause> {
+        let mut answer = None;
+        self.converse(question, 0, |payload| answer = read(payload))?;
+        answer.ok_or(Cause::Malformed)
+    }
+
+    /// Asks for one object of which the kernel tells only what it would tell of a change; none where it tells nothing.
+    pub fn ask_with_echo<T>(
+        &mut self,
+        question: impl NetlinkSerializable,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, Cause> {
+        let mut answer = None;
+        self.converse(question, NLM_F_ECHO | NLM_F_ACK, |payload| answer = read(payload))?;
+        Ok(answer)
+    }
+
+    /// Asks for many objects; those for which `read` has `None` are left out.
+    pub fn dump<T>(
+        &mut self,
+        question: &(impl NetlinkSerializable + Clone),
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Vec<T>, Cause> {
+        let mut repeats = 0;
+        loop {
+            self.close_dump()?;
+            let mut found = Vec::new();
+            let interrupted = self.converse(question.clone(), NLM_F_DUMP, |payload| found.extend(read(payload)))?;
+            match (interrupted, repeats) {
+                (false, _) => return Ok(found),
+                (true, REPEATS) => return Err(Cause::Interrupted),
+                (true, _) => repeats += 1,
+            }
+        }
+    }
+
+    /// Makes a change and waits until it is acknowledged.
+    pub fn change(&mut self, change: impl NetlinkSerializable, flags: u16) -> Result<(), Cause> {
+        self.converse(change, NLM_F_ACK | flags, |_| ()).map(|_| ())
+    }
+
+    /// Sends a request, passes the data of the answer on, and returns whether the dump was interrupted.
+    fn converse(
+        &mut self,
+        request: impl NetlinkSerializable,
+        flags: u16,
+        mut data: impl FnMut(&[u8]),
+    ) -> Result<bool, Cause> {
+        let sequence = self.send(request, flags)?;
+        self.has_open_dump |= flags & NLM_F_DUMP == NLM_F_DUMP;
+        let mut interrupted = false;
+        loop {
+            self.receive()?;
+            for message in Messages::new(&self.buffer) {
+                let message = message?;
+                if message.sequence != sequence {
+                    continue;
+                }
+                interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
+                match message.outcome() {
+                    ReplyKind::Nothing => (),
+                    ReplyKind::Ended(result) => {
+                        self.has_open_dump &= flags & NLM_F_DUMP != NLM_F_DUMP;
+                        return result.map(|()| interrupted).map_err(Cause::from);
+                    }
+                    ReplyKind::Data(payload) => {
+                        data(payload);
+                        if flags & (NLM_F_ACK | NLM_F_DUMP) == 0 && message.flags & NLM_F_MULTIPART == 0 {
+                            return Ok(interrupted);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, request: impl NetlinkSerializable, flags: u16) -> Result<u32, Cause> {
+        let mut bytes = Vec::new();
+        let sequence = self.append(&mut bytes, request, flags);
+        uninterrupted(|| self.inner.send(&bytes, 0))?;
+        Ok(sequence)
+    }
+
+    /// Appends a request to others, and returns its sequence number.
+    fn append(&mut self, bytes: &mut Vec<u8>, request: impl NetlinkSerializable, flags: u16) -> u32 {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(request));
+        message.finalize();
+        let start = bytes.len();
+        bytes.resize(start + message.buffer_len(), 0);
+        message.serialize(&mut bytes[start..]);
+        self.sequence
+    }
+
+    /// Receives one datagram into the buffer.
+    fn receive(&mut self) -> Result<(), Cause> {
+        let Self { inner, buffer, .. } = self;
+        buffer.clear();
+        let length = received(|| inner.recv(buffer, libc::MSG_TRUNC))?;
+        if length > buffer.len() { Err(Cause::Malformed) } else { Ok(()) }
+    }
+}
+
+fn received(receive: impl FnMut() -> io::Result<usize>) -> Result<usize, Cause> {
+    uninterrupted(receive)
+        .map_err(|error| if error.kind() == io::ErrorKind::WouldBlock { Cause::Timeout } else { error.into() })
+}
+
+/// Repeats a system call for as long as signals interrupt it.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! Many independent changes: the failure of one does not concern the others.
+//!
+//! They are sent by the dozen. The kernel carries them out in order, so only the last of each dozen is acknowledged,
+//! and each that it refuses is answered.
+
+use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
+
+use super::super::error::Cause;
+use super::super::reply::{Messages, ReplyKind};
+use super::{Socket, uninterrupted};
+
+/// How many are sent at a time: so few that a socket has room for as many refusals from the start.
+const DOZEN: usize = 64;
+
+impl Socket {
+    /// Makes a change for each item, in order, and calls `refused` with each item whose change the kernel refused, and
+    /// why.
+    pub fn series<T, M: NetlinkSerializable>(
+        &mut self,
+        things: &[T],
+        change: impl Fn(&T) -> M,
+        mut refused: impl FnMut(&T, Cause),
+    ) -> Result<(), Cause> {
+        for piece in things.chunks(DOZEN) {
+            let (mut bytes, first) = (Vec::new(), self.sequence.wrapping_add(1));
+            for (left, thing) in (0..piece.len()).rev().zip(piece) {
+                self.append(&mut bytes, change(thing), if left == 0 { NLM_F_ACK } else { 0 });
+            }
+            uninterrupted(|| self.inner.send(&bytes, 0))?;
+            self.await_last(first, |index, cause| {
+                if let Some(thing) = piece.get(index) {
+                    refused(thing, cause);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the answer to the last change that was sent.
+    fn await_last(&mut self, first: u32, mut refused: impl FnMut(usize, Cause)) -> Result<(), Cause> {
+        let last = self.sequence;
+        loop {
+            self.receive()?;
+            for message in Messages::new(&self.buffer) {
+                let message = message?;
+                let index = message.sequence.wrapping_sub(first);
+                if index > last.wrapping_sub(first) {
+                    continue;
+                }
+                let ReplyKind::Ended(result) = message.outcome() else { continue };
+                if let (Err(errno), Ok(index)) = (result, usize::try_from(index)) {
+                    refused(index, errno.into());
+                }
+                if message.sequence == last {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

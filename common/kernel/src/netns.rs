@@ -1,0 +1,163 @@
+//! Network namespaces: opening one by its path, and working inside it for a moment.
+//!
+//! Only the calling thread moves, and it moves back at once; sockets and namespace files that were opened
+//! inside keep belonging to it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::rc::Rc;
+
+use cni_model::netns::NetnsError;
+use nix::fcntl::OFlag;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::stat::Mode;
+use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
+
+use crate::netlink::Errno;
+
+/// The network namespace that the calling thread is in.
+pub const OWN_NETNS: &str = "/proc/thread-self/ns/net";
+
+/// `NSFS_MAGIC` of `linux/magic.h`.
+const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+/// An open network namespace.
+#[derive(Debug)]
+pub struct Netns {
+    file: File,
+}
+
+impl Netns {
+    /// The namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When `/proc` does not show it.
+    pub fn own() -> io::Result<Self> {
+        Ok(Self { file: File::open(OWN_NETNS)? })
+    }
+
+    /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`. What is there is looked at
+    /// before it is opened for good: a named pipe would keep its reader waiting for ever.
+    ///
+    /// # Errors
+    /// [`NetnsError::Gone`] when nothing is there, or something that is not a namespace: an empty file remains when a
+    /// namespace is unmounted. [`NetnsError::Failed`] for everything else.
+    pub fn open(path: &str) -> Result<Self, NetnsError> {
+        let gone = |reason: String| NetnsError::Gone { path: path.to_owned(), reason };
+        let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
+        if path.is_empty() {
+            return Err(gone("no path is given".to_owned()));
+        }
+        // Not by the standard library, which leaves this flag out where the C library is musl.
+        let found = match nix::fcntl::open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
+            Ok(found) => found,
+            Err(errno) => {
+                let number = errno as i32;
+                let leads_nowhere = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP].contains(&number);
+                return Err(if leads_nowhere { gone(Errno::new(number).to_string()) } else { failed(errno.into()) });
+            }
+        };
+        let magic = fstatfs(&found).map_err(|errno| failed(errno.into()))?.filesystem_type();
+        if magic != NSFS_MAGIC && magic != PROC_SUPER_MAGIC {
+            return Err(gone("it is not a network namespace".to_owned()));
+        }
+        let again = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(again).map_err(failed)?;
+        Ok(Self { file })
+    }
+
+    /// Opens the namespace that a socket belongs to, whichever its thread is in now.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_ADMIN` there, `ENOTTY` on kernels before 4.9.
+    pub fn of_socket(socket: &impl AsRawFd) -> io::Result<Self> {
+        // SAFETY: this request has no argument, and the kernel checks the descriptor.
+        let fd = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGSKNS as _) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just opened the descriptor for this process, which has it nowhere else.
+        Ok(Self::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Whether both are the same namespace.
+    ///
+    /// # Errors
+    /// When one of them does not answer.
+    pub fn is_same(&self, other: &Self) -> io::Result<bool> {
+        let identity = |netns: &Self| netns.file.metadata().map(|file| (file.dev(), file.ino()));
+        Ok(identity(self)? == identity(other)?)
+    }
+
+    /// The device and the number of its file, which a later namespace may get again.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn file_identity(&self) -> io::Result<String> {
+        self.file.metadata().map(|file| format!("{}:{}", file.dev(), file.ino()))
+    }
+
+    /// What the kernel calls its file where links of `/proc` lead to it, and in lists of mounts.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn name(&self) -> io::Result<String> {
+        self.file.metadata().map(|file| format!("net:[{}]", file.ino()))
+    }
+
+    /// Runs `work` inside the namespace.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    ///
+    /// # Panics
+    /// When returning fails: then the process must end, since everything after that would change the wrong namespace.
+    /// The binary's panic hook reports it to the runtime.
+    pub fn inside<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        let home = Self::own()?;
+        setns(&self.file, CloneFlags::CLONE_NEWNET)?;
+        let done = work();
+        let way_back = || setns(&home.file, CloneFlags::CLONE_NEWNET);
+        let back = way_back().or_else(|_| way_back());
+        assert!(back.is_ok(), "could not return to the host's network namespace: {back:?}");
+        Ok(done)
+    }
+}
+
+/// The namespace that something belongs to.
+#[derive(Clone, Debug, Default)]
+pub enum NetnsScope {
+    /// That of the calling thread.
+    #[default]
+    Current,
+    /// Another, which the thread enters for as long as it works there.
+    Other(Rc<Netns>),
+}
+
+impl NetnsScope {
+    /// Runs `work` inside the namespace.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
+        match self {
+            Self::Current => Ok(work()),
+            Self::Other(netns) => netns.inside(work),
+        }
+    }
+}
+
+impl From<OwnedFd> for Netns {
+    /// A namespace that another process has opened. What is none cannot be entered.
+    fn from(fd: OwnedFd) -> Self {
+        Self { file: File::from(fd) }
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

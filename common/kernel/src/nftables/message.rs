@@ -1,0 +1,170 @@
+//! Changes and questions as messages of nf_tables, in the types of `netlink-packet-netfilter`.
+//!
+//! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
+
+use cni_netfilter::nftables::{
+    Base, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableId,
+};
+use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
+use netlink_packet_netfilter::nftables::{
+    ChainAttribute, ChainMessage, ExpressionAttribute, Expressions, GenMessage, ListAttribute, NfTablesMessage,
+    RuleAttribute, RuleMessage, TableAttribute, TableFlags, TableMessage,
+};
+use netlink_packet_netfilter::none::ControlMessage;
+use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProtoFamily};
+
+use super::compile::compile;
+use super::instruction::{Instruction, be32, nested};
+use super::request::{ChangeMessage, message};
+use super::set;
+
+/// `NFNL_SUBSYS_NFTABLES`: whom a batch is for.
+const NFTABLES: u16 = 10;
+
+/// `NFTNL_UDATA_RULE_COMMENT` of libnftnl's `udata.h`; those of tables and chains are the same number.
+pub const COMMENT: u8 = 0;
+
+/// `NFNL_MSG_BATCH_BEGIN` of `linux/netfilter/nfnetlink.h`.
+const BATCH_BEGIN: u8 = 16;
+/// `NFNL_BATCH_GENID`.
+const BATCH_GENERATION: u16 = 1;
+
+/// The opening and the closing of a batch, which may be bound to a state of nf_tables.
+pub fn batch_ends(since: Option<Generation>) -> [NetfilterMessage; 2] {
+    let header = || NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, NFTABLES);
+    let begin = match since {
+        None => ControlMessage::BatchBegin,
+        Some(Generation(number)) => {
+            ControlMessage::Other { message_type: BATCH_BEGIN, attributes: vec![be32(BATCH_GENERATION, number)] }
+        }
+    };
+    [begin, ControlMessage::BatchEnd].map(|message| NetfilterMessage::new(header(), message))
+}
+
+/// The question for the state that all tables are in.
+pub fn get_generation() -> NetfilterMessage {
+    let header = NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, 0);
+    NetfilterMessage::new(header, NfTablesMessage::GetGen(GenMessage { attributes: Vec::new() }))
+}
+
+/// The question whether there is a chain.
+pub fn get_chain(chain: &ChainId) -> NetfilterMessage {
+    message(chain.table.family, NfTablesMessage::GetChain(ChainMessage { attributes: names(chain) }))
+}
+
+/// The question for the rules of a chain.
+pub fn get_rules(chain: &ChainId) -> NetfilterMessage {
+    message(chain.table.family, NfTablesMessage::GetRule(RuleMessage { attributes: stands_in(chain) }))
+}
+
+/// The question for the rule of a chain that has a number.
+pub fn get_rule(chain: &ChainId, handle: u64) -> NetfilterMessage {
+    let mut attributes = stands_in(chain);
+    attributes.push(RuleAttribute::Handle(handle));
+    message(chain.table.family, NfTablesMessage::GetRule(RuleMessage { attributes }))
+}
+
+/// The messages of a change; `None` for one with words that only `nft` understands.
+pub fn change(op: &NftChange) -> Option<Vec<ChangeMessage>> {
+    match op {
+        NftChange::AddTable(table) => Some(vec![add_table(table)]),
+        NftChange::AddChain(chain) => Some(vec![add_chain(chain)]),
+        NftChange::AddSet(set) => Some(vec![set::add(set)]),
+        NftChange::AddElements(elements) => Some(set::add_elements(elements)),
+        NftChange::DeleteElements(elements) => Some(set::delete_elements(elements)),
+        NftChange::FlushChain(chain) => Some(vec![delete_rules(chain, stands_in(chain))]),
+        NftChange::DeleteChain(chain) => {
+            let inner = NfTablesMessage::DeleteChain(ChainMessage { attributes: names(chain) });
+            Some(vec![(message(chain.table.family, inner), 0)])
+        }
+        NftChange::AddRule(rule) => add_rule(rule).map(|request| vec![request]),
+        NftChange::DeleteRule(chain, handle) => {
+            let mut attributes = stands_in(chain);
+            attributes.push(RuleAttribute::Handle(*handle));
+            Some(vec![delete_rules(chain, attributes)])
+        }
+    }
+}
+
+/// What names a chain in a message about it.
+pub fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
+    vec![ChainAttribute::Table(table.name.to_string()), ChainAttribute::Name(name.to_string())]
+}
+
+/// What names the chain of rules in a message about those.
+pub fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute> {
+    vec![RuleAttribute::Table(table.name.to_string()), RuleAttribute::Chain(name.to_string())]
+}
+
+/// Without a handle, all rules of a chain.
+fn delete_rules(chain: &ChainId, attributes: Vec<RuleAttribute>) -> ChangeMessage {
+    (message(chain.table.family, NfTablesMessage::DeleteRule(RuleMessage { attributes })), 0)
+}
+
+/// What `nft` shows as a comment: type, length, text and an end mark. A comment has at most 128 bytes.
+fn user_data(comment: &NftComment) -> Vec<u8> {
+    let text = comment.as_str().as_bytes();
+    let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
+    [&[COMMENT, length], text, &[0]].concat()
+}
+
+fn add_table(NftTable { id, comment }: &NftTable) -> ChangeMessage {
+    let mut attributes = vec![TableAttribute::Name(id.name.to_string()), TableAttribute::Flags(TableFlags::empty())];
+    attributes.extend(comment.as_ref().map(user_data).map(TableAttribute::UserData));
+    (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
+}
+
+/// Makes sure that there is a table, and leaves one that is there as it is.
+pub fn ensure_table(id: &TableId) -> ChangeMessage {
+    let attributes = vec![TableAttribute::Name(id.name.to_string())];
+    (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
+}
+
+/// Makes sure that there is a chain.
+pub fn add_chain(NftChain { id, base, comment }: &NftChain) -> ChangeMessage {
+    let mut attributes = names(id);
+    if let Some(Base { kind, hook, priority, policy }) = base {
+        attributes.push(ChainAttribute::Type(kind.to_string()));
+        // NFTA_CHAIN_HOOK with NFTA_HOOK_HOOKNUM and NFTA_HOOK_PRIORITY, which may be negative.
+        let place = [be32(1, hook_number(*hook)), DefaultNla::new(2, priority.to_be_bytes().to_vec())];
+        attributes.push(ChainAttribute::Other(nested(4, &place)));
+        attributes.extend(policy.map(|policy| ChainAttribute::Policy(policy_number(policy))));
+    }
+    attributes.extend(comment.as_ref().map(user_data).map(ChainAttribute::UserData));
+    (message(id.table.family, NfTablesMessage::NewChain(ChainMessage { attributes })), NLM_F_CREATE)
+}
+
+/// `enum nf_inet_hooks`, whose numbers are those of bridges, too.
+const fn hook_number(hook: Hook) -> u32 {
+    match hook {
+        Hook::Prerouting => 0,
+        Hook::Input => 1,
+        Hook::Forward => 2,
+        Hook::Output => 3,
+        Hook::Postrouting => 4,
+    }
+}
+
+/// `NF_DROP` and `NF_ACCEPT`.
+const fn policy_number(policy: Policy) -> u32 {
+    match policy {
+        Policy::Drop => 0,
+        Policy::Accept => 1,
+    }
+}
+
+/// Without `NLM_F_APPEND`, a rule goes before all others.
+pub fn add_rule(rule: &NftRule) -> Option<ChangeMessage> {
+    let family = rule.chain.table.family;
+    let instructions = compile(family, &rule.expressions)?;
+    let mut attributes = stands_in(&rule.chain);
+    attributes.push(RuleAttribute::Expressions(instructions.iter().map(instruction).collect()));
+    attributes.extend(rule.comment.as_ref().map(user_data).map(RuleAttribute::UserData));
+    let inner = NfTablesMessage::NewRule(RuleMessage { attributes });
+    Some((message(family, inner), NLM_F_CREATE | NLM_F_APPEND))
+}
+
+fn instruction(instruction: &Instruction) -> ListAttribute<ExpressionAttribute> {
+    let (name, attributes) = instruction.encode();
+    Expressions::Other { expression_type: name.to_owned(), attributes }.into()
+}

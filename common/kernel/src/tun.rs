@@ -1,0 +1,123 @@
+//! Tap devices: `/dev/net/tun` and the requests of `linux/if_tun.h`.
+//!
+//! A device is there as long as its maker has it open, and from `NewTap::keep` on for good. So a maker that dies, or
+//! whose later request fails, leaves none.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::process::{Command, Stdio};
+
+use cni_core::names::IfName;
+use cni_model::plan::{Tap, TapQueues};
+
+/// The file of the kernel's driver.
+const DEVICE: &str = "/dev/net/tun";
+
+/// The name that the program is started under, and the word behind it, to claim a device under another label.
+pub const LABELLED: (&str, &str) = ("tap", "claim");
+
+/// Refuses a device that exists already (`IFF_TUN_EXCL` of `linux/if_tun.h`).
+const EXCLUSIVE: i32 = 0x8000;
+
+/// A device that goes with this value, unless it is kept.
+pub struct NewTap {
+    file: File,
+}
+
+impl NewTap {
+    /// Makes a device in the namespace of the calling thread. Frames come without a header of their own (`IFF_NO_PI`).
+    ///
+    /// # Errors
+    /// When there is no such driver, or it refuses: `EBUSY` or `EINVAL` for a name that a link has.
+    pub fn make(name: &IfName, tap: Tap, label: Option<&str>) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open(DEVICE)?;
+        match label {
+            None => claim(&file, name.as_str(), flags(tap.queues))?,
+            Some(label) => claim_labelled(&file, name, tap.queues, label)?,
+        }
+        let new = Self { file };
+        tap.owner.map_or(Ok(()), |owner| new.request(libc::TUNSETOWNER, owner))?;
+        tap.group.map_or(Ok(()), |group| new.request(libc::TUNSETGROUP, group))?;
+        Ok(new)
+    }
+
+    /// Lets the device stay when nobody has it open.
+    pub fn keep(self) -> io::Result<()> {
+        self.request(libc::TUNSETPERSIST, 1)
+    }
+
+    fn request(&self, request: libc::Ioctl, value: u32) -> io::Result<()> {
+        // SAFETY: the descriptor is open, and these requests take a number and no memory.
+        let done = unsafe { libc::ioctl(self.file.as_raw_fd(), request, libc::c_ulong::from(value)) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+const fn flags(queues: TapQueues) -> i32 {
+    let plain = libc::IFF_TAP | libc::IFF_NO_PI | EXCLUSIVE;
+    match queues {
+        TapQueues::One => plain,
+        TapQueues::Many => plain | libc::IFF_MULTI_QUEUE,
+    }
+}
+
+/// Makes the device of an open file: from then on it is that name's.
+fn claim(file: &File, name: &str, flags: i32) -> io::Result<()> {
+    // SAFETY: all zero is a valid value of this structure of numbers.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    let name = CString::new(name)?;
+    for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes_with_nul()) {
+        *to = libc::c_char::from_ne_bytes([*from]);
+    }
+    request.ifr_ifru.ifru_flags = i16::from_ne_bytes(u16::try_from(flags).map_err(io::Error::other)?.to_ne_bytes());
+    // SAFETY: the descriptor is open, and the structure outlives the call.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// SELinux gives a device the label of the process that claims it. So this program is started once more under that label
+/// (`attr/exec` of `proc(5)`), with the open file as its standard input.
+fn claim_labelled(file: &File, name: &IfName, queues: TapQueues, label: &str) -> io::Result<()> {
+    let mut command = Command::new("/proc/self/exe");
+    std::os::unix::process::CommandExt::arg0(&mut command, LABELLED.0);
+    command.args([LABELLED.1, name.as_str(), &flags(queues).to_string()]);
+    command.stdin(Stdio::from(OwnedFd::from(file.try_clone()?))).stdout(Stdio::null());
+    set_label_of_programs(label)?;
+    let done = command.output();
+    set_label_of_programs("")?;
+    let done = done?;
+    match done.status.code() {
+        Some(0) => Ok(()),
+        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        None => Err(io::Error::other(format!("{}: {}", done.status, String::from_utf8_lossy(&done.stderr)))),
+    }
+}
+
+/// Under which label the programs run that this thread starts; its own if empty.
+fn set_label_of_programs(label: &str) -> io::Result<()> {
+    let file = File::options().write(true).open("/proc/thread-self/attr/exec")?;
+    // The kernel wants all of it in one call.
+    nix::unistd::write(&file, label.as_bytes()).map(|_| ()).map_err(io::Error::from)
+}
+
+/// What this program does when it was started to claim a device: standard input is the open file, and the arguments are
+/// the name and the flags. Returns the exit status: 0, or the number of the kernel's error.
+pub fn claim_standard_input(arguments: &[String]) -> u8 {
+    let done = match arguments {
+        [name, flags] => claim_of(name, flags),
+        _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    };
+    let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+    u8::try_from(errno).unwrap_or(u8::MAX)
+}
+
+fn claim_of(name: &str, flags: &str) -> io::Result<()> {
+    let name = IfName::parse(name).map_err(io::Error::other)?;
+    let flags = flags.parse().map_err(io::Error::other)?;
+    // SAFETY: standard input is open for as long as the process runs, and this is its only use.
+    let input = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };
+    claim(&File::from(input.try_clone_to_owned()?), name.as_str(), flags)
+}

@@ -13,6 +13,7 @@ use cni_core::request::{Call, Environment, Request};
 use cni_core::version::Version;
 use cni_linux::host::LinuxHost;
 use cni_linux::survey::{Space, Survey};
+use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::{Host, LinkQuery, NetworkState as _, Storage as _};
@@ -55,8 +56,18 @@ pub fn refusal() -> Result<Option<&'static str>, Error> {
 /// # Errors
 /// When the kernel does not answer.
 pub fn has_interface(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error> {
-    let Some(link) = host.link(Ns::Container, &cached.at.ifname)? else { return Ok(false) };
-    let found = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
+    match host.link(Ns::Container, &cached.at.ifname)? {
+        Some(link) => has_signs(cached, &link, host),
+        None => Ok(false),
+    }
+}
+
+/// Whether a link of the namespace that is entered has a link-layer address or an address of the result.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_signs(cached: &Cached, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
     if cached.macs.iter().any(|mac| mac.is_empty() || mac.eq_ignore_ascii_case(&found)) {
         return Ok(true);
     }

@@ -92,7 +92,8 @@ fn a_chain_that_the_runtime_has_emptied_goes_with_what_is_taken_back() {
     let program = Path::new(folder).join("ip6tables-restore");
     fs::remove_file(&program).expect("remove the program");
     let restore = "cat > /run/batch; /usr/sbin/xtables-nft-multi ip6tables-restore \"$@\" < /run/batch || exit $?";
-    let forget = format!("if grep -q -e '-A {chain}' /run/batch; then rm -f {}; fi", file.display());
+    let end = format!("nsenter --net={} ip link del eth0; rm -f {}", guest.container.path(), file.display());
+    let forget = format!("if grep -q -e '-A {chain}' /run/batch; then {end}; fi");
     script::install(&program, &format!("{restore}\n{forget}\n"));
 
     let repaired = repair(&sandbox, &[]);
@@ -110,6 +111,12 @@ fn remembered<'s>(sandbox: &'s Sandbox, list: &Value, guest: &Guest<'_>, file: &
     let mut attachment = Attachment::new(id, &guest.container);
     attachment.result = Some(cached["result"].clone());
     (Runtime::new(sandbox, list.clone()), attachment)
+}
+
+/// What another's DEL and libcni do last: the interface goes, and then the file.
+fn end_of_del(guest: &Guest<'_>, file: &Path) {
+    guest.container.sh("ip link del eth0");
+    fs::remove_file(file).expect("the end of libcni's DEL");
 }
 
 /// The marks of attachments that are being deleted.
@@ -257,33 +264,19 @@ fn a_masquerade_that_was_deleted_when_repair_looks_again_is_taken_back() {
     });
 }
 
-/// Between two plugins of another's DEL nothing is to be seen of it: just that the runtime has forgotten the
-/// attachment a little later. A chain is flushed, and nothing may hold the trace of the guest afterwards.
+/// Between two plugins of another's DEL nothing is to be seen of it: just that interface and file are gone a little later. A
+/// chain is flushed, and nothing may hold the trace of the guest afterwards.
 fn taken_back_at_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -> String) {
     let sandbox = Backend::Nft.sandbox();
     let list = Backend::Nft.list();
     let neighbour = Guest::add(&sandbox, &list, "first", 8080);
     let alone = rules(&sandbox);
-    let known = cache();
-    let is_new = |file: &PathBuf| !known.contains(file);
     // On a busy machine, repair may have looked again before this test gets to its turn.
     let taken_back = (0..10).any(|turn| {
-        let guest = Guest::add(&sandbox, &list, &format!("turn-{turn}"), 8081);
-        let file = cache().into_iter().find(is_new).expect("the guest's file");
+        let (guest, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
         let (_, attachment) = remembered(&sandbox, &list, &guest, &file);
-        let (whole, trace) = (rules(&sandbox), trace(&sandbox, &attachment.container_id));
-        sandbox.sh(&format!("iptables -t nat -F {flushed}"));
-        let repair = repair_with(&sandbox, &[]);
-        let repaired = thread::scope(|scope| {
-            let repairing = scope.spawn(|| repair.run());
-            let started = Instant::now();
-            while rules(&sandbox) != whole {
-                assert!(started.elapsed() < Duration::from_secs(20), "nothing is repaired");
-            }
-            fs::remove_file(&file).expect("the end of libcni's DEL");
-            repairing.join().expect("repair ends")
-        });
-        repaired.expect_success();
+        let trace = trace(&sandbox, &attachment.container_id);
+        let repaired = repair_with_a_late_event(&sandbox, flushed, || end_of_del(&guest, &file));
         let is_taken_back = repaired.stdout().contains(": taken back: ");
         if is_taken_back {
             assert_eq!(words(&repaired), ["repaired", "repaired", "taken back"], "{repaired}");
@@ -295,6 +288,53 @@ fn taken_back_at_the_second_look(flushed: &str, trace: impl Fn(&Sandbox, &str) -
     });
     assert!(taken_back, "repair never looks again");
     neighbour.check();
+}
+
+/// Who has cleared the cache has not deleted the container, which still has its interface.
+#[test]
+fn a_container_that_lives_keeps_what_was_put_back_when_its_file_is_lost() {
+    let sandbox = Backend::Nft.sandbox();
+    let list = Backend::Nft.list();
+    let _neighbour = Guest::add(&sandbox, &list, "first", 8080);
+    // What is removed before the end of the first look is seen there already, and nothing is put back.
+    let kept = (0..10).any(|turn| {
+        let (guest, file) = add_and_find(&sandbox, &list, &format!("turn-{turn}"));
+        let whole = rules(&sandbox);
+        let forget = || fs::remove_file(&file).expect("remove the guest's file");
+        let repaired = repair_with_a_late_event(&sandbox, "CNI-HOSTPORT-DNAT", forget);
+        assert!(!repaired.stdout().contains(": taken back: "), "{repaired}");
+        let is_put_back = words(&repaired) == ["repaired", "repaired"];
+        assert!(!is_put_back || rules(&sandbox) == whole, "{repaired}: {:#?}", rules(&sandbox));
+        guest.tool.del(&guest.container).expect_success();
+        is_put_back
+    });
+    assert!(kept, "the file is never removed between the looks");
+}
+
+/// Adds a guest, and finds its file in the cache.
+fn add_and_find<'s>(sandbox: &'s Sandbox, list: &Value, name: &str) -> (Guest<'s>, PathBuf) {
+    let known = cache();
+    let guest = Guest::add(sandbox, list, name, 8081);
+    let file = cache().into_iter().find(|file| !known.contains(file)).expect("the guest's file");
+    (guest, file)
+}
+
+/// Flushes a chain, and repairs; something happens as soon as all rules are back, before repair looks again.
+fn repair_with_a_late_event(sandbox: &Sandbox, flushed: &str, event: impl FnOnce()) -> Outcome {
+    let whole = rules(sandbox);
+    sandbox.sh(&format!("iptables -t nat -F {flushed}"));
+    let repair = repair_with(sandbox, &[]);
+    let repaired = thread::scope(|scope| {
+        let repairing = scope.spawn(|| repair.run());
+        let started = Instant::now();
+        while rules(sandbox) != whole {
+            assert!(started.elapsed() < Duration::from_secs(20), "nothing is repaired");
+        }
+        event();
+        repairing.join().expect("repair ends")
+    });
+    repaired.expect_success();
+    repaired
 }
 
 /// One repair after the other, as a unit of systemd that is started too often would do it.

@@ -22,7 +22,7 @@ use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::calls::can_work_on;
-use crate::life::has_interface;
+use crate::life::{has_interface, has_signs};
 use crate::plugins::PLUGINS;
 
 /// A plugin of the list that this binary contains, and its call.
@@ -169,7 +169,7 @@ impl<'a> Case<'a> {
         {
             return Ok(Some(format!("{} leads to another namespace than the container's", self.netns)));
         }
-        if !has_recorded_link(record.as_ref(), host)? && !has_interface(self.cached, host)? {
+        if !self.has_recorded_link(record.as_ref(), host)? && !has_interface(self.cached, host)? {
             return Ok(Some(format!("{} does not have the container's {} any more", self.netns, at.ifname)));
         }
         Ok(None)
@@ -180,6 +180,16 @@ impl<'a> Case<'a> {
     pub fn is_added_again(&self, host: &mut dyn Host) -> bool {
         self.file.path.exists() && !matches!(self.file.is_current(), Ok(true))
             || has_interface_by_record(&self.cached.at, host).unwrap_or(true)
+    }
+
+    /// Whether the recorded interface is in the namespace that is entered. The container may have renamed it, and can make
+    /// another one of the same index and kind.
+    fn has_recorded_link(&self, record: Option<&AttachmentRecord>, host: &mut dyn Host) -> Result<bool, Error> {
+        let Some(recorded) = record.and_then(|record| record.link.as_ref()) else { return Ok(false) };
+        match host.link_by_index(Ns::Container, recorded.index)? {
+            Some(link) if recorded.may_be(&link) => has_signs(self.cached, &link, host),
+            Some(_) | None => Ok(false),
+        }
     }
 
     fn is_deleted_by_others(&self) -> bool {
@@ -193,12 +203,6 @@ impl<'a> Case<'a> {
 /// When the record cannot be read, or the kernel does not answer.
 pub fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     AttachmentRecord::read(at, host.records())?.map_or(Ok(false), |record| record.has_interface(host))
-}
-
-/// Whether the recorded interface is in the namespace that is entered. The container may have renamed it.
-fn has_recorded_link(record: Option<&AttachmentRecord>, host: &mut dyn Host) -> Result<bool, Error> {
-    let Some(link) = record.and_then(|record| record.link.as_ref()) else { return Ok(false) };
-    Ok(host.link_by_index(Ns::Container, link.index)?.is_some_and(|found| link.may_be(&found)))
 }
 
 /// The DEL of some plugins of an attachment, which knows what is still the attachment's. Of what they make, interface and

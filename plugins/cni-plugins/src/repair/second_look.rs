@@ -47,7 +47,9 @@ pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnM
         let is_going = |one: &PutBack| running.contain(&one.cached.at, |name| can_work_on(&one.cached, name));
         let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_going);
         for one in settled.iter().filter(|one| one.is_deleted()) {
-            tell(one, one.take_back());
+            if let Some(outcome) = one.take_back() {
+                tell(one, outcome);
+            }
         }
         if started.elapsed() > PATIENCE {
             let unended =
@@ -64,24 +66,35 @@ impl PutBack {
         matches!(self.file.try_exists(), Ok(false))
     }
 
-    fn take_back(&self) -> RepairOutcome {
+    /// The outcome; `None` when the attachment has an interface, and keeps its rules.
+    fn take_back(&self) -> Option<RepairOutcome> {
         match self.remove() {
-            Ok(()) => RepairOutcome::TakenBack(RepairError::Deleted.to_string()),
-            Err(error) => RepairOutcome::Failed(vec![error], Box::new(RepairOutcome::Complete)),
+            Ok(Removed::Nothing) => None,
+            Ok(Removed::Rules) => Some(RepairOutcome::TakenBack(RepairError::Deleted.to_string())),
+            Err(error) => Some(RepairOutcome::Failed(vec![error], Box::new(RepairOutcome::Complete))),
         }
     }
 
-    fn remove(&self) -> Result<(), Error> {
+    fn remove(&self) -> Result<Removed, Error> {
         let deletions = RuleDeletions::new(&self.cached, &self.plugins)?;
-        let Some(request) = deletions.request() else { return Ok(()) };
+        let Some(request) = deletions.request() else { return Ok(Removed::Nothing) };
         let mut host = LinuxHost::new(request)?;
         exclusion::begin_repair(&self.cached.at, &mut host)?;
-        if self.is_added_again(&mut host)? { Ok(()) } else { deletions.carry_out(&mut host) }
+        if self.is_kept(&mut host)? {
+            return Ok(Removed::Nothing);
+        }
+        deletions.carry_out(&mut host).map(|()| Removed::Rules)
     }
 
-    /// Whether the runtime has added the attachment again: libcni writes its file after the last ADD, and the record comes
-    /// before that.
-    fn is_added_again(&self, host: &mut dyn Host) -> Result<bool, Error> {
+    /// Whether the rules are those of a container that has its interface: its file was lost, or the runtime has added the
+    /// attachment again. libcni writes its file after the last ADD, and the record comes before that.
+    fn is_kept(&self, host: &mut dyn Host) -> Result<bool, Error> {
         Ok(!self.is_deleted() || has_interface_by_record(&self.cached.at, host)?)
     }
+}
+
+/// What has been removed of an attachment.
+enum Removed {
+    Nothing,
+    Rules,
 }

@@ -37,6 +37,6 @@ binary=$(build_static)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 install_plugins "$binary" "$work"
-(cd "$TOP" && cargo build --quiet --release --locked --package cni-conformance --bin bench)
+(cd "$TOP" && cargo build --quiet --release --locked --package cni-bench --bin bench)
 say "ours against $reference ($(CNI_COMMAND='' "$reference/bridge" 2>&1 | head -n 1))"
 CNI_BIN_DIR=$work "$TARGET/release/bench" "$work" "$reference" "${options[@]}"

@@ -39,7 +39,7 @@ attack() {
         install_plugins "$binary" "$work/bin"
     fi
     say "building the attack"
-    (cd "$TOP" && cargo build --quiet --locked --package cni-conformance --bin soak)
+    (cd "$TOP" && cargo build --quiet --locked --package cni-bench --bin soak)
     # The checks of a busy minute take about another.
     timeout --kill-after=10 $((minutes * 240 + 300)) "$TARGET/debug/soak" "$minutes" "$work/bin" "$@"
 }

@@ -46,7 +46,7 @@ quick() {
     cargo test --quiet --package cni-netfilter --locked --test iptables --test nftables --test rulesets
     cargo test --quiet --package cni-plugin --locked --test undoing
     cargo test --quiet --package cni-plugin --package cni-interface --locked --doc
-    cargo test --quiet --package cni-conformance --locked --test readme --test imports
+    cargo test --quiet --package cni-repo --locked --test repo -- --skip packages
     say "the quick tests passed"
 }
 

@@ -42,7 +42,6 @@ pub mod script;
 pub mod skeleton;
 pub mod stand_in;
 pub mod state;
-pub mod suite;
 pub mod table;
 pub mod traffic;
 pub mod transcript;

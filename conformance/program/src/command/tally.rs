@@ -1,0 +1,73 @@
+//! What became of all cases.
+
+use std::time::Duration;
+
+use cni_conformance::transcript::Exchange;
+use cni_conformance_program::suite::{Case, CaseEnding, Report};
+
+/// A case that is done with.
+#[derive(Debug)]
+pub struct Done {
+    /// Which.
+    pub case: Case,
+    /// How it ended.
+    pub ending: CaseEnding,
+    /// What was sent and came back.
+    pub calls: Vec<Exchange>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Done {
+    /// A case that was not tried.
+    pub fn not_run(case: &Case, reason: &str) -> Self {
+        let ending = CaseEnding::NotRun { reason: reason.to_owned() };
+        Self { case: case.clone(), ending, calls: Vec::new(), elapsed: Duration::ZERO }
+    }
+
+    /// A case whose process has told this.
+    pub fn told(case: &Case, Report { ending, calls }: Report, elapsed: Duration) -> Self {
+        Self { case: case.clone(), ending, calls, elapsed }
+    }
+
+    /// Whether the plugin is not known to do what it must.
+    pub fn failed(&self) -> bool {
+        match self.ending {
+            CaseEnding::Failed(_) | CaseEnding::Broken { .. } => true,
+            CaseEnding::Passed | CaseEnding::NotRun { .. } => false,
+        }
+    }
+}
+
+/// How many cases ended in which way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub passed: usize,
+    pub failed: usize,
+    pub not_run: usize,
+}
+
+impl Tally {
+    /// Counts cases.
+    pub fn of<'d>(done: impl IntoIterator<Item = &'d Done>) -> Self {
+        let mut tally = Self::default();
+        for case in done {
+            tally.count(case);
+        }
+        tally
+    }
+
+    /// Counts one more case.
+    pub fn count(&mut self, done: &Done) {
+        match done.ending {
+            CaseEnding::Passed => self.passed += 1,
+            CaseEnding::Failed(_) | CaseEnding::Broken { .. } => self.failed += 1,
+            CaseEnding::NotRun { .. } => self.not_run += 1,
+        }
+    }
+
+    /// How many there are in all.
+    pub fn total(self) -> usize {
+        self.passed + self.failed + self.not_run
+    }
+}

@@ -1,0 +1,127 @@
+//! Where two lives part.
+
+use std::fmt;
+use std::thread;
+
+use super::history::History;
+use super::replay::{ErrorWords, Observation, Telling, live};
+use super::sets::{Maker, PluginSet};
+use super::situations::Course;
+use cni_conformance::compare::accepted::{self, Side};
+use cni_conformance::state::differences;
+
+/// Whether what may differ on purpose counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acceptance {
+    /// Wanted differences between these plugins and the reference are passed over.
+    Accept,
+    /// Everything counts.
+    Strict,
+}
+
+/// Two sets that are compared.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// The set under test.
+    pub plugins: PluginSet,
+    /// What it is compared with.
+    pub reference: PluginSet,
+    /// What counts.
+    pub acceptance: Acceptance,
+}
+
+/// The first step after which something is not the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Its number in the history, from 0.
+    pub step: usize,
+    /// Lines of the reference alone (`- `) and of the plugins alone (`+ `).
+    pub changes: Vec<String>,
+}
+
+/// What a history has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Comparison {
+    /// Nothing that is not accepted.
+    Same,
+    /// Both have failed in the ADD of this number; what the reference leaves then is accepted, and so is all that comes of it.
+    Ended {
+        /// Its number in the history, from 0.
+        step: usize,
+    },
+    /// Something else.
+    Different(Difference),
+}
+
+impl Pair {
+    /// Tells whether the tables of wanted differences are for this pair: one set is ours, the other is not.
+    pub fn accepts(&self) -> bool {
+        self.acceptance == Acceptance::Accept && (self.side(&self.plugins) != self.side(&self.reference))
+    }
+
+    /// Returns what both sets know.
+    pub fn telling(&self) -> Telling {
+        let words = if self.accepts() { ErrorWords::Own } else { ErrorWords::Compared };
+        Telling { level: self.plugins.level.min(self.reference.level), words }
+    }
+
+    /// Lets both live through a history, and finds where they part first.
+    ///
+    /// # Panics
+    /// When a private host cannot be made.
+    pub fn difference(&self, history: &History) -> Comparison {
+        let telling = self.telling();
+        let [theirs, ours] = thread::scope(|scope| {
+            let lives = [&self.reference, &self.plugins];
+            let lives = lives.map(|set| scope.spawn(move || live(history, &set.folder, telling)));
+            lives.map(|life| life.join().expect("a life ends with its last moment"))
+        });
+        let never = Observation::default();
+        let mut course = Course::of(history);
+        for (step, what) in history.steps.iter().enumerate() {
+            let (theirs, ours) = (theirs.get(step).unwrap_or(&never), ours.get(step).unwrap_or(&never));
+            let mut changes = self.changes(&theirs.printed, &ours.printed);
+            let failed = self.accepts() && changes.is_empty() && ours.fails() && course.is_first_add(what);
+            if failed {
+                return Comparison::Ended { step };
+            }
+            if let (Some(theirs), Some(ours)) = (&theirs.state, &ours.state) {
+                changes.extend(self.changes(theirs, ours));
+            }
+            if !changes.is_empty() {
+                return Comparison::Different(Difference { step, changes });
+            }
+            course.goes_on(what);
+        }
+        Comparison::Same
+    }
+
+    fn changes(&self, theirs: &[String], ours: &[String]) -> Vec<String> {
+        differences(&self.told(&self.reference, theirs), &self.told(&self.plugins, ours))
+    }
+
+    /// The lines of one set, without what may differ.
+    fn told(&self, set: &PluginSet, lines: &[String]) -> Vec<String> {
+        if self.accepts() { accepted::apply_in_histories(self.side(set), lines) } else { lines.to_vec() }
+    }
+
+    fn side(&self, set: &PluginSet) -> Side {
+        match set.maker {
+            Maker::Ours => Side::Ours,
+            Maker::Others => Side::Reference,
+        }
+    }
+}
+
+/// How many lines of a difference are shown.
+const SHOWN: usize = 40;
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.changes.iter().take(SHOWN).try_for_each(|change| writeln!(f, "  {change}"))?;
+        match self.changes.len().checked_sub(SHOWN) {
+            None | Some(0) => Ok(()),
+            Some(more) => writeln!(f, "  and {more} lines more"),
+        }
+    }
+}

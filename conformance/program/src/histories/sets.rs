@@ -1,0 +1,46 @@
+//! A folder of plugins, and what is known of them before they are compared.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use cni_conformance::reference::{self, Level};
+
+/// Whose plugins they are, as far as it says what may differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maker {
+    /// Those of this repository, or something in front of them.
+    Ours,
+    /// Anybody else's.
+    Others,
+}
+
+/// A folder of plugins.
+#[derive(Debug, Clone)]
+pub struct PluginSet {
+    /// Where they are.
+    pub folder: PathBuf,
+    /// What they know.
+    pub level: Level,
+    /// Whose they are.
+    pub maker: Maker,
+}
+
+impl PluginSet {
+    /// Asks the plugin `bridge` of a folder.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be started.
+    ///
+    /// # Panics
+    /// When it does not answer VERSION.
+    pub fn open(folder: PathBuf) -> Result<Self, String> {
+        let bridge = folder.join("bridge");
+        let mut command = Command::new(&bridge);
+        let asked = command.env_clear().stdin(Stdio::null()).output();
+        let asked = asked.map_err(|error| format!("start {}: {error}", bridge.display()))?;
+        let said = [asked.stdout, asked.stderr].concat();
+        let maker = if String::from_utf8_lossy(&said).contains("+rs.") { Maker::Ours } else { Maker::Others };
+        let level = reference::level_of(&folder);
+        Ok(Self { folder, level, maker })
+    }
+}

@@ -1,0 +1,159 @@
+//! What a case requires of a plugin's answer, and how it says that the answer is another.
+
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use cni_conformance::plugin::Outcome;
+
+/// What a plugin should have done, and what it did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mismatch {
+    /// What the case requires.
+    pub expected: String,
+    /// What there was.
+    pub got: String,
+}
+
+/// What a case finds.
+pub type Verdict = Result<(), Mismatch>;
+
+/// How much of an output stands in a mismatch; `--verbose` shows all of it.
+const SHOWN: usize = 600;
+
+/// Requires something of what there was.
+///
+/// # Errors
+/// When it does not hold.
+pub fn require(holds: bool, expected: impl Into<String>, got: impl Display) -> Verdict {
+    if holds { Ok(()) } else { Err(Mismatch { expected: expected.into(), got: got.to_string() }) }
+}
+
+/// Requires that something is as it should be.
+///
+/// # Errors
+/// With both when it is not.
+pub fn equal<T: PartialEq + Display>(what: &str, expected: T, got: T) -> Verdict {
+    let holds = expected == got;
+    require(holds, format!("{what}: {expected}"), format!("{what}: {got}"))
+}
+
+/// Requires that nothing changed.
+///
+/// # Errors
+/// With the lines that went and came.
+pub fn unchanged(what: &str, changes: &[String]) -> Verdict {
+    require(changes.is_empty(), what, changes.join("\n"))
+}
+
+/// What cases ask of an [`Outcome`].
+pub trait Judge {
+    /// Requires exit status 0.
+    ///
+    /// # Errors
+    /// With all that the plugin said.
+    fn must_succeed(&self) -> Result<&Outcome, Mismatch>;
+
+    /// Requires exit status 0 and nothing on standard output.
+    ///
+    /// # Errors
+    /// With all that the plugin said.
+    fn must_succeed_silently(&self) -> Verdict;
+
+    /// Requires exit status 0 and one JSON object on standard output.
+    ///
+    /// # Errors
+    /// With all that the plugin said.
+    fn must_print_object(&self) -> Result<Value, Mismatch>;
+
+    /// Requires another exit status than 0.
+    ///
+    /// # Errors
+    /// With all that the plugin said.
+    fn must_fail(&self) -> Result<&Outcome, Mismatch>;
+
+    /// Requires another exit status than 0 and an error object, of which it returns the code and the texts.
+    ///
+    /// # Errors
+    /// With all that the plugin said.
+    fn must_print_error(&self) -> Result<ErrorObject, Mismatch>;
+
+    /// One line about how it ended and what it said.
+    fn in_short(&self) -> String;
+}
+
+/// An error object of the protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorObject {
+    /// `code`
+    pub code: u64,
+    /// `msg` and `details`.
+    pub text: String,
+    /// The whole object.
+    pub object: Value,
+}
+
+impl Judge for Outcome {
+    fn must_succeed(&self) -> Result<&Outcome, Mismatch> {
+        require(self.succeeded(), "status 0", self.in_short())?;
+        Ok(self)
+    }
+
+    fn must_succeed_silently(&self) -> Verdict {
+        let holds = self.succeeded() && self.stdout().trim().is_empty();
+        require(holds, "status 0 and nothing on standard output", self.in_short())
+    }
+
+    fn must_print_object(&self) -> Result<Value, Mismatch> {
+        let object =
+            serde_json::from_str::<Value>(self.stdout()).ok().filter(|value| self.succeeded() && value.is_object());
+        object.ok_or_else(|| Mismatch {
+            expected: "status 0 and one JSON object on standard output".to_owned(),
+            got: self.in_short(),
+        })
+    }
+
+    fn must_fail(&self) -> Result<&Outcome, Mismatch> {
+        require(self.code().is_some_and(|code| code != 0), "another status than 0", self.in_short())?;
+        Ok(self)
+    }
+
+    fn must_print_error(&self) -> Result<ErrorObject, Mismatch> {
+        self.must_fail()?;
+        error_object(self.stdout()).ok_or_else(|| Mismatch {
+            expected: "an error object with the number `code` and the text `msg` on standard output".to_owned(),
+            got: self.in_short(),
+        })
+    }
+
+    fn in_short(&self) -> String {
+        let status = self.code().map_or_else(|| "a signal".to_owned(), |code| format!("status {code}"));
+        let mut line = status;
+        for (name, text) in [("standard output", self.stdout()), ("standard error", self.stderr())] {
+            let text = text.trim();
+            if !text.is_empty() {
+                line.push_str(&format!(", {name}: {}", shortened(text)));
+            }
+        }
+        line
+    }
+}
+
+fn error_object(text: &str) -> Option<ErrorObject> {
+    let object: Value = serde_json::from_str(text).ok()?;
+    let details = object.get("details").map_or(Some(""), Value::as_str)?;
+    let code = object.get("code")?.as_u64()?;
+    let text = format!("{}: {details}", object.get("msg")?.as_str()?);
+    Some(ErrorObject { code, text, object })
+}
+
+/// A text in one line that is not too long: objects without blanks.
+fn shortened(text: &str) -> String {
+    let dense =
+        serde_json::from_str::<Value>(text).map_or_else(|_| text.replace('\n', " ⏎ "), |value| value.to_string());
+    match dense.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &dense[..end]),
+        None => dense,
+    }
+}

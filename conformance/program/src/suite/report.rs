@@ -1,0 +1,37 @@
+//! What became of one case, as the process that ran it tells the one that asked for it.
+
+use serde::{Deserialize, Serialize};
+
+use cni_conformance::transcript::Exchange;
+
+use super::judge::Mismatch;
+
+/// How a case ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum CaseEnding {
+    /// The plugin did what it must.
+    Passed,
+    /// The plugin did something else.
+    Failed(Mismatch),
+    /// The case could not do its work, so that nothing is known of the plugin.
+    Broken {
+        /// What went wrong.
+        problem: String,
+    },
+    /// The case could not be tried.
+    NotRun {
+        /// What is missing.
+        reason: String,
+    },
+}
+
+/// An ending, and all that was sent and came back on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// How the case ended.
+    #[serde(flatten)]
+    pub ending: CaseEnding,
+    /// The calls of plugins, in their order.
+    pub calls: Vec<Exchange>,
+}

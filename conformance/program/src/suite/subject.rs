@@ -1,0 +1,137 @@
+//! The plugins that cases are about: what each is, and a small configuration that it accepts.
+
+use serde_json::{Value, json};
+
+use cni_conformance::keys::with;
+use cni_conformance::{Feature, plugins};
+
+/// What a plugin is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PluginKind {
+    /// It brings up `lo`, which every container has.
+    Loopback,
+    /// It brings an interface into the container, and asks an IPAM plugin for addresses.
+    Interface,
+    /// It works on what plugins before it have made.
+    Chained,
+    /// It gives addresses to other plugins.
+    Ipam,
+}
+
+/// A plugin under test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subject {
+    /// The name of its binary.
+    pub plugin: String,
+    /// What it is for.
+    pub kind: PluginKind,
+    /// Whether the suite knows it, with all that its page says.
+    pub known: bool,
+    /// What its ADD needs of the kernel.
+    pub needs: Option<Feature>,
+    /// The keys of its configuration beside those that every one has.
+    pub keys: Value,
+}
+
+/// The uplink that some plugins hang their interface on.
+pub const UPLINK: &str = "up0";
+/// The bridge of the bridge plugin.
+pub const BRIDGE: &str = "br0";
+/// Where host-local keeps its leases.
+pub const LEASES: &str = "/run/leases";
+/// What `consul-cni` cannot do without.
+const CONSUL_ARGS: &str = r#"CONSUL_IPTABLES_CONFIG={"ProxyUserID":"101","ProxyInboundPort":20000}"#;
+
+impl Subject {
+    /// Returns one of the plugins that the suite knows.
+    ///
+    /// # Panics
+    /// When it is none of them.
+    pub fn of(plugin: &str) -> Self {
+        let (kind, keys) = row(plugin);
+        Self { plugin: plugin.to_owned(), kind, known: true, needs: plugins::needs(plugin), keys }
+    }
+
+    /// Describes a plugin that the suite does not know by a configuration of it: one with a `prevResult` is for a chained
+    /// plugin, one whose `ipam` names the plugin itself for an IPAM plugin.
+    pub fn foreign(plugin: &str, configuration: &Value) -> Self {
+        let kind = if configuration.get("prevResult").is_some() {
+            PluginKind::Chained
+        } else if configuration["ipam"]["type"] == *plugin {
+            PluginKind::Ipam
+        } else {
+            PluginKind::Interface
+        };
+        let mut keys = configuration.clone();
+        if let Some(keys) = keys.as_object_mut() {
+            for set_by_cases in ["cniVersion", "name", "type", "prevResult"] {
+                keys.remove(set_by_cases);
+            }
+        }
+        Self { plugin: plugin.to_owned(), kind, known: false, needs: None, keys }
+    }
+
+    /// The interface that calls are about.
+    pub fn ifname(&self) -> &'static str {
+        match self.kind {
+            PluginKind::Loopback => "lo",
+            PluginKind::Interface | PluginKind::Chained | PluginKind::Ipam => "eth0",
+        }
+    }
+
+    /// `CNI_ARGS`.
+    pub fn args(&self) -> &'static str {
+        if self.plugin == "consul-cni" { CONSUL_ARGS } else { "" }
+    }
+
+    /// Whether its ADD works without a service beside it.
+    pub fn stands_alone(&self) -> bool {
+        self.plugin != "dhcp"
+    }
+
+    /// Whether it asks an IPAM plugin.
+    pub fn delegates(&self) -> bool {
+        self.known && self.kind == PluginKind::Interface
+    }
+}
+
+/// The addresses of one network by host-local.
+pub fn host_local() -> Value {
+    json!({
+        "type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": LEASES,
+    })
+}
+
+fn row(plugin: &str) -> (PluginKind, Value) {
+    let ipam = json!({"ipam": {"type": super::ipam::IPAM}});
+    let on = |keys: Value| with(&ipam, &keys);
+    match plugin {
+        "loopback" => (PluginKind::Loopback, json!({})),
+        "bridge" => (PluginKind::Interface, on(json!({"bridge": BRIDGE, "isGateway": true}))),
+        "ptp" | "dummy" | "tap" => (PluginKind::Interface, ipam),
+        "macvlan" | "ipvlan" => (PluginKind::Interface, on(json!({"master": UPLINK}))),
+        "vlan" => (PluginKind::Interface, on(json!({"master": UPLINK, "vlanId": 5}))),
+        "host-device" => (PluginKind::Interface, on(json!({"device": "ens5"}))),
+        "host-local" => (PluginKind::Ipam, json!({"ipam": host_local()})),
+        "dhcp" => (PluginKind::Ipam, json!({"ipam": {"type": "dhcp"}})),
+        "static" => {
+            let address = json!([{"address": "10.88.0.5/24", "gateway": "10.88.0.1"}]);
+            let ipam = json!({"type": "static", "addresses": address, "routes": [{"dst": "0.0.0.0/0"}]});
+            (PluginKind::Ipam, json!({"ipam": ipam}))
+        }
+        "firewall" => (PluginKind::Chained, json!({"backend": "iptables"})),
+        "portmap" => {
+            let mappings = json!([{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]);
+            (PluginKind::Chained, json!({"runtimeConfig": {"portMappings": mappings}}))
+        }
+        "tuning" => (PluginKind::Chained, json!({"mtu": 1400, "sysctl": {"net.ipv4.conf.eth0.arp_notify": "1"}})),
+        "bandwidth" => {
+            let (rate, burst) = (8_000_000, 160_000);
+            let limits = json!({"ingressRate": rate, "ingressBurst": burst, "egressRate": rate, "egressBurst": burst});
+            (PluginKind::Chained, limits)
+        }
+        "sbr" | "consul-cni" => (PluginKind::Chained, json!({})),
+        "vrf" => (PluginKind::Chained, json!({"vrfname": "red"})),
+        other => panic!("the suite does not know the plugin {other}"),
+    }
+}

@@ -1,0 +1,5 @@
+//! What is true of this repository.
+
+mod imports;
+mod packages;
+mod pages;

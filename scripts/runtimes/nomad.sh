@@ -185,7 +185,7 @@ flush() {
     done
 }
 
-# What the drop-in for nomad.service of plugins/cni-plugins/README.md does.
+# What the drop-in for nomad.service of plugins/admin/README.md does.
 flush_and_repair() {
     local before
     before=$(running web)

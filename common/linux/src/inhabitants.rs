@@ -11,8 +11,8 @@ use cni_files::FileError;
 use cni_model::link::Link;
 use cni_model::netns::{NumberedLink, Occupancy};
 
+use crate::hidden_processes::hidden_processes;
 use crate::identity::identity;
-use crate::survey::hidden_processes;
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
 

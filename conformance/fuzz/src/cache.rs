@@ -12,10 +12,10 @@ use cni_core::error::{Code, Failure as _};
 use cni_core::names::{Attachment, IfName};
 use serde_json::Value;
 
-use crate::cached::Cached;
 use crate::input::Documents;
 use crate::life::{is_chained, known, machine};
 use crate::plugins::every;
+use cni_admin::cache::Cached;
 
 pub fn run(input: &[u8]) -> Option<()> {
     let mut documents = Documents::new(input);

@@ -7,8 +7,6 @@
 
 mod arguments;
 mod cache;
-#[path = "../../../plugins/cni-plugins/src/cache.rs"]
-mod cached;
 mod call;
 mod config;
 mod connections;

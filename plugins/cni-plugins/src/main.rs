@@ -7,40 +7,20 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use cni_admin::tool;
+use cni_builtin::OUR_VERSION;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::json::MOST_BYTES;
 use cni_core::request::{Environment, Request};
 use cni_core::version::Version;
 use cni_linux::answer;
 use cni_linux::host::LinuxHost;
+use cni_linux::logger;
 use cni_linux::process::keep_ended_children;
 use cni_plugin::host::Host;
 use cni_plugin::run::{Process, error_text, run};
 
-mod cache;
-mod calls;
-mod command_line;
-mod contested;
-mod delegates;
-mod dhcp;
-mod doctor;
-mod gc;
-mod inventory;
-mod life;
-mod list;
-#[cfg(test)]
-mod lists;
-mod logger;
-mod output;
-mod pages;
-mod plugins;
-mod repair;
 mod roles;
-mod table;
-mod tool;
-mod verbs;
-
-use plugins::{OUR_VERSION, PLUGINS};
 
 /// That of musl gives memory back so soon that most of it comes from the kernel again and again.
 #[global_allocator]
@@ -53,7 +33,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let started_as = arguments.next().unwrap_or_default();
     let name = Path::new(&started_as).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.kind() == name) else {
+    let Some(plugin) = cni_builtin::plugin(name) else {
         return tool::run(arguments.map(|word| word.to_string_lossy().into_owned()));
     };
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -143,6 +123,6 @@ impl Process for ThisProcess {
     }
 
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
-        Ok(Box::new(LinuxHost::new(request)?.with_contained(delegates::call)))
+        Ok(Box::new(LinuxHost::new(request)?.with_contained(cni_builtin::call_delegate)))
     }
 }

@@ -137,7 +137,7 @@ fn commands() -> Vec<(String, String)> {
 
 #[test]
 fn every_verb_and_option_of_the_pages_exists() {
-    let table = page("plugins/cni-plugins/src/verbs.rs");
+    let table = page("plugins/admin/src/verbs.rs");
     let known: BTreeSet<&str> = table.split("name: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let verbs: BTreeSet<&str> = known.iter().copied().filter(|name| !name.starts_with("--")).collect();
     assert!(verbs.len() == 8, "{verbs:?}");

@@ -1,0 +1,45 @@
+//! A plugin that the program contains, called inside the process.
+
+use std::io;
+
+use cni_core::error::Error;
+use cni_core::request::{Environment, Request};
+use cni_plugin::host::Host;
+use cni_plugin::run::{Plugin, Process, run};
+
+use crate::delegate::DelegateAnswer;
+use crate::host::LinuxHost;
+use crate::logger;
+
+/// What stands for the process of a delegate.
+struct InPlace<'a> {
+    stdin: &'a [u8],
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl Process for InPlace<'_> {
+    fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
+        Ok(self.stdin.to_vec())
+    }
+
+    fn write_stdout(&mut self, text: &str) -> io::Result<()> {
+        self.stdout.extend(text.as_bytes());
+        Ok(())
+    }
+
+    fn write_stderr(&mut self, text: &str) {
+        self.stderr.push_str(text);
+    }
+
+    fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error> {
+        Ok(Box::new(LinuxHost::new(request)?))
+    }
+}
+
+/// Calls a plugin of this release, and returns what its process would have printed.
+pub fn call(plugin: &dyn Plugin, version: &str, environment: Environment, stdin: &[u8]) -> DelegateAnswer {
+    let mut process = InPlace { stdin, stdout: Vec::new(), stderr: String::new() };
+    let (status, said) = logger::of_delegate(plugin.kind(), || run(plugin, version, environment, &mut process));
+    DelegateAnswer { is_success: status == 0, stdout: process.stdout, stderr: said + &process.stderr }
+}

@@ -1,0 +1,171 @@
+//! Calls of plugins by the administrator's tool: DEL for a container that is gone, as its runtime ought to have done.
+//!
+//! A plugin of this binary runs inside the process, on the host of the caller, which holds the attachment's lock; one of
+//! others is started from a folder of plugins, and told that its caller holds the lock.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cni_core::error::Error;
+use cni_core::request::{Call, Environment, Request};
+use cni_linux::delegate::DELEGATIONS;
+use cni_linux::host::LinuxHost;
+use cni_linux::process;
+use cni_plugin::run::{Plugin, delete};
+use serde::Deserialize;
+
+use crate::cache::{Cached, PluginConfig};
+use crate::life::neutral_request;
+use crate::repair::told;
+use cni_builtin::PLUGINS;
+
+/// How long a plugin of others may take.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Where plugins are: the folder of this program, and one for plugins that this binary does not contain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginFolders(OsString);
+
+impl PluginFolders {
+    /// The folder of this program, and the one that was named, if any.
+    ///
+    /// # Errors
+    /// When the kernel does not say where this program is, or a folder's name has a colon.
+    pub fn new(named: Option<&str>) -> io::Result<Self> {
+        let own = env::current_exe()?.parent().unwrap_or(Path::new("/")).to_owned();
+        let folders = [Some(own), named.map(PathBuf::from)].into_iter().flatten();
+        env::join_paths(folders).map(Self).map_err(io::Error::other)
+    }
+
+    /// The file of a plugin.
+    fn find(&self, kind: &str) -> Result<PathBuf, String> {
+        if !is_name(kind) {
+            return Err(format!("{kind:?} is not the name of a plugin, and is not run"));
+        }
+        let found = cni_files::find_files(OsStr::new(kind), &self.0).next();
+        found.ok_or_else(|| format!("there is no such plugin in {}", self.0.to_string_lossy()))
+    }
+}
+
+/// Whether a plugin can have this name: not one that leads to another folder.
+fn is_name(kind: &str) -> bool {
+    !kind.is_empty() && ![".", ".."].contains(&kind) && !kind.contains(['/', '\0'])
+}
+
+/// What calls plugins, one attachment after the other.
+pub struct Caller {
+    folders: PluginFolders,
+    /// Closing a host waits for the kernel where rules have been deleted, so one serves for all attachments.
+    host: Option<LinuxHost>,
+}
+
+impl Caller {
+    /// # Errors
+    /// As [`LinuxHost::new`].
+    pub fn new(folders: PluginFolders) -> Result<Self, Error> {
+        Ok(Self { folders, host: Some(host()?) })
+    }
+
+    /// The host, which holds locks from one call to the next.
+    ///
+    /// # Errors
+    /// As [`LinuxHost::new`].
+    pub fn host(&mut self) -> Result<&mut LinuxHost, Error> {
+        let host = match self.host.take() {
+            Some(host) => host,
+            None => host()?,
+        };
+        Ok(self.host.insert(host))
+    }
+
+    /// Gives back the locks.
+    pub fn release(&mut self) {
+        self.host.iter_mut().for_each(LinuxHost::end_request);
+    }
+
+    /// Has a plugin of an attachment's list delete what it has of the attachment, whose namespace is gone.
+    ///
+    /// # Errors
+    /// What has failed.
+    pub fn delete(&mut self, cached: &Cached, config: &PluginConfig) -> Result<(), String> {
+        let (environment, stdin) = cached.deletion(config, &self.folders.0);
+        match cni_builtin::plugin(&config.kind) {
+            Some(plugin) => {
+                let own = env::vars_os().chain(environment.map(|(name, value)| (name.into(), value)));
+                let call = Call::parse("DEL", Environment::new(own)).map_err(|error| told(&error))?;
+                let request = call.with_config(stdin, plugin.versions()).map_err(|error| told(&error))?;
+                self.delete_in_place(plugin, &request).map_err(|error| told(&error))
+            }
+            None => self.start(&config.kind, &environment, &stdin),
+        }
+    }
+
+    /// A host on which something has failed is not used again; its locks are.
+    fn delete_in_place(&mut self, plugin: &dyn Plugin, request: &Request) -> Result<(), Error> {
+        let host = self.host()?;
+        host.next_request(request);
+        delete(plugin, request, host).or_else(|error| {
+            self.host = self.host.take().map(|host| host.reopened(request)).transpose()?;
+            Err(error)
+        })
+    }
+
+    fn start(&self, kind: &str, environment: &[(&'static str, OsString)], stdin: &[u8]) -> Result<(), String> {
+        let program = self.folders.find(kind)?;
+        let changes = environment.iter().map(|(name, value)| (*name, value.as_os_str()));
+        let changes: Vec<_> = changes.chain([(DELEGATIONS, OsStr::new("1"))]).collect();
+        let output = process::run(&program, &[], stdin, &changes, DEADLINE).map_err(|error| in_full(&error))?;
+        if output.status.success() { Ok(()) } else { Err(reported(&output.stdout)) }
+    }
+}
+
+/// The name of this program.
+const OWN_NAME: &str = "cni-plugins";
+
+/// Whether a program of this name can be a plugin that works on an attachment: one of its list, or any of ours.
+pub fn can_work_on(cached: &Cached, program: &str) -> bool {
+    let is_own = program == OWN_NAME || PLUGINS.iter().any(|plugin| plugin.kind() == program);
+    is_own || cached.has_plugin(program)
+}
+
+fn host() -> Result<LinuxHost, Error> {
+    Ok(LinuxHost::new(&neutral_request()?)?.with_contained(cni_builtin::call_delegate))
+}
+
+fn in_full(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
+/// The words of an error object.
+fn reported(stdout: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Reported {
+        msg: String,
+        #[serde(default)]
+        details: String,
+    }
+    match serde_json::from_slice(stdout) {
+        Ok(Reported { msg, details }) if details.is_empty() => msg,
+        Ok(Reported { msg, details }) => format!("{msg}: {details}"),
+        Err(_) => "it failed without saying why".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_is_found_by_a_name_and_not_by_a_path() {
+        let folders = PluginFolders::new(Some("/bin")).expect("folders");
+        assert_eq!(folders.find("sh"), Ok(PathBuf::from("/bin/sh")));
+        for kind in ["/bin/sh", "../bin/sh", "..", ".", "", "a\0"] {
+            assert_eq!(folders.find(kind), Err(format!("{kind:?} is not the name of a plugin, and is not run")));
+        }
+        let missing = folders.find("no-such-plugin").expect_err("there is none");
+        assert!(missing.starts_with("there is no such plugin in ") && missing.ends_with(":/bin"), "{missing}");
+    }
+}

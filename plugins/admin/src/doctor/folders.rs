@@ -1,0 +1,167 @@
+//! The folders of plugins: which plugins a runtime finds there, and whether those of others are in the way.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cni_linux::process;
+
+use super::finding::Finding;
+use super::permissions::has_option;
+use super::runtimes::Runtime;
+use cni_builtin::{OUR_VERSION, PLUGINS};
+
+const TOPIC: &str = "plugin folders";
+
+/// How long a plugin may take to say which it is.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whose plugin a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    /// Of this release.
+    Ours,
+    /// Of another release of ours, or of others: this is what it says.
+    Other(String),
+}
+
+/// A plugin of ours by its name, where a runtime finds it, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    plugin: &'static str,
+    folder: PathBuf,
+    origin: Origin,
+}
+
+/// Looks where each runtime does.
+pub fn look(runtimes: &[Runtime]) -> Vec<Finding> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let look = |runtime: &Runtime| {
+        let mut findings = vec![judge(runtime, &found_by(runtime))];
+        let here = runtime.folders.iter().filter(|folder| folder.is_dir());
+        findings.extend(here.filter_map(|folder| judge_folder(folder, &mounts)));
+        findings
+    };
+    runtimes.iter().flat_map(look).collect()
+}
+
+/// The first file of each name, as the runtime finds it.
+fn found_by(runtime: &Runtime) -> Vec<Found> {
+    let find = |plugin: &'static str| {
+        let folder = runtime.folders.iter().find(|folder| folder.join(plugin).is_file())?;
+        Some(Found { plugin, folder: folder.clone(), origin: origin(&folder.join(plugin)) })
+    };
+    PLUGINS.iter().filter_map(|plugin| find(plugin.kind())).collect()
+}
+
+/// Asks the plugin, as Nomad does: without a command it says which it is, and does nothing.
+fn origin(file: &Path) -> Origin {
+    let environment = [("CNI_COMMAND", std::ffi::OsStr::new(""))];
+    match process::run(file, &[], b"", &environment, PATIENCE) {
+        Ok(output) => named(&String::from_utf8_lossy(&output.stderr)),
+        Err(error) => Origin::Other(error.to_string()),
+    }
+}
+
+/// `CNI bridge plugin v1.9.1+rs.0.1.0`
+fn named(about: &str) -> Origin {
+    let first = about.lines().next().unwrap_or_default();
+    match first.split_once("+rs.") {
+        Some((_, version)) if version == OUR_VERSION => Origin::Ours,
+        _ if first.is_empty() => Origin::Other("it does not say which plugin it is".to_owned()),
+        _ => Origin::Other(first.to_owned()),
+    }
+}
+
+fn judge(runtime: &Runtime, found: &[Found]) -> Finding {
+    let Runtime { name, folders, told_by } = runtime;
+    let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    let told = told_by.as_ref().map_or_else(String::new, |file| format!(", as {} says", file.display()));
+    let at = format!("{name}: in {}{told}", searched.join(", "));
+    let others: Vec<&Found> = found.iter().filter(|one| one.origin != Origin::Ours).collect();
+    match (found.len(), others.is_empty()) {
+        (0, _) => {
+            Finding::problem(TOPIC, format!("{at} there are no plugins"), "put them into the first of these folders")
+        }
+        (count, true) => Finding::fine(TOPIC, format!("{at} there are {count} plugins, all of this release")),
+        (count, false) if others.len() == count => Finding::note(
+            TOPIC,
+            format!("{at} there are plugins of others: {}", listed(&others)),
+            "see the page \"Moving from the Go plugins\"",
+        ),
+        (_, false) => Finding::problem(
+            TOPIC,
+            format!("{at} there are plugins of others beside these: {}", listed(&others)),
+            "replace them by these, or remove the folder that comes first from the runtime's configuration",
+        ),
+    }
+}
+
+/// Each folder, with what its plugins say and their names.
+fn listed(others: &[&Found]) -> String {
+    let mut groups: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for Found { plugin, folder, origin } in others {
+        let about = match origin {
+            Origin::Ours => String::new(),
+            Origin::Other(about) => about.replace(&format!(" {plugin} "), " "),
+        };
+        groups.entry((folder.display().to_string(), about)).or_default().push(plugin);
+    }
+    let text = |((folder, about), plugins): (&(String, String), &Vec<&str>)| {
+        format!("{} in {folder} ({about})", plugins.join(", "))
+    };
+    groups.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+fn judge_folder(folder: &Path, mounts: &str) -> Option<Finding> {
+    let shown = folder.display();
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    has_option(&real, "noexec", mounts).then(|| {
+        Finding::problem(
+            TOPIC,
+            format!("{shown} is on a file system whose programs cannot be run"),
+            format!("mount it without noexec, or move {shown}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity;
+    use super::*;
+
+    fn found(plugin: &'static str, folder: &str, about: &str) -> Found {
+        Found { plugin, folder: PathBuf::from(folder), origin: named(about) }
+    }
+
+    fn runtime() -> Runtime {
+        let folders = ["/a", "/b"].map(PathBuf::from).to_vec();
+        Runtime { name: "Nomad", folders, told_by: Some(PathBuf::from("/etc/n.hcl")) }
+    }
+
+    #[test]
+    fn plugins_of_others_are_in_the_way_of_ours() {
+        let ours = format!("CNI bridge plugin v1.9.1+rs.{OUR_VERSION}\n…");
+        let (bridge, portmap) = (found("bridge", "/b", &ours), found("portmap", "/a", "CNI portmap plugin v1.1.1\n"));
+        let judged = |found: &[Found]| judge(&runtime(), found);
+        assert_eq!(judged(&[]).severity, Severity::Problem);
+        assert_eq!(judged(std::slice::from_ref(&bridge)).severity, Severity::Fine);
+        assert_eq!(judged(std::slice::from_ref(&portmap)).severity, Severity::Note);
+        let mixed = judged(&[bridge, portmap]);
+        assert_eq!(mixed.severity, Severity::Problem);
+        assert_eq!(
+            mixed.says,
+            "Nomad: in /a, /b, as /etc/n.hcl says there are plugins of others beside these: portmap in /a (CNI plugin v1.1.1)"
+        );
+    }
+
+    #[test]
+    fn another_release_of_ours_is_another() {
+        assert_eq!(named(""), Origin::Other("it does not say which plugin it is".to_owned()));
+        assert_eq!(
+            named("CNI bridge plugin v1.9.1+rs.0.0.0"),
+            Origin::Other("CNI bridge plugin v1.9.1+rs.0.0.0".to_owned())
+        );
+    }
+}

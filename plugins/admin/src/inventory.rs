@@ -1,0 +1,278 @@
+//! What there is of containers on this host, and what is left of those that are gone: what `list` shows and `gc` removes.
+//!
+//! libcni's cache tells of attachments, host-local's files of addresses, and our records of what ADD has made. Whether
+//! each lives is judged in one place, `life.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::plugin_calls::RunningCalls;
+use crate::result_cache::{self, CacheFile};
+use cni_core::error::Error;
+use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
+use cni_host_local::{Holder, HostLocal, holders};
+use cni_plugin::namespace::Life;
+use cni_plugin::share::Share;
+
+use crate::cache::Cached;
+use crate::calls::can_work_on;
+use crate::command_line::Words;
+use crate::life::{Judge, LIVES_ON};
+use crate::repair::{self, RepairOutcome, told};
+use cni_builtin::PLUGINS;
+
+/// How old a lease must be. A younger one may be of an ADD that nobody sees at this moment.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// How closely the living are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Whether they live.
+    Lives,
+    /// What is missing of their rules as well.
+    Rules,
+}
+
+/// Everything that was found.
+#[derive(Debug, Default)]
+pub struct Inventory {
+    /// Those of the cache, the oldest first.
+    pub attached: Vec<Attached>,
+    /// Those that the cache does not have, and that are dead or unclear.
+    pub left: Vec<Left>,
+    /// What could not be found out, and why.
+    pub unknown: Vec<String>,
+}
+
+/// An attachment of the cache.
+#[derive(Debug)]
+pub struct Attached {
+    pub cached: Cached,
+    pub file: CacheFile,
+    pub life: Life,
+    /// What is missing, or that it is gone.
+    pub outcome: RepairOutcome,
+}
+
+/// A container of which the cache does not tell.
+#[derive(Debug)]
+pub struct Left {
+    /// What it was, with the configuration of its network.
+    pub cached: Cached,
+    pub source: Source,
+    /// [`Life::Alive`] is left out.
+    pub life: Life,
+}
+
+/// What tells of a container that is not in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Leases {
+        addresses: BTreeSet<IpAddr>,
+        /// When the youngest was written, as time since 1970.
+        written: Duration,
+    },
+    /// The record of an ADD.
+    Record,
+}
+
+/// Where to look.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    network: Option<String>,
+    cache: Option<PathBuf>,
+}
+
+impl Scope {
+    /// What the command line asks for.
+    pub fn of(words: &Words) -> Self {
+        let text = |option: &str| words.value(option).map(str::to_owned);
+        Self { network: text("--network"), cache: text("--cache-dir").map(PathBuf::from) }
+    }
+
+    fn has(&self, at: &Attachment) -> bool {
+        self.network.as_deref().is_none_or(|name| name == at.network.as_str())
+    }
+
+    fn files(&self) -> io::Result<Vec<CacheFile>> {
+        let directory = self.cache.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
+        match result_cache::read(directory)? {
+            Some(files) => Ok(files),
+            None if self.cache.is_none() => Ok(Vec::new()),
+            None => Err(io::Error::other(format!("{} does not exist", result_cache::results(directory).display()))),
+        }
+    }
+}
+
+impl Inventory {
+    /// Looks at the host, and changes nothing.
+    ///
+    /// # Errors
+    /// When the cache cannot be listed.
+    pub fn observe(scope: &Scope, depth: Depth) -> io::Result<Self> {
+        let (mut found, mut read) = (Self::default(), Vec::new());
+        for file in scope.files()? {
+            match repair::read(&file) {
+                Ok(cached) if scope.has(&cached.at) => read.push((cached, file)),
+                Ok(_) => {}
+                Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), told(&error))),
+            }
+        }
+        let judged = Judge::new().and_then(|mut judge| {
+            found.attached = attached(read, depth, &mut judge);
+            found.look_for_others(scope, &mut judge)
+        });
+        if let Err(error) = judged {
+            found.unknown.push(told(&error));
+        }
+        Ok(found)
+    }
+
+    /// Whether something is missing, left over, or unclear.
+    pub fn is_clean(&self) -> bool {
+        self.left.is_empty() && self.attached.iter().all(|one| matches!(one.outcome, RepairOutcome::Complete))
+    }
+
+    /// No runtime need keep the cache: leases and records may tell of containers that it does not have.
+    fn look_for_others(&mut self, scope: &Scope, judge: &mut Judge) -> Result<(), Error> {
+        let mut known: BTreeSet<_> = self.attached.iter().map(|one| key(&one.cached.at)).collect();
+        let (leased, mut calls) = (self.leased(&known)?, None);
+        for (cached, addresses, written) in leased {
+            known.insert(key(&cached.at));
+            if !is_settled(written) {
+                continue;
+            }
+            let life = judge.life_of_lease(&cached.at, &addresses);
+            let calls = calls.get_or_insert_with(RunningCalls::observe);
+            if life != Life::Alive && !calls.contain(&cached.at, |name| can_work_on(&cached, name)) {
+                self.left.push(Left { cached, source: Source::Leases { addresses, written }, life });
+            }
+        }
+        for at in judge.recorded()?.into_iter().filter(|at| scope.has(at) && !known.contains(&key(at))) {
+            if judge.life_by_record(&at) == Some(Life::Dead) {
+                self.left.push(Left { cached: self.recorded(at), source: Source::Record, life: Life::Dead });
+            }
+        }
+        Ok(())
+    }
+
+    /// The holders of leases that are not known, with their addresses and the time of the youngest.
+    fn leased(&self, known: &BTreeSet<[String; 3]>) -> Result<Vec<(Cached, BTreeSet<IpAddr>, Duration)>, Error> {
+        let mut found: BTreeMap<[String; 3], (Cached, BTreeSet<IpAddr>, Duration)> = BTreeMap::new();
+        for (network, cached) in self.networks() {
+            for holder in holders_of(cached)? {
+                let Some(at) = owner(&network, &holder) else { continue };
+                if known.contains(&key(&at)) {
+                    continue;
+                }
+                let new = || (cached.of_another(at.clone()), BTreeSet::new(), Duration::ZERO);
+                let (_, addresses, written) = found.entry(key(&at)).or_insert_with(new);
+                addresses.insert(holder.address);
+                *written = holder.written.max(*written);
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// An attachment of which only a record is left. Where its network is known, the plugins of its list are called; those
+    /// of ours that find by names alone what they have made, in any case.
+    fn recorded(&self, at: Attachment) -> Cached {
+        let of_rules = PLUGINS.iter().filter(|plugin| [Share::Rules, Share::Properties].contains(&plugin.share()));
+        let mut cached = Cached::of_record(at.clone(), of_rules.map(|plugin| plugin.kind()));
+        if let Some((_, known)) = self.networks().into_iter().find(|(network, _)| *network == at.network) {
+            let listed = known.of_another(at).plugins;
+            cached.plugins.retain(|config| listed.iter().all(|one| one.kind != config.kind));
+            cached.plugins.splice(0..0, listed);
+        }
+        cached
+    }
+
+    /// Each network of the cache, with its newest attachment.
+    fn networks(&self) -> Vec<(NetworkName, &Cached)> {
+        let mut networks: Vec<(NetworkName, &Cached)> = Vec::new();
+        for Attached { cached, .. } in self.attached.iter().rev() {
+            if networks.iter().all(|(name, _)| *name != cached.at.network) {
+                networks.push((cached.at.network.clone(), cached));
+            }
+        }
+        networks
+    }
+}
+
+fn attached(read: Vec<(Cached, CacheFile)>, depth: Depth, judge: &mut Judge) -> Vec<Attached> {
+    let lives = judge.lives(&read.iter().map(|(cached, _)| cached).collect::<Vec<_>>());
+    let tools = repair::Tools::default();
+    let attach = |((cached, file), life): ((Cached, CacheFile), Life)| {
+        let outcome = match (&life, depth) {
+            (Life::Dead, _) => RepairOutcome::Gone("its network namespace has ended".to_owned()),
+            (Life::Unknown(reason), _) => RepairOutcome::Skipped(reason.clone()),
+            (Life::Alive, Depth::Lives) => RepairOutcome::Complete,
+            (Life::Alive, Depth::Rules) => {
+                let outcome = repair::examine(&cached, &file, &tools);
+                let is_lost = matches!(outcome, RepairOutcome::Gone(_));
+                if is_lost { RepairOutcome::Skipped(LIVES_ON.to_owned()) } else { outcome }
+            }
+        };
+        Attached { cached, file, life, outcome }
+    };
+    read.into_iter().zip(lives).map(attach).collect()
+}
+
+impl Left {
+    /// The addresses that are leased to it.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        match &self.source {
+            Source::Leases { addresses, .. } => addresses.iter().copied().collect(),
+            Source::Record => Vec::new(),
+        }
+    }
+
+    /// When the youngest lease was written, as time since 1970.
+    pub const fn written(&self) -> Option<Duration> {
+        match &self.source {
+            Source::Leases { written, .. } => Some(*written),
+            Source::Record => None,
+        }
+    }
+
+    /// Whether it still holds the leases that were found, and no others.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn is_current(&self) -> Result<bool, Error> {
+        let Source::Leases { addresses, written } = &self.source else { return Ok(true) };
+        let mut held = BTreeMap::new();
+        for holder in holders_of(&self.cached)? {
+            if owner(&self.cached.at.network, &holder).is_some_and(|at| at == self.cached.at) {
+                held.insert(holder.address, holder.written);
+            }
+        }
+        Ok(held.keys().eq(addresses) && held.values().max() == Some(written))
+    }
+}
+
+fn is_settled(written: Duration) -> bool {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(written) > SETTLED
+}
+
+fn key(at: &Attachment) -> [String; 3] {
+    [at.network.to_string(), at.container.to_string(), at.ifname.to_string()]
+}
+
+/// Leases name no network, but each network has its own.
+fn owner(network: &NetworkName, holder: &Holder) -> Option<Attachment> {
+    let container = ContainerId::parse(&holder.container).ok()?;
+    Some(Attachment { network: network.clone(), container, ifname: IfName::parse(holder.ifname.as_deref()?).ok()? })
+}
+
+fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
+    let mut found = Vec::new();
+    for config in cached.plugins.iter().filter(|config| config.ipam() == Some("host-local")) {
+        found.extend(holders(&cached.question(config, &HostLocal)?)?);
+    }
+    Ok(found)
+}

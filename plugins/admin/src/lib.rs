@@ -1,0 +1,22 @@
+//! The administrator's tool: what the binary does under its own name.
+//!
+//! A verb reads libcni's result cache, leases and records, and lets the plugins of the binary do the work.
+
+pub mod cache;
+mod calls;
+mod command_line;
+mod contested;
+mod doctor;
+mod gc;
+mod inventory;
+mod life;
+mod list;
+mod output;
+mod pages;
+mod plugin_calls;
+mod repair;
+mod result_cache;
+mod survey;
+mod table;
+pub mod tool;
+mod verbs;

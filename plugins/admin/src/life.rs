@@ -1,0 +1,334 @@
+//! Whether an attachment lives: the one answer for every verb of the tool.
+//!
+//! The attachment's record decides, where ADD has left one. Without a record, as after an ADD of other plugins, the
+//! interface is looked for where the cache says that it is, and then on the whole machine. Only what is
+//! [`Life::Dead`] may be removed, and what cannot be seen is [`Life::Unknown`].
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::survey::{Space, Survey};
+use cni_core::error::Error;
+use cni_core::names::Attachment;
+use cni_core::request::{Call, Environment, Request};
+use cni_core::version::Version;
+use cni_linux::host::LinuxHost;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
+use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::host::{Host, LinkQuery, NetworkState as _, Storage as _};
+use cni_plugin::namespace::Life;
+
+use crate::cache::Cached;
+
+/// Why an attachment is not gone though there is nothing at the path of its namespace.
+pub const LIVES_ON: &str = "its namespace has lost its name, and lives on";
+
+/// The sentence with which verbs refuse to change anything outside of the host's network namespace.
+const ELSEWHERE: &str = "the containers of this machine belong to another network namespace; run this command in it, \
+                         such as by `nsenter --net=/proc/1/ns/net`";
+
+/// The link-layer address of links that have none, such as `lo`.
+const NO_MAC: &str = "00:00:00:00:00:00";
+
+/// A request for a host that is asked questions only: delegation alone uses it.
+///
+/// # Errors
+/// As [`Call::with_config`].
+pub fn neutral_request() -> Result<Request, Error> {
+    let environment = Environment::new([("CNI_PATH", "/")]);
+    Call::parse("STATUS", environment)?.with_config(br#"{"cniVersion":"1.1.0","name":"tool"}"#.to_vec(), Version::ALL)
+}
+
+/// Why this process may not change what belongs to containers, if it may not: their records are those of another
+/// network namespace.
+///
+/// # Errors
+/// When the records cannot be listed.
+pub fn refusal() -> Result<Option<&'static str>, Error> {
+    let mut host = LinuxHost::new(&neutral_request()?)?;
+    Ok(host.has_records_elsewhere()?.then_some(ELSEWHERE))
+}
+
+/// Whether the interface of an attachment without a record is in the namespace that is entered: by its name and
+/// link-layer address, or by its addresses.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_interface(cached: &Cached, host: &mut dyn Host) -> Result<bool, Error> {
+    match host.link(Ns::Container, &cached.at.ifname)? {
+        Some(link) => has_signs(cached, &link, host),
+        None => Ok(false),
+    }
+}
+
+/// Whether a link of the namespace that is entered has a link-layer address or an address of the result.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_signs(cached: &Cached, link: &Link, host: &mut dyn Host) -> Result<bool, Error> {
+    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
+    if cached.macs.iter().any(|mac| mac.is_empty() || mac.eq_ignore_ascii_case(&found)) {
+        return Ok(true);
+    }
+    let addresses = host.addresses(Ns::Container, Some(link.index), None)?;
+    Ok(addresses.iter().any(|address| cached.addresses.contains(&address.cidr.address())))
+}
+
+/// What an attachment without a record can be recognized by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Signs {
+    macs: Vec<String>,
+    addresses: Vec<IpAddr>,
+}
+
+impl Signs {
+    fn of(cached: &Cached) -> Self {
+        let macs = cached.macs.iter().map(|mac| mac.to_ascii_lowercase());
+        Self {
+            macs: macs.filter(|mac| !mac.is_empty() && mac != NO_MAC).collect(),
+            addresses: telling(&cached.addresses),
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.macs.is_empty() && self.addresses.is_empty()
+    }
+}
+
+/// Every namespace has the addresses of loopback.
+fn telling<'a>(addresses: impl IntoIterator<Item = &'a IpAddr>) -> Vec<IpAddr> {
+    addresses.into_iter().filter(|address| !address.is_loopback()).copied().collect()
+}
+
+/// What attachments have that are known to live: how many of them have each link-layer address and each address.
+#[derive(Debug, Default)]
+struct Living {
+    macs: BTreeMap<String, usize>,
+    addresses: BTreeMap<IpAddr, usize>,
+}
+
+impl Living {
+    fn add(&mut self, signs: Signs) {
+        signs.macs.into_iter().for_each(|mac| *self.macs.entry(mac).or_default() += 1);
+        signs.addresses.into_iter().for_each(|address| *self.addresses.entry(address).or_default() += 1);
+    }
+
+    /// Whether more namespaces have a link-layer address than attachments that live.
+    fn lacks_mac(&self, mac: &String, spaces: &[Space]) -> bool {
+        let count = spaces.iter().filter(|space| space.macs.contains(mac)).count();
+        count > self.macs.get(mac).copied().unwrap_or_default()
+    }
+
+    /// The same for an address.
+    fn lacks_address(&self, address: &IpAddr, spaces: &[Space]) -> bool {
+        let count = spaces.iter().filter(|space| space.addresses.contains(address)).count();
+        count > self.addresses.get(address).copied().unwrap_or_default()
+    }
+
+    /// Judges an attachment without a record by all that was seen on the machine.
+    fn judge(&self, signs: &Signs, survey: &Survey) -> Life {
+        if signs.is_empty() {
+            return Life::Unknown("nothing is known by which its interface could be found".to_owned());
+        }
+        if signs.macs.iter().any(|mac| self.lacks_mac(mac, &survey.spaces)) {
+            return Life::Alive;
+        }
+        if let Some(gaps) = survey.gaps.text() {
+            return Life::Unknown(format!("not every network namespace of the machine can be seen: {gaps}"));
+        }
+        match signs.addresses.iter().find(|address| self.lacks_address(address, &survey.spaces)) {
+            Some(address) => Life::Unknown(format!("a network namespace has {address}, and may be its own")),
+            None => Life::Dead,
+        }
+    }
+}
+
+/// Judges attachments.
+pub struct Judge {
+    host: LinuxHost,
+    living: Living,
+    /// Taken when the first attachment needs it.
+    survey: Option<Survey>,
+}
+
+impl Judge {
+    /// # Errors
+    /// As [`LinuxHost::new`].
+    pub fn new() -> Result<Self, Error> {
+        Ok(Self { host: LinuxHost::new(&neutral_request()?)?, living: Living::default(), survey: None })
+    }
+
+    /// Judges all attachments of the cache.
+    pub fn lives(&mut self, all: &[&Cached]) -> Vec<Life> {
+        let at_once: Vec<Option<Life>> = all.iter().map(|cached| self.at_once(cached)).collect();
+        let alive = all.iter().zip(&at_once).filter(|(_, life)| **life == Some(Life::Alive));
+        alive.for_each(|(cached, _)| self.living.add(Signs::of(cached)));
+        let mut lives: Vec<Life> = all
+            .iter()
+            .zip(at_once)
+            .map(|(cached, life)| life.unwrap_or_else(|| self.by_survey(&Signs::of(cached))))
+            .collect();
+        for (index, cached) in all.iter().enumerate().filter(|(_, cached)| Signs::of(cached).is_empty()) {
+            if matches!(lives[index], Life::Unknown(_))
+                && let Some(sibling) = sibling(cached, all)
+            {
+                lives[index] = lives[sibling].clone();
+            }
+        }
+        lives
+    }
+
+    /// Judges one attachment of the cache.
+    pub fn life(&mut self, cached: &Cached) -> Life {
+        self.at_once(cached).unwrap_or_else(|| self.by_survey(&Signs::of(cached)))
+    }
+
+    /// Judges an attachment of which only addresses are known.
+    pub fn life_of_lease<'a>(&mut self, at: &Attachment, addresses: impl IntoIterator<Item = &'a IpAddr>) -> Life {
+        match self.life_by_record(at) {
+            Some(life) => life,
+            None if self.has_alias(at) => Life::Alive,
+            None => self.by_survey(&Signs { macs: Vec::new(), addresses: telling(addresses) }),
+        }
+    }
+
+    /// Judges an attachment by its record; `None` when there is none.
+    pub fn life_by_record(&mut self, at: &Attachment) -> Option<Life> {
+        match AttachmentRecord::read(at, self.host.records()) {
+            Ok(record) => record.map(|record| record.life(&mut self.host)),
+            Err(error) => Some(Life::Unknown(error.in_full())),
+        }
+    }
+
+    /// The record of an attachment, if there is one that can be read.
+    pub fn record(&mut self, at: &Attachment) -> Option<AttachmentRecord> {
+        AttachmentRecord::read(at, self.host.records()).ok().flatten()
+    }
+
+    /// The attachments of which there are records.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub fn recorded(&mut self) -> Result<Vec<Attachment>, Error> {
+        Ok(AttachmentRecord::all(self.host.records())?.into_iter().map(|record| record.at).collect())
+    }
+
+    /// Judges an attachment by its record, or by where the cache says that it is; `None` when only a survey can tell.
+    pub fn at_once(&mut self, cached: &Cached) -> Option<Life> {
+        match self.life_by_record(&cached.at) {
+            // The record is of a former ADD if plugins of others have deleted the attachment and added it again.
+            Some(Life::Dead) if self.is_at_path(cached) => Some(Life::Alive),
+            None => self.life_by_path(cached),
+            life => life,
+        }
+    }
+
+    fn is_at_path(&mut self, cached: &Cached) -> bool {
+        let Some(path) = cached.netns.as_deref() else { return false };
+        self.host.enter(path).is_ok() && has_interface(cached, &mut self.host).unwrap_or(true)
+    }
+
+    /// A namespace at the path may be another container's by now, or have lost the interface.
+    fn life_by_path(&mut self, cached: &Cached) -> Option<Life> {
+        let path = cached.netns.as_deref()?;
+        if self.host.is_own_netns(path).is_ok_and(|is_own| is_own) || self.host.enter(path).is_err() {
+            return None;
+        }
+        match has_interface(cached, &mut self.host) {
+            Ok(true) => Some(Life::Alive),
+            Ok(false) => match self.by_survey(&Signs::of(cached)) {
+                Life::Dead => {
+                    Some(Life::Unknown(format!("{path} leads to a namespace without its {}", cached.at.ifname)))
+                }
+                life @ (Life::Alive | Life::Unknown(_)) => Some(life),
+            },
+            Err(error) => Some(Life::Unknown(error.in_full())),
+        }
+    }
+
+    fn by_survey(&mut self, signs: &Signs) -> Life {
+        self.living.judge(signs, self.survey.get_or_insert_with(Survey::take))
+    }
+
+    /// Whether a veth of the host, whose other end is in a namespace that lives, names the attachment.
+    fn has_alias(&mut self, at: &Attachment) -> bool {
+        let links = self.host.links(Ns::Host, LinkQuery::Kind("veth")).unwrap_or_default();
+        let names = |alias: &String| cni_interface::alias::may_name(alias, at);
+        let named: Vec<_> = links.into_iter().filter(|link| link.alias.as_ref().is_some_and(names)).collect();
+        named.iter().any(|link| self.host.peer_addresses(link).is_ok_and(|addresses| addresses.is_some()))
+    }
+}
+
+/// Another attachment of the same container in the same namespace, which has something that it can be recognized by.
+fn sibling(cached: &Cached, all: &[&Cached]) -> Option<usize> {
+    let netns = cached.netns.as_ref()?;
+    all.iter().position(|other| {
+        other.at.container == cached.at.container && other.netns.as_ref() == Some(netns) && !Signs::of(other).is_empty()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const MAC: &str = "0a:58:0a:01:02:03";
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 1, 2, last])
+    }
+
+    fn signs(mac: Option<&str>, last: u8) -> Signs {
+        Signs { macs: mac.map(str::to_owned).into_iter().collect(), addresses: vec![address(last)] }
+    }
+
+    fn space(mac: &str, last: u8) -> Space {
+        Space { macs: BTreeSet::from([mac.to_owned()]), addresses: BTreeSet::from([address(last)]) }
+    }
+
+    fn judge(living: &[Signs], signs: &Signs, spaces: &[Space], gap: Option<&str>) -> Life {
+        let mut known = Living::default();
+        living.iter().for_each(|signs| known.add(signs.clone()));
+        let mut survey = Survey { spaces: spaces.to_vec(), ..Survey::default() };
+        gap.into_iter().for_each(|gap| survey.gaps.add(gap));
+        known.judge(signs, &survey)
+    }
+
+    #[test]
+    fn what_is_nowhere_is_dead_only_if_everything_was_seen() {
+        let elsewhere = [space("02:00:00:00:00:09", 9)];
+        assert_eq!(judge(&[], &signs(Some(MAC), 3), &elsewhere, None), Life::Dead);
+        let reason = "not every network namespace of the machine can be seen: /proc/7/ns/net: refused";
+        let unseen = judge(&[], &signs(Some(MAC), 3), &elsewhere, Some("/proc/7/ns/net: refused"));
+        assert_eq!(unseen, Life::Unknown(reason.to_owned()));
+        assert!(matches!(judge(&[], &Signs::default(), &[], None), Life::Unknown(_)), "nothing is known of it");
+    }
+
+    #[test]
+    fn its_link_layer_address_shows_that_it_lives_and_its_address_that_it_may() {
+        assert_eq!(judge(&[], &signs(Some(MAC), 3), &[space(MAC, 9)], Some("a gap")), Life::Alive);
+        let may = Life::Unknown("a network namespace has 10.1.2.3, and may be its own".to_owned());
+        assert_eq!(judge(&[], &signs(Some(MAC), 3), &[space("02:00:00:00:00:09", 3)], None), may);
+    }
+
+    /// After a reboot containers get the addresses of those from before.
+    #[test]
+    fn what_belongs_to_another_that_lives_is_no_sign() {
+        let heir = signs(Some("02:00:00:00:00:09"), 3);
+        let own = space("02:00:00:00:00:09", 3);
+        assert_eq!(
+            judge(std::slice::from_ref(&heir), &signs(Some(MAC), 3), std::slice::from_ref(&own), None),
+            Life::Dead
+        );
+        let two = [own, space("02:00:00:00:00:0a", 3)];
+        assert!(matches!(judge(&[heir], &signs(Some(MAC), 3), &two, None), Life::Unknown(_)), "two have the address");
+    }
+
+    #[test]
+    fn loopback_is_no_sign() {
+        let addresses = [IpAddr::from([127, 0, 0, 1]), address(3)];
+        assert_eq!(telling(&addresses), [address(3)]);
+    }
+}

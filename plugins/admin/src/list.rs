@@ -1,0 +1,212 @@
+//! `cni-plugins list`: what there is of containers, and what is missing or left over.
+
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use cni_plugin::namespace::Life;
+use serde_json::{Value, json};
+
+use crate::cache::{Cached, PublishedPort};
+use crate::command_line::{FOUND, Words};
+use crate::contested::{self, ContestedPort};
+use crate::inventory::{Attached, Depth, Inventory, Left, Scope, Source};
+use crate::output::print;
+use crate::repair::{NamedPart, RepairOutcome};
+use crate::table::Table;
+use cni_linux::output::complain;
+
+/// How many characters of a container's name are shown.
+const SHORT: usize = 12;
+
+/// Prints what there is.
+pub fn run(words: &Words) -> ExitCode {
+    let found = match Inventory::observe(&Scope::of(words), Depth::Rules) {
+        Ok(found) => found,
+        Err(error) => {
+            complain(&format!("cni-plugins list: failed to read the cache: {error}\n"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let text = if words.has("--json") { json_text(&found) } else { table_text(&found, words.has("--full")) };
+    status(&found, print(&text))
+}
+
+/// The exit status, once the answer has been printed.
+pub fn status(found: &Inventory, printed: ExitCode) -> ExitCode {
+    found.unknown.iter().for_each(|problem| complain(&format!("cni-plugins: {problem}\n")));
+    match printed {
+        ExitCode::SUCCESS if !found.unknown.is_empty() => ExitCode::FAILURE,
+        ExitCode::SUCCESS if !found.is_clean() => ExitCode::from(FOUND),
+        other => other,
+    }
+}
+
+fn table_text(found: &Inventory, is_full: bool) -> String {
+    if found.attached.is_empty() && found.left.is_empty() {
+        return "no containers\n".to_owned();
+    }
+    let mut table = Table::new(["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "PORTS", "PLUGINS", "AGE", "STATE"]);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    for Attached { cached, file, outcome, .. } in &found.attached {
+        let addresses = cached.addresses.iter().map(ToString::to_string).collect();
+        table.row(row(cached, addresses, Some(now.saturating_sub(file.written())), said(outcome), is_full));
+    }
+    for left in &found.left {
+        let addresses = left.addresses().iter().map(ToString::to_string).collect();
+        let age = left.written().map(|written| now.saturating_sub(written));
+        table.row(row(&left.cached, addresses, age, said_of_left(left), is_full));
+    }
+    let contested = contested::find(found).into_iter().map(|port| format!("{port}\n"));
+    table.text() + &contested.collect::<String>()
+}
+
+fn row(cached: &Cached, addresses: Vec<String>, age: Option<Duration>, state: String, is_full: bool) -> [String; 8] {
+    let container = cached.at.container.as_str();
+    let plugins: Vec<&str> = cached.plugins.iter().map(|config| config.kind.as_str()).collect();
+    let ports: Vec<String> = cached.ports.iter().map(port).collect();
+    [
+        cached.at.network.to_string(),
+        if is_full { container.to_owned() } else { shortened(container) },
+        cached.at.ifname.to_string(),
+        addresses.join(","),
+        ports.join(","),
+        plugins.join(","),
+        age.map(aged).unwrap_or_default(),
+        state,
+    ]
+}
+
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(SHORT) {
+        Some((end, _)) if name.chars().count() > SHORT + 1 => format!("{}…", &name[..end]),
+        Some(_) | None => name.to_owned(),
+    }
+}
+
+/// As `docker ps` writes it.
+fn port(port: &PublishedPort) -> String {
+    let PublishedPort { host_port, container_port, protocol, host_ip } = port;
+    let host = match host_ip.as_str() {
+        "" => String::new(),
+        v6 if v6.contains(':') => format!("[{v6}]:"),
+        v4 => format!("{v4}:"),
+    };
+    format!("{host}{host_port}->{container_port}/{}", protocol.to_lowercase())
+}
+
+/// The two largest units.
+fn aged(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{}s", seconds % 60),
+        (0, _, _) => format!("{hours}h{}m", minutes % 60),
+        _ => format!("{days}d{}h", hours % 24),
+    }
+}
+
+/// What the table says of a state.
+fn said(outcome: &RepairOutcome) -> String {
+    match outcome {
+        RepairOutcome::Complete => "whole".to_owned(),
+        RepairOutcome::Gone(_) => "gone".to_owned(),
+        RepairOutcome::Missing(_) => outcome.to_string(),
+        RepairOutcome::Skipped(why) | RepairOutcome::TakenBack(why) => format!("unclear: {why}"),
+        RepairOutcome::Repaired(_) | RepairOutcome::Failed(..) => format!("unclear: {outcome}"),
+    }
+}
+
+fn said_of_left(left: &Left) -> String {
+    match (&left.life, &left.source) {
+        (Life::Unknown(why), _) => format!("unclear: {why}"),
+        (Life::Alive | Life::Dead, Source::Leases { .. }) => "left over".to_owned(),
+        (Life::Alive | Life::Dead, Source::Record) => "left over: records".to_owned(),
+    }
+}
+
+fn json_text(found: &Inventory) -> String {
+    let document = json!({
+        "attachments": found.attached.iter().map(attached).collect::<Vec<_>>(),
+        "leftOver": found.left.iter().map(left).collect::<Vec<_>>(),
+        "contestedPorts": contested::find(found).iter().map(ContestedPort::json).collect::<Vec<_>>(),
+        "problems": found.unknown,
+    });
+    format!("{document:#}\n")
+}
+
+fn attached(Attached { cached, file, outcome, .. }: &Attached) -> Value {
+    let (state, missing, reason) = match outcome {
+        RepairOutcome::Complete => ("whole", Vec::new(), String::new()),
+        RepairOutcome::Gone(why) => ("gone", Vec::new(), why.clone()),
+        RepairOutcome::Missing(parts) => ("missing", parts.iter().map(part).collect(), String::new()),
+        RepairOutcome::Skipped(why) | RepairOutcome::TakenBack(why) => ("unclear", Vec::new(), why.clone()),
+        RepairOutcome::Repaired(_) | RepairOutcome::Failed(..) => ("unclear", Vec::new(), outcome.to_string()),
+    };
+    json!({
+        "network": cached.at.network.as_str(),
+        "container": cached.at.container.as_str(),
+        "ifname": cached.at.ifname.as_str(),
+        "netns": cached.netns,
+        "addresses": cached.addresses,
+        "ports": cached.ports,
+        "plugins": cached.plugins.iter().map(|config| &config.kind).collect::<Vec<_>>(),
+        "addedAt": file.written().as_secs(),
+        "state": state,
+        "missing": missing,
+        "reason": reason,
+    })
+}
+
+fn part(NamedPart { plugin, missing }: &NamedPart) -> Value {
+    json!({"plugin": plugin, "first": missing})
+}
+
+fn left(left: &Left) -> Value {
+    let (state, reason) = match &left.life {
+        Life::Unknown(why) => ("unclear", why.as_str()),
+        Life::Alive | Life::Dead => ("left over", ""),
+    };
+    json!({
+        "network": left.cached.at.network.as_str(),
+        "container": left.cached.at.container.as_str(),
+        "ifname": left.cached.at.ifname.as_str(),
+        "addresses": left.addresses(),
+        "leasedAt": left.written().map(|written| written.as_secs()),
+        "state": state,
+        "reason": reason,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_has_two_units() {
+        for (seconds, text) in [(0, "0s"), (59, "59s"), (61, "1m1s"), (7260, "2h1m"), (180_000, "2d2h")] {
+            assert_eq!(aged(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_where_something_is_won() {
+        for (name, shown) in
+            [("short", "short"), ("exactly-13-ch", "exactly-13-ch"), ("cnitool-1903154e", "cnitool-1903…")]
+        {
+            assert_eq!(shortened(name), shown);
+        }
+    }
+
+    #[test]
+    fn a_port_is_written_with_its_address_if_it_has_one() {
+        let of = |host_ip: &str| {
+            let (protocol, host_ip) = ("TCP".to_owned(), host_ip.to_owned());
+            port(&PublishedPort { host_port: 8080, container_port: 80, protocol, host_ip })
+        };
+        assert_eq!(
+            ["", "192.0.2.1", "2001:db8::1"].map(of),
+            ["8080->80/tcp", "192.0.2.1:8080->80/tcp", "[2001:db8::1]:8080->80/tcp"]
+        );
+    }
+}

@@ -1,0 +1,237 @@
+//! `cni-plugins repair`: puts back the rules of containers that somebody else has flushed.
+//!
+//! The runtime cannot do it: CNI has no verb for it, and ADD must not be called again. libcni's cache
+//! (`cache.rs`) holds each attachment's configuration and result; each plugin finds out what is missing and plans
+//! how to put it back. Attachments are repaired in the order in which they were made, so that shared chains look
+//! as before.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::plugin_calls::WatchedCalls;
+use crate::result_cache::{self, CacheFile};
+use cni_core::error::Error;
+use cni_core::names::Attachment;
+use cni_core::request::Request;
+use cni_linux::host::LinuxHost;
+use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::host::Storage as _;
+use cni_plugin::namespace::Life;
+use cni_plugin::namespace_state::NamespaceState as _;
+
+mod case;
+mod error;
+mod options;
+mod outcome;
+mod second_look;
+mod together;
+
+use crate::cache::Cached;
+use crate::command_line::Words;
+use crate::life::{Judge, LIVES_ON, neutral_request, refusal};
+use case::{Case, Missing, unreadable};
+use cni_linux::output::{complain, one_line, write};
+use options::{Mode, Options};
+pub use outcome::{NamedPart, RepairOutcome, told};
+use second_look::PutBack;
+use together::repair_together;
+
+/// Repairs what the command line asks for, and prints a line for each attachment.
+pub fn run(words: &Words) -> ExitCode {
+    match refusal() {
+        Ok(None) => {}
+        Ok(Some(sentence)) => return refused(sentence),
+        Err(error) => return refused(&told(&error)),
+    }
+    let options = &Options::of(words);
+    let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
+    let results = result_cache::results(directory);
+    let files = match result_cache::read(directory) {
+        Ok(Some(files)) => files,
+        Ok(None) if options.cache_dir.is_none() => Vec::new(),
+        Ok(None) => return refused(&format!("{} does not exist", results.display())),
+        Err(error) => return refused(&format!("failed to read {}: {error}", results.display())),
+    };
+    let (started, tools) = (Instant::now(), Tools::default());
+    let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
+    for group in meant(&files, options, &mut report).chunks(together::MOST) {
+        for ((cached, file), outcome) in group.iter().zip(repair(group, options.mode, &tools)) {
+            let outcome = judged(cached, outcome, &mut judge);
+            report.attachment(&cached.at, &outcome);
+            let plugins = outcome.repaired();
+            if !plugins.is_empty() {
+                put_back.push(PutBack { cached: cached.clone(), file: file.path.clone(), plugins });
+            }
+        }
+    }
+    if report.attachments == 0 {
+        let network = options.network.as_ref().map_or_else(String::new, |name| format!(" to network {name}"));
+        report.line(&format!("no attachment{network} in {}", results.display()));
+    }
+    second_look::look_again(put_back, started.elapsed(), |one, outcome| report.attachment(&one.cached.at, &outcome));
+    report.end()
+}
+
+/// The outcome for an attachment, of which something else is where its namespace was: perhaps it lives on.
+fn judged(cached: &Cached, outcome: RepairOutcome, judge: &mut Option<Judge>) -> RepairOutcome {
+    let RepairOutcome::Gone(reason) = outcome else { return outcome };
+    match judge.take().map_or_else(Judge::new, Ok) {
+        Ok(one) => match judge.insert(one).life(cached) {
+            Life::Dead => RepairOutcome::Gone(reason),
+            Life::Alive => RepairOutcome::Skipped(LIVES_ON.to_owned()),
+            Life::Unknown(reason) => RepairOutcome::Skipped(reason),
+        },
+        Err(error) => error.into(),
+    }
+}
+
+/// The attachments that are asked for. A file that is not libcni's is told of.
+fn meant<'a>(files: &'a [CacheFile], options: &Options, report: &mut Report) -> Vec<(Cached, &'a CacheFile)> {
+    let mut meant = Vec::new();
+    for file in files {
+        match read(file) {
+            Ok(cached) if is_meant(&cached, options) => meant.push((within_reach(cached), file)),
+            Ok(_) => {}
+            Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), told(&error))),
+        }
+    }
+    meant
+}
+
+/// A namespace that has lost its name is reached by way of a process that is in it.
+fn within_reach(mut cached: Cached) -> Cached {
+    if cached.netns.as_deref().is_none_or(|path| Path::new(path).exists()) {
+        return cached;
+    }
+    let path = path_by_process(&cached).unwrap_or_else(|error| {
+        complain(&format!("cni-plugins repair: {}: {}\n", cached.at.container, told(&error)));
+        None
+    });
+    cached.reached = path;
+    cached
+}
+
+fn path_by_process(cached: &Cached) -> Result<Option<String>, Error> {
+    let mut host = LinuxHost::new(&neutral_request()?)?;
+    match AttachmentRecord::read(&cached.at, host.records())? {
+        Some(record) if record.life(&mut host) == Life::Alive => host.path_by_process(&record.namespace.identity),
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn is_meant(cached: &Cached, options: &Options) -> bool {
+    options.network.as_deref().is_none_or(|name| name == cached.at.network.as_str())
+}
+
+/// What is printed on standard output. When nobody reads it any more, the work is done to its end all the same.
+#[derive(Default)]
+struct Report {
+    attachments: usize,
+    failures: usize,
+    unwritten: Option<io::Error>,
+}
+
+impl Report {
+    fn attachment(&mut self, at: &Attachment, outcome: &RepairOutcome) {
+        self.attachments += 1;
+        self.failures += usize::from(outcome.is_failure());
+        let Attachment { network, container, ifname } = at;
+        self.line(&format!("{network} {container} {ifname}: {outcome}"));
+    }
+
+    fn line(&mut self, text: &str) {
+        if self.unwritten.is_none() {
+            self.unwritten = write(&format!("{}\n", one_line(text))).err();
+        }
+    }
+
+    fn end(self) -> ExitCode {
+        match self.unwritten {
+            Some(error) => refused(&format!("failed to write to standard output: {error}")),
+            None if self.failures > 0 => ExitCode::FAILURE,
+            None => ExitCode::SUCCESS,
+        }
+    }
+}
+
+fn refused(problem: &str) -> ExitCode {
+    complain(&format!("cni-plugins repair: {problem}\n"));
+    ExitCode::FAILURE
+}
+
+/// Reads a file of the cache.
+///
+/// # Errors
+/// When it cannot be read, or is not one of libcni's.
+pub fn read(file: &CacheFile) -> Result<Cached, Error> {
+    match &file.content {
+        Ok(content) => Ok(Cached::parse(content)?),
+        Err(error) => Err(unreadable(file, error)),
+    }
+}
+
+/// What serves for one attachment after the other.
+#[derive(Default)]
+pub struct Tools {
+    host: Cell<Option<LinuxHost>>,
+    calls: RefCell<WatchedCalls>,
+}
+
+impl Tools {
+    /// Works on some attachments, of which one has the request. A host on which something has failed is not used again.
+    fn work(
+        &self,
+        request: &Request,
+        work: impl FnOnce(&mut LinuxHost) -> Vec<RepairOutcome>,
+    ) -> Result<Vec<RepairOutcome>, Error> {
+        let mut host = match self.host.take() {
+            Some(mut host) => {
+                host.begin_request(request);
+                host
+            }
+            None => LinuxHost::new(request)?,
+        };
+        let outcomes = work(&mut host);
+        // Nothing of an attachment is kept.
+        host.end_request();
+        self.host.set((!outcomes.iter().any(RepairOutcome::is_failure)).then_some(host));
+        Ok(outcomes)
+    }
+}
+
+/// What is missing of an attachment. Nothing is changed.
+pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcome {
+    let examined = Case::new(cached, file, &tools.calls).and_then(|case| {
+        let look = |host: &mut LinuxHost| vec![case.find(host).map_or_else(|outcome| outcome, Missing::told)];
+        Ok(tools.work(case.request(), look)?)
+    });
+    examined.map_or_else(|outcome| outcome, |mut outcomes| outcomes.pop().unwrap_or(RepairOutcome::Complete))
+}
+
+/// The outcome for each of some attachments, in their order.
+fn repair(group: &[(Cached, &CacheFile)], mode: Mode, tools: &Tools) -> Vec<RepairOutcome> {
+    match mode {
+        Mode::DryRun => group.iter().map(|(cached, file)| examine(cached, file, tools)).collect(),
+        Mode::Apply => apply(group, tools),
+    }
+}
+
+fn apply(group: &[(Cached, &CacheFile)], tools: &Tools) -> Vec<RepairOutcome> {
+    let cases: Vec<_> = group.iter().map(|(cached, file)| Case::new(cached, file, &tools.calls)).collect();
+    let sound: Vec<&Case<'_>> = cases.iter().flatten().collect();
+    let repaired = match sound.first() {
+        Some(first) => tools.work(first.request(), |host| repair_together(&sound, host)),
+        None => Ok(Vec::new()),
+    };
+    match repaired {
+        Ok(repaired) => {
+            let mut repaired = repaired.into_iter();
+            cases.into_iter().filter_map(|case| case.map_or_else(Some, |_| repaired.next())).collect()
+        }
+        Err(error) if group.len() == 1 => vec![error.into()],
+        Err(_) => group.chunks(1).flat_map(|one| apply(one, tools)).collect(),
+    }
+}

@@ -1,0 +1,243 @@
+//! An attachment of libcni's cache, and what this program can do for it.
+
+use std::cell::RefCell;
+use std::io;
+
+use crate::plugin_calls::WatchedCalls;
+use crate::result_cache::CacheFile;
+use cni_core::error::Error;
+use cni_core::names::Attachment;
+use cni_core::request::Request;
+use cni_linux::host::LinuxHost;
+use cni_model::netns::NetnsError;
+use cni_model::plan::Ns;
+use cni_plugin::attachment_record::AttachmentRecord;
+use cni_plugin::exclusion;
+use cni_plugin::host::Host;
+use cni_plugin::missing::MissingPart;
+use cni_plugin::removal::Removal;
+use cni_plugin::run::Plugin;
+
+use super::error::RepairError;
+use super::outcome::{NamedPart, RepairOutcome, with_failures};
+use crate::cache::Cached;
+use crate::calls::can_work_on;
+use crate::life::{has_interface, has_signs};
+
+/// A plugin of the list that this binary contains, and its call.
+struct Ours {
+    plugin: &'static dyn Plugin,
+    request: Request,
+}
+
+/// What is missing of an attachment, plugin by plugin, and what could not be looked for.
+#[derive(Default)]
+pub struct Missing {
+    pub parts: Vec<(&'static str, MissingPart)>,
+    pub failures: Vec<Error>,
+}
+
+impl Missing {
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.failures.is_empty()
+    }
+
+    /// The outcome when nothing is put back.
+    pub fn told(self) -> RepairOutcome {
+        let named = self.parts.iter().map(|(plugin, part)| NamedPart::new(plugin, part)).collect();
+        with_failures(self.failures, named, RepairOutcome::Missing)
+    }
+}
+
+/// An attachment that may have to be repaired.
+pub struct Case<'a> {
+    cached: &'a Cached,
+    file: &'a CacheFile,
+    netns: &'a str,
+    first: Ours,
+    rest: Vec<Ours>,
+    calls: &'a RefCell<WatchedCalls>,
+}
+
+impl<'a> Case<'a> {
+    /// # Errors
+    /// The outcome, where there is nothing to look at.
+    pub fn new(
+        cached: &'a Cached,
+        file: &'a CacheFile,
+        calls: &'a RefCell<WatchedCalls>,
+    ) -> Result<Self, RepairOutcome> {
+        let Some(netns) = cached.reached.as_deref().or(cached.netns.as_deref()) else {
+            return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
+        };
+        let mut ours = Vec::new();
+        for config in &cached.plugins {
+            if let Some(plugin) = cni_builtin::plugin(&config.kind) {
+                ours.push(Ours { plugin, request: cached.request(config, plugin)? });
+            }
+        }
+        let mut rest = ours.into_iter();
+        let first = rest.next().ok_or(RepairOutcome::Complete)?;
+        Ok(Self { cached, file, netns, first, rest: rest.collect(), calls })
+    }
+
+    pub const fn cached(&self) -> &Cached {
+        self.cached
+    }
+
+    /// A host uses a request for delegation only, and nothing is delegated here.
+    pub const fn request(&self) -> &Request {
+        &self.first.request
+    }
+
+    /// Enters the container's namespace.
+    ///
+    /// # Errors
+    /// The outcome, when there is none.
+    pub fn enter(&self, host: &mut LinuxHost) -> Result<(), RepairOutcome> {
+        let netns = self.netns;
+        if host.is_own_netns(netns)? {
+            return Err(RepairOutcome::Skipped(format!("{netns} is the host's own namespace")));
+        }
+        match host.enter(netns) {
+            Ok(()) => Ok(()),
+            Err(NetnsError::Gone { reason, .. }) => {
+                Err(RepairOutcome::Gone(format!("the container is gone: {netns}: {reason}")))
+            }
+            Err(error @ NetnsError::Failed { .. }) => Err(Error::from(error).into()),
+        }
+    }
+
+    /// What is missing; the container's namespace is entered.
+    ///
+    /// # Errors
+    /// The outcome, when nothing is, or the attachment must be left alone.
+    pub fn find(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
+        self.enter(host)?;
+        let missing = self.look(host);
+        if missing.is_empty() {
+            return Err(RepairOutcome::Complete);
+        }
+        // Who works on it has its lock, perhaps for long.
+        self.must_be_kept(host).map(|()| missing)
+    }
+
+    /// The same, under the locks of the attachment and its network, which the host holds from now on. What is missing is
+    /// looked for again, since a DEL may have come before the lock.
+    ///
+    /// # Errors
+    /// As [`Case::find`], and when the locks do not become free.
+    pub fn find_locked(&self, host: &mut LinuxHost) -> Result<Missing, RepairOutcome> {
+        self.find(host)?;
+        exclusion::begin_repair(&self.cached.at, host)?;
+        self.must_be_kept(host)?;
+        Ok(self.look(host))
+    }
+
+    /// What is missing of an attachment whose namespace is entered. The failure of one plugin does not stop the others.
+    pub fn look(&self, host: &mut dyn Host) -> Missing {
+        let mut missing = Missing::default();
+        for Ours { plugin, request } in std::iter::once(&self.first).chain(&self.rest) {
+            match plugin.find_missing(request, host) {
+                Ok(found) => missing.parts.extend(found.into_iter().map(|part| (plugin.kind(), part))),
+                Err(error) => missing.failures.push(error),
+            }
+        }
+        missing
+    }
+
+    fn must_be_kept(&self, host: &mut dyn Host) -> Result<(), RepairOutcome> {
+        self.lost(host)?.map_or(Ok(()), |why| Err(RepairOutcome::Skipped(why)))
+    }
+
+    /// Why the attachment must be left alone, if it must: it is not the one any more of which the cache tells.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    pub fn lost(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
+        let at = &self.cached.at;
+        if exclusion::is_being_deleted(at, host)? || self.is_deleted_by_others() {
+            return Ok(Some("the runtime is deleting the attachment".to_owned()));
+        }
+        if !self.file.is_current().map_err(|error| unreadable(self.file, &error))? {
+            return Ok(Some(RepairError::Deleted.to_string()));
+        }
+        let record = AttachmentRecord::read(at, host.records())?;
+        if let Some(record) = &record
+            && !record.namespace.is_entered(host)?
+        {
+            return Ok(Some(format!("{} leads to another namespace than the container's", self.netns)));
+        }
+        if !self.has_recorded_link(record.as_ref(), host)? && !has_interface(self.cached, host)? {
+            return Ok(Some(format!("{} does not have the container's {} any more", self.netns, at.ifname)));
+        }
+        Ok(None)
+    }
+
+    /// Whether the runtime has added the attachment again since its file was read: DEL removes the file, and the record of
+    /// one that has its interface is there before libcni writes the file. What cannot be told counts as added.
+    pub fn is_added_again(&self, host: &mut dyn Host) -> bool {
+        self.file.path.exists() && !matches!(self.file.is_current(), Ok(true))
+            || has_interface_by_record(&self.cached.at, host).unwrap_or(true)
+    }
+
+    /// Whether the recorded interface is in the namespace that is entered. The container may have renamed it, and can make
+    /// another one of the same index and kind.
+    fn has_recorded_link(&self, record: Option<&AttachmentRecord>, host: &mut dyn Host) -> Result<bool, Error> {
+        let Some(recorded) = record.and_then(|record| record.link.as_ref()) else { return Ok(false) };
+        match host.link_by_index(Ns::Container, recorded.index)? {
+            Some(link) if recorded.may_be(&link) => has_signs(self.cached, &link, host),
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    fn is_deleted_by_others(&self) -> bool {
+        self.calls.borrow_mut().now().delete(&self.cached.at, |name| can_work_on(self.cached, name))
+    }
+}
+
+/// Whether the attachment is recorded, and its interface in its namespace.
+///
+/// # Errors
+/// When the record cannot be read, or the kernel does not answer.
+pub fn has_interface_by_record(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
+    AttachmentRecord::read(at, host.records())?.map_or(Ok(false), |record| record.has_interface(host))
+}
+
+/// The DEL of some plugins of an attachment, which knows what is still the attachment's. Of what they make, interface and
+/// addresses are left out.
+pub struct RuleDeletions(Vec<Ours>);
+
+impl RuleDeletions {
+    /// # Errors
+    /// When a configuration of the cache cannot be a request.
+    pub fn new(cached: &Cached, plugins: &[String]) -> Result<Self, Error> {
+        let mut ours = Vec::new();
+        for config in cached.plugins.iter().rev().filter(|config| plugins.contains(&config.kind)) {
+            if let Some(plugin) = cni_builtin::plugin(&config.kind) {
+                ours.push(Ours { plugin, request: cached.request_without_ipam(config, plugin)? });
+            }
+        }
+        Ok(Self(ours))
+    }
+
+    /// One of the requests; `None` when there is nothing to remove.
+    pub fn request(&self) -> Option<&Request> {
+        self.0.first().map(|one| &one.request)
+    }
+
+    /// # Errors
+    /// The first failure; the others go on.
+    pub fn carry_out(&self, host: &mut LinuxHost) -> Result<(), Error> {
+        let mut removal = Removal::new(host);
+        for Ours { plugin, request } in &self.0 {
+            removal.attempt(|host| plugin.del(request, host));
+        }
+        removal.finish()
+    }
+}
+
+pub fn unreadable(file: &CacheFile, error: &io::Error) -> Error {
+    let source = io::Error::new(error.kind(), error.to_string());
+    RepairError::Cache { path: file.path.display().to_string(), source }.into()
+}

@@ -1,0 +1,100 @@
+//! The second look: whether what was repaired has been deleted in the meantime.
+//!
+//! Our plugins and `repair` exclude each other, but those of others know no lock. Between their DEL of the ports and that
+//! of the interface, rules are missing of an attachment that seems to live; put back, they would stay for ever. So
+//! `repair` looks again when nobody's DEL is under way any more.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::plugin_calls::RunningCalls;
+use cni_core::error::Error;
+use cni_linux::host::LinuxHost;
+use cni_plugin::exclusion;
+use cni_plugin::host::Host;
+
+use super::case::{RuleDeletions, has_interface_by_record};
+use super::error::RepairError;
+use super::outcome::RepairOutcome;
+use crate::cache::Cached;
+use crate::calls::can_work_on;
+
+/// How long a runtime may take from the end of one plugin's DEL to the start of the next: on a busy machine longer, as
+/// `repair` itself.
+const BETWEEN_PLUGINS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1);
+
+/// How long is waited for a DEL to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An attachment whose rules have been put back.
+pub struct PutBack {
+    pub cached: Cached,
+    /// The file of the cache that told of it.
+    pub file: PathBuf,
+    /// The plugins of which something was missing.
+    pub plugins: Vec<String>,
+}
+
+/// Looks again at what has been put back by a repair that has taken so long, and removes what belongs to nobody any
+/// more. Tells of every attachment that does not stay as it was repaired.
+pub fn look_again(mut watched: Vec<PutBack>, taken: Duration, mut tell: impl FnMut(&PutBack, RepairOutcome)) {
+    let (started, pause) = (Instant::now(), taken.clamp(*BETWEEN_PLUGINS.start(), *BETWEEN_PLUGINS.end()));
+    while !watched.is_empty() {
+        thread::sleep(pause);
+        let running = RunningCalls::observe();
+        let is_going = |one: &PutBack| running.contain(&one.cached.at, |name| can_work_on(&one.cached, name));
+        let (going, settled): (Vec<_>, Vec<_>) = watched.into_iter().partition(is_going);
+        for one in settled.iter().filter(|one| one.is_deleted()) {
+            if let Some(outcome) = one.take_back() {
+                tell(one, outcome);
+            }
+        }
+        if started.elapsed() > PATIENCE {
+            let unended =
+                || RepairOutcome::Failed(vec![RepairError::Unended.into()], Box::new(RepairOutcome::Complete));
+            return going.iter().for_each(|one| tell(one, unended()));
+        }
+        watched = going;
+    }
+}
+
+impl PutBack {
+    /// The runtime removes the file at the end of DEL.
+    fn is_deleted(&self) -> bool {
+        matches!(self.file.try_exists(), Ok(false))
+    }
+
+    /// The outcome; `None` when the attachment has an interface, and keeps its rules.
+    fn take_back(&self) -> Option<RepairOutcome> {
+        match self.remove() {
+            Ok(Removed::Nothing) => None,
+            Ok(Removed::Rules) => Some(RepairOutcome::TakenBack(RepairError::Deleted.to_string())),
+            Err(error) => Some(RepairOutcome::Failed(vec![error], Box::new(RepairOutcome::Complete))),
+        }
+    }
+
+    fn remove(&self) -> Result<Removed, Error> {
+        let deletions = RuleDeletions::new(&self.cached, &self.plugins)?;
+        let Some(request) = deletions.request() else { return Ok(Removed::Nothing) };
+        let mut host = LinuxHost::new(request)?;
+        exclusion::begin_repair(&self.cached.at, &mut host)?;
+        if self.is_kept(&mut host)? {
+            return Ok(Removed::Nothing);
+        }
+        deletions.carry_out(&mut host).map(|()| Removed::Rules)
+    }
+
+    /// Whether the rules are those of a container that has its interface: its file was lost, or the runtime has added the
+    /// attachment again. libcni writes its file after the last ADD, and the record comes before that.
+    fn is_kept(&self, host: &mut dyn Host) -> Result<bool, Error> {
+        Ok(!self.is_deleted() || has_interface_by_record(&self.cached.at, host)?)
+    }
+}
+
+/// What has been removed of an attachment.
+enum Removed {
+    Nothing,
+    Rules,
+}

@@ -1,0 +1,332 @@
+//! What the daemon does to the machine.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::packet::PacketSocket;
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_dhcp::client::Sending;
+use cni_dhcp::daemon::{Asker, PlaceError, World};
+use cni_dhcp::key::{LeaseKey, Place};
+use cni_dhcp::moment::Moment;
+use cni_dhcp::protocol::{Answer, Request};
+use cni_dhcp::record::LeaseRecord;
+use cni_dhcp::wire::{Datagram, Hardware};
+use cni_kernel::netlink::Socket;
+use cni_kernel::netns::Netns;
+use cni_linux::{clock, identity};
+use cni_model::netns::NetnsError;
+
+use crate::connection::{Connection, Said};
+use crate::records::Records;
+
+/// How long a plugin may take to ask.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How many plugins may ask at once: more wait in the queue of the socket.
+const MOST_CONNECTIONS: usize = 1000;
+/// How long plugins wait after one could not be listened to, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How many packets are taken at a time, so that a flood on one interface does not keep the others waiting.
+const MOST_PACKETS: usize = 32;
+
+pub struct Machine {
+    host_prefix: String,
+    records: Records,
+    connections: BTreeMap<Asker, Connection>,
+    wires: BTreeMap<LeaseKey, PacketSocket>,
+    asked: Asker,
+    last: Moment,
+    /// Until when no plugin is listened to, since the last one could not be.
+    deaf_until: Option<Moment>,
+}
+
+impl Machine {
+    pub fn new(host_prefix: String, leases: &Path) -> Self {
+        Self {
+            host_prefix,
+            records: Records::new(leases),
+            connections: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            asked: 0,
+            last: Moment::default(),
+            deaf_until: None,
+        }
+    }
+
+    /// The leases of before whose namespaces are still there.
+    pub fn kept(&self) -> Vec<LeaseRecord> {
+        let mut found = self.records.all();
+        found.retain(|record| match open_place(&record.place) {
+            Ok(_) => true,
+            Err(PlaceError::Namespace(why)) => {
+                log::info!("the lease of {} is not gone on with: {why}", record.key);
+                self.records.forget(&record.key);
+                false
+            }
+            Err(error) => {
+                log::warn!("the namespace of {}: {error}", record.key);
+                true
+            }
+        });
+        found
+    }
+
+    /// Whether one more plugin can be listened to.
+    pub fn has_room(&self) -> bool {
+        self.deaf_until.is_none_or(|until| until <= self.last) && self.connections.len() < MOST_CONNECTIONS
+    }
+
+    /// When plugins are listened to again.
+    pub fn deaf_until(&self) -> Option<Moment> {
+        self.deaf_until.filter(|until| *until > self.last)
+    }
+
+    pub fn accept(&mut self, listener: &UnixListener) {
+        while self.has_room() {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if let Err(error) = stream.set_nonblocking(true) {
+                        log::warn!("a plugin is not listened to: {error}");
+                        continue;
+                    }
+                    self.asked += 1;
+                    let until = self.now() + SILENCE;
+                    self.connections.insert(self.asked, Connection::new(stream, until));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    self.deaf_until = Some(self.now() + PAUSE);
+                    return log::warn!("plugins wait, since one cannot be listened to: {error}");
+                }
+            }
+        }
+    }
+
+    pub fn connections(&self) -> impl Iterator<Item = (Asker, BorrowedFd<'_>)> {
+        self.connections.iter().map(|(asker, connection)| (*asker, connection.stream.as_fd()))
+    }
+
+    pub fn wires(&self) -> impl Iterator<Item = (&LeaseKey, BorrowedFd<'_>)> {
+        self.wires.iter().map(|(key, wire)| (key, wire.as_fd()))
+    }
+
+    /// When the first plugin that has not asked yet has to be told off.
+    pub fn silent_until(&self) -> Option<Moment> {
+        self.connections.values().filter_map(|connection| connection.silent_until).min()
+    }
+
+    /// Hangs up on those that have not asked in time, and tells who they were.
+    pub fn broken(&mut self) -> Vec<Asker> {
+        let now = self.now();
+        let is_late = |connection: &Connection| connection.silent_until.is_some_and(|until| until <= now);
+        let late: Vec<Asker> =
+            self.connections.iter().filter(|(_, connection)| is_late(connection)).map(|(asker, _)| *asker).collect();
+        late.iter().for_each(|asker| self.hang_up(*asker));
+        late
+    }
+
+    pub fn read(&mut self, asker: Asker) -> Said {
+        self.connections.get_mut(&asker).map_or(Said::Nothing, Connection::read)
+    }
+
+    pub fn hang_up(&mut self, asker: Asker) {
+        self.connections.remove(&asker);
+    }
+
+    /// The packets that have come for a container.
+    pub fn receive(&self, key: &LeaseKey) -> Vec<(Vec<u8>, Hardware)> {
+        let mut packets = Vec::new();
+        let Some(wire) = self.wires.get(key) else { return packets };
+        while packets.len() < MOST_PACKETS {
+            match wire.receive() {
+                Ok(Some(packet)) => packets.push(packet),
+                Ok(None) => break,
+                Err(error) => {
+                    // Each error is told once: the next read comes to what is behind it.
+                    log::debug!("the interface of {key}: {error}");
+                    break;
+                }
+            }
+        }
+        packets
+    }
+
+    fn netns_of(&self, asker: Option<Asker>) -> Option<&Netns> {
+        self.connections.get(&asker?)?.netns.as_ref()
+    }
+}
+
+impl World for Machine {
+    fn now(&mut self) -> Moment {
+        match clock::since_boot() {
+            Ok(time) => self.last = Moment::at(time),
+            Err(error) => log::error!("the clock does not answer: {error}"),
+        }
+        self.last
+    }
+
+    fn seed(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        match File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)) {
+            Ok(()) => u64::from_le_bytes(bytes),
+            Err(error) => {
+                log::warn!("transaction ids can be guessed: /dev/urandom: {error}");
+                clock::since_boot().map_or(0, |time| time.subsec_nanos().into())
+            }
+        }
+    }
+
+    fn place(&mut self, asker: Asker, request: &Request) -> Result<Place, PlaceError> {
+        let netns = format!("{}{}", self.host_prefix, request.netns);
+        let identity = match self.netns_of(Some(asker)) {
+            Some(passed) => identity_of(passed)?,
+            None => identity_of(&Netns::open(&netns).map_err(not_open)?)?,
+        };
+        Ok(Place { netns, ifname: request.key.ifname.clone(), identity })
+    }
+
+    fn listen(&mut self, key: &LeaseKey, place: &Place, asker: Option<Asker>) -> Result<Hardware, PlaceError> {
+        let (wire, hardware) = match self.netns_of(asker) {
+            Some(netns) => open_wire(netns, &place.ifname)?,
+            None => open_wire(&open_place(place)?, &place.ifname)?,
+        };
+        self.wires.insert(key.clone(), wire);
+        Ok(hardware)
+    }
+
+    fn set_up(&mut self, place: &Place, asker: Asker) -> Result<(), PlaceError> {
+        match self.netns_of(Some(asker)) {
+            Some(netns) => set_link_up(netns, &place.ifname),
+            None => set_link_up(&open_place(place)?, &place.ifname),
+        }
+    }
+
+    fn close(&mut self, key: &LeaseKey) {
+        self.wires.remove(key);
+    }
+
+    fn send(&mut self, key: &LeaseKey, sending: &Sending) {
+        let Some(wire) = self.wires.get(key) else { return };
+        let Sending { source, destination, neighbour, message } = sending;
+        let datagram = Datagram { source: *source, destination: *destination, payload: message.bytes() };
+        // It is sent again if nobody answers.
+        if let Err(error) = wire.send(&datagram.bytes(), *neighbour) {
+            log::info!("{:?} of {key} was not sent: {error}", message.kind);
+        }
+    }
+
+    fn withdraw(&mut self, place: &Place, address: Ipv4Addr) {
+        let done = on_link(place, |socket, index| {
+            for found in socket.addresses(index, Some(Family::V4)).map_err(told)? {
+                if found.cidr.address() == IpAddr::V4(address) {
+                    socket.remove_address(index, found.cidr).map_err(told)?;
+                }
+            }
+            Ok(())
+        });
+        done.unwrap_or_else(|error| log::debug!("{address} was not taken from {}: {error}", place.netns));
+    }
+
+    fn set_down(&mut self, place: &Place) {
+        let done = on_link(place, |socket, index| socket.set_link_down(index).map_err(told));
+        done.unwrap_or_else(|error| log::warn!("{} of {} was not set down: {error}", place.ifname, place.netns));
+    }
+
+    fn answer(&mut self, asker: Asker, answer: &Answer) {
+        if let Some(connection) = self.connections.get(&asker) {
+            connection.answer(answer);
+        }
+        if !matches!(answer, Answer::Wait { .. }) {
+            self.hang_up(asker);
+        }
+    }
+
+    fn save(&mut self, record: &LeaseRecord) {
+        self.records.save(record);
+    }
+
+    fn forget(&mut self, key: &LeaseKey) {
+        self.records.forget(key);
+    }
+}
+
+fn told(error: impl Into<Error>) -> PlaceError {
+    PlaceError::Interface(error.into().in_full())
+}
+
+fn not_open(error: NetnsError) -> PlaceError {
+    match error {
+        NetnsError::Gone { .. } => PlaceError::Namespace(Error::from(error).in_full()),
+        NetnsError::Failed { .. } => PlaceError::Now(Error::from(error).in_full()),
+    }
+}
+
+fn unknown(error: impl Into<Error>) -> PlaceError {
+    PlaceError::Now(error.into().in_full())
+}
+
+fn closed(error: io::Error) -> PlaceError {
+    PlaceError::Now(format!("the network namespace cannot be entered: {error}"))
+}
+
+/// What tells a namespace from all others; on kernels that give no cookie, the boot and the file.
+fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
+    match netns.inside(identity::identity).map_err(closed)?.map_err(unknown)? {
+        Some(identity) => Ok(identity),
+        None => {
+            let file = netns.file_identity().map_err(closed)?;
+            Ok(format!("{}:{file}", cni_files::boot_id().map_err(unknown)?))
+        }
+    }
+}
+
+/// The namespace of a place, if the path still leads there.
+fn open_place(place: &Place) -> Result<Netns, PlaceError> {
+    let netns = Netns::open(&place.netns).map_err(not_open)?;
+    if identity_of(&netns)? == place.identity {
+        Ok(netns)
+    } else {
+        Err(PlaceError::Namespace(format!("another network namespace is at {}", place.netns)))
+    }
+}
+
+fn open_wire(netns: &Netns, ifname: &str) -> Result<(PacketSocket, Hardware), PlaceError> {
+    netns
+        .inside(|| {
+            let mut socket = Socket::open().map_err(told)?;
+            let link = socket.link(ifname).map_err(told)?;
+            let absent = || PlaceError::Interface(format!("error looking up {ifname:?}: Link not found"));
+            let link = link.ok_or_else(absent)?;
+            let hardware = link.mac.as_ref().and_then(|mac| Hardware::try_from(mac.bytes()).ok());
+            let no_ethernet = || PlaceError::Interface(format!("{ifname} has no MAC address of Ethernet"));
+            let hardware = hardware.ok_or_else(no_ethernet)?;
+            let failed = |error| PlaceError::Interface(format!("{ifname} cannot be listened on: {error}"));
+            Ok((PacketSocket::open(link.index).map_err(failed)?, hardware))
+        })
+        .map_err(closed)?
+}
+
+fn set_link_up(netns: &Netns, ifname: &str) -> Result<(), PlaceError> {
+    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(told)?;
+    match socket.link(ifname).map_err(told)? {
+        Some(link) if !link.up => socket.set_link_up(link.index).map_err(told),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Does something with the link of a place, by a socket of its namespace.
+fn on_link(place: &Place, work: impl FnOnce(&mut Socket, u32) -> Result<(), PlaceError>) -> Result<(), PlaceError> {
+    let netns = open_place(place)?;
+    let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(told)?;
+    match socket.link(&place.ifname).map_err(told)? {
+        Some(link) => work(&mut socket, link.index),
+        None => Ok(()),
+    }
+}

@@ -51,9 +51,9 @@ fuzz() {
         rm -rf "$corpus"
         limit=(-runs="$INPUTS" -seed=1)
     fi
-    mkdir -p "$corpus" "$FUZZ/findings/$target"
+    mkdir -p "$corpus" "$FUZZ/findings/$target" "$FUZZ/rows/$target"
     if run_target "$program" "$target" "${limit[@]}" -artifact_prefix="$FUZZ/findings/$target/" -print_final_stats=1 \
-        "$corpus" "$SEEDS/$target" >"$log" 2>&1; then
+        "$corpus" "$SEEDS/$target" "$FUZZ/rows/$target" >"$log" 2>&1; then
         printf '%s: %s inputs, no finding\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" >&2
     else
         tell "$program" "$target" "$log" >&2
@@ -89,6 +89,7 @@ need c++ g++
 say "building the fuzz targets"
 program=$(build_fuzz)
 [ "${1:-}" != --build ] || exit 0
+cargo run --quiet --locked --package cni-fuzz --bin seeds -- "$FUZZ/rows/config"
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(find "$SEEDS" -mindepth 1 -printf '%P\n' -prune | sort)
 say "fuzzing ${targets[*]}"

@@ -5,8 +5,12 @@
 # The top of the tree, and the folder that everything is built into.
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TARGET=${CARGO_TARGET_DIR:-$TOP/target}
-# The plugins that the one binary is, by their names in configurations.
-PLUGINS=(bandwidth bridge consul-cni dhcp dummy firewall host-device host-local ipvlan loopback macvlan portmap ptp sbr static tap tuning vlan vrf)
+# The plugins that the one binary is, by their names in configurations: each has a row, plugins/<type>/plugin.json.
+PLUGINS=()
+for row in "$TOP"/plugins/*/plugin.json; do
+    row=${row%/plugin.json}
+    PLUGINS+=("${row##*/}")
+done
 CNITOOL_VERSION=v1.3.0
 
 say() { printf '==> %s\n' "$*" >&2; }

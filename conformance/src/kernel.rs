@@ -36,6 +36,18 @@ impl Feature {
         Self::VrfLinks,
     ];
 
+    /// The feature that a kind of link is.
+    pub fn of_link(kind: &str) -> Option<Self> {
+        match kind {
+            "dummy" => Some(Self::DummyLinks),
+            "macvlan" => Some(Self::MacvlanLinks),
+            "vlan" => Some(Self::VlanLinks),
+            "ipvlan" => Some(Self::IpvlanLinks),
+            "vrf" => Some(Self::VrfLinks),
+            _ => None,
+        }
+    }
+
     /// Tells whether the running kernel has it.
     pub fn is_here(self) -> bool {
         static ANSWERS: [OnceLock<bool>; Feature::ALL.len()] = [const { OnceLock::new() }; Feature::ALL.len()];

@@ -1,29 +1,11 @@
 //! The plugins of the binary under test, and which of them the running kernel can serve.
 
+use cni_catalog::PluginKind;
+
 use crate::kernel::Feature;
 
 /// Every plugin, by its name in configurations.
-pub const ALL: [&str; 19] = [
-    "loopback",
-    "bridge",
-    "ptp",
-    "dummy",
-    "macvlan",
-    "host-device",
-    "tap",
-    "vlan",
-    "ipvlan",
-    "host-local",
-    "dhcp",
-    "static",
-    "firewall",
-    "portmap",
-    "tuning",
-    "bandwidth",
-    "sbr",
-    "vrf",
-    "consul-cni",
-];
+pub const ALL: [&str; cni_catalog::NAMES.len()] = cni_catalog::NAMES;
 
 /// The plugins whose ADD the running kernel can carry out. What the others do is shown in
 /// `tests/other_kernel.rs`, on a kernel that can; what dhcp does, which needs a server, in `tests/dhcp`.
@@ -31,14 +13,25 @@ pub fn that_can_add() -> Vec<&'static str> {
     ALL.into_iter().filter(|plugin| *plugin != "dhcp" && needs(plugin).is_none_or(Feature::is_here)).collect()
 }
 
+/// The plugins that the running kernel can serve and that read `prevResult` on ADD: chained ones, and loopback.
+pub fn that_read_prev_result() -> Vec<&'static str> {
+    let reads = |plugin: &&str| matches!(kind(plugin), PluginKind::Chained | PluginKind::Loopback);
+    that_can_add().into_iter().filter(reads).collect()
+}
+
+/// The place of a plugin in a configuration list.
+///
+/// # Panics
+/// If there is no such plugin.
+pub fn kind(plugin: &str) -> PluginKind {
+    cni_catalog::entry(plugin).unwrap_or_else(|| panic!("no plugin {plugin}")).kind
+}
+
 /// What a plugin's ADD needs of the kernel.
+///
+/// # Panics
+/// If it is a kind of link that no feature stands for.
 pub fn needs(plugin: &str) -> Option<Feature> {
-    match plugin {
-        "dummy" => Some(Feature::DummyLinks),
-        "macvlan" => Some(Feature::MacvlanLinks),
-        "vlan" => Some(Feature::VlanLinks),
-        "ipvlan" => Some(Feature::IpvlanLinks),
-        "vrf" => Some(Feature::VrfLinks),
-        _ => None,
-    }
+    let link = cni_catalog::entry(plugin)?.kernel_link.as_deref()?;
+    Some(Feature::of_link(link).unwrap_or_else(|| panic!("conformance/src/kernel.rs: no feature for links {link}")))
 }

@@ -21,6 +21,7 @@ mod nftables;
 mod plugins;
 mod records;
 mod results;
+pub mod rows;
 mod spelling;
 mod tuning;
 

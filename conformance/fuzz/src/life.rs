@@ -6,6 +6,7 @@
 //! - DEL removes exactly what ADD made, and again; STATUS, CHECK and looking for what is missing change nothing;
 //! - a result can be printed in the version of its configuration, and read back.
 
+use cni_catalog::PluginKind;
 use cni_core::error::{Code, Error};
 use cni_core::family::Family;
 use cni_core::json::Json;
@@ -124,7 +125,7 @@ fn add_device(host: &mut FakeHost) {
 
 /// Whether a plugin works on an interface that another has made.
 pub fn is_chained(plugin: &dyn Plugin) -> bool {
-    ["bandwidth", "consul-cni", "firewall", "portmap", "sbr", "tuning", "vrf"].contains(&plugin.kind())
+    cni_catalog::entry(plugin.kind()).is_some_and(|entry| entry.kind == PluginKind::Chained)
 }
 
 impl Life {

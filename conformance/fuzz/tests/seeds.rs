@@ -36,6 +36,15 @@ fn every_property_holds_for_every_seed() {
     assert!(misnamed.is_empty(), "{misnamed:#?}");
 }
 
+/// Those that a plugin refuses hold as well.
+#[test]
+fn every_property_holds_for_the_rows_of_the_plugins() {
+    let run = cni_fuzz::target("config").expect("the target of configurations").run;
+    for (name, seed) in cni_fuzz::rows::seeds() {
+        std::panic::catch_unwind(|| run(seed.as_bytes())).unwrap_or_else(|_| panic!("{name}: {seed}"));
+    }
+}
+
 #[test]
 fn every_folder_of_seeds_is_a_targets() {
     let folders = listed(&seeds());

@@ -7,7 +7,7 @@ use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
 #[cfg(test)]
-mod lists;
+mod tests;
 
 /// Every plugin of this binary, in the order in which they are listed.
 pub const PLUGINS: [&dyn Plugin; 19] = [

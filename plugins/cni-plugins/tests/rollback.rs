@@ -11,6 +11,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use cni_catalog::PluginKind;
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::{Environment, Request};
 use cni_linux::host::LinuxHost;
@@ -232,6 +233,48 @@ fn consul_cni_is_taken_back_from_every_step() {
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"consul-cni",{PREV_RESULT}}}"#);
     let steps = fail_at_every_step(&cni_consul_cni::ConsulCni, &config);
     assert!(steps >= 1, "{steps} changes");
+}
+
+/// The plugins that have a test above, or need a server or another kernel.
+const OWN_TEST: [&str; 15] = [
+    "loopback",
+    "bridge",
+    "ptp",
+    "host-device",
+    "firewall",
+    "portmap",
+    "macvlan",
+    "tap",
+    "tuning",
+    "sbr",
+    "bandwidth",
+    "consul-cni",
+    "dhcp",
+    "host-local",
+    "static",
+];
+
+/// By the configurations in the rows.
+#[test]
+fn every_other_plugin_is_taken_back_from_every_step() {
+    for plugin in cni_builtin::PLUGINS.iter().copied().filter(|plugin| !OWN_TEST.contains(&plugin.kind())) {
+        let entry = cni_catalog::entry(plugin.kind()).expect("a row");
+        if entry.kernel_link.is_some() {
+            continue;
+        }
+        let data = cni_catalog::test_data(plugin.kind());
+        let keys = data.failing.as_ref().unwrap_or(&data.real).to_string();
+        let keys = keys.trim_start_matches('{').trim_end_matches('}');
+        let comma = if keys.is_empty() { "" } else { "," };
+        let beside = match entry.kind {
+            PluginKind::Interface => r#""ipam":{"type":"host-local","subnet":"10.1.2.0/24"}"#,
+            PluginKind::Chained | PluginKind::Loopback | PluginKind::Ipam => PREV_RESULT,
+        };
+        let kind = plugin.kind();
+        let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"{kind}",{keys}{comma}{beside}}}"#);
+        let steps = fail_at_every_step_after(add_addressed_interface, plugin, &config);
+        assert!(steps >= 1, "{kind}: {steps} changes");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use cni_catalog::test_data;
+
 use super::host::PrivateHost;
 use super::judge::Verdict;
 use super::requirement::{self, Passage};
@@ -67,6 +69,10 @@ pub enum Who {
     Delegating,
     /// These.
     Only(&'static [&'static str]),
+    /// Those whose rows say how to remove what they make.
+    Damageable,
+    /// Those whose rows say what they make.
+    WithEffects,
     /// Those that the suite knows, but for these.
     AllBut(&'static [&'static str]),
 }
@@ -188,6 +194,8 @@ impl Template {
             Who::Kinds(kinds) => kinds.contains(&subject.kind),
             Who::Delegating => subject.delegates(),
             Who::Only(names) => subject.known && names.contains(&subject.plugin.as_str()),
+            Who::Damageable => subject.known && test_data(&subject.plugin).damage.is_some(),
+            Who::WithEffects => subject.known && !test_data(&subject.plugin).effects.is_empty(),
             Who::AllBut(names) => subject.known && !names.contains(&subject.plugin.as_str()),
         };
         chosen && (self.needs != Needs::Add || subject.stands_alone())

@@ -1,22 +1,10 @@
 //! The plugins that cases are about: what each is, and a small configuration that it accepts.
 
+pub use cni_catalog::PluginKind;
 use serde_json::{Value, json};
 
 use cni_conformance::keys::with;
 use cni_conformance::{Feature, plugins};
-
-/// What a plugin is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PluginKind {
-    /// It brings up `lo`, which every container has.
-    Loopback,
-    /// It brings an interface into the container, and asks an IPAM plugin for addresses.
-    Interface,
-    /// It works on what plugins before it have made.
-    Chained,
-    /// It gives addresses to other plugins.
-    Ipam,
-}
 
 /// A plugin under test.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,8 +27,6 @@ pub const UPLINK: &str = "up0";
 pub const BRIDGE: &str = "br0";
 /// Where host-local keeps its leases.
 pub const LEASES: &str = "/run/leases";
-/// What `consul-cni` cannot do without.
-const CONSUL_ARGS: &str = r#"CONSUL_IPTABLES_CONFIG={"ProxyUserID":"101","ProxyInboundPort":20000}"#;
 
 impl Subject {
     /// Returns one of the plugins that the suite knows.
@@ -81,7 +67,7 @@ impl Subject {
 
     /// `CNI_ARGS`.
     pub fn args(&self) -> &'static str {
-        if self.plugin == "consul-cni" { CONSUL_ARGS } else { "" }
+        if self.known { cni_catalog::test_data(&self.plugin).args.as_deref().unwrap_or_default() } else { "" }
     }
 
     /// Whether its ADD works without a service beside it.
@@ -103,35 +89,9 @@ pub fn host_local() -> Value {
 }
 
 fn row(plugin: &str) -> (PluginKind, Value) {
-    let ipam = json!({"ipam": {"type": super::ipam::IPAM}});
-    let on = |keys: Value| with(&ipam, &keys);
-    match plugin {
-        "loopback" => (PluginKind::Loopback, json!({})),
-        "bridge" => (PluginKind::Interface, on(json!({"bridge": BRIDGE, "isGateway": true}))),
-        "ptp" | "dummy" | "tap" => (PluginKind::Interface, ipam),
-        "macvlan" | "ipvlan" => (PluginKind::Interface, on(json!({"master": UPLINK}))),
-        "vlan" => (PluginKind::Interface, on(json!({"master": UPLINK, "vlanId": 5}))),
-        "host-device" => (PluginKind::Interface, on(json!({"device": "ens5"}))),
-        "host-local" => (PluginKind::Ipam, json!({"ipam": host_local()})),
-        "dhcp" => (PluginKind::Ipam, json!({"ipam": {"type": "dhcp"}})),
-        "static" => {
-            let address = json!([{"address": "10.88.0.5/24", "gateway": "10.88.0.1"}]);
-            let ipam = json!({"type": "static", "addresses": address, "routes": [{"dst": "0.0.0.0/0"}]});
-            (PluginKind::Ipam, json!({"ipam": ipam}))
-        }
-        "firewall" => (PluginKind::Chained, json!({"backend": "iptables"})),
-        "portmap" => {
-            let mappings = json!([{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]);
-            (PluginKind::Chained, json!({"runtimeConfig": {"portMappings": mappings}}))
-        }
-        "tuning" => (PluginKind::Chained, json!({"mtu": 1400, "sysctl": {"net.ipv4.conf.eth0.arp_notify": "1"}})),
-        "bandwidth" => {
-            let (rate, burst) = (8_000_000, 160_000);
-            let limits = json!({"ingressRate": rate, "ingressBurst": burst, "egressRate": rate, "egressBurst": burst});
-            (PluginKind::Chained, limits)
-        }
-        "sbr" | "consul-cni" => (PluginKind::Chained, json!({})),
-        "vrf" => (PluginKind::Chained, json!({"vrfname": "red"})),
-        other => panic!("the suite does not know the plugin {other}"),
+    let (kind, keys) = (plugins::kind(plugin), &cni_catalog::test_data(plugin).real);
+    match kind {
+        PluginKind::Interface => (kind, with(&json!({"ipam": {"type": super::ipam::IPAM}}), keys)),
+        PluginKind::Loopback | PluginKind::Chained | PluginKind::Ipam => (kind, keys.clone()),
     }
 }

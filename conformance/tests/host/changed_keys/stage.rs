@@ -1,7 +1,8 @@
 //! One plugin's ADD and DEL, with different configurations, on a machine on which all is there that containers share.
 
+use cni_catalog::{PluginKind, test_data};
 use cni_conformance::keys::{put, with};
-use cni_conformance::{Container, Flavour, Invocation, Sandbox, State, Verb, state};
+use cni_conformance::{Container, Flavour, Invocation, Sandbox, State, Verb, plugins, state};
 use serde_json::{Value, json};
 
 /// What changes with each ADD and belongs to no container: where the next address is looked for, the age of the index of leases, and
@@ -95,7 +96,7 @@ fn text(output: &str) -> Vec<String> {
 }
 
 fn is_chained(plugin: &str) -> bool {
-    ["firewall", "portmap", "tuning", "sbr", "vrf", "bandwidth"].contains(&plugin)
+    plugins::kind(plugin) == PluginKind::Chained
 }
 
 /// A configuration in which each key of the table can have its values.
@@ -113,6 +114,7 @@ fn keys(plugin: &str) -> Value {
             "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]},
         }),
         "vrf" => json!({"vrfname": "red"}),
-        _ => json!({}),
+        _ if test_data(plugin).changed.is_empty() => json!({}),
+        _ => with(&json!({"ipam": ipam}), &test_data(plugin).real),
     }
 }

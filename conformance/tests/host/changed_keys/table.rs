@@ -44,10 +44,19 @@ fn changed(plugin: &'static str, pointer: &'static str, one: Value, other: Value
 
 /// All of them.
 pub fn changed_keys() -> Vec<ChangedKey> {
-    [bridge(), other_interfaces(), on_a_master(), host_local(), chained(), tuning(), bandwidth()]
+    [bridge(), other_interfaces(), on_a_master(), host_local(), chained(), tuning(), bandwidth(), of_the_rows()]
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// Those in the rows of the plugins.
+fn of_the_rows() -> Vec<ChangedKey> {
+    let of_plugin = |plugin: &'static str| {
+        let rows = cni_catalog::test_data(plugin).changed.iter();
+        rows.map(move |row| changed(plugin, &row.key, row.at_add.clone(), row.at_del.clone()))
+    };
+    plugins::ALL.into_iter().flat_map(of_plugin).collect()
 }
 
 fn bridge() -> Vec<ChangedKey> {

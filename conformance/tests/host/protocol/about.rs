@@ -9,14 +9,16 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 
+use cni_catalog::entry;
 use cni_conformance::{Invocation, Outcome, Sandbox, Verb, binaries};
 
 use crate::protocol::{PLUGINS, VERSIONS, bare, ended, versions_of};
 
 /// The release of the reference whose features a plugin has. That of `consul-cni` is consul-k8s, of which Nomad wants
 /// at least 1.4.2.
-fn level(plugin: &str) -> &'static str {
-    if plugin == "consul-cni" { "v2.0.3+rs." } else { "v1.9.1+rs." }
+fn level(plugin: &str) -> String {
+    let level = entry(plugin).expect("a plugin").reference_level.as_deref().unwrap_or("1.9.1");
+    format!("v{level}+rs.")
 }
 
 /// Requires the about text, and nothing but it.
@@ -93,7 +95,7 @@ fn nomad_and_nerdctl_find_the_version() {
         let outcome = without_command(&sandbox, plugin).run();
         let both = format!("{}{}", outcome.stdout(), outcome.stderr());
         let words: Vec<&str> = both.split_whitespace().filter(|word| is_semver(word)).collect();
-        assert!(words.first().is_some_and(|word| word.starts_with(level(plugin))), "first version of {both}");
+        assert!(words.first().is_some_and(|word| word.starts_with(&level(plugin))), "first version of {both}");
         assert_eq!(words.last(), Some(&"1.1.0"), "last version of {both}");
         let line = both.lines().next().expect("a line");
         let rest = line.strip_prefix(&format!("CNI {plugin} plugin ")).expect("the words before the version");

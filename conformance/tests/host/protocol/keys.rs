@@ -9,13 +9,10 @@ use serde_json::{Value, json};
 use crate::protocol::spelling::rich;
 use crate::protocol::{PLUGINS, VERBS, call, with};
 
-mod unusable;
-
 use Kind::{Flag, Integer, List, Object, Text};
 use cni_conformance::declared_keys::RESULT;
 pub use cni_conformance::declared_keys::{KEYS, Kind};
 pub use cni_conformance::keys::put as set;
-use unusable::unusable;
 
 /// Returns values of all other types.
 fn wrong_types(kind: Kind) -> Vec<Value> {
@@ -100,8 +97,7 @@ fn assert_all_refused(plugin: &str, rows: &[(String, Value)]) {
 
 fn of_wrong_types(plugin: &str) -> Vec<(String, Value)> {
     let own = KEYS.iter().filter(|(of, _, _)| *of == plugin).map(|(_, pointer, kind)| (*pointer, *kind));
-    let reads_result =
-        ["loopback", "firewall", "portmap", "tuning", "sbr", "bandwidth", "consul-cni"].contains(&plugin);
+    let reads_result = plugins::that_read_prev_result().contains(&plugin);
     let result = RESULT.iter().copied().filter(|_| reads_result);
     let rows = own
         .chain(result)
@@ -110,8 +106,7 @@ fn of_wrong_types(plugin: &str) -> Vec<(String, Value)> {
 }
 
 fn of_unusable_values(plugin: &str) -> Vec<(String, Value)> {
-    let rows = unusable().into_iter().filter(|(of, _, _)| *of == plugin);
-    rows.map(|(_, pointer, value)| (pointer.to_owned(), value)).collect()
+    cni_catalog::test_data(plugin).unusable.clone()
 }
 
 #[test]
@@ -324,7 +319,7 @@ fn no_command_crashes_or_leaves_a_trace_whatever_a_key_holds() {
 fn add_does_not_crash_on_null_in_a_list() {
     let lists =
         KEYS.iter().filter(|(_, pointer, _)| pointer.ends_with("/0")).map(|(plugin, pointer, _)| (*plugin, *pointer));
-    let results = ["firewall", "portmap", "loopback", "tuning", "sbr", "bandwidth"].into_iter().flat_map(|plugin| {
+    let results = plugins::that_read_prev_result().into_iter().flat_map(|plugin| {
         ["/prevResult/interfaces/0", "/prevResult/ips/0", "/prevResult/routes/0"].map(|at| (plugin, at))
     });
     for (plugin, pointer) in lists.chain(results) {

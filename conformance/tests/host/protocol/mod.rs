@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cni_catalog::{PluginKind, entry, test_data};
 use cni_conformance::keys::with;
 use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries, plugins};
 use serde_json::{Value, json};
@@ -36,12 +37,9 @@ const VERBS: [Verb; 5] = [Verb::Add, Verb::Check, Verb::Del, Verb::Gc, Verb::Sta
 
 /// Returns the versions that a plugin takes, oldest first.
 fn versions_of(plugin: &str) -> &'static [&'static str] {
-    match plugin {
-        "firewall" => &VERSIONS[4..],
-        "bandwidth" => &VERSIONS[2..],
-        "vrf" => &VERSIONS[3..],
-        _ => &VERSIONS,
-    }
+    let oldest = &entry(plugin).expect("a plugin").oldest_version;
+    let place = VERSIONS.iter().position(|version| version == oldest);
+    &VERSIONS[place.unwrap_or_else(|| panic!("plugins/{plugin}/plugin.json: no version {oldest}"))..]
 }
 
 /// Returns the `details` of a version that a plugin does not take.
@@ -66,33 +64,11 @@ const LEASES: &str = "/run/leases";
 
 /// Writes a small configuration that the plugin accepts, with an explicit version.
 fn config(plugin: &str, version: &str) -> Value {
-    let ipam = json!({
-        "type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}],
-        "dataDir": LEASES,
-    });
-    let keys = match plugin {
-        "loopback" => json!({}),
-        "bridge" => json!({"bridge": "br0", "isGateway": true, "ipMasq": true, "ipam": ipam}),
-        "host-device" => json!({"device": "ens1", "DPDKMode": true, "ipam": ipam}),
-        "ptp" => json!({"ipMasq": true, "ipam": ipam}),
-        "dummy" | "tap" | "host-local" => json!({"ipam": ipam}),
-        "macvlan" | "ipvlan" => json!({"master": UPLINK, "ipam": ipam}),
-        "vlan" => json!({"master": UPLINK, "vlanId": 5, "ipam": ipam}),
-        "dhcp" => json!({"ipam": {"type": "dhcp"}}),
-        "static" => json!({"ipam": {"type": "static", "addresses": [{"address": "10.88.0.5/24"}]}}),
-        "firewall" => json!({"backend": "iptables", "prevResult": prev_result(version)}),
-        "portmap" => json!({
-            "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]},
-            "prevResult": prev_result(version),
-        }),
-        "consul-cni" => json!({"log_level": "debug", "prevResult": prev_result(version)}),
-        "tuning" => json!({"mtu": 1400, "prevResult": prev_result(version)}),
-        "sbr" => json!({"table": 5000, "prevResult": prev_result(version)}),
-        "vrf" => json!({"vrfname": "red", "prevResult": prev_result(version)}),
-        "bandwidth" => json!({"prevResult": prev_result(version)}),
-        other => panic!("no plugin {other}"),
-    };
-    with(&json!({"cniVersion": version, "name": "n1", "type": plugin}), &keys)
+    let config = with(&json!({"cniVersion": version, "name": "n1", "type": plugin}), &test_data(plugin).small);
+    match plugins::kind(plugin) {
+        PluginKind::Chained => with(&config, &json!({"prevResult": prev_result(version)})),
+        PluginKind::Loopback | PluginKind::Interface | PluginKind::Ipam => config,
+    }
 }
 
 /// Writes the result of plugins that ran before, in the shape of the version.
@@ -118,17 +94,14 @@ fn prev_result(version: &str) -> Value {
 
 /// The interface of a plugin's calls. One that changes an interface gets the one that is always there.
 fn ifname(plugin: &str) -> &'static str {
-    if plugin == "tuning" { "lo" } else { "eth0" }
+    test_data(plugin).interface.as_deref().unwrap_or("eth0")
 }
-
-/// What `consul-cni` cannot do without.
-const CONSUL_ARGS: &str = r#"CONSUL_IPTABLES_CONFIG={"ProxyUserID":"101","ProxyInboundPort":20000}"#;
 
 /// Prepares a call for the container `ctr1`.
 fn call(sandbox: &Sandbox, plugin: &str, verb: Verb, container: &Namespace) -> Invocation {
     let call = Invocation::new(sandbox, plugin, verb).container_id("ctr1").netns(container.path());
     let call = call.ifname(ifname(plugin));
-    if plugin == "consul-cni" { call.args(CONSUL_ARGS) } else { call }
+    test_data(plugin).args.as_deref().map_or(call.clone(), |args| call.args(args))
 }
 
 /// Prepares a plugin with nothing in its environment but `PATH`, for odd standard streams.

@@ -109,7 +109,7 @@ fn a_chained_plugin_prints_0_4_0_in_the_order_of_its_spec() {
 #[track_caller]
 fn passes_through(golden: &str, versions: &[&str]) {
     let world = World::new();
-    for plugin in ["loopback", "firewall", "portmap", "tuning", "sbr", "bandwidth", "consul-cni"] {
+    for plugin in plugins::that_read_prev_result() {
         for version in versions_of(plugin).iter().filter(|version| versions.contains(version)) {
             let config = with(&config(plugin, version), &json!({"prevResult": full()}));
             world.prints(plugin, &config, &golden.replace("VERSION", version));

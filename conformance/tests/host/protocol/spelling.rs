@@ -8,92 +8,11 @@ use cni_conformance::{Invocation, Namespace, Network, Sandbox, State, Verb, plug
 use serde_json::{Map, Value, json};
 
 use crate::protocol::keys::{self, KEYS};
-use crate::protocol::{LEASES, UPLINK, call, config, with};
+use crate::protocol::{LEASES, call, config, with};
 
 /// A configuration with every key that changes what ADD leaves.
 pub fn rich(plugin: &str) -> Value {
-    let ipam = json!({
-        "type": "host-local", "dataDir": "/run/other",
-        "ranges": [[{"subnet": "10.88.0.0/24", "rangeStart": "10.88.0.10", "rangeEnd": "10.88.0.20", "gateway": "10.88.0.3"}]],
-        "routes": [{"dst": "10.9.0.0/16", "gw": "10.88.0.9"}],
-    });
-    let keys = match plugin {
-        "loopback" => json!({}),
-        "bridge" => json!({
-            "bridge": "br7", "isGateway": true, "isDefaultGateway": true, "ipMasq": true, "mtu": 1400,
-            "hairpinMode": true, "portIsolation": true, "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-            "args": {"cni": {"mac": "02:00:00:00:00:0a"}},
-        }),
-        "host-device" => json!({
-            "device": "ens1", "hwaddr": "02:00:00:00:00:0a", "kernelpath": "/sys/devices/x", "DPDKMode": true, "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
-        "ptp" => json!({
-            "ipMasq": true, "ipMasqBackend": "iptables", "mtu": 1400, "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
-        "dummy" => json!({
-            "ipam": ipam, "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
-        "macvlan" => json!({
-            "master": UPLINK, "mode": "private", "mtu": 1400, "mac": "02:00:00:00:00:0a", "bcqueuelen": 77, "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
-        "vlan" => json!({
-            "master": UPLINK, "vlanId": 7, "mtu": 1400, "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
-        "ipvlan" => json!({
-            "master": UPLINK, "mode": "l3", "mtu": 1400, "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
-        "tap" => json!({
-            "owner": 1000, "group": 1000, "multiQueue": true, "mtu": 1400, "mac": "02:00:00:00:00:0a", "ipam": ipam,
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "d", "search": ["s"], "options": ["o"]},
-        }),
-        "host-local" => json!({
-            "ipam": ipam, "args": {"cni": {"ips": ["10.88.0.15"]}},
-            "runtimeConfig": {"ipRanges": [[{"subnet": "10.89.0.0/24"}]], "ips": ["10.89.0.7"]},
-        }),
-        "dhcp" => json!({
-            "ipam": {
-                "type": "dhcp", "daemonSocketPath": "/run/other.sock", "priority": 7,
-                "request": [{"option": "121", "skipDefault": true}],
-                "provide": [{"option": "12", "value": "web", "fromArg": "NAME"}],
-            },
-        }),
-        "static" => json!({
-            "ipam": {
-                "type": "static", "addresses": [{"address": "10.88.0.6/24", "gateway": "10.88.0.1"}],
-                "routes": [{"dst": "10.9.0.0/16", "gw": "10.88.0.9"}], "dns": {"nameservers": ["192.0.2.53"]},
-            },
-            "args": {"cni": {"ips": ["10.88.0.15"]}}, "runtimeConfig": {"ips": ["10.88.0.16/24"]},
-        }),
-        "firewall" => json!({"iptablesAdminChainName": "OTHER-ADMIN", "ingressPolicy": "same-bridge"}),
-        "portmap" => json!({
-            "snat": true, "masqAll": true, "markMasqBit": 5, "conditionsV4": ["!", "-d", "192.0.2.0/24"],
-            "runtimeConfig": {"portMappings": [
-                {"hostPort": 8080, "containerPort": 80, "protocol": "tcp", "hostIP": "192.0.2.1"},
-            ]},
-        }),
-        "consul-cni" => json!({
-            "log_level": "error", "cni_bin_dir": "/opt/cni/bin", "cni_net_dir": "/etc/cni/net.d", "kubeconfig": "k", "multus": true,
-        }),
-        "sbr" => json!({"table": 70_000}),
-        "vrf" => json!({"vrfname": "red", "table": 70_000}),
-        // There is no veth here that could be limited.
-        "bandwidth" => json!({
-            "ingressRate": 0, "ingressBurst": 0, "egressRate": 0, "egressBurst": 0,
-            "runtimeConfig": {"bandwidth": {"ingressRate": 0, "ingressBurst": 0, "egressRate": 0, "egressBurst": 0}},
-        }),
-        "tuning" => json!({
-            "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1"}, "mac": "02:00:00:00:00:0a", "promisc": true, "mtu": 1300,
-            "allmulti": true, "txQLen": 500, "dataDir": "/run/other", "args": {"cni": {"txQLen": 700}},
-        }),
-        other => panic!("no plugin {other}"),
-    };
-    with(&config(plugin, "1.0.0"), &keys)
+    with(&config(plugin, "1.0.0"), &cni_catalog::test_data(plugin).rich)
 }
 
 /// What an ADD answered and left, without what is random.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use cni_conformance::cases::for_each;
 use cni_conformance::injection::{SystemCall, calls_of};
-use cni_conformance::{Flavour, Nomad};
+use cni_conformance::{Flavour, Nomad, plugins};
 
 use crate::rollback::deletion::remove_caches;
 use crate::rollback::stage::{Stage, networks};
@@ -78,6 +78,30 @@ fn consul_cni_takes_back_whatever_call_fails() {
 #[test]
 fn portmap_takes_back_whatever_call_fails() {
     for_each(networks(), |nomad| every_call_fails_once("portmap", &nomad));
+}
+
+/// The plugins that have a test above.
+const OWN_TEST: [&str; 13] = [
+    "loopback",
+    "host-local",
+    "bridge",
+    "macvlan",
+    "tap",
+    "ptp",
+    "host-device",
+    "firewall",
+    "tuning",
+    "sbr",
+    "bandwidth",
+    "consul-cni",
+    "portmap",
+];
+
+#[test]
+fn every_other_plugin_takes_back_whatever_call_fails() {
+    for plugin in plugins::that_can_add().into_iter().filter(|plugin| !OWN_TEST.contains(plugin)) {
+        every_call_fails_once(plugin, &Nomad::default());
+    }
 }
 
 fn every_call_fails_once(plugin: &'static str, nomad: &Nomad) {

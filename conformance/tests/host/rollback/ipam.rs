@@ -97,7 +97,7 @@ fn an_add_that_ipam_refuses_leaves_nothing_and_tells_its_error() {
 #[test]
 fn an_ipam_plugin_that_refuses_a_second_add_is_not_called_with_del() {
     let ipam = json!({"type": "nonsense"});
-    let macvlan = json!({"type": "macvlan", "master": "wire0", "ipam": ipam});
+    let macvlan = json!({"type": "macvlan", "master": "up0", "ipam": ipam});
     let kinds = [
         ("bridge", list_with_ipam(&Nomad::default(), ipam.clone())["plugins"][0].take()),
         ("macvlan", macvlan),

@@ -1,26 +1,14 @@
 //! A result that nobody can read.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Flavour, Nomad, state};
+use cni_conformance::{Flavour, Nomad, plugins, state};
 
 use crate::rollback::stage::Stage;
 
-const PLUGINS: [&str; 14] = [
-    "loopback",
-    "host-local",
-    "static",
-    "bridge",
-    "macvlan",
-    "tap",
-    "ptp",
-    "host-device",
-    "firewall",
-    "portmap",
-    "tuning",
-    "sbr",
-    "bandwidth",
-    "consul-cni",
-];
+/// Those whose ADD the kernel can carry out.
+fn plugins() -> Vec<(&'static str, &'static str)> {
+    plugins::that_can_add().into_iter().map(|plugin| (plugin, plugin)).collect()
+}
 
 /// The empty file that keeps two from changing the rules of a namespace at once.
 const LOCK_OF_RULES: &str = "/run/cni/.cni-plugins-rs/filter-";
@@ -30,7 +18,7 @@ const LOCK_OF_RULES: &str = "/run/cni/.cni-plugins-rs/filter-";
 #[test]
 fn an_add_whose_result_cannot_be_written_leaves_nothing() {
     let nomad = Nomad::default().dual_stack();
-    for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+    for_each(plugins(), |plugin| {
         let stage = Stage::new(plugin, &nomad, Flavour::Nft);
         let before = stage.state();
         let outcome = stage.add().launched_by(&["/bin/sh", "-c", "exec \"$0\" > /dev/full"]).run();
@@ -46,7 +34,7 @@ fn an_add_whose_result_cannot_be_written_leaves_nothing() {
 fn a_second_add_whose_result_cannot_be_written_leaves_what_the_first_one_made() {
     let nomad = Nomad::default().dual_stack();
     for flavour in Flavour::ALL {
-        for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+        for_each(plugins(), |plugin| {
             let stage = Stage::new(plugin, &nomad, flavour);
             let result = stage.add().run().result();
             let before = stage.state();
@@ -66,7 +54,7 @@ fn an_add_whose_runtime_is_gone_leaves_nothing() {
     let nomad = Nomad::default().dual_stack();
     let script = "mkfifo /run/conformance/pipe; (: < /run/conformance/pipe) & exec 3> /run/conformance/pipe; wait; \
                   exec \"$0\" >&3 3>&-";
-    for_each(PLUGINS.map(|plugin| (plugin, plugin)), |plugin| {
+    for_each(plugins(), |plugin| {
         let stage = Stage::new(plugin, &nomad, Flavour::Nft);
         let before = stage.state();
         let outcome = stage.add().launched_by(&["/bin/sh", "-c", script]).run();

@@ -1,13 +1,12 @@
 //! The moment before one plugin's ADD, when all plugins before it in the list have done theirs.
 
+use cni_catalog::{PluginKind, test_data};
+use cni_conformance::keys::with;
 use cni_conformance::{
     Attachment, CniError, Container, Flavour, Invocation, Nomad, Outcome, PortMapping, Runtime, Sandbox, Skeleton,
-    Spelling, State, Verb,
+    Spelling, State, Verb, plugins,
 };
 use serde_json::{Value, json};
-
-/// The interface that macvlan works by.
-const MASTER: &str = "wire0";
 
 /// What Nomad sends to `consul-cni`, in short.
 const CONSUL: &str = r#"IgnoreUnknown=true;CONSUL_IPTABLES_CONFIG={"ConsulDNSIP":"192.0.2.53","ConsulDNSPort":8600,"ProxyUserID":"101","ProxyInboundPort":20000,"ExcludeInboundPorts":["9002"]}"#;
@@ -31,46 +30,19 @@ impl Stage {
         if plugin == "host-local" {
             list["plugins"] = json!([{"type": "host-local", "ipam": list["plugins"][1]["ipam"]}]);
         }
-        if plugin == "macvlan" {
-            let keys = json!({"type": "macvlan", "master": MASTER, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
-            list["plugins"] = json!([keys]);
-        }
-        if plugin == "tap" {
-            let keys = json!({"type": "tap", "owner": 1000, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
-            list["plugins"] = json!([keys]);
-        }
-        if plugin == "host-device" {
-            let keys = json!({"type": "host-device", "device": "ens1", "ipam": list["plugins"][1]["ipam"]});
-            list["plugins"] = json!([keys]);
-        }
-        if plugin == "ptp" {
-            let keys = json!({"type": "ptp", "ipMasq": true, "mtu": 1400, "ipam": list["plugins"][1]["ipam"]});
-            list["plugins"] = json!([keys]);
-        }
-        if plugin == "static" {
-            let ipam = json!({"type": "static", "addresses": [{"address": "172.26.64.9/20"}]});
-            list["plugins"] = json!([{"type": "static", "ipam": ipam}]);
-        }
-        if plugin == "tuning" {
-            let keys = json!({
-                "type": "tuning", "mac": "02:00:00:00:00:0a", "mtu": 1400, "promisc": true, "allmulti": true, "txQLen": 500,
-                "sysctl": {"net.ipv4.conf.IFNAME.rp_filter": "1", "net.core.somaxconn": "500"},
-            });
-            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
-        }
-        if plugin == "sbr" {
-            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(json!({"type": "sbr"}));
-        }
-        if plugin == "bandwidth" {
-            let keys = json!({
-                "type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 160_000, "egressRate": 16_000_000,
-                "egressBurst": 160_000,
-            });
-            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
-        }
-        if plugin == "consul-cni" {
-            let last = json!({"type": "consul-cni", "log_level": "debug"});
-            list["plugins"].as_array_mut().expect("a configuration list has plugins").push(last);
+        if !has(&list, plugin) {
+            let data = test_data(plugin);
+            let keys = with(&json!({"type": plugin}), data.failing.as_ref().unwrap_or(&data.real));
+            match plugins::kind(plugin) {
+                PluginKind::Chained => {
+                    list["plugins"].as_array_mut().expect("a configuration list has plugins").push(keys);
+                }
+                PluginKind::Interface => {
+                    let ipam = json!({"ipam": list["plugins"][1]["ipam"]});
+                    list["plugins"] = json!([with(&ipam, &keys)]);
+                }
+                PluginKind::Ipam | PluginKind::Loopback => list["plugins"] = json!([keys]),
+            }
         }
         Self::with_list(plugin, nomad, list, flavour)
     }
@@ -93,15 +65,8 @@ impl Stage {
     pub fn with_list(plugin: &'static str, nomad: &Nomad, list: Value, flavour: Flavour) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
         nomad.ensure_forwarding_rules(&sandbox);
-        if plugin == "macvlan" {
-            sandbox.sh(&format!("ip link add {MASTER} type bridge"));
-            sandbox.sh(&format!("ip link set {MASTER} up"));
-        }
-        if plugin == "host-device" {
-            sandbox.sh("ip link add ens1 address 02:00:00:00:00:0a type veth peer name far address 02:00:00:00:00:0b");
-            sandbox.sh("ip link add br9 address 02:00:00:00:00:99 type bridge");
-            sandbox.sh("ip link set br9 up");
-            sandbox.sh("ip link set ens1 alias uplink mtu 1400 master br9 up");
+        for command in &test_data(plugin).prepare {
+            sandbox.sh(command);
         }
         let container = sandbox.container("stage");
         let attachment = Attachment::new("stage", &container).ports(&PortMapping::twins(8080, 80), Spelling::Go);
@@ -175,6 +140,11 @@ impl Stage {
         self.check(&outcome.result()).run().expect_success();
         outcome
     }
+}
+
+/// Whether a list has a plugin.
+fn has(list: &Value, plugin: &str) -> bool {
+    list["plugins"].as_array().is_some_and(|plugins| plugins.iter().any(|one| one["type"] == plugin))
 }
 
 /// The networks that every failure is tried in.

@@ -1,8 +1,10 @@
 //! What all plugins of the set have in common.
 
+use cni_catalog::test_data;
 use serde_json::{Value, json};
 
 use crate::suite::case::{Needs, Template, Topic, Who};
+use crate::suite::damage;
 use crate::suite::host::PrivateHost;
 use crate::suite::judge::{Judge, Verdict, require};
 use cni_conformance::Verb;
@@ -24,7 +26,25 @@ pub const CASES: &[Template] = &[
     )
     .set("the whole set")
     .of(Who::AllBut(&["dummy", "vlan", "ipvlan", "dhcp", "vrf", "consul-cni"])),
+    Template::new(Topic::Add, "effects", "ADD makes what the plugin's page says, and DEL removes it", effects)
+        .set("the whole set")
+        .of(Who::WithEffects),
 ];
+
+fn effects(host: &PrivateHost) -> Verdict {
+    let result = host.add()?;
+    let effects = &test_data(&host.subject.plugin).effects;
+    for effect in effects {
+        let shown = damage::run(host, effect.side, &effect.command);
+        require(shown.contains(&effect.shows), format!("{:?} in {:?}", effect.shows, effect.command), shown)?;
+    }
+    host.del(&result)?;
+    for effect in effects {
+        let shown = damage::run(host, effect.side, &effect.command);
+        require(!shown.contains(&effect.shows), format!("no {:?} in {:?}", effect.shows, effect.command), shown)?;
+    }
+    Ok(())
+}
 
 fn all_versions(host: &PrivateHost) -> Verdict {
     lists(host, &["0.4.0", "1.0.0", "1.1.0"])

@@ -72,7 +72,7 @@ pub const CASES: &[Template] = &[
         .of(Who::Only(&["bridge"])),
     case("damaged", "CHECK fails when what the plugin made beside the result is gone", damaged)
         .spec(&["check-other"])
-        .of(Who::Only(&damage::PLUGINS)),
+        .of(Who::Damageable),
 ];
 
 fn without_result(host: &PrivateHost) -> Verdict {

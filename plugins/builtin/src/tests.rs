@@ -1,0 +1,138 @@
+//! Every list of plugins agrees with the rows, `plugins/*/plugin.json`. A test that fails names the file to change.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cni_catalog::{NAMES, PluginKind, entries};
+
+use super::PLUGINS;
+
+mod keys_page;
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("read {path}: {error}"))
+}
+
+/// The plugins that have a row.
+fn rows() -> BTreeSet<String> {
+    NAMES.map(str::to_owned).into()
+}
+
+/// The text between two others, of which the first comes once.
+fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+    let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("{start:?} is not there"));
+    rest.split(end).next().unwrap_or(rest)
+}
+
+fn words(text: &str) -> BTreeSet<String> {
+    text.split(|c: char| c.is_whitespace() || "\",`[]';".contains(c))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The names on each side that the other lacks.
+fn assert_same(file: &str, found: &BTreeSet<String>) {
+    let (missing, unknown): (Vec<_>, Vec<_>) =
+        (rows().difference(found).cloned().collect(), found.difference(&rows()).cloned().collect());
+    assert!(missing.is_empty() && unknown.is_empty(), "{file} lacks {missing:?}, and names {unknown:?} without a row");
+}
+
+#[test]
+fn every_folder_with_a_plugin_has_a_row() {
+    let folders =
+        fs::read_dir(top().join("plugins")).expect("list plugins").map(|entry| entry.expect("an entry").path());
+    let is_plugin = |folder: &PathBuf| {
+        fs::read_to_string(folder.join("src/lib.rs")).is_ok_and(|source| source.contains("impl Plugin for"))
+    };
+    let names = folders
+        .filter(is_plugin)
+        .filter_map(|folder| folder.file_name().and_then(|name| name.to_str()).map(str::to_owned));
+    for name in names {
+        assert!(rows().contains(&name), "plugins/{name}/plugin.json is missing");
+    }
+}
+
+#[test]
+fn the_binary_has_every_plugin() {
+    let found = PLUGINS.iter().map(|plugin| plugin.kind().to_owned()).collect();
+    assert_same("PLUGINS of plugins/builtin/src/lib.rs", &found);
+}
+
+#[test]
+fn the_rows_say_what_the_code_says() {
+    for plugin in PLUGINS {
+        let Some(entry) = cni_catalog::entry(plugin.kind()) else { continue };
+        let row = format!("plugins/{}/plugin.json", entry.name);
+        let oldest = plugin.versions().first().map(ToString::to_string);
+        assert_eq!(oldest.as_ref(), Some(&entry.oldest_version), "oldestVersion of {row}");
+        let level = entry.reference_level.as_deref().unwrap_or("1.9.1");
+        assert_eq!(plugin.reference_level(), level, "referenceLevel of {row}");
+    }
+}
+
+#[test]
+fn the_readme_names_every_plugin() {
+    let readme = read("README.md");
+    let opening = between(&readme, "Rust: ", ".");
+    assert_same("the opening of README.md", &words(&opening.replace(" and ", " ")));
+}
+
+/// Those of other projects than CNI's are news.
+#[test]
+fn the_changelog_names_every_plugin_of_another_project() {
+    let changelog = read("CHANGELOG.md");
+    for entry in entries().iter().filter(|entry| entry.reference_level.is_some()) {
+        assert!(changelog.contains(&format!("`{}`", entry.name)), "CHANGELOG.md does not name {}", entry.name);
+    }
+}
+
+/// Loopback and static make nothing that has to be removed.
+#[test]
+fn the_architecture_says_what_every_plugin_makes_and_who_removes_it() {
+    let page = read("ARCHITECTURE.md");
+    let table = between(&page, "## Who removes what", "##");
+    for entry in entries().iter().filter(|entry| !["loopback", "static"].contains(&entry.name.as_str())) {
+        let named = table.lines().any(|line| words(&line.replace('|', " ")).contains(&entry.name));
+        assert!(named, "ARCHITECTURE.md, Who removes what: no row names {}", entry.name);
+    }
+}
+
+/// Those of macvlan are in `on_a_master`, with what is common to links on a master.
+#[test]
+fn every_plugin_has_black_box_tests_of_its_own() {
+    let programs = ["plugins.rs", "other_kernel.rs"].map(|file| read(&format!("conformance/tests/{file}"))).concat();
+    for name in NAMES.into_iter().filter(|name| *name != "macvlan") {
+        let folder = name.replace('-', "_");
+        let has_tests = top().join("conformance/tests").join(&folder).join("mod.rs").exists();
+        assert!(has_tests, "conformance/tests/{folder}/mod.rs is missing");
+        let is_declared = programs.contains(&format!("\"{folder}/mod.rs\""))
+            || [format!("mod {folder};"), format!("mod r#{folder};")].iter().any(|line| programs.contains(line));
+        assert!(is_declared, "conformance/tests/plugins.rs does not declare {folder}");
+    }
+}
+
+#[test]
+fn every_page_has_an_example_with_the_plugin() {
+    for kind in NAMES {
+        let page = read(&format!("plugins/{kind}/README.md"));
+        assert!(page.starts_with(&format!("# {kind}\n")), "plugins/{kind}/README.md begins with its name");
+        let example = between(&page, "```json\n", "```");
+        serde_json::from_str::<serde_json::Value>(example).unwrap_or_else(|error| panic!("{kind}: {error}: {example}"));
+        assert!(example.contains(&format!("\"type\": \"{kind}\"")), "{kind} is not in its own example: {example}");
+    }
+}
+
+/// Without effects no test of the conformance program would show that a chained plugin does anything.
+#[test]
+fn every_chained_plugin_says_how_to_see_and_to_remove_what_it_makes() {
+    for entry in entries().iter().filter(|entry| entry.kind == PluginKind::Chained) {
+        let data = cni_catalog::test_data(&entry.name);
+        assert!(data.damage.is_some(), "plugins/{}/plugin.json: no damage", entry.name);
+    }
+}

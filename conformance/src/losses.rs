@@ -1,4 +1,5 @@
-//! What may be lost between ADD and DEL: of the container, and of what the runtime remembers. One table for all plugins.
+//! What DEL must survive: what may be lost between ADD and DEL, of the container and of what the runtime remembers. This is the one
+//! table, for the tests of each plugin, for those of whole lists, and for the cases of the program.
 
 use std::fmt;
 
@@ -13,6 +14,8 @@ pub enum Loss {
     Result,
     /// The arguments are no pairs.
     Arguments,
+    /// The arguments are those of other plugins, and some that nobody can read.
+    ForeignArguments,
     /// The runtime has forgotten the path of a namespace that lives.
     NetnsPath,
     /// The namespace and its path are gone.
@@ -29,14 +32,23 @@ pub enum Loss {
     Interface,
     /// The interface has no addresses any more.
     Addresses,
+    /// The runtime has forgotten the ports.
+    Ports,
+    /// The runtime has neither ports nor a result.
+    PortsAndResult,
+    /// The namespace is gone, and the runtime has neither ports nor a result.
+    AllButNames,
+    /// The runtime has neither ports nor a result nor the path of a namespace that lives.
+    AllButNamesAndNetns,
 }
 
 impl Loss {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
+    /// All that a plugin may meet which gets no ports.
+    pub const ALL: [Self; 12] = [
         Self::Nothing,
         Self::Result,
         Self::Arguments,
+        Self::ForeignArguments,
         Self::NetnsPath,
         Self::Netns,
         Self::NetnsFolder,
@@ -47,13 +59,28 @@ impl Loss {
         Self::Addresses,
     ];
 
+    /// What a list whose containers have ports may meet besides.
+    pub const OF_PORTS: [Self; 4] = [Self::Ports, Self::PortsAndResult, Self::AllButNames, Self::AllButNamesAndNetns];
+
     /// Tells whether the container's namespace ends by it.
     pub fn ends_the_namespace(self) -> bool {
         match self {
-            Self::Netns | Self::NetnsFolder | Self::NetnsMount | Self::NetnsAndPath | Self::NetnsAndResult => true,
-            Self::Nothing | Self::Result | Self::Arguments | Self::NetnsPath | Self::Interface | Self::Addresses => {
-                false
-            }
+            Self::Netns
+            | Self::NetnsFolder
+            | Self::NetnsMount
+            | Self::NetnsAndPath
+            | Self::NetnsAndResult
+            | Self::AllButNames => true,
+            Self::Nothing
+            | Self::Result
+            | Self::Arguments
+            | Self::ForeignArguments
+            | Self::NetnsPath
+            | Self::Interface
+            | Self::Addresses
+            | Self::Ports
+            | Self::PortsAndResult
+            | Self::AllButNamesAndNetns => false,
         }
     }
 
@@ -65,18 +92,24 @@ impl Loss {
     #[track_caller]
     pub fn strike(self, container: &Container, request: Attachment) -> Attachment {
         let inside = |line: &str| drop(container.sh(&format!("{line} dev {}", request.ifname)));
-        match self {
-            Self::Nothing | Self::Result | Self::Arguments | Self::NetnsPath => {}
-            Self::NetnsMount => container.unmount(),
-            Self::Netns | Self::NetnsFolder | Self::NetnsAndPath | Self::NetnsAndResult => container.remove(),
-            Self::Interface => inside("ip link del"),
-            Self::Addresses => inside("ip address flush"),
+        if self == Self::NetnsMount {
+            container.unmount();
+        } else if self.ends_the_namespace() {
+            container.remove();
+        } else if self == Self::Interface {
+            inside("ip link del");
+        } else if self == Self::Addresses {
+            inside("ip address flush");
         }
         match self {
             Self::Result | Self::NetnsAndResult => request.without_result(),
             Self::Arguments => request.args("garbage"),
+            Self::ForeignArguments => request.args("FOO=bar;MAC=zz;IP=zz;;="),
             Self::NetnsPath | Self::NetnsAndPath => request.netns(""),
             Self::NetnsFolder => request.netns("/run/gone/c1"),
+            Self::Ports => request.without_capabilities(),
+            Self::PortsAndResult | Self::AllButNames => request.without_result().without_capabilities(),
+            Self::AllButNamesAndNetns => request.without_result().without_capabilities().netns(""),
             Self::Nothing | Self::Netns | Self::NetnsMount | Self::Interface | Self::Addresses => request,
         }
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use cni_conformance::keys::with;
 use cni_conformance::plugin::Outcome;
 use cni_conformance::state::{State, differences};
-use cni_conformance::{Container, Invocation, Namespace, Network, Sandbox, Verb, binaries};
+use cni_conformance::{Attachment, Container, Invocation, Loss, Namespace, Network, Sandbox, Verb, binaries};
 
 use super::judge::{Judge, Mismatch, Verdict, require, unchanged};
 use super::subject::{PluginKind, Subject, UPLINK};
@@ -249,6 +249,24 @@ impl PrivateHost {
     pub fn call_with(&self, verb: Verb, guest: &Guest, result: &Value, keys: &Value) -> Invocation {
         let config = with(&self.config_of(guest), keys);
         self.call_for(verb, guest).config(&with(&config, &json!({"prevResult": result})))
+    }
+
+    /// Loses something of a container, and prepares the DEL that then comes.
+    ///
+    /// # Panics
+    /// When there is nothing to lose.
+    pub fn del_after(&self, guest: &Guest, result: &Value, loss: Loss) -> Invocation {
+        let mut request = Attachment::new(guest.container.name(), &guest.container).ifname(self.subject.ifname());
+        request.args = self.subject.args().to_owned();
+        request.result = Some(result.clone());
+        let request = loss.strike(&guest.container, request);
+        let mut config = self.config_of(guest);
+        match request.result {
+            Some(result) => config["prevResult"] = result,
+            None => drop(config.as_object_mut().and_then(|keys| keys.remove("prevResult"))),
+        }
+        let call = self.call_for(Verb::Del, guest).config(&config).netns(&request.netns);
+        if request.args.is_empty() { call } else { call.args(&request.args) }
     }
 
     /// Prepares a call about the network, without any of a container's variables.

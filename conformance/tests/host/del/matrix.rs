@@ -1,7 +1,7 @@
 //! Every way in which a DEL can come: what the runtime lost, what an administrator took away.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Attachment, Container, Flavour, Nomad, State};
+use cni_conformance::{Attachment, Container, Flavour, Loss, Nomad, State};
 
 use crate::del::client::{Change, Client, FIRST};
 
@@ -15,40 +15,10 @@ type Before = fn(&Client, &Container, Attachment) -> Attachment;
 /// What the runtime does not know any more. Go leaves the masquerade behind without a live
 /// namespace, the ports without `runtimeConfig`, the filter rules without the result, and fails
 /// over a plain file and over arguments.
-const REQUESTS: [(&str, Before); 14] = [
-    ("as ADD", |_, _, request| request),
-    ("netns gone", |_, container, request| {
-        container.remove();
-        request
-    }),
-    ("netns empty", |_, _, request| request.netns("")),
-    ("netns empty and gone", |_, container, request| {
-        container.remove();
-        request.netns("")
-    }),
-    ("netns a plain file", |_, container, request| {
-        container.unmount();
-        request
-    }),
-    ("no result", |_, _, request| request.without_result()),
-    ("no ports", |_, _, request| request.without_capabilities()),
-    ("no result, no ports", |_, _, request| request.without_result().without_capabilities()),
-    ("no result, no ports, netns gone", |_, container, request| {
-        container.remove();
-        request.without_result().without_capabilities()
-    }),
-    ("no result, no ports, netns empty", |_, _, request| request.without_result().without_capabilities().netns("")),
-    ("arguments without a pair", |_, _, request| request.args("garbage")),
-    ("arguments of others", |_, _, request| request.args("FOO=bar;MAC=zz;IP=zz;;=")),
-    ("eth0 gone", |_, container, request| {
-        container.sh("ip link del eth0");
-        request
-    }),
-    ("eth0 without addresses", |_, container, request| {
-        container.sh("ip address flush dev eth0");
-        request
-    }),
-];
+fn requests() -> impl Iterator<Item = (Loss, impl Fn(&Client, &Container, Attachment) -> Attachment)> {
+    let all = Loss::ALL.into_iter().chain(Loss::OF_PORTS);
+    all.map(|loss| (loss, move |_: &Client, container: &Container, request| loss.strike(container, request)))
+}
 
 /// What somebody took away; it may have been others' too.
 const DAMAGE: [(&str, Before); 11] = [
@@ -90,7 +60,7 @@ fn flushed(client: &Client, words: &str, request: Attachment) -> Attachment {
 }
 
 /// Adds, lets things happen, deletes, and deletes once more.
-fn takes_all_away(nomad: &Nomad, flavour: Flavour, before_del: Before) {
+fn takes_all_away(nomad: &Nomad, flavour: Flavour, before_del: impl Fn(&Client, &Container, Attachment) -> Attachment) {
     let client = Client::new(nomad.clone(), flavour);
     let before = client.host();
     let container = client.sandbox.container(ALLOC);
@@ -104,7 +74,11 @@ fn takes_all_away(nomad: &Nomad, flavour: Flavour, before_del: Before) {
 }
 
 /// The same beside a neighbour, which stays as it was and goes on serving.
-fn spares_the_neighbour(nomad: &Nomad, flavour: Flavour, before_del: Before) {
+fn spares_the_neighbour(
+    nomad: &Nomad,
+    flavour: Flavour,
+    before_del: impl Fn(&Client, &Container, Attachment) -> Attachment,
+) {
     let client = Client::new(nomad.clone(), flavour);
     let neighbour = client.add("neighbour", 9090);
     let state = || State::capture(&client.sandbox, &[&neighbour.container]);
@@ -130,17 +104,17 @@ fn dual_stack() -> Nomad {
 
 #[test]
 fn del_needs_nothing_of_the_runtime_but_names_on_ipv4() {
-    for_each(REQUESTS, |before| takes_all_away(&v4(), Flavour::Nft, before));
+    for_each(requests(), |before| takes_all_away(&v4(), Flavour::Nft, before));
 }
 
 #[test]
 fn del_needs_nothing_of_the_runtime_but_names_on_both_families() {
-    for_each(REQUESTS, |before| takes_all_away(&dual_stack(), Flavour::Nft, before));
+    for_each(requests(), |before| takes_all_away(&dual_stack(), Flavour::Nft, before));
 }
 
 #[test]
 fn del_needs_nothing_of_the_runtime_but_names_on_legacy_iptables() {
-    for_each(REQUESTS, |before| takes_all_away(&dual_stack(), Flavour::Legacy, before));
+    for_each(requests(), |before| takes_all_away(&dual_stack(), Flavour::Legacy, before));
 }
 
 #[test]
@@ -160,17 +134,17 @@ fn del_copes_with_what_others_took_away_on_legacy_iptables() {
 
 #[test]
 fn del_spares_neighbours_whatever_the_runtime_lost_on_ipv4() {
-    for_each(REQUESTS, |before| spares_the_neighbour(&v4(), Flavour::Nft, before));
+    for_each(requests(), |before| spares_the_neighbour(&v4(), Flavour::Nft, before));
 }
 
 #[test]
 fn del_spares_neighbours_whatever_the_runtime_lost_on_both_families() {
-    for_each(REQUESTS, |before| spares_the_neighbour(&dual_stack(), Flavour::Nft, before));
+    for_each(requests(), |before| spares_the_neighbour(&dual_stack(), Flavour::Nft, before));
 }
 
 #[test]
 fn del_spares_neighbours_whatever_the_runtime_lost_on_legacy_iptables() {
-    for_each(REQUESTS, |before| spares_the_neighbour(&dual_stack(), Flavour::Legacy, before));
+    for_each(requests(), |before| spares_the_neighbour(&dual_stack(), Flavour::Legacy, before));
 }
 
 /// A program that writes the whole table may also take it away, which legacy iptables cannot.

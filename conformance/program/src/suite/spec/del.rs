@@ -1,13 +1,13 @@
 //! DEL: whatever is missing, it takes away what is there and succeeds.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::suite::case::{Needs, Template, Topic, Who};
 use crate::suite::host::{Guest, PrivateHost};
 use crate::suite::ipam;
 use crate::suite::judge::{Judge, Mismatch, Verdict, require};
 use crate::suite::subject::PluginKind;
-use cni_conformance::Verb;
+use cni_conformance::{Invocation, Loss, Verb};
 
 const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
     Template::new(Topic::Del, what, says, run)
@@ -89,49 +89,41 @@ fn never_added(host: &PrivateHost) -> Verdict {
 }
 
 fn netns_gone(host: &PrivateHost) -> Verdict {
-    let second = Second::new(host)?;
-    let result = host.add_of(&second.guest)?;
-    second.guest.container.remove();
-    del_twice(host, &second.guest, &result)?;
-    second.only_host_is_as_before(host)
+    without(host, Loss::Netns)
 }
 
 fn netns_plain_file(host: &PrivateHost) -> Verdict {
-    let second = Second::new(host)?;
-    let result = host.add_of(&second.guest)?;
-    second.guest.container.unmount();
-    del_twice(host, &second.guest, &result)?;
-    second.only_host_is_as_before(host)
+    without(host, Loss::NetnsMount)
 }
 
-fn del_twice(host: &PrivateHost, guest: &Guest, result: &Value) -> Verdict {
-    (0..2).try_for_each(|_| host.del_of(guest, result))
+fn without_result(host: &PrivateHost) -> Verdict {
+    without(host, Loss::Result)
+}
+
+/// Two DELs after something was lost leave host and container as before, or the host alone where the container is gone.
+fn without(host: &PrivateHost, loss: Loss) -> Verdict {
+    let second = Second::new(host)?;
+    let result = host.add_of(&second.guest)?;
+    succeeds_twice(&host.del_after(&second.guest, &result, loss))?;
+    if loss.ends_the_namespace() {
+        return second.only_host_is_as_before(host);
+    }
+    host.is_as_before(&second.before, || host.state_with(&[&second.guest]))
 }
 
 fn interface_gone(host: &PrivateHost) -> Verdict {
     let result = host.add()?;
-    let call = host.call_with(Verb::Del, &host.guest, &result, &json!({}));
-    host.guest.container.sh("ip link del eth0");
-    (0..2).try_for_each(|_| call.run().must_succeed().map(drop))
+    succeeds_twice(&host.del_after(&host.guest, &result, Loss::Interface))
 }
 
 fn without_netns(host: &PrivateHost) -> Verdict {
     let result = host.add()?;
-    let call = host.call_with(Verb::Del, &host.guest, &result, &json!({}));
-    [call.clone().without_env("CNI_NETNS"), call.netns("")]
-        .iter()
-        .try_for_each(|call| call.run().must_succeed().map(drop))
+    let call = host.del_after(&host.guest, &result, Loss::NetnsPath);
+    [call.clone().without_env("CNI_NETNS"), call].iter().try_for_each(|call| call.run().must_succeed().map(drop))
 }
 
-fn without_result(host: &PrivateHost) -> Verdict {
-    let second = Second::new(host)?;
-    host.add_of(&second.guest)?;
-    let mut config = host.config_of(&second.guest);
-    if let Some(keys) = config.as_object_mut() {
-        keys.remove("prevResult");
-    }
-    host.call_for(Verb::Del, &second.guest).config(&config).run().must_succeed()?;
-    host.is_as_before(&second.before, || host.state_with(&[&second.guest]))
+fn succeeds_twice(call: &Invocation) -> Verdict {
+    (0..2).try_for_each(|_| call.run().must_succeed().map(drop))
 }
 
 fn ipam_anyway(host: &PrivateHost) -> Verdict {

@@ -43,8 +43,7 @@ quick() {
     say "unit tests, pages, circles of modules"
     # Tests that only root can set up are in modules of this name; the whole test runs them.
     cargo test --quiet --workspace --locked --lib --bins --no-fail-fast -- --skip as_root
-    cargo test --quiet --package cni-netfilter --locked --test iptables --test nftables --test rulesets
-    cargo test --quiet --package cni-plugin --locked --test undoing
+    cargo test --quiet --package cni-netfilter --package cni-plugin --locked --test rules --test call
     cargo test --quiet --package cni-plugin --package cni-interface --locked --doc
     cargo test --quiet --package cni-repo --locked --test repo -- --skip packages
     say "the quick tests passed"

@@ -10,7 +10,6 @@ use cni_netfilter::iptables::IptablesTable;
 use cni_testkit::{FakeHost, REFUSAL, lifecycle, told};
 use proptest::prelude::*;
 
-mod dumps;
 mod firewalld;
 mod nftables;
 mod repair;

@@ -10,7 +10,6 @@ use cni_testkit::{FakeHost, FakeNftables, REFUSAL, lifecycle, told};
 use proptest::prelude::*;
 
 mod contested;
-mod dumps;
 mod interfaces;
 mod nftables;
 mod repair;

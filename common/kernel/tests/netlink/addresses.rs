@@ -4,7 +4,7 @@ use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_model::plan::Dad;
 
-use crate::{Namespace, cidr, errno};
+use crate::netlink::{Namespace, cidr, errno};
 
 #[test]
 fn addresses_are_added_listed_and_removed() {

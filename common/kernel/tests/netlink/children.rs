@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use cni_model::plan::{ChildKind, LinkKind, MacvlanMode, MasterLink, NewLink, Ns};
 
-use crate::{Namespace, bridge, errno, link, mac, name};
+use crate::netlink::{Namespace, bridge, errno, link, mac, name};
 
 /// A macvlan on the link of an index.
 fn macvlan(new: &str, master: u32, mode: MacvlanMode) -> NewLink {

@@ -6,7 +6,7 @@ use std::process::Command;
 use cni_kernel::netlink::Socket;
 use nix::sched::{CloneFlags, unshare};
 
-use crate::errno;
+use crate::netlink::errno;
 
 /// Set in the second run.
 const TRACED: &str = "CNI_TEST_IS_TRACED";

@@ -10,7 +10,7 @@ use cni_model::link::OperState;
 use cni_model::plan::{Dad, NewLink};
 use nix::sched::{CloneFlags, setns};
 
-use crate::{Namespace, bridge, cidr, errno, mac, name, veth};
+use crate::netlink::{Namespace, bridge, cidr, errno, mac, name, veth};
 
 #[test]
 fn veths_are_listed_with_their_aliases_and_nothing_else_is() {

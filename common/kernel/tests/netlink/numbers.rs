@@ -8,7 +8,7 @@ use cni_model::netns::NumberedLink;
 use cni_model::plan::Dad;
 use nix::sched::{CloneFlags, setns};
 
-use crate::{Namespace, cidr, veth};
+use crate::netlink::{Namespace, cidr, veth};
 
 const LO: u32 = 1;
 const NUMBER: i32 = 0x4000_0007;

@@ -7,7 +7,7 @@ use cni_kernel::netlink::Cause;
 use cni_model::plan::{BridgePort, LinkKind};
 use cni_model::vlan::{BridgeVlan, VlanId};
 
-use crate::{Namespace, errno, link, mac, veth, vlan_id};
+use crate::netlink::{Namespace, errno, link, mac, veth, vlan_id};
 
 #[test]
 fn a_link_becomes_a_port_with_its_properties() {

@@ -6,7 +6,7 @@ use cni_core::family::Family;
 use cni_kernel::netlink::Cause;
 use cni_model::plan::{Dad, NewRoute};
 
-use crate::{MAIN, Namespace, cidr, errno, ip, route};
+use crate::netlink::{MAIN, Namespace, cidr, errno, ip, route};
 
 #[test]
 fn routes_are_added_listed_and_removed() {

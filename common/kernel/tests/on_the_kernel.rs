@@ -1,0 +1,5 @@
+//! Messages that the kernel answers.
+
+mod conntrack;
+mod netlink;
+mod parameters;

@@ -1,0 +1,5 @@
+//! One call of a plugin on a machine in memory.
+
+mod exclusion;
+mod life;
+mod undoing;

@@ -14,7 +14,7 @@ const TRACED: &str = "CNI_TEST_IS_TRACED";
 #[test]
 fn a_list_succeeds_after_one_that_failed_half_way() {
     if env::var_os(TRACED).is_none() {
-        return run_traced("dumps::a_list_succeeds_after_one_that_failed_half_way");
+        return run_traced("netlink::dumps::a_list_succeeds_after_one_that_failed_half_way");
     }
     unshare(CloneFlags::CLONE_NEWNET).expect("a new network namespace; this test needs root");
     let mut socket = Socket::open().expect("a socket");

@@ -20,6 +20,11 @@ impl FileError {
     pub fn of(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self { verb, path: path.to_owned(), source }
     }
+
+    /// Whether the system has refused nothing, and the file is not believed: it is not what it should be, or another user's.
+    pub fn is_distrust(&self) -> bool {
+        self.source.kind() == io::ErrorKind::Other
+    }
 }
 
 impl Failure for FileError {

@@ -71,15 +71,22 @@ impl RunRecords {
         Ok(earlier)
     }
 
-    /// Removes a record. Returns what was there before.
+    /// Removes a record. Returns what was there before. One in a directory of another user stays: nothing in it is believed.
     ///
     /// # Errors
     /// When it cannot be read or removed.
     pub fn remove(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
-        let earlier = self.read(key)?;
         let drafts = self.directory()?.clone();
+        let directory = drafts.below(key.kind().as_str());
+        let earlier = match directory.read_file(key.name()) {
+            Err(error) if error.is_distrust() => {
+                log::warn!("the record {key} stays as it is: {error}: {}", error.details());
+                return Ok(None);
+            }
+            read => read?.map(text),
+        };
         if earlier.is_some() {
-            let path = drafts.below(key.kind().as_str()).path().join(key.name());
+            let path = directory.path().join(key.name());
             cni_files::remove(&path).or_else(|error| tolerate_no_place(key, error))?;
         }
         self.tidy(&drafts);
@@ -119,12 +126,15 @@ fn tolerate_no_place(key: &RecordKey, error: FileError) -> Result<(), FileError>
     Ok(())
 }
 
+/// What is no text says nothing, like everything else that a record can be but should not.
+fn text(content: Vec<u8>) -> String {
+    String::from_utf8_lossy(&content).into_owned()
+}
+
 impl Records for RunRecords {
     fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
         let directory = self.directory()?.below(key.kind().as_str());
-        let Some(content) = directory.read_file(key.name())? else { return Ok(None) };
-        // What is no text says nothing, like everything else that a record can be but should not.
-        Ok(Some(String::from_utf8_lossy(&content).into_owned()))
+        Ok(directory.read_file(key.name())?.map(text))
     }
 
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error> {

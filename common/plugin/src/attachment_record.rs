@@ -78,7 +78,7 @@ impl AttachmentRecord {
     ) -> Result<Option<Self>, Error> {
         let at = request.attachment()?;
         let earlier = if share == Share::Interface { None } else { Self::read(&at, host.records())? };
-        if earlier.is_some_and(|earlier| earlier.namespace == namespace) {
+        if earlier.is_some_and(|earlier| earlier.namespace.identity == namespace.identity) {
             return Ok(None);
         }
         let link = match host.enter(&namespace.path) {
@@ -152,7 +152,10 @@ fn or_warn<T>(at: &Attachment, done: Result<T, Error>) -> Option<T> {
 }
 
 /// Ends the DEL of a plugin: the record goes with the interface, or with the last of our plugins.
-pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) {
+///
+/// # Errors
+/// When it cannot be removed. One that cannot be read is of no use, and keeps no DEL from its end.
+pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let is_last = match share {
         Share::Interface => true,
         Share::Rules | Share::Properties => {
@@ -162,9 +165,7 @@ pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host)
         }
         Share::Nothing => false,
     };
-    if is_last {
-        or_warn(at, host.apply(&AttachmentRecord::remove(at)));
-    }
+    if is_last { host.apply(&AttachmentRecord::remove(at)).map(drop) } else { Ok(()) }
 }
 
 /// Removes the records of attachments to a network that are not valid, for GC.

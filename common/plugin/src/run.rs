@@ -287,8 +287,7 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     exclusion::begin_del(share, &at, request.netns(), host);
     plugin.del(request, host)?;
     exclusion::end_del(share, &at, host);
-    attachment_record::end_del(plugin.kind(), share, &at, host);
-    Ok(())
+    attachment_record::end_del(plugin.kind(), share, &at, host)
 }
 
 /// Whether the path of the namespace leads to another one than that of the ADD: the name of a process, or a name in the file

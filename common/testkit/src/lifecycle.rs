@@ -11,7 +11,7 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host as _;
 use cni_plugin::journal::Journal;
 use cni_plugin::missing::MissingPart;
-use cni_plugin::namespace::RecordedNamespace;
+use cni_plugin::namespace::{RecordedLink, RecordedNamespace};
 use cni_plugin::run::Plugin;
 
 use crate::host::{FakeHost, REFUSAL};
@@ -56,23 +56,26 @@ pub fn assert_add_is_all_or_nothing(plugin: &dyn Plugin, machine: impl Fn() -> F
 }
 
 /// Lets the IPAM plugin fail ADD, and requires that it is called with DEL; but not where it says that the container has an
-/// address already, nor where an earlier ADD of the container is recorded. Nothing else may be left either way.
+/// address already, nor where an earlier ADD of the container is recorded with its interface. Nothing else may be left either way.
 ///
 /// # Panics
 /// When that is not so.
 pub fn assert_failed_ipam_is_released(plugin: &dyn Plugin, machine: impl Fn() -> FakeHost, caller: &Caller) {
-    let recorded = || {
+    let recorded = |link: Option<RecordedLink>| {
         let namespace = RecordedNamespace { identity: "boot:0".to_owned(), number: None, path: "/earlier".to_owned() };
         let record =
-            AttachmentRecord { at: caller.attachment(plugin), maker: plugin.kind().to_owned(), namespace, link: None };
+            AttachmentRecord { at: caller.attachment(plugin), maker: plugin.kind().to_owned(), namespace, link };
         let mut host = machine();
         host.apply(&record.write()).expect("recorded");
         host
     };
+    let link = RecordedLink { index: 2, kind: "veth".to_owned(), mac: "0a:58:0a:01:02:03".to_owned() };
     for (mut host, code, want) in [
         (machine(), Code::TryAgain, "ADD DEL"),
         (machine(), Code::AddressHeld, "ADD"),
-        (recorded(), Code::TryAgain, "ADD"),
+        (recorded(Some(link)), Code::TryAgain, "ADD"),
+        // An ADD that was killed has made no interface.
+        (recorded(None), Code::TryAgain, "ADD DEL"),
     ] {
         let (before, earlier) = (host.state(), host.delegated().len());
         host.fail_delegate_with(Command::Add, code);

@@ -22,6 +22,8 @@ const CHAIN: &str = "chain-";
 pub struct ChainRegister {
     owner: Attachment,
     holders: Vec<ChainHolder>,
+    /// Whether there is a record that names nobody.
+    is_torn: bool,
 }
 
 /// An attachment, and which chain it has.
@@ -43,7 +45,8 @@ impl ChainRegister {
     /// Reads what is recorded.
     pub fn observe(owner: &Attachment, records: &mut dyn Records) -> Self {
         let text = read(&key(owner), records).unwrap_or_default();
-        Self { owner: owner.clone(), holders: whole_lines(&text).filter_map(ChainHolder::parse).collect() }
+        let holders: Vec<_> = whole_lines(&text).filter_map(ChainHolder::parse).collect();
+        Self { owner: owner.clone(), is_torn: !text.is_empty() && holders.is_empty(), holders }
     }
 
     /// The chain that holds the attachment's rules, or is to hold them.
@@ -61,10 +64,10 @@ impl ChainRegister {
         is_new.then(|| self.write(self.holders.iter().chain([&own])))
     }
 
-    /// DEL: the step that forgets the attachment, if it is recorded.
+    /// DEL: the step that forgets the attachment, if it is recorded. A record that names nobody goes as well.
     pub fn release(&self) -> Option<Step> {
         let others: Vec<&ChainHolder> = self.holders.iter().filter(|holder| holder.owner != self.owner).collect();
-        (others.len() < self.holders.len()).then(|| self.write(others))
+        (self.is_torn || others.len() < self.holders.len()).then(|| self.write(others))
     }
 
     fn kind(&self) -> ChainKind {

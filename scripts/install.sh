@@ -12,7 +12,7 @@ dir=${1:-/opt/cni/bin}
 need_rust
 say "building"
 binary=$(build_static)
-say "installing into $dir: ${PLUGINS[*]}"
+say "installing into $dir"
 install_plugins "$binary" "$dir"
 
 # Nomad runs the first of several directories but believes the version of the last.

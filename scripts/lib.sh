@@ -125,20 +125,8 @@ renamed_folders() {
     printf ' --remap-path-prefix=%s=/cni-plugins-rs' "$TOP"
 }
 
-# install_plugins BINARY DIR: one file under every name. Each name is switched over by a rename, so that a
-# runtime never starts a half-written file.
-install_plugins() {
-    local binary=$1 dir=$2 name draft
-    mkdir -p "$dir"
-    draft=$(mktemp "$dir/.cni-plugins.XXXXXX")
-    cp "$binary" "$draft"
-    chmod 0755 "$draft"
-    for name in "${PLUGINS[@]}"; do
-        ln -f "$draft" "$dir/.$name.new"
-        mv -f "$dir/.$name.new" "$dir/$name"
-    done
-    mv -f "$draft" "$dir/cni-plugins"
-}
+# install_plugins BINARY DIR: one file under every name, as the binary itself does it.
+install_plugins() { "$1" install "$2" >&2; }
 
 # Nomad's conflist, as it writes it for its bridge network.
 nomad_conflist() {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 mod doctor;
 mod gc;
+mod install;
 mod list;
 mod pages;
 mod repair;

@@ -1,4 +1,4 @@
-//! Help, completion and the manual page, which follow from one table.
+//! Help, completion and the manual pages.
 
 use std::fs;
 
@@ -6,38 +6,46 @@ use cni_conformance::Sandbox;
 
 use crate::admin::tool;
 
-const VERBS: [&str; 8] = ["list", "gc", "repair", "doctor", "completion", "manual", "help", "version"];
+const VERBS: [&str; 10] =
+    ["list", "gc", "repair", "doctor", "install", "uninstall", "completion", "manual", "version", "help"];
 
 #[test]
 fn every_verb_has_a_page_and_is_listed() {
     let sandbox = Sandbox::new();
     let help = tool(&sandbox, &[]);
     help.expect_success();
-    let listed = help.stdout().lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
-    let listed: Vec<&str> = listed.skip(1).collect();
-    assert_eq!(listed, VERBS, "{help}");
-    for verb in VERBS {
+    let (_, commands) = help.stdout().split_once("\nCommands:\n").expect("the verbs");
+    let listed = commands.lines().map_while(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    assert_eq!(listed.collect::<Vec<_>>(), VERBS, "{help}");
+    assert!(help.stdout().contains("bandwidth, bridge, "), "{help}");
+    for verb in VERBS.into_iter().filter(|verb| *verb != "help") {
         let page = tool(&sandbox, &[verb, "--help"]);
         page.expect_success();
-        assert!(page.stdout().starts_with(&format!("usage: cni-plugins {verb}")), "{page}");
-        assert!(page.stdout().contains("\nexit status:\n  0  "), "{page}");
+        assert!(page.stdout().contains(&format!("\nUsage: cni-plugins {verb}")), "{page}");
+        let has_statuses = page.stdout().contains("\nExit status:\n  0  ");
+        assert_eq!(has_statuses, !["completion", "manual", "version"].contains(&verb), "{page}");
     }
 }
 
 #[test]
 fn a_wrong_command_line_is_named() {
     let sandbox = Sandbox::new();
-    for (words, problem, status) in [
-        (&["nope"][..], "cni-plugins: unknown verb \"nope\"", 1),
-        (&["list", "--nope"], "cni-plugins list: unknown argument \"--nope\"\nusage: ", 2),
-        (&["gc", "--network"], "cni-plugins gc: --network needs a value\nusage: ", 2),
-        (&["completion"], "cni-plugins completion: one of these words is needed: bash, zsh, fish\nusage: ", 2),
-        (&["completion", "tcsh"], "cni-plugins completion: unknown argument \"tcsh\"\nusage: ", 2),
-        (&["version", "now"], "cni-plugins version: unknown argument \"now\"\nusage: ", 2),
+    for (words, problem) in [
+        (&["nope"][..], "unrecognized subcommand 'nope'"),
+        (&["lits"], "unrecognized subcommand 'lits'\n\n  tip: a similar subcommand exists: 'list'"),
+        (&["list", "--nope"], "unexpected argument '--nope' found"),
+        (&["list", "--json=yes"], "unexpected value 'yes' for '--json' found"),
+        (&["gc", "--network"], "a value is required for '--network <NAME>'"),
+        (&["gc", "--network="], "a value is required for '--network <NAME>'"),
+        (&["gc", "--network", "a", "--network", "b"], "the argument '--network <NAME>' cannot be used multiple times"),
+        (&["completion"], "the following required arguments were not provided:\n  <SHELL>"),
+        (&["completion", "tcsh"], "invalid value 'tcsh' for '<SHELL>'\n  [possible values: bash, zsh, fish]"),
+        (&["manual", "nope"], "there is no verb \"nope\""),
+        (&["version", "now"], "unexpected argument 'now' found"),
     ] {
         let refused = tool(&sandbox, words);
-        assert_eq!((refused.code(), refused.stdout()), (Some(status), ""), "{refused}");
-        assert!(refused.stderr().starts_with(problem), "{refused}");
+        assert_eq!((refused.code(), refused.stdout()), (Some(2), ""), "{refused}");
+        assert!(refused.stderr().starts_with(&format!("error: {problem}")), "{refused}");
     }
 }
 
@@ -51,6 +59,10 @@ fn completion(sandbox: &Sandbox, shell: &str) -> String {
     file
 }
 
+/// What `compopt` does while bash completes a word; outside, the real one fails.
+const COMPOPT: &str =
+    r#"compopt() { [ "$2" != plusdirs ] || mapfile -t COMPREPLY < <(compgen -d -- "${COMP_WORDS[COMP_CWORD]}"); }"#;
+
 #[test]
 fn bash_completes_verbs_options_and_words() {
     let sandbox = Sandbox::new();
@@ -60,10 +72,13 @@ fn bash_completes_verbs_options_and_words() {
         ("cni-plugins gc --re", "--remove"),
         ("cni-plugins list --network ''", ""),
         ("cni-plugins list --cache-dir /usr/shar", "/usr/share"),
+        ("cni-plugins uninstall --d", "--dry-run"),
         ("cni-plugins completion f", "fish"),
     ] {
         let line = format!(
-            ". {file}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _cni_plugins; echo \"${{COMPREPLY[*]}}\""
+            ". {file}; {COMPOPT}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             f=$(complete -p cni-plugins | sed 's/.*-F \\([^ ]*\\) .*/\\1/'); \
+             $f cni-plugins \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; echo \"${{COMPREPLY[*]}}\""
         );
         let completed = sandbox.exec(&["bash", "-c", &line]).expect_success();
         assert_eq!(completed.stdout.trim(), expected, "{words}: {}", completed.stderr);
@@ -81,14 +96,20 @@ fn zsh_and_fish_understand_their_completions() {
 }
 
 #[test]
-fn the_manual_has_every_verb_and_no_mistake() {
+fn every_verb_has_a_manual_page_without_a_mistake() {
     let sandbox = Sandbox::new();
-    let page = tool(&sandbox, &["manual"]);
-    page.expect_success();
-    fs::write("/run/cni-plugins.8", page.stdout()).expect("write the page");
-    let shown = sandbox.exec(&["groff", "-man", "-Tascii", "-ww", "-P-cbou", "/run/cni-plugins.8"]).expect_success();
-    assert_eq!(shown.stderr, "", "groff has nothing to complain of");
+    let shown = |words: &[&str]| {
+        let page = tool(&sandbox, words);
+        page.expect_success();
+        fs::write("/run/page.8", page.stdout()).expect("write the page");
+        let shown = sandbox.exec(&["groff", "-man", "-Tascii", "-ww", "-P-cbou", "/run/page.8"]).expect_success();
+        assert_eq!(shown.stderr, "", "groff has nothing to complain of");
+        shown.stdout
+    };
+    let all = shown(&["manual"]);
     for verb in VERBS {
-        assert!(shown.stdout.contains(&format!("cni-plugins {verb}")), "{verb}: {}", shown.stdout);
+        assert!(all.contains(&format!("cni-plugins-{verb}(8)")), "{verb}: {all}");
+        let page = shown(&["manual", verb]);
+        assert!(page.starts_with(&format!("cni-plugins-{verb}(8)")), "{page}");
     }
 }

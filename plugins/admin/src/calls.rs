@@ -34,9 +34,9 @@ impl PluginFolders {
     ///
     /// # Errors
     /// When the kernel does not say where this program is, or a folder's name has a colon.
-    pub fn new(named: Option<&str>) -> io::Result<Self> {
+    pub fn new(named: Option<&Path>) -> io::Result<Self> {
         let own = env::current_exe()?.parent().unwrap_or(Path::new("/")).to_owned();
-        let folders = [Some(own), named.map(PathBuf::from)].into_iter().flatten();
+        let folders = [Some(own), named.map(Path::to_owned)].into_iter().flatten();
         env::join_paths(folders).map(Self).map_err(io::Error::other)
     }
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_plugin_is_found_by_a_name_and_not_by_a_path() {
-        let folders = PluginFolders::new(Some("/bin")).expect("folders");
+        let folders = PluginFolders::new(Some(Path::new("/bin"))).expect("folders");
         assert_eq!(folders.find("sh"), Ok(PathBuf::from("/bin/sh")));
         for kind in ["/bin/sh", "../bin/sh", "..", ".", "", "a\0"] {
             assert_eq!(folders.find(kind), Err(format!("{kind:?} is not the name of a plugin, and is not run")));

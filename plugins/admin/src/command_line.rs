@@ -1,240 +1,189 @@
-//! The command line of the administrator's tool, as data. From the one table of verbs follow how words are read, what
-//! `--help` prints, the completion of shells and the manual page.
+//! The command line of the administrator's tool, as types. clap reads it, and makes help, completion and manual pages from it.
 
-use std::process::ExitCode;
+use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
+use cni_builtin::PLUGINS;
 
-pub mod completion;
-pub mod manual;
-pub mod usage;
+use crate::{doctor, gc, install, list, repair};
 
-/// What the tool can do.
-#[derive(Clone, Copy, Debug)]
-pub struct VerbSpec {
-    /// Its word.
-    pub name: &'static str,
-    /// One line, without a word that is a number: see `tool::help`.
-    pub summary: &'static str,
-    /// What it does, in lines of a page.
-    pub about: &'static str,
-    /// The words of which it needs one; none if empty.
-    pub words: &'static [&'static str],
-    /// Its options, beside `--help`.
-    pub options: &'static [OptionSpec],
-    /// What its exit statuses mean, beside those of [`FAILURE`] and [`USAGE`].
-    pub statuses: &'static [(u8, &'static str)],
-    pub run: Run,
-}
-
-/// What does the work of a verb.
-#[derive(Clone, Copy, Debug)]
-pub enum Run {
-    Work(fn(&Words) -> ExitCode),
-    /// Prints what the verbs are.
-    Page(fn(&Words, &[VerbSpec]) -> ExitCode),
-}
-
-/// An option of a verb.
-#[derive(Clone, Copy, Debug)]
-pub struct OptionSpec {
-    /// With its hyphens.
-    pub name: &'static str,
-    /// What comes behind it.
-    pub value: ValueSpec,
-    /// In lines, of which the second and later are aligned with the first.
-    pub help: &'static str,
-}
-
-/// What comes behind an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValueSpec {
-    /// Nothing.
-    None,
-    /// Some text; this is what the pages call it.
-    Text(&'static str),
-    /// The path of a folder.
-    Folder(&'static str),
-}
-
-impl ValueSpec {
-    /// What the pages call it.
-    pub const fn name(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Text(name) | Self::Folder(name) => Some(name),
-        }
-    }
-}
-
-impl OptionSpec {
-    /// The option and what comes behind it.
-    pub fn form(&self) -> String {
-        self.value.name().map_or_else(|| self.name.to_owned(), |value| format!("{} {value}", self.name))
-    }
-}
-
-/// The exit status of a failure.
-pub const FAILURE: u8 = 1;
-/// That of a wrong command line, as of most programs.
-pub const USAGE: u8 = 2;
-/// That of a verb that has found what it looks for.
+/// The exit status of a verb that has found what it looks for.
 pub const FOUND: u8 = 3;
 
-/// What a user has typed behind a verb.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words {
-    /// Options, each with its value; that of an option without one is empty.
-    options: Vec<(&'static str, String)>,
-    /// The word, where the verb needs one.
-    word: Option<&'static str>,
+/// The exit statuses of a verb: what success means, and [`FOUND`] where the verb has it.
+macro_rules! statuses {
+    ($success:literal) => {
+        concat!(
+            "Exit status:\n  0  ",
+            $success,
+            "\n  1  something failed; standard error says what\n  2  wrong command line"
+        )
+    };
+    ($success:literal, $found:literal) => {
+        concat!(statuses!($success), "\n  3  ", $found)
+    };
 }
 
-/// A wrong command line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UsageError {
-    /// An option or word that the verb does not know.
-    #[error("unknown argument {argument:?}")]
-    Unknown {
-        /// It.
-        argument: String,
-    },
-    /// An option without what must come behind it.
-    #[error("{option} needs a value")]
-    NoValue {
-        /// It.
-        option: &'static str,
-    },
-    /// An option with two values.
-    #[error("{option} is given more than once")]
-    Twice {
-        /// It.
-        option: &'static str,
-    },
-    /// The verb without the word that it needs.
-    #[error("one of these words is needed: {}", words.join(", "))]
-    NoWord {
-        /// The words.
-        words: &'static [&'static str],
-    },
+/// The words of the command line.
+#[derive(Debug, Parser)]
+#[command(name = "cni-plugins", version, about = "CNI plugins in one program, and the tool of their administrator")]
+pub struct CommandLine {
+    #[command(subcommand)]
+    pub verb: Verb,
 }
 
-impl Words {
-    /// The value of an option, if it was given.
-    pub fn value(&self, option: &str) -> Option<&str> {
-        self.options.iter().find(|(name, _)| *name == option).map(|(_, value)| value.as_str())
-    }
+/// What the tool can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show the containers, their addresses and ports, and what is missing or left over
+    ///
+    /// Shows every attachment in libcni's result cache: network, container, interface, addresses, published ports,
+    /// plugins, age, and whether it is whole. Then it shows what is left of containers that the cache does not have:
+    /// addresses that are leased to them, and records of what the plugins have made. It changes nothing.
+    ///
+    /// The state is one of: whole; missing, with the first thing that is missing in each plugin's share (repair restores
+    /// it); gone, when the container's namespace has ended (gc removes what is left); unclear, with the reason.
+    #[command(
+        verbatim_doc_comment,
+        after_help = statuses!("every attachment is whole, and nothing is left over", "something is missing, left over or unclear")
+    )]
+    List(list::Options),
 
-    /// Whether an option was given.
-    pub fn has(&self, option: &str) -> bool {
-        self.value(option).is_some()
-    }
+    /// Remove what belongs to no living namespace
+    ///
+    /// Finds attachments whose namespace has ended: those in libcni's result cache, and those of which addresses or
+    /// records are left. What cannot be judged is kept, and shown as unclear, with the reason: containers that other
+    /// plugins have made can be judged only where all processes of the machine are seen. Without --remove it says what
+    /// it has found. With --remove it does what the runtime should have done: it calls DEL of each plugin of the list,
+    /// also of plugins that are not among these, and removes the entry of the cache.
+    ///
+    /// It leaves alone addresses that were leased within the last minute, and whatever a plugin works on at this moment.
+    /// It refuses to work in another network namespace than that of the containers' records.
+    #[command(
+        verbatim_doc_comment,
+        after_help = statuses!("nothing is left over, or all of it has been removed", "something is left over or unclear")
+    )]
+    Gc(gc::Options),
 
-    /// The word that the verb needs.
-    pub const fn word(&self) -> Option<&'static str> {
-        self.word
-    }
+    /// Restore rules of running containers that somebody has flushed
+    ///
+    /// Restores packet filter rules of running containers that somebody has flushed: the rules that the plugins bridge,
+    /// ptp, firewall, portmap and consul-cni have made, for every attachment in libcni's result cache. It touches no
+    /// link, address or lease, and changes nothing where nothing is missing.
+    ///
+    /// It prints a line for each attachment, and fails when one of them could not be repaired.
+    #[command(verbatim_doc_comment, after_help = statuses!("every attachment has its rules"))]
+    Repair(repair::Options),
+
+    /// Look for what keeps plugins from working on this host, and say what helps
+    ///
+    /// Looks at the kernel, the packet filter, kernel parameters, permissions, the folders in which runtimes look for
+    /// plugins, and the network configurations. Each finding is a line: what is wrong, and what helps. It changes nothing.
+    ///
+    /// A problem keeps containers from their network; a note is worth knowing.
+    #[command(verbatim_doc_comment, after_help = statuses!("no problem was found", "a problem was found"))]
+    Doctor(doctor::Options),
+
+    /// Put the plugins into a folder, in place of those that are there
+    ///
+    /// Puts this program under the name of every plugin into DIR, with hard links, or with copies where the file system
+    /// has no links. Each name is replaced by a rename: a runtime finds the old plugin or the new one, never half a
+    /// file. Running containers keep running.
+    ///
+    /// It says what it has replaced. Plugins of others are kept in DIR/.cni-plugins-rs, and uninstall puts them back.
+    /// Nomad has to be restarted, since it looks for plugins when its agent starts.
+    #[command(verbatim_doc_comment, after_help = statuses!("the plugins are in the folder"))]
+    Install(install::Options),
+
+    /// Remove the plugins from a folder, and put back those that were there
+    ///
+    /// Removes from DIR every file that is this program, in any release, and puts back the plugins of others that
+    /// install has kept. It removes nothing else. Containers keep running, but a runtime needs plugins to remove them.
+    #[command(verbatim_doc_comment, after_help = statuses!("the folder has no file of this program"))]
+    Uninstall(install::RemovalOptions),
+
+    /// Print the completion of a shell
+    ///
+    /// Prints a script by which a shell completes the verbs and options of this program. For bash:
+    ///   cni-plugins completion bash >/usr/share/bash-completion/completions/cni-plugins
+    #[command(verbatim_doc_comment)]
+    Completion {
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+
+    /// Print a manual page
+    ///
+    /// Prints the manual page of this program, or of one of its verbs, in the form of man(7). To read it:
+    ///   cni-plugins manual list | man -l -
+    #[command(verbatim_doc_comment)]
+    Manual {
+        /// the verb
+        verb: Option<String>,
+    },
+
+    /// Print the version
+    Version,
 }
 
-/// Reads the words behind a verb; `None` when help is requested.
-///
-/// # Errors
-/// [`UsageError`] names the first wrong word.
-pub fn parse(verb: &VerbSpec, words: impl IntoIterator<Item = String>) -> Result<Option<Words>, UsageError> {
-    let (mut words, mut read) = (words.into_iter(), Words::default());
-    while let Some(word) = words.next() {
-        if matches!(word.as_str(), "--help" | "-h") {
-            return Ok(None);
-        }
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (word.as_str(), None),
+/// A shell for which there is completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// The command line with everything that its pages say.
+pub fn command() -> Command {
+    let plugins: Vec<&str> = PLUGINS.iter().map(|plugin| plugin.kind()).collect();
+    let about = format!(
+        "Started under the name of a plugin, the program is that plugin, for a CNI runtime to call:\n{}.\n\n\
+         Started under its own name, it shows and repairs what the plugins have made on this host.",
+        lines(&plugins)
+    );
+    CommandLine::command().long_about(about).after_long_help(FILES)
+}
+
+/// Words separated by commas, in lines that fit into a terminal.
+fn lines(words: &[&str]) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for (n, word) in words.iter().enumerate() {
+        let separator = match (n, width + word.len() > 76) {
+            (0, _) => "",
+            (_, true) => ",\n",
+            (_, false) => ", ",
         };
-        match verb.options.iter().find(|option| option.name == name) {
-            Some(OptionSpec { name, value: ValueSpec::None, .. }) if value.is_none() => {
-                read.options.push((name, String::new()));
-            }
-            Some(OptionSpec { name, value: ValueSpec::Text(_) | ValueSpec::Folder(_), .. }) => {
-                let value = value.or_else(|| words.next()).filter(|value| !value.is_empty());
-                let value = value.ok_or(UsageError::NoValue { option: name })?;
-                if read.has(name) {
-                    return Err(UsageError::Twice { option: name });
-                }
-                read.options.push((name, value));
-            }
-            Some(_) | None => read.word = Some(take_word(verb, read.word, word)?),
-        }
+        width = if separator == ",\n" { word.len() } else { width + separator.len() + word.len() };
+        text.push_str(separator);
+        text.push_str(word);
     }
-    match (verb.words, read.word) {
-        ([_, ..], None) => Err(UsageError::NoWord { words: verb.words }),
-        ([], _) | ([_, ..], Some(_)) => Ok(Some(read)),
-    }
+    text
 }
 
-fn take_word(verb: &VerbSpec, earlier: Option<&str>, word: String) -> Result<&'static str, UsageError> {
-    let known = verb.words.iter().find(|known| **known == word && earlier.is_none());
-    known.copied().ok_or(UsageError::Unknown { argument: word })
-}
+/// What else the page of the program says.
+const FILES: &str = "\
+Files:
+  /var/lib/cni/results      what runtimes that use libcni remember of each attachment
+  /run/cni/.cni-plugins-rs  what these plugins have recorded since the last boot
+
+Environment:
+  CNI_PLUGINS_LOG  how much is logged on standard error: error, warn (unless set), info, debug, trace or off";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const VERB: VerbSpec = VerbSpec {
-        name: "verb",
-        summary: "",
-        about: "",
-        words: &[],
-        options: &[
-            OptionSpec { name: "--network", value: ValueSpec::Text("NAME"), help: "" },
-            OptionSpec { name: "--cache-dir", value: ValueSpec::Folder("DIR"), help: "" },
-            OptionSpec { name: "--dry-run", value: ValueSpec::None, help: "" },
-        ],
-        statuses: &[],
-        run: Run::Work(|_| ExitCode::SUCCESS),
-    };
-    const WITH_WORD: VerbSpec = VerbSpec { words: &["one", "two"], ..VERB };
-
-    fn read(verb: &VerbSpec, line: &str) -> Result<Option<Words>, String> {
-        parse(verb, line.split_whitespace().map(str::to_owned)).map_err(|error| error.to_string())
+    #[test]
+    fn the_types_make_a_command_line() {
+        command().debug_assert();
     }
 
     #[test]
-    fn options_come_in_any_order_with_or_without_an_equals_sign() {
-        for line in ["--network nomad --cache-dir /c --dry-run", "--dry-run --cache-dir=/c --network=nomad"] {
-            let words = read(&VERB, line).expect("right").expect("no help");
-            assert_eq!((words.value("--network"), words.value("--cache-dir")), (Some("nomad"), Some("/c")), "{line}");
-            assert!(words.has("--dry-run"), "{line}");
-        }
-        assert_eq!(read(&VERB, ""), Ok(Some(Words::default())));
-        assert_eq!(read(&WITH_WORD, "--dry-run two").expect("right").and_then(|words| words.word()), Some("two"));
-    }
-
-    #[test]
-    fn help_is_not_a_failure() {
-        for line in ["--help", "-h", "--dry-run -h"] {
-            assert_eq!(read(&VERB, line), Ok(None), "{line}");
-            assert_eq!(read(&WITH_WORD, line), Ok(None), "{line}");
-        }
-    }
-
-    #[test]
-    fn what_does_not_fit_is_named() {
-        for (line, problem) in [
-            ("nomad", "unknown argument \"nomad\""),
-            ("--net x", "unknown argument \"--net\""),
-            ("--dry-run=yes", "unknown argument \"--dry-run=yes\""),
-            ("--network", "--network needs a value"),
-            ("--network=", "--network needs a value"),
-            ("--cache-dir", "--cache-dir needs a value"),
-            ("--network a --network b", "--network is given more than once"),
-        ] {
-            assert_eq!(read(&VERB, line), Err(problem.to_owned()), "{line}");
-        }
-        for (line, problem) in [
-            ("", "one of these words is needed: one, two"),
-            ("three", "unknown argument \"three\""),
-            ("one two", "unknown argument \"two\""),
-        ] {
-            assert_eq!(read(&WITH_WORD, line), Err(problem.to_owned()), "{line}");
-        }
+    fn the_list_of_plugins_fits_into_a_terminal() {
+        assert_eq!(lines(&["bridge", "ptp"]), "bridge, ptp");
+        let plugins: Vec<&str> = PLUGINS.iter().map(|plugin| plugin.kind()).collect();
+        let text = lines(&plugins);
+        assert!(text.lines().all(|line| line.len() <= 78), "{text}");
+        assert_eq!(text.replace('\n', " "), plugins.join(", "));
     }
 }

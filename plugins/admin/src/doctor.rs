@@ -3,17 +3,19 @@
 //! Each topic has a file: it reads what it needs, and a function without effects judges it. Whatever a plugin can say of
 //! itself by STATUS is asked of the plugin.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::{Args, ValueHint};
 use serde_json::json;
 
-use crate::command_line::{FOUND, Words};
+use crate::command_line::FOUND;
 use crate::output::print;
 
 mod configurations;
 mod filter;
 mod finding;
-mod folders;
+pub mod folders;
 mod kernel;
 mod parameters;
 mod permissions;
@@ -23,8 +25,19 @@ mod status;
 
 use finding::{Finding, Severity};
 
+/// The options of `doctor`.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// a folder with network configurations; default /etc/cni/net.d and /opt/cni/config
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    config_dir: Option<PathBuf>,
+    /// print one JSON document, for programs
+    #[arg(long)]
+    json: bool,
+}
+
 /// Looks at the host, and prints what was found.
-pub fn run(words: &Words) -> ExitCode {
+pub fn run(options: &Options) -> ExitCode {
     let runtimes = runtimes::found();
     let findings: Vec<Finding> = [
         permissions::look(),
@@ -32,13 +45,13 @@ pub fn run(words: &Words) -> ExitCode {
         filter::look(),
         parameters::look(),
         folders::look(&runtimes),
-        configurations::look(words.value("--config-dir"), &runtimes),
+        configurations::look(options.config_dir.as_deref(), &runtimes),
         ports::look(),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let printed = print(&if words.has("--json") { json_text(&findings) } else { text(&findings) });
+    let printed = print(&if options.json { json_text(&findings) } else { text(&findings) });
     match printed {
         ExitCode::SUCCESS if findings.iter().any(|one| one.severity == Severity::Problem) => ExitCode::from(FOUND),
         other => other,

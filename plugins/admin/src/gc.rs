@@ -4,14 +4,16 @@
 //! concerns one container only, so nothing of those that live, or that come at the same moment, is touched. The
 //! command GC of CNI would need the list of all that live, which may be longer when it arrives.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::{Args, ValueHint};
 use cni_core::names::Attachment;
 use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::calls::PluginFolders;
-use crate::command_line::{FOUND, Words};
+use crate::command_line::FOUND;
 use crate::inventory::{Depth, Inventory, Scope, Source};
 use crate::life::refusal;
 use crate::output::print;
@@ -22,21 +24,37 @@ mod removal;
 
 use removal::{Fate, Remnant, Remover};
 
+/// The options of `gc`.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// remove what was found
+    #[arg(long)]
+    remove: bool,
+    #[command(flatten)]
+    scope: Scope,
+    /// where plugins of others are, beside the folder of this program
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    plugin_dir: Option<PathBuf>,
+    /// print one JSON document, for programs
+    #[arg(long)]
+    json: bool,
+}
+
 /// Finds what is left over, and removes it when told to.
-pub fn run(words: &Words) -> ExitCode {
+pub fn run(options: &Options) -> ExitCode {
     match refusal() {
         Ok(None) => {}
         Ok(Some(sentence)) => return refused(sentence),
         Err(error) => return refused(&told(&error)),
     }
-    let mut found = match Inventory::observe(&Scope::of(words), Depth::Lives) {
+    let mut found = match Inventory::observe(&options.scope, Depth::Lives) {
         Ok(found) => found,
         Err(error) => return refused(&format!("failed to read the cache: {error}")),
     };
     let problems = std::mem::take(&mut found.unknown);
     let remnants = Remnant::all(found);
-    let fates: Vec<Fate> = if words.has("--remove") {
-        let folders = match PluginFolders::new(words.value("--plugin-dir")) {
+    let fates: Vec<Fate> = if options.remove {
+        let folders = match PluginFolders::new(options.plugin_dir.as_deref()) {
             Ok(folders) => folders,
             Err(error) => return refused(&format!("failed to find the folder of plugins: {error}")),
         };
@@ -48,7 +66,7 @@ pub fn run(words: &Words) -> ExitCode {
         remnants.iter().map(Fate::of_found).collect()
     };
     problems.iter().for_each(|problem| complain(&format!("cni-plugins gc: {problem}\n")));
-    let text = if words.has("--json") { json_text(&remnants, &fates) } else { lines(&remnants, &fates) };
+    let text = if options.json { json_text(&remnants, &fates) } else { lines(&remnants, &fates) };
     status(&fates, !problems.is_empty(), print(&text))
 }
 

@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::plugin_calls::RunningCalls;
 use crate::result_cache::{self, CacheFile};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueHint};
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 use cni_host_local::{Holder, HostLocal, holders};
@@ -19,7 +21,6 @@ use cni_plugin::share::Share;
 
 use crate::cache::Cached;
 use crate::calls::can_work_on;
-use crate::command_line::Words;
 use crate::life::{Judge, LIVES_ON};
 use crate::repair::{self, RepairOutcome, told};
 use cni_builtin::PLUGINS;
@@ -80,28 +81,26 @@ pub enum Source {
 }
 
 /// Where to look.
-#[derive(Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Scope {
+    /// only attachments to this network
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
     network: Option<String>,
-    cache: Option<PathBuf>,
+    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cache_dir: Option<PathBuf>,
 }
 
 impl Scope {
-    /// What the command line asks for.
-    pub fn of(words: &Words) -> Self {
-        let text = |option: &str| words.value(option).map(str::to_owned);
-        Self { network: text("--network"), cache: text("--cache-dir").map(PathBuf::from) }
-    }
-
     fn has(&self, at: &Attachment) -> bool {
         self.network.as_deref().is_none_or(|name| name == at.network.as_str())
     }
 
     fn files(&self) -> io::Result<Vec<CacheFile>> {
-        let directory = self.cache.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
+        let directory = self.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
         match result_cache::read(directory)? {
             Some(files) => Ok(files),
-            None if self.cache.is_none() => Ok(Vec::new()),
+            None if self.cache_dir.is_none() => Ok(Vec::new()),
             None => Err(io::Error::other(format!("{} does not exist", result_cache::results(directory).display()))),
         }
     }

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use clap::Args;
 use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
-use crate::command_line::{FOUND, Words};
+use crate::command_line::FOUND;
 use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Depth, Inventory, Left, Scope, Source};
 use crate::output::print;
@@ -18,16 +19,29 @@ use cni_linux::output::complain;
 /// How many characters of a container's name are shown.
 const SHORT: usize = 12;
 
+/// The options of `list`.
+#[derive(Args, Debug)]
+pub struct Options {
+    #[command(flatten)]
+    scope: Scope,
+    /// do not shorten the names of containers
+    #[arg(long)]
+    full: bool,
+    /// print one JSON document, for programs
+    #[arg(long)]
+    json: bool,
+}
+
 /// Prints what there is.
-pub fn run(words: &Words) -> ExitCode {
-    let found = match Inventory::observe(&Scope::of(words), Depth::Rules) {
+pub fn run(options: &Options) -> ExitCode {
+    let found = match Inventory::observe(&options.scope, Depth::Rules) {
         Ok(found) => found,
         Err(error) => {
             complain(&format!("cni-plugins list: failed to read the cache: {error}\n"));
             return ExitCode::FAILURE;
         }
     };
-    let text = if words.has("--json") { json_text(&found) } else { table_text(&found, words.has("--full")) };
+    let text = if options.json { json_text(&found) } else { table_text(&found, options.full) };
     status(&found, print(&text))
 }
 

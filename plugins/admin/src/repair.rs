@@ -30,23 +30,22 @@ mod second_look;
 mod together;
 
 use crate::cache::Cached;
-use crate::command_line::Words;
 use crate::life::{Judge, LIVES_ON, neutral_request, refusal};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
-use options::{Mode, Options};
+use options::Mode;
+pub use options::Options;
 pub use outcome::{NamedPart, RepairOutcome, told};
 use second_look::PutBack;
 use together::repair_together;
 
 /// Repairs what the command line asks for, and prints a line for each attachment.
-pub fn run(words: &Words) -> ExitCode {
+pub fn run(options: &Options) -> ExitCode {
     match refusal() {
         Ok(None) => {}
         Ok(Some(sentence)) => return refused(sentence),
         Err(error) => return refused(&told(&error)),
     }
-    let options = &Options::of(words);
     let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
     let results = result_cache::results(directory);
     let files = match result_cache::read(directory) {
@@ -58,7 +57,7 @@ pub fn run(words: &Words) -> ExitCode {
     let (started, tools) = (Instant::now(), Tools::default());
     let (mut report, mut put_back, mut judge) = (Report::default(), Vec::new(), None);
     for group in meant(&files, options, &mut report).chunks(together::MOST) {
-        for ((cached, file), outcome) in group.iter().zip(repair(group, options.mode, &tools)) {
+        for ((cached, file), outcome) in group.iter().zip(repair(group, options.mode(), &tools)) {
             let outcome = judged(cached, outcome, &mut judge);
             report.attachment(&cached.at, &outcome);
             let plugins = outcome.repaired();

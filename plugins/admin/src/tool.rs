@@ -1,44 +1,55 @@
 //! What the binary does under its own name: it is the administrator's tool.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use super::command_line::{FAILURE, Run, USAGE, VerbSpec, parse, usage};
-use super::verbs::VERBS;
-use crate::output::print;
+use clap::FromArgMatches;
+use cni_linux::logger;
 use cni_linux::output::complain;
 
+use crate::command_line::{CommandLine, Verb, command};
+use crate::output::print;
+use crate::{doctor, gc, install, list, pages, repair};
+
 /// Runs one verb of the administrator's tool.
-pub fn run(mut words: impl Iterator<Item = String>) -> ExitCode {
-    let verb = match words.next() {
-        None => "help".to_owned(),
-        Some(word) => match word.as_str() {
-            "--help" | "-h" => "help".to_owned(),
-            "--version" | "-V" => "version".to_owned(),
-            _ => word,
-        },
-    };
-    match VERBS.iter().find(|one| one.name == verb) {
-        Some(verb) => run_verb(verb, words),
-        None => {
-            complain(&format!("cni-plugins: unknown verb {verb:?}; `cni-plugins help` lists them\n"));
-            ExitCode::from(FAILURE)
-        }
+pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.collect();
+    let mut command = command();
+    if words.is_empty() {
+        return print(&pages::help(&mut command));
+    }
+    let line = [OsString::from("cni-plugins")].into_iter().chain(words);
+    let read = command.try_get_matches_from_mut(line).and_then(|found| CommandLine::from_arg_matches(&found));
+    match read {
+        Ok(CommandLine { verb }) => run_verb(&verb),
+        Err(answer) => say(&answer),
     }
 }
 
-fn run_verb(verb: &VerbSpec, words: impl Iterator<Item = String>) -> ExitCode {
-    match parse(verb, words) {
-        Ok(Some(words)) => {
-            cni_linux::logger::install("cni-plugins");
-            match verb.run {
-                Run::Work(work) => work(&words),
-                Run::Page(page) => page(&words, &VERBS),
-            }
-        }
-        Ok(None) => print(&usage::page(verb)),
-        Err(error) => {
-            complain(&format!("cni-plugins {}: {error}\n{}", verb.name, usage::page(verb)));
-            ExitCode::from(USAGE)
-        }
+/// Prints help that was asked for, or what is wrong with the command line.
+fn say(answer: &clap::Error) -> ExitCode {
+    let text = answer.render().to_string();
+    if !answer.use_stderr() {
+        return print(&text);
+    }
+    complain(&text);
+    u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+fn run_verb(verb: &Verb) -> ExitCode {
+    logger::install("cni-plugins");
+    match verb {
+        Verb::List(options) => list::run(options),
+        Verb::Gc(options) => gc::run(options),
+        Verb::Repair(options) => repair::run(options),
+        Verb::Doctor(options) => doctor::run(options),
+        Verb::Install(options) => install::install(options),
+        Verb::Uninstall(options) => install::uninstall(options),
+        Verb::Completion { shell } => print(&pages::completion(*shell)),
+        Verb::Manual { verb } => match pages::manual(verb.as_deref()) {
+            Ok(page) => print(&page),
+            Err(answer) => say(&answer),
+        },
+        Verb::Version => print(&pages::version()),
     }
 }

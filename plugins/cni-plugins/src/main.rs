@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let started_as = arguments.next().unwrap_or_default();
     let name = Path::new(&started_as).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some(plugin) = cni_builtin::plugin(name) else {
-        return tool::run(arguments.map(|word| word.to_string_lossy().into_owned()));
+        return tool::run(arguments);
     };
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some(role) = roles::of(name, &words) {

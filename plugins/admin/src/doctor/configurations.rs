@@ -16,8 +16,8 @@ const TOPIC: &str = "configurations";
 const FOLDERS: [&str; 2] = ["/etc/cni/net.d", "/opt/cni/config"];
 
 /// Looks at the configurations of one folder, or of the usual ones.
-pub fn look(folder: Option<&str>, runtimes: &[Runtime]) -> Vec<Finding> {
-    let folders = folder.map_or_else(|| FOLDERS.to_vec(), |folder| vec![folder]);
+pub fn look(folder: Option<&Path>, runtimes: &[Runtime]) -> Vec<Finding> {
+    let folders = folder.map_or_else(|| FOLDERS.map(Path::new).to_vec(), |folder| vec![folder]);
     let plugins: Vec<&Path> = runtimes.iter().flat_map(|runtime| &runtime.folders).map(PathBuf::as_path).collect();
     let has = |kind: &str| plugins.iter().any(|folder| folder.join(kind).is_file());
     let files: Vec<PathBuf> = folders.into_iter().flat_map(files).collect();
@@ -25,7 +25,7 @@ pub fn look(folder: Option<&str>, runtimes: &[Runtime]) -> Vec<Finding> {
 }
 
 /// The files that libcni reads.
-fn files(folder: &str) -> Vec<PathBuf> {
+fn files(folder: &Path) -> Vec<PathBuf> {
     let is_read =
         |path: &PathBuf| path.extension().is_some_and(|end| ["conf", "conflist", "json"].iter().any(|one| end == *one));
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

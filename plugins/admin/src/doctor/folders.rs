@@ -55,22 +55,28 @@ fn found_by(runtime: &Runtime) -> Vec<Found> {
     PLUGINS.iter().filter_map(|plugin| find(plugin.kind())).collect()
 }
 
-/// Asks the plugin, as Nomad does: without a command it says which it is, and does nothing.
 fn origin(file: &Path) -> Origin {
+    named(about(file))
+}
+
+/// What a plugin says about itself, such as `CNI bridge plugin v1.9.1+rs.0.1.0`. Asks it as Nomad does: without a command a
+/// plugin says which it is, and does nothing.
+pub fn about(file: &Path) -> String {
     let environment = [("CNI_COMMAND", std::ffi::OsStr::new(""))];
     match process::run(file, &[], b"", &environment, PATIENCE) {
-        Ok(output) => named(&String::from_utf8_lossy(&output.stderr)),
-        Err(error) => Origin::Other(error.to_string()),
+        Ok(output) => first_line(&String::from_utf8_lossy(&output.stderr)),
+        Err(error) => error.to_string(),
     }
 }
 
-/// `CNI bridge plugin v1.9.1+rs.0.1.0`
-fn named(about: &str) -> Origin {
-    let first = about.lines().next().unwrap_or_default();
-    match first.split_once("+rs.") {
+fn first_line(said: &str) -> String {
+    said.lines().next().filter(|line| !line.is_empty()).unwrap_or("it does not say which plugin it is").to_owned()
+}
+
+fn named(about: String) -> Origin {
+    match about.split_once("+rs.") {
         Some((_, version)) if version == OUR_VERSION => Origin::Ours,
-        _ if first.is_empty() => Origin::Other("it does not say which plugin it is".to_owned()),
-        _ => Origin::Other(first.to_owned()),
+        Some(_) | None => Origin::Other(about),
     }
 }
 
@@ -132,7 +138,7 @@ mod tests {
     use super::*;
 
     fn found(plugin: &'static str, folder: &str, about: &str) -> Found {
-        Found { plugin, folder: PathBuf::from(folder), origin: named(about) }
+        Found { plugin, folder: PathBuf::from(folder), origin: named(first_line(about)) }
     }
 
     fn runtime() -> Runtime {
@@ -158,9 +164,9 @@ mod tests {
 
     #[test]
     fn another_release_of_ours_is_another() {
-        assert_eq!(named(""), Origin::Other("it does not say which plugin it is".to_owned()));
+        assert_eq!(first_line(""), "it does not say which plugin it is");
         assert_eq!(
-            named("CNI bridge plugin v1.9.1+rs.0.0.0"),
+            named("CNI bridge plugin v1.9.1+rs.0.0.0".to_owned()),
             Origin::Other("CNI bridge plugin v1.9.1+rs.0.0.0".to_owned())
         );
     }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::command_line::Words;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueHint};
 
 /// What to do with what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,22 +13,23 @@ pub enum Mode {
     DryRun,
 }
 
-/// The options, as given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The options of `repair`.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The network to repair; all networks if `None`.
+    /// only attachments to this network
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
     pub network: Option<String>,
-    /// The cache directory; libcni's default if `None`.
+    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cache_dir: Option<PathBuf>,
-    /// What to do.
-    pub mode: Mode,
+    /// say what is missing, and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Options {
-    /// Takes them from the command line.
-    pub fn of(words: &Words) -> Self {
-        let mode = if words.has("--dry-run") { Mode::DryRun } else { Mode::Apply };
-        let network = words.value("--network").map(str::to_owned);
-        Self { network, cache_dir: words.value("--cache-dir").map(PathBuf::from), mode }
+    /// What to do.
+    pub const fn mode(&self) -> Mode {
+        if self.dry_run { Mode::DryRun } else { Mode::Apply }
     }
 }

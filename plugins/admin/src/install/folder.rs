@@ -1,0 +1,213 @@
+//! A folder of plugins: what it contains, and how it is changed. Every name is replaced by a rename, so that a runtime never starts
+//! half a file, and at every moment finds the old plugin or the new one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cni_files::{Draft, FileError, Lock, LockError, remove, remove_empty};
+
+use super::mark;
+use super::plan::{Change, Present, Removal};
+use crate::doctor::folders::about;
+
+/// Below the folder of plugins: the files of others that were replaced, and drafts. Renames and hard links need the same file system.
+pub const OWN_FOLDER: &str = ".cni-plugins-rs";
+
+/// How long another `install` in the same folder may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a folder could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// An operation on a file failed.
+    #[error("{0}: {source}", source = .0.source)]
+    File(#[from] FileError),
+    /// Another `install` or `uninstall` holds the lock.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A name of a plugin is something that cannot be run.
+    #[error("{} is not a file: move it away", path.display())]
+    NoFile { path: PathBuf },
+}
+
+/// The content of the running program.
+pub fn this_program() -> Result<Vec<u8>, FolderError> {
+    let path = Path::new("/proc/self/exe");
+    Ok(fs::read(path).map_err(FileError::of("read", path))?)
+}
+
+/// A folder of plugins.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    own: PathBuf,
+}
+
+impl Folder {
+    /// A folder, which need not exist.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), own: path.join(OWN_FOLDER) }
+    }
+
+    /// What has this name, compared with a program.
+    pub fn present(&self, name: &str, program: &[u8]) -> Result<Present, FolderError> {
+        let path = self.path.join(name);
+        let Some(found) = existing(&path, path.symlink_metadata())? else { return Ok(Present::Nothing) };
+        let Some(content) = read(&path)? else { return Ok(Present::Other("a link to nothing".to_owned())) };
+        if content == program {
+            return Ok(Present::Current);
+        }
+        // `install` makes no symbolic links.
+        let version = if found.is_symlink() { None } else { mark::version(&content) };
+        Ok(version.map_or_else(|| Present::Other(about(&path)), Present::Ours))
+    }
+
+    /// The names of all files that are this program, in any release.
+    pub fn ours(&self) -> Result<Vec<String>, FolderError> {
+        let mut judged: BTreeMap<(u64, u64), bool> = BTreeMap::new();
+        let mut ours = Vec::new();
+        for name in names(&self.path)? {
+            let path = self.path.join(&name);
+            let Some(found) = existing(&path, path.symlink_metadata())?.filter(Metadata::is_file) else { continue };
+            let inode = (found.dev(), found.ino());
+            let is_ours = match judged.get(&inode) {
+                Some(is_ours) => *is_ours,
+                None => read(&path)?.is_some_and(|content| mark::version(&content).is_some()),
+            };
+            judged.insert(inode, is_ours);
+            if is_ours {
+                ours.push(name);
+            }
+        }
+        Ok(ours)
+    }
+
+    /// The names of the files of others that were kept.
+    pub fn kept(&self) -> Result<Vec<String>, FolderError> {
+        names(&self.own)
+    }
+
+    /// Makes a program the content of every name.
+    pub fn install(&self, program: &[u8], changes: &[Change]) -> Result<(), FolderError> {
+        create(&self.path, 0o755)?;
+        create(&self.own, 0o700)?;
+        let lock = self.lock()?;
+        Draft::remove_dead(&self.own)?;
+        let draft = Draft::create(&self.own, program, 0o755)?;
+        draft.file().sync_all().map_err(FileError::of("write", &self.path))?;
+        for change in changes.iter().filter(|change| change.was != Present::Current) {
+            if change.keeps() {
+                self.keep(change.name)?;
+            }
+            self.switch(&draft, program, change.name)?;
+        }
+        draft.discard()?;
+        self.sync()?;
+        drop(lock);
+        Ok(remove_empty(std::slice::from_ref(&self.own))?)
+    }
+
+    /// Removes files of ours, and puts back those that they have replaced.
+    pub fn uninstall(&self, removals: &[Removal]) -> Result<(), FolderError> {
+        if removals.is_empty() {
+            return Ok(());
+        }
+        create(&self.own, 0o700)?;
+        let lock = self.lock()?;
+        for Removal { name, restores } in removals {
+            let path = self.path.join(name);
+            if *restores {
+                fs::rename(self.own.join(name), &path).map_err(FileError::of("write", &path))?;
+            } else {
+                remove(&path)?;
+            }
+        }
+        self.sync()?;
+        drop(lock);
+        Ok(remove_empty(std::slice::from_ref(&self.own))?)
+    }
+
+    fn lock(&self) -> Result<Lock, FolderError> {
+        let opened = File::open(&self.own).map_err(FileError::of("open", &self.own))?;
+        Ok(Lock::exclusive(opened, &self.own, PATIENCE)?)
+    }
+
+    /// Gives the program one more name: by a hard link, or by a copy where the file system has no links.
+    fn switch(&self, draft: &Draft, program: &[u8], name: &str) -> Result<(), FolderError> {
+        let path = self.path.join(name);
+        let next = self.own.join("next");
+        remove(&next)?;
+        if draft.link(&next).is_err() {
+            let copy = Draft::create_at(&next, program, 0o755)?;
+            copy.file().sync_all().map_err(FileError::of("write", &next))?;
+            return Ok(copy.replace(&path)?);
+        }
+        Ok(fs::rename(&next, &path).map_err(FileError::of("write", &path))?)
+    }
+
+    /// Keeps a file for the way back. It has its own name all the time.
+    fn keep(&self, name: &str) -> Result<(), FolderError> {
+        let (path, kept) = (self.path.join(name), self.own.join(name));
+        remove(&kept)?;
+        fs::hard_link(&path, &kept)
+            .or_else(|_| copy(&path, &kept))
+            .map_err(FileError::of("keep", &path))
+            .map_err(FolderError::from)
+    }
+
+    fn sync(&self) -> Result<(), FolderError> {
+        let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
+        Ok(synced.map_err(FileError::of("write", &self.path))?)
+    }
+}
+
+/// Copies a file with its mode, or a link as a link.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(from)?.is_symlink() {
+        symlink(fs::read_link(from)?, to)
+    } else {
+        fs::copy(from, to).map(|_| ())
+    }
+}
+
+fn create(path: &Path, mode: u32) -> Result<(), FolderError> {
+    let created = fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+    Ok(created.map_err(FileError::of("create", path))?)
+}
+
+/// The content of a file, or `None` for a link to nothing.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, FolderError> {
+    match existing(path, path.metadata())? {
+        None => Ok(None),
+        Some(found) if found.is_file() => Ok(Some(fs::read(path).map_err(FileError::of("read", path))?)),
+        Some(_) => Err(FolderError::NoFile { path: path.to_owned() }),
+    }
+}
+
+/// What was asked of a file; `None` if there is none.
+fn existing(path: &Path, asked: io::Result<Metadata>) -> Result<Option<Metadata>, FolderError> {
+    match asked {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FileError::of("read", path)(error).into()),
+    }
+}
+
+/// The names in a folder, sorted; none if there is no folder. Names that are not text are none of ours.
+fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
+    let failed = || FileError::of("list", folder);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed()(error).into()),
+    };
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+    let mut names: Vec<String> =
+        names.collect::<io::Result<Vec<_>>>().map_err(failed())?.into_iter().flatten().collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,123 @@
+//! What `install` and `uninstall` print.
+
+use std::path::Path;
+
+use cni_builtin::OUR_VERSION;
+
+use super::folder::OWN_FOLDER;
+use super::plan::{Change, Present, Removal, is_current};
+
+/// What was installed, or would be, and how to go back.
+pub fn installed(folder: &Path, changes: &[Change], is_dry: bool) -> String {
+    let (shown, count) = (folder.display(), changes.len());
+    if is_current(changes) {
+        return format!("{shown} has cni-plugins {OUR_VERSION} already, under {count} names\n");
+    }
+    let will = if is_dry { "would be " } else { "" };
+    let mut report = format!("cni-plugins {OUR_VERSION} {will}installed in {shown}, under {count} names\n");
+    for (what, names) in groups(changes.iter().map(|change| (fate(change), change.name))) {
+        report.push_str(&format!("  {what}: {}\n", names.join(" ")));
+    }
+    report.push_str(&format!("to go back: {shown}/cni-plugins uninstall {shown}\n"));
+    let kept = if is_dry { "would be" } else { "are" };
+    if changes.iter().any(Change::keeps) {
+        report.push_str(&format!("  puts back the plugins of others, which {kept} kept in {shown}/{OWN_FOLDER}\n"));
+    }
+    for old in old_releases(changes) {
+        report.push_str(&format!("  or, to release {old}: run `cni-plugins install {shown}` of that release\n"));
+    }
+    report
+}
+
+/// What was removed, or would be.
+pub fn uninstalled(folder: &Path, removals: &[Removal], is_dry: bool) -> String {
+    let shown = folder.display();
+    if removals.is_empty() {
+        return format!("{shown} has no file of cni-plugins\n");
+    }
+    let will = if is_dry { "would be " } else { "" };
+    let mut report = format!("cni-plugins {will}removed from {shown}\n");
+    let fate = |removal: &Removal| if removal.restores { "put back as before" } else { "removed" };
+    for (what, names) in groups(removals.iter().map(|removal| (fate(removal).to_owned(), removal.name.as_str()))) {
+        report.push_str(&format!("  {what}: {}\n", names.join(" ")));
+    }
+    report
+}
+
+/// What becomes of a name.
+fn fate(Change { name, was }: &Change) -> String {
+    match was {
+        Present::Nothing => "new".to_owned(),
+        Present::Current => "unchanged".to_owned(),
+        Present::Ours(version) => format!("in place of cni-plugins {version}"),
+        Present::Other(about) => format!("in place of {}", about.replace(&format!(" {name} "), " ")),
+    }
+}
+
+/// The names of each fate, in the order in which fates first occur.
+fn groups<'a>(fates: impl Iterator<Item = (String, &'a str)>) -> Vec<(String, Vec<&'a str>)> {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (fate, name) in fates {
+        match groups.iter_mut().find(|(known, _)| *known == fate) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((fate, vec![name])),
+        }
+    }
+    groups
+}
+
+fn old_releases(changes: &[Change]) -> Vec<&str> {
+    let mut versions: Vec<&str> = changes
+        .iter()
+        .filter_map(|change| match &change.was {
+            Present::Ours(version) if version != OUR_VERSION => Some(version.as_str()),
+            Present::Ours(_) | Present::Nothing | Present::Current | Present::Other(_) => None,
+        })
+        .collect();
+    versions.sort_unstable();
+    versions.dedup();
+    versions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_says_what_was_replaced_and_how_to_go_back() {
+        let changes = [
+            Change { name: "bridge", was: Present::Other("CNI bridge plugin v1.4.0".to_owned()) },
+            Change { name: "dummy", was: Present::Nothing },
+            Change { name: "portmap", was: Present::Other("CNI portmap plugin v1.4.0".to_owned()) },
+            Change { name: "cni-plugins", was: Present::Ours("0.0.9".to_owned()) },
+        ];
+        let expected = format!(
+            "cni-plugins {OUR_VERSION} installed in /b, under 4 names\n\
+             \x20 in place of CNI plugin v1.4.0: bridge portmap\n\
+             \x20 new: dummy\n\
+             \x20 in place of cni-plugins 0.0.9: cni-plugins\n\
+             to go back: /b/cni-plugins uninstall /b\n\
+             \x20 puts back the plugins of others, which are kept in /b/.cni-plugins-rs\n\
+             \x20 or, to release 0.0.9: run `cni-plugins install /b` of that release\n"
+        );
+        assert_eq!(installed(Path::new("/b"), &changes, false), expected);
+        let dry = installed(Path::new("/b"), &changes[..1], true);
+        assert!(dry.contains("would be installed") && dry.contains("which would be kept"), "{dry}");
+        let current = [Change { name: "dummy", was: Present::Current }];
+        assert_eq!(
+            installed(Path::new("/b"), &current, false),
+            format!("/b has cni-plugins {OUR_VERSION} already, under 1 names\n")
+        );
+    }
+
+    #[test]
+    fn the_report_of_uninstall_names_what_came_back() {
+        let removal = |name: &str, restores| Removal { name: name.to_owned(), restores };
+        let removals = [removal("bridge", true), removal("dummy", false), removal("cni-plugins", false)];
+        assert_eq!(
+            uninstalled(Path::new("/b"), &removals, false),
+            "cni-plugins removed from /b\n  put back as before: bridge\n  removed: dummy cni-plugins\n"
+        );
+        assert_eq!(uninstalled(Path::new("/b"), &[], false), "/b has no file of cni-plugins\n");
+    }
+}

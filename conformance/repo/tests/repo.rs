@@ -1,5 +1,6 @@
 //! What is true of this repository.
 
 mod imports;
+mod modules;
 mod packages;
 mod pages;

@@ -16,4 +16,5 @@ mod sbr;
 #[path = "static/mod.rs"]
 mod static_ipam;
 mod tap;
+mod tc_redirect_tap;
 mod tuning;

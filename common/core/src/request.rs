@@ -269,6 +269,11 @@ impl Request {
         CniArgs::parse_with(self.environment.get("CNI_ARGS").unwrap_or_default(), own)
     }
 
+    /// `CNI_ARGS` as given, for a plugin that reads them by rules of its own; empty if absent.
+    pub fn args_text(&self) -> &str {
+        self.environment.get("CNI_ARGS").unwrap_or_default()
+    }
+
     /// The configuration as it was read, for a delegated plugin.
     pub fn stdin(&self) -> &[u8] {
         &self.stdin

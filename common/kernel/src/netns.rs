@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use cni_model::netns::NetnsError;
 use nix::fcntl::OFlag;
-use nix::sched::{CloneFlags, setns};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
 
@@ -119,10 +119,29 @@ impl Netns {
         let home = Self::own()?;
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         let done = work();
-        let way_back = || setns(&home.file, CloneFlags::CLONE_NEWNET);
+        home.return_to();
+        Ok(done)
+    }
+
+    /// Runs `work` inside a new namespace, which ends with the last socket that is opened there.
+    ///
+    /// # Errors
+    /// When none can be made.
+    ///
+    /// # Panics
+    /// As [`Netns::inside`].
+    pub fn inside_new<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+        let home = Self::own()?;
+        unshare(CloneFlags::CLONE_NEWNET)?;
+        let done = work();
+        home.return_to();
+        Ok(done)
+    }
+
+    fn return_to(&self) {
+        let way_back = || setns(&self.file, CloneFlags::CLONE_NEWNET);
         let back = way_back().or_else(|_| way_back());
         assert!(back.is_ok(), "could not return to the host's network namespace: {back:?}");
-        Ok(done)
     }
 }
 

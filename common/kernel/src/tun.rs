@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 use cni_core::names::IfName;
-use cni_model::plan::{Tap, TapQueues};
+use cni_model::plan::{Tap, TapHeaders, TapQueues};
 
 /// The file of the kernel's driver.
 const DEVICE: &str = "/dev/net/tun";
@@ -22,21 +22,25 @@ pub const LABELLED: (&str, &str) = ("tap", "claim");
 /// Refuses a device that exists already (`IFF_TUN_EXCL` of `linux/if_tun.h`).
 const EXCLUSIVE: i32 = 0x8000;
 
+/// `IFF_ONE_QUEUE` and `IFF_VNET_HDR` of `linux/if_tun.h`.
+const ONE_QUEUE: i32 = 0x2000;
+const VIRTIO_HEADER: i32 = 0x4000;
+
 /// A device that goes with this value, unless it is kept.
 pub struct NewTap {
     file: File,
 }
 
 impl NewTap {
-    /// Makes a device in the namespace of the calling thread. Frames come without a header of their own (`IFF_NO_PI`).
+    /// Makes a device in the namespace of the calling thread.
     ///
     /// # Errors
     /// When there is no such driver, or it refuses: `EBUSY` or `EINVAL` for a name that a link has.
-    pub fn make(name: &IfName, tap: Tap, label: Option<&str>) -> io::Result<Self> {
+    pub fn make(name: &IfName, tap: Tap, headers: TapHeaders, label: Option<&str>) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(DEVICE)?;
         match label {
-            None => claim(&file, name.as_str(), flags(tap.queues))?,
-            Some(label) => claim_labelled(&file, name, tap.queues, label)?,
+            None => claim(&file, name.as_str(), flags(tap.queues, headers))?,
+            Some(label) => claim_labelled(&file, name, flags(tap.queues, headers), label)?,
         }
         let new = Self { file };
         tap.owner.map_or(Ok(()), |owner| new.request(libc::TUNSETOWNER, owner))?;
@@ -56,8 +60,14 @@ impl NewTap {
     }
 }
 
-const fn flags(queues: TapQueues) -> i32 {
-    let plain = libc::IFF_TAP | libc::IFF_NO_PI | EXCLUSIVE;
+const fn flags(queues: TapQueues, headers: TapHeaders) -> i32 {
+    let plain = libc::IFF_TAP
+        | EXCLUSIVE
+        | match headers {
+            TapHeaders::None => libc::IFF_NO_PI,
+            TapHeaders::PacketInformation => ONE_QUEUE,
+            TapHeaders::Virtio => ONE_QUEUE | VIRTIO_HEADER,
+        };
     match queues {
         TapQueues::One => plain,
         TapQueues::Many => plain | libc::IFF_MULTI_QUEUE,
@@ -80,10 +90,10 @@ fn claim(file: &File, name: &str, flags: i32) -> io::Result<()> {
 
 /// SELinux gives a device the label of the process that claims it. So this program is started once more under that label
 /// (`attr/exec` of `proc(5)`), with the open file as its standard input.
-fn claim_labelled(file: &File, name: &IfName, queues: TapQueues, label: &str) -> io::Result<()> {
+fn claim_labelled(file: &File, name: &IfName, flags: i32, label: &str) -> io::Result<()> {
     let mut command = Command::new("/proc/self/exe");
     std::os::unix::process::CommandExt::arg0(&mut command, LABELLED.0);
-    command.args([LABELLED.1, name.as_str(), &flags(queues).to_string()]);
+    command.args([LABELLED.1, name.as_str(), &flags.to_string()]);
     command.stdin(Stdio::from(OwnedFd::from(file.try_clone()?))).stdout(Stdio::null());
     set_label_of_programs(label)?;
     let done = command.output();

@@ -67,7 +67,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::RemoveRule { ns, rule } => routing::remove_rule(host, *ns, rule)?,
         Step::SetShaper { ns, name, shaper } => return traffic::set_shaper(host, *ns, name, shaper),
         Step::RemoveShaper { ns, name } => traffic::remove_shaper(host, *ns, name)?,
-        Step::AddRedirect { ns, name, to } => return traffic::add_redirect(host, *ns, name, to),
+        Step::AddRedirect { ns, name, to, rank } => return traffic::add_redirect(host, *ns, (name, to), *rank),
         Step::RemoveRedirect { ns, name, to } => traffic::remove_redirect(host, *ns, name, to)?,
         Step::Await { ns, name, until: Until::AddressesSettled } => wait::until_settled(host, *ns, name)?,
         Step::Await { ns, name, until: Until::PeerGone } => wait::until_peer_gone(host, *ns, name)?,

@@ -16,7 +16,7 @@ use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step, Sysctl};
 use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
-use cni_model::traffic::TrafficControl;
+use cni_model::traffic::{RedirectPart, TrafficControl};
 use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
@@ -25,6 +25,8 @@ use cni_plugin::host::{Host, LinkQuery, NetworkState, Storage};
 use cni_plugin::lock::LockName;
 use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
+
+use nix::unistd::{getegid, geteuid};
 
 use crate::identity::{IdentityError, identity_of};
 use crate::iptables::AutoIptables;
@@ -88,6 +90,11 @@ impl NetworkState for LinuxHost {
 
     fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {
         Ok(apply::traffic::observe(self.socket(ns)?, index)?)
+    }
+
+    fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error> {
+        let socket = Netns::inside_new(Socket::open).map_err(HostError::NewNetns)?;
+        Ok(apply::traffic::missing_part(&mut socket?))
     }
 
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
@@ -201,6 +208,16 @@ impl Host for LinuxHost {
         let is_own = self.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
         self.asked = Some((path.to_owned(), netns));
         Ok(is_own)
+    }
+
+    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
+        let container = self.container.as_ref().ok_or(HostError::NotEntered)?;
+        let Ok(netns) = Netns::open(path) else { return Ok(false) };
+        Ok(container.netns.is_same(&netns).map_err(HostError::OwnNetns)?)
+    }
+
+    fn effective_ids(&mut self) -> (u32, u32) {
+        (geteuid().as_raw(), getegid().as_raw())
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

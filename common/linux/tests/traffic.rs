@@ -6,7 +6,7 @@ use std::process::Command;
 use cni_core::names::IfName;
 use cni_linux::host::LinuxHost;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
-use cni_model::traffic::{RootQdisc, Shaper, TrafficControl};
+use cni_model::traffic::{FilterRank, RootQdisc, Shaper, TrafficControl};
 use cni_plugin::host::Host;
 use nix::sched::{CloneFlags, unshare};
 
@@ -37,6 +37,11 @@ fn tc(arguments: &str) {
     assert!(status.success(), "tc {arguments}");
 }
 
+fn said(arguments: &str) -> String {
+    let output = Command::new("tc").args(arguments.split(' ')).output().expect("tc runs");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 fn index(host: &mut dyn Host, link: &str) -> u32 {
     host.link(Ns::Host, &name(link)).expect("an answer").expect("a link").index
 }
@@ -51,7 +56,7 @@ fn shape(shaper: Shaper) -> Step {
 }
 
 fn redirect(to: &str) -> Step {
-    Step::AddRedirect { ns: Ns::Host, name: name("d0"), to: name(to) }
+    Step::AddRedirect { ns: Ns::Host, name: name("d0"), to: name(to), rank: FilterRank::First }
 }
 
 fn end_redirect(to: &str) -> Step {
@@ -162,10 +167,43 @@ fn a_link_that_is_gone_has_no_traffic() {
     host.apply(&Step::RemoveRedirect { ns: Ns::Host, name: gone.clone(), to: gone.clone() }).expect("nothing to end");
     for step in [
         Step::SetShaper { ns: Ns::Host, name: gone.clone(), shaper: SLOW },
-        Step::AddRedirect { ns: Ns::Host, name: gone.clone(), to: gone },
+        Step::AddRedirect { ns: Ns::Host, name: gone.clone(), to: gone, rank: FilterRank::First },
         redirect("gone"),
     ] {
         let error = host.apply(&step).expect_err("no link");
         assert_eq!(error.to_string(), r#"there is no link "gone" in the host namespace"#);
     }
+}
+
+#[test]
+fn a_last_redirect_comes_after_the_filters_of_others_and_leaves_their_discipline() {
+    for (place, parent) in [("clsact", "ingress"), ("ingress", "parent ffff:")] {
+        let mut host = host();
+        let last = Step::AddRedirect { ns: Ns::Host, name: name("d0"), to: name("i0"), rank: FilterRank::Last };
+        tc(&format!("qdisc add dev d0 {place}"));
+        let undo = host.apply(&last).expect("made").expect("a change");
+        let shown = said(&format!("filter show dev d0 {parent}"));
+        assert!(shown.contains("pref 49151 u32") && !shown.contains("flowid 1:1"), "{shown}");
+        host.apply(&undo).expect("taken back");
+        assert_eq!(said(&format!("filter show dev d0 {parent}")), "");
+        assert!(said("qdisc show dev d0").contains(place), "an empty {place} stays");
+    }
+}
+
+#[test]
+fn a_last_redirect_that_is_alone_is_as_the_kernel_places_it() {
+    let mut host = host();
+    let last = Step::AddRedirect { ns: Ns::Host, name: name("d0"), to: name("i0"), rank: FilterRank::Last };
+    host.apply(&last).expect("made");
+    let shown = said("filter show dev d0 ingress");
+    assert!(shown.contains("pref 49152 u32") && !shown.contains("flowid 1:1"), "{shown}");
+    host.apply(&end_redirect("i0")).expect("ended");
+    assert!(!said("qdisc show dev d0").contains("ingress"), "the discipline was made for it");
+}
+
+#[test]
+fn this_kernel_has_what_redirects_need_and_nothing_is_left_of_the_trial() {
+    let mut host = host();
+    assert_eq!(host.missing_redirect_part().expect("tried"), None);
+    assert!(!said("qdisc show").contains("ingress"));
 }

@@ -27,7 +27,7 @@ pub use route::{NewRoute, RouteNumberError};
 pub use sharing::Sharing;
 pub use step::{Step, Until};
 pub use sysctl::{Need, Sysctl};
-pub use tap::{Tap, TapQueues};
+pub use tap::{Tap, TapHeaders, TapQueues};
 
 /// Steps in order.
 ///

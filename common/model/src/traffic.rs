@@ -1,5 +1,7 @@
 //! Traffic control (`tc`): how fast a link sends, and where the packets go that it receives.
 
+use std::fmt;
+
 /// A token bucket (`tbf` of `linux/pkt_sched.h`): a packet leaves when the bucket holds a token for each of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shaper {
@@ -32,6 +34,46 @@ pub enum RootQdisc {
         /// The kernel's word for it, such as `htb`.
         kind: String,
     },
+}
+
+/// The place of a filter among all filters of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterRank {
+    /// Before all others, as far as a place is free there.
+    First,
+    /// After the others: where the kernel puts a filter whose place nobody chooses. The discipline that was there before the
+    /// filter stays when the filter is removed.
+    Last,
+}
+
+impl fmt::Display for FilterRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "",
+            Self::Last => " last",
+        })
+    }
+}
+
+/// What of the kernel a redirect needs, in the order in which it is needed, by the name of its module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedirectPart {
+    /// The discipline for filters on what a link receives.
+    Ingress,
+    /// The filter.
+    U32,
+    /// The action.
+    Mirred,
+}
+
+impl fmt::Display for RedirectPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ingress => "sch_ingress",
+            Self::U32 => "cls_u32",
+            Self::Mirred => "act_mirred",
+        })
+    }
 }
 
 /// The traffic control of a link.

@@ -19,7 +19,7 @@ use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Plan, Step, Sysctl};
 use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
-use cni_model::traffic::TrafficControl;
+use cni_model::traffic::{RedirectPart, TrafficControl};
 use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
@@ -101,6 +101,13 @@ pub trait NetworkState {
     /// When the kernel does not answer.
     fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error>;
 
+    /// The first part that the kernel lacks to redirect packets from one link to another; it loads modules if it has to. It is
+    /// tried in a namespace that nobody else sees.
+    ///
+    /// # Errors
+    /// When no namespace can be made.
+    fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error>;
+
     /// The routes of a family: of one table, or of all.
     ///
     /// # Errors
@@ -157,6 +164,15 @@ pub trait Host: NetworkState + NamespaceState + Storage {
     /// # Errors
     /// When the plugin's own namespace cannot be identified.
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
+
+    /// Whether a path leads to the container's namespace, which was entered. A path that cannot be opened does not.
+    ///
+    /// # Errors
+    /// When none was entered, or it does not answer.
+    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error>;
+
+    /// The user and the group that the plugin runs as.
+    fn effective_ids(&mut self) -> (u32, u32);
 
     /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
     ///

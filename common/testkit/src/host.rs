@@ -17,7 +17,7 @@ use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step, Sysctl};
 use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
-use cni_model::traffic::{RootQdisc, TrafficControl};
+use cni_model::traffic::{RedirectPart, RootQdisc, TrafficControl};
 use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
@@ -106,6 +106,7 @@ pub struct FakeHost {
     pub devices: FakeDevices,
     kernel: Kernel,
     absent_kind: Option<&'static str>,
+    absent_part: Option<RedirectPart>,
     entered: Option<Entered>,
     own_netns: Option<String>,
     ipam: FakeIpam,
@@ -210,6 +211,13 @@ impl FakeHost {
     #[must_use]
     pub fn without_link_kind(mut self, kind: &'static str) -> Self {
         self.absent_kind = Some(kind);
+        self
+    }
+
+    /// Takes a part away that redirects need, as on a kernel that does not have it.
+    #[must_use]
+    pub fn without_redirect_part(mut self, part: RedirectPart) -> Self {
+        self.absent_part = Some(part);
         self
     }
 
@@ -371,6 +379,10 @@ impl NetworkState for FakeHost {
         Ok(self.kernel.traffic_control(&space, index))
     }
 
+    fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error> {
+        Ok(self.absent_part)
+    }
+
     fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
         let space = self.space(ns)?;
         let routes = self.kernel.routes(&space).into_iter();
@@ -469,6 +481,14 @@ impl Host for FakeHost {
 
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
         Ok(self.own_netns.as_deref() == Some(path))
+    }
+
+    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
+        Ok(self.space(Ns::Container)? == Space::container(path))
+    }
+
+    fn effective_ids(&mut self) -> (u32, u32) {
+        (0, 0)
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

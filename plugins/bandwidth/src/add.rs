@@ -8,7 +8,7 @@ use cni_core::result::{CniResult, Interface};
 use cni_interface::{alias, naming, verify};
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
-use cni_model::traffic::Shaper;
+use cni_model::traffic::{FilterRank, Shaper};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 
@@ -97,7 +97,7 @@ fn plan_egress(
         plan.owned(Step::set_link(Ns::Host, &name, setting));
     }
     plan.owned(set_shaper(&name, shaper));
-    plan.owned(Step::AddRedirect { ns: Ns::Host, name: port.name.clone(), to: name.clone() });
+    plan.owned(Step::AddRedirect { ns: Ns::Host, name: port.name.clone(), to: name.clone(), rank: FilterRank::First });
     Ok(name)
 }
 

@@ -10,7 +10,7 @@ use cni_plugin::share::Share;
 mod tests;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 19] = [
+pub const PLUGINS: [&dyn Plugin; 20] = [
     &cni_bandwidth::Bandwidth,
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
@@ -27,6 +27,7 @@ pub const PLUGINS: [&dyn Plugin; 19] = [
     &cni_sbr::Sbr,
     &cni_static::Static,
     &cni_tap::Tap,
+    &cni_tc_redirect_tap::TcRedirectTap,
     &cni_tuning::Tuning,
     &cni_vlan::Vlan,
     &cni_vrf::Vrf,

@@ -207,6 +207,13 @@ fn tap_is_taken_back_from_every_step() {
 }
 
 #[test]
+fn tc_redirect_tap_is_taken_back_from_every_step() {
+    let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"tc-redirect-tap",{PREV_RESULT}}}"#);
+    let steps = fail_at_every_step_after(add_interface, &cni_tc_redirect_tap::TcRedirectTap, &config);
+    assert!(steps >= 5, "{steps} changes");
+}
+
+#[test]
 fn tuning_is_taken_back_from_every_step() {
     let steps = fail_at_every_step_after(add_interface, &cni_tuning::Tuning, &tuning());
     assert!(steps >= 9, "{steps} changes");

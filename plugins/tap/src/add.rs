@@ -9,7 +9,7 @@ use cni_core::result::CniResult;
 use cni_interface::addressing::Setting;
 use cni_interface::child::{self, Addressing};
 use cni_interface::naming;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step};
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, TapHeaders};
 use cni_plugin::journal::Journal;
 
 use crate::bridge;
@@ -39,7 +39,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 fn plan(config: &Config, name: &IfName, mac: Mac) -> Plan {
     let mut plan = Plan::default();
     let (mac, mtu, if_present) = (Some(mac), config.mtu, IfPresent::Refuse);
-    let kind = LinkKind::Tap { tap: config.tap, label: config.label.clone() };
+    let (tap, label, headers) = (config.tap, config.label.clone(), TapHeaders::None);
+    let kind = LinkKind::Tap { tap, label, headers, alias: None };
     plan.owned(Step::CreateLink {
         ns: Ns::Container,
         link: NewLink { name: name.clone(), mac, mtu, if_present, kind },

@@ -31,4 +31,4 @@ pub use socket::Refused;
 pub use socket::Socket;
 #[cfg(any(test, feature = "fuzz"))]
 pub use socket::played;
-pub use traffic::{FilterPlace, ReceiveFilter};
+pub use traffic::{FilterPlace, FilterSlot, ReceiveFilter};

@@ -37,6 +37,10 @@ const KEY_LENGTH: usize = 16;
 /// `TCA_MIRRED_PARMS` and `TCA_EGRESS_REDIR` of `linux/tc_act/tc_mirred.h`.
 const MIRRED_PARMS: u16 = 2;
 const EGRESS_REDIRECT: i32 = 1;
+/// The priority that the kernel gives to the first filter without one: `tcf_auto_prio` of `net/sched/cls_api.c`.
+const KERNEL_PRIORITY: u32 = 0xc000;
+/// The priorities of filters in a discipline that was there before.
+const FOREIGN_PLACE: std::ops::Range<u32> = 0x8000..KERNEL_PRIORITY;
 
 /// The handle of the queueing disciplines that plugins make, `1:`.
 const OWN: TcHandle = TcHandle { major: 1, minor: 0 };
@@ -56,6 +60,29 @@ pub enum FilterPlace {
     Clsact,
 }
 
+/// The place of a new filter among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterSlot {
+    /// The first that is free, with a class, as the reference's bandwidth plugin makes it.
+    First,
+    /// The one that the kernel chooses for the first filter without a number, or the next before it that is free.
+    Last,
+    /// The next before that. It tells that the discipline was there before the filter.
+    LastInForeignPlace,
+}
+
+impl FilterSlot {
+    /// The first of these priorities that no filter has. The filters of a priority are of one kind.
+    fn priority(self, others: &[ReceiveFilter]) -> u32 {
+        let is_free = |priority: &u32| others.iter().all(|other| other.priority() != *priority);
+        match self {
+            Self::First => (1..).find(is_free).unwrap_or(1),
+            Self::Last => (1..=KERNEL_PRIORITY).rev().find(is_free).unwrap_or(KERNEL_PRIORITY),
+            Self::LastInForeignPlace => FOREIGN_PLACE.rev().find(is_free).unwrap_or(FOREIGN_PLACE.start),
+        }
+    }
+}
+
 /// A filter on what a link receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveFilter {
@@ -70,6 +97,11 @@ pub struct ReceiveFilter {
 impl ReceiveFilter {
     const fn priority(self) -> u32 {
         self.info >> 16
+    }
+
+    /// Whether its priority tells that the discipline was there before it.
+    pub const fn is_in_foreign_place(self) -> bool {
+        FOREIGN_PLACE.start <= self.priority() && self.priority() < FOREIGN_PLACE.end
     }
 
     /// Whether it is one that packets meet, and not the table that holds such ones (`TC_U32_NODE` of `linux/pkt_cls.h`).
@@ -157,25 +189,41 @@ impl Socket {
         listed.map_err(during(|| format!("list the ingress filters of link {link}")))
     }
 
-    /// Leads everything that a link receives to another one. It comes first where no other filter does.
+    /// Leads everything that a link receives to another one.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn add_redirect(
         &mut self,
         link: u32,
-        place: FilterPlace,
+        (place, slot): (FilterPlace, FilterSlot),
         others: &[ReceiveFilter],
         to: u32,
     ) -> Result<(), NetlinkError> {
         // The kernel tells all filters under the place that was named last.
         let place = if place == FilterPlace::Ingress && others.is_empty() { INGRESS } else { RECEIVED };
         let mut change = message(link, place, TcHandle::UNSPEC);
-        change.header.info = info(free_priority(others));
+        change.header.info = info(slot.priority(others));
         change.attributes =
-            vec![TcAttribute::Kind(TcFilterU32::KIND.to_owned()), TcAttribute::Options(redirect_options(to))];
+            vec![TcAttribute::Kind(TcFilterU32::KIND.to_owned()), TcAttribute::Options(redirect_options(to, slot))];
         self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
             .map_err(during(|| format!("redirect what link {link} receives to link {to}")))
+    }
+
+    /// Adds a filter that matches everything and does nothing.
+    ///
+    /// # Errors
+    /// When the kernel refuses: `ENOENT` when it has no such filters.
+    pub fn add_plain_filter(&mut self, link: u32) -> Result<(), NetlinkError> {
+        let mut change = message(link, INGRESS, TcHandle::UNSPEC);
+        change.header.info = info(1);
+        let options = [TcFilterU32Option::Selector(everything()), TcFilterU32Option::ClassId(CLASS)];
+        change.attributes = vec![
+            TcAttribute::Kind(TcFilterU32::KIND.to_owned()),
+            TcAttribute::Options(options.map(TcOption::U32).into()),
+        ];
+        self.change(RouteNetlinkMessage::NewTrafficFilter(change), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(during(|| format!("filter what link {link} receives")))
     }
 
     /// Removes a filter on what a link receives, and the table that it alone is in, of all that there are.
@@ -219,12 +267,17 @@ fn options(shaper: &Shaper) -> Vec<TcOption> {
     options
 }
 
-/// A selector that matches every packet, and the action that leads it elsewhere.
-fn redirect_options(to: u32) -> Vec<TcOption> {
+/// A selector that matches every packet.
+fn everything() -> TcU32Selector {
     let mut selector = TcU32Selector::default();
     selector.flags = TcU32SelectorFlags::Terminal;
     selector.nkeys = 1;
     selector.keys = vec![TcU32Key::default()];
+    selector
+}
+
+/// A selector that matches every packet, and the action that leads it elsewhere. The plugin that comes last has no class.
+fn redirect_options(to: u32, slot: FilterSlot) -> Vec<TcOption> {
     let mut mirror = TcMirror::default();
     mirror.generic.action = TcActionType::Stolen;
     mirror.eaction = TcMirrorActionType::EgressRedir;
@@ -233,23 +286,16 @@ fn redirect_options(to: u32) -> Vec<TcOption> {
     let parms = TcActionOption::Mirror(TcActionMirrorOption::Parms(mirror));
     action.attributes =
         vec![TcActionAttribute::Kind(TcActionMirror::KIND.to_owned()), TcActionAttribute::Options(vec![parms])];
-    let options = [
-        TcFilterU32Option::Selector(selector),
-        TcFilterU32Option::ClassId(CLASS),
-        TcFilterU32Option::Action(vec![action]),
-    ];
-    options.map(TcOption::U32).into()
+    let class = (slot == FilterSlot::First).then_some(TcFilterU32Option::ClassId(CLASS));
+    let options =
+        [Some(TcFilterU32Option::Selector(everything())), class, Some(TcFilterU32Option::Action(vec![action]))];
+    options.into_iter().flatten().map(TcOption::U32).collect()
 }
 
 /// The place of a filter among all, for every protocol.
 fn info(priority: u32) -> u32 {
     let every_protocol = u16::try_from(libc::ETH_P_ALL).unwrap_or_default();
     priority << 16 | u32::from(every_protocol.to_be())
-}
-
-/// The first place is that of the reference. The filters of a place are of one kind.
-fn free_priority(others: &[ReceiveFilter]) -> u32 {
-    (1..).find(|priority| others.iter().all(|other| other.priority() != *priority)).unwrap_or(1)
 }
 
 fn read_root(payload: &[u8]) -> Option<RootQdisc> {

@@ -10,7 +10,8 @@ use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
 use super::child::{self, NewChild};
 use super::look_up::{index, present};
 use super::made::{Made, accept_absent, accept_existing};
-use super::{tap, vlan};
+use super::tap::{self, TapSettings};
+use super::vlan;
 use crate::host::LinuxHost;
 use cni_kernel::netlink::{NetlinkError, Socket};
 
@@ -60,8 +61,9 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Opt
         child::create(host, &NewChild { ns, link, master, kind })?;
         return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
     }
-    if let LinkKind::Tap { tap, label } = &link.kind {
-        tap::create(host, ns, link, *tap, label.as_deref())?;
+    if let LinkKind::Tap { tap, label, headers, alias } = &link.kind {
+        let (tap, headers, label, alias) = (*tap, *headers, label.as_deref(), alias.as_deref());
+        tap::create(host, ns, link, TapSettings { tap, headers, label, alias })?;
         return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
     }
     let made = try_to_create(host, ns, link)?;

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_model::plan::{NewLink, Ns, Tap};
+use cni_model::plan::{NewLink, Ns, Tap, TapHeaders};
 
 use super::look_up::index;
 use crate::host::LinuxHost;
@@ -56,17 +56,28 @@ impl Failure for TapError {
     }
 }
 
-/// Makes a tap device. It is kept as the last thing, so nothing is left of one that fails before.
-pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink, tap: Tap, label: Option<&str>) -> Result<(), Error> {
+/// What a tap device is to be, beside its name, MAC address and MTU.
+#[derive(Clone, Copy)]
+pub(super) struct TapSettings<'a> {
+    pub(super) tap: Tap,
+    pub(super) headers: TapHeaders,
+    pub(super) label: Option<&'a str>,
+    pub(super) alias: Option<&'a str>,
+}
+
+/// Makes a tap device. It is made persistent last, so nothing is left of one that fails before.
+pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink, settings: TapSettings<'_>) -> Result<(), Error> {
     let NewLink { name, mac, mtu, .. } = link;
+    let TapSettings { tap, headers, label, alias } = settings;
     let failed = |source| match label {
         None => TapError::Refused { source },
         Some(label) => TapError::Label { label: label.to_owned(), source },
     };
-    let new = host.within(ns, || NewTap::make(name, tap, label))?.map_err(failed)?;
+    let new = host.within(ns, || NewTap::make(name, tap, headers, label))?.map_err(failed)?;
     let made = index(host, ns, name)?;
     let socket = host.socket(ns)?;
     mac.as_ref().map_or(Ok(()), |mac| socket.set_mac(made, mac))?;
     mtu.map_or(Ok(()), |mtu| socket.set_mtu(made, mtu))?;
+    alias.map_or(Ok(()), |alias| socket.set_alias(made, alias))?;
     Ok(new.keep().map_err(|source| TapError::Refused { source })?)
 }

@@ -3,12 +3,12 @@
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
 use cni_model::plan::{Ns, Step};
-use cni_model::traffic::{RootQdisc, Shaper, TrafficControl};
+use cni_model::traffic::{FilterRank, RedirectPart, RootQdisc, Shaper, TrafficControl};
 
 use super::look_up::index;
 use super::made::accept_absent;
 use crate::host::LinuxHost;
-use cni_kernel::netlink::{FilterPlace, NetlinkError, ReceiveFilter, Socket};
+use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, ReceiveFilter, Socket};
 
 /// Somebody else limits the link already.
 #[derive(Debug, thiserror::Error)]
@@ -91,30 +91,60 @@ pub(super) fn remove_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Resu
 }
 
 /// Leads what a link receives elsewhere, unless it is so; returns the step that ends it.
-pub(super) fn add_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &IfName) -> Result<Option<Step>, Error> {
+pub(super) fn add_redirect(
+    host: &mut LinuxHost,
+    ns: Ns,
+    (name, to): (&IfName, &IfName),
+    rank: FilterRank,
+) -> Result<Option<Step>, Error> {
     let (link, target) = (index(host, ns, name)?, index(host, ns, to)?);
     let socket = host.socket(ns)?;
     if observe(socket, link)?.redirects.contains(&target) {
         return Ok(None);
     }
-    if let Err(refused) = redirect(socket, link, target) {
-        let undone = end_redirects(socket, link, Some(target));
+    let place = socket.filter_place(link)?;
+    if let Err(refused) = redirect(socket, link, target, (place, rank)) {
+        let undone = match (place, rank) {
+            (Some(_), FilterRank::Last) => remove_filters(socket, link, |filter| filter.redirect == Some(target)),
+            (None, _) | (_, FilterRank::First) => end_redirects(socket, link, Some(target)),
+        };
         return Err(with_note(refused.into(), undone));
     }
     Ok(Some(Step::RemoveRedirect { ns, name: name.clone(), to: to.clone() }))
 }
 
-fn redirect(socket: &mut Socket, link: u32, target: u32) -> Result<(), NetlinkError> {
-    let place = match socket.filter_place(link)? {
-        Some(place) => place,
-        None => {
-            socket.add_filter_place(link)?;
-            FilterPlace::Ingress
-        }
-    };
+fn redirect(
+    socket: &mut Socket,
+    link: u32,
+    to: u32,
+    (earlier, rank): (Option<FilterPlace>, FilterRank),
+) -> Result<(), NetlinkError> {
+    if earlier.is_none() {
+        socket.add_filter_place(link)?;
+    }
     remove_filters(socket, link, is_dead)?;
     let others = socket.receive_filters(link)?;
-    socket.add_redirect(link, place, &others, target)
+    let slot = match (rank, earlier) {
+        (FilterRank::First, _) => FilterSlot::First,
+        (FilterRank::Last, None) => FilterSlot::Last,
+        (FilterRank::Last, Some(_)) => FilterSlot::LastInForeignPlace,
+    };
+    socket.add_redirect(link, (earlier.unwrap_or(FilterPlace::Ingress), slot), &others, to)
+}
+
+/// Tries what a redirect needs, on the loopback interface of a namespace that nobody else sees.
+pub fn missing_part(socket: &mut Socket) -> Option<RedirectPart> {
+    const LOOPBACK: u32 = 1;
+    if socket.add_filter_place(LOOPBACK).is_err() {
+        return Some(RedirectPart::Ingress);
+    }
+    if socket.add_plain_filter(LOOPBACK).is_err() {
+        return Some(RedirectPart::U32);
+    }
+    let redirected = socket
+        .receive_filters(LOOPBACK)
+        .and_then(|others| socket.add_redirect(LOOPBACK, (FilterPlace::Ingress, FilterSlot::Last), &others, LOOPBACK));
+    redirected.err().map(|_| RedirectPart::Mirred)
 }
 
 /// Ends that; a link that is gone receives nothing.
@@ -125,11 +155,15 @@ pub(super) fn remove_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &
     Ok(end_redirects(socket, link.index, target)?)
 }
 
-/// The place for filters goes with the last of them. One of eBPF programs stays, since they expect it.
+/// The place for filters is removed with the last of them, unless it was there before. One of eBPF programs stays, since they
+/// expect it.
 fn end_redirects(socket: &mut Socket, link: u32, target: Option<u32>) -> Result<(), NetlinkError> {
     let Some(place) = socket.filter_place(link)? else { return Ok(()) };
-    remove_filters(socket, link, |filter| is_dead(filter) || (target.is_some() && filter.redirect == target))?;
-    if place == FilterPlace::Ingress && socket.receive_filters(link)?.is_empty() {
+    let unwanted = |filter: &ReceiveFilter| is_dead(filter) || (target.is_some() && filter.redirect == target);
+    let was_before =
+        socket.receive_filters(link)?.iter().any(|filter| unwanted(filter) && filter.is_in_foreign_place());
+    remove_filters(socket, link, unwanted)?;
+    if place == FilterPlace::Ingress && !was_before && socket.receive_filters(link)?.is_empty() {
         accept_absent(socket.remove_filter_place(link))?;
     }
     Ok(())

@@ -29,6 +29,9 @@ pub enum HostError {
     /// The plugin's own namespace cannot be read.
     #[error("get plugin's netns failed")]
     OwnNetns(#[source] io::Error),
+    /// No namespace can be made.
+    #[error("failed to create a network namespace")]
+    NewNetns(#[source] io::Error),
     /// A step in the container came before its namespace was entered.
     #[error("the container's network namespace is not open")]
     NotEntered,
@@ -59,6 +62,7 @@ impl Failure for HostError {
     fn code(&self) -> Code {
         match self {
             Self::OwnNetns(_) => Code::InvalidNetns,
+            Self::NewNetns(_) => Code::Kernel,
             Self::NotEntered => Code::Internal,
             Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
             Self::Random(_) => Code::Io,

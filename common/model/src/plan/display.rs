@@ -64,7 +64,9 @@ impl Display for Step {
                 write!(f, "{ns}: qdisc replace dev {name} root tbf rate {rate}bps limit {limit} buffer {buffer}")
             }
             Self::RemoveShaper { ns, name } => write!(f, "{ns}: qdisc del dev {name} root"),
-            Self::AddRedirect { ns, name, to } => write!(f, "{ns}: filter add dev {name} ingress redirect dev {to}"),
+            Self::AddRedirect { ns, name, to, rank } => {
+                write!(f, "{ns}: filter add dev {name} ingress{rank} redirect dev {to}")
+            }
             Self::RemoveRedirect { ns, name, to } => {
                 write!(f, "{ns}: filter del dev {name} ingress redirect dev {to}")
             }
@@ -102,9 +104,10 @@ impl Display for NewLink {
             LinkKind::Veth { peer } => write!(f, "veth peer {} on {}", peer.name, peer.ns)?,
             LinkKind::Vrf { table } => write!(f, "vrf table {table}")?,
             LinkKind::Child { master, kind } => write!(f, "{kind} of {} on {}", master.name, master.ns)?,
-            LinkKind::Tap { tap, label } => {
-                write!(f, "{tap}")?;
+            LinkKind::Tap { tap, label, headers, alias } => {
+                write!(f, "{tap}{headers}")?;
                 label.as_ref().map_or(Ok(()), |label| write!(f, " labelled {label}"))?;
+                alias.as_ref().map_or(Ok(()), |alias| write!(f, " alias {alias:?}"))?;
             }
             LinkKind::Bridge { .. } | LinkKind::Dummy | LinkKind::Ifb => f.write_str(kind.name())?,
         }

@@ -3,7 +3,7 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 
-use super::{ChildKind, IfPresent, MasterLink, Ns, Tap};
+use super::{ChildKind, IfPresent, MasterLink, Ns, Tap, TapHeaders};
 use crate::link::Link;
 
 /// A link to be made.
@@ -56,6 +56,10 @@ pub enum LinkKind {
         tap: Tap,
         /// The SELinux label of the process that makes it, which decides who may open it there; that of the plugin if none.
         label: Option<String>,
+        /// The headers of its frames.
+        headers: TapHeaders,
+        /// Its alias, which it has before it is made persistent; none if absent.
+        alias: Option<String>,
     },
 }
 

@@ -14,7 +14,7 @@ use crate::daemon::DaemonCall;
 use crate::record::RecordKey;
 use crate::routing::{FullRoute, SourceRule};
 use crate::state_file::StateFile;
-use crate::traffic::Shaper;
+use crate::traffic::{FilterRank, Shaper};
 use crate::vlan::{PortVlans, VlanLink};
 
 /// One change.
@@ -168,7 +168,7 @@ pub enum Step {
         /// The link.
         name: IfName,
     },
-    /// Leads everything that a link receives to another one first. What led to links that are gone is removed.
+    /// Leads everything that a link receives to another one. What led to links that are gone is removed.
     AddRedirect {
         /// Where both are.
         ns: Ns,
@@ -176,6 +176,8 @@ pub enum Step {
         name: IfName,
         /// The other one.
         to: IfName,
+        /// Whether filters of others see the packets before.
+        rank: FilterRank,
     },
     /// Ends that; absence is success. What led to links that are gone is removed.
     RemoveRedirect {

@@ -23,6 +23,28 @@ pub enum TapQueues {
     Many,
 }
 
+/// The headers that precede each frame, until a program that opens the device asks for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TapHeaders {
+    /// None (`IFF_NO_PI`).
+    #[default]
+    None,
+    /// Flags and protocol of the frame, four bytes. The driver ignores `IFF_ONE_QUEUE`, which is set as well, since Linux 3.8.
+    PacketInformation,
+    /// The same, and the header of virtio with checksums and segments (`IFF_VNET_HDR`).
+    Virtio,
+}
+
+impl fmt::Display for TapHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "",
+            Self::PacketInformation => " pi one_queue",
+            Self::Virtio => " pi one_queue vnet_hdr",
+        })
+    }
+}
+
 impl fmt::Display for Tap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { owner, group, queues } = self;

@@ -156,7 +156,7 @@ fn change(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, step: &Step) -
         Step::RemoveRule { rule, .. } => kernel.remove_rule(space, rule),
         Step::SetShaper { ns, name, shaper } => return kernel.set_shaper(space, (*ns, name), *shaper),
         Step::RemoveShaper { name, .. } => kernel.remove_shaper(space, name.as_str()),
-        Step::AddRedirect { ns, name, to } => return kernel.add_redirect(space, *ns, name, to),
+        Step::AddRedirect { ns, name, to, rank: _ } => return kernel.add_redirect(space, *ns, name, to),
         Step::RemoveRedirect { name, to, .. } => kernel.remove_redirect(space, name.as_str(), to.as_str()),
         Step::Await { name, until, .. } => wait(kernel, space, name, *until)?,
         Step::SetSysctl { ns, key, value, need } => return write(kernel, space, (*ns, key), value, *need),
@@ -191,7 +191,8 @@ fn create(kernel: &mut Kernel, space: &Space, spaces: Spaces<'_>, link: &NewLink
     let tap = if let LinkKind::Tap { tap, .. } = kind { Some(*tap) } else { None };
     let new =
         Link { kind: Some(kind.name().to_owned()), mtu: mtu.unwrap_or(1500), tx_queue_length: 1000, ..Link::default() };
-    let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, tap, vrf_table, ..new.clone() };
+    let alias = if let LinkKind::Tap { alias, .. } = kind { alias.clone() } else { None };
+    let near = Link { name: name.to_string(), mac: mac.clone(), vlan_filtering, tap, vrf_table, alias, ..new.clone() };
     let near = kernel.add(space, near);
     if let LinkKind::Veth { peer } = kind {
         let there = spaces(peer.ns)?;

@@ -155,6 +155,11 @@ fn tap_names_the_key_and_the_value_of_a_wrong_type() {
 }
 
 #[test]
+fn tc_redirect_tap_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("tc-redirect-tap", &of_wrong_types("tc-redirect-tap"));
+}
+
+#[test]
 fn ipvlan_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("ipvlan", &of_wrong_types("ipvlan"));
 }

@@ -45,7 +45,13 @@ impl Machine {
 
     #[track_caller]
     fn add(&self, plugin: &str, version: &str, previous: &Value) -> Outcome {
-        self.run(plugin, Verb::Add, &with(&config(plugin, version), &json!({"prevResult": previous})))
+        let config = with(&config(plugin, version), &json!({"prevResult": previous}));
+        let outcome = self.run(plugin, Verb::Add, &config);
+        // An interface has one tap device.
+        if plugin == "tc-redirect-tap" {
+            self.run(plugin, Verb::Del, &config).expect_success();
+        }
+        outcome
     }
 }
 
@@ -129,6 +135,8 @@ fn chained_plugins_cannot_do_without() {
         ("sbr", Verb::Add, "This plugin must be called as chained plugin"),
         ("sbr", Verb::Check, "This plugin must be called as chained plugin"),
         ("bandwidth", Verb::Add, "must be called as chained plugin"),
+        ("tc-redirect-tap", Verb::Add, "was this plugin chained with a previous one?"),
+        ("tc-redirect-tap", Verb::Check, "was this plugin chained with a previous one?"),
         ("consul-cni", Verb::Check, "Required prevResult missing"),
     ] {
         for absent in [None, Some(json!(null))] {

@@ -109,7 +109,8 @@ fn a_chained_plugin_prints_0_4_0_in_the_order_of_its_spec() {
 #[track_caller]
 fn passes_through(golden: &str, versions: &[&str]) {
     let world = World::new();
-    for plugin in plugins::that_read_prev_result() {
+    // It adds two interfaces.
+    for plugin in plugins::that_read_prev_result().into_iter().filter(|plugin| *plugin != "tc-redirect-tap") {
         for version in versions_of(plugin).iter().filter(|version| versions.contains(version)) {
             let config = with(&config(plugin, version), &json!({"prevResult": full()}));
             world.prints(plugin, &config, &golden.replace("VERSION", version));

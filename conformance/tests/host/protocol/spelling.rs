@@ -53,13 +53,14 @@ fn prepare(sandbox: &Sandbox, plugin: &str, container: &Namespace, input: &str) 
 fn random_names(sandbox: &Sandbox) -> Vec<String> {
     let containers = [sandbox.host().clone(), sandbox.host().clone()];
     let links = containers.iter().flat_map(|namespace| Network::observe(namespace).links);
-    let inside = sandbox.exec(&["ip", "-n", "ctr1", "-brief", "link", "show", "dev", "eth0"]).stdout;
-    let mac = inside.split_whitespace().nth(2).map(str::to_owned).filter(|mac| !mac.starts_with("02:00:00:00"));
+    let inside = sandbox.exec(&["ip", "-n", "ctr1", "-brief", "link", "show"]).stdout;
+    let macs = inside.lines().filter_map(|line| line.split_whitespace().nth(2).map(str::to_owned));
+    let macs = macs.filter(|mac| !mac.starts_with("02:00:00:00") && !mac.starts_with("00:00:00:00"));
     let random = links.filter(|link| link.name != "lo").flat_map(|link| {
         let veth = link.name.starts_with("veth").then_some(link.name);
         [Some(link.mac), veth].into_iter().flatten()
     });
-    random.chain(mac).collect()
+    random.chain(macs).collect()
 }
 
 fn hide(text: &str, random: &[String]) -> String {

@@ -30,6 +30,11 @@ fn tap_is_removed_by_the_next_del_whatever_call_fails() {
 }
 
 #[test]
+fn tc_redirect_tap_is_removed_by_the_next_del_whatever_call_fails() {
+    every_call_fails_once("tc-redirect-tap", &Nomad::default());
+}
+
+#[test]
 fn host_device_goes_back_with_the_next_del_whatever_call_fails() {
     every_call_fails_once("host-device", &Nomad::default());
 }

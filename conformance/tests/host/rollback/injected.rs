@@ -41,6 +41,11 @@ fn tap_takes_back_whatever_call_fails() {
 }
 
 #[test]
+fn tc_redirect_tap_takes_back_whatever_call_fails() {
+    every_call_fails_once("tc-redirect-tap", &Nomad::default().dual_stack());
+}
+
+#[test]
 fn ptp_takes_back_whatever_call_fails() {
     every_call_fails_once("ptp", &Nomad::default().dual_stack());
 }

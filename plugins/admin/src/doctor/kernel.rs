@@ -1,9 +1,11 @@
-//! The kernel: its release, and the kinds of links that plugins make.
+//! The kernel: its release, the kinds of links that plugins make, and what it needs to redirect packets.
 
 use std::fs;
+use std::path::Path;
 
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
+use cni_model::traffic::RedirectPart;
 use cni_plugin::host::NetworkState as _;
 use serde_json::json;
 
@@ -32,17 +34,35 @@ const KINDS: [(&str, &str, bool); 8] = [
 pub fn look() -> Vec<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut findings = vec![judge_release(release.trim())];
-    match kinds() {
-        Ok(kinds) => findings.extend(kinds.into_iter().filter_map(|(kind, is_here)| judge_kind(kind, is_here))),
+    match features() {
+        Ok(features) => findings.extend(features),
         Err(error) => findings.push(Finding::problem(TOPIC, told(&error), "run it as root, on the host itself")),
     }
     findings
 }
 
-fn kinds() -> Result<Vec<(&'static str, bool)>, Error> {
+/// What is missing, as far as plugins need it.
+fn features() -> Result<Vec<Finding>, Error> {
     let request = status::request(json!({"type": "loopback"}), &cni_loopback::Loopback)?;
     let mut host = LinuxHost::new(&request)?;
-    KINDS.iter().map(|(kind, ..)| Ok((*kind, host.has_link_kind(kind)?))).collect()
+    let mut findings = Vec::new();
+    for (kind, ..) in KINDS {
+        findings.extend(judge_kind(kind, host.has_link_kind(kind)?));
+    }
+    findings.extend(judge_tap(Path::new("/dev/net/tun").exists()));
+    findings.extend(host.missing_redirect_part()?.map(judge_part));
+    Ok(findings)
+}
+
+fn judge_tap(is_here: bool) -> Option<Finding> {
+    let says = "there is no /dev/net/tun, which is needed by tap and tc-redirect-tap";
+    (!is_here).then(|| Finding::note(TOPIC, says, "modprobe tun, if a network of yours needs it"))
+}
+
+fn judge_part(part: RedirectPart) -> Finding {
+    let says =
+        format!("it cannot redirect packets, which is needed by tc-redirect-tap and by bandwidth: {part} is missing");
+    Finding::note(TOPIC, says, format!("modprobe {part}, if a network of yours needs it"))
 }
 
 fn judge_release(release: &str) -> Finding {
@@ -86,6 +106,17 @@ mod tests {
         ] {
             assert_eq!(judge_release(release).severity, severity, "{release}");
         }
+    }
+
+    #[test]
+    fn what_virtual_machines_need_is_named_with_its_module() {
+        assert_eq!(judge_tap(true).map(|one| one.says), None);
+        let found = [judge_tap(false), Some(judge_part(RedirectPart::Mirred))].map(|one| one.expect("a finding"));
+        let cures = found.each_ref().map(|one| one.cure.clone());
+        let want =
+            ["tun", "act_mirred"].map(|module| Some(format!("modprobe {module}, if a network of yours needs it")));
+        assert_eq!(cures, want);
+        assert!(found.iter().all(|one| one.severity == Severity::Note && one.says.contains("tc-redirect-tap")));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step, Sysctl};
 use cni_model::routing::{FullRoute, KernelRule};
 use cni_model::state_file::{StateFile, StateFileReadError};
-use cni_model::traffic::TrafficControl;
+use cni_model::traffic::{RedirectPart, TrafficControl};
 use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
@@ -92,6 +92,10 @@ impl NetworkState for RefusingHost {
     fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {
         self.host.traffic_control(ns, index)
     }
+
+    fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error> {
+        self.host.missing_redirect_part()
+    }
 }
 
 impl NamespaceState for RefusingHost {
@@ -145,6 +149,14 @@ impl Host for RefusingHost {
 
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
         self.host.is_own_netns(path)
+    }
+
+    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
+        self.host.leads_to_container(path)
+    }
+
+    fn effective_ids(&mut self) -> (u32, u32) {
+        self.host.effective_ids()
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

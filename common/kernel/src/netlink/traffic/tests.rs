@@ -43,20 +43,26 @@ fn only_a_token_bucket_of_the_plugins_is_a_shaper() {
 
 #[test]
 fn a_redirect_is_read_as_it_was_written() {
-    let read = read_filter(&filter(redirect_options(9))).expect("a filter");
+    let read = read_filter(&filter(redirect_options(9, FilterSlot::First))).expect("a filter");
     assert_eq!((read.redirect, read.priority(), read.handle), (Some(9), 3, 0x8000_0800));
 }
 
 #[test]
 fn a_filter_for_some_packets_is_no_redirect() {
-    let mut options = redirect_options(9);
+    let mut options = redirect_options(9, FilterSlot::First);
     if let TcOption::U32(TcFilterU32Option::Selector(selector)) = &mut options[0] {
         selector.keys[0].mask = 1;
     }
     let read = read_filter(&filter(options)).expect("a filter");
     assert_eq!(read.redirect, None);
-    assert_eq!(free_priority(&[read]), 1);
-    assert_eq!(free_priority(&[1, 2].map(|priority| ReceiveFilter { info: info(priority), ..read })), 3);
+    let others = |priorities: [u32; 2]| priorities.map(|priority| ReceiveFilter { info: info(priority), ..read });
+    assert_eq!(FilterSlot::First.priority(&[read]), 1);
+    assert_eq!(FilterSlot::First.priority(&others([1, 2])), 3);
+    assert_eq!(FilterSlot::Last.priority(&[read]), 49152);
+    assert_eq!(FilterSlot::Last.priority(&others([49152, 49151])), 49150);
+    assert_eq!(FilterSlot::LastInForeignPlace.priority(&others([1, 49151])), 49150);
+    let [own, foreign] = others([49152, 49151]);
+    assert!(!own.is_in_foreign_place() && foreign.is_in_foreign_place() && !read.is_in_foreign_place());
 }
 
 proptest! {
@@ -68,7 +74,7 @@ proptest! {
 
     #[test]
     fn torn_messages_are_not_misread(length in 0..200_usize) {
-        for whole in [qdisc("tbf", OWN, &SHAPER), filter(redirect_options(9))] {
+        for whole in [qdisc("tbf", OWN, &SHAPER), filter(redirect_options(9, FilterSlot::First))] {
             let torn = &whole[..length.min(whole.len())];
             let _ = (read_root(torn), read_filter(torn), read_place(torn));
         }

@@ -46,6 +46,7 @@ pub const CASES: &[Template] = &[
         "ptp",
         "macvlan",
         "tap",
+        "tc-redirect-tap",
         "firewall",
         "portmap",
         "bandwidth",

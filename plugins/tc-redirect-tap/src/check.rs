@@ -1,0 +1,63 @@
+//! CHECK: whether the device is as ADD made it, and frames get through.
+
+use cni_core::error::Error;
+use cni_core::names::IfName;
+use cni_core::request::Request;
+use cni_core::result::Interface;
+use cni_interface::verify;
+use cni_model::link::Link;
+use cni_model::plan::{Ns, Tap};
+use cni_plugin::host::Host;
+
+use crate::add::{interface, mtu};
+use crate::config::Config;
+use crate::error::{CheckError, RedirectError};
+use crate::pair::{self, Pair};
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    let result = request.prev_result()?.ok_or(RedirectError::NoPrevResult)?;
+    let at = request.attachment()?;
+    let pair = Pair::of(&result, &at.container)?;
+    host.enter(request.netns().unwrap_or_default())?;
+    let link = interface(&at.ifname, host)?;
+    let tap = verify::present(Ns::Container, &IfName::parse(&pair.tap.name)?, host)?;
+    verify_device(&tap, &config)?;
+    verify::up(Ns::Container, &tap)?;
+    verify_mtu(&tap, &link)?;
+    verify_mac(pair.guest, &link)?;
+    verify_redirect(&link, &tap, host)?;
+    verify_redirect(&tap, &link, host)
+}
+
+/// An owner and a group count where they were named: a runtime may leave the arguments out. Kernels before 4.17 do not tell.
+fn verify_device(link: &Link, config: &Config) -> Result<(), CheckError> {
+    let name = link.name.clone();
+    if link.kind.as_deref() != Some(crate::KIND) {
+        return Err(CheckError::NotTap { name });
+    }
+    let Some(found) = link.tap else { return Ok(()) };
+    let wanted =
+        Tap { owner: config.owner.or(found.owner), group: config.group.or(found.group), queues: config.queues };
+    if found == wanted { Ok(()) } else { Err(CheckError::Settings { name, found, wanted }) }
+}
+
+fn verify_mtu(tap: &Link, link: &Link) -> Result<(), CheckError> {
+    let (found, wanted) = (tap.mtu, mtu(link));
+    if found == wanted { Ok(()) } else { Err(CheckError::Mtu { name: tap.name.clone(), found, wanted }) }
+}
+
+fn verify_mac(guest: &Interface, link: &Link) -> Result<(), CheckError> {
+    let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
+    if guest.mac.is_empty() || guest.mac.eq_ignore_ascii_case(&found) {
+        return Ok(());
+    }
+    Err(CheckError::Mac { ifname: link.name.clone(), told: guest.mac.clone(), found })
+}
+
+fn verify_redirect(from: &Link, to: &Link, host: &mut dyn Host) -> Result<(), Error> {
+    if pair::targets(Some(from), host)?.contains(&to.index) {
+        return Ok(());
+    }
+    Err(CheckError::NoRedirect { from: from.name.clone(), to: to.name.clone() }.into())
+}

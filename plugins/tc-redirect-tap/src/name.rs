@@ -1,0 +1,158 @@
+//! The name of the tap device: given, chosen by a pattern, or `tap0`, `tap1` and so on.
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::names::{IfName, NameError};
+use cni_model::plan::Ns;
+use cni_plugin::host::{Host, LinkQuery};
+
+/// What the kernel replaces by the first number that is free.
+const NUMBER: &str = "%d";
+
+/// The kernel's own choice for a tap device.
+const DEFAULT: &str = "tap%d";
+
+/// A name that the device cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TapNameError {
+    /// It is not the name of an interface.
+    #[error("invalid name {name:?} of the tap device ({})", origin.text())]
+    Invalid {
+        name: String,
+        origin: Origin,
+        #[source]
+        source: NameError,
+    },
+    /// A `%` means something else than a number.
+    #[error("invalid name {name:?} of the tap device ({}): a % must be the only one, and be followed by d", origin.text())]
+    Pattern { name: String, origin: Origin },
+    /// An interface of the container has the name.
+    #[error("failed to create tap device: the container has an interface {name:?} already")]
+    Taken { name: String, kind: Option<String> },
+}
+
+impl Failure for TapNameError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Invalid { origin, .. } | Self::Pattern { origin, .. } => origin.code(),
+            Self::Taken { .. } => Code::Conflict,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Invalid { source, .. } => source.to_string(),
+            Self::Pattern { .. } => String::new(),
+            Self::Taken { kind, .. } => kind.as_ref().map_or_else(String::new, |kind| format!("it is of kind {kind}")),
+        }
+    }
+}
+
+/// Where the name comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `TC_REDIRECT_TAP_NAME` in `CNI_ARGS`.
+    Arguments,
+    /// `tapName` in the configuration.
+    Key,
+}
+
+impl Origin {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Arguments => "CNI_ARGS TC_REDIRECT_TAP_NAME",
+            Self::Key => "tapName",
+        }
+    }
+
+    const fn code(self) -> Code {
+        match self {
+            Self::Arguments => Code::InvalidEnvironment,
+            Self::Key => Code::InvalidConfig,
+        }
+    }
+}
+
+/// How the device is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TapName {
+    /// Exactly so.
+    Fixed(IfName),
+    /// With the first free number between these two texts.
+    Numbered { before: String, after: String },
+}
+
+impl Default for TapName {
+    fn default() -> Self {
+        Self::split(DEFAULT).unwrap_or_else(|| Self::Numbered { before: DEFAULT.to_owned(), after: String::new() })
+    }
+}
+
+impl TapName {
+    /// Reads a name, in which one `%d` may stand for a number.
+    pub fn parse(name: &str, origin: Origin) -> Result<Self, TapNameError> {
+        let invalid = |source| TapNameError::Invalid { name: name.to_owned(), origin, source };
+        let parsed = IfName::parse(name).map_err(invalid)?;
+        if !name.contains('%') {
+            return Ok(Self::Fixed(parsed));
+        }
+        Self::split(name).ok_or_else(|| TapNameError::Pattern { name: name.to_owned(), origin })
+    }
+
+    fn split(pattern: &str) -> Option<Self> {
+        let (before, after) = pattern.split_once(NUMBER).filter(|_| pattern.matches('%').count() == 1)?;
+        Some(Self::Numbered { before: before.to_owned(), after: after.to_owned() })
+    }
+
+    /// Chooses a name that no interface of the container has.
+    pub fn choose(&self, host: &mut dyn Host) -> Result<IfName, Error> {
+        match self {
+            Self::Fixed(name) => match host.link(Ns::Container, name)? {
+                Some(link) => Err(TapNameError::Taken { name: link.name, kind: link.kind }.into()),
+                None => Ok(name.clone()),
+            },
+            Self::Numbered { before, after } => {
+                let links = host.links(Ns::Container, LinkQuery::All)?;
+                let taken = |name: &String| links.iter().any(|link| link.name == *name);
+                let names = (0_u32..).map(|number| format!("{before}{number}{after}"));
+                let free = names.into_iter().find(|name| !taken(name)).unwrap_or_default();
+                Ok(IfName::parse(&free)?)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(name: &str, origin: Origin) -> (u32, String) {
+        let error = TapName::parse(name, origin).expect_err(name);
+        (error.code().number(), error.to_string())
+    }
+
+    #[test]
+    fn a_name_is_fixed_or_has_one_number() {
+        let numbered =
+            |before: &str, after: &str| TapName::Numbered { before: before.to_owned(), after: after.to_owned() };
+        let parse = |name: &str| TapName::parse(name, Origin::Key);
+        assert_eq!(parse("vm0"), Ok(TapName::Fixed(IfName::parse("vm0").expect("a name"))));
+        assert_eq!(parse("vm%d"), Ok(numbered("vm", "")));
+        assert_eq!(parse("%d.vm"), Ok(numbered("", ".vm")));
+        assert_eq!(TapName::default(), numbered("tap", ""));
+    }
+
+    #[test]
+    fn a_name_that_no_interface_can_have_is_refused() {
+        for name in ["sixteen-letters-", "a/b", "a b", ".", "..", ""] {
+            let text = format!("invalid name {name:?} of the tap device (tapName)");
+            assert_eq!(refused(name, Origin::Key), (7, text));
+        }
+        for name in ["vm%", "vm%s", "%d%d", "%%d", "100%"] {
+            let text = "(CNI_ARGS TC_REDIRECT_TAP_NAME): a % must be the only one, and be followed by d";
+            assert_eq!(
+                refused(name, Origin::Arguments),
+                (4, format!("invalid name {name:?} of the tap device {text}"))
+            );
+        }
+    }
+}

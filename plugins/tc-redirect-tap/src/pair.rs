@@ -1,0 +1,81 @@
+//! Finds the tap device of an attachment: by the result, by its alias, or by where the frames of the interface go.
+
+use cni_core::error::Error;
+use cni_core::names::{Attachment, ContainerId, IfName};
+use cni_core::result::{CniResult, Interface};
+use cni_interface::alias::LinkOwner;
+use cni_model::link::Link;
+use cni_model::plan::Ns;
+use cni_plugin::host::{Host, LinkQuery};
+
+use crate::KIND;
+use crate::error::CheckError;
+
+/// The two entries that ADD appends to the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair<'a> {
+    pub tap: &'a Interface,
+    pub guest: &'a Interface,
+}
+
+impl<'a> Pair<'a> {
+    /// Finds them as the original does: the virtual machine by its sandbox, which is the container's id, and the device by
+    /// the same name elsewhere.
+    pub fn of(result: &'a CniResult, container: &ContainerId) -> Result<Self, CheckError> {
+        let id = container.to_string();
+        let mut guests = result.interfaces.iter().filter(|interface| interface.sandbox == id);
+        let guest = match (guests.next(), guests.next()) {
+            (Some(guest), None) => guest,
+            (None, _) => return Err(CheckError::NoGuest { container: id }),
+            (Some(_), Some(_)) => return Err(CheckError::SeveralGuests { container: id }),
+        };
+        let is_tap = |interface: &&Interface| interface.name == guest.name && interface.sandbox != id;
+        let tap = result.interfaces.iter().find(is_tap).ok_or(CheckError::NoTap { container: id.clone() })?;
+        Ok(Self { tap, guest })
+    }
+}
+
+/// Whether a link is a tap device.
+pub fn is_tap(link: &Link) -> bool {
+    link.kind.as_deref() == Some(KIND) && link.tap.is_some()
+}
+
+/// Every tap device of the attachment: ours have its alias; one of the original has none, and is named by the result, or
+/// exchanges its frames with the interface.
+pub fn devices(
+    at: &Attachment,
+    result: Option<&CniResult>,
+    interface: Option<&Link>,
+    host: &mut dyn Host,
+) -> Result<Vec<Link>, Error> {
+    let named = result.and_then(|result| Pair::of(result, &at.container).ok()).map(|pair| pair.tap.name.clone());
+    let targets = targets(interface, host)?;
+    let mut found = Vec::new();
+    for link in host.links(Ns::Container, LinkQuery::Kind(KIND))?.into_iter().filter(is_tap) {
+        let is_own = match LinkOwner::of(&link, at) {
+            LinkOwner::This => true,
+            LinkOwner::Another => false,
+            LinkOwner::Unsaid => {
+                named.as_deref() == Some(link.name.as_str())
+                    || targets.contains(&link.index) && leads_back(&link, interface, host)?
+            }
+        };
+        found.extend(is_own.then_some(link));
+    }
+    Ok(found)
+}
+
+/// The indices of the links to which the frames of an interface go.
+pub fn targets(interface: Option<&Link>, host: &mut dyn Host) -> Result<Vec<u32>, Error> {
+    interface.map_or(Ok(Vec::new()), |link| Ok(host.traffic_control(Ns::Container, link.index)?.redirects))
+}
+
+fn leads_back(tap: &Link, interface: Option<&Link>, host: &mut dyn Host) -> Result<bool, Error> {
+    let back = targets(Some(tap), host)?;
+    Ok(interface.is_some_and(|link| back.contains(&link.index)))
+}
+
+/// The name of a link, which the kernel has accepted.
+pub fn name(link: &Link) -> Result<IfName, Error> {
+    Ok(IfName::parse(&link.name)?)
+}

@@ -32,11 +32,11 @@ if [ -z "$reference" ]; then
     [ -x "$reference/bridge" ] || need_package containernetworking-plugins
 fi
 [ -x "$reference/bridge" ] || die "$reference has no plugins to compare with"
-say "building"
 binary=$(build_static)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 install_plugins "$binary" "$work"
+say "building the measurement (a minute or two; seconds when nothing has changed)"
 (cd "$TOP" && cargo build --quiet --release --locked --package cni-bench --bin bench)
 say "ours against $reference ($(CNI_COMMAND='' "$reference/bridge" 2>&1 | head -n 1))"
 CNI_BIN_DIR=$work "$TARGET/release/bench" "$work" "$reference" "${options[@]}"

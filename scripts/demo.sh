@@ -18,7 +18,6 @@ prepare() {
     need python3 python3
     need unshare util-linux
     need_cnitool
-    say "building"
     binary=$(build_static)
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT

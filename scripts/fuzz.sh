@@ -86,7 +86,7 @@ fi
 cd "$TOP"
 need_rust
 need c++ g++
-say "building the fuzz targets"
+say "building the fuzz targets (some minutes; seconds when nothing has changed)"
 program=$(build_fuzz)
 [ "${1:-}" != --build ] || exit 0
 cargo run --quiet --locked --package cni-fuzz --bin seeds -- "$FUZZ/rows/config"

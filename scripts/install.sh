@@ -10,7 +10,6 @@ case "${1:-}" in -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0" && exit 0 ;; esac
 dir=${1:-/opt/cni/bin}
 
 need_rust
-say "building"
 binary=$(build_static)
 say "installing into $dir"
 install_plugins "$binary" "$dir"

@@ -85,9 +85,10 @@ need_cnitool() {
     command -v cnitool >/dev/null 2>&1 || die "go install did not bring cnitool"
 }
 
-# build_static: the one binary, static so that it runs on any host; prints its path.
+# build_static: the one binary, static so that it runs on any host; says how long that takes, and prints its path.
 build_static() {
     local target
+    say "building the plugins of this tree as for a release (two or three minutes; seconds when nothing has changed)"
     target=$(uname -m)-unknown-linux-musl
     if ! need_standard_library "$target"; then
         target=$(rustc -vV | sed -n 's/^host: //p')

@@ -78,7 +78,7 @@ release() {
     target=$(target_of "$arch")
     need_standard_library "$target" || die "install it: rustup target add $target"
     if is_cross "$arch"; then need_cross; fi
-    say "building for $arch"
+    say "building the plugins for $arch (two or three minutes; seconds when nothing has changed)"
     binary=$(build_static_for "$target")
     if is_cross "$arch"; then try_cross "$binary" "$target"; fi
     pack "$binary" "$arch" "$out"

@@ -84,7 +84,6 @@ if [ -n "$plugins" ]; then
     cp -al "$plugins" "$STAGE/plugins" 2>/dev/null || cp -a "$plugins" "$STAGE/plugins"
 else
     need_rust
-    say "building the plugins of this tree as for a release (two or three minutes; seconds when nothing has changed)"
     install_plugins "$(build_static)" "$STAGE/plugins"
 fi
 need iptables iptables

@@ -34,11 +34,10 @@ attack() {
         [ -x "$bin_dir/bridge" ] || die "$bin_dir has no plugins"
         cp -a "$bin_dir" "$work/bin"
     else
-        say "building the plugins"
         binary=$(build_static)
         install_plugins "$binary" "$work/bin"
     fi
-    say "building the attack"
+    say "building the attack (a minute or two; seconds when nothing has changed)"
     (cd "$TOP" && cargo build --quiet --locked --package cni-bench --bin soak)
     # The checks of a busy minute take about another.
     timeout --kill-after=10 $((minutes * 240 + 300)) "$TARGET/debug/soak" "$minutes" "$work/bin" "$@"

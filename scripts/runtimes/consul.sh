@@ -118,7 +118,7 @@ show_consul() {
     start_consul
     start_agent
     # The bridge and what containers share stay when the first allocation goes.
-    run_job first 1 >/dev/null
+    run_job first 1
     stop_job first >/dev/null
     until_true 300 all_run first 0
     until_true 300 has_no_trace 172.26.64.2/32 || expect_no_trace 172.26.64.2/32

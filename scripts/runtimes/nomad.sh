@@ -97,7 +97,7 @@ all_run() { [ "$(running "$1" | grep -c .)" -eq "$2" ]; }
 
 # run_job NAME COUNT: the server places a job of a bridge network only where the five plugins have told their versions.
 run_job() {
-    nomad job run -detach "/etc/nomad.d/$1.job"
+    nomad job run -detach "/etc/nomad.d/$1.job" >/dev/null
     until_true 600 all_run "$1" "$2" || { nomad job status "$1" && tail -n 40 /tmp/nomad.log && wrong "$1 does not run $2 times"; }
 }
 
@@ -207,7 +207,7 @@ lost_namespace() {
     expect "the job is stopped" stop_job web
     until_true 300 has_no_trace "$allocation" || expect_no_trace "$allocation"
     shown "nothing is left of it"
-    run_job web 1 >/dev/null
+    run_job web 1
 }
 
 has_another() { all_run web 1 && [ "$(running web)" != "$1" ]; }
@@ -232,7 +232,7 @@ show_nomad() {
     write_job many 20 ''
     start_agent
     expect_versions
-    run_job web 1 >/dev/null
+    run_job web 1
     stop_job web >/dev/null
     until_true 300 all_run web 0
     until_true 300 has_no_trace 172.26.64.2/32 || expect_no_trace 172.26.64.2/32

@@ -72,11 +72,11 @@ expect_silence() {
     shown "$what: $1 is silent"
 }
 
-# expect WHAT COMMAND...
+# expect WHAT COMMAND...: a command that finds something wrong itself says it first.
 expect() {
     local what=$1
     shift
-    "$@" >/tmp/said 2>&1 || { cat /tmp/said && wrong "$what: $*"; }
+    ("$@") >/tmp/said 2>&1 || { cat /tmp/said && wrong "$what: $*"; }
     shown "$what"
 }
 

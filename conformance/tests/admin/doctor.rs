@@ -3,6 +3,7 @@
 //! The machine that the tests run on may have findings of its own, so each test looks for its one.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 
 use cni_conformance::{Sandbox, binaries, script};
@@ -66,6 +67,24 @@ fn plugins_of_others_beside_these_are_a_problem() {
     let mixed = "Nomad: in /opt/cni/bin, /usr/libexec/cni there are plugins of others beside these: \
                  bridge in /opt/cni/bin (CNI plugin v1.1.1)";
     assert_eq!(severity(&sandbox, &[], mixed), "problem");
+}
+
+/// It is root who asks the doctor.
+#[test]
+fn a_program_that_others_than_root_could_have_put_there_is_not_run() {
+    let rows = [(PLUGINS.to_owned(), 0o777, None, "vrf"), (format!("{PLUGINS}/bridge"), 0o755, Some(65534), "bridge")];
+    for (path, mode, owner, last) in rows {
+        let sandbox = with_plugins();
+        fs::remove_file(Path::new(PLUGINS).join("bridge")).expect("remove a plugin");
+        script::install(&Path::new(PLUGINS).join("bridge"), "touch /run/was-run\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("set the mode");
+        chown(&path, owner, None).expect("set the owner");
+        let says = format!("{last} in /opt/cni/bin (not run: others than root could change it)");
+        assert!(!findings(&sandbox, &[], &says).is_empty(), "{path}");
+        let of_folder = findings(&sandbox, &[], "others than root could change /opt/cni/bin, whose programs");
+        assert_eq!(of_folder.is_empty(), owner.is_some(), "{path}: {of_folder:?}");
+        assert!(!Path::new("/run/was-run").exists(), "{path}");
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! Ours exclude each other by locks. Of the work of others this is all that can be seen, and only while one of them
 //! runs: between two plugins of a list there is none. Anybody can start a process with such an environment, so only
-//! processes of root count that run the file of a plugin.
+//! processes of root count that run the file of a plugin. A program with the set-user-ID bit does not count: `sudo` is a
+//! process of root while it asks a user for the password, with words of the user's choice.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -108,12 +109,14 @@ fn is_number(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.as_bytes().iter().all(u8::is_ascii_digit))
 }
 
-/// Whether all user numbers of a process are root's: a program with the set-user-ID bit keeps the environment of the user
-/// who has started it, and the user's real number.
+/// Whether root has started a process: all its user numbers are root's, and its program does not change them. One with the
+/// set-user-ID bit keeps the environment and the arguments of the user who has started it.
 fn is_roots(process: &Path) -> bool {
     let status = fs::read_to_string(process.join("status")).unwrap_or_default();
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let changes_user = |program: fs::Metadata| program.mode() & libc::S_ISUID != 0;
     users.is_some_and(|users| users.split_whitespace().eq(["0"; 4]))
+        && !fs::metadata(process.join("exe")).is_ok_and(changes_user)
 }
 
 /// The file names of the program, of the name that it was started under, and of its first argument, which is the script
@@ -145,6 +148,8 @@ fn has(environment: &[u8], name: &str, value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use cni_core::names::{ContainerId, IfName, NetworkName};
 
     use super::*;
@@ -221,6 +226,12 @@ mod tests {
             assert!(!counts(&Shown { exe: "/usr/bin/sleep", cmdline: "sleep\x0060\0bridge\0", ..BRIDGE }));
             for users in ["1000\t1000\t1000\t1000", "1000\t0\t0\t0", "0\t0\t1000\t0", ""] {
                 assert!(!counts(&Shown { users, ..BRIDGE }), "{users}");
+            }
+            let program = tempfile::NamedTempFile::new().expect("a file");
+            let asking = Shown { exe: program.path().to_str().expect("text"), cmdline: "sudo\0bridge\0", ..BRIDGE };
+            for (mode, is_counted) in [(0o755, true), (0o4755, false)] {
+                fs::set_permissions(program.path(), fs::Permissions::from_mode(mode)).expect("set the mode");
+                assert_eq!(counts(&asking), is_counted, "{mode:o}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A runtime that deletes an attachment while it is repaired.
 
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -187,7 +187,7 @@ impl Foreign {
 
     fn start(program: &str, container_id: &str, user: u32) -> Self {
         let mut command = Command::new(program);
-        command.uid(user);
+        command.uid(user).arg0(if program.ends_with("asking") { "bridge" } else { program });
         command.arg("60").env_clear().env("PATH", "/usr/bin:/bin");
         command.envs([("CNI_COMMAND", "DEL"), ("CNI_CONTAINERID", container_id), ("CNI_IFNAME", "eth0")]);
         Self(command.spawn().expect("start a program"))
@@ -219,7 +219,10 @@ fn only_a_plugin_of_root_is_believed_to_delete() {
     let (_, attachment) = remembered(&sandbox, &list, &guest, file);
     let plugin = Foreign::del("another");
     flush(&sandbox);
-    for (program, user) in [("/run/others/bridge", 65534), ("/usr/bin/sleep", 0)] {
+    // As sudo, which asks for the password.
+    fs::copy("/usr/bin/sleep", "/run/others/asking").expect("copy a program");
+    fs::set_permissions("/run/others/asking", fs::Permissions::from_mode(0o4755)).expect("set the mode");
+    for (program, user) in [("/run/others/bridge", 65534), ("/usr/bin/sleep", 0), ("/run/others/asking", 0)] {
         let _pretending = Foreign::start(program, &attachment.container_id, user);
         assert_said(&repair(&sandbox, &[]), &["repaired"]);
         guest.check();

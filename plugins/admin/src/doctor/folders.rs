@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_linux::process;
 
 use super::finding::Finding;
-use super::permissions::has_option;
+use super::permissions::{has_option, is_writable_by_others};
 use super::runtimes::Runtime;
 use cni_builtin::{OUR_VERSION, PLUGINS};
 
@@ -60,8 +61,12 @@ fn origin(file: &Path) -> Origin {
 }
 
 /// What a plugin says about itself, such as `CNI bridge plugin v1.9.1+rs.0.1.0`. Asks it as Nomad does: without a command a
-/// plugin says which it is, and does nothing.
+/// plugin says which it is, and does nothing. A program that others than root could have put there is not run.
 pub fn about(file: &Path) -> String {
+    let is_changeable = |real: PathBuf| is_open(&real) || real.parent().is_some_and(is_open);
+    if file.canonicalize().is_ok_and(is_changeable) {
+        return "not run: others than root could change it".to_owned();
+    }
     let environment = [("CNI_COMMAND", std::ffi::OsStr::new(""))];
     match process::run(file, &[], b"", &environment, PATIENCE) {
         Ok(output) => first_line(&String::from_utf8_lossy(&output.stderr)),
@@ -120,9 +125,21 @@ fn listed(others: &[&Found]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
+/// Whether others than root can change a file or a folder.
+fn is_open(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| is_writable_by_others(metadata.uid(), metadata.mode()))
+}
+
 fn judge_folder(folder: &Path, mounts: &str) -> Option<Finding> {
     let shown = folder.display();
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    if is_open(&real) {
+        return Some(Finding::problem(
+            TOPIC,
+            format!("others than root could change {shown}, whose programs a runtime runs as root"),
+            format!("chown root:root {shown} && chmod go-w {shown}"),
+        ));
+    }
     has_option(&real, "noexec", mounts).then(|| {
         Finding::problem(
             TOPIC,

@@ -53,7 +53,7 @@ fn judge_process(status: &str) -> Finding {
 
 fn judge_place(place: &Path, user: u32, mode: u32, mounts: &str) -> Option<Finding> {
     let shown = place.display();
-    if user != 0 || mode & 0o022 != 0 {
+    if is_writable_by_others(user, mode) {
         let says = format!(
             "{shown} belongs to user {user}, mode {:o}: others than root could change what plugins know",
             mode & 0o7777
@@ -67,6 +67,11 @@ fn judge_place(place: &Path, user: u32, mode: u32, mounts: &str) -> Option<Findi
             format!("mount it writable: {shown} is on a read-only file system"),
         )
     })
+}
+
+/// Whether owner and mode let others than root change a file.
+pub const fn is_writable_by_others(user: u32, mode: u32) -> bool {
+    user != 0 || mode & 0o022 != 0
 }
 
 /// Whether the file system that a path is on is mounted with an option, by `/proc/self/mountinfo` of proc(5).

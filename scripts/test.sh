@@ -23,7 +23,7 @@ check_sources() {
 
 check_scripts() {
     say "scripts"
-    shellcheck -x scripts/*.sh scripts/runtimes/*.sh .ci/run conformance/uml/init.sh
+    shellcheck -x scripts/*.sh scripts/runtimes/*.sh .ci/run conformance/uml/init.sh conformance/guest/init.sh
 }
 
 # Licences, versions and origin of the crates that we use. deny.toml says why advisories are not asked for.
@@ -60,6 +60,10 @@ install_tools() {
     done
     # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
     [ "$(uname -m)" != x86_64 ] || need linux.uml user-mode-linux
+    # Virtual machines, with a kernel that is not installed.
+    need qemu-system-x86_64 qemu-system-x86
+    { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1 || need_package busybox-static
+    "$TOP/scripts/guest-kernel.sh"
     need_firewalld
     # It is in /usr/sbin, and its package would start a service that waits for a configuration.
     [ -x /usr/sbin/dhcpd ] || need_package isc-dhcp-server

@@ -58,7 +58,7 @@ pub enum CheckError {
     /// Somebody else may open it, or in another way.
     #[error("tap device {name} is {found}, and not {wanted}")]
     Settings { name: String, found: Tap, wanted: Tap },
-    /// Its MTU differs from that of the interface.
+    /// Its MTU is less than that of the interface.
     #[error("tap device {name} has MTU {found}, and not {wanted}")]
     Mtu { name: String, found: u32, wanted: u32 },
     /// The virtual machine uses another MAC address than the interface.

@@ -1,11 +1,14 @@
-//! A container whose interface is led into a guest, as `tc-redirect-tap` does it, and a runtime for such lists.
+//! (set-up) a container whose interface is led into a guest, which is a namespace that can be asked, and a runtime for such lists
 
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
 
 use cni_conformance::{Attachment, Container, Network, Runtime, Sandbox, Verb};
 use serde_json::{Value, json};
 
-/// The `type` in lists of what is not ours.
+/// The `type` in lists.
 pub const TAP: &str = "tc-redirect-tap";
 
 /// The container's ID, which is also that of the guest.
@@ -16,6 +19,51 @@ pub struct Machine {
     pub container: Container,
     pub guest: Container,
     pub sandbox: Sandbox,
+    monitor: RefCell<Option<Monitor>>,
+}
+
+/// Opens the device as a monitor does, makes another one in the guest's namespace, and passes frames between them.
+const CABLE: &str = r#"
+import ctypes, fcntl, os, select, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def tap(netns, name):
+    if libc.setns(os.open(netns, os.O_RDONLY), 0x40000000):
+        raise OSError(ctypes.get_errno(), netns)
+    device = os.open("/dev/net/tun", os.O_RDWR)
+    fcntl.ioctl(device, 0x400454ca, struct.pack("16sH22x", name.encode(), 0x1002))
+    return device
+ends = [tap(sys.argv[1], sys.argv[2]), tap(sys.argv[3], "eth0")]
+print("open", flush=True)
+while True:
+    for ready in select.select(ends, [], [])[0]:
+        try:
+            os.write(ends[ends.index(ready) ^ 1], os.read(ready, 65536))
+        except OSError as error:
+            if error.errno == 77:
+                sys.exit()
+"#;
+
+/// The program that has the device open; it ends with this value.
+struct Monitor(Child);
+
+impl Monitor {
+    fn start(container: &Container, device: &str, guest: &Container) -> Self {
+        let mut command = Command::new("python3");
+        command.args(["-c", CABLE, container.path(), device, guest.path()]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("python3 is installed");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("read what python3 says");
+        assert_eq!(line, "open\n", "the device can be opened");
+        Self(child)
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.kill().and_then(|()| self.0.wait()) {
+            eprintln!("kill the monitor: {error}");
+        }
+    }
 }
 
 /// What the monitor of a guest reads in the result.
@@ -29,7 +77,12 @@ pub struct GuestConfig {
 impl Machine {
     pub fn new() -> Self {
         let sandbox = Sandbox::new();
-        Self { container: sandbox.container("c1"), guest: sandbox.container("guest"), sandbox }
+        Self {
+            container: sandbox.container("c1"),
+            guest: sandbox.container("guest"),
+            sandbox,
+            monitor: RefCell::default(),
+        }
     }
 
     pub fn attachment(&self) -> Attachment {
@@ -42,15 +95,8 @@ impl Machine {
     /// When a plugin fails, or the guest cannot be configured from the result.
     #[track_caller]
     pub fn add(&self, list: &Value, attachment: &mut Attachment) -> Value {
-        let runtime = Runtime::new(&self.sandbox, list.clone());
-        let step = |previous: Option<Value>, kind: &str| {
-            Some(match (kind, &previous) {
-                (TAP, Some(result)) => self.lead_to_guest(attachment, result),
-                (kind, _) => runtime.invocation(Verb::Add, kind, attachment, previous.as_ref()).run().result(),
-            })
-        };
-        let result = kinds(list).into_iter().fold(None, step).expect("a list has plugins");
-        attachment.result = Some(result.clone());
+        let result = Runtime::new(&self.sandbox, list.clone()).add(attachment).expect_success().result();
+        self.connect(&result);
         self.start_guest(&result);
         result
     }
@@ -58,41 +104,28 @@ impl Machine {
     /// Runs CHECK of every plugin with the whole result.
     #[track_caller]
     pub fn check(&self, list: &Value, attachment: &Attachment) {
-        let runtime = Runtime::new(&self.sandbox, list.clone());
-        for kind in kinds(list).into_iter().filter(|kind| *kind != TAP) {
-            runtime.invocation(Verb::Check, kind, attachment, attachment.result.as_ref()).run().expect_success();
-        }
+        Runtime::new(&self.sandbox, list.clone()).check(attachment).expect_success();
     }
 
     /// Runs DEL of every plugin, the last one first.
     #[track_caller]
     pub fn del(&self, list: &Value, attachment: &Attachment) {
-        let runtime = Runtime::new(&self.sandbox, list.clone());
-        for kind in kinds(list).into_iter().rev() {
-            if kind == TAP {
-                // Gone already is as good.
-                self.container.exec(&["tc", "qdisc", "del", "dev", &attachment.ifname, "ingress"]);
-                self.container.exec(&["ip", "link", "del", "tap0"]);
-            } else {
-                runtime.invocation(Verb::Del, kind, attachment, attachment.result.as_ref()).run().expect_success();
-            }
-        }
+        Runtime::new(&self.sandbox, list.clone()).del(attachment).expect_success();
     }
 
-    /// Adds the queueing discipline and the filters, each of which must be new; answers with the larger result.
+    /// Runs ADD of the last plugin after that of others.
     #[track_caller]
-    pub fn lead_to_guest(&self, attachment: &Attachment, result: &Value) -> Value {
-        let link = self.link(&attachment.ifname);
-        self.container.sh(&format!("ip link add tap0 type veth peer name eth0 address {} netns guest", link.mac));
-        self.container.sh(&format!("ip link set tap0 mtu {} up", link.mtu));
-        self.guest.sh(&format!("ip link set eth0 mtu {}", link.mtu));
-        for (from, to) in [(attachment.ifname.as_str(), "tap0"), ("tap0", attachment.ifname.as_str())] {
-            self.container.sh(&format!("tc qdisc add dev {from} ingress"));
-            self.container.sh(&format!(
-                "tc filter add dev {from} parent ffff: protocol all u32 match u8 0 0 action mirred egress redirect dev {to}"
-            ));
-        }
-        with_guest(attachment, result, &link.mac)
+    pub fn redirect(&self, version: &str, attachment: &Attachment, result: &Value) -> Value {
+        let list = list(version, json!([{"type": TAP}]));
+        Runtime::new(&self.sandbox, list).invocation(Verb::Add, TAP, attachment, Some(result)).run().result()
+    }
+
+    /// Starts the monitor: it passes frames between the device and the guest.
+    fn connect(&self, result: &Value) {
+        let interfaces = result["interfaces"].as_array().expect("interfaces");
+        let device = interfaces.iter().find(|one| one["sandbox"] == ID).expect("an entry of the guest");
+        let device = device["name"].as_str().expect("a name");
+        *self.monitor.borrow_mut() = Some(Monitor::start(&self.container, device, &self.guest));
     }
 
     pub fn link(&self, name: &str) -> cni_conformance::network::Link {
@@ -113,11 +146,6 @@ impl Machine {
     }
 }
 
-fn kinds(list: &Value) -> Vec<&str> {
-    let plugins = list["plugins"].as_array().expect("a configuration list has plugins");
-    plugins.iter().map(|plugin| plugin["type"].as_str().expect("a plugin has a type")).collect()
-}
-
 /// The addresses of the container's interface, found as `tc-redirect-tap` finds them: by name and namespace, to the byte.
 pub fn addresses(attachment: &Attachment, result: &Value) -> Vec<Value> {
     let interfaces = result["interfaces"].as_array().expect("interfaces");
@@ -127,23 +155,6 @@ pub fn addresses(attachment: &Attachment, result: &Value) -> Vec<Value> {
         interface.is_some_and(|one| one["name"] == *attachment.ifname && one["sandbox"] == *attachment.netns)
     };
     result["ips"].as_array().expect("addresses").iter().filter(is_own).cloned().collect()
-}
-
-/// Adds the tap, and the guest with its own copy of each address.
-fn with_guest(attachment: &Attachment, result: &Value, mac: &str) -> Value {
-    let copies = addresses(attachment, result);
-    assert!(!copies.is_empty(), "the guest gets no address: {result:#}");
-    let mut result = result.clone();
-    let interfaces = result["interfaces"].as_array_mut().expect("interfaces");
-    interfaces.push(json!({"name": "tap0", "sandbox": attachment.netns}));
-    interfaces.push(json!({"name": "tap0", "sandbox": attachment.container_id, "mac": mac}));
-    let index = interfaces.len() - 1;
-    let ips = result["ips"].as_array_mut().expect("addresses");
-    ips.extend(copies.into_iter().map(|mut copy| {
-        copy["interface"] = json!(index);
-        copy
-    }));
-    result
 }
 
 /// The one address of the entry whose sandbox is the guest.

@@ -1,9 +1,10 @@
 //! Containers that are virtual machines: what `tc-redirect-tap` needs of the plugins before and behind it.
 //!
-//! It leads every frame of the container's interface to a tap, adds the tap and the machine to the result, and the
-//! machine's monitor (firecracker) configures the guest from that. `machine.rs` does the same with a veth in place of
-//! the tap, so that the guest is a namespace that can be asked.
+//! It leads every frame of the container's interface to a device, adds the device and the machine to the result, and the
+//! machine's monitor (firecracker) configures the guest from that. In `boot.rs` the guest is a virtual machine; elsewhere it is
+//! a namespace behind a program that has the device open, so that it can be asked.
 
+mod boot;
 mod chains;
 mod machine;
 mod obligations;

@@ -57,7 +57,7 @@ fn mac_and_mtu_are_the_kernels_and_no_filter_is_in_the_way() {
         assert!(told["mtu"].is_null() || told["mtu"] == json!(link.mtu), "{told}");
         let disciplines = machine.container.sh("tc qdisc show dev eth0");
         assert!(!disciplines.contains("ingress") && !disciplines.contains("clsact"), "{disciplines}");
-        machine.lead_to_guest(&attachment, &result);
+        machine.redirect(version, &attachment, &result);
     });
 }
 

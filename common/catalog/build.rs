@@ -17,7 +17,8 @@ mod test_data;
 
 fn main() {
     let plugins = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../plugins");
-    println!("cargo::rerun-if-changed={}", plugins.display());
+    // A new plugin is a new member of the workspace, and so changes this file.
+    println!("cargo::rerun-if-changed={}", plugins.join("../Cargo.lock").display());
     let mut folders: Vec<PathBuf> =
         fs::read_dir(&plugins).expect("list plugins").map(|entry| entry.expect("an entry").path()).collect();
     folders.retain(|folder| folder.join("plugin.json").exists());

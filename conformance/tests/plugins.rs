@@ -12,6 +12,7 @@ mod host_local;
 mod loopback;
 mod portmap;
 mod ptp;
+mod route_override;
 mod sbr;
 #[path = "static/mod.rs"]
 mod static_ipam;

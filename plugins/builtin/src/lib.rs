@@ -24,6 +24,7 @@ pub const PLUGINS: [&dyn Plugin; 20] = [
     &cni_macvlan::Macvlan,
     &cni_portmap::Portmap,
     &cni_ptp::Ptp,
+    &cni_route_override::RouteOverride,
     &cni_sbr::Sbr,
     &cni_static::Static,
     &cni_tap::Tap,

@@ -47,8 +47,9 @@ impl Kernel {
             Some(network) if !entry.moved.contains(route) => entry.disconnected.push(network),
             Some(_) | None => {
                 entry.moved.retain(|moved| moved != route);
-                let unwanted = new_route(route);
-                entry.routes.retain(|new| *new != unwanted);
+                let link = route.link;
+                // The kernel finds a route by its key, whatever its metrics are.
+                entry.routes.retain(|new| full(new, link) != *route);
             }
         }
         found

@@ -1,0 +1,64 @@
+//! ADD: which routes each key changes, in the kernel and in the result.
+
+use cni_conformance::Verb::Add;
+use cni_conformance::cases::for_each;
+use serde_json::{Value, json};
+
+use crate::route_override::setup::{Routed, all_keys};
+
+const DEFAULT: &str = "default via 10.91.0.1 dev eth0";
+const ONE: &str = "10.93.0.0/16 via 10.91.0.9 dev eth0 metric 7 mtu 1400";
+const DEFAULT6: &str = "default via fd00:91::1 dev eth0 metric 1024 pref medium";
+
+#[test]
+fn each_key_changes_its_routes() {
+    let told = |dst: &[&str]| dst.iter().map(|dst| (*dst).to_owned()).collect::<Vec<_>>();
+    let rows: [(Value, &[&str], Vec<String>); 6] = [
+        (json!({}), &[DEFAULT, ONE, DEFAULT6], told(&["0.0.0.0/0", "10.93.0.0/16", "::/0"])),
+        (json!({"flushroutes": true}), &[], told(&[])),
+        (json!({"flushgateway": true}), &[ONE], told(&["10.93.0.0/16"])),
+        (json!({"delroutes": [{"dst": "10.93.0.0/16"}]}), &[DEFAULT, DEFAULT6], told(&["0.0.0.0/0", "::/0"])),
+        (json!({"args": {"cni": {"flushgateway": true}}, "flushgateway": false}), &[ONE], told(&["10.93.0.0/16"])),
+        (
+            all_keys(),
+            &[
+                "10.94.0.0/16 via 10.91.0.1 dev eth0",
+                "fd00:94::/64 via fd00:91::9 dev eth0 metric 7 mtu 1400 pref medium",
+            ],
+            told(&["10.94.0.0/16", "fd00:94::/64"]),
+        ),
+    ];
+    for_each(rows.map(|row| (row.0.to_string(), row)), |(keys, routes, told)| {
+        let routed = Routed::new();
+        let result = routed.call(Add, &keys).run().result();
+        assert_eq!(routed.routes(), routes);
+        assert_eq!(Routed::destinations(&result), told);
+    });
+}
+
+/// The next plugin of the list must not take the gateway for one that packets reach.
+#[test]
+fn a_flushed_gateway_leaves_the_result_too() {
+    let result = Routed::new().call(Add, &json!({"flushgateway": true})).run().result();
+    let ips = result["ips"].as_array().cloned().unwrap_or_default();
+    assert!(ips.len() == 2 && ips.iter().all(|ip| ip.get("gateway").is_none()), "{result}");
+}
+
+#[test]
+fn routes_of_other_interfaces_stay() {
+    let routed = Routed::new();
+    routed.container.sh("ip link set lo up");
+    routed.container.sh("ip route add 10.95.0.0/16 via 127.0.0.2 dev lo onlink");
+    routed.succeeds(&[Add], &all_keys());
+    let routes = routed.routes();
+    assert!(routes.iter().any(|route| route.starts_with("10.95.0.0/16 ")), "{routes:?}");
+}
+
+#[test]
+fn add_can_be_repeated() {
+    let routed = Routed::new();
+    routed.succeeds(&[Add], &all_keys());
+    let once = routed.state();
+    routed.succeeds(&[Add], &all_keys());
+    assert_eq!(routed.state(), once);
+}

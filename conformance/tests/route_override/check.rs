@@ -1,0 +1,28 @@
+//! CHECK names the route that is not as ADD made it, unless it is told to compare nothing.
+
+use cni_conformance::Verb::{Add, Check};
+use cni_conformance::cases::for_each;
+use cni_conformance::keys::with;
+use serde_json::json;
+
+use crate::route_override::setup::{Routed, all_keys};
+
+#[test]
+fn whatever_was_changed_since_is_named() {
+    let rows = [
+        ("ip route del 10.94.0.0/16", "the route to 10.94.0.0/16 on eth0 is missing"),
+        ("ip route replace 10.94.0.0/16 via 10.91.0.8", "the route to 10.94.0.0/16 on eth0 is missing"),
+        ("ip route add default via 10.91.0.1", "the route to 0.0.0.0/0 on eth0 is not removed"),
+        ("ip route add 10.93.0.0/16 via 10.91.0.9", "the route to 10.93.0.0/16 on eth0 is not removed"),
+        ("ip -6 route del fd00:94::/64", "the route to fd00:94::/64 on eth0 is missing"),
+    ];
+    for_each(rows.map(|row| (row.0, row)), |(change, message)| {
+        let routed = Routed::new();
+        let result = routed.call(Add, &all_keys()).run().result();
+        let keys = with(&all_keys(), &json!({"prevResult": result}));
+        routed.call(Check, &keys).run().expect_success();
+        routed.container.sh(change);
+        routed.call(Check, &keys).run().expect_error(100, message);
+        routed.call(Check, &with(&keys, &json!({"skipcheck": true}))).run().expect_success();
+    });
+}

@@ -1,0 +1,38 @@
+//! CHECK: the routes that were removed are missing, and those that were added exist.
+
+use cni_core::error::Error;
+use cni_core::request::Request;
+use cni_core::result::Route;
+use cni_interface::verify;
+use cni_plugin::host::Host;
+
+use crate::config::Config;
+use crate::error::RouteError;
+use crate::routes;
+
+pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
+    let config = Config::load(request)?;
+    if config.skip_check {
+        return Ok(());
+    }
+    let result = verify::prev_result(request)?;
+    let ifname = request.attachment()?.ifname;
+    host.enter(request.netns().unwrap_or_default())?;
+    if config.is_empty() {
+        return Ok(());
+    }
+    let (_, found) = routes::observe(&ifname, host)?;
+    // ADD told the next hop of a route in the result, and may have removed the gateway it came from.
+    let told = |dst| result.routes.iter().rfind(|route: &&Route| route.dst.network() == dst).and_then(|route| route.gw);
+    let mut wanted = config.added(&result, &ifname);
+    wanted.iter_mut().for_each(|route| route.gw = route.gw.or_else(|| told(route.dst.network())));
+    let ifname = ifname.to_string();
+    if let Some(missing) = wanted.iter().find(|wanted| !found.iter().any(|route| routes::is(route, wanted))) {
+        return Err(RouteError::Missing { dst: missing.dst.network(), ifname }.into());
+    }
+    let is_wanted = |route: &_| wanted.iter().any(|wanted| routes::is(route, wanted));
+    match found.iter().find(|route| config.removes(route) && !is_wanted(route)) {
+        Some(route) => Err(RouteError::NotRemoved { dst: route.dst, ifname }.into()),
+        None => Ok(()),
+    }
+}

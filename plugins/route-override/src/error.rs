@@ -1,0 +1,35 @@
+//! Why routes cannot be changed, or what CHECK finds.
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Failure};
+use cni_model::plan::RouteNumberError;
+
+/// A request that cannot be carried out, or a difference that CHECK finds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// The plugin is the first in its list.
+    #[error("Required prevResult missing: route-override must follow the plugin that makes the interface")]
+    NoPrevResult,
+    /// A number of a route does not fit.
+    #[error("addroutes: route to {dst}")]
+    Number { dst: Cidr, source: RouteNumberError },
+    /// The container has no such interface.
+    #[error("Cannot find network interface {ifname}: Link not found")]
+    NoLink { ifname: String },
+    /// A route that ADD added does not exist.
+    #[error("the route to {dst} on {ifname} is missing")]
+    Missing { dst: Cidr, ifname: String },
+    /// A route that ADD removed exists.
+    #[error("the route to {dst} on {ifname} is not removed")]
+    NotRemoved { dst: Cidr, ifname: String },
+}
+
+impl Failure for RouteError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NoPrevResult | Self::Number { .. } => Code::InvalidConfig,
+            Self::NoLink { .. } => Code::Kernel,
+            Self::Missing { .. } | Self::NotRemoved { .. } => Code::CheckFailed,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The route-override plugin: removes routes of the interface that an earlier plugin has made, adds others, and returns the
+//! result with these routes. DEL restores the former routes.
+
+use cni_plugin::run::Plugin;
+use cni_plugin::share::Share;
+
+mod add;
+mod check;
+mod config;
+mod del;
+mod error;
+mod gc;
+mod record;
+mod routes;
+mod status;
+
+/// The plugin.
+pub struct RouteOverride;
+
+impl Plugin for RouteOverride {
+    fn kind(&self) -> &'static str {
+        "route-override"
+    }
+
+    fn share(&self) -> Share {
+        Share::Properties
+    }
+
+    cni_plugin::commands!(add, del, check, status, gc);
+}
+
+#[cfg(test)]
+mod tests;

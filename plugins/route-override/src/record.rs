@@ -1,0 +1,84 @@
+//! What ADD has changed, recorded for DEL: nothing else tells which routes there were. Without the record DEL changes
+//! nothing, and the routes end with the interface.
+
+use cni_core::error::Error;
+use cni_core::json::Json;
+use cni_core::names::Attachment;
+use cni_core::result::to_text;
+use cni_model::plan::{NewRoute, Ns, Step};
+use cni_model::record::{RecordKey, RecordKind};
+use cni_model::routing::{FullRoute, MAIN_TABLE};
+use cni_plugin::host::Host;
+use serde::{Deserialize, Serialize};
+
+/// The kind of these records.
+pub const ROUTES: RecordKind = RecordKind::new("routeoverride");
+
+/// The changed routes of one attachment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RouteRecord {
+    pub network: String,
+    pub container: String,
+    pub ifname: String,
+    /// The namespace, if the kernel can identify it: a container may come again in a new one.
+    namespace: Option<String>,
+    pub removed: Vec<FullRoute>,
+    pub added: Vec<FullRoute>,
+}
+
+impl RouteRecord {
+    /// What an earlier ADD changed in the namespace that was entered; nothing if there was none. A record that cannot be used counts as missing.
+    pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+        let here = host.identity(Ns::Container)?;
+        let is_here = |record: &Self| here.is_none() || record.namespace.is_none() || here == record.namespace;
+        let earlier = read(&key(at), host)?.filter(is_here).unwrap_or_default();
+        let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
+        Ok(Self { network, container, ifname, namespace: here, ..earlier })
+    }
+
+    /// The record with what another ADD is about to change.
+    pub fn with(mut self, removed: &[FullRoute], added: impl Iterator<Item = FullRoute>) -> Self {
+        // A route that an earlier ADD added is not one to restore.
+        let own = self.added.clone();
+        self.removed.extend(removed.iter().filter(|route| !own.iter().any(|own| is_same(own, route))).cloned());
+        // Networks come before the next hops that are in them.
+        self.removed.sort_by_key(|route| route.gateway.is_some());
+        self.added.extend(added);
+        self
+    }
+
+    /// The step that writes it.
+    pub fn written(&self, at: &Attachment) -> Step {
+        Step::WriteRecord { key: key(at), text: to_text(self) }
+    }
+}
+
+/// Whether the kernel takes two routes for one.
+pub fn is_same(one: &FullRoute, other: &FullRoute) -> bool {
+    (one.dst, one.gateway, one.table) == (other.dst, other.gateway, other.table)
+}
+
+/// A new route as the kernel holds it.
+pub fn as_kernel_has_it(new: &NewRoute, link: u32) -> FullRoute {
+    let like = FullRoute::default_by(new.dst.address(), link, new.table.unwrap_or(MAIN_TABLE));
+    let metric = new.priority.unwrap_or(like.metric);
+    FullRoute { dst: new.dst, gateway: new.gw, metric, scope: new.scope.unwrap_or_default(), ..like }
+}
+
+/// The record of an attachment.
+pub fn key(at: &Attachment) -> RecordKey {
+    RecordKey::of_group(ROUTES, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
+}
+
+/// Reads a record. One that cannot be decoded counts as missing.
+pub fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<RouteRecord>, Error> {
+    let Some(text) = host.records().read(key)? else { return Ok(None) };
+    match Json::parse(text.as_bytes()).and_then(|json| json.decode()) {
+        Ok(record) => Ok(Some(record)),
+        Err(error) => {
+            log::warn!("the record {key} cannot be decoded, and is ignored: {error}");
+            Ok(None)
+        }
+    }
+}

@@ -24,6 +24,11 @@ pub struct Entry {
     pub args: Vec<String>,
     /// The keys of its configuration.
     pub keys: Vec<Key>,
+    /// Keys of which at most one can be used.
+    #[serde(default)]
+    pub exclusive: Vec<Vec<String>>,
+    /// The capability without which it does nothing.
+    pub needs_capability: Option<String>,
 }
 
 fn first_version() -> String {
@@ -63,6 +68,8 @@ pub struct Key {
     /// Whether the object around it is unusable without it.
     #[serde(default)]
     pub required: bool,
+    /// The type of all values of an object with free keys.
+    pub elements: Option<ValueType>,
     /// The capability by which the runtime sets it.
     pub capability: Option<String>,
 }

@@ -85,7 +85,7 @@ impl Config {
     /// The result with the routes as they are now.
     pub fn applied_to(&self, mut result: CniResult, added: Vec<Route>) -> CniResult {
         let is_removed = |dst| self.flush_routes || self.removed.contains(&dst);
-        result.routes.retain(|route| !is_removed(route.dst.network()) && !(self.flush_gateway && route.is_default()));
+        result.routes.retain(|route| !(is_removed(route.dst.network()) || self.flush_gateway && route.is_default()));
         result.routes.extend(added);
         if self.flush_gateway {
             result.ips.iter_mut().for_each(|ip| ip.gateway = None);

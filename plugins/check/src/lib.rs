@@ -1,0 +1,42 @@
+//! Judges network configuration lists by the rows of the plugins, and makes a JSON Schema of the rows.
+//!
+//! CNI ignores keys that it does not know, so a typo changes nothing and nobody is told. This crate compares a list with
+//! `plugins/*/plugin.json`: unknown keys, types, limits, formats, capabilities, and the order of plugins. Keys of plugins
+//! that have no row are not judged. It reads no file: `cni-plugins check` does.
+#![forbid(unsafe_code)]
+
+mod finding;
+mod list;
+mod nearest;
+mod object;
+mod plugin;
+mod ranges;
+pub mod schema;
+mod tree;
+mod value;
+
+pub use finding::Finding;
+pub use ranges::{NetworkRanges, overlaps};
+
+/// What was found in one file.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    pub findings: Vec<Finding>,
+    /// The networks of host-local, to be compared with those of other files.
+    pub ranges: Option<NetworkRanges>,
+}
+
+/// Judges the text of a file: a configuration list, or a single configuration.
+pub fn judge(text: &str) -> Judgement {
+    match serde_json::from_str(text) {
+        Ok(list) => list::judge(&list),
+        Err(error) => Judgement {
+            findings: vec![Finding::new(
+                format!("line {}, column {}", error.line(), error.column()),
+                format!("this is not JSON: {error}"),
+                "correct the syntax; no runtime can read the file".to_owned(),
+            )],
+            ranges: None,
+        },
+    }
+}

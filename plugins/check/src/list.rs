@@ -1,0 +1,103 @@
+//! A configuration list, or a single configuration.
+
+use cni_core::version::Version;
+use serde_json::{Map, Value};
+
+use crate::Judgement;
+use crate::finding::Finding;
+use crate::nearest::nearest;
+use crate::plugin::{self, Place};
+use crate::ranges::NetworkRanges;
+
+const LIST: &str = "list";
+
+/// The keys of a list.
+pub const KEYS: [&str; 7] =
+    ["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"];
+
+/// Judges a document.
+pub fn judge(list: &Value) -> Judgement {
+    let mut findings = Vec::new();
+    let Some(keys) = list.as_object() else {
+        let wrong = "the file holds no JSON object".to_owned();
+        findings.push(Finding::new(
+            LIST.to_owned(),
+            wrong,
+            "write {\"cniVersion\": …, \"name\": …, \"plugins\": […]}".to_owned(),
+        ));
+        return Judgement { findings, ranges: None };
+    };
+    findings.extend(version(keys));
+    findings.extend(name(keys));
+    let version = keys.get("cniVersion").and_then(Value::as_str);
+    let ranges = match keys.get("plugins") {
+        Some(Value::Array(plugins)) => {
+            findings.extend(unknown_keys(keys));
+            if plugins.is_empty() {
+                let instead = "write at least one {\"type\": …}".to_owned();
+                findings.push(Finding::of_key(LIST, "plugins", "the list has no plugin".to_owned(), instead));
+            }
+            let place = |at| Place { at, version, is_in_list: true };
+            let each = plugins.iter().enumerate();
+            each.flat_map(|(at, plugin)| plugin::judge(plugin, &place(at), &mut findings)).collect()
+        }
+        Some(found) => {
+            let wrong = format!("`plugins` is not a list but {found}");
+            findings.push(Finding::of_key(LIST, "plugins", wrong, "write [{\"type\": …}]".to_owned()));
+            Vec::new()
+        }
+        None if keys.contains_key("type") => {
+            plugin::judge(list, &Place { at: 0, version, is_in_list: false }, &mut findings)
+        }
+        None => {
+            let near = nearest("plugins", keys.keys().map(String::as_str));
+            let wrong = near.map_or("there is neither `plugins` nor `type`".to_owned(), |near| {
+                format!("there is no `plugins`, but a key `{near}`")
+            });
+            findings.push(Finding::of_key(LIST, "plugins", wrong, "write `plugins`, a list of plugins".to_owned()));
+            Vec::new()
+        }
+    };
+    let network = keys.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Judgement { findings, ranges: Some(NetworkRanges { network, ranges }) }
+}
+
+fn version(keys: &Map<String, Value>) -> Option<Finding> {
+    let newest = Version::ALL.last().map(ToString::to_string).unwrap_or_default();
+    let found = keys.get("cniVersion").filter(|found| !found.is_null())?;
+    if found.as_str().is_some_and(|text| text.is_empty() || Version::parse(text).is_some()) {
+        return None;
+    }
+    let wrong = format!("{found} is not a version of the CNI specification");
+    let instead = format!("write a string such as \"1.0.0\", at most \"{newest}\"");
+    Some(Finding::of_key(LIST, "cniVersion", wrong, instead))
+}
+
+/// The specification's form of a network's name.
+fn name(keys: &Map<String, Value>) -> Option<Finding> {
+    let is_word = |text: &str| {
+        let mut bytes = text.bytes();
+        bytes.next().is_some_and(|first| first.is_ascii_alphanumeric())
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+    };
+    let (wrong, instead) = match keys.get("name") {
+        Some(Value::String(text)) if is_word(text) => return None,
+        None => ("the network has no `name`".to_owned(), "add \"name\": \"…\"".to_owned()),
+        Some(found) => (
+            format!("{found} is not the name of a network"),
+            "write letters and digits, and behind the first also `_`, `.` and `-`".to_owned(),
+        ),
+    };
+    Some(Finding::of_key(LIST, "name", wrong, instead))
+}
+
+/// Runtimes keep keys of their own here, so only what is nearly a known key counts.
+fn unknown_keys(keys: &Map<String, Value>) -> Vec<Finding> {
+    let unknown = keys.keys().filter(|key| !KEYS.contains(&key.as_str()));
+    let near = unknown.filter_map(|key| Some((key, nearest(key, KEYS)?)));
+    near.map(|(key, near)| {
+        let wrong = format!("the key `{key}` is unknown, and is ignored");
+        Finding::of_key(LIST, key, wrong, format!("write `{near}`"))
+    })
+    .collect()
+}

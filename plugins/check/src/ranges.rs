@@ -1,0 +1,103 @@
+//! The ranges of host-local: each in its subnet, in order, and no address twice, also across files.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use cni_core::cidr::{Cidr, parse_ip};
+use serde_json::{Map, Value};
+
+use crate::finding::Finding;
+
+/// A range of addresses, and its place in the configuration.
+#[derive(Clone, Debug)]
+pub struct Range {
+    path: String,
+    subnet: Cidr,
+    first: IpAddr,
+    last: IpAddr,
+}
+
+impl Range {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.subnet.family() == other.subnet.family() && self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// The ranges of one network.
+#[derive(Clone, Debug)]
+pub struct NetworkRanges {
+    pub network: String,
+    pub ranges: Vec<Range>,
+}
+
+/// Judges the ranges of an `ipam` object, and returns those that make sense.
+pub fn judge(ipam: &Map<String, Value>, at: &str, findings: &mut Vec<Finding>) -> Vec<Range> {
+    let mut ranges = Vec::new();
+    if ipam.contains_key("subnet") {
+        ranges.extend(judge_one(ipam, "ipam", at, findings));
+    }
+    let sets = ipam.get("ranges").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for (number, set) in sets.iter().enumerate() {
+        let elements = set.as_array().map(Vec::as_slice).unwrap_or_default();
+        if elements.is_empty() && set.is_array() {
+            let path = format!("ipam.ranges[{number}]");
+            let instead = "write a range: [{\"subnet\": \"10.1.2.0/24\"}]".to_owned();
+            findings.push(Finding::of_key(at, &path, "the range set is empty".to_owned(), instead));
+        }
+        for (place, element) in elements.iter().enumerate() {
+            let path = format!("ipam.ranges[{number}][{place}]");
+            let range = element.as_object().and_then(|range| judge_one(range, &path, at, findings));
+            ranges.extend(range);
+        }
+    }
+    if ranges.is_empty() && sets.is_empty() && !ipam.contains_key("subnet") {
+        let instead = "write \"ranges\": [[{\"subnet\": \"10.1.2.0/24\"}]]".to_owned();
+        findings.push(Finding::of_key(at, "ipam.ranges", "host-local has no range of addresses".to_owned(), instead));
+    }
+    for (place, range) in ranges.iter().enumerate() {
+        if let Some(earlier) = ranges[..place].iter().find(|earlier| earlier.overlaps(range)) {
+            let wrong = format!("the range overlaps with {}", earlier.path);
+            findings.push(Finding::of_key(at, &range.path, wrong, "give each address to one range".to_owned()));
+        }
+    }
+    ranges
+}
+
+fn judge_one(range: &Map<String, Value>, path: &str, at: &str, findings: &mut Vec<Finding>) -> Option<Range> {
+    let subnet = range.get("subnet").and_then(Value::as_str).and_then(|text| Cidr::from_str(text).ok())?;
+    let subnet = subnet.network();
+    let address = |key: &str| range.get(key).and_then(Value::as_str).and_then(parse_ip);
+    for key in ["rangeStart", "rangeEnd"] {
+        if let Some(address) = address(key).filter(|address| !subnet.contains(*address)) {
+            let wrong = format!("{address} is not in the subnet {subnet}");
+            findings.push(Finding::of_key(
+                at,
+                &format!("{path}.{key}"),
+                wrong,
+                format!("write an address of {subnet}"),
+            ));
+        }
+    }
+    let first = address("rangeStart").unwrap_or_else(|| subnet.address());
+    let last = address("rangeEnd").unwrap_or_else(|| subnet.last());
+    if first > last {
+        let [Some(_), Some(_)] = ["rangeStart", "rangeEnd"].map(address) else { return None };
+        let wrong = format!("the range begins with {first} and ends with {last}");
+        findings.push(Finding::of_key(at, path, wrong, "exchange `rangeStart` and `rangeEnd`".to_owned()));
+        return None;
+    }
+    Some(Range { path: path.to_owned(), subnet, first, last })
+}
+
+/// What two networks of different files have in common; one finding for the second of them.
+pub fn overlaps(one: &NetworkRanges, other: &NetworkRanges) -> Option<Finding> {
+    if one.network == other.network {
+        return None;
+    }
+    let pairs = other.ranges.iter().flat_map(|range| one.ranges.iter().map(move |earlier| (earlier, range)));
+    let (earlier, range) = pairs.into_iter().find(|(earlier, range)| earlier.overlaps(range))?;
+    let wrong =
+        format!("{} and {} of network {:?} have addresses in common", range.subnet, earlier.subnet, one.network);
+    let instead = "give each network its own subnet".to_owned();
+    Some(Finding::of_key(&format!("network {:?}", other.network), &range.path, wrong, instead))
+}

@@ -48,7 +48,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::RemoveAddress { ns, name, cidr } => address::remove(host, *ns, name, *cidr)?,
         Step::AddRoute { ns, name, route } => {
             let link = index(host, *ns, name)?;
-            host.socket(*ns)?.add_route(link, route)?;
+            routing::add_route_of(host, *ns, link, route)?;
         }
         Step::RemoveRoute { ns, name, route } => {
             let link = host.socket(*ns)?.link(name.as_str())?;

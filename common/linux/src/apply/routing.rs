@@ -1,7 +1,7 @@
 //! Routes that move between tables, and the rules that choose one.
 
 use cni_core::error::Error;
-use cni_model::plan::{Ns, Step};
+use cni_model::plan::{NewRoute, Ns, Step};
 use cni_model::routing::{FullRoute, SourceRule};
 
 use super::made::{Made, accept_absent, accept_existing};
@@ -26,6 +26,19 @@ pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Resu
             Err(with_note(refused, undone))
         }
     }
+}
+
+/// Adds a route of a link, of which there was none.
+pub(super) fn add_route_of(host: &mut LinuxHost, ns: Ns, link: u32, route: &NewRoute) -> Result<(), Error> {
+    let socket = host.socket(ns)?;
+    socket.add_route(link, route).map_err(|refused| {
+        // The kernel's answer may have been lost.
+        let undone = match refused.errno() {
+            Some(libc::EEXIST) | None => Ok(()),
+            _ => socket.remove_route(link, route).map(|_| ()),
+        };
+        with_note(refused, undone)
+    })
 }
 
 /// The answers of the kernel to a route that does not fit the interface any more. The same route would not do later either.

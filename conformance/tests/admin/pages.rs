@@ -6,8 +6,20 @@ use cni_conformance::Sandbox;
 
 use crate::admin::tool;
 
-const VERBS: [&str; 10] =
-    ["list", "gc", "repair", "doctor", "install", "uninstall", "completion", "manual", "version", "help"];
+const VERBS: [&str; 12] = [
+    "list",
+    "gc",
+    "repair",
+    "doctor",
+    "check",
+    "schema",
+    "install",
+    "uninstall",
+    "completion",
+    "manual",
+    "version",
+    "help",
+];
 
 #[test]
 fn every_verb_has_a_page_and_is_listed() {

@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use cni_builtin::PLUGINS;
 
-use crate::{doctor, gc, install, list, repair};
+use crate::{check, doctor, gc, install, list, repair};
 
 /// The exit status of a verb that has found what it looks for.
 pub const FOUND: u8 = 3;
@@ -81,6 +81,28 @@ pub enum Verb {
     /// A problem keeps containers from their network; a note is worth knowing.
     #[command(verbatim_doc_comment, after_help = statuses!("no problem was found", "a problem was found"))]
     Doctor(doctor::Options),
+
+    /// Look for mistakes in network configurations
+    ///
+    /// Compares configuration lists, and single configurations, with what the plugins read: unknown keys, which CNI
+    /// ignores without a word, with the nearest known one; types, limits and forms of values; missing keys;
+    /// capabilities; the order of the plugins; addresses that two networks have in common. Each finding says what is
+    /// wrong, and what to write instead. Keys of plugins of other projects are not judged. It changes nothing, and
+    /// needs no rights.
+    ///
+    /// For example: cni-plugins check /etc/cni/net.d
+    #[command(verbatim_doc_comment, after_help = statuses!("no mistake was found", "a mistake was found"))]
+    Check(check::Options),
+
+    /// Print a JSON Schema of network configurations
+    ///
+    /// Prints a JSON Schema (draft 2020-12) of configuration lists and single configurations, with which an editor
+    /// completes keys and marks mistakes. It sees what check sees, except addresses that do not fit each other, and
+    /// names of plugins that are misspelt.
+    ///
+    /// For example: cni-plugins schema >cni.schema.json
+    #[command(verbatim_doc_comment)]
+    Schema,
 
     /// Put the plugins into a folder, in place of those that are there
     ///

@@ -4,6 +4,7 @@
 
 pub mod cache;
 mod calls;
+mod check;
 mod command_line;
 mod contested;
 mod doctor;

@@ -25,7 +25,8 @@ fn lists_of_runtimes_and_of_the_reference_have_no_finding() {
 
 #[test]
 fn each_broken_list_has_its_finding() {
-    assert!(BROKEN.len() >= 40, "{} lists", BROKEN.len());
+    let in_schema = BROKEN.iter().filter(|broken| broken.in_schema).count();
+    assert!(in_schema >= 40, "{in_schema} lists");
     let mut different = Vec::new();
     for Broken { list, finding, .. } in BROKEN {
         let found: Vec<String> = judge(&broken::whole(list)).findings.iter().map(ToString::to_string).collect();

@@ -68,7 +68,7 @@ pub enum Side {
 
 /// A key with two values.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(deny_unknown_fields)]
 pub struct Changed {
     /// A JSON pointer.
     pub key: String,

@@ -10,7 +10,7 @@ use cni_plugin::share::Share;
 mod tests;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 20] = [
+pub const PLUGINS: [&dyn Plugin; 21] = [
     &cni_bandwidth::Bandwidth,
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,

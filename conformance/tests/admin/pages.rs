@@ -35,7 +35,7 @@ fn every_verb_has_a_page_and_is_listed() {
         page.expect_success();
         assert!(page.stdout().contains(&format!("\nUsage: cni-plugins {verb}")), "{page}");
         let has_statuses = page.stdout().contains("\nExit status:\n  0  ");
-        assert_eq!(has_statuses, !["completion", "manual", "version"].contains(&verb), "{page}");
+        assert_eq!(has_statuses, !["completion", "manual", "schema", "version"].contains(&verb), "{page}");
     }
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Shows the plugins under the runtimes that people use, each from start to end on a private machine: namespaces, a root, /etc,
 # /run, /var and control groups of its own. Nothing is installed on this machine: Debian's packages are unpacked into a folder
-# of target/runtimes, where go install puts its programs as well; Nomad and Consul are those in PATH. There is no registry of
-# images, so the containers' root is busybox.
+# of target/runtimes, where go install puts its programs as well; Nomad, Consul and Firecracker are those in PATH. There is no
+# registry of images, so the containers' root is busybox.
 #
-#   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad consul; all unless given
+#   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad consul
+#                                                     firecracker; all unless given
 #
 #   --plugins DIR     the plugins in DIR instead of a build of this tree
 #
@@ -16,7 +17,7 @@ set -euo pipefail
 # shellcheck source=scripts/runtimes/get.sh
 . "$TOP/scripts/runtimes/get.sh"
 
-ALL=(cnitool containerd podman nerdctl nomad consul)
+ALL=(cnitool containerd podman nerdctl nomad consul firecracker)
 NOT_RUN=3
 
 usage() {
@@ -58,7 +59,7 @@ show() {
 plugins='' names=()
 while [ $# -gt 0 ]; do
     case $1 in
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0" && exit 0 ;;
     --plugins)
         [ $# -ge 2 ] || usage "--plugins needs a folder"
         plugins=$2

@@ -84,6 +84,7 @@ show_runtimes() {
     ! command -v nerdctl >/dev/null || names+=(nerdctl)
     ! command -v nomad >/dev/null || names+=(nomad)
     ! { command -v nomad && command -v consul; } >/dev/null || names+=(consul)
+    ! command -v firecracker >/dev/null || names+=(firecracker)
     "$TOP/scripts/runtimes.sh" --plugins "$1" "${names[@]}" || status=$?
     [ "$status" -eq 0 ] || [ "$status" -eq 3 ] || return "$status"
     [ "$status" -eq 0 ] || missing=", but not all runtimes could be had: see NOT RUN above"

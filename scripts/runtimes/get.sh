@@ -74,6 +74,43 @@ get_consul() {
     take_from_path consul || { echo "there is no program consul in PATH" && return 1; }
 }
 
+get_firecracker() {
+    take_from_path firecracker ||
+        { echo "there is no program firecracker in PATH; the tests of conformance boot a virtual machine under qemu" && return 1; }
+    [ -w /dev/kvm ] || { echo "firecracker needs /dev/kvm" && return 1; }
+    get_cnitool || return
+    unpack lz4 || return
+    make_guest || { echo "the kernel of the virtual machine cannot be had" && return 1; }
+}
+
+# make_guest: Debian's kernel as an ELF file, and busybox with the first process of conformance's virtual machines.
+make_guest() {
+    local kernel=$TARGET/guest-kernel guest=$STAGE/guest module
+    "$TOP/scripts/guest-kernel.sh" 2>&9 || return
+    rm -rf "$guest"
+    mkdir -p "$guest/root"/{bin,dev,modules,proc}
+    unpack_vmlinux "$kernel/vmlinuz" "$guest/vmlinux" || return
+    cp "$STAGE/packages/bin/busybox" "$guest/root/bin/busybox"
+    install -m 755 "$TOP/conformance/guest/init.sh" "$guest/root/init"
+    for module in drivers/virtio/virtio{_ring,,_pci_legacy_dev,_pci_modern_dev,_pci,_mmio} net/core/failover drivers/net/net_failover \
+        drivers/net/virtio_net; do
+        cp "$kernel/modules/kernel/$module.ko" "$guest/root/modules/" || return
+        echo "${module##*/}.ko" >>"$guest/root/modules/order"
+    done
+    (cd "$guest/root" && find . | "$STAGE/packages/bin/busybox" cpio -o -H newc) >"$guest/initramfs"
+}
+
+# unpack_vmlinux IMAGE FILE: what Linux's boot protocol (Documentation/arch/x86/boot.rst) says of the compressed kernel inside of an
+# image; its size stands behind it in four bytes.
+unpack_vmlinux() {
+    local sectors offset length
+    sectors=$(od -An -tu1 -j $((0x1f1)) -N 1 "$1")
+    offset=$(od -An -tu4 -j $((0x248)) -N 4 "$1")
+    length=$(od -An -tu4 -j $((0x24c)) -N 4 "$1")
+    dd if="$1" iflag=skip_bytes,count_bytes bs=64K status=none skip=$(((sectors + 1) * 512 + offset)) count=$((length - 4)) |
+        "$STAGE/packages/usr/bin/lz4" -d -q - "$2"
+}
+
 # take_from_path NAME: the program that is installed here.
 take_from_path() {
     local program

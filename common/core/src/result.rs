@@ -15,9 +15,7 @@ use crate::family::Family;
 use crate::json::{Json, JsonError};
 use crate::version::Version;
 
-mod render;
-
-pub use render::to_text;
+pub mod render;
 
 /// A result that cannot be read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -15,7 +15,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::stat::Mode;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, fstatfs};
 
-use crate::netlink::Errno;
+use crate::netlink::error::Errno;
 
 /// The network namespace that the calling thread is in.
 pub const OWN_NETNS: &str = "/proc/thread-self/ns/net";

@@ -4,7 +4,7 @@
 //! effect layer carries a [`Step`] out; the [`Journal`](crate::journal::Journal) takes owned steps back.
 
 mod address;
-mod child;
+pub(crate) mod child;
 mod display;
 mod gateway;
 mod link;
@@ -15,7 +15,7 @@ mod rules;
 mod sharing;
 mod step;
 mod sysctl;
-mod tap;
+pub(crate) mod tap;
 
 pub use address::Dad;
 pub use child::{ChildKind, IpvlanMode, MacvlanMode, MasterLink, temporary_name};

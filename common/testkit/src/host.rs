@@ -27,7 +27,11 @@ use cni_plugin::lock::LockName;
 use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
 
-use crate::{FakeDaemon, FakeDevices, FakeFirewalld, FakeNetfilter, FakeRecords};
+use crate::daemon::FakeDaemon;
+use crate::devices::FakeDevices;
+use crate::firewalld::FakeFirewalld;
+use crate::netfilter::FakeNetfilter;
+use crate::records::FakeRecords;
 
 mod apply;
 mod child;

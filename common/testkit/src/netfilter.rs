@@ -5,7 +5,8 @@ use cni_netfilter::Netfilter;
 use cni_netfilter::iptables::{Iptables, IptablesTable};
 use cni_netfilter::nftables::Nftables;
 
-use crate::{FakeIptables, FakeNftables};
+use crate::iptables::FakeIptables;
+use crate::nftables::FakeNftables;
 
 /// The packet filter of a namespace.
 #[derive(Debug, Default)]

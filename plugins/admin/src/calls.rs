@@ -18,8 +18,8 @@ use cni_plugin::run::{Plugin, delete};
 use serde::Deserialize;
 
 use crate::cache::{Cached, PluginConfig};
+use crate::error_line::error_line;
 use crate::life::neutral_request;
-use crate::repair::told;
 use cni_builtin::PLUGINS;
 
 /// How long a plugin of others may take.
@@ -95,9 +95,9 @@ impl Caller {
         match cni_builtin::plugin(&config.kind) {
             Some(plugin) => {
                 let own = env::vars_os().chain(environment.map(|(name, value)| (name.into(), value)));
-                let call = Call::parse("DEL", Environment::new(own)).map_err(|error| told(&error))?;
-                let request = call.with_config(stdin, plugin.versions()).map_err(|error| told(&error))?;
-                self.delete_in_place(plugin, &request).map_err(|error| told(&error))
+                let call = Call::parse("DEL", Environment::new(own)).map_err(|error| error_line(&error))?;
+                let request = call.with_config(stdin, plugin.versions()).map_err(|error| error_line(&error))?;
+                self.delete_in_place(plugin, &request).map_err(|error| error_line(&error))
             }
             None => self.start(&config.kind, &environment, &stdin),
         }

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::calls::PluginFolders;
 use crate::command_line::FOUND;
+use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
 use crate::life::refusal;
 use crate::output::print;
-use crate::repair::told;
 use cni_linux::output::{complain, one_line};
 
 mod removal;
@@ -45,7 +45,7 @@ pub fn run(options: &Options) -> ExitCode {
     match refusal() {
         Ok(None) => {}
         Ok(Some(sentence)) => return refused(sentence),
-        Err(error) => return refused(&told(&error)),
+        Err(error) => return refused(&error_line(&error)),
     }
     let mut found = match Inventory::observe(&options.scope, Depth::Lives) {
         Ok(found) => found,
@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> ExitCode {
         };
         match Remover::new(folders) {
             Ok(mut remover) => remnants.iter().map(|one| remover.remove(one)).collect(),
-            Err(error) => return refused(&told(&error)),
+            Err(error) => return refused(&error_line(&error)),
         }
     } else {
         remnants.iter().map(Fate::of_found).collect()

@@ -21,8 +21,9 @@ use cni_plugin::share::Share;
 
 use crate::cache::Cached;
 use crate::calls::can_work_on;
+use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON};
-use crate::repair::{self, RepairOutcome, told};
+use crate::repair::{self, RepairOutcome};
 use cni_builtin::PLUGINS;
 
 /// How old a lease must be. A younger one may be of an ADD that nobody sees at this moment.
@@ -117,7 +118,7 @@ impl Inventory {
             match repair::read(&file) {
                 Ok(cached) if scope.has(&cached.at) => read.push((cached, file)),
                 Ok(_) => {}
-                Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), told(&error))),
+                Err(error) => found.unknown.push(format!("{}: {}", file.path.display(), error_line(&error))),
             }
         }
         let judged = Judge::new().and_then(|mut judge| {
@@ -125,7 +126,7 @@ impl Inventory {
             found.look_for_others(scope, &mut judge)
         });
         if let Err(error) = judged {
-            found.unknown.push(told(&error));
+            found.unknown.push(error_line(&error));
         }
         Ok(found)
     }

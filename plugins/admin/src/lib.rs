@@ -8,6 +8,7 @@ mod check;
 mod command_line;
 mod contested;
 mod doctor;
+mod error_line;
 mod gc;
 mod install;
 mod inventory;

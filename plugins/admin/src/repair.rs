@@ -30,12 +30,13 @@ mod second_look;
 mod together;
 
 use crate::cache::Cached;
+use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON, neutral_request, refusal};
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
 pub use options::Options;
-pub use outcome::{NamedPart, RepairOutcome, told};
+pub use outcome::{NamedPart, RepairOutcome};
 use second_look::PutBack;
 use together::repair_together;
 
@@ -44,7 +45,7 @@ pub fn run(options: &Options) -> ExitCode {
     match refusal() {
         Ok(None) => {}
         Ok(Some(sentence)) => return refused(sentence),
-        Err(error) => return refused(&told(&error)),
+        Err(error) => return refused(&error_line(&error)),
     }
     let directory = options.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
     let results = result_cache::results(directory);
@@ -94,7 +95,7 @@ fn meant<'a>(files: &'a [CacheFile], options: &Options, report: &mut Report) -> 
         match read(file) {
             Ok(cached) if is_meant(&cached, options) => meant.push((within_reach(cached), file)),
             Ok(_) => {}
-            Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), told(&error))),
+            Err(error) => report.line(&format!("{}: ignored: {}", file.path.display(), error_line(&error))),
         }
     }
     meant
@@ -106,7 +107,7 @@ fn within_reach(mut cached: Cached) -> Cached {
         return cached;
     }
     let path = path_by_process(&cached).unwrap_or_else(|error| {
-        complain(&format!("cni-plugins repair: {}: {}\n", cached.at.container, told(&error)));
+        complain(&format!("cni-plugins repair: {}: {}\n", cached.at.container, error_line(&error)));
         None
     });
     cached.reached = path;

@@ -4,12 +4,11 @@
 //! length of an option is odd; edge-dhcp panics on a list of routers whose length is odd.
 
 mod datagram;
+mod hardware;
 mod message;
 mod options;
 
 pub use datagram::{Datagram, to_client};
+pub use hardware::Hardware;
 pub use message::{Incoming, Kind, Outgoing};
 pub use options::{Options, code};
-
-/// A link-layer address of Ethernet.
-pub type Hardware = [u8; 6];

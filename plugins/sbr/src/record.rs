@@ -7,7 +7,7 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::json::Json;
 use cni_core::names::Attachment;
-use cni_core::result::to_text;
+use cni_core::result::render::to_text;
 use cni_model::plan::{Ns, Step};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_model::routing::{FullRoute, SourceRule};

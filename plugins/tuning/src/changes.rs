@@ -6,7 +6,7 @@
 use cni_core::error::Error;
 use cni_core::json::Json;
 use cni_core::names::Attachment;
-use cni_core::result::to_text;
+use cni_core::result::render::to_text;
 use cni_model::plan::{Ns, Step, Sysctl};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::host::Host;

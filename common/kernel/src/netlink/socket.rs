@@ -5,9 +5,9 @@
 //! number; what belongs to an earlier one, such as an answer that came after its time-out, is skipped.
 //! What the answers hold is left to the caller's `read` function.
 
-mod batch;
+pub mod batch;
 #[cfg(any(test, feature = "fuzz"))]
-mod played;
+pub mod played;
 mod release;
 mod series;
 
@@ -27,9 +27,6 @@ use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
 use crate::netns::Netns;
 
-pub use batch::Refused;
-#[cfg(any(test, feature = "fuzz"))]
-pub use played::played;
 use release::Ending;
 
 /// How often a dump is repeated that was interrupted by a change: it may lack what was there all the time. One takes a few

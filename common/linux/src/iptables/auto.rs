@@ -20,8 +20,8 @@ use cni_netfilter::iptables::{
 };
 use cni_netfilter::nftables::Nftables;
 
-use super::RestoreIptables;
 use super::native::{BatchOutcome, Native, NativeIptables};
+use super::restore::RestoreIptables;
 use crate::nftables::NetlinkNftables;
 use cni_kernel::netns::NetnsScope;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cni_core::names::{IfName, hash_hex};
 
-use super::Ns;
+use super::ns::Ns;
 
 /// The link by which a child sends and receives. The kernel takes its index, since a name may change.
 #[derive(Clone, Debug, PartialEq, Eq)]

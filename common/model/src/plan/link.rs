@@ -3,7 +3,10 @@
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 
-use super::{ChildKind, IfPresent, MasterLink, Ns, Tap, TapHeaders};
+use super::child::{ChildKind, MasterLink};
+use super::ns::Ns;
+use super::present::IfPresent;
+use super::tap::{Tap, TapHeaders};
 use crate::link::Link;
 
 /// A link to be made.

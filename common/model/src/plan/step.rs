@@ -9,7 +9,13 @@ use cni_netfilter::firewalld::Zone;
 use cni_netfilter::flows::StaleFlows;
 use cni_netfilter::{RuleRemoval, RuleUndo, Ruleset};
 
-use super::{Dad, IfPresent, LinkMove, LinkSetting, Need, NewGateway, NewLink, NewRoute, Ns, Sysctl};
+use super::address::Dad;
+use super::gateway::NewGateway;
+use super::link::{LinkMove, LinkSetting, NewLink};
+use super::ns::Ns;
+use super::present::IfPresent;
+use super::route::NewRoute;
+use super::sysctl::{Need, Sysctl};
 use crate::daemon::DaemonCall;
 use crate::record::RecordKey;
 use crate::routing::{FullRoute, SourceRule};

@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::ATTEMPTS;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{
@@ -17,7 +16,7 @@ use super::change::{
 use super::error::{BatchError, IptablesError};
 use super::owned::OwnedState;
 use super::place::Places;
-use super::remove::remove;
+use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
 use super::seen::SeenChains;
 use crate::position::RulePosition;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rule::IptablesTable;
-use crate::without_swallowed_phrases;
+use crate::phrases::without_swallowed_phrases;
 use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;

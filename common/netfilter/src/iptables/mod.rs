@@ -32,6 +32,3 @@ pub use missing::missing;
 pub use remove::remove;
 pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortRange, PortSet, Target, UidRange};
 pub use stale::stale;
-
-/// How often a change is tried on what was seen, when others keep changing the same chains in between.
-const ATTEMPTS: usize = 5;

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::Proto;
+use crate::proto::Proto;
 
 use super::rule::{IptablesRule, Mark, Match, PortRange, PortSet, Target, UidRange};
 use cni_core::cidr::Cidr;

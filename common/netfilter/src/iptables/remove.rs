@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 
-use super::ATTEMPTS;
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{IptablesRemoval, Jumps, OwnedChainRef};
@@ -15,6 +14,9 @@ use super::place::Places;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
+
+/// How often a change is tried on what was seen, when others keep changing the same chains in between.
+pub(super) const ATTEMPTS: usize = 5;
 
 /// Makes sure that rules are gone. Absence is success; what belongs to others stays.
 ///

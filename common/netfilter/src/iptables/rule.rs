@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::Proto;
+use crate::proto::Proto;
 use cni_core::cidr::Cidr;
 use cni_core::names::{ChainName, Comment, IfName};
 

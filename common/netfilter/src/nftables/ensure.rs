@@ -8,7 +8,6 @@
 
 use std::collections::HashSet;
 
-use super::ATTEMPTS;
 use super::backend::Nftables;
 use super::change::{
     Content, ExistingRules, NftRemoval, NftRuleset, NftUndo, Owned, Tag, Unwanted, WantedChain, Which,
@@ -16,7 +15,7 @@ use super::change::{
 use super::error::{NftablesError, TransactionError};
 use super::listed::{ListedRule, RuleText};
 use super::object::{ChainId, NftChain};
-use super::remove::remove;
+use super::remove::{ATTEMPTS, remove};
 use super::rule::{Expression, NftRule};
 use super::seen::{Questions, SeenObjects};
 use super::set::{SetElements, SetId};

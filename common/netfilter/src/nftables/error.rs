@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::without_swallowed_phrases;
+use crate::phrases::without_swallowed_phrases;
 use cni_core::error::{Code, Failure};
 
 /// Why a transaction was not carried out.

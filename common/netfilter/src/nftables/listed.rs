@@ -106,7 +106,7 @@ mod tests {
     use super::super::object::{ChainId, TableId};
     use super::super::rule::{End, Verdict};
     use super::*;
-    use crate::Proto;
+    use crate::proto::Proto;
     use cni_core::cidr::Cidr;
     use cni_core::family::Family;
 

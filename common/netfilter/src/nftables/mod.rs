@@ -36,6 +36,3 @@ pub use render::text;
 pub use rule::{Direction, End, Expression, Is, NftRule, Verdict};
 pub use set::{Set, SetElements, SetId};
 pub use transaction::{Generation, NftChange, Transaction};
-
-/// How often a change is tried on what was seen, when others keep changing the same chains in between.
-const ATTEMPTS: usize = 20;

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ATTEMPTS;
 use super::backend::Nftables;
 use super::change::{NftRemoval, Unwanted, Which};
 use super::error::{NftablesError, TransactionError};
 use super::object::ChainId;
 use super::seen::{Questions, SeenObjects};
 use super::transaction::{NftChange, Transaction};
+
+/// How often a change is tried on what was seen, when others keep changing the same chains in between.
+pub(super) const ATTEMPTS: usize = 20;
 
 /// Makes sure that rules are gone. Absence is success; what belongs to others stays.
 ///

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use super::name::{NftComment, NftName};
 use super::object::ChainId;
-use crate::Proto;
+use crate::proto::Proto;
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::mac::Mac;

@@ -21,20 +21,20 @@ pub fn edges(modules: &Crate) -> Edges {
     let mut edges = Edges::new();
     for (path, module) in &modules.modules {
         for named in named(module) {
-            if let Some(Target::Item(to)) = resolve(modules, path, &named, PASSES)
-                && to != *path
-            {
-                edges.entry((path.clone(), to)).or_default().insert(named.join("::"));
+            let mut through = Vec::new();
+            if let Some(Target::Item(to)) = resolve(modules, path, &named, PASSES, &mut through) {
+                for to in through.into_iter().chain([to]).filter(|to| to != path) {
+                    edges.entry((path.clone(), to)).or_default().insert(named.join("::"));
+                }
             }
         }
     }
     edges
 }
 
-/// The paths that a module names: those of `use`, unless it only passes a name on, and those in its code.
+/// The paths that a module names: those of `use`, also where it only passes a name on, and those in its code.
 fn named(module: &Module) -> Vec<Vec<String>> {
-    let needed = module.uses.iter().filter(|one| !one.is_public || module.words.contains(&one.name));
-    needed.map(|one| one.path.clone()).chain(paths(&module.words)).collect()
+    module.uses.iter().map(|one| one.path.clone()).chain(paths(&module.words)).collect()
 }
 
 /// The paths of two or more names in code.
@@ -56,24 +56,25 @@ fn paths(words: &[String]) -> Vec<Vec<String>> {
     found
 }
 
-/// Follows a path that is written in a module; `None` when it leads out of the crate.
-fn resolve(modules: &Crate, from: &str, path: &[String], passes: usize) -> Option<Target> {
+/// Follows a path that is written in a module; `None` when it leads out of the crate. `through` gets the modules that pass the
+/// name on.
+fn resolve(modules: &Crate, from: &str, path: &[String], passes: usize, through: &mut Vec<String>) -> Option<Target> {
     let (first, rest) = path.split_first()?;
     if passes == 0 {
         return None;
     }
     match first.as_str() {
-        "crate" => walk(modules, "crate", rest, passes),
-        "self" => walk(modules, from, rest, passes),
-        "super" => walk(modules, Crate::parent(from), rest, passes),
+        "crate" => walk(modules, "crate", rest, passes, through),
+        "self" => walk(modules, from, rest, passes, through),
+        "super" => walk(modules, Crate::parent(from), rest, passes, through),
         name => {
             let child = format!("{from}::{name}");
             if modules.modules.contains_key(&child) {
-                return walk(modules, &child, rest, passes);
+                return walk(modules, &child, rest, passes, through);
             }
             let used = modules.modules[from].uses.iter().find(|one| one.name == *name && one.path[0] != *name)?;
-            match resolve(modules, from, &used.path, passes - 1)? {
-                Target::Module(module) => walk(modules, &module, rest, passes),
+            match resolve(modules, from, &used.path, passes - 1, through)? {
+                Target::Module(module) => walk(modules, &module, rest, passes, through),
                 item @ Target::Item(_) => Some(item),
             }
         }
@@ -81,17 +82,20 @@ fn resolve(modules: &Crate, from: &str, path: &[String], passes: usize) -> Optio
 }
 
 /// Goes down from a module as far as modules go, and then to where the item is written.
-fn walk(modules: &Crate, module: &str, rest: &[String], passes: usize) -> Option<Target> {
+fn walk(modules: &Crate, module: &str, rest: &[String], passes: usize, through: &mut Vec<String>) -> Option<Target> {
     let Some((name, below)) = rest.split_first() else { return Some(Target::Module(module.to_owned())) };
     let child = format!("{module}::{name}");
     match name.as_str() {
-        "super" => walk(modules, Crate::parent(module), below, passes),
-        _ if modules.modules.contains_key(&child) => walk(modules, &child, below, passes),
+        "super" => walk(modules, Crate::parent(module), below, passes, through),
+        _ if modules.modules.contains_key(&child) => walk(modules, &child, below, passes, through),
         _ => match modules.modules[module].uses.iter().find(|one| one.name == *name) {
-            Some(used) => match resolve(modules, module, &used.path, passes.checked_sub(1)?)? {
-                Target::Module(module) => walk(modules, &module, below, passes - 1),
-                item @ Target::Item(_) => Some(item),
-            },
+            Some(used) => {
+                through.push(module.to_owned());
+                match resolve(modules, module, &used.path, passes.checked_sub(1)?, through)? {
+                    Target::Module(module) => walk(modules, &module, below, passes - 1, through),
+                    item @ Target::Item(_) => Some(item),
+                }
+            }
             None => Some(Target::Item(module.to_owned())),
         },
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::finding::Finding;
 use super::status;
-use crate::repair::told;
+use crate::error_line::error_line;
 
 const TOPIC: &str = "kernel";
 
@@ -36,7 +36,7 @@ pub fn look() -> Vec<Finding> {
     let mut findings = vec![judge_release(release.trim())];
     match features() {
         Ok(features) => findings.extend(features),
-        Err(error) => findings.push(Finding::problem(TOPIC, told(&error), "run it as root, on the host itself")),
+        Err(error) => findings.push(Finding::problem(TOPIC, error_line(&error), "run it as root, on the host itself")),
     }
     findings
 }

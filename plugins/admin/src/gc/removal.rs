@@ -14,9 +14,9 @@ use cni_plugin::share::Share;
 
 use crate::cache::Cached;
 use crate::calls::{Caller, PluginFolders, can_work_on};
+use crate::error_line::error_line;
 use crate::inventory::{Attached, Inventory, Left};
 use crate::life::Judge;
-use crate::repair::told;
 
 /// Something that is left of a container, or may be.
 pub enum Remnant {
@@ -80,7 +80,7 @@ impl Remnant {
             Self::Known(one) => {
                 one.file.is_current().map_err(|error| format!("failed to read {}: {error}", one.file.path.display()))
             }
-            Self::Other(one) => one.is_current().map_err(|error| told(&error)),
+            Self::Other(one) => one.is_current().map_err(|error| error_line(&error)),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Remover {
         let at = &remnant.cached().at;
         let fate = match self.caller.host().and_then(|host| exclusion::begin_removal(at, host)) {
             Ok(()) => self.remove_locked(remnant),
-            Err(error) => Fate::Kept(format!("something works on it: {}", told(&error))),
+            Err(error) => Fate::Kept(format!("something works on it: {}", error_line(&error))),
         };
         self.caller.release();
         fate
@@ -137,7 +137,7 @@ impl Remover {
         if let Some(record) = record
             && let Err(error) = self.caller.host().and_then(|host| host.apply(&record.write()))
         {
-            failures.push(told(&error));
+            failures.push(error_line(&error));
         }
         Fate::Failed(failures)
     }
@@ -157,7 +157,7 @@ impl Remover {
             exclusion::end_del(Share::Interface, at, host);
             host.apply(&AttachmentRecord::remove(at))
         });
-        forgotten.map_or_else(|error| Fate::Failed(vec![told(&error)]), |_| Fate::Removed)
+        forgotten.map_or_else(|error| Fate::Failed(vec![error_line(&error)]), |_| Fate::Removed)
     }
 
     /// What becomes of a remnant that is not what it was when it was found.

@@ -5,6 +5,8 @@ use std::fmt;
 use cni_core::error::Error;
 use cni_plugin::missing::MissingPart;
 
+use crate::error_line::{error_line, one_line};
+
 /// Something that was missing, and the plugin that makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPart {
@@ -88,7 +90,7 @@ impl fmt::Display for RepairOutcome {
             Self::TakenBack(reason) => write!(f, "taken back: {}", one_line(reason)),
             Self::Gone(reason) | Self::Skipped(reason) => write!(f, "skipped: {}", one_line(reason)),
             Self::Failed(errors, rest) => {
-                let errors: Vec<String> = errors.iter().map(told).collect();
+                let errors: Vec<String> = errors.iter().map(error_line).collect();
                 write!(f, "failed: {}", errors.join("; "))?;
                 if matches!(**rest, Self::Complete) { Ok(()) } else { write!(f, "; {rest}") }
             }
@@ -100,19 +102,6 @@ impl fmt::Display for NamedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.plugin, one_line(&self.missing))
     }
-}
-
-/// An error with its causes, on one line.
-pub fn told(error: &Error) -> String {
-    match error.details() {
-        details if details.is_empty() => one_line(&error.to_string()),
-        details => one_line(&format!("{error}: {details}")),
-    }
-}
-
-/// Programs and the kernel may print several lines.
-fn one_line(text: &str) -> String {
-    text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" / ")
 }
 
 #[cfg(test)]

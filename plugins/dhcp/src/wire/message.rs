@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::Hardware;
+use super::hardware::Hardware;
 use super::options::{Options, code};
 
 /// The type of a message, option 53.

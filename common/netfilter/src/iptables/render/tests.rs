@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Proto;
 use crate::iptables::rule::{Mark, PortRange, PortSet, UidRange};
+use crate::proto::Proto;
 use cni_core::names::{ChainName, Comment, IfName};
 
 const DUMPS: &str = r#"

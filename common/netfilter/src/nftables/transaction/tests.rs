@@ -1,8 +1,8 @@
 use super::*;
-use crate::Proto;
 use crate::nftables::{
     Direction, End, Expression, Hook, Is, Kind, NftComment, NftName, Policy, SetId, TableFamily, TableId, Verdict,
 };
+use crate::proto::Proto;
 use cni_core::family::Family;
 
 fn table() -> TableId {

@@ -54,9 +54,9 @@ pub fn await_end(name: IfName, host: &mut dyn Host) -> bool {
 fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     let has_address = |found: Vec<Address>| found.iter().any(|one| one.cidr.address() == address);
     Ok(match LinkOwner::of(link, at) {
-        LinkOwner::This => host.peer_addresses(link)?.is_some(),
+        LinkOwner::This => host.namespaces().peer_addresses(link)?.is_some(),
         LinkOwner::Another => false,
-        LinkOwner::Unsaid => host.peer_addresses(link)?.is_some_and(has_address),
+        LinkOwner::Unsaid => host.namespaces().peer_addresses(link)?.is_some_and(has_address),
     })
 }
 

@@ -22,5 +22,5 @@ impl Failure for UnknownKindError {
 /// # Errors
 /// [`UnknownKindError`], or when the kernel does not answer.
 pub fn require(kind: &'static str, host: &mut dyn Host) -> Result<(), Error> {
-    if host.has_link_kind(kind)? { Ok(()) } else { Err(UnknownKindError { kind }.into()) }
+    if host.devices().has_link_kind(kind)? { Ok(()) } else { Err(UnknownKindError { kind }.into()) }
 }

@@ -120,7 +120,7 @@ fn addresses_of_other_peers(at: &Attachment, host: &mut dyn Host) -> Result<Vec<
     let mut addresses = Vec::new();
     for port in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
         if is_of_other_interface(&port, at) {
-            let found = host.peer_addresses(&port)?.unwrap_or_default();
+            let found = host.namespaces().peer_addresses(&port)?.unwrap_or_default();
             addresses.extend(found.iter().map(|address| address.cidr.address()));
         }
     }
@@ -186,7 +186,7 @@ fn remove_lost_child(kind: &'static str, record: &AttachmentRecord, host: &mut d
     if link.kind != kind || record.life(host) != Life::Alive {
         return Ok(());
     }
-    match host.numbered_link(number.value, link.index)? {
+    match host.namespaces().numbered_link(number.value, link.index)? {
         NumberedLink::Link(found) if link.may_be(&found) => {
             host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index }).map(drop)
         }

@@ -17,7 +17,7 @@ pub const RESERVED: [u32; 4] = [0, 253, 254, 255];
 /// # Errors
 /// When another one does not end.
 pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let namespace = match host.identity(Ns::Container)? {
+    let namespace = match host.namespaces().identity(Ns::Container)? {
         Some(identity) => identity,
         None => request.netns().unwrap_or_default().to_owned(),
     };
@@ -32,8 +32,8 @@ pub fn taken(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
     let mut taken = BTreeSet::from(RESERVED);
     taken.extend(host.links(Ns::Container, LinkQuery::Kind("vrf"))?.iter().filter_map(|link| link.vrf_table));
     for family in Family::ALL {
-        taken.extend(host.rules(Ns::Container, family)?.iter().map(|rule| rule.table));
-        taken.extend(host.routes(Ns::Container, family, None)?.iter().map(|route| route.table));
+        taken.extend(host.routing().rules(Ns::Container, family)?.iter().map(|rule| rule.table));
+        taken.extend(host.routing().routes(Ns::Container, family, None)?.iter().map(|route| route.table));
     }
     Ok(taken)
 }

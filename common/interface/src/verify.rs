@@ -255,11 +255,11 @@ fn has_route(
     condition: impl Fn(&KernelRoute) -> bool,
     host: &mut dyn Host,
 ) -> Result<bool, Error> {
-    if host.routes(Ns::Container, family, Some(table))?.iter().any(&condition) {
+    if host.routing().routes(Ns::Container, family, Some(table))?.iter().any(&condition) {
         return Ok(true);
     }
     let moved = |route: &KernelRoute| route.unicast && condition(route);
-    Ok(table == MAIN && host.routes(Ns::Container, family, None)?.iter().any(moved))
+    Ok(table == MAIN && host.routing().routes(Ns::Container, family, None)?.iter().any(moved))
 }
 
 #[cfg(test)]

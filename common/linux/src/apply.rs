@@ -3,10 +3,9 @@
 use cni_core::error::Error;
 use cni_model::plan::{Ns, Step, Until};
 use cni_model::record::RecordKey;
-use cni_plugin::host::Host as _;
 
 use crate::firewalld::Added;
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 
 mod address;
 mod child;
@@ -19,7 +18,7 @@ mod parameter;
 mod routing;
 mod state_file;
 mod tap;
-pub(crate) mod traffic;
+mod traffic;
 mod vlan;
 mod wait;
 
@@ -74,26 +73,26 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::Await { ns, name, until: Until::Up } => wait::until_up(host, *ns, name)?,
         Step::SetSysctl { ns, key, value, need } => return parameter::set(host, *ns, key, value, *need),
         Step::EnsureRules { ns, ruleset } => {
-            let undo = ruleset.ensure(host.netfilter_mut(*ns)?)?;
+            let undo = ruleset.ensure(&mut host.side(*ns)?.netfilter)?;
             return Ok(undo.map(|undo| Step::UndoRules { ns: *ns, undo }));
         }
-        Step::RemoveRules { ns, removal } => removal.remove(host.netfilter_mut(*ns)?)?,
-        Step::UndoRules { ns, undo } => undo.carry_out(host.netfilter_mut(*ns)?)?,
+        Step::RemoveRules { ns, removal } => removal.remove(&mut host.side(*ns)?.netfilter)?,
+        Step::UndoRules { ns, undo } => undo.carry_out(&mut host.side(*ns)?.netfilter)?,
         Step::ForgetFlows(stale) => flows::forget(host, stale),
         Step::AddSource { zone, address } => {
-            let added = host.firewalld_mut().add_source(zone, *address)?;
+            let added = host.firewalld.add_source(zone, *address)?;
             let undo = Step::RemoveSource { zone: zone.clone(), address: *address };
             return Ok((added == Added::Now).then_some(undo));
         }
-        Step::RemoveSource { zone, address } => host.firewalld_mut().remove_source(zone, *address)?,
+        Step::RemoveSource { zone, address } => host.firewalld.remove_source(zone, *address)?,
         Step::WriteRecord { key, text } => return write_record(host, key, text),
         Step::RemoveRecord { key } => {
-            let earlier = host.records_mut().remove(key)?;
+            let earlier = host.records.remove(key)?;
             return Ok(earlier.map(|text| Step::WriteRecord { key: key.clone(), text }));
         }
         Step::WriteStateFile { file, text } => return state_file::write(file, text),
         Step::RemoveStateFile { file, directories } => state_file::remove(file, directories)?,
-        Step::TellDaemon(call) => drop(host.ask_daemon(call, &|_| None)?),
+        Step::TellDaemon(call) => drop(host.ask(call, &|_| None)?),
     }
     Ok(None)
 }
@@ -101,7 +100,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
 /// What was there before is written back when the step is undone.
 fn write_record(host: &mut LinuxHost, key: &RecordKey, text: &str) -> Result<Option<Step>, Error> {
     let key = key.clone();
-    Ok(match host.records_mut().write(&key, text)? {
+    Ok(match host.records.write(&key, text)? {
         None => Some(Step::RemoveRecord { key }),
         Some(earlier) if earlier != text => Some(Step::WriteRecord { key, text: earlier }),
         Some(_) => None,

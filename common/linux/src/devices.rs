@@ -6,27 +6,23 @@ use std::path::Path;
 
 use cni_core::error::Error;
 use cni_files::FileError;
-use cni_plugin::devices::Devices;
 
-/// The devices of the running kernel.
-pub(crate) struct KernelDevices;
+/// The names in a directory.
+pub(crate) fn entries(directory: &Path) -> Result<Option<Vec<String>>, Error> {
+    let listed = fs::read_dir(directory).and_then(|entries| {
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect::<io::Result<Vec<String>>>()
+    });
+    let mut names = absent_as_none(listed).map_err(FileError::of("read", directory))?;
+    names.iter_mut().for_each(|names| names.sort());
+    Ok(names)
+}
 
-impl Devices for KernelDevices {
-    fn entries(&mut self, directory: &Path) -> Result<Option<Vec<String>>, Error> {
-        let listed = fs::read_dir(directory).and_then(|entries| {
-            let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-            names.collect::<io::Result<Vec<String>>>()
-        });
-        let mut names = absent_as_none(listed).map_err(FileError::of("read", directory))?;
-        names.iter_mut().for_each(|names| names.sort());
-        Ok(names)
-    }
-
-    fn leads_to(&mut self, link: &Path) -> Result<Option<String>, Error> {
-        let target = absent_as_none(fs::read_link(link)).map_err(FileError::of("read", link))?;
-        let last = target.as_deref().and_then(Path::file_name);
-        Ok(last.map(|name| name.to_string_lossy().into_owned()))
-    }
+/// The last part of where a link leads.
+pub(crate) fn leads_to(link: &Path) -> Result<Option<String>, Error> {
+    let target = absent_as_none(fs::read_link(link)).map_err(FileError::of("read", link))?;
+    let last = target.as_deref().and_then(Path::file_name);
+    Ok(last.map(|name| name.to_string_lossy().into_owned()))
 }
 
 fn absent_as_none<T>(found: io::Result<T>) -> io::Result<Option<T>> {

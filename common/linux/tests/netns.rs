@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use cni_linux::host::LinuxHost;
 use cni_model::netns::NetnsError;
 use cni_model::plan::Ns;
-use cni_plugin::host::{Host, NetworkState};
+use cni_plugin::host::Host;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
 

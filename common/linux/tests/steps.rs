@@ -123,7 +123,8 @@ fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
     let route = NewRoute { table: Some(100), ..NewRoute::to("10.9.0.0/16".parse().expect("CIDR")) };
     let add = Step::AddRoute { ns: Ns::Host, name: name("d0"), route };
     host.apply(&add).expect("added");
-    let found = |host: &mut dyn Host| host.routes(Ns::Host, cni_core::family::Family::V4, Some(100)).expect("routes");
+    let found =
+        |host: &mut dyn Host| host.routing().routes(Ns::Host, cni_core::family::Family::V4, Some(100)).expect("routes");
     assert_eq!(found(host.as_mut()).len(), 1);
     let undo = add.inverse().expect("undo");
     assert_eq!(host.apply(&undo).expect("removed"), Some(add), "a route that was there is put back");
@@ -135,7 +136,7 @@ fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
     let undo = host.apply(&write).expect("written").expect("undo");
     assert_eq!(host.apply(&write).expect("nothing to do"), None);
     host.apply(&undo).expect("written back");
-    assert_eq!(host.sysctl(Ns::Host, &key).expect("read").as_deref(), Some("0"));
+    assert_eq!(host.files().sysctl(Ns::Host, &key).expect("read").as_deref(), Some("0"));
 }
 
 /// The path of a namespace that a thread keeps until the test ends.
@@ -211,13 +212,13 @@ fn the_kernel_says_which_kinds_of_links_it_has_and_makes_none() {
     let mut host = host();
     let before = host.links(Ns::Host, LinkQuery::Kind("bridge")).expect("an answer").len();
     for kind in [bridge(), veth()] {
-        assert!(host.has_link_kind(kind.name()).expect("an answer"), "{}", kind.name());
+        assert!(host.devices().has_link_kind(kind.name()).expect("an answer"), "{}", kind.name());
     }
     let dummy = Step::CreateLink {
         ns: Ns::Host,
         link: NewLink { name: name("x0"), mac: None, mtu: None, if_present: IfPresent::Refuse, kind: LinkKind::Dummy },
     };
-    let has_dummies = host.has_link_kind("dummy").expect("an answer");
+    let has_dummies = host.devices().has_link_kind("dummy").expect("an answer");
     match host.apply(&dummy) {
         Ok(_) => assert!(has_dummies),
         Err(error) => {
@@ -251,13 +252,13 @@ fn a_state_file_is_taken_back_with_the_directories_that_were_made_for_it() {
     let directory = root.path().join("a/b");
     let file = StateFile::new(directory.to_str().expect("text"), "x.json").expect("a place");
     let write = |text: &str| Step::WriteStateFile { file: file.clone(), text: text.to_owned() };
-    assert_eq!(host.state_file(&file).expect("none"), None);
+    assert_eq!(host.files().state_file(&file).expect("none"), None);
     let remove = host.apply(&write("first")).expect("written").expect("undo");
     assert_eq!(host.apply(&write("first")).expect("as it is"), None);
     let undo = host.apply(&write("second")).expect("written").expect("undo");
     assert_eq!(undo, write("first"));
     host.apply(&undo).expect("written back");
-    assert_eq!(host.state_file(&file).expect("read").as_deref(), Some("first"));
+    assert_eq!(host.files().state_file(&file).expect("read").as_deref(), Some("first"));
     for _ in 0..2 {
         assert_eq!(host.apply(&remove).expect("removed, or absent"), None);
         assert!(!root.path().join("a").exists() && root.path().exists());
@@ -273,13 +274,13 @@ fn an_administrators_file_may_be_a_link_and_must_be_text() {
     let mut host = host();
     let root = tempfile::tempdir().expect("directory");
     let [list, link] = ["list", "link"].map(|name| root.path().join(name));
-    assert_eq!(host.administrators_file(&list).expect("none"), None);
+    assert_eq!(host.files().administrators_file(&list).expect("none"), None);
     std::fs::write(&list, "text").expect("written");
     std::os::unix::fs::symlink(&list, &link).expect("linked");
-    assert_eq!(host.administrators_file(&link).expect("read").as_deref(), Some("text"));
+    assert_eq!(host.files().administrators_file(&link).expect("read").as_deref(), Some("text"));
     std::fs::write(&list, [0xff]).expect("written");
     for path in [&list, root.path()] {
-        let error = host.administrators_file(path).expect_err("refused");
+        let error = host.files().administrators_file(path).expect_err("refused");
         assert_eq!(error.to_string(), format!("failed to read {}", path.display()));
     }
 }

@@ -48,7 +48,7 @@ fn index(host: &mut dyn Host, link: &str) -> u32 {
 
 fn d0(host: &mut dyn Host) -> TrafficControl {
     let link = index(host, "d0");
-    host.traffic_control(Ns::Host, link).expect("an answer")
+    host.devices().traffic_control(Ns::Host, link).expect("an answer")
 }
 
 fn shape(shaper: Shaper) -> Step {
@@ -69,7 +69,7 @@ fn a_link_that_is_gone_has_no_traffic_control() {
     let mut host = host();
     let d0 = index(&mut *host, "d0");
     host.apply(&Step::RemoveLink { ns: Ns::Host, name: name("d0") }).expect("removed");
-    let seen = host.traffic_control(Ns::Host, d0).expect("an answer");
+    let seen = host.devices().traffic_control(Ns::Host, d0).expect("an answer");
     assert_eq!(seen, TrafficControl { root: None, redirects: Vec::new() });
     assert!(host.apply(&shape(SLOW)).is_err(), "nothing can be limited");
 }
@@ -204,6 +204,6 @@ fn a_last_redirect_that_is_alone_is_as_the_kernel_places_it() {
 #[test]
 fn this_kernel_has_what_redirects_need_and_nothing_is_left_of_the_trial() {
     let mut host = host();
-    assert_eq!(host.missing_redirect_part().expect("tried"), None);
+    assert_eq!(host.devices().missing_redirect_part().expect("tried"), None);
     assert!(!said("qdisc show").contains("ingress"));
 }

@@ -76,7 +76,10 @@ fn the_link_to_a_vlan_is_whole_or_not_there() {
             let (near, port) = (near.expect("the host's end"), port.expect("the port"));
             assert_eq!((near.mtu, near.mac, port.mac, port.up), (1400, Some(mac(2)), Some(mac(3)), true));
             assert_eq!(port.master, host.link(Ns::Host, &name("br0")).expect("an answer").map(|bridge| bridge.index));
-            assert_eq!(link().vlans.first_missing(&host.port_vlans(Ns::Host, port.index).expect("an answer")), None);
+            assert_eq!(
+                link().vlans.first_missing(&host.devices().port_vlans(Ns::Host, port.index).expect("an answer")),
+                None
+            );
         }
         Err(error) => {
             assert_eq!((error.code().number(), near, port), (UNSUPPORTED, None, None));

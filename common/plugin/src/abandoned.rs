@@ -27,11 +27,11 @@ pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dy
     if earlier.namespace.identity == now.identity || earlier.life(host) != Life::Alive {
         return Ok(());
     }
-    match host.numbered_link(number.value, link.index)? {
+    match host.namespaces().numbered_link(number.value, link.index)? {
         NumberedLink::Link(found) if link.may_be(&found) => {}
         NumberedLink::Link(_) | NumberedLink::NoLink | NumberedLink::NoNamespace => return Ok(()),
     }
-    match host.occupancy(number.value, link.index)? {
+    match host.namespaces().occupancy(number.value, link.index)? {
         Occupancy::Empty => {
             log::info!("removing the interface of a former ADD of {}: no process uses it", earlier.at.container);
             let removed = host.apply(&Step::RemoveNumberedLink { number: number.value, index: link.index });

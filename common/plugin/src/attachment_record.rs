@@ -109,7 +109,7 @@ impl AttachmentRecord {
     /// When the kernel does not answer.
     pub fn has_interface(&self, host: &mut dyn Host) -> Result<bool, Error> {
         let (Some(link), Some(number)) = (&self.link, self.namespace.number) else { return Ok(true) };
-        Ok(match host.numbered_link(number.value, link.index)? {
+        Ok(match host.namespaces().numbered_link(number.value, link.index)? {
             NumberedLink::Link(found) => link.may_be(&found),
             NumberedLink::NoLink | NumberedLink::NoNamespace => false,
         })
@@ -141,7 +141,7 @@ impl fmt::Display for AttachmentRecord {
 /// # Errors
 /// When the kernel does not answer.
 pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    let Some(identity) = host.identity(Ns::Container)? else { return Ok(false) };
+    let Some(identity) = host.namespaces().identity(Ns::Container)? else { return Ok(false) };
     let records = or_warn(at, AttachmentRecord::all(host.records())).unwrap_or_default();
     Ok(records.iter().any(|one| one.namespace.identity == identity && one.at.container != at.container))
 }

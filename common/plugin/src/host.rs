@@ -3,26 +3,24 @@
 //! `cni-linux` implements [`Host`] with netlink, `/proc`, processes and files. Everything above it is pure.
 
 use std::net::IpAddr;
-use std::path::Path;
 
-use crate::devices::Devices;
-use crate::lock::LockName;
-use crate::namespace_state::NamespaceState;
-use crate::records::Records;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::request::Command;
 use cni_model::daemon::{DaemonCall, DaemonError, Patience};
-use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
+use cni_model::link::{Address, Link};
 use cni_model::netns::NetnsError;
-use cni_model::plan::{Ns, Plan, Step, Sysctl};
-use cni_model::routing::{FullRoute, KernelRule};
-use cni_model::state_file::{StateFile, StateFileReadError};
-use cni_model::traffic::{RedirectPart, TrafficControl};
-use cni_model::vlan::BridgeVlan;
+use cni_model::plan::{Ns, Plan, Step};
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
+
+use crate::devices::Devices;
+use crate::files::Files;
+use crate::lock::LockName;
+use crate::namespace_state::NamespaceState;
+use crate::records::Records;
+use crate::routing::Routing;
 
 /// Which links are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,105 +52,8 @@ pub enum LinkQuery<'a> {
     PeerOf(&'a Link),
 }
 
-/// What the kernel knows of links, addresses and routes.
-pub trait NetworkState {
-    /// The links that a question is about; none when there is no such one.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error>;
-
-    /// Whether the kernel can make links of a kind, by its own word, such as `dummy`; it loads their module if it has to. No
-    /// link is made.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error>;
-
-    /// The addresses of a link, or of all links, IPv4 first.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error>;
-
-    /// The addresses of the other end of a veth of the host, whatever namespace that one is in; `None` when it is in the
-    /// host's own, or when its namespace has lost its last user, so that the kernel is about to remove both ends.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error>;
-
-    /// Returns where a link leads, in the numbers of the host; `None` when it leads nowhere, or no further than its own
-    /// container.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn other_end(&mut self, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error>;
-
-    /// The VLANs of a bridge's port; none for a link that is no port.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error>;
-
-    /// The traffic control of a link.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error>;
-
-    /// The first part that the kernel lacks to redirect packets from one link to another; it loads modules if it has to. It is
-    /// tried in a namespace that nobody else sees.
-    ///
-    /// # Errors
-    /// When no namespace can be made.
-    fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error>;
-
-    /// The routes of a family: of one table, or of all.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error>;
-
-    /// The unicast routes of a family in one table, with everything that the kernel holds of them.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error>;
-
-    /// The rules by which the kernel chooses a table for a packet of a family, in order.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error>;
-}
-
-/// What lies on the disk of the host.
-pub trait Storage {
-    /// What plugins have recorded.
-    fn records(&mut self) -> &mut dyn Records;
-
-    /// What a file says that the administrator may have written; `None` when there is none.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read, or is no text.
-    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error>;
-
-    /// What a state file says, with bytes that are no text replaced; `None` when there is none.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read, or is not root's own: a link, or another user's.
-    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError>;
-
-    /// Takes a lock, which is held until the host is dropped. Processes of one machine exclude each other so.
-    ///
-    /// # Errors
-    /// When it does not become free within ten seconds.
-    fn lock(&mut self, name: &LockName) -> Result<(), Error>;
-}
-
-/// The machine, as far as a plugin is concerned.
-pub trait Host: NetworkState + NamespaceState + Storage {
+/// The machine, as far as a plugin is concerned. Topics that few plugins ask about have traits of their own.
+pub trait Host {
     /// Opens the container's namespace; [`Ns::Container`] means it from then on.
     ///
     /// # Errors
@@ -165,23 +66,38 @@ pub trait Host: NetworkState + NamespaceState + Storage {
     /// When the plugin's own namespace cannot be identified.
     fn is_own_netns(&mut self, path: &str) -> Result<bool, Error>;
 
-    /// Whether a path leads to the container's namespace, which was entered. A path that cannot be opened does not.
+    /// The links that a question is about; none when there is no such one.
     ///
     /// # Errors
-    /// When none was entered, or it does not answer.
-    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error>;
+    /// When the kernel does not answer.
+    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error>;
 
-    /// The user and the group that the plugin runs as.
-    fn effective_ids(&mut self) -> (u32, u32);
-
-    /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
+    /// The addresses of a link, or of all links, IPv4 first.
     ///
     /// # Errors
-    /// When it exists and cannot be read.
-    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
+    /// When the kernel does not answer.
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error>;
 
-    /// What the kernel tells of devices.
+    /// Routes and rules.
+    fn routing(&mut self) -> &mut dyn Routing;
+
+    /// What the kernel says of devices.
     fn devices(&mut self) -> &mut dyn Devices;
+
+    /// What the kernel knows of network namespaces.
+    fn namespaces(&mut self) -> &mut dyn NamespaceState;
+
+    /// What plugins have recorded.
+    fn records(&mut self) -> &mut dyn Records;
+
+    /// What files say.
+    fn files(&mut self) -> &mut dyn Files;
+
+    /// Takes a lock, which is held until the host is dropped. Processes of one machine exclude each other so.
+    ///
+    /// # Errors
+    /// When it does not become free within ten seconds.
+    fn lock(&mut self, name: &LockName) -> Result<(), Error>;
 
     /// The packet filter of a namespace.
     ///

@@ -63,8 +63,8 @@ impl RecordedNamespace {
     /// # Errors
     /// When the kernel does not answer.
     pub fn of_entered(path: &str, host: &mut dyn Host) -> Result<Option<Self>, Error> {
-        let Some(identity) = host.identity(Ns::Container)? else { return Ok(None) };
-        let number = host.number_container().unwrap_or_else(|error| {
+        let Some(identity) = host.namespaces().identity(Ns::Container)? else { return Ok(None) };
+        let number = host.namespaces().number_container().unwrap_or_else(|error| {
             log::debug!("the container's namespace gets no number: {}", error.in_full());
             None
         });
@@ -94,7 +94,7 @@ impl RecordedNamespace {
     /// # Errors
     /// When the kernel does not answer.
     pub fn is_entered(&self, host: &mut dyn Host) -> Result<bool, Error> {
-        Ok(host.identity(Ns::Container)?.as_deref() == Some(self.identity.as_str()))
+        Ok(host.namespaces().identity(Ns::Container)?.as_deref() == Some(self.identity.as_str()))
     }
 
     /// The addresses in the namespace, which lives; `None` when they cannot be listed. By its path it is entered.
@@ -103,7 +103,7 @@ impl RecordedNamespace {
     /// When the kernel does not answer.
     pub fn addresses(&self, host: &mut dyn Host) -> Result<Option<Vec<Address>>, Error> {
         match self.number {
-            Some(number) if number.is_unique => host.numbered_addresses(number.value),
+            Some(number) if number.is_unique => host.namespaces().numbered_addresses(number.value),
             Some(_) | None if host.enter(&self.path).is_ok() && self.is_entered(host)? => {
                 Ok(Some(host.addresses(Ns::Container, None, None)?))
             }
@@ -115,7 +115,7 @@ impl RecordedNamespace {
     fn life_by_number(&self, link: Option<&RecordedLink>, host: &mut dyn Host) -> Option<Life> {
         let number = self.number?;
         let asked = link.map_or(LO, |link| link.index);
-        match host.numbered_link(number.value, asked) {
+        match host.namespaces().numbered_link(number.value, asked) {
             Ok(NumberedLink::NoNamespace) => Some(Life::Dead),
             Ok(NumberedLink::NoLink | NumberedLink::Link(_)) if number.is_unique => Some(Life::Alive),
             Ok(NumberedLink::Link(found)) if link.is_some_and(|link| link.is(&found)) => Some(Life::Alive),
@@ -136,7 +136,7 @@ impl RecordedNamespace {
             },
             Err(error @ (NetnsError::Gone { .. } | NetnsError::Failed { .. })) => Error::from(error).in_full(),
         };
-        match host.path_by_process(&self.identity) {
+        match host.namespaces().path_by_process(&self.identity) {
             Ok(Some(_)) => Life::Alive,
             Ok(None) => Life::Unknown(format!("{reason}, and its number does not tell whether it lives on")),
             Err(error) => Life::Unknown(error.in_full()),

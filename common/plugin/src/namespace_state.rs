@@ -1,7 +1,7 @@
 //! What the kernel knows of the network namespaces of containers.
 
 use cni_core::error::Error;
-use cni_model::link::Address;
+use cni_model::link::{Address, Link};
 use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
 use cni_model::plan::Ns;
 
@@ -13,6 +13,12 @@ pub trait NamespaceState {
     /// # Errors
     /// When the kernel could say and does not.
     fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error>;
+
+    /// Whether a path leads to the container's namespace, which was entered. A path that cannot be opened does not.
+    ///
+    /// # Errors
+    /// When none was entered, or it does not answer.
+    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error>;
 
     /// Gives the container's namespace a number in the host's, unless it has one, and returns it. A kernel that has no
     /// answer gives `None`.
@@ -32,6 +38,13 @@ pub trait NamespaceState {
     /// # Errors
     /// When the kernel refuses.
     fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error>;
+
+    /// The addresses of the other end of a veth of the host, whatever namespace that one is in; `None` when it is in the
+    /// host's own, or when its namespace has lost its last user, so that the kernel is about to remove both ends.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error>;
 
     /// A path to the namespace of an identity by way of a process that is in it, though it may have no name
     /// any more; `None` when no process is.

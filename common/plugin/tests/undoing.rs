@@ -139,7 +139,7 @@ fn a_removal_tries_everything_and_tells_the_first_failure() {
     removal.in_order(&owned([remove("a"), remove("b")]));
     assert_eq!(removal.attempt(|_| Err::<(), _>(failure())), None);
     removal.step(&remove("c"));
-    assert_eq!(removal.attempt(|host| host.identity(Ns::Host)), Some(Some("boot:host".to_owned())));
+    assert_eq!(removal.attempt(|host| host.namespaces().identity(Ns::Host)), Some(Some("boot:host".to_owned())));
     let error = removal.finish().expect_err("two have failed");
     assert_eq!(error.to_string(), format!("{REFUSAL}: host: remove record things/a"));
     assert_eq!(error.details(), format!("and: {}", failure().in_full()));

@@ -3,9 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cni_core::error::Error;
-use cni_plugin::devices::Devices;
-
 /// What is below `/sys` and `/dev`: directories, and symbolic links.
 #[derive(Debug, Default)]
 pub struct FakeDevices {
@@ -30,14 +27,14 @@ impl FakeDevices {
     pub fn add_link(&mut self, path: &str, leads_to: &str) {
         self.links.insert(path.into(), leads_to.to_owned());
     }
-}
 
-impl Devices for FakeDevices {
-    fn entries(&mut self, directory: &Path) -> Result<Option<Vec<String>>, Error> {
-        Ok(self.directories.get(directory).map(|names| names.iter().cloned().collect()))
+    /// The names in a directory; `None` when there is none.
+    pub(crate) fn entries(&self, directory: &Path) -> Option<Vec<String>> {
+        self.directories.get(directory).map(|names| names.iter().cloned().collect())
     }
 
-    fn leads_to(&mut self, link: &Path) -> Result<Option<String>, Error> {
-        Ok(self.links.get(link).cloned())
+    /// Where a link leads; `None` when there is none.
+    pub(crate) fn leads_to(&self, link: &Path) -> Option<String> {
+        self.links.get(link).cloned()
     }
 }

@@ -22,10 +22,12 @@ use cni_model::vlan::BridgeVlan;
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_plugin::devices::Devices;
-use cni_plugin::host::{Host, LinkQuery, NetworkState, Storage};
+use cni_plugin::files::Files;
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::lock::LockName;
 use cni_plugin::namespace_state::NamespaceState;
 use cni_plugin::records::Records;
+use cni_plugin::routing::Routing;
 
 use crate::daemon::FakeDaemon;
 use crate::devices::FakeDevices;
@@ -328,142 +330,6 @@ impl FakeHost {
     }
 }
 
-impl NetworkState for FakeHost {
-    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
-        let space = self.space(ns)?;
-        Ok(match query {
-            LinkQuery::Name(name) => self.kernel.links(&space, |link| link.name == name.as_str()),
-            LinkQuery::Called(name) => self.kernel.links(&space, |link| link.name == name),
-            LinkQuery::Index(index) => self.kernel.links(&space, |link| link.index == index),
-            LinkQuery::All => self.kernel.links(&space, |_| true),
-            LinkQuery::Kind(kind) => self.kernel.links(&space, |link| link.kind.as_deref() == Some(kind)),
-            LinkQuery::Towards(address) => match self.kernel.output(&space, address) {
-                Some(index) => self.kernel.links(&space, |link| link.index == index),
-                None => Vec::new(),
-            },
-            LinkQuery::RouteTo(address) => match self.kernel.exact_output(&space, address) {
-                Some(index) => self.kernel.links(&space, |link| link.index == index),
-                None => Vec::new(),
-            },
-            LinkQuery::ChildOf { master, kind } => self.kernel.children(&space, master, kind),
-            LinkQuery::PeerOf(link) => self.kernel.peer_of(&space, link),
-        })
-    }
-
-    fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error> {
-        Ok(self.absent_kind != Some(kind))
-    }
-
-    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
-        let space = self.space(ns)?;
-        let links = self.kernel.entries(&space).filter(|entry| index.is_none_or(|index| entry.link.index == index));
-        let mut found: Vec<Address> = links.flat_map(|entry| entry.addresses.clone()).collect();
-        found.retain(|address| family.is_none_or(|family| address.cidr.family() == family));
-        found.sort_by_key(|address| address.cidr.family());
-        Ok(found)
-    }
-
-    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
-        Ok(self.kernel.peer_addresses(link))
-    }
-
-    fn other_end(&mut self, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error> {
-        let space = self.space(ns)?;
-        Ok(self.kernel.other_end(&space, link))
-    }
-
-    fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
-        let space = self.space(ns)?;
-        let port = self.kernel.entries(&space).find(|entry| entry.link.index == index);
-        Ok(port.map(|entry| entry.vlans.clone()).unwrap_or_default())
-    }
-
-    fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {
-        let space = self.space(ns)?;
-        Ok(self.kernel.traffic_control(&space, index))
-    }
-
-    fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error> {
-        Ok(self.absent_part)
-    }
-
-    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
-        let space = self.space(ns)?;
-        let routes = self.kernel.routes(&space).into_iter();
-        Ok(routes.filter(|route| route.dst.family() == family && table.is_none_or(|id| id == route.table)).collect())
-    }
-
-    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error> {
-        let space = self.space(ns)?;
-        Ok(self.kernel.full_routes(&space, family, table))
-    }
-
-    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error> {
-        let space = self.space(ns)?;
-        Ok(self.kernel.rules(&space, family))
-    }
-}
-
-impl NamespaceState for FakeHost {
-    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
-        let space = self.space(ns)?;
-        Ok(self.kernel.identity(&space))
-    }
-
-    fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error> {
-        let space = self.space(Ns::Container)?;
-        Ok(self.kernel.number(&space).map(|value| NamespaceNumber { value, is_unique: true }))
-    }
-
-    fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, Error> {
-        Ok(match self.kernel.numbered(number) {
-            Some(space) => match self.kernel.links(&space, |link| link.index == index).pop() {
-                Some(link) => NumberedLink::Link(Box::new(link)),
-                None => NumberedLink::NoLink,
-            },
-            None => NumberedLink::NoNamespace,
-        })
-    }
-
-    fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error> {
-        let space = self.kernel.numbered(number);
-        Ok(space.map(|space| self.kernel.entries(&space).flat_map(|entry| entry.addresses.clone()).collect()))
-    }
-
-    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
-        Ok(self.kernel.path_of(identity))
-    }
-
-    /// A container that has a path has a process, too.
-    fn occupancy(&mut self, number: i32, _index: u32) -> Result<Occupancy, Error> {
-        Ok(match self.kernel.numbered(number).map(|space| self.kernel.container(space.word())) {
-            Some(FakeContainer::Present(_)) => Occupancy::Occupied("/proc/1/ns/net".to_owned()),
-            Some(FakeContainer::Closed) => Occupancy::Unknown("not all processes can be seen".to_owned()),
-            Some(FakeContainer::Unnamed | FakeContainer::Gone) | None => Occupancy::Empty,
-        })
-    }
-}
-
-impl Storage for FakeHost {
-    fn records(&mut self) -> &mut dyn Records {
-        &mut self.records
-    }
-
-    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error> {
-        Ok(self.administrators_files.get(path).cloned())
-    }
-
-    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError> {
-        self.refuse_unreadable(&file.to_string()).map_err(StateFileReadError::Unreadable)?;
-        Ok(self.state_files.get(&file.path()).cloned())
-    }
-
-    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
-        self.locks.push(name.clone());
-        if self.is_locked { refuse("gave up after 10s: the lock is held") } else { Ok(()) }
-    }
-}
-
 impl Host for FakeHost {
     fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
         match self.kernel.container(path) {
@@ -487,22 +353,59 @@ impl Host for FakeHost {
         Ok(self.own_netns.as_deref() == Some(path))
     }
 
-    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
-        Ok(self.space(Ns::Container)? == Space::container(path))
-    }
-
-    fn effective_ids(&mut self) -> (u32, u32) {
-        (0, 0)
-    }
-
-    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
         let space = self.space(ns)?;
-        self.refuse_unreadable(&key.path())?;
-        Ok(self.kernel.parameter(&space, &key.path()))
+        Ok(match query {
+            LinkQuery::Name(name) => self.kernel.links(&space, |link| link.name == name.as_str()),
+            LinkQuery::Called(name) => self.kernel.links(&space, |link| link.name == name),
+            LinkQuery::Index(index) => self.kernel.links(&space, |link| link.index == index),
+            LinkQuery::All => self.kernel.links(&space, |_| true),
+            LinkQuery::Kind(kind) => self.kernel.links(&space, |link| link.kind.as_deref() == Some(kind)),
+            LinkQuery::Towards(address) => match self.kernel.output(&space, address) {
+                Some(index) => self.kernel.links(&space, |link| link.index == index),
+                None => Vec::new(),
+            },
+            LinkQuery::RouteTo(address) => match self.kernel.exact_output(&space, address) {
+                Some(index) => self.kernel.links(&space, |link| link.index == index),
+                None => Vec::new(),
+            },
+            LinkQuery::ChildOf { master, kind } => self.kernel.children(&space, master, kind),
+            LinkQuery::PeerOf(link) => self.kernel.peer_of(&space, link),
+        })
+    }
+
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
+        let space = self.space(ns)?;
+        let links = self.kernel.entries(&space).filter(|entry| index.is_none_or(|index| entry.link.index == index));
+        let mut found: Vec<Address> = links.flat_map(|entry| entry.addresses.clone()).collect();
+        found.retain(|address| family.is_none_or(|family| address.cidr.family() == family));
+        found.sort_by_key(|address| address.cidr.family());
+        Ok(found)
+    }
+
+    fn routing(&mut self) -> &mut dyn Routing {
+        self
     }
 
     fn devices(&mut self) -> &mut dyn Devices {
-        &mut self.devices
+        self
+    }
+
+    fn namespaces(&mut self) -> &mut dyn NamespaceState {
+        self
+    }
+
+    fn records(&mut self) -> &mut dyn Records {
+        &mut self.records
+    }
+
+    fn files(&mut self) -> &mut dyn Files {
+        self
+    }
+
+    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
+        self.locks.push(name.clone());
+        if self.is_locked { refuse("gave up after 10s: the lock is held") } else { Ok(()) }
     }
 
     fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
@@ -553,6 +456,127 @@ impl Host for FakeHost {
     fn random(&mut self) -> Result<[u8; 8], Error> {
         self.drawn += 1;
         Ok(self.drawn.to_le_bytes())
+    }
+}
+
+impl Routing for FakeHost {
+    fn routes(&mut self, ns: Ns, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, Error> {
+        let space = self.space(ns)?;
+        let routes = self.kernel.routes(&space).into_iter();
+        Ok(routes.filter(|route| route.dst.family() == family && table.is_none_or(|id| id == route.table)).collect())
+    }
+
+    fn full_routes(&mut self, ns: Ns, family: Family, table: u32) -> Result<Vec<FullRoute>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.full_routes(&space, family, table))
+    }
+
+    fn rules(&mut self, ns: Ns, family: Family) -> Result<Vec<KernelRule>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.rules(&space, family))
+    }
+}
+
+impl Devices for FakeHost {
+    fn entries(&mut self, directory: &Path) -> Result<Option<Vec<String>>, Error> {
+        Ok(self.devices.entries(directory))
+    }
+
+    fn leads_to(&mut self, link: &Path) -> Result<Option<String>, Error> {
+        Ok(self.devices.leads_to(link))
+    }
+
+    fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, Error> {
+        Ok(self.absent_kind != Some(kind))
+    }
+
+    fn other_end(&mut self, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.other_end(&space, link))
+    }
+
+    fn port_vlans(&mut self, ns: Ns, index: u32) -> Result<Vec<BridgeVlan>, Error> {
+        let space = self.space(ns)?;
+        let port = self.kernel.entries(&space).find(|entry| entry.link.index == index);
+        Ok(port.map(|entry| entry.vlans.clone()).unwrap_or_default())
+    }
+
+    fn traffic_control(&mut self, ns: Ns, index: u32) -> Result<TrafficControl, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.traffic_control(&space, index))
+    }
+
+    fn missing_redirect_part(&mut self) -> Result<Option<RedirectPart>, Error> {
+        Ok(self.absent_part)
+    }
+}
+
+impl NamespaceState for FakeHost {
+    fn identity(&mut self, ns: Ns) -> Result<Option<String>, Error> {
+        let space = self.space(ns)?;
+        Ok(self.kernel.identity(&space))
+    }
+
+    fn number_container(&mut self) -> Result<Option<NamespaceNumber>, Error> {
+        let space = self.space(Ns::Container)?;
+        Ok(self.kernel.number(&space).map(|value| NamespaceNumber { value, is_unique: true }))
+    }
+
+    fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, Error> {
+        Ok(match self.kernel.numbered(number) {
+            Some(space) => match self.kernel.links(&space, |link| link.index == index).pop() {
+                Some(link) => NumberedLink::Link(Box::new(link)),
+                None => NumberedLink::NoLink,
+            },
+            None => NumberedLink::NoNamespace,
+        })
+    }
+
+    fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, Error> {
+        let space = self.kernel.numbered(number);
+        Ok(space.map(|space| self.kernel.entries(&space).flat_map(|entry| entry.addresses.clone()).collect()))
+    }
+
+    fn path_by_process(&mut self, identity: &str) -> Result<Option<String>, Error> {
+        Ok(self.kernel.path_of(identity))
+    }
+
+    /// A container that has a path has a process, too.
+    fn occupancy(&mut self, number: i32, _index: u32) -> Result<Occupancy, Error> {
+        Ok(match self.kernel.numbered(number).map(|space| self.kernel.container(space.word())) {
+            Some(FakeContainer::Present(_)) => Occupancy::Occupied("/proc/1/ns/net".to_owned()),
+            Some(FakeContainer::Closed) => Occupancy::Unknown("not all processes can be seen".to_owned()),
+            Some(FakeContainer::Unnamed | FakeContainer::Gone) | None => Occupancy::Empty,
+        })
+    }
+
+    fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, Error> {
+        Ok(self.kernel.peer_addresses(link))
+    }
+
+    fn leads_to_container(&mut self, path: &str) -> Result<bool, Error> {
+        Ok(self.space(Ns::Container)? == Space::container(path))
+    }
+}
+
+impl Files for FakeHost {
+    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error> {
+        Ok(self.administrators_files.get(path).cloned())
+    }
+
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError> {
+        self.refuse_unreadable(&file.to_string()).map_err(StateFileReadError::Unreadable)?;
+        Ok(self.state_files.get(&file.path()).cloned())
+    }
+
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {
+        let space = self.space(ns)?;
+        self.refuse_unreadable(&key.path())?;
+        Ok(self.kernel.parameter(&space, &key.path()))
+    }
+
+    fn effective_ids(&mut self) -> (u32, u32) {
+        (0, 0)
     }
 }
 

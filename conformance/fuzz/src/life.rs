@@ -17,7 +17,7 @@ use cni_core::version::Version;
 use cni_interface::alias;
 use cni_model::link::{Address, Link};
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Step, VethPeer};
-use cni_plugin::host::{Host, NetworkState as _};
+use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::run::Plugin;
 use cni_testkit::{FakeContainer, FakeHost};

@@ -16,7 +16,7 @@ use cni_linux::host::LinuxHost;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::attachment_record::AttachmentRecord;
-use cni_plugin::host::{Host, LinkQuery, NetworkState as _, Storage as _};
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::namespace::Life;
 
 use crate::cache::Cached;
@@ -256,7 +256,7 @@ impl Judge {
         let links = self.host.links(Ns::Host, LinkQuery::Kind("veth")).unwrap_or_default();
         let names = |alias: &String| cni_interface::alias::may_name(alias, at);
         let named: Vec<_> = links.into_iter().filter(|link| link.alias.as_ref().is_some_and(names)).collect();
-        named.iter().any(|link| self.host.peer_addresses(link).is_ok_and(|addresses| addresses.is_some()))
+        named.iter().any(|link| self.host.namespaces().peer_addresses(link).is_ok_and(|addresses| addresses.is_some()))
     }
 }
 

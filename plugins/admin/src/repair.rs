@@ -18,9 +18,8 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
 use cni_plugin::attachment_record::AttachmentRecord;
-use cni_plugin::host::Storage as _;
+use cni_plugin::host::Host as _;
 use cni_plugin::namespace::Life;
-use cni_plugin::namespace_state::NamespaceState as _;
 
 mod case;
 mod error;
@@ -117,7 +116,9 @@ fn within_reach(mut cached: Cached) -> Cached {
 fn path_by_process(cached: &Cached) -> Result<Option<String>, Error> {
     let mut host = LinuxHost::new(&neutral_request()?)?;
     match AttachmentRecord::read(&cached.at, host.records())? {
-        Some(record) if record.life(&mut host) == Life::Alive => host.path_by_process(&record.namespace.identity),
+        Some(record) if record.life(&mut host) == Life::Alive => {
+            host.namespaces().path_by_process(&record.namespace.identity)
+        }
         Some(_) | None => Ok(None),
     }
 }

@@ -37,7 +37,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 fn verify_redirect(port: &Link, ifb: &Link, host: &mut dyn Host) -> Result<(), Error> {
-    if host.traffic_control(Ns::Host, port.index)?.redirects.contains(&ifb.index) {
+    if host.devices().traffic_control(Ns::Host, port.index)?.redirects.contains(&ifb.index) {
         return Ok(());
     }
     Err(CheckError::NoRedirect { port: port.name.clone(), ifb: ifb.name.clone() }.into())
@@ -46,7 +46,7 @@ fn verify_redirect(port: &Link, ifb: &Link, host: &mut dyn Host) -> Result<(), E
 /// The reference may have made it, so its numbers are fine as well.
 fn verify_limit(link: &Link, limit: &Limit, mtu: u32, host: &mut dyn Host) -> Result<(), Error> {
     let name = link.name.clone();
-    let found = match host.traffic_control(Ns::Host, link.index)?.root {
+    let found = match host.devices().traffic_control(Ns::Host, link.index)?.root {
         Some(RootQdisc::Shaper(found)) => found,
         Some(RootQdisc::Other { kind }) => return Err(CheckError::OtherQdisc { link: name, kind }.into()),
         None => return Err(CheckError::NoShaper { link: name }.into()),

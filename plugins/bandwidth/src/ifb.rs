@@ -125,7 +125,7 @@ fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host)
             let mut others = others.collect::<Vec<_>>();
             let mut used = false;
             while let Some(other) = others.pop() {
-                used |= host.peer_addresses(&other.link)?.is_some();
+                used |= host.namespaces().peer_addresses(&other.link)?.is_some();
             }
             Ok(!used)
         }
@@ -139,7 +139,7 @@ fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host)
 pub fn sources(ifb: &Link, host: &mut dyn Host) -> Result<Vec<Port>, Error> {
     let mut found = Vec::new();
     for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
-        if host.traffic_control(Ns::Host, link.index)?.redirects.contains(&ifb.index) {
+        if host.devices().traffic_control(Ns::Host, link.index)?.redirects.contains(&ifb.index) {
             found.push(Port::of(link)?);
         }
     }
@@ -153,7 +153,7 @@ pub fn sources(ifb: &Link, host: &mut dyn Host) -> Result<Vec<Port>, Error> {
 pub fn targets(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
     let mut found = BTreeSet::new();
     for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
-        found.extend(host.traffic_control(Ns::Host, link.index)?.redirects);
+        found.extend(host.devices().traffic_control(Ns::Host, link.index)?.redirects);
     }
     Ok(found)
 }

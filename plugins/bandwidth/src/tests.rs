@@ -5,7 +5,7 @@ use cni_core::names::IfName;
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, VethPeer};
 use cni_model::traffic::{RootQdisc, Shaper};
-use cni_plugin::host::{Host, LinkQuery, NetworkState};
+use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::journal::Journal;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
@@ -63,7 +63,7 @@ fn index(link: &str, host: &mut FakeHost) -> u32 {
 /// To how many links everything goes that a link receives.
 fn redirects(link: &str, host: &mut FakeHost) -> Vec<u32> {
     let link = index(link, host);
-    host.traffic_control(Ns::Host, link).expect("traffic control").redirects
+    host.devices().traffic_control(Ns::Host, link).expect("traffic control").redirects
 }
 
 fn refused(caller: &Caller, host: &mut FakeHost) -> (u32, String, String) {
@@ -281,7 +281,11 @@ fn an_add_with_fewer_limits_ends_the_others() {
         caller(second).add(&Bandwidth, &mut host).expect("ADD");
         let kinds = |host: &mut FakeHost| {
             let h0 = index("h0", host);
-            (host.traffic_control(Ns::Host, h0).expect("traffic control").root, redirects("h0", host).len(), ifbs(host))
+            (
+                host.devices().traffic_control(Ns::Host, h0).expect("traffic control").root,
+                redirects("h0", host).len(),
+                ifbs(host),
+            )
         };
         let want = kinds(&mut host);
         caller(first).add(&Bandwidth, &mut host).expect("ADD");
@@ -335,7 +339,7 @@ fn del_leaves_the_limit_of_a_veth_that_is_not_known_to_be_its_own() {
         host.change_link(Ns::Host, "h0", |link| link.alias = alias.map(str::to_owned));
         caller("").del(&Bandwidth, &mut host).expect("DEL");
         let h0 = index("h0", &mut host);
-        let root = host.traffic_control(Ns::Host, h0).expect("traffic control").root;
+        let root = host.devices().traffic_control(Ns::Host, h0).expect("traffic control").root;
         assert_eq!((root.is_some(), ifbs(&mut host).len()), (is_left, 0), "{alias:?}");
     }
 }
@@ -490,7 +494,7 @@ fn a_limit_that_the_administrator_has_set_is_not_replaced() {
     let mut host = machine();
     caller(BOTH).add(&Bandwidth, &mut host).expect("ADD");
     let found = index("h0", &mut host);
-    let root = host.traffic_control(Ns::Host, found).expect("traffic control").root;
+    let root = host.devices().traffic_control(Ns::Host, found).expect("traffic control").root;
     assert_eq!(root, Some(RootQdisc::Shaper(Shaper { rate: 1_000_000, limit: 35_000, buffer: 156_250 })));
     let mut host = machine();
     host.set_root_qdisc(Ns::Host, "h0", RootQdisc::Other { kind: "htb".to_owned() });

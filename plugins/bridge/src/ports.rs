@@ -60,7 +60,7 @@ pub fn find(
 pub fn check(config: &Config, port: &Link, host: &mut dyn Host) -> Result<(), Error> {
     verify::up(Ns::Host, port)?;
     let Some(want) = &config.vlans.port else { return Ok(()) };
-    match want.first_missing(&host.port_vlans(Ns::Host, port.index)?) {
+    match want.first_missing(&host.devices().port_vlans(Ns::Host, port.index)?) {
         Some(vlan) => Err(PortError::PortVlan { vlan, port: port.name.clone(), want: want.clone() }.into()),
         None => Ok(()),
     }

@@ -46,7 +46,7 @@ impl<'a> Names<'a> {
 fn text<'a>(read: &'a mut Option<String>, host: &mut dyn Host, path: &str) -> Result<&'a str, Error> {
     let text = match read.take() {
         Some(text) => text,
-        None => host.administrators_file(Path::new(path))?.unwrap_or_default(),
+        None => host.files().administrators_file(Path::new(path))?.unwrap_or_default(),
     };
     Ok(read.insert(text))
 }

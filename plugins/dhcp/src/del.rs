@@ -23,7 +23,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 
 fn forget(socket: &str, key: &LeaseKey, host: &mut dyn Host) -> Result<(), Error> {
     let file = StateFile::new(&leases_of(socket), &key.file_name())?;
-    if host.state_file(&file)?.is_some() {
+    if host.files().state_file(&file)?.is_some() {
         log::warn!("no daemon answers at {socket}, so the DHCP server keeps the lease of {key} until it ends");
         host.apply(&Step::RemoveStateFile { file, directories: Vec::new() })?;
     }

@@ -31,7 +31,7 @@ impl Evidence {
             kind: link.kind.clone(),
             device: link.parent_device.clone(),
             permanent_mac: link.permanent_mac.as_ref().map(ToString::to_string),
-            other_end: if link.kind.is_some() { host.other_end(ns, link)? } else { None },
+            other_end: if link.kind.is_some() { host.devices().other_end(ns, link)? } else { None },
         })
     }
 }

@@ -6,7 +6,7 @@ use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Step};
-use cni_plugin::host::{Host, LinkQuery, NetworkState};
+use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle, told};
 
 mod devices;

@@ -65,7 +65,7 @@ impl<'a> Presence<'a> {
         let netns = netns.filter(|path| {
             host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()
         });
-        let identity = if netns.is_some() { host.identity(Ns::Container)? } else { None };
+        let identity = if netns.is_some() { host.namespaces().identity(Ns::Container)? } else { None };
         Ok(Self { host, at, netns, identity, in_the_way: None })
     }
 
@@ -105,7 +105,7 @@ impl<'a> Presence<'a> {
             self.host.enter(path)?;
         }
         let Some(number) = number.filter(|_| life == Life::Alive) else { return Ok(None) };
-        let addresses = self.host.numbered_addresses(number.value)?.unwrap_or_default();
+        let addresses = self.host.namespaces().numbered_addresses(number.value)?.unwrap_or_default();
         let has_address = addresses.iter().any(|address| address.cidr.address() == lease.address);
         Ok(has_address.then(|| namespace.path.clone()))
     }
@@ -114,7 +114,7 @@ impl<'a> Presence<'a> {
     /// host shows an interface that is no veth.
     fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
         let (Some(then), Some(now)) = (&lease.home.namespace, self.netns) else { return Ok(None) };
-        let Some(path) = self.host.path_by_process(then)? else { return Ok(None) };
+        let Some(path) = self.host.namespaces().path_by_process(then)? else { return Ok(None) };
         let has_address = self.host.enter(&path).is_ok() && self.has_address(lease)?;
         self.host.enter(now)?;
         Ok(Some(path).filter(|_| has_address))

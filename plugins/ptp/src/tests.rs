@@ -7,7 +7,7 @@ use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
-use cni_plugin::host::{Host, LinkQuery, NetworkState};
+use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle, told};
 
 /// What of the keys makes another plan.

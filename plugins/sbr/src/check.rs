@@ -23,13 +23,13 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 /// The routes of a table that the administrator has named are his.
 fn verify(address: &OwnAddress, wanted: Option<u32>, ifname: &IfName, host: &mut dyn Host) -> Result<(), Error> {
     let family = address.cidr.family();
-    let rules = host.rules(Ns::Container, family)?.into_iter().filter_map(|rule| rule.by_source);
+    let rules = host.routing().rules(Ns::Container, family)?.into_iter().filter_map(|rule| rule.by_source);
     let mut own = rules.filter(|rule| rule.source == address.source());
     let found = own.find(|rule| wanted.is_none_or(|table| rule.table == table));
     let (source_address, ifname) = (address.cidr.address(), ifname.to_string());
     let table = found.ok_or(SbrError::NoRule { source_address, ifname })?.table;
     let Some(gateway) = address.gateway.filter(|_| wanted.is_none()) else { return Ok(()) };
     let is_default = |route: &FullRoute| route.dst == family.default_route() && route.gateway == Some(gateway);
-    let routes = host.full_routes(Ns::Container, family, table)?;
+    let routes = host.routing().full_routes(Ns::Container, family, table)?;
     if routes.iter().any(is_default) { Ok(()) } else { Err(SbrError::NoDefault { gateway, table }.into()) }
 }

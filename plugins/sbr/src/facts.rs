@@ -33,7 +33,7 @@ impl Facts {
     pub fn of_rules(host: &mut dyn Host) -> Result<Self, Error> {
         let mut facts = Self::default();
         for family in Family::ALL {
-            facts.rules.extend(host.rules(Ns::Container, family)?);
+            facts.rules.extend(host.routing().rules(Ns::Container, family)?);
         }
         Ok(facts)
     }
@@ -47,7 +47,7 @@ impl Facts {
         let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
         let mut facts = Self { link, tables: tables::taken(host)?, ..Self::of_rules(host)? };
         for family in Family::ALL {
-            facts.routes.extend(host.full_routes(Ns::Container, family, MAIN_TABLE)?);
+            facts.routes.extend(host.routing().full_routes(Ns::Container, family, MAIN_TABLE)?);
         }
         facts.routes.retain(|route| route.link == link);
         Ok(facts)

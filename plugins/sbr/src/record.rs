@@ -51,7 +51,7 @@ impl RoutingRecord {
         record.network = at.network.to_string();
         record.container = at.container.to_string();
         record.ifname = at.ifname.to_string();
-        record.namespace = host.identity(Ns::Container)?;
+        record.namespace = host.namespaces().identity(Ns::Container)?;
         for lane in lanes.lanes.iter().filter(|lane| !lane.has_rule) {
             push_new(&mut record.rules, (lane.rule.source, lane.rule.table));
         }
@@ -77,7 +77,7 @@ pub fn key(at: &Attachment) -> RecordKey {
 /// # Errors
 /// When the record cannot be read, or the kernel does not answer.
 pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Option<RoutingRecord>, Error> {
-    let here = host.identity(Ns::Container)?;
+    let here = host.namespaces().identity(Ns::Container)?;
     let is_here = |record: &RoutingRecord| here.is_none() || record.namespace.is_none() || here == record.namespace;
     Ok(read(&key(at), host)?.filter(is_here))
 }

@@ -5,7 +5,7 @@ use cni_core::names::IfName;
 use cni_model::link::{Address, Link};
 use cni_model::plan::{NewRoute, Ns, Step};
 use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
-use cni_plugin::host::{Host, NetworkState};
+use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
@@ -62,7 +62,7 @@ fn routes(table: u32, host: &mut FakeHost) -> Vec<String> {
     let net1 = (host as &mut dyn Host).link(Ns::Container, &name("net1")).expect("links").expect("net1").index;
     let all = cni_core::family::Family::ALL
         .into_iter()
-        .flat_map(|family| host.full_routes(Ns::Container, family, table).expect("routes"));
+        .flat_map(|family| host.routing().full_routes(Ns::Container, family, table).expect("routes"));
     let of_net1 = all.filter(|route: &FullRoute| route.link == net1);
     of_net1.map(|route| route.to_string().split(" dev").next().unwrap_or_default().to_owned()).collect()
 }

@@ -73,7 +73,7 @@ impl Config {
 
     /// The device to be made. As in the original, it belongs to the plugin's own user and group unless others are named.
     pub fn tap(&self, host: &mut dyn Host) -> Tap {
-        let (user, group) = host.effective_ids();
+        let (user, group) = host.files().effective_ids();
         Tap { owner: self.owner.or(Some(user)), group: self.group.or(Some(group)), queues: self.queues }
     }
 }

@@ -46,7 +46,7 @@ pub fn inside(result: &CniResult, netns: &str, host: &mut dyn Host) -> Result<Ve
     let mut found = Vec::new();
     for interface in &result.interfaces {
         let path = interface.sandbox.as_str();
-        if !path.is_empty() && (path == netns || host.leads_to_container(path)?) {
+        if !path.is_empty() && (path == netns || host.namespaces().leads_to_container(path)?) {
             found.push(interface.clone());
         }
     }

@@ -67,7 +67,7 @@ pub fn devices(
 
 /// The indices of the links to which the frames of an interface go.
 pub fn targets(interface: Option<&Link>, host: &mut dyn Host) -> Result<Vec<u32>, Error> {
-    interface.map_or(Ok(Vec::new()), |link| Ok(host.traffic_control(Ns::Container, link.index)?.redirects))
+    interface.map_or(Ok(Vec::new()), |link| Ok(host.devices().traffic_control(Ns::Container, link.index)?.redirects))
 }
 
 fn leads_back(tap: &Link, interface: Option<&Link>, host: &mut dyn Host) -> Result<bool, Error> {

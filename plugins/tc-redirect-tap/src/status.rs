@@ -32,7 +32,7 @@ pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     if !devices.iter().any(|name| name == "tun") {
         return Err(StatusError::NoDriver.into());
     }
-    match host.missing_redirect_part()? {
+    match host.devices().missing_redirect_part()? {
         Some(part) => Err(StatusError::NoPart { part }.into()),
         None => Ok(()),
     }

@@ -108,7 +108,7 @@ impl FormerBackup {
             Ok(former) if former != *file => former,
             Ok(_) | Err(_) => return Ok(None),
         };
-        let text = match host.state_file(&former) {
+        let text = match host.files().state_file(&former) {
             Err(StateFileReadError::Foreign(error)) => {
                 log::warn!("{former} is left alone: {}", error.in_full());
                 None
@@ -117,7 +117,7 @@ impl FormerBackup {
         };
         let Some(text) = text else { return Ok(None) };
         // Two names of one directory, as by a link, are no move: what is removed there would be removed here.
-        if host.state_file(file)?.as_ref() == Some(&text) {
+        if host.files().state_file(file)?.as_ref() == Some(&text) {
             return Ok(None);
         }
         match backup::parse(&text) {
@@ -160,7 +160,7 @@ fn observe_interface(
     };
     let text = match earlier {
         EarlierAdd::Elsewhere => None,
-        EarlierAdd::Nothing | EarlierAdd::Here(_) => host.state_file(file)?,
+        EarlierAdd::Nothing | EarlierAdd::Here(_) => host.files().state_file(file)?,
     };
     match text.map(|text| backup::parse(&text)) {
         None => Ok(now),

@@ -58,7 +58,7 @@ pub fn verify(parameters: &[Parameter], host: &mut dyn Host) -> Result<(), Error
     if parameters.is_empty() {
         return Ok(());
     }
-    let Some(text) = host.administrators_file(Path::new(PATH))? else { return Ok(()) };
+    let Some(text) = host.files().administrators_file(Path::new(PATH))? else { return Ok(()) };
     let list = AllowList::parse(&text);
     parameters.iter().try_for_each(|parameter| list.verify(parameter.name.key()))
 }

@@ -25,7 +25,7 @@ pub fn switches(name: &IfName, host: &mut dyn Host) -> Result<Vec<Switch>, Error
     let mut switches = Vec::new();
     for (family, parameter) in PARAMETERS {
         let key = Sysctl::interface(family, name, parameter);
-        let before = host.sysctl(Ns::Container, &key)?.filter(|value| value != "1");
+        let before = host.files().sysctl(Ns::Container, &key)?.filter(|value| value != "1");
         switches.extend(before.map(|before| Switch { key, before }));
     }
     Ok(switches)

@@ -88,7 +88,7 @@ impl Changes {
             network: at.network.to_string(),
             container: at.container.to_string(),
             ifname: at.ifname.to_string(),
-            namespace: host.identity(Ns::Container)?,
+            namespace: host.namespaces().identity(Ns::Container)?,
             data_dir: config.data_dir().to_owned(),
             parameters,
         })
@@ -112,7 +112,7 @@ impl Changes {
     /// # Errors
     /// When the kernel does not answer.
     pub fn are_here(&self, host: &mut dyn Host) -> Result<bool, Error> {
-        let here = host.identity(Ns::Container)?;
+        let here = host.namespaces().identity(Ns::Container)?;
         Ok(here.is_none() || self.namespace.is_none() || here == self.namespace)
     }
 

@@ -49,7 +49,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 
 /// One that can only be written has no value to compare.
 fn verify_parameter(key: &Sysctl, wanted: &str, host: &mut dyn Host) -> Result<(), Error> {
-    match host.sysctl(Ns::Container, key) {
+    match host.files().sysctl(Ns::Container, key) {
         Err(_) if is_write_only(key) => Ok(()),
         found => Ok(compare(key, wanted, found?)?),
     }

@@ -79,7 +79,7 @@ fn restore_interface(name: &IfName, file: &StateFile, host: &mut dyn Host) -> Re
         log::warn!("{name} stays as it is, since {file} cannot be read: {}", error.in_full());
         Ok(restored)
     };
-    let text = match host.state_file(file) {
+    let text = match host.files().state_file(file) {
         Ok(None) => return Ok(Restored::All),
         Ok(Some(text)) => text,
         Err(StateFileReadError::Foreign(error)) => return as_it_is(Restored::All, &error),

@@ -92,7 +92,7 @@ pub fn is_write_only(key: &Sysctl) -> bool {
 /// # Errors
 /// When it exists and cannot be read.
 pub fn value(key: &Sysctl, host: &mut dyn Host) -> Result<Option<String>, Error> {
-    if is_write_only(key) { Ok(None) } else { host.sysctl(Ns::Container, key) }
+    if is_write_only(key) { Ok(None) } else { host.files().sysctl(Ns::Container, key) }
 }
 
 /// A parameter with its value.

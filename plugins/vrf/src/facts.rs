@@ -39,7 +39,7 @@ pub fn vrf(config: &Config, host: &mut dyn Host) -> Result<Option<(Link, u32)>, 
 pub fn routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRoute>, Error> {
     let mut routes = Vec::new();
     for family in Family::ALL {
-        routes.extend(host.full_routes(Ns::Container, family, table)?);
+        routes.extend(host.routing().full_routes(Ns::Container, family, table)?);
     }
     routes.retain(|route| route.link == link && route.protocol != BY_KERNEL);
     routes.sort_by_key(|route| route.gateway.is_some());
@@ -53,7 +53,7 @@ pub fn routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRout
 /// When the parameter cannot be read.
 pub fn kept_addresses(ifname: &IfName, need: Need, host: &mut dyn Host) -> Result<Option<[Step; 2]>, Error> {
     let key = Sysctl::interface(Family::V6, ifname, "keep_addr_on_down");
-    let before = host.sysctl(Ns::Container, &key)?.filter(|value| value != "1");
+    let before = host.files().sysctl(Ns::Container, &key)?.filter(|value| value != "1");
     let set = |value: &str| {
         let (key, value) = (key.clone(), value.to_owned());
         Step::SetSysctl { ns: Ns::Container, key, value, need }

@@ -5,7 +5,7 @@ use cni_core::names::IfName;
 use cni_model::link::{Address, Link};
 use cni_model::plan::{LinkSetting, NewRoute, Ns, Step};
 use cni_model::routing::MAIN_TABLE;
-use cni_plugin::host::{Host, NetworkState};
+use cni_plugin::host::Host;
 use cni_testkit::lifecycle::assert_add_is_all_or_nothing;
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 
@@ -47,7 +47,7 @@ fn link(link: &str, host: &mut FakeHost) -> Option<Link> {
 
 /// Whether the route by the router is in a table.
 fn is_routed(table: u32, host: &mut FakeHost) -> bool {
-    let routes = host.full_routes(Ns::Container, cni_core::family::Family::V4, table).expect("routes");
+    let routes = host.routing().full_routes(Ns::Container, cni_core::family::Family::V4, table).expect("routes");
     routes.iter().any(|route| route.gateway.is_some())
 }
 

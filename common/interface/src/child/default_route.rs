@@ -19,7 +19,7 @@ const MAIN: u32 = 254;
 pub fn link(ns: Ns, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Error> {
     let mut unusable = Vec::new();
     for family in Family::ALL {
-        let routes = host.routes(ns, family, Some(MAIN))?;
+        let routes = host.routing().routes(ns, family, Some(MAIN))?;
         for route in routes.iter().filter(|route| route.dst == family.default_route()) {
             match by_route(route, ns, host)? {
                 Ok(link) => return Ok(Ok(link)),

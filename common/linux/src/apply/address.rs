@@ -7,8 +7,8 @@ use cni_model::plan::{Dad, IfPresent, NewGateway, Ns};
 
 use super::look_up::index;
 use super::made::{Made, accept_absent, accept_existing};
-use crate::host::LinuxHost;
 use crate::locks::{PATIENCE, take_short};
+use crate::machine::LinuxHost;
 
 /// The lock around changes of the host's addresses, which are done in less than a millisecond.
 const LOCK: &str = "addresses.lock";

@@ -13,7 +13,7 @@ use cni_model::link::Link;
 use cni_model::plan::{ChildKind, MasterLink, NewLink, Ns, temporary_name};
 
 use super::made::accept_absent;
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 use cni_kernel::netlink::NetlinkError;
 use error::{ChildError, hint};
 
@@ -61,7 +61,7 @@ fn create_and_rename(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Err
 fn attempt(host: &mut LinuxHost, new: &NewChild<'_>, name: &IfName) -> Result<Result<(), NetlinkError>, Error> {
     let link = NewLink { name: name.clone(), ..new.link.clone() };
     let (socket, netns) = host.socket_and_netns(new.master.ns, Some(new.ns))?;
-    Ok(socket.create_link(&link, netns.map(AsFd::as_fd)))
+    Ok(socket.create_link(&link, netns.as_deref().map(AsFd::as_fd)))
 }
 
 fn rename(host: &mut LinuxHost, new: &NewChild<'_>, first: &IfName) -> Result<(), Error> {

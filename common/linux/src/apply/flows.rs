@@ -8,7 +8,7 @@ use cni_core::error::Error;
 use cni_model::plan::Ns;
 use cni_netfilter::flows::StaleFlows;
 
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 use cni_kernel::conntrack::Conntrack;
 use cni_kernel::netlink::{NetlinkError, Socket};
 

@@ -12,7 +12,7 @@ use super::look_up::{index, present};
 use super::made::{Made, accept_absent, accept_existing};
 use super::tap::{self, TapSettings};
 use super::vlan;
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 use cni_kernel::netlink::{NetlinkError, Socket};
 
 /// Refusals of the kernel for which the reference has texts of its own.
@@ -103,7 +103,7 @@ fn try_to_create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Result<
         | LinkKind::Child { .. } => None,
     };
     let (socket, netns) = host.socket_and_netns(ns, peer)?;
-    Ok(socket.create_link(link, netns.map(AsFd::as_fd)))
+    Ok(socket.create_link(link, netns.as_deref().map(AsFd::as_fd)))
 }
 
 /// The error for a refused link, of which nothing is left.

@@ -8,7 +8,7 @@ use cni_model::link::Link;
 use cni_model::plan::{LinkMove, Ns, Step};
 
 use super::look_up::present;
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 use cni_kernel::netlink::NetlinkError;
 
 /// Refusals for which the reference has texts of its own.
@@ -58,7 +58,7 @@ pub(super) fn carry_out(host: &mut LinuxHost, moved: &LinkMove) -> Result<Step, 
         return Err(MoveError::Taken { name, to: *to, new_name, found: found.kind }.into());
     }
     let (socket, netns) = host.socket_and_netns(*from, (from != to).then_some(*to))?;
-    match socket.move_link(link.index, netns.map(AsFd::as_fd), new_name, alias) {
+    match socket.move_link(link.index, netns.as_deref().map(AsFd::as_fd), new_name, alias) {
         Ok(()) => Ok(Step::MoveLink(way_back(moved, &link))),
         Err(source) => Err(refusal(host, moved, &link, source)),
     }

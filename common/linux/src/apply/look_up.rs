@@ -5,7 +5,7 @@ use cni_core::names::IfName;
 use cni_model::link::Link;
 use cni_model::plan::Ns;
 
-use crate::host::{HostError, LinuxHost};
+use crate::machine::{HostError, LinuxHost};
 
 /// The index of a link that must exist.
 pub(super) fn index(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<u32, Error> {

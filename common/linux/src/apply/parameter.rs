@@ -3,7 +3,7 @@
 use cni_core::error::Error;
 use cni_model::plan::{Need, Ns, Step, Sysctl};
 
-use crate::host::{HostError, LinuxHost};
+use crate::machine::{HostError, LinuxHost};
 use cni_kernel::sysctl;
 
 /// Writes a parameter; returns what writes the earlier value back.
@@ -13,11 +13,11 @@ pub(super) fn set(host: &mut LinuxHost, ns: Ns, key: &Sysctl, value: &str, need:
         return Ok(None);
     }
     let is_set = known.is_some() && host.socket(ns)?.set_parameter(key, value);
-    let written = host.within(ns, || match known {
+    let written = host.side(ns)?.within(|| match known {
         Some(earlier) if is_set => Ok(Some(earlier)),
         Some(earlier) => sysctl::write(key, value).map(|()| Some(earlier)),
         None => sysctl::ensure(key, value),
-    })?;
+    });
     match (written, need) {
         (Ok(earlier), _) => Ok(earlier.map(|earlier| Step::SetSysctl { ns, key: key.clone(), value: earlier, need })),
         (Err(error), Need::Wanted) => {

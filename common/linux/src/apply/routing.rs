@@ -5,7 +5,7 @@ use cni_model::plan::{NewRoute, Ns, Step};
 use cni_model::routing::{FullRoute, SourceRule};
 
 use super::made::{Made, accept_absent, accept_existing};
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 use cni_kernel::netlink::NetlinkError;
 
 /// Adds a route; returns the step that removes it, unless it was there.

@@ -7,7 +7,7 @@ use cni_core::error::{Code, Error, Failure};
 use cni_model::plan::{NewLink, Ns, Tap, TapHeaders};
 
 use super::look_up::index;
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 use cni_kernel::netlink::Errno;
 use cni_kernel::tun::NewTap;
 
@@ -73,7 +73,7 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink, settings: Tap
         None => TapError::Refused { source },
         Some(label) => TapError::Label { label: label.to_owned(), source },
     };
-    let new = host.within(ns, || NewTap::make(name, tap, headers, label))?.map_err(failed)?;
+    let new = host.side(ns)?.within(|| NewTap::make(name, tap, headers, label)).map_err(failed)?;
     let made = index(host, ns, name)?;
     let socket = host.socket(ns)?;
     mac.as_ref().map_or(Ok(()), |mac| socket.set_mac(made, mac))?;

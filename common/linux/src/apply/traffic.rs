@@ -3,11 +3,12 @@
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
 use cni_model::plan::{Ns, Step};
-use cni_model::traffic::{FilterRank, RedirectPart, RootQdisc, Shaper, TrafficControl};
+use cni_model::traffic::{FilterRank, RootQdisc, Shaper};
 
 use super::look_up::index;
 use super::made::accept_absent;
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
+use crate::observe::traffic_control;
 use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, ReceiveFilter, Socket};
 
 /// Somebody else limits the link already.
@@ -29,16 +30,6 @@ impl Failure for TakenError {
             "{name} has a root qdisc of kind {kind} that no CNI plugin makes; remove it: tc qdisc del dev {name} root"
         )
     }
-}
-
-/// What the kernel tells of a link.
-pub fn observe(socket: &mut Socket, link: u32) -> Result<TrafficControl, NetlinkError> {
-    let filters = match socket.filter_place(link)? {
-        Some(_) => socket.receive_filters(link)?,
-        None => Vec::new(),
-    };
-    let redirects = filters.iter().filter_map(|filter| filter.redirect).collect();
-    Ok(TrafficControl { root: socket.root_qdisc(link)?, redirects })
 }
 
 /// Limits what a link sends; returns the step that takes it back.
@@ -99,7 +90,7 @@ pub(super) fn add_redirect(
 ) -> Result<Option<Step>, Error> {
     let (link, target) = (index(host, ns, name)?, index(host, ns, to)?);
     let socket = host.socket(ns)?;
-    if observe(socket, link)?.redirects.contains(&target) {
+    if traffic_control(socket, link)?.redirects.contains(&target) {
         return Ok(None);
     }
     let place = socket.filter_place(link)?;
@@ -130,21 +121,6 @@ fn redirect(
         (FilterRank::Last, Some(_)) => FilterSlot::LastInForeignPlace,
     };
     socket.add_redirect(link, (earlier.unwrap_or(FilterPlace::Ingress), slot), &others, to)
-}
-
-/// Tries what a redirect needs, on the loopback interface of a namespace that nobody else sees.
-pub fn missing_part(socket: &mut Socket) -> Option<RedirectPart> {
-    const LOOPBACK: u32 = 1;
-    if socket.add_filter_place(LOOPBACK).is_err() {
-        return Some(RedirectPart::Ingress);
-    }
-    if socket.add_plain_filter(LOOPBACK).is_err() {
-        return Some(RedirectPart::U32);
-    }
-    let redirected = socket
-        .receive_filters(LOOPBACK)
-        .and_then(|others| socket.add_redirect(LOOPBACK, (FilterPlace::Ingress, FilterSlot::Last), &others, LOOPBACK));
-    redirected.err().map(|_| RedirectPart::Mirred)
 }
 
 /// Ends that; a link that is gone receives nothing.

@@ -8,7 +8,7 @@ use cni_model::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
 
 use super::look_up::present;
 use super::made::{Made, accept_absent, accept_existing};
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 use cni_kernel::netlink::{NetlinkError, Socket};
 
 /// Why the kernel refused VLANs.

@@ -11,7 +11,7 @@ use cni_model::link::OperState;
 use cni_model::plan::Ns;
 
 use super::look_up::present;
-use crate::host::LinuxHost;
+use crate::machine::LinuxHost;
 
 /// Why waiting for a link ended without success.
 #[derive(Debug, thiserror::Error)]

@@ -56,9 +56,10 @@ pub enum Step {
         /// The property.
         setting: LinkSetting,
     },
-    /// Moves a link to another namespace, under another name. It is undone by moving it back.
+    /// Moves a link to another namespace, under another name. It is undone by moving it back. Only host-device needs it: what it
+    /// lends to a container was there before, and cannot be made again.
     MoveLink(LinkMove),
-    /// Sets the VLANs that a port of a bridge takes part in.
+    /// Sets the VLANs that a port of a bridge takes part in. Only bridge has ports.
     SetPortVlans {
         /// Where.
         ns: Ns,
@@ -67,7 +68,7 @@ pub enum Step {
         /// The VLANs.
         vlans: PortVlans,
     },
-    /// Connects the host to a VLAN of a bridge, unless a link of this name does. It is one step, and not some of
+    /// Connects the host to a VLAN of a bridge, unless a link of this name does; only bridge has VLANs. It is one step, and not some of
     /// the others, since the port may have another name: the one that another ADD has just given it.
     EnsureVlanLink(VlanLink),
     /// Adds an address to a link.
@@ -83,7 +84,7 @@ pub enum Step {
         /// What it means that the link has the address.
         if_present: IfPresent,
     },
-    /// Gives a link of the host the address of a gateway. It is one step, since another network may give the link one of
+    /// Gives a link of the host the address of a gateway, which only bridge shares with other networks. It is one step, since another network may give the link one of
     /// its own in the meantime.
     EnsureGateway(NewGateway),
     /// Removes an address from a link; absence is success.
@@ -113,7 +114,8 @@ pub enum Step {
         /// The route.
         route: NewRoute,
     },
-    /// Removes the route that the kernel has made for the network of an address; absence is success.
+    /// Removes the route that the kernel has made for the network of an address; absence is success. Only ptp needs it: its
+    /// container reaches its own network by the gateway.
     RemoveConnectedRoute {
         /// Where.
         ns: Ns,
@@ -144,21 +146,22 @@ pub enum Step {
         /// The route.
         route: FullRoute,
     },
-    /// Adds a rule that chooses a table.
+    /// Adds a rule that chooses a table. Only sbr makes rules by source.
     AddRule {
         /// Where.
         ns: Ns,
         /// The rule.
         rule: SourceRule,
     },
-    /// Removes a rule; absence is success.
+    /// Removes such a rule; absence is success.
     RemoveRule {
         /// Where.
         ns: Ns,
         /// The rule.
         rule: SourceRule,
     },
-    /// Limits how fast a link sends, in place of the kernel's own queueing discipline or of another such limit.
+    /// Limits how fast a link sends, in place of the kernel's own queueing discipline or of another such limit. Only
+    /// bandwidth limits and redirects what links send and receive; no other step does anything to traffic control.
     SetShaper {
         /// Where.
         ns: Ns,
@@ -236,9 +239,10 @@ pub enum Step {
         undo: RuleUndo,
     },
     /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
-    /// kernel forgets them by itself, later.
+    /// kernel forgets them by itself, later. Only portmap needs it: only its rules translate what comes from outside.
     ForgetFlows(StaleFlows),
-    /// Makes an address a source of a zone of firewalld. What is there already is not undone.
+    /// Makes an address a source of a zone of firewalld. What is there already is not undone. Only firewall
+    /// has firewalld as a back end.
     AddSource {
         /// The zone.
         zone: Zone,
@@ -265,7 +269,8 @@ pub enum Step {
         /// Which.
         key: RecordKey,
     },
-    /// Writes a file that only root may read, all of it at once, and makes its directory if there is none.
+    /// Writes a file that only root may read, all of it at once, and makes its directory if there is none. Only tuning needs it:
+    /// the reference keeps former properties there.
     WriteStateFile {
         /// Which.
         file: StateFile,
@@ -279,7 +284,7 @@ pub enum Step {
         /// Directories that go with it where they are empty then, the innermost first.
         directories: Vec<PathBuf>,
     },
-    /// Tells a daemon of ours something, whose answer does not matter.
+    /// Tells a daemon of ours something, whose answer does not matter. Only dhcp has a daemon.
     TellDaemon(DaemonCall),
 }
 

@@ -84,7 +84,7 @@ fn a_container_must_be_entered_and_may_be_gone_or_closed() {
     assert!(matches!(host.enter(NETNS), Err(NetnsError::Failed { .. })));
     host.set_container(NETNS, FakeContainer::Present(Some("boot:7".to_owned())));
     host.enter(NETNS).expect("entered");
-    assert_eq!(host.identity(Ns::Container).expect("known").as_deref(), Some("boot:7"));
+    assert_eq!(host.namespaces().identity(Ns::Container).expect("known").as_deref(), Some("boot:7"));
     assert_eq!(link(&mut host, Ns::Container, "lo").map(|lo| lo.up), Some(false));
 }
 

@@ -1,7 +1,7 @@
 //! No module of a crate needs itself by way of others: whoever reads one can stop at what it names.
 //!
 //! Modules that name each other's items are one module in several files. Read are `use` declarations and paths, of all crates but
-//! this one, without tests. Whoever only passes a name on (`pub use`) does not need it.
+//! this one, without tests. A module that passes a name on (`pub use`) needs it, and so does everything that takes the name from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,7 +27,7 @@ fn crates(below: &str) -> Vec<PathBuf> {
 
 #[test]
 fn no_module_needs_itself_by_way_of_others() {
-    let sources: Vec<PathBuf> = ["common", "plugins"].into_iter().flat_map(crates).collect();
+    let sources: Vec<PathBuf> = ["common", "plugins", "plugins/dhcp"].into_iter().flat_map(crates).collect();
     assert!(sources.len() >= 10, "{sources:#?}");
     let found: Vec<String> = sources.iter().flat_map(|source| told(source)).collect();
     assert!(found.is_empty(), "circles of modules:\n{}", found.join("\n"));

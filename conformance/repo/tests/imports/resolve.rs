@@ -100,3 +100,28 @@ fn walk(modules: &Crate, module: &str, rest: &[String], passes: usize, through: 
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::imports::{circles, tokens, uses};
+
+    fn module(source: &str) -> Module {
+        let (uses, words) = uses::split(&tokens::of(source));
+        Module { uses, words }
+    }
+
+    #[test]
+    fn a_name_that_is_passed_on_is_no_way_out_of_a_circle() {
+        let sources = [
+            ("crate", "mod host; mod apply;"),
+            ("crate::host", "mod machine; pub use machine::Host; use crate::apply::apply;"),
+            ("crate::host::machine", "pub struct Host;"),
+            ("crate::apply", "use crate::host::Host; pub fn apply(host: Host) {}"),
+        ];
+        let modules = sources.map(|(path, source)| (path.to_owned(), module(source)));
+        let edges = edges(&Crate { modules: modules.into_iter().collect() });
+        let circle = ["crate::apply", "crate::host"].map(str::to_owned);
+        assert_eq!(circles::of(&edges), [BTreeSet::from(circle)]);
+    }
+}

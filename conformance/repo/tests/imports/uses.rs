@@ -7,8 +7,6 @@ pub struct Use {
     pub path: Vec<String>,
     /// The name here.
     pub name: String,
-    /// Whether it is passed on: `pub use`, in whatever reach.
-    pub is_public: bool,
 }
 
 /// The `use` declarations of a file, and its other words.
@@ -18,8 +16,7 @@ pub fn split(words: &[String]) -> (Vec<Use>, Vec<String>) {
     while at < words.len() {
         if words[at] == "use" {
             let end = at + words[at..].iter().position(|word| word == ";").unwrap_or(words.len() - at);
-            let is_public = others.iter().rev().take(4).any(|word| word == "pub");
-            tree(&words[at + 1..end], &[], is_public, &mut uses);
+            tree(&words[at + 1..end], &[], &mut uses);
             at = end + 1;
         } else {
             others.push(words[at].clone());
@@ -30,10 +27,10 @@ pub fn split(words: &[String]) -> (Vec<Use>, Vec<String>) {
 }
 
 /// Takes one tree of a `use` apart: `a::{self, b as c, d::*}`.
-fn tree(words: &[String], above: &[String], is_public: bool, uses: &mut Vec<Use>) {
+fn tree(words: &[String], above: &[String], uses: &mut Vec<Use>) {
     if let Some(open) = words.iter().position(|word| word == "{") {
         let path = joined(above, &words[..open]);
-        branches(&words[open + 1..words.len() - 1]).into_iter().for_each(|branch| tree(branch, &path, is_public, uses));
+        branches(&words[open + 1..words.len() - 1]).into_iter().for_each(|branch| tree(branch, &path, uses));
         return;
     }
     let (path, name) = match words {
@@ -47,7 +44,7 @@ fn tree(words: &[String], above: &[String], is_public: bool, uses: &mut Vec<Use>
         _ => (path, name),
     };
     if !path.is_empty() {
-        uses.push(Use { path, name, is_public });
+        uses.push(Use { path, name });
     }
 }
 
@@ -76,7 +73,6 @@ mod tests {
         let (uses, others) = split(&words);
         let told: Vec<String> = uses.iter().map(|one| format!("{}={}", one.name, one.path.join("."))).collect();
         assert_eq!(told, ["a=a", "c=a.b", "e=a.d.e", "f=a.d.f"]);
-        assert!(uses.iter().all(|one| one.is_public));
         assert_eq!(others, ["pub", "(", "crate", ")", "g"]);
     }
 }

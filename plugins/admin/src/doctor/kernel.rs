@@ -6,7 +6,7 @@ use std::path::Path;
 use cni_core::error::Error;
 use cni_linux::host::LinuxHost;
 use cni_model::traffic::RedirectPart;
-use cni_plugin::host::NetworkState as _;
+use cni_plugin::host::Host as _;
 use serde_json::json;
 
 use super::finding::Finding;
@@ -47,10 +47,10 @@ fn features() -> Result<Vec<Finding>, Error> {
     let mut host = LinuxHost::new(&request)?;
     let mut findings = Vec::new();
     for (kind, ..) in KINDS {
-        findings.extend(judge_kind(kind, host.has_link_kind(kind)?));
+        findings.extend(judge_kind(kind, host.devices().has_link_kind(kind)?));
     }
     findings.extend(judge_tap(Path::new("/dev/net/tun").exists()));
-    findings.extend(host.missing_redirect_part()?.map(judge_part));
+    findings.extend(host.devices().missing_redirect_part()?.map(judge_part));
     Ok(findings)
 }
 

@@ -1,0 +1,208 @@
+//! The machine for one request: its two [sides](Side), and what belongs to the request. `observe.rs` asks it, `apply.rs`
+//! changes it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::request::Request;
+use cni_kernel::netlink::Socket;
+use cni_kernel::netns::Netns;
+use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::netns::NetnsError;
+use cni_model::plan::Ns;
+
+use crate::delegate::Contained;
+use crate::firewalld::SystemFirewalld;
+use crate::locks::Locks;
+use crate::records::RunRecords;
+use crate::side::Side;
+use crate::unix;
+
+/// Why this machine cannot serve a request.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The plugin's own namespace cannot be read.
+    #[error("get plugin's netns failed")]
+    OwnNetns(#[source] io::Error),
+    /// No namespace can be made.
+    #[error("failed to create a network namespace")]
+    NewNetns(#[source] io::Error),
+    /// A step in the container came before its namespace was entered.
+    #[error("the container's network namespace is not open")]
+    NotEntered,
+    /// A link that a step needs does not exist.
+    #[error("there is no link {name:?} in the {ns} namespace")]
+    NoLink { ns: Ns, name: String },
+    /// A kernel parameter could not be read.
+    #[error("failed to read {path}")]
+    ReadSysctl {
+        path: String,
+        #[source]
+        source: io::Error,
+    },
+    /// A kernel parameter does not take a value.
+    #[error("failed to write {value:?} to {path}")]
+    WriteSysctl {
+        path: String,
+        value: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel gave no random bytes.
+    #[error("failed to read random bytes")]
+    Random(#[source] io::Error),
+}
+
+impl Failure for HostError {
+    fn code(&self) -> Code {
+        match self {
+            Self::OwnNetns(_) => Code::InvalidNetns,
+            Self::NotEntered => Code::Internal,
+            Self::NewNetns(_) => Code::Kernel,
+            Self::NoLink { .. } | Self::ReadSysctl { .. } | Self::WriteSysctl { .. } => Code::Kernel,
+            Self::Random(_) => Code::Io,
+        }
+    }
+}
+
+/// This machine, for one request.
+pub struct LinuxHost {
+    pub(crate) request: Request,
+    host: Side,
+    /// The container's side, once it was entered, with its path as it was given.
+    container: Option<(String, Side)>,
+    /// The namespace that was last asked about, with its path, which may lead elsewhere when it is entered.
+    asked: Option<(String, Netns)>,
+    pub(crate) firewalld: SystemFirewalld,
+    pub(crate) records: RunRecords,
+    pub(crate) locks: Locks,
+    /// Calls delegates that are part of this program.
+    pub(crate) contained: Option<Contained>,
+}
+
+impl LinuxHost {
+    /// Opens the host's side.
+    ///
+    /// # Errors
+    /// When the kernel gives no netlink socket, or `/proc` does not exist.
+    pub fn new(request: &Request) -> Result<Self, Error> {
+        Ok(Self {
+            request: request.clone(),
+            host: Side::current(Netns::own().map_err(HostError::OwnNetns)?)?,
+            container: None,
+            asked: None,
+            firewalld: SystemFirewalld::new(),
+            records: RunRecords::default(),
+            locks: Locks::default(),
+            contained: None,
+        })
+    }
+
+    /// Serves another request from now on, over the same sockets: closing one waits for the kernel where rules have been
+    /// deleted.
+    pub fn begin_request(&mut self, request: &Request) {
+        self.end_request();
+        self.request = request.clone();
+    }
+
+    /// Serves another request about the same attachment from now on, under the locks that are held.
+    pub fn next_request(&mut self, request: &Request) {
+        self.asked = None;
+        self.container = None;
+        self.request = request.clone();
+    }
+
+    /// Opens everything anew, under the locks that are held: nothing of what has failed is used again.
+    ///
+    /// # Errors
+    /// As [`LinuxHost::new`].
+    pub fn reopened(self, request: &Request) -> Result<Self, Error> {
+        Ok(Self { locks: self.locks, contained: self.contained, ..Self::new(request)? })
+    }
+
+    /// Whether there are records of this boot, and all of them belong to other network namespaces.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn has_records_elsewhere(&mut self) -> Result<bool, Error> {
+        self.records.are_elsewhere()
+    }
+
+    /// Gives back what belongs to a request: the container's namespace, and locks.
+    pub fn end_request(&mut self) {
+        self.asked = None;
+        self.container = None;
+        self.locks = Locks::default();
+    }
+
+    /// Lets delegates that this program contains be called inside the process.
+    #[must_use]
+    pub fn with_contained(self, contained: Contained) -> Self {
+        Self { contained: Some(contained), ..self }
+    }
+
+    /// Enters the container's namespace, unless it is entered already.
+    ///
+    /// # Errors
+    /// [`NetnsError::Gone`] when there is none.
+    pub(crate) fn enter_container(&mut self, path: &str) -> Result<(), NetnsError> {
+        if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
+            return Ok(());
+        }
+        let netns = match self.asked.take() {
+            Some((asked, netns)) if asked == path => netns,
+            Some(_) | None => Netns::open(path)?,
+        };
+        let side = Side::other(netns).map_err(|source| NetnsError::Failed { path: path.to_owned(), source })?;
+        self.container = Some((path.to_owned(), side));
+        Ok(())
+    }
+
+    /// Whether a path leads to the host's own namespace.
+    ///
+    /// # Errors
+    /// When the host's own namespace cannot be identified.
+    pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
+        let Ok(netns) = Netns::open(path) else { return Ok(false) };
+        let is_own = self.host.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
+        self.asked = Some((path.to_owned(), netns));
+        Ok(is_own)
+    }
+
+    /// Asks a daemon, which gets the container's namespace if the call says so.
+    ///
+    /// # Errors
+    /// [`DaemonError`]
+    pub(crate) fn ask(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+        let netns = self.container.as_ref().map(|(_, side)| &side.netns).filter(|_| call.with_netns);
+        unix::ask(call, netns.map(|netns| netns.as_fd()), patience)
+    }
+
+    /// The side of a namespace.
+    ///
+    /// # Errors
+    /// When it is the container's, and that was not entered.
+    pub(crate) fn side(&mut self, ns: Ns) -> Result<&mut Side, HostError> {
+        match ns {
+            Ns::Host => Ok(&mut self.host),
+            Ns::Container => self.container.as_mut().map(|(_, side)| side).ok_or(HostError::NotEntered),
+        }
+    }
+
+    /// The socket of a namespace.
+    pub(crate) fn socket(&mut self, ns: Ns) -> Result<&mut Socket, HostError> {
+        Ok(&mut self.side(ns)?.socket)
+    }
+
+    /// The socket of a namespace, and the other or the same namespace at once.
+    pub(crate) fn socket_and_netns(
+        &mut self,
+        ns: Ns,
+        other: Option<Ns>,
+    ) -> Result<(&mut Socket, Option<Rc<Netns>>), HostError> {
+        let netns = other.map(|other| Ok(Rc::clone(&self.side(other)?.netns))).transpose()?;
+        Ok((self.socket(ns)?, netns))
+    }
+}

@@ -1,0 +1,52 @@
+//! One side of a request, the host or the container: its namespace, a socket in it, and its packet filter.
+//!
+//! The socket is opened once and keeps belonging to the namespace, so the thread itself goes inside only for what belongs to
+//! the namespace of the calling thread, such as kernel parameters.
+
+use std::io;
+use std::rc::Rc;
+
+use cni_kernel::netlink::{NetlinkError, Socket};
+use cni_kernel::netns::{Netns, NetnsScope};
+
+use crate::iptables::AutoIptables;
+
+pub(crate) struct Side {
+    pub(crate) netns: Rc<Netns>,
+    pub(crate) socket: Socket,
+    pub(crate) netfilter: AutoIptables,
+    scope: NetnsScope,
+}
+
+impl Side {
+    /// Opens the side of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// When the kernel gives no netlink socket.
+    pub(crate) fn current(netns: Netns) -> Result<Self, NetlinkError> {
+        Ok(Self::new(Rc::new(netns), Socket::open()?, NetnsScope::Current))
+    }
+
+    /// Opens the side of another namespace.
+    ///
+    /// # Errors
+    /// When it cannot be entered, or the kernel gives no netlink socket there.
+    pub(crate) fn other(netns: Netns) -> io::Result<Self> {
+        let netns = Rc::new(netns);
+        let socket = netns.inside(Socket::open)?;
+        let socket = socket.map_err(|error| io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EIO)))?;
+        Ok(Self::new(Rc::clone(&netns), socket, NetnsScope::Other(netns)))
+    }
+
+    fn new(netns: Rc<Netns>, socket: Socket, scope: NetnsScope) -> Self {
+        Self { netns, socket, netfilter: AutoIptables::new().within(scope.clone()), scope }
+    }
+
+    /// Does something that belongs to the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Those of the work, and of entering the namespace.
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.scope.run(work).and_then(|done| done)
+    }
+}

@@ -1,0 +1,31 @@
+//! What files of the host say.
+
+use std::path::Path;
+
+use cni_core::error::Error;
+use cni_model::plan::{Ns, Sysctl};
+use cni_model::state_file::{StateFile, StateFileReadError};
+
+/// Files of the administrator, of plugins, and of the kernel.
+pub trait Files {
+    /// What a file says that the administrator may have written; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read, or is no text.
+    fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error>;
+
+    /// What a state file says, with bytes that are no text replaced; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read, or is not root's own: a link, or another user's.
+    fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError>;
+
+    /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error>;
+
+    /// The user and the group by whose rights the plugin reads them.
+    fn effective_ids(&mut self) -> (u32, u32);
+}

@@ -17,6 +17,7 @@ pub mod masquerade;
 pub mod naming;
 pub mod network;
 pub mod result;
+pub mod routes;
 pub mod tables;
 pub mod verify;
 pub mod veth;

@@ -7,6 +7,7 @@ use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::result::{CniResult, Dns, IpConfig, Route};
 use cni_model::plan::{NewRoute, RouteNumberError};
+use cni_model::routing::LINK_SCOPE;
 
 /// An answer of an IPAM plugin that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -146,7 +147,7 @@ fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<NewRoute>, Networ
     let first_gateway = |family| ips.iter().filter_map(|ip| ip.gateway).find(|gateway| Family::of(*gateway) == family);
     let mut decided = Vec::new();
     for route in routes {
-        let on_link = route.scope == Some(SCOPE_LINK);
+        let on_link = route.scope == Some(i64::from(LINK_SCOPE));
         let gw = route.gw.or_else(|| if on_link { None } else { first_gateway(route.family()) });
         let route = checked(&Route { gw, ..route.clone() })?;
         if !decided.contains(&route) {
@@ -155,9 +156,6 @@ fn next_hops(routes: &[Route], ips: &[IpConfig]) -> Result<Vec<NewRoute>, Networ
     }
     Ok(decided)
 }
-
-/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link, there is no next hop.
-const SCOPE_LINK: i64 = 253;
 
 fn first_address(address: Cidr) -> Result<IpAddr, NetworkError> {
     let network = address.network();

@@ -13,6 +13,7 @@ use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface, Route};
 use cni_model::link::{KernelRoute, Link};
 use cni_model::plan::Ns;
+use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::Host;
 
 /// What of an interface is missing or wrong.
@@ -203,9 +204,6 @@ pub fn mac(link: &Link, told: &Interface) -> Result<(), VerifyError> {
     }
 }
 
-/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
-const MAIN: u32 = 254;
-
 /// Whether a link in the container has the addresses of the result, each with the route to its network. An
 /// address without others in its network has no such route.
 ///
@@ -221,7 +219,7 @@ pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result
         let network = address.network();
         let is_connected = |route: &KernelRoute| route.dst == network && route.links == [link.index];
         let single = address.prefix() == address.family().bits();
-        if !single && !has_route(address.family(), MAIN, is_connected, host)? {
+        if !single && !has_route(address.family(), MAIN_TABLE, is_connected, host)? {
             return Err(VerifyError::ConnectedRoute { network, address, name }.into());
         }
     }
@@ -234,7 +232,8 @@ pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result
 /// # Errors
 /// [`VerifyError::Route`], or when the kernel does not answer.
 pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
-    let table = route.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN);
+    let table =
+        route.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN_TABLE);
     let (dst, gw) = (route.dst, route.gw);
     // A DHCP server says so of a destination on the link.
     let router = gw.filter(|gw| !gw.is_unspecified());
@@ -259,7 +258,7 @@ fn has_route(
         return Ok(true);
     }
     let moved = |route: &KernelRoute| route.unicast && condition(route);
-    Ok(table == MAIN && host.routing().routes(Ns::Container, family, None)?.iter().any(moved))
+    Ok(table == MAIN_TABLE && host.routing().routes(Ns::Container, family, None)?.iter().any(moved))
 }
 
 #[cfg(test)]

@@ -11,6 +11,15 @@ use serde::{Deserialize, Serialize};
 /// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
 pub const MAIN_TABLE: u32 = 254;
 
+/// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel makes such routes itself wherever the interface is.
+pub const BY_KERNEL: u8 = 2;
+
+/// `RTPROT_BOOT` of `linux/rtnetlink.h`: a program has made the route.
+pub const BY_PROGRAM: u8 = 3;
+
+/// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link.
+pub const LINK_SCOPE: u8 = 253;
+
 /// What the kernel makes of metric 0 in a route of IPv6: `IP6_RT_PRIO_USER` of `linux/ipv6_route.h`.
 const IPV6_METRIC: u32 = 1024;
 
@@ -59,7 +68,7 @@ impl FullRoute {
                 Family::V6 => IPV6_METRIC,
             },
             scope: 0,
-            protocol: 3,
+            protocol: BY_PROGRAM,
             tos: 0,
             onlink: false,
             is_one_of_several: false,

@@ -12,6 +12,7 @@ pub mod files;
 pub mod host;
 pub mod ipam;
 pub mod journal;
+pub mod json_record;
 pub mod lock;
 pub mod missing;
 pub mod namespace;

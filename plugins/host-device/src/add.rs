@@ -10,6 +10,7 @@ use cni_interface::result::{described, layer_two};
 use cni_interface::{addressing, ipam, naming, verify};
 use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
+use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::{Config, DeviceKeys};
 use crate::find::Found;
@@ -74,7 +75,7 @@ fn take(
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
     if inside.index != loan.index {
         let mut plan = Plan::default();
-        plan.owned(Loan { index: inside.index, ..loan }.written(at));
+        plan.owned(Loan { index: inside.index, ..loan }.write(at));
         journal.apply(&plan)?;
     }
     Ok(())
@@ -85,7 +86,7 @@ fn take(
 fn plan(found: &Found, loan: &Loan, master: Option<&IfName>, at: &Attachment) -> Result<Plan, Error> {
     let name = IfName::parse(&found.link.name)?;
     let mut plan = Plan::default();
-    plan.owned(loan.written(at));
+    plan.owned(loan.write(at));
     if found.link.up {
         plan.owned(Step::set_link(Ns::Host, &name, LinkSetting::Down));
     }

@@ -6,6 +6,7 @@ use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_interface::ipam;
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, configured_name};

@@ -5,6 +5,7 @@ use cni_core::request::{Command, Request};
 use cni_core::valid::ValidAttachments;
 use cni_interface::ipam;
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
 use crate::give_back::{Borrower, give_back};
@@ -12,10 +13,8 @@ use crate::loan::Loan;
 
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
-    let loans = removal.attempt(Loan::all).unwrap_or_default();
-    let is_stale =
-        |loan: &Loan| loan.network == request.network.as_str() && !valid.contains(&loan.container, Some(&loan.ifname));
-    for (_, loan) in loans.into_iter().filter(|(_, loan)| is_stale(loan)) {
+    let loans = removal.attempt(|host| Loan::invalid(&request.network, valid, host)).unwrap_or_default();
+    for (_, loan) in loans {
         removal.attempt(|host| {
             let at = loan.attachment()?;
             give_back(&Borrower { at, netns: None, configured: None, asked: None }, host)

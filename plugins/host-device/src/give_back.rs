@@ -8,10 +8,11 @@ use cni_model::link::Link;
 use cni_model::netns::NetnsError;
 use cni_model::plan::{LinkMove, LinkSetting, Ns, Plan, Step};
 use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::DeviceKeys;
 use crate::find::find_lost;
-use crate::loan::{self, Loan};
+use crate::loan::Loan;
 use crate::proof::{Evidence, FormerEnd, Verdict, judge};
 
 /// What is known of an attachment when its link is to be given back.
@@ -43,7 +44,7 @@ pub fn give_back(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<(), Err
         restore(loan, host)?;
     }
     match recorded.filter(|_| !is_away) {
-        Some(loan) => host.apply(&Step::RemoveRecord { key: loan::key(&loan.attachment()?) }).map(|_| ()),
+        Some(loan) => host.apply(&Loan::remove(&loan.attachment()?)).map(|_| ()),
         None => Ok(()),
     }
 }

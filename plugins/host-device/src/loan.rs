@@ -4,19 +4,16 @@
 //! Without a record, as after an ADD of the reference, the alias says the name, and the link stays down.
 
 use cni_core::error::Error;
-use cni_core::json::Json;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
-use cni_core::result::render::to_text;
 use cni_model::link::Link;
-use cni_model::plan::{Ns, Step};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::plan::Ns;
+use cni_model::record::RecordKind;
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::config::DeviceKeys;
 use crate::proof::Evidence;
-
-const LOANS: RecordKind = RecordKind::new("devices");
 
 /// A link that an attachment has from the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +42,14 @@ pub struct Loan {
     pub evidence: Option<Evidence>,
     /// How the configuration of ADD named it.
     pub asked: DeviceKeys,
+}
+
+impl JsonRecord for Loan {
+    const KIND: RecordKind = RecordKind::new("devices");
+
+    fn names(&self) -> [&str; 3] {
+        [&self.network, &self.container, &self.ifname]
+    }
 }
 
 impl Loan {
@@ -94,30 +99,10 @@ impl Loan {
         self.kind.is_none()
     }
 
-    /// The step that records it.
-    pub fn written(&self, at: &Attachment) -> Step {
-        Step::WriteRecord { key: key(at), text: to_text(self) }
-    }
-
-    /// What an attachment has from the host.
-    pub fn read(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
-        read(&key(at), host)
-    }
-
     /// What an interface of this name in the same container has from the host by way of another network.
     pub fn of_other_network(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let is_there = |loan: &Self| loan.container == at.container.as_str() && loan.ifname == at.ifname.as_str();
         Ok(Self::all(host)?.into_iter().map(|(_, loan)| loan).find(is_there))
-    }
-
-    /// What any attachment has, or has had, from the host, with the record's key.
-    pub fn all(host: &mut dyn Host) -> Result<Vec<(RecordKey, Self)>, Error> {
-        let mut found = Vec::new();
-        for name in host.records().names(LOANS)? {
-            let key = RecordKey::new(LOANS, &name)?;
-            found.extend(read(&key, host)?.map(|loan| (key, loan)));
-        }
-        Ok(found)
     }
 
     /// What a link of the host was before, if an attachment had it and has lost its namespace.
@@ -126,18 +111,6 @@ impl Loan {
         let is_lost = |loan: &Self| loan.is_hardware() && loan.name != link.name && loan.is(link) && has_alias(loan);
         Ok(Self::all(host)?.into_iter().map(|(_, loan)| loan).find(is_lost))
     }
-}
-
-/// The record of an attachment.
-pub fn key(at: &Attachment) -> RecordKey {
-    RecordKey::of_group(LOANS, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
-}
-
-/// A record that makes no sense is as good as none.
-fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<Loan>, Error> {
-    let Some(text) = host.records().read(key)? else { return Ok(None) };
-    let loan = Json::parse(text.as_bytes()).and_then(|json| json.decode::<Loan>());
-    Ok(loan.inspect_err(|error| log::warn!("record {key} is passed over: {error}")).ok())
 }
 
 /// The name of the bridge or bond that a link of the host is a port of.

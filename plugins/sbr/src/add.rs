@@ -9,6 +9,7 @@ use cni_core::result::CniResult;
 use cni_interface::tables;
 use cni_model::plan::Plan;
 use cni_plugin::journal::Journal;
+use cni_plugin::json_record::JsonRecord as _;
 
 use crate::addresses::OwnAddress;
 use crate::facts::Facts;
@@ -37,7 +38,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         None => Lanes::choose(&own, &facts, &earlier.rules),
     };
     let mut plan = Plan::default();
-    plan.owned(earlier.with(&lanes, &at, host)?.written(&at));
+    plan.owned(earlier.with(&lanes, &at, host)?.write(&at));
     journal.apply(&plan)?;
     journal.apply(&lanes.plan())?;
     Ok(result)

@@ -13,6 +13,7 @@ use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_model::routing::{FullRoute, SourceRule};
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
 use crate::config;
@@ -27,7 +28,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         Err(NetnsError::Gone { .. }) => {}
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
-    host.apply(&Step::RemoveRecord { key: record::key(&at) }).map(|_| ())
+    host.apply(&RoutingRecord::remove(&at)).map(|_| ())
 }
 
 fn end_routing(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_interface::tables;
+use cni_interface::{routes, tables};
 use cni_model::plan::Ns;
 use cni_model::routing::{FullRoute, KernelRule, MAIN_TABLE};
 use cni_plugin::host::Host;
@@ -45,11 +45,7 @@ impl Facts {
     pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<Self, Error> {
         let no_link = || SbrError::NoLink { ifname: ifname.to_string() };
         let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
-        let mut facts = Self { link, tables: tables::taken(host)?, ..Self::of_rules(host)? };
-        for family in Family::ALL {
-            facts.routes.extend(host.routing().full_routes(Ns::Container, family, MAIN_TABLE)?);
-        }
-        facts.routes.retain(|route| route.link == link);
-        Ok(facts)
+        let routes = routes::of_link(link, MAIN_TABLE, host)?;
+        Ok(Self { link, routes, tables: tables::taken(host)?, ..Self::of_rules(host)? })
     }
 }

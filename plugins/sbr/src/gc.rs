@@ -5,15 +5,13 @@ use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_model::plan::Step;
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
-use crate::record;
+use crate::record::RoutingRecord;
 
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let mut stale = record::all(host)?;
-    stale.retain(|(_, record)| {
-        record.network == request.network.as_str() && !valid.contains(&record.container, Some(&record.ifname))
-    });
+    let stale = RoutingRecord::invalid(&request.network, valid, host)?;
     let mut removal = Removal::new(host);
     stale.into_iter().for_each(|(key, _)| removal.step(&Step::RemoveRecord { key }));
     removal.finish()

@@ -5,18 +5,15 @@
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
-use cni_core::json::Json;
 use cni_core::names::Attachment;
-use cni_core::result::render::to_text;
-use cni_model::plan::{Ns, Step};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::plan::Ns;
+use cni_model::record::RecordKind;
 use cni_model::routing::{FullRoute, SourceRule};
 use cni_plugin::host::Host;
+use cni_plugin::json_record::{JsonRecord, is_of_entered};
 use serde::{Deserialize, Serialize};
 
 use crate::lanes::{Lanes, push_new};
-
-const ROUTING: RecordKind = RecordKind::new("sbr");
 
 /// The routes and rules of one attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +30,14 @@ pub struct RoutingRecord {
     pub added: Vec<FullRoute>,
     /// Routes that were in the main table.
     pub moved: Vec<FullRoute>,
+}
+
+impl JsonRecord for RoutingRecord {
+    const KIND: RecordKind = RecordKind::new("sbr");
+
+    fn names(&self) -> [&str; 3] {
+        [&self.network, &self.container, &self.ifname]
+    }
 }
 
 impl RoutingRecord {
@@ -60,16 +65,6 @@ impl RoutingRecord {
         record.moved.sort_by_key(|route| route.gateway.is_some());
         Ok(record)
     }
-
-    /// The step that writes it.
-    pub fn written(&self, at: &Attachment) -> Step {
-        Step::WriteRecord { key: key(at), text: to_text(self) }
-    }
-}
-
-/// The record of an attachment.
-pub fn key(at: &Attachment) -> RecordKey {
-    RecordKey::of_group(ROUTING, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
 }
 
 /// What an attachment has in the namespace that was entered. A record that makes no sense is as good as none.
@@ -77,31 +72,6 @@ pub fn key(at: &Attachment) -> RecordKey {
 /// # Errors
 /// When the record cannot be read, or the kernel does not answer.
 pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Option<RoutingRecord>, Error> {
-    let here = host.namespaces().identity(Ns::Container)?;
-    let is_here = |record: &RoutingRecord| here.is_none() || record.namespace.is_none() || here == record.namespace;
-    Ok(read(&key(at), host)?.filter(is_here))
-}
-
-/// Every record.
-///
-/// # Errors
-/// When they cannot be read.
-pub fn all(host: &mut dyn Host) -> Result<Vec<(RecordKey, RoutingRecord)>, Error> {
-    let mut found = Vec::new();
-    for name in host.records().names(ROUTING)? {
-        let key = RecordKey::new(ROUTING, &name)?;
-        found.extend(read(&key, host)?.map(|record| (key, record)));
-    }
-    Ok(found)
-}
-
-fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<RoutingRecord>, Error> {
-    let Some(text) = host.records().read(key)? else { return Ok(None) };
-    match Json::parse(text.as_bytes()).and_then(|json| json.decode()) {
-        Ok(record) => Ok(Some(record)),
-        Err(error) => {
-            log::warn!("the record {key} makes no sense, and is passed over: {error}");
-            Ok(None)
-        }
-    }
+    let Some(record) = RoutingRecord::read(at, host)? else { return Ok(None) };
+    Ok(is_of_entered(record.namespace.as_deref(), host)?.then_some(record))
 }

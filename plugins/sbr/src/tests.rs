@@ -7,6 +7,7 @@ use cni_model::plan::{NewRoute, Ns, Step};
 use cni_model::routing::{FullRoute, MAIN_TABLE, SourceRule};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 
@@ -239,7 +240,7 @@ fn a_del_that_cannot_enter_the_namespace_keeps_the_record() {
 fn without_a_record_del_removes_the_rules_of_the_interfaces_addresses() {
     let mut host = machine();
     dual().add(&Sbr, &mut host).expect("ADD");
-    host.records.write(&crate::record::key(&dual().attachment(&Sbr)), "{");
+    host.records.write(&crate::record::RoutingRecord::key(&dual().attachment(&Sbr)), "{");
     let other = SourceRule { source: "10.1.2.5/32".parse().expect("CIDR"), table: 100, priority: None };
     host.apply(&Step::AddRule { ns: Ns::Container, rule: other }).expect("a rule");
     let lonely = dual().with_config(r#"{"cniVersion":"1.1.0","name":"n1","type":"sbr"}"#);
@@ -260,7 +261,7 @@ fn del_removes_the_rules_that_an_add_found_which_nobody_wrote_down() {
         caller.add(&Sbr, &mut host).expect("ADD");
         let after = rules(&host);
         for _ in 0..2 {
-            host.records.write(&crate::record::key(&caller.attachment(&Sbr)), "{");
+            host.records.write(&crate::record::RoutingRecord::key(&caller.attachment(&Sbr)), "{");
             caller.add(&Sbr, &mut host).expect("ADD");
             assert_eq!(rules(&host), after);
         }

@@ -9,9 +9,10 @@ use cni_model::plan::{LinkSetting, Need, Ns, Plan, Step};
 use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
+use cni_plugin::json_record::JsonRecord as _;
 
 use crate::announce::Switch;
-use crate::changes::{self, Changes};
+use crate::changes::Changes;
 use crate::config::{Config, backup_in};
 use crate::error::TuningError;
 use crate::properties::Properties;
@@ -41,7 +42,7 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
         // Before the record names its directory: a DEL after a killed ADD finds either this one or the former.
         plan.owned(backup_written(config, at, former.as_ref(), &earlier, journal.host())?);
     }
-    plan.owned(changes.with_switches(&switches).written(at));
+    plan.owned(changes.with_switches(&switches).write(at));
     set_parameters(&mut plan, config, &at.ifname);
     if former.is_none() && !config.wanted.is_empty() {
         plan.owned(backup_written(config, at, None, &earlier, journal.host())?);
@@ -49,7 +50,7 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
     journal.apply(&plan)?;
     let mut plan = properties(config, &at.ifname, journal.host())?;
     if !switches.is_empty() {
-        plan.owned(changes.written(at));
+        plan.owned(changes.write(at));
     }
     if let Some(FormerBackup { file, .. }) = former {
         // The last step, since nothing brings it back.
@@ -74,7 +75,7 @@ enum EarlierAdd {
 
 impl EarlierAdd {
     fn observe(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
-        Ok(match changes::of(at, host)? {
+        Ok(match Changes::read(at, host)? {
             None => Self::Nothing,
             Some(changes) if changes.are_here(host)? => Self::Here(changes),
             Some(_) => Self::Elsewhere,

@@ -4,19 +4,16 @@
 //! Without the record, as after an ADD of the reference, DEL sets back what the file says, and parameters stay.
 
 use cni_core::error::Error;
-use cni_core::json::Json;
 use cni_core::names::Attachment;
-use cni_core::result::render::to_text;
-use cni_model::plan::{Ns, Step, Sysctl};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::plan::{Ns, Sysctl};
+use cni_model::record::RecordKind;
 use cni_plugin::host::Host;
+use cni_plugin::json_record::{JsonRecord, is_of_entered};
 use serde::{Deserialize, Serialize};
 
 use crate::announce::Switch;
 use crate::config::Config;
 use crate::sysctl;
-
-const CHANGES: RecordKind = RecordKind::new("tuning");
 
 /// The changes of one attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +48,14 @@ impl ChangedParameter {
     /// Whether another one is the same, whatever its value.
     pub fn is_same(&self, other: &Self) -> bool {
         self.path == other.path
+    }
+}
+
+impl JsonRecord for Changes {
+    const KIND: RecordKind = RecordKind::new("tuning");
+
+    fn names(&self) -> [&str; 3] {
+        [&self.network, &self.container, &self.ifname]
     }
 }
 
@@ -112,27 +117,8 @@ impl Changes {
     /// # Errors
     /// When the kernel does not answer.
     pub fn are_here(&self, host: &mut dyn Host) -> Result<bool, Error> {
-        let here = host.namespaces().identity(Ns::Container)?;
-        Ok(here.is_none() || self.namespace.is_none() || here == self.namespace)
+        is_of_entered(self.namespace.as_deref(), host)
     }
-
-    /// The step that records them.
-    pub fn written(&self, at: &Attachment) -> Step {
-        Step::WriteRecord { key: key(at), text: to_text(self) }
-    }
-}
-
-/// The record of an attachment.
-pub fn key(at: &Attachment) -> RecordKey {
-    RecordKey::of_group(CHANGES, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
-}
-
-/// What an attachment has changed. A record that makes no sense is as good as none.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn of(at: &Attachment, host: &mut dyn Host) -> Result<Option<Changes>, Error> {
-    read(&key(at), host)
 }
 
 /// What other attachments of the container have changed in the namespace that was entered.
@@ -140,10 +126,8 @@ pub fn of(at: &Attachment, host: &mut dyn Host) -> Result<Option<Changes>, Error
 /// # Errors
 /// When the records cannot be read, or the kernel does not answer.
 pub fn of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Changes>, Error> {
-    let (own, group) = (key(at), RecordKey::group(at.container.as_str()));
-    let found = all(|name| name.starts_with(&group) && name != own.name(), host)?;
     let mut others = Vec::new();
-    for (_, changes) in found {
+    for changes in Changes::others(at, host)? {
         if changes.are_here(host)? {
             others.push(changes);
         }
@@ -154,32 +138,4 @@ pub fn of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Changes>, E
 /// A parameter as others have it who have changed it as well.
 pub fn holders<'a>(own: &ChangedParameter, others: &'a [Changes]) -> impl Iterator<Item = &'a ChangedParameter> {
     others.iter().flat_map(|other| &other.parameters).filter(move |other| other.is_same(own))
-}
-
-/// Every record.
-///
-/// # Errors
-/// When they cannot be read.
-pub fn of_all(host: &mut dyn Host) -> Result<Vec<(RecordKey, Changes)>, Error> {
-    all(|_| true, host)
-}
-
-fn all(wanted: impl Fn(&str) -> bool, host: &mut dyn Host) -> Result<Vec<(RecordKey, Changes)>, Error> {
-    let mut found = Vec::new();
-    for name in host.records().names(CHANGES)?.into_iter().filter(|name| wanted(name)) {
-        let key = RecordKey::new(CHANGES, &name)?;
-        found.extend(read(&key, host)?.map(|changes| (key, changes)));
-    }
-    Ok(found)
-}
-
-fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<Changes>, Error> {
-    let Some(text) = host.records().read(key)? else { return Ok(None) };
-    match Json::parse(text.as_bytes()).and_then(|json| json.decode()) {
-        Ok(changes) => Ok(Some(changes)),
-        Err(error) => {
-            log::warn!("the record {key} makes no sense, and is passed over: {error}");
-            Ok(None)
-        }
-    }
 }

@@ -10,6 +10,7 @@ use cni_model::netns::NetnsError;
 use cni_model::plan::{Need, Ns, Step};
 use cni_model::state_file::{StateFile, StateFileError, StateFileReadError};
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
 use crate::changes::{self, ChangedParameter, Changes};
@@ -19,7 +20,7 @@ use crate::{backup, sysctl};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
-    let changes = changes::of(&at, host)?;
+    let changes = Changes::read(&at, host)?;
     let file = backup_of(request, &at, changes.as_ref())?;
     let outcome = match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => restore(&at, &file, changes.as_ref(), host)?,
@@ -54,7 +55,7 @@ impl Restored {
 fn forget(at: &Attachment, file: StateFile, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     removal.step(&Step::RemoveStateFile { file, directories: Vec::new() });
-    removal.step(&Step::RemoveRecord { key: changes::key(at) });
+    removal.step(&Changes::remove(at));
     removal.finish()
 }
 

@@ -5,16 +5,14 @@ use cni_core::request::Request;
 use cni_core::valid::ValidAttachments;
 use cni_model::plan::Step;
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
-use crate::changes;
+use crate::changes::Changes;
 use crate::config::backup_in;
 
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
-    let mut stale = changes::of_all(host)?;
-    stale.retain(|(_, changes)| {
-        changes.network == request.network.as_str() && !valid.contains(&changes.container, Some(&changes.ifname))
-    });
+    let stale = Changes::invalid(&request.network, valid, host)?;
     let mut removal = Removal::new(host);
     for (key, changes) in stale {
         let file = backup_in(&changes.data_dir, &changes.container, &changes.ifname);

@@ -7,6 +7,7 @@ use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::child::MasterChoice;
 use cni_interface::keys::IpamKey;
+use cni_model::vlan::VlanId;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -14,7 +15,7 @@ use serde::de::IgnoredAny;
 pub const MAKING: &str = "create vlan";
 
 /// The greatest number of a VLAN: 4095 is reserved by IEEE 802.1Q. 0 means frames that have a priority and no VLAN.
-const LAST: u16 = 4094;
+const LAST: u16 = VlanId::LAST.number();
 
 /// A value that the plugin cannot use.
 #[derive(Debug, thiserror::Error)]

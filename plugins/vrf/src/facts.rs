@@ -3,16 +3,14 @@
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
+use cni_interface::routes;
 use cni_model::link::Link;
 use cni_model::plan::{Need, Ns, Step, Sysctl};
-use cni_model::routing::FullRoute;
+use cni_model::routing::{BY_KERNEL, FullRoute};
 use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::error::VrfError;
-
-/// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel makes such routes itself wherever the interface is.
-const BY_KERNEL: u8 = 2;
 
 /// The VRF of a name with its table, if there is one.
 ///
@@ -37,11 +35,8 @@ pub fn vrf(config: &Config, host: &mut dyn Host) -> Result<Option<(Link, u32)>, 
 /// # Errors
 /// When the kernel does not answer.
 pub fn routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRoute>, Error> {
-    let mut routes = Vec::new();
-    for family in Family::ALL {
-        routes.extend(host.routing().full_routes(Ns::Container, family, table)?);
-    }
-    routes.retain(|route| route.link == link && route.protocol != BY_KERNEL);
+    let mut routes = routes::of_link(link, table, host)?;
+    routes.retain(|route| route.protocol != BY_KERNEL);
     routes.sort_by_key(|route| route.gateway.is_some());
     Ok(routes)
 }

@@ -4,12 +4,10 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_model::link::{KernelRoute, Link};
 use cni_model::plan::Ns;
+use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::Host;
 
 use super::error::MasterError;
-
-/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
-const MAIN: u32 = 254;
 
 /// The link of the first default route that leads to an Ethernet link: IPv4 before IPv6, and the lowest metric first,
 /// which is the kernel's order. Of several next hops the first such counts.
@@ -19,7 +17,7 @@ const MAIN: u32 = 254;
 pub fn link(ns: Ns, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Error> {
     let mut unusable = Vec::new();
     for family in Family::ALL {
-        let routes = host.routing().routes(ns, family, Some(MAIN))?;
+        let routes = host.routing().routes(ns, family, Some(MAIN_TABLE))?;
         for route in routes.iter().filter(|route| route.dst == family.default_route()) {
             match by_route(route, ns, host)? {
                 Ok(link) => return Ok(Ok(link)),

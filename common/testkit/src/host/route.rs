@@ -6,12 +6,10 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_model::link::KernelRoute;
 use cni_model::plan::NewRoute;
+use cni_model::routing::MAIN_TABLE;
 
 use super::kernel::{Kernel, KernelLink, Space};
 use super::kernel_error::refuse;
-
-/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
-const MAIN: u32 = 254;
 
 impl Kernel {
     /// Adds a route by a link, which must be up, to a gateway that is on it.
@@ -58,14 +56,14 @@ impl Kernel {
                 dst: route.dst,
                 gateways: route.gw.into_iter().collect(),
                 links: links.clone(),
-                table: route.table.unwrap_or(MAIN),
+                table: route.table.unwrap_or(MAIN_TABLE),
                 unicast: true,
             }));
             found.extend(connected(entry).map(|dst| KernelRoute {
                 dst,
                 gateways: Vec::new(),
                 links: links.clone(),
-                table: MAIN,
+                table: MAIN_TABLE,
                 unicast: true,
             }));
         }
@@ -76,13 +74,14 @@ impl Kernel {
     pub fn exact_output(&self, space: &Space, address: IpAddr) -> Option<u32> {
         let mut routes = self.routes(space).into_iter();
         routes
-            .find(|route| route.table == MAIN && route.dst == Cidr::host(address))
+            .find(|route| route.table == MAIN_TABLE && route.dst == Cidr::host(address))
             .and_then(|route| route.links.first().copied())
     }
 
     /// The link by which packets to an address leave: that of the longest prefix.
     pub fn output(&self, space: &Space, address: IpAddr) -> Option<u32> {
-        let routes = self.routes(space).into_iter().filter(|route| route.table == MAIN && route.dst.contains(address));
+        let routes =
+            self.routes(space).into_iter().filter(|route| route.table == MAIN_TABLE && route.dst.contains(address));
         routes.max_by_key(|route| route.dst.prefix()).and_then(|route| route.links.first().copied())
     }
 }

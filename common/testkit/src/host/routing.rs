@@ -4,15 +4,10 @@ use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_model::plan::NewRoute;
-use cni_model::routing::{FullRoute, KernelRule, MAIN_TABLE, SourceRule};
+use cni_model::routing::{BY_KERNEL, BY_PROGRAM, FullRoute, KernelRule, LINK_SCOPE, MAIN_TABLE, SourceRule};
 
 use super::kernel::{Kernel, KernelLink, Space};
 use super::kernel_error::refuse;
-
-/// Who makes a route, and where it leads to, in the numbers of `linux/rtnetlink.h`.
-const BY_KERNEL: u8 = 2;
-const BY_PROGRAM: u8 = 3;
-const ON_LINK: u8 = 253;
 
 impl Kernel {
     /// The routes of a family in a table.
@@ -84,7 +79,7 @@ fn full_routes_of(entry: &KernelLink) -> impl Iterator<Item = FullRoute> {
         let source = Some(address.cidr.address()).filter(|_| address.cidr.family() == Family::V4);
         let route =
             FullRoute { gateway: None, source, ..FullRoute::default_by(address.cidr.address(), link, MAIN_TABLE) };
-        FullRoute { dst: address.cidr.network(), protocol: BY_KERNEL, scope: ON_LINK, ..route }
+        FullRoute { dst: address.cidr.network(), protocol: BY_KERNEL, scope: LINK_SCOPE, ..route }
     });
     let made = entry.routes.iter().map(move |route| full(route, link));
     connected.chain(made).chain(entry.moved.clone())

@@ -3,6 +3,7 @@
 use super::*;
 use crate::loan::Loan;
 use cni_model::plan::{IfPresent, LinkKind, NewLink, VethPeer};
+use cni_plugin::json_record::JsonRecord as _;
 use cni_testkit::attachment;
 
 /// A veth in place of the hardware, whose other end is on the host as `far`.
@@ -84,7 +85,7 @@ fn a_link_whose_record_proves_nothing_comes_back_down() {
     caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
     let at = attachment("n1", "c1", "eth0");
     let loan = Loan::read(&at, &mut host).expect("read").expect("a record");
-    host.apply(&Loan { evidence: None, ..loan }.written(&at)).expect("written");
+    host.apply(&Loan { evidence: None, ..loan }.write(&at)).expect("written");
     caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
     let link = on_host(&mut host, "ens1").expect("back");
     assert_eq!((link.up, link.master, link.alias.as_deref()), (false, None, Some("uplink")));

@@ -251,7 +251,7 @@ fn a_record_that_makes_no_sense_keeps_nobody() {
     let before = host.state();
     let caller = caller(PROPERTIES);
     caller.add(&Tuning, &mut host).expect("ADD");
-    let key = crate::changes::key(&caller.attachment(&Tuning));
+    let key = <crate::changes::Changes as cni_plugin::json_record::JsonRecord>::key(&caller.attachment(&Tuning));
     host.records.write(&key, "{");
     caller.add(&Tuning, &mut host).expect("ADD");
     host.records.write(&key, "[]");

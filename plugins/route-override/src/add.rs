@@ -6,6 +6,7 @@ use cni_core::result::{CniResult, Route};
 use cni_interface::tables;
 use cni_model::plan::{NewRoute, Ns, Plan, Step};
 use cni_plugin::journal::Journal;
+use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::Config;
 use crate::error::RouteError;
@@ -34,7 +35,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let added = missing.iter().map(|route| as_kernel_has_it(route, link));
     let record = RouteRecord::earlier(&at, host)?.with(&removed, added);
     let (mut plan, ns) = (Plan::default(), Ns::Container);
-    plan.owned(record.written(&at));
+    plan.owned(record.write(&at));
     removed.into_iter().rev().for_each(|route| plan.owned(Step::RemoveFullRoute { ns, route }));
     missing.into_iter().for_each(|route| plan.owned(Step::AddRoute { ns, name: at.ifname.clone(), route }));
     journal.apply(&plan)?;

@@ -9,9 +9,10 @@ use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_model::routing::FullRoute;
 use cni_plugin::host::Host;
+use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
-use crate::record::{self, RouteRecord, is_same};
+use crate::record::{RouteRecord, is_same};
 use crate::routes;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -21,7 +22,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         Err(NetnsError::Gone { .. }) => {}
         Err(error @ NetnsError::Failed { .. }) => return Err(error.into()),
     }
-    host.apply(&Step::RemoveRecord { key: record::key(&at) }).map(|_| ())
+    host.apply(&RouteRecord::remove(&at)).map(|_| ())
 }
 
 fn restore(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {

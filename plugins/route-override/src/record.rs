@@ -2,17 +2,13 @@
 //! nothing, and the routes end with the interface.
 
 use cni_core::error::Error;
-use cni_core::json::Json;
 use cni_core::names::Attachment;
-use cni_core::result::to_text;
-use cni_model::plan::{NewRoute, Ns, Step};
-use cni_model::record::{RecordKey, RecordKind};
+use cni_model::plan::{NewRoute, Ns};
+use cni_model::record::RecordKind;
 use cni_model::routing::{FullRoute, MAIN_TABLE};
 use cni_plugin::host::Host;
+use cni_plugin::json_record::{JsonRecord, is_of_entered};
 use serde::{Deserialize, Serialize};
-
-/// The kind of these records.
-pub const ROUTES: RecordKind = RecordKind::new("routeoverride");
 
 /// The changed routes of one attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,14 +23,24 @@ pub struct RouteRecord {
     pub added: Vec<FullRoute>,
 }
 
+impl JsonRecord for RouteRecord {
+    const KIND: RecordKind = RecordKind::new("routeoverride");
+
+    fn names(&self) -> [&str; 3] {
+        [&self.network, &self.container, &self.ifname]
+    }
+}
+
 impl RouteRecord {
     /// What an earlier ADD changed in the namespace that was entered; nothing if there was none. A record that cannot be used counts as missing.
     pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
-        let here = host.identity(Ns::Container)?;
-        let is_here = |record: &Self| here.is_none() || record.namespace.is_none() || here == record.namespace;
-        let earlier = read(&key(at), host)?.filter(is_here).unwrap_or_default();
+        let namespace = host.namespaces().identity(Ns::Container)?;
+        let earlier = match Self::read(at, host)? {
+            Some(earlier) if is_of_entered(earlier.namespace.as_deref(), host)? => earlier,
+            Some(_) | None => Self::default(),
+        };
         let [network, container, ifname] = [at.network.to_string(), at.container.to_string(), at.ifname.to_string()];
-        Ok(Self { network, container, ifname, namespace: here, ..earlier })
+        Ok(Self { network, container, ifname, namespace, ..earlier })
     }
 
     /// The record with what another ADD is about to change.
@@ -46,11 +52,6 @@ impl RouteRecord {
         self.removed.sort_by_key(|route| route.gateway.is_some());
         self.added.extend(added);
         self
-    }
-
-    /// The step that writes it.
-    pub fn written(&self, at: &Attachment) -> Step {
-        Step::WriteRecord { key: key(at), text: to_text(self) }
     }
 }
 
@@ -64,21 +65,4 @@ pub fn as_kernel_has_it(new: &NewRoute, link: u32) -> FullRoute {
     let like = FullRoute::default_by(new.dst.address(), link, new.table.unwrap_or(MAIN_TABLE));
     let metric = new.priority.unwrap_or(like.metric);
     FullRoute { dst: new.dst, gateway: new.gw, metric, scope: new.scope.unwrap_or_default(), ..like }
-}
-
-/// The record of an attachment.
-pub fn key(at: &Attachment) -> RecordKey {
-    RecordKey::of_group(ROUTES, at.container.as_str(), &format!("{}/{}", at.network, at.ifname))
-}
-
-/// Reads a record. One that cannot be decoded counts as missing.
-pub fn read(key: &RecordKey, host: &mut dyn Host) -> Result<Option<RouteRecord>, Error> {
-    let Some(text) = host.records().read(key)? else { return Ok(None) };
-    match Json::parse(text.as_bytes()).and_then(|json| json.decode()) {
-        Ok(record) => Ok(Some(record)),
-        Err(error) => {
-            log::warn!("the record {key} cannot be decoded, and is ignored: {error}");
-            Ok(None)
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! The routes that the interface has.
 
 use cni_core::error::Error;
-use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_core::result::Route;
+use cni_interface::routes;
 use cni_model::plan::Ns;
 use cni_model::routing::{FullRoute, MAIN_TABLE};
 use cni_plugin::host::Host;
@@ -14,12 +14,7 @@ use crate::error::RouteError;
 pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<(u32, Vec<FullRoute>), Error> {
     let no_link = || RouteError::NoLink { ifname: ifname.to_string() };
     let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;
-    let mut routes = Vec::new();
-    for family in Family::ALL {
-        routes.extend(host.full_routes(Ns::Container, family, MAIN_TABLE)?);
-    }
-    routes.retain(|route| route.link == link);
-    Ok((link, routes))
+    Ok((link, routes::of_link(link, MAIN_TABLE, host)?))
 }
 
 /// Whether a route of the interface is one that was asked for.

@@ -2,7 +2,7 @@
 # Attacks the plugins for a while: eight workers add and delete containers in networks of all plugins that this kernel has, while
 # plugins are killed, rules flushed, namespaces lost and used again, interfaces renamed, and `gc --remove` and `repair` run all
 # the time. After each minute nobody who lives may have lost anything, and nothing may be left of the others.
-# Installs what is missing. It all happens in a private host; conformance/src/bin/soak says what is done and what is checked.
+# Installs what is missing. It all happens in a private host; conformance/bench/src/bin/soak says what is done and what is checked.
 #
 #   scripts/soak.sh [MINUTES] [BIN_DIR] [OPTION...]
 #                     one minute unless given; BIN_DIR has the plugins, or else they are built

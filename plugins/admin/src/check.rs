@@ -10,8 +10,7 @@ use cni_check::{Finding, NetworkRanges, judge, overlaps, schema};
 use cni_linux::output::complain;
 use serde_json::json;
 
-use crate::command_line::FOUND;
-use crate::output::print;
+use crate::output::{FOUND, print};
 
 /// The options of `check`.
 #[derive(Args, Debug)]

@@ -5,10 +5,7 @@ use cni_builtin::PLUGINS;
 
 use crate::{check, doctor, gc, install, list, repair};
 
-/// The exit status of a verb that has found what it looks for.
-pub const FOUND: u8 = 3;
-
-/// The exit statuses of a verb: what success means, and [`FOUND`] where the verb has it.
+/// The exit statuses of a verb: what success means, and 3 where the verb has it.
 macro_rules! statuses {
     ($success:literal) => {
         concat!(

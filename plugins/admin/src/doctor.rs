@@ -9,8 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use crate::command_line::FOUND;
-use crate::output::print;
+use crate::output::{FOUND, print};
 
 mod configurations;
 mod filter;

@@ -13,11 +13,10 @@ use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::calls::PluginFolders;
-use crate::command_line::FOUND;
 use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
 use crate::life::refusal;
-use crate::output::print;
+use crate::output::{FOUND, print};
 use cni_linux::output::{complain, one_line};
 
 mod removal;

@@ -16,13 +16,10 @@ mod plan;
 mod report;
 
 use folder::{Folder, FolderError};
-use plan::Removal;
+use plan::{Removal, TOOL};
 
 /// The folder in which most runtimes look for plugins.
 const DEFAULT_FOLDER: &str = "/opt/cni/bin";
-
-/// The name of the administrator's tool. It is installed with every selection, since only it can uninstall.
-const TOOL: &str = "cni-plugins";
 
 /// The options of `install`.
 #[derive(Args, Debug)]

@@ -8,10 +8,9 @@ use cni_plugin::namespace::Life;
 use serde_json::{Value, json};
 
 use crate::cache::{Cached, PublishedPort};
-use crate::command_line::FOUND;
 use crate::contested::{self, ContestedPort};
 use crate::inventory::{Attached, Depth, Inventory, Left, Scope, Source};
-use crate::output::print;
+use crate::output::{FOUND, print};
 use crate::repair::{NamedPart, RepairOutcome};
 use crate::table::Table;
 use cni_linux::output::complain;

@@ -1,8 +1,11 @@
-//! What the verbs print.
+//! What the verbs print, and how they end.
 
 use std::process::ExitCode;
 
 use cni_linux::output::{complain, write};
+
+/// The exit status of a verb that has found what it looks for.
+pub const FOUND: u8 = 3;
 
 /// Prints the answer to a request; returns the exit status.
 pub fn print(text: &str) -> ExitCode {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod finding;
+mod judgement;
 mod list;
 mod nearest;
 mod object;
@@ -16,15 +17,8 @@ mod tree;
 mod value;
 
 pub use finding::Finding;
+pub use judgement::Judgement;
 pub use ranges::{NetworkRanges, overlaps};
-
-/// What was found in one file.
-#[derive(Debug, Default)]
-pub struct Judgement {
-    pub findings: Vec<Finding>,
-    /// The networks of host-local, to be compared with those of other files.
-    pub ranges: Option<NetworkRanges>,
-}
 
 /// Judges the text of a file: a configuration list, or a single configuration.
 pub fn judge(text: &str) -> Judgement {

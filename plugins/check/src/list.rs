@@ -3,8 +3,8 @@
 use cni_core::version::Version;
 use serde_json::{Map, Value};
 
-use crate::Judgement;
 use crate::finding::Finding;
+use crate::judgement::Judgement;
 use crate::nearest::nearest;
 use crate::plugin::{self, Place};
 use crate::ranges::NetworkRanges;

@@ -1,5 +1,8 @@
 //! What has to be done, as values.
 
+/// The name of the administrator's tool. It is installed with every selection, since only it can uninstall.
+pub const TOOL: &str = "cni-plugins";
+
 /// What a folder has under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Present {
@@ -47,7 +50,7 @@ pub struct Removal {
 /// What `uninstall` does with the files of ours, given the names of the files that were kept. The tool goes last, so that
 /// `uninstall` can be repeated after a failure.
 pub fn uninstall(mut ours: Vec<String>, kept: &[String]) -> Vec<Removal> {
-    ours.sort_by_key(|name| (name == super::TOOL, name.clone()));
+    ours.sort_by_key(|name| (name == TOOL, name.clone()));
     ours.into_iter().map(|name| Removal { restores: kept.contains(&name), name }).collect()
 }
 

@@ -50,7 +50,7 @@ fn the_arguments_name_the_device_and_its_owner() {
     let (container, _) = host.add("id2");
     let shown = details(&container, "key0");
     assert!(
-        shown.contains("multi_queue on") && shown.contains("vnet_hdr off") && shown.contains("user 64007"),
+        shown.contains(" multi_queue ") && shown.contains("vnet_hdr off") && shown.contains("user 64007"),
         "{shown}"
     );
 }

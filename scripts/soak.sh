@@ -38,7 +38,7 @@ attack() {
         install_plugins "$binary" "$work/bin"
     fi
     say "building the attack (a minute or two; seconds when nothing has changed)"
-    (cd "$TOP" && cargo build --quiet --locked --package cni-bench --bin soak)
+    (cd "$TOP" && cargo build --quiet --locked --workspace --bin soak)
     # The checks of a busy minute take about another.
     timeout --kill-after=10 $((minutes * 240 + 300)) "$TARGET/debug/soak" "$minutes" "$work/bin" "$@"
 }

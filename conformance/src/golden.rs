@@ -40,3 +40,8 @@ pub fn on_both_flavours(test: impl Fn(&Sandbox)) {
         test(&Sandbox::with_flavour(flavour));
     }
 }
+
+/// Returns the lines of a golden text that do not contain `part`.
+pub fn without(golden: &str, part: &str) -> String {
+    golden.lines().filter(|line| !line.contains(part)).collect::<Vec<_>>().join("\n")
+}

@@ -5,6 +5,7 @@
 mod bridge_vlan;
 mod dummy;
 mod ipvlan;
+mod macvlan;
 #[path = "host_device/network_card.rs"]
 mod network_card;
 mod on_a_master;

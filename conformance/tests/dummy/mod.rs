@@ -1,11 +1,10 @@
 //! The dummy plugin, where the kernel has links of that kind. What it refuses, and what it says of other
 //! kernels, is shown on any.
 
-use std::fs;
-use std::path::Path;
-
-use cni_conformance::{Attachment, Container, Namespace, Network, Runtime, Sandbox, binaries, leases, script};
+use cni_conformance::{Attachment, Container, Namespace, Runtime, Sandbox, leases};
 use serde_json::{Value, json};
+
+use crate::on_a_master::{calls, has_eth0, shell, with_script};
 
 mod add;
 mod check;
@@ -35,38 +34,12 @@ fn attach(sandbox: &Sandbox, list: &Value, name: &str) -> (Container, Attachment
     (container, attachment)
 }
 
-/// Runs lines of shell in a container, of which each must succeed.
-fn shell(container: &Namespace, lines: &str) -> String {
-    container.must(&["sh", "-ec", lines])
-}
-
 /// All that a container has of links, addresses and routes.
 fn contents(container: &Namespace) -> String {
     shell(container, "ip -o link; ip -o address; ip route show table all; ip -6 route show table all")
 }
 
-fn has_eth0(container: &Namespace) -> bool {
-    Network::observe(container).link("eth0").is_some()
-}
-
 /// The addresses that host-local has given away, in order.
 fn leases() -> Vec<String> {
     leases::of_network(LEASES, "services")
-}
-
-/// A folder of plugins with an IPAM plugin `script` beside those under test, which notes in `calls` what it is
-/// called for and whether the container has the link then, and answers by a line of shell.
-fn with_script(answer: &str) -> String {
-    let folder = "/run/conformance/plugins";
-    fs::create_dir_all(folder).expect("create a folder for plugins");
-    let look = "ip -n c1 link show eth0 >/dev/null 2>&1 && link=there || link=gone";
-    let lines = format!("{look}\necho $CNI_COMMAND $link >> {folder}/calls\ncat >/dev/null\n{answer}\n");
-    script::install(&Path::new(folder).join("script"), &lines);
-    format!("{folder}:{}", binaries::under_test().display())
-}
-
-/// What the script has noted.
-fn calls() -> Vec<String> {
-    let text = fs::read_to_string("/run/conformance/plugins/calls").expect("read the calls");
-    text.lines().map(str::to_owned).collect()
 }

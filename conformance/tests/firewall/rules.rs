@@ -6,7 +6,7 @@ use cni_conformance::lone::bridge_result;
 use cni_conformance::{Lone, Sandbox};
 use serde_json::{Value, json};
 
-use cni_conformance::golden::{DUAL, PROGRAMS, V4, assert_rules, assert_untouched, on_both_flavours, rules};
+use cni_conformance::golden::{DUAL, PROGRAMS, V4, assert_rules, assert_untouched, on_both_flavours, rules, without};
 
 /// Policy `open`, 10.88.0.5.
 const OPEN_V4: &str = r#"
@@ -28,16 +28,6 @@ const NOMAD_V4: &str = r#"
 -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
 "#;
 
-/// The same for fd00:88::5.
-const NOMAD_V6: &str = r#"
--N CNI-FORWARD
--N NOMAD-ADMIN
--A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD
--A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j NOMAD-ADMIN
--A CNI-FORWARD -d fd00:88::5/128 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
--A CNI-FORWARD -s fd00:88::5/128 -j ACCEPT
-"#;
-
 /// Policy `same-bridge` on `br0`.
 const SAME_BRIDGE_V4: &str = r#"
 -N CNI-ADMIN
@@ -49,23 +39,6 @@ const SAME_BRIDGE_V4: &str = r#"
 -A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN
 -A CNI-FORWARD -d 10.88.0.5/32 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 -A CNI-FORWARD -s 10.88.0.5/32 -j ACCEPT
--A CNI-ISOLATION-STAGE-1 -i br0 ! -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge)" -j CNI-ISOLATION-STAGE-2
--A CNI-ISOLATION-STAGE-1 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN
--A CNI-ISOLATION-STAGE-2 -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j DROP
--A CNI-ISOLATION-STAGE-2 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN
-"#;
-
-/// The same for IPv6.
-const SAME_BRIDGE_V6: &str = r#"
--N CNI-ADMIN
--N CNI-FORWARD
--N CNI-ISOLATION-STAGE-1
--N CNI-ISOLATION-STAGE-2
--A FORWARD -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j CNI-ISOLATION-STAGE-1
--A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD
--A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN
--A CNI-FORWARD -d fd00:88::5/128 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
--A CNI-FORWARD -s fd00:88::5/128 -j ACCEPT
 -A CNI-ISOLATION-STAGE-1 -i br0 ! -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge)" -j CNI-ISOLATION-STAGE-2
 -A CNI-ISOLATION-STAGE-1 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN
 -A CNI-ISOLATION-STAGE-2 -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j DROP
@@ -112,23 +85,10 @@ const TWO_BRIDGES_V4: &str = r#"
 -A CNI-ISOLATION-STAGE-2 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN
 "#;
 
-/// What stays when both containers are gone.
-const AFTER_DEL_V4: &str = r#"
--N CNI-ADMIN
--N CNI-FORWARD
--N CNI-ISOLATION-STAGE-1
--N CNI-ISOLATION-STAGE-2
--A FORWARD -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j CNI-ISOLATION-STAGE-1
--A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD
--A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN
--A CNI-ISOLATION-STAGE-1 -i br1 ! -o br1 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge)" -j CNI-ISOLATION-STAGE-2
--A CNI-ISOLATION-STAGE-1 -i br0 -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: isolated)" -j DROP
--A CNI-ISOLATION-STAGE-1 -i br0 ! -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: isolated)" -j CNI-ISOLATION-STAGE-2
--A CNI-ISOLATION-STAGE-1 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN
--A CNI-ISOLATION-STAGE-2 -o br1 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j DROP
--A CNI-ISOLATION-STAGE-2 -o br0 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j DROP
--A CNI-ISOLATION-STAGE-2 -m comment --comment "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)" -j RETURN
-"#;
+/// The same rules for the other address.
+fn for_ipv6(golden: &str) -> String {
+    golden.replace("10.88.0.5/32", "fd00:88::5/128")
+}
 
 fn plugin<'s>(sandbox: &'s Sandbox, addresses: &[&str], keys: Value) -> Lone<'s> {
     let firewall = Lone::new(sandbox, "firewall", "ctr1", &bridge_result("br0", addresses), &keys);
@@ -160,7 +120,7 @@ fn open_for_both_families_with_an_admin_chain() {
     on_both_flavours(|sandbox| {
         plugin(sandbox, DUAL, json!({"iptablesAdminChainName": "NOMAD-ADMIN"})).add();
         assert_rules(sandbox, "iptables", "filter", NOMAD_V4);
-        assert_rules(sandbox, "ip6tables", "filter", NOMAD_V6);
+        assert_rules(sandbox, "ip6tables", "filter", &for_ipv6(NOMAD_V4));
     });
 }
 
@@ -169,7 +129,7 @@ fn same_bridge_for_both_families() {
     on_both_flavours(|sandbox| {
         plugin(sandbox, DUAL, json!({"ingressPolicy": "same-bridge"})).add();
         assert_rules(sandbox, "iptables", "filter", SAME_BRIDGE_V4);
-        assert_rules(sandbox, "ip6tables", "filter", SAME_BRIDGE_V6);
+        assert_rules(sandbox, "ip6tables", "filter", &for_ipv6(SAME_BRIDGE_V4));
     });
 }
 
@@ -179,8 +139,7 @@ fn isolated_for_both_families() {
     on_both_flavours(|sandbox| {
         plugin(sandbox, DUAL, json!({"ingressPolicy": "isolated"})).add();
         assert_rules(sandbox, "iptables", "filter", ISOLATED_V4);
-        let v6 = ISOLATED_V4.replace("10.88.0.5/32", "fd00:88::5/128");
-        assert_rules(sandbox, "ip6tables", "filter", &v6);
+        assert_rules(sandbox, "ip6tables", "filter", &for_ipv6(ISOLATED_V4));
     });
 }
 
@@ -193,10 +152,10 @@ fn rules_of_a_second_bridge_go_on_top_and_del_leaves_what_all_share() {
         second.add();
         assert_rules(sandbox, "iptables", "filter", TWO_BRIDGES_V4);
         second.del();
-        let without_second: Vec<&str> = TWO_BRIDGES_V4.lines().filter(|line| !line.contains("10.89.0.5")).collect();
-        assert_rules(sandbox, "iptables", "filter", &without_second.join("\n"));
+        let without_second = without(TWO_BRIDGES_V4, "10.89.0.5");
+        assert_rules(sandbox, "iptables", "filter", &without_second);
         first.del();
-        assert_rules(sandbox, "iptables", "filter", AFTER_DEL_V4);
+        assert_rules(sandbox, "iptables", "filter", &without(&without_second, "10.88.0.5"));
     });
 }
 
@@ -207,7 +166,7 @@ fn a_repeated_add_or_del_changes_no_rule() {
         firewall.add();
         firewall.add();
         assert_rules(sandbox, "iptables", "filter", SAME_BRIDGE_V4);
-        assert_rules(sandbox, "ip6tables", "filter", SAME_BRIDGE_V6);
+        assert_rules(sandbox, "ip6tables", "filter", &for_ipv6(SAME_BRIDGE_V4));
         firewall.del();
         let after = PROGRAMS.map(|program| rules(sandbox, program, "filter"));
         firewall.del();

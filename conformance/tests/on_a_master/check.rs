@@ -5,7 +5,7 @@ use cni_conformance::uml::on_kernels_with;
 use cni_conformance::{Feature, Runtime};
 use serde_json::json;
 
-use super::{KINDS, UPLINK, World, contents, plugin, shell};
+use super::{KINDS, World, contents, plugin, shell};
 
 const CHECK_FAILED: u64 = 100;
 
@@ -19,21 +19,6 @@ fn check_passes_after_add_and_whatever_does_not_matter() {
             container.sh(change);
             world.runtime(&list).check(&attachment).expect_success();
         }
-    });
-}
-
-// The reference fails when the MTU of the master sinks below that of the configuration, which the link follows.
-#[test]
-fn check_is_about_the_link_alone() {
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({"mtu": 1500}));
-        let (_, attachment) = world.attach(&list, "c1");
-        shell(
-            world.sandbox.host(),
-            &format!("ip link set {UPLINK} mtu 1400; ip link property add dev {UPLINK} altname other"),
-        );
-        world.runtime(&list).check(&attachment).expect_success();
     });
 }
 

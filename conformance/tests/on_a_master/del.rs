@@ -105,23 +105,6 @@ fn del_removes_a_link_whose_mac_address_has_changed() {
     });
 }
 
-/// A container that has the namespace of another one that is gone, as `/proc/<pid>/ns/net` may show it.
-#[test]
-fn del_leaves_a_link_that_has_another_mac_address() {
-    on_kernels_with(&[Feature::MacvlanLinks], |kind| {
-        let world = World::new(kind);
-        let list = world.network(&json!({}));
-        let (container, attachment) = world.attach(&list, "c1");
-        container.sh("ip link del eth0");
-        let mut other = Attachment::new("c2", &container);
-        world.runtime(&list).add(&mut other).expect_success();
-        world.runtime(&list).del(&attachment).expect_success();
-        assert!(has_eth0(&container));
-        world.runtime(&list).del(&other).expect_success();
-        assert!(!has_eth0(&container));
-    });
-}
-
 // The reference releases the address first, and keeps the link when that fails.
 #[test]
 fn the_link_is_gone_before_its_address_is_released_even_if_that_fails() {

@@ -32,6 +32,9 @@ pub const UPLINK: &str = Outside::HOST_LINK;
 /// How long the first packet may take.
 const SOON: Duration = Duration::from_secs(5);
 
+/// How long to wait for a packet that must not come.
+pub const NEVER: Duration = Duration::from_millis(300);
+
 /// The plugin for a kind of links, which is the kernel's word for them.
 pub fn plugin(kind: Feature) -> &'static str {
     match kind {
@@ -116,7 +119,7 @@ fn ipam() -> Value {
 }
 
 /// Addresses of both.
-fn of_both_families() -> Value {
+pub fn of_both_families() -> Value {
     json!({
         "type": "host-local", "dataDir": LEASES, "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
         "ranges": [[{"subnet": "10.7.0.0/24", "rangeStart": "10.7.0.2"}], [{"subnet": "fd00:7::/64", "rangeStart": "fd00:7::2"}]],
@@ -147,7 +150,7 @@ pub fn assert_reaches(from: &Namespace, target: &str) {
 
 /// A folder of plugins with an IPAM plugin `script` beside those under test, which notes in `calls` what it is
 /// called for and whether the container has the link then, and answers by a line of shell.
-fn with_script(answer: &str) -> String {
+pub fn with_script(answer: &str) -> String {
     let folder = "/run/conformance/plugins";
     fs::create_dir_all(folder).expect("create a folder for plugins");
     let look = "ip -n c1 link show eth0 >/dev/null 2>&1 && link=there || link=gone";
@@ -157,7 +160,7 @@ fn with_script(answer: &str) -> String {
 }
 
 /// What the script has noted.
-fn calls() -> Vec<String> {
+pub fn calls() -> Vec<String> {
     let text = fs::read_to_string("/run/conformance/plugins/calls").expect("read the calls");
     text.lines().map(str::to_owned).collect()
 }

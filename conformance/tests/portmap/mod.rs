@@ -5,5 +5,4 @@ mod contested_ports;
 mod localnet;
 mod many_ports;
 mod nftables;
-
 mod rules;

@@ -7,8 +7,8 @@
 
 use cni_conformance::{Nomad, Sandbox};
 
-use crate::rules::nomad::{ALLOC, NAT_V4, NAT_V6, NEIGHBOUR, attach, detach, without};
-use cni_conformance::golden::{PROGRAMS, assert_rules, on_both_flavours, rules};
+use crate::rules::nomad::{ALLOC, NAT_V4, NAT_V6, NEIGHBOUR, attach, detach};
+use cni_conformance::golden::{PROGRAMS, assert_rules, on_both_flavours, rules, without};
 
 /// The masquerade chain of the allocation.
 const CHAIN: &str = "CNI-f795935c5b000b7816d4ca95";

@@ -7,7 +7,7 @@ use cni_model::link::{Address, Link};
 use cni_model::plan::Ns;
 use cni_netfilter::firewalld::Zone;
 use cni_plugin::host::Host;
-use cni_testkit::{FakeContainer, FakeIptables};
+use cni_testkit::FakeContainer;
 
 const BOTH: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
@@ -26,48 +26,6 @@ fn zones(machine: &FakeHost) -> Vec<String> {
 fn is_bare(machine: &FakeHost) -> bool {
     let rules = Family::ALL.map(|family| dump(machine, family)).concat();
     !rules.contains("/32") && !rules.contains("/128") && machine.firewalld.sources().is_empty()
-}
-
-#[test]
-fn firewalld_is_chosen_where_it_runs() {
-    for keys in ["", r#""backend":"""#, r#""backend":"firewalld""#] {
-        let machine = &mut with_firewalld();
-        let caller = Caller::new("ctr1", keys, BOTH);
-        caller.add(machine).expect("added");
-        assert_eq!(zones(machine), TRUSTED);
-        caller.add(machine).expect("added again");
-        caller.check(machine).expect("there");
-        caller.del(machine).expect("removed");
-        caller.del(machine).expect("gone");
-        assert_eq!((is_bare(machine), claimed(machine).len(), machine.netfilter.iptables.locks()), (true, 0, 0));
-    }
-}
-
-#[test]
-fn firewalld_costs_no_process() {
-    let machine = &mut with_firewalld();
-    let caller = Caller::new("ctr1", r#""firewalldZone":"work""#, BOTH);
-    assert_eq!(machine.iptables_cost(|machine| drop(caller.add(machine).expect("added"))), (0, 0));
-    assert_eq!(zones(machine), ["work 10.88.0.5", "work fd00:88::5"]);
-    assert_eq!(machine.iptables_cost(|machine| caller.check(machine).expect("there")), (0, 0));
-    assert_eq!(machine.iptables_cost(|machine| caller.del(machine).expect("removed")), (0, 0));
-    assert!(is_bare(machine));
-}
-
-#[test]
-fn iptables_is_used_where_firewalld_does_not_run_and_when_it_is_asked_for() {
-    for (running, keys) in [(false, ""), (true, r#""backend":"iptables""#)] {
-        let machine = &mut FakeHost::default();
-        machine.firewalld.running = running;
-        let caller = Caller::new("ctr1", keys, BOTH);
-        caller.add(machine).expect("added");
-        caller.check(machine).expect("there");
-        assert!(dump(machine, Family::V4).contains("-s 10.88.0.5/32") && machine.firewalld.sources().is_empty());
-        caller.del(machine).expect("removed");
-        caller.del(machine).expect("gone");
-        assert!(is_bare(machine));
-        assert_eq!(machine.firewalld.questions() == 0, running, "firewalld was asked {keys}");
-    }
 }
 
 #[test]
@@ -123,17 +81,6 @@ fn a_late_del_leaves_the_source_of_the_addresss_new_owner() {
     new.check(machine).expect("untouched");
     new.del(machine).expect("removed");
     assert!(is_bare(machine), "the old one's rules go with the new one's source");
-}
-
-#[test]
-fn a_conflict_of_zones_takes_everything_back() {
-    let machine = &mut with_firewalld();
-    let conflict: IpAddr = "fd00:88::5".parse().expect("address");
-    machine.firewalld.insert(&Zone::fixed("work"), conflict);
-    let caller = Caller::new("ctr1", r#""ingressPolicy":"isolated""#, BOTH);
-    assert_eq!(caller.add(machine).expect_err("refused").to_string(), "ZONE_CONFLICT");
-    assert_eq!((zones(machine), claimed(machine).len()), (vec!["work fd00:88::5".to_owned()], 0));
-    assert_eq!(dump(machine, Family::V4) + &dump(machine, Family::V6), "");
 }
 
 /// The namespace of a container, or what has become of it.
@@ -248,62 +195,4 @@ fn a_zone_that_is_gone_keeps_del_from_nothing() {
     machine.records.clear();
     Caller::new("ctr1", r#""firewalldZone":"nope""#, BOTH).del(machine).expect("removed");
     assert!(is_bare(machine));
-}
-
-#[test]
-fn a_policy_is_made_and_checked_beside_firewalld() {
-    let machine = &mut with_firewalld();
-    let caller = Caller::new("ctr1", r#""ingressPolicy":"same-bridge""#, &["10.88.0.5/24"]);
-    caller.add(machine).expect("added");
-    let rules = dump(machine, Family::V4);
-    assert!(rules.contains("CNI-ISOLATION-STAGE-2") && !rules.contains("CNI-FORWARD"), "{rules}");
-    caller.check(machine).expect("there");
-    machine.netfilter.iptables = FakeIptables::new();
-    let error = caller.check(machine).expect_err("missing");
-    assert!(error.to_string().contains("CNI-ISOLATION-STAGE-1] not found"), "{error}");
-}
-
-#[test]
-fn no_rules_are_asked_for() {
-    let machine = &mut with_firewalld();
-    let caller = Caller::new("ctr1", r#""backend":"none""#, BOTH);
-    assert_eq!(Some(caller.add(machine).expect("added")), caller.request("ADD").prev_result().expect("result"));
-    caller.check(machine).expect("nothing is missing");
-    caller.del(machine).expect("nothing to remove");
-    assert_eq!(
-        (machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists(), machine.firewalld.questions()),
-        (0, 0, 0)
-    );
-    let caller = Caller::new("ctr1", r#""backend":"none","ingressPolicy":"isolated""#, BOTH);
-    assert_eq!(told(caller.add(machine).expect_err("refused")).0, 7);
-}
-
-#[test]
-fn gc_removes_the_sources_of_addresses_whose_owners_are_not_valid() {
-    let machine = &mut with_firewalld();
-    for (id, ip) in [("ctr1", "10.88.0.5/24"), ("ctr2", "10.88.0.6/24")] {
-        Caller::new(id, "", &[ip]).add(machine).expect("added");
-    }
-    gc(machine, "n1", &["ctr2"]);
-    assert_eq!((zones(machine), claimed(machine).len()), (vec!["trusted 10.88.0.6".to_owned()], 1));
-}
-
-#[test]
-fn status_says_whether_the_backend_is_there() {
-    let status = |keys: &str, machine: &mut FakeHost| {
-        let caller = Caller::of_network("n1", &format!(",{keys}"));
-        Firewall.status(&caller.request("STATUS"), machine).map_err(told)
-    };
-    let machine = &mut FakeHost::default();
-    let firewalld = r#""backend":"firewalld""#;
-    let absent = "backend firewalld is not available".to_owned();
-    let why = "firewalld does not answer on the system bus".to_owned();
-    assert_eq!(status(firewalld, machine), Err((50, absent, why)));
-    assert_eq!(status(r#""backend":"none""#, machine), Ok(()));
-    machine.firewalld.running = true;
-    for keys in [firewalld, r#""backend":null"#] {
-        assert_eq!(machine.iptables_cost(|machine| assert_eq!(status(keys, machine), Ok(()))), (0, 0));
-    }
-    let keys = r#""ingressPolicy":"isolated""#;
-    assert_eq!(machine.iptables_cost(|machine| assert_eq!(status(keys, machine), Ok(()))), (0, 1));
 }

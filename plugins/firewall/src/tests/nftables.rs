@@ -73,20 +73,6 @@ fn the_table_holds_the_addresses_and_the_policy() {
 }
 
 #[test]
-fn del_leaves_what_is_shared_and_every_other_container() {
-    let machine = &mut FakeHost::default();
-    let policy = with_policy("same-bridge");
-    Caller::new("ctr2", &policy, &["10.88.0.6/24"]).add(machine).expect("added");
-    let before = machine.netfilter.nftables.dump();
-    let caller = Caller::new("ctr1", &policy, BOTH);
-    caller.add(machine).expect("added");
-    Caller::with_prev_result("ctr1", NATIVE, "null").del(machine).expect("removed without prevResult");
-    assert_eq!(machine.netfilter.nftables.dump(), before);
-    caller.del(machine).expect("gone");
-    assert_eq!((machine.netfilter.nftables.dump(), claimed(machine).len()), (before, 1));
-}
-
-#[test]
 fn the_usual_cost_is_one_transaction_and_no_process() {
     let machine = &mut FakeHost::default();
     Caller::new("first", NATIVE, &["10.88.0.4/24"]).add(machine).expect("added");
@@ -102,17 +88,6 @@ fn the_usual_cost_is_one_transaction_and_no_process() {
             + machine.netfilter.nftables.scripts(),
         0
     );
-}
-
-#[test]
-fn administrators_chains_stand_side_by_side_and_keep_their_rules() {
-    let machine = &mut FakeHost::default();
-    let nomad = format!(r#"{NATIVE},"iptablesAdminChainName":"NOMAD-ADMIN""#);
-    for (id, keys) in [("ctr1", NATIVE), ("ctr2", &nomad), ("ctr3", NATIVE)] {
-        Caller::new(id, keys, &["10.88.0.5/24"]).add(machine).expect("added");
-    }
-    let dump = machine.netfilter.nftables.dump();
-    assert!(dump.contains("chain admin {\n\t\tjump CNI-ADMIN\n\t\tjump NOMAD-ADMIN\n\t}"), "{dump}");
 }
 
 #[test]
@@ -149,19 +124,6 @@ fn check_names_what_is_missing_and_writes_nothing() {
         format!("this does not show it: nft list chain {chain}"),
     );
     assert_eq!(told(caller.check(machine).expect_err("missing")), want);
-}
-
-#[test]
-fn who_made_the_rules_takes_them_away_whatever_the_configuration_says_by_now() {
-    for (then, now) in [(NATIVE, r#""backend":"iptables""#), (r#""backend":"iptables""#, NATIVE)] {
-        let machine = &mut FakeHost::default();
-        Caller::new("ctr1", then, BOTH).add(machine).expect("added");
-        let changed = Caller::new("ctr1", now, BOTH);
-        changed.check(machine).expect("looks where they were made");
-        changed.del(machine).expect("removed");
-        let left = Family::ALL.map(|family| dump(machine, family)).concat() + &machine.netfilter.nftables.dump();
-        assert!(!left.contains("10.88.0.5") && !left.contains("fd00:88::5"), "{left}");
-    }
 }
 
 #[test]

@@ -45,38 +45,6 @@ fn quoted_after(line: &str, start: &str) -> Option<String> {
 }
 
 #[test]
-fn the_rules_of_a_dead_container_go_before_the_new_ones_come() {
-    for keys in BACKENDS {
-        for (proto, other) in [("tcp", "udp"), ("udp", "sctp"), ("sctp", "tcp")] {
-            let machine = &mut inhabited(&["a", "b"]);
-            let a = container("a", keys, &format!("{},{}", mapping(proto, 80, ""), mapping(other, 81, "")));
-            a.add(machine).expect("added");
-            machine.set_container("/run/netns/a", FakeContainer::Gone);
-            let b = container("b", keys, &mapping(proto, 80, ""));
-            b.add(machine).expect("added");
-            assert_eq!(Family::ALL.map(|family| order(machine, family)), [["b"], ["b"]], "{keys}");
-            a.del(machine).expect("a late DEL");
-            assert_eq!(Family::ALL.map(|family| order(machine, family)), [["b"], ["b"]], "{keys}");
-            b.check(machine).expect("there");
-            b.del(machine).expect("removed");
-            assert!(machine.records.is_empty(), "{:?}", machine.records.lines());
-        }
-    }
-}
-
-/// A path may lead to another container's namespace.
-#[test]
-fn a_container_whose_namespace_is_another_one_by_now_is_dead() {
-    for keys in BACKENDS {
-        let machine = &mut inhabited(&["a", "b"]);
-        container("a", keys, TCP_8080).add(machine).expect("added");
-        machine.set_container("/run/netns/a", FakeContainer::Present(Some("boot:other".to_owned())));
-        container("b", keys, TCP_8080).add(machine).expect("added");
-        assert_eq!(order(machine, Family::V4), ["b"]);
-    }
-}
-
-#[test]
 fn a_container_that_lives_keeps_its_port_until_its_del() {
     for keys in BACKENDS {
         let machine = &mut inhabited(&["a", "b", "c"]);
@@ -229,31 +197,6 @@ fn without_a_conflict_nothing_is_read_of_the_rules() {
         (2, 0),
         "nor with one that lives"
     );
-}
-
-/// Whatever has become of the records, an ADD works.
-#[test]
-fn records_that_are_lost_or_torn_do_not_matter() {
-    for keys in BACKENDS {
-        for torn in [None, Some(""), Some("nonsense\n"), Some("tcp 0.0.0.0 n1 a eth0 boot:a /run/net")] {
-            let machine = &mut inhabited(&["a", "b"]);
-            let [a, b] = ["a", "b"].map(|name| container(name, keys, TCP_8080));
-            a.add(machine).expect("added");
-            let known = machine.records.clone();
-            machine.records.clear();
-            if let Some(text) = torn {
-                for key in known.keys() {
-                    machine.records.write(&key, text);
-                }
-            }
-            b.add(machine).expect("added");
-            assert_eq!(order(machine, Family::V4), ["a", "b"], "{torn:?}: as in the reference");
-            b.check(machine).expect("there");
-            b.del(machine).expect("removed");
-            a.del(machine).expect("removed");
-            assert_eq!(order(machine, Family::V4), [""; 0]);
-        }
-    }
 }
 
 #[test]

@@ -8,19 +8,9 @@ const UDP_53: &str = r#"{"hostPort":53,"containerPort":5353,"protocol":"udp"}"#;
 const V4: &[&str] = &["10.88.0.5/24"];
 const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
-/// The chain of `ctr1` in `n1`.
-const DNAT: &str = "dnat-43d91f8451058a70-7883a6f9ce71eedb";
-
 fn caller(keys: &str, mappings: &str, ips: &[&str]) -> Caller {
     let separator = if keys.is_empty() { "" } else { "," };
     Caller::new("ctr1", &format!("{NFT}{separator}{keys}"), mappings, ips)
-}
-
-/// The name of a container's own chain, as a rule in `hostports` names it.
-fn own_chain(machine: &FakeHost, container: &str) -> Option<String> {
-    let dump = machine.netfilter.nftables.dump();
-    let jump = dump.lines().find(|line| line.contains(" jump dnat-") && line.contains(&format!("\"{container}\"")))?;
-    Some(jump.split(' ').find(|word| word.starts_with("dnat-"))?.to_owned())
 }
 
 /// Puts a rule of the reference's kind into a chain that exists.
@@ -37,62 +27,6 @@ fn reference_rule(machine: &mut FakeHost, chain: &'static str, container: &str, 
     };
     let rule = NftRule::new(chain, expressions).with_comment(NftComment::cut(container));
     machine.netfilter.nftables.commit(&Transaction::from(vec![NftChange::AddRule(rule)])).expect("added");
-}
-
-#[test]
-fn add_lays_out_the_references_chains_and_the_containers_own() {
-    let machine = &mut routed();
-    caller("", TCP_8080, V4).add(machine).expect("added");
-    let own = own_chain(machine, "ctr1").expect("a chain");
-    let masquerade = own.replace("dnat-", "masquerade-");
-    let want = format!(
-        "table ip cni_hostport {{
-	comment \"CNI portmap plugin\"
-	chain hostports {{
-		tcp dport 8080 jump {own} comment \"ctr1\"
-	}}
-
-	chain hostip_hostports {{
-	}}
-
-	chain hostports_all {{
-		jump hostip_hostports
-		jump hostports
-	}}
-
-	chain prerouting {{
-		type nat hook prerouting priority dstnat; policy accept;
-		fib daddr type local jump hostports_all
-	}}
-
-	chain output {{
-		type nat hook output priority -100; policy accept;
-		fib daddr type local jump hostports_all
-	}}
-
-	chain masquerading {{
-		type nat hook postrouting priority srcnat; policy accept;
-		ip saddr 10.88.0.0/24 ip daddr 10.88.0.5 ct status dnat jump {masquerade} comment \"ctr1\"
-		ip saddr 127.0.0.1 ip daddr 10.88.0.5 jump {masquerade} comment \"ctr1\"
-	}}
-
-	chain {own} {{
-		tcp dport 8080 dnat to 10.88.0.5:80
-	}}
-
-	chain {masquerade} {{
-		masquerade
-	}}
-}}
-"
-    );
-    let dump = machine.netfilter.nftables.dump();
-    let table = dump.split("table ").find(|table| table.starts_with("ip cni_hostport")).expect("the table");
-    assert_eq!(format!("table {table}"), want);
-    assert_eq!(own, DNAT);
-    assert_eq!(machine.parameters().len(), 1, "loopback is routed");
-    assert_eq!((machine.netfilter.iptables.commits(), machine.netfilter.iptables.lists()), (0, 0));
-    assert_eq!(machine.netfilter.nftables.scripts(), 0);
 }
 
 #[test]
@@ -145,21 +79,6 @@ fn conditions_are_the_containers_alone() {
 }
 
 #[test]
-fn a_second_add_replaces_and_repeats_nothing() {
-    let machine = &mut FakeHost::default();
-    caller("", TCP_8080, DUAL).add(machine).expect("added");
-    let first = machine.netfilter.nftables.dump();
-    caller("", TCP_8080, DUAL).add(machine).expect("added again");
-    assert_eq!(machine.netfilter.nftables.dump(), first);
-    caller(r#""snat":false"#, UDP_53, &["10.88.0.9/24", "fd00:88::9/64"]).add(machine).expect("moved");
-    let moved = machine.netfilter.nftables.dump();
-    for gone in ["8080", "10.88.0.5", "fd00:88::5", "masquerade-"] {
-        assert!(!moved.contains(gone), "{gone}: {moved}");
-    }
-    assert_eq!(moved.matches(" dnat to ").count(), 2, "{moved}");
-}
-
-#[test]
 fn del_needs_only_names_and_no_program() {
     for (keys, runtime, prev_result) in [
         (NFT, "null", "null"),
@@ -181,34 +100,6 @@ fn del_needs_only_names_and_no_program() {
         forgetful.del(machine).expect("gone");
         assert_eq!(machine.netfilter.nftables.commits(), commits);
     }
-}
-
-#[test]
-fn del_removes_what_the_other_backend_made() {
-    for (made_by, removed_by) in [("iptables", "nftables"), ("nftables", "iptables")] {
-        let machine = &mut FakeHost::default();
-        let of = |backend: &str| Caller::new("ctr1", &format!(r#""backend":"{backend}""#), TCP_8080, DUAL);
-        of(made_by).add(machine).expect("added");
-        of(removed_by).del(machine).expect("removed");
-        let left = dump(machine, Family::V4) + &dump(machine, Family::V6) + &machine.netfilter.nftables.dump();
-        assert!(!left.contains("10.88.0.5") && !left.contains("ctr1"), "{made_by}: {left}");
-    }
-}
-
-#[test]
-fn the_other_network_of_a_container_keeps_its_mappings() {
-    let machine = &mut FakeHost::default();
-    let one = caller("", TCP_8080, V4);
-    let mut two = caller("", UDP_53, &["10.99.0.5/24"]);
-    two.0.config = two.0.config.replace(r#""name":"n1""#, r#""name":"n2""#);
-    one.add(machine).expect("added");
-    two.add(machine).expect("added");
-    one.check(machine).expect("there");
-    one.del(machine).expect("removed");
-    two.check(machine).expect("still there");
-    assert!(!machine.netfilter.nftables.dump().contains("10.88.0.5"));
-    two.del(machine).expect("removed");
-    assert!(!machine.netfilter.nftables.dump().contains("ctr1"));
 }
 
 #[test]

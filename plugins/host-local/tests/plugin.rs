@@ -214,14 +214,6 @@ fn an_invalid_configuration_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn an_address_is_asked_for_by_arguments_and_capabilities() {
-    let fixture = Fixture::new(r#""ranges":[[{"subnet":"10.1.2.0/29"}],[{"subnet":"10.1.3.0/29"}]]"#);
-    let config = with_keys(&fixture.config, r#""runtimeConfig":{"ips":["10.1.3.5/24"]}"#);
-    let (status, _) = fixture.call_with("ADD", &config, &[("CNI_ARGS", "IgnoreUnknown=1;IP=10.1.2.4;X=a=b")]);
-    assert_eq!((status, fixture.names().as_str()), (0, "10.1.2.4 10.1.3.5"));
-}
-
-#[test]
 fn a_result_that_cannot_be_written_is_taken_back_and_nothing_else() {
     let mut fixture = Fixture::new(SUBNET);
     fixture.container = "c0";
@@ -242,18 +234,6 @@ fn a_result_that_cannot_be_written_is_taken_back_and_nothing_else() {
 }
 
 #[test]
-fn a_container_in_a_new_namespace_gets_the_same_result() {
-    let mut fixture = Fixture::new(SUBNET);
-    let first = fixture.call("ADD");
-    let (code, text, _) = error(fixture.call("ADD"));
-    let want = "failed to allocate for range 0: 10.1.2.2 has been allocated to c1, duplicate allocation is not allowed";
-    assert_eq!((code, text.as_str()), (105, want));
-    fixture.namespace = "ns2";
-    assert_eq!(fixture.call("ADD"), first);
-    assert_eq!(fixture.names(), "10.1.2.2");
-}
-
-#[test]
 fn del_needs_nothing_of_the_configuration_but_the_directory() {
     let fixture = Fixture::new(SUBNET);
     assert_eq!(fixture.call("ADD").0, 0);
@@ -266,27 +246,6 @@ fn del_needs_nothing_of_the_configuration_but_the_directory() {
     let (code, text, details) = error(fixture.call_with("DEL", r#"{"name":"net","ipam":{"dataDir":[]}}"#, &[]));
     assert_eq!((code, text.as_str()), (6, "failed to load netconf"));
     assert!(details.starts_with("ipam.dataDir: "), "{details}");
-}
-
-#[test]
-fn del_makes_no_directory() {
-    let fixture = Fixture::new(SUBNET);
-    assert_eq!(fixture.call("DEL"), DONE);
-    assert!(!fixture.path().exists());
-}
-
-#[test]
-fn del_releases_the_attachment_and_else_the_leases_of_old_releases() {
-    let fixture = Fixture::new(SUBNET);
-    fixture.write("10.1.2.2", "c1\r\neth0\n");
-    fixture.write("10.1.2.3", "c1\r\neth1");
-    fixture.write("10.1.2.4", "c1");
-    fixture.write("10.1.2.5", "c11\r\neth0");
-    fixture.write("192.0.2.1", "c1\r\neth0");
-    assert_eq!(fixture.call("DEL"), DONE);
-    assert_eq!(fixture.names(), "10.1.2.3 10.1.2.4 10.1.2.5", "also outside of the ranges");
-    assert_eq!(fixture.call("DEL"), DONE);
-    assert_eq!(fixture.names(), "10.1.2.3 10.1.2.5");
 }
 
 #[test]

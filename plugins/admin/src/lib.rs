@@ -5,7 +5,7 @@
 pub mod cache;
 mod calls;
 mod check;
-mod command_line;
+pub mod command_line;
 mod contested;
 mod doctor;
 mod error_line;

@@ -12,6 +12,8 @@ for row in "$TOP"/plugins/*/plugin.json; do
     PLUGINS+=("${row##*/}")
 done
 CNITOOL_VERSION=v1.3.0
+NFPM_VERSION=v2.45.2
+ACTIONLINT_VERSION=v1.7.12
 
 say() { printf '==> %s\n' "$*" >&2; }
 die() {
@@ -71,19 +73,30 @@ need_rust() {
         die "Rust $have is too old: $oldest or later is needed (rustup toolchain install stable)"
 }
 
-# need_cnitool: the reference runtime, which drives the plugins in the demonstration and in the tests.
-need_cnitool() {
+# need_go_program MODULE@VERSION: a program that its authors publish as a Go module.
+need_go_program() {
+    local module=$1 name=${1%@*}
+    name=${name##*/}
     if ! command -v go >/dev/null 2>&1 && [ -x /usr/local/go/bin/go ]; then
         PATH="/usr/local/go/bin:$PATH"
     fi
     need go golang-go
     PATH="$(go env GOPATH)/bin:$PATH"
-    if ! command -v cnitool >/dev/null 2>&1; then
-        say "installing cnitool $CNITOOL_VERSION (go install)"
-        GOFLAGS=-mod=mod go install "github.com/containernetworking/cni/cnitool@$CNITOOL_VERSION"
+    if ! command -v "$name" >/dev/null 2>&1; then
+        say "installing $name ${module#*@} (go install)"
+        CGO_ENABLED=0 GOFLAGS=-mod=mod go install "$module"
     fi
-    command -v cnitool >/dev/null 2>&1 || die "go install did not bring cnitool"
+    command -v "$name" >/dev/null 2>&1 || die "go install did not bring $name"
 }
+
+# The reference runtime, which drives the plugins in the demonstration and in the tests.
+need_cnitool() { need_go_program "github.com/containernetworking/cni/cnitool@$CNITOOL_VERSION"; }
+
+# What makes packages of distributions.
+need_nfpm() { need_go_program "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION"; }
+
+# What reads workflows of the forge.
+need_actionlint() { need_go_program "github.com/rhysd/actionlint/cmd/actionlint@$ACTIONLINT_VERSION"; }
 
 # build_static: the one binary, static so that it runs on any host; says how long that takes, and prints its path.
 build_static() {

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Makes a release: for each processor a tarball laid out like the reference's, two Debian packages and a list of what the
-# binary is made of; and the checksums of all. The same commit and compiler give the same bytes. Installs what is
-# missing. The binary for aarch64 is made on x86-64, and tried there in an emulator.
+# Makes a release: for each processor a tarball laid out like the reference's, packages for Debian, RPM, Alpine and Arch, and a list
+# of what the binary is made of; an OCI image for all processors; and the checksums of all. The same commit and compiler give the same
+# bytes. Installs what is missing. The binary for aarch64 is made on x86-64, and tried there in an emulator.
 #
 #   scripts/release.sh [--out DIR] [ARCH...]      ARCH is amd64 or arm64, both unless given; DIR is target/release-files
 #   scripts/release.sh --binary FILE [--out DIR] ARCH      packs a binary that has been built already, and tries nothing
 #
-# cni-plugins-rs is installed beside other plugins, in a folder of its own; containernetworking-plugins-rs in place of
-# Debian's.
+# The package cni-plugins-rs is installed beside other plugins, in a folder of its own; containernetworking-plugins-rs in place of
+# the distribution's.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=scripts/packages.sh
 . "$(dirname "$0")/packages.sh"
+# shellcheck source=scripts/image.sh
+. "$(dirname "$0")/image.sh"
 
 HOST=$(uname -m)
 
@@ -26,8 +28,7 @@ target_of() {
 
 need_packers() {
     need jq jq
-    need dpkg-deb dpkg
-    need xz xz-utils
+    need_nfpm
 }
 
 # need_cross: what links for aarch64 on another processor, and runs what was linked.
@@ -45,8 +46,9 @@ answers() {
     local binary=$1 dir name verb
     shift
     dir=$(mktemp -d)
-    stage_plugins "$binary" "$dir"
-    for name in cni-plugins "${PLUGINS[@]}"; do
+    "$@" "$binary" install "$dir" >/dev/null
+    for name in "$dir"/*; do
+        name=${name##*/}
         "$@" "$dir/$name" version 2>&1 || printf '%s ends with %s\n' "$name" "$?"
     done
     for verb in VERSION STATUS; do
@@ -90,16 +92,15 @@ pack() {
     say "packing for $2"
     bill=$3/cni-plugins-rs-linux-$2-v$(our_version).cdx.json
     "$TOP/scripts/sbom.sh" "$(target_of "$2")" >"$bill"
-    pack_tarball "$1" "$2" "$3"
-    if is_cross "$2"; then
-        pack_debs "$1" "$2" "$3" "$bill" qemu-aarch64-static
-    else
-        pack_debs "$1" "$2" "$3" "$bill"
-    fi
+    local emulator=()
+    ! is_cross "$2" || emulator=(qemu-aarch64-static)
+    pack_tarball "$1" "$2" "$3" "${emulator[@]}"
+    pack_packages "$1" "$2" "$3" "$bill" "${emulator[@]}"
+    packed+=("$2" "$1")
 }
 
 out=$TARGET/release-files
-binary='' archs=()
+binary='' archs=() packed=()
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 0 ;;
@@ -128,6 +129,8 @@ else
     [ -z "$(git -C "$TOP" status --porcelain)" ] || die "there are changes that no commit has: commit them first"
     for arch in "${archs[@]}"; do release "$arch" "$out"; done
 fi
+say "packing the image"
+pack_image "$out" "${packed[@]}"
 sum_up "$out"
 say "the release is in $out"
 ls -l "$out"

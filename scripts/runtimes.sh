@@ -14,6 +14,10 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/packages.sh
+. "$(dirname "$0")/packages.sh"
+# shellcheck source=scripts/image.sh
+. "$(dirname "$0")/image.sh"
 # shellcheck source=scripts/runtimes/get.sh
 . "$TOP/scripts/runtimes/get.sh"
 
@@ -89,6 +93,13 @@ else
 fi
 need iptables iptables
 need ip iproute2
+# The image of a release, for podman to run. It contains no C library, so other sets of plugins have none.
+rm -rf "$STAGE/image"
+if ldd "$STAGE/plugins/cni-plugins" 2>&1 | grep -q 'statically linked\|not a dynamic'; then
+    need jq jq
+    mkdir "$STAGE/image"
+    SOURCE_DATE_EPOCH=1700000000 pack_image "$STAGE/image" "$(dpkg --print-architecture)" "$STAGE/plugins/cni-plugins"
+fi
 
 wrong='' not_run='' summary=$STAGE/summary
 : >"$summary"

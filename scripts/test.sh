@@ -6,6 +6,8 @@
 #
 #   scripts/test.sh               all of it
 #   scripts/test.sh --quick       format, scripts, lints, documentation, unit tests, pages, circles of modules
+#   scripts/test.sh --crates      licences, versions and origin of the crates
+#   scripts/test.sh --oldest-rust     whether the oldest supported Rust compiles everything; needs rustup
 #   CNI_REFERENCE_DIR=DIR scripts/test.sh    also compares with the plugins in DIR
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -23,6 +25,7 @@ check_sources() {
 
 check_scripts() {
     say "scripts"
+    if command -v actionlint >/dev/null 2>&1; then actionlint; else say "workflows: not checked, actionlint is missing"; fi
     shellcheck -x scripts/*.sh scripts/runtimes/*.sh .ci/run conformance/uml/init.sh conformance/guest/init.sh
 }
 
@@ -35,6 +38,14 @@ check_crates() {
         cargo install --quiet --locked --debug cargo-deny
     }
     cargo deny --locked --log-level warn check bans licenses sources
+}
+
+check_oldest_rust() {
+    local oldest
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    say "Rust $oldest"
+    rustup toolchain install --profile minimal "$oldest" >&2
+    cargo "+$oldest" check --quiet --workspace --all-targets --locked
 }
 
 quick() {
@@ -56,7 +67,8 @@ install_tools() {
     local pair
     for pair in iptables:iptables nft:nftables ip:iproute2 ping:iputils-ping python3:python3 strace:strace \
         shellcheck:shellcheck dbus-daemon:dbus modprobe:kmod jq:jq xz:xz-utils strip:binutils \
-        c++:g++ zsh:zsh fish:fish groff:groff-base nsenter:util-linux dnsmasq:dnsmasq-base; do
+        c++:g++ zsh:zsh fish:fish groff:groff-base nsenter:util-linux dnsmasq:dnsmasq-base \
+        rpm:rpm pacman:pacman-package-manager zstd:zstd systemd-analyze:systemd; do
         need "${pair%%:*}" "${pair##*:}"
     done
     # A kernel that filters VLANs on bridges, for those tests alone, where this one does not.
@@ -71,7 +83,12 @@ install_tools() {
     python3 -c "import jsonschema" 2>/dev/null || need_package python3-jsonschema
     [ -e /etc/services ] || need_package netbase
     [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins
+    # What reads the manifests of the pages.
+    /usr/bin/python3 -c 'import yaml' 2>/dev/null || need_package python3-yaml
+    /usr/bin/python3 -c 'import hcl' 2>/dev/null || need_package python3-pyhcl
     need_cnitool
+    need_nfpm
+    need_actionlint
     cargo fmt --version >/dev/null 2>&1 || need rustfmt rustfmt
     cargo clippy --version >/dev/null 2>&1 || need clippy-driver rust-clippy
     # Nothing is installed by what runs beside the tests. Without this library build_static tells what it does.
@@ -185,8 +202,10 @@ whole() {
 
 cd "$TOP"
 case "${1:-}" in
--h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
+-h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0" ;;
 --quick) quick ;;
+--crates) need_rust && check_crates ;;
+--oldest-rust) check_oldest_rust ;;
 '') whole ;;
 *) die "unknown argument: $1" ;;
 esac

@@ -76,6 +76,20 @@ own_networks() {
     expect_no_trace 10.90.0. 10.91.0. fd00:90::
 }
 
+# The image of a release installs the plugins into a folder of the host, and removes them.
+image() {
+    local folder=/var/lib/image-of-plugins run
+    [ -d /stage/image ] || return 0
+    mkdir "$folder"
+    expect "podman load of the image" podman load --quiet --input /stage/image/*.tar
+    run=(podman run --rm --network none --volume "$folder:/host/opt/cni/bin"
+        "$(podman images --format '{{.Repository}}:{{.Tag}}' cni-plugins-rs)")
+    expect "a run of the image" "${run[@]}"
+    expect "the plugins are in the folder of the host" cmp "$folder/bridge" /opt/cni/bin/bridge
+    expect "the way back" "${run[@]}" uninstall /host/opt/cni/bin
+    expect "the folder is empty again" rmdir "$folder"
+}
+
 show_podman() {
     printf 'version: podman %s\n' "$(podman --version | cut -d' ' -f3)"
     write_podman_settings
@@ -85,4 +99,5 @@ show_podman() {
     remember
     default_network
     own_networks
+    image
 }

@@ -105,7 +105,11 @@ fn bill() -> Value {
 fn packing_twice_gives_the_same_bytes() {
     let other = pack("umask 077; export TZ=Asia/Tokyo LC_ALL=C.UTF-8; touch \"$1\"", "packages-again");
     let (one, other) = (files(packages()), files(&other));
-    assert_eq!(one.len(), 5, "a tarball, two Debian packages, a bill of materials, checksums: {one:?}");
+    assert_eq!(
+        one.len(),
+        12,
+        "a tarball, two packages of four kinds, an image, a bill of materials, checksums: {one:?}"
+    );
     for (one, other) in one.iter().zip(&other) {
         assert_eq!(one.file_name(), other.file_name());
         assert!(fs::read(one).expect("read") == fs::read(other).expect("read"), "{} differs", one.display());
@@ -115,7 +119,7 @@ fn packing_twice_gives_the_same_bytes() {
 #[test]
 fn the_checksums_are_those_of_every_package() {
     let checked = said("cd \"$1\" && sha256sum --check --strict SHA256SUMS", &[packages()]);
-    assert_eq!(checked.lines().count(), 4, "{checked}");
+    assert_eq!(checked.lines().count(), 11, "{checked}");
 }
 
 #[test]
@@ -228,6 +232,30 @@ impl Machine {
         installed.map(str::to_owned).collect()
     }
 
+    /// Requires that systemd has nothing to complain of, that what units start is there, and that none is enabled.
+    #[track_caller]
+    fn assert_units(&self, units: &[&str]) {
+        let folder = self.0.join("lib/systemd/system");
+        for unit in units {
+            let text = fs::read_to_string(folder.join(unit)).unwrap_or_else(|error| panic!("read {unit}: {error}"));
+            let starts = text.lines().filter_map(|line| line.strip_prefix("ExecStart=")?.split_whitespace().next());
+            for program in starts {
+                assert!(self.0.join(program.trim_start_matches('/')).exists(), "{unit} starts {program}");
+            }
+            assert!(!text.contains("/opt/"), "{unit}: {text}");
+            // The programs are looked for on the machine of the test.
+            let copy = scratch(&format!("packages-unit-{unit}")).join(unit);
+            let text = text.replace("/usr/lib/cni-plugins-rs/dhcp", "/bin/true");
+            fs::write(&copy, text.replace("/usr/lib/cni-plugins-rs/cni-plugins", "/bin/true")).expect("write a unit");
+            let partner = folder.join("cni-dhcp.socket");
+            let line = "test ! -e \"$2\" || cp -n \"$2\" \"$(dirname \"$1\")\"; systemd-analyze verify --man=no \"$1\"";
+            let verified = sh(line, &[&copy, &partner]);
+            assert_eq!((verified.code, verified.stderr.as_str()), (Some(0), ""), "{unit}");
+        }
+        let enabled = said("find \"$1\" -name '*.wants' -o -name '*.requires'", &[&self.0]);
+        assert_eq!(enabled, "", "a unit is off unless somebody enables it");
+    }
+
     /// Requires that every file is as its package brought it, and that packages have what they need.
     #[track_caller]
     fn assert_whole(&self) {
@@ -249,8 +277,11 @@ fn one_package_is_installed_beside_debians_plugins() {
     assert!(!machine.about("usr/lib/cni/bridge").starts_with(OURS), "Debian's stays");
     let tool = sh("exec \"$1\" version", &[&machine.0.join("usr/sbin/cni-plugins")]).expect_success();
     assert!(tool.stdout.starts_with("cni-plugins "), "{}", tool.stdout);
-    let manual = sh("zcat \"$1\"", &[&machine.0.join("usr/share/man/man8/cni-plugins.8.gz")]).expect_success();
-    assert!(manual.stdout.starts_with(".TH CNI-PLUGINS 8 "), "{}", manual.stdout);
+    for page in ["cni-plugins", "cni-plugins-list", "cni-plugins-install"] {
+        let file = machine.0.join(format!("usr/share/man/man8/{page}.8.gz"));
+        let manual = sh("zcat \"$1\"", &[&file]).expect_success().stdout;
+        assert!(manual.contains(&format!("\n.TH {page} 8 ")), "{page}: {manual}");
+    }
     for completion in ["bash-completion/completions/cni-plugins", "zsh/vendor-completions/_cni-plugins"] {
         let script = fs::read_to_string(machine.0.join("usr/share").join(completion)).expect("read a completion");
         assert!(script.contains("doctor"), "{completion}");
@@ -268,10 +299,7 @@ fn the_other_takes_the_place_of_debians_plugins_and_gives_it_back() {
         let about = machine.about(&format!("usr/lib/cni/{plugin}"));
         assert!(about.starts_with(&format!("CNI {plugin} plugin v")) && about.contains("+rs."), "{plugin}: {about}");
     }
-    for unit in ["cni-dhcp.service", "cni-dhcp.socket"] {
-        let text = fs::read_to_string(machine.0.join("lib/systemd/system").join(unit)).expect("read a unit");
-        assert!(!text.contains("/opt/"), "{unit}: {text}");
-    }
+    machine.assert_units(&["cni-dhcp.service", "cni-dhcp.socket", "cni-plugins-repair.service"]);
 
     // As apt does it, which removes what conflicts before it installs.
     machine.dpkg("--force-depends --remove containernetworking-plugins-rs", &[]).expect_success();
@@ -279,4 +307,149 @@ fn the_other_takes_the_place_of_debians_plugins_and_gives_it_back() {
     assert_eq!(machine.installed(), ["cni-plugins-rs", "containernetworking-plugins", "runtime"]);
     machine.assert_whole();
     assert!(!machine.about("usr/lib/cni/bridge").starts_with(OURS), "Debian's is back");
+}
+
+/// A package as the version before would have brought it: the same files, hard links in place of symbolic ones.
+fn version_before(package: &Path) -> PathBuf {
+    let name = package.file_name().and_then(|name| name.to_str()).expect("a text").replace('_', "-before_");
+    let folder = scratch(&format!("packages-{name}"));
+    let old = folder.with_extension("old.deb");
+    let line = "dpkg-deb --raw-extract \"$1\" \"$2\"; cd \"$2\"; \
+                sed -i \"s/^Version: .*/Version: 0.0.1/; s/(= [^+)]*)/(= 0.0.1)/\" DEBIAN/control; rm DEBIAN/md5sums; \
+                folder=usr/lib/cni-plugins-rs; test ! -e $folder || for name in $folder/*; do \
+                test $name = $folder/cni-plugins || ln -f $folder/cni-plugins $name; done; \
+                dpkg-deb --root-owner-group -Znone --build . \"$3\"";
+    said(line, &[package, &folder, &old]);
+    old
+}
+
+#[test]
+fn both_packages_are_upgraded_and_removed_without_a_trace() {
+    let machine = Machine::new("packages-upgrade");
+    machine.dpkg("--force-depends --remove containernetworking-plugins", &[]).expect_success();
+    let before = said("cd \"$1\" && find . -path ./var -prune -o -print | sort", &[&machine.0]);
+    let packages = [package("cni-plugins-rs_", ".deb"), package("containernetworking-plugins-rs_", ".deb")];
+    let old = packages.each_ref().map(|package| version_before(package));
+    machine.install(&[&old[0], &old[1]]);
+    let version = || {
+        let line = "dpkg-query --admindir=\"$1/var/lib/dpkg\" --show --showformat='${Version} ' 'cni-plugins-rs' 'containernetworking-plugins-rs'";
+        said(line, &[&machine.0])
+    };
+    assert_eq!(version(), "0.0.1 0.0.1 ");
+    machine.install(&[&packages[0], &packages[1]]);
+    assert_ne!(version(), "0.0.1 0.0.1 ");
+    machine.assert_whole();
+    assert!(machine.about("usr/lib/cni/bridge").starts_with(OURS));
+    machine.dpkg("--force-depends --purge containernetworking-plugins-rs cni-plugins-rs", &[]).expect_success();
+    assert_eq!(said("cd \"$1\" && find . -path ./var -prune -o -print | sort", &[&machine.0]), before);
+}
+
+/// Requires that a package, of which this is the list of files with what links lead to, has every name.
+#[track_caller]
+fn assert_has_every_plugin(listed: &str, folder: &str, target: &str) {
+    for plugin in ALL {
+        let line = format!("{folder}/{plugin} {target}");
+        assert!(listed.lines().any(|one| one == line), "{line} in:\n{listed}");
+    }
+}
+
+#[test]
+fn rpm_reads_its_packages() {
+    let (beside, in_place) = (package("cni-plugins-rs-", ".rpm"), package("containernetworking-plugins-rs-", ".rpm"));
+    let list =
+        |rpm: &Path| said("rpm --query --package --queryformat '[%{FILENAMES} %{FILELINKTOS}\\n]' \"$1\"", &[rpm]);
+    assert_has_every_plugin(&list(&beside), "/usr/lib/cni-plugins-rs", "cni-plugins");
+    assert_has_every_plugin(&list(&in_place), "/usr/libexec/cni", "../../lib/cni-plugins-rs/cni-plugins");
+    for file in [
+        "/usr/lib/systemd/system/cni-plugins-repair.service ",
+        "/usr/bin/cni-plugins ../lib/cni-plugins-rs/cni-plugins",
+    ] {
+        assert!(list(&beside).lines().any(|line| line == file), "{file}");
+    }
+    for rpm in [&beside, &in_place] {
+        let digests = said("rpm --checksig --nosignature \"$1\"", &[rpm]);
+        assert!(digests.trim_end().ends_with(": digests OK"), "{digests}");
+    }
+    let asked = said("for what in requires conflicts; do rpm --query --package --$what \"$1\"; done", &[&in_place]);
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(asked, format!("cni-plugins-rs = {version}\ncontainernetworking-plugins\n"));
+    let provided = said("rpm --query --package --provides \"$1\"", &[&in_place]);
+    assert!(provided.contains("containernetworking-plugins = 1."), "{provided}");
+}
+
+#[test]
+fn pacman_reads_its_packages() {
+    let (beside, in_place) = (package("cni-plugins-rs-", ".zst"), package("containernetworking-plugins-rs-", ".zst"));
+    let asked = |words: &str, package: &Path| said(&format!("pacman {words} \"$1\""), &[package]);
+    for (package, folder) in [
+        (&beside, "cni-plugins-rs /usr/lib/cni-plugins-rs"),
+        (&in_place, "containernetworking-plugins-rs /usr/lib/cni"),
+    ] {
+        let listed = asked("-Qlp", package);
+        for plugin in ALL {
+            assert!(listed.lines().any(|line| line == format!("{folder}/{plugin}")), "{plugin}: {listed}");
+        }
+        let links = said("tar --list --verbose --zstd --file \"$1\"", &[package]);
+        assert!(links.contains("/bridge -> "), "{links}");
+    }
+    let about = asked("-Qip", &in_place);
+    for line in
+        ["Provides        : cni-plugins=1.", "Depends On      : cni-plugins-rs=", "Conflicts With  : cni-plugins\n"]
+    {
+        assert!(about.contains(line), "{line}: {about}");
+    }
+}
+
+#[test]
+fn an_alpine_package_has_every_plugin_where_alpine_looks() {
+    let root = scratch("packages-apk");
+    let (beside, in_place) = (package("cni-plugins-rs_", ".apk"), package("containernetworking-plugins-rs_", ".apk"));
+    for package in [&beside, &in_place] {
+        said(
+            "tar --extract --gzip --warning=no-unknown-keyword --file \"$1\" --directory \"$2\" usr",
+            &[package, &root],
+        );
+    }
+    for plugin in ALL {
+        let about = sh("exec \"$1\" </dev/null", &[&root.join("usr/libexec/cni").join(plugin)]).expect_success().stderr;
+        assert!(about.starts_with(&format!("CNI {plugin} plugin v")) && about.contains("+rs."), "{plugin}: {about}");
+    }
+    let about =
+        said("tar --extract --gzip --warning=no-unknown-keyword --to-stdout --file \"$1\" .PKGINFO", &[&in_place]);
+    let version = env!("CARGO_PKG_VERSION");
+    for line in [format!("pkgver = {version}-r0"), format!("depend = cni-plugins-rs={version}-r0")] {
+        assert!(about.lines().any(|one| one == line), "{line}: {about}");
+    }
+}
+
+/// The JSON document that a descriptor of the image names.
+fn document(image: &Path, descriptor: &Value) -> Value {
+    let digest = descriptor["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:")).expect("a digest");
+    let file = image.join("blobs/sha256").join(digest);
+    let size = file.metadata().expect("a blob").len();
+    assert_eq!(descriptor["size"], size, "{descriptor}");
+    let sum = said("sha256sum <\"$1\"", &[&file]);
+    assert!(sum.starts_with(digest), "{descriptor}: {sum}");
+    fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
+}
+
+#[test]
+fn the_image_is_one_layer_with_one_file_that_installs_the_plugins() {
+    let image = scratch("packages-image");
+    said("tar --extract --file \"$1\" --directory \"$2\"", &[&package("cni-plugins-rs-image-", ".tar"), &image]);
+    let index: Value = serde_json::from_slice(&fs::read(image.join("index.json")).expect("read")).expect("JSON");
+    let platforms = document(&image, &index["manifests"][0]);
+    let [platform] = &platforms["manifests"].as_array().expect("manifests")[..] else { panic!("{platforms}") };
+    assert_eq!(platform["platform"], serde_json::json!({"os": "linux", "architecture": arch()}));
+    let manifest = document(&image, platform);
+    let config = document(&image, &manifest["config"]);
+    assert_eq!(config["config"]["Entrypoint"], serde_json::json!(["/cni-plugins"]));
+    assert_eq!(config["config"]["Cmd"], serde_json::json!(["install", "/host/opt/cni/bin"]));
+    let [layer] = &manifest["layers"].as_array().expect("layers")[..] else { panic!("{manifest}") };
+    document(&image, layer);
+    let digest = layer["digest"].as_str().expect("a digest").replace(':', "/");
+    let file = image.join("blobs").join(digest);
+    assert_eq!(said("tar --list --gzip --file \"$1\"", &[&file]), "cni-plugins\n");
+    let content = said("gzip --decompress --stdout <\"$1\" | sha256sum", &[&file]);
+    assert_eq!(config["rootfs"]["diff_ids"][0].as_str(), Some(format!("sha256:{}", &content[..64]).as_str()));
 }

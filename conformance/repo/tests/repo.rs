@@ -1,5 +1,6 @@
 //! What is true of this repository.
 
+mod forge;
 mod imports;
 mod modules;
 mod packages;

@@ -17,6 +17,7 @@ pub mod container;
 pub mod declared_keys;
 pub mod drawn;
 pub mod firewalld;
+pub mod flannel;
 pub mod golden;
 pub mod guest;
 pub mod injection;

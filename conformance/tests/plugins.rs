@@ -7,6 +7,7 @@ mod bridge;
 mod consul_cni;
 mod dhcp;
 mod firewall;
+mod flannel;
 mod host_device;
 mod host_local;
 mod loopback;

@@ -14,6 +14,8 @@ use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializ
 
 use crate::error::{Code, Failure};
 
+mod text;
+
 /// The longest document that is read. In memory one may take thirty times as much.
 pub const MOST_BYTES: usize = 16 << 20;
 

@@ -228,6 +228,17 @@ impl Request {
         self.environment.get("CNI_NETNS")
     }
 
+    /// The same call with another configuration, as a plugin makes it that delegates to another one. Which plugin that is, and
+    /// so which versions it supports, is not known: every version is accepted.
+    ///
+    /// # Errors
+    /// As [`Call::with_config`].
+    pub fn with_config(&self, config: Vec<u8>) -> Result<Self, crate::error::Error> {
+        let call =
+            Call { command: Ok(self.command), attachment: self.ids.clone(), environment: self.environment.clone() };
+        call.with_config(config, Version::ALL)
+    }
+
     /// The same request without `CNI_NETNS`, as a runtime makes it that has lost the namespace.
     #[must_use]
     pub fn without_netns(&self) -> Self {

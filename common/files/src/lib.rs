@@ -27,5 +27,5 @@ pub use holder::{Holders, holders};
 pub use id::{boot_id, machine_id};
 pub use lock::{Lock, LockError};
 pub use lock_table::LockTable;
-pub use private::{is_foreign, read_private, remove_empty, remove_private, replace_private};
+pub use private::{is_foreign, private_names, read_private, remove_empty, remove_private, replace_private};
 pub use program::{find_files, find_program};

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, OpenOptions, remove_dir};
+use std::fs::{DirBuilder, File, OpenOptions, read_dir, remove_dir};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -43,6 +43,22 @@ pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let mut content = Vec::new();
     file.read_to_end(&mut content).map_err(FileError::of("read", path))?;
     Ok(Some(content))
+}
+
+/// The names of the entries of a directory, in order; none if there is no directory. Those that are no text are left out.
+///
+/// # Errors
+/// [`FileError`]
+pub fn private_names(directory: &Path) -> Result<Vec<String>, FileError> {
+    let entries = match read_dir(directory) {
+        Ok(entries) => entries.collect::<io::Result<Vec<_>>>(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    let entries = entries.map_err(FileError::of("list", directory))?;
+    let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Whether [`read_private`] failed since the file is a link, no file, or another user's.
@@ -153,6 +169,18 @@ mod tests {
         assert_eq!(read_private(&file).expect("read").as_deref(), Some(&b"text"[..]));
         assert_eq!(replace_private(&file, b"new").expect("written"), Vec::<PathBuf>::new());
         assert_eq!(fs::read_dir(&inner).expect("listed").count(), 1, "no draft stays");
+    }
+
+    #[test]
+    fn the_files_of_a_directory_are_listed_in_order() {
+        let root = tempfile::tempdir().expect("directory");
+        assert_eq!(private_names(&root.path().join("none")).expect("listed"), Vec::<String>::new());
+        for name in ["b", "a@x"] {
+            replace_private(&root.path().join(name), b"text").expect("written");
+        }
+        assert_eq!(private_names(root.path()).expect("listed"), ["a@x", "b"]);
+        let error = private_names(&root.path().join("b")).expect_err("no directory");
+        assert_eq!(error.to_string(), format!("failed to list {}", root.path().join("b").display()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::request::Command;
+use cni_core::request::{Command, Request};
 use cni_files::{FileError, is_foreign};
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
@@ -94,6 +94,10 @@ impl Host for LinuxHost {
 
     fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
         Ok(delegate::run(plugin, command, &self.request, self.contained)?)
+    }
+
+    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error> {
+        Ok(delegate::run(plugin, command, request, self.contained)?)
     }
 
     fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
@@ -205,6 +209,10 @@ impl Files for LinuxHost {
             false => StateFileReadError::Unreadable(error.into()),
         })?;
         Ok(content.map(|content| String::from_utf8_lossy(&content).into_owned()))
+    }
+
+    fn state_file_names(&mut self, directory: &Path) -> Result<Vec<String>, Error> {
+        Ok(cni_files::private_names(directory)?)
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

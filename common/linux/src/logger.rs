@@ -17,10 +17,11 @@ struct Delegate {
     said: String,
 }
 
-static DELEGATE: Mutex<Option<Delegate>> = Mutex::new(None);
+/// Those that work at the moment: each was called by the one before it.
+static DELEGATES: Mutex<Vec<Delegate>> = Mutex::new(Vec::new());
 
-fn delegate() -> MutexGuard<'static, Option<Delegate>> {
-    DELEGATE.lock().unwrap_or_else(PoisonError::into_inner)
+fn delegates() -> MutexGuard<'static, Vec<Delegate>> {
+    DELEGATES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Log for Stderr {
@@ -32,7 +33,7 @@ impl Log for Stderr {
         if self.enabled(record.metadata()) {
             let line =
                 |plugin: &str| format!("{plugin} {}: {}\n", record.level().as_str().to_lowercase(), record.args());
-            match &mut *delegate() {
+            match delegates().last_mut() {
                 Some(Delegate { plugin, said }) => said.push_str(&line(plugin)),
                 None => {
                     complain(&line(self.plugin));
@@ -55,8 +56,8 @@ pub fn install(plugin: &'static str) {
 
 /// Does the work of a delegate, and returns what it logs as well, as its process would have written it.
 pub fn of_delegate<T>(plugin: &'static str, work: impl FnOnce() -> T) -> (T, String) {
-    *delegate() = Some(Delegate { plugin, said: String::new() });
+    delegates().push(Delegate { plugin, said: String::new() });
     let done = work();
-    let said = delegate().take().map(|delegate| delegate.said).unwrap_or_default();
+    let said = delegates().pop().map(|delegate| delegate.said).unwrap_or_default();
     (done, said)
 }

@@ -20,6 +20,12 @@ pub trait Files {
     /// When it is there and cannot be read, or is not root's own: a link, or another user's.
     fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError>;
 
+    /// The names of the entries of a directory of state files, in order; none if there is no directory.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn state_file_names(&mut self, directory: &Path) -> Result<Vec<String>, Error>;
+
     /// The value of a kernel parameter, without white space around it; `None` when the kernel does not have it.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_core::request::Command;
+use cni_core::request::{Command, Request};
 use cni_model::daemon::{DaemonCall, DaemonError, Patience};
 use cni_model::link::{Address, Link};
 use cni_model::netns::NetnsError;
@@ -120,6 +120,12 @@ pub trait Host {
     /// # Errors
     /// The delegate's own error, or why it could not run.
     fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error>;
+
+    /// Runs a plugin with the environment and the input of another request; only the command differs. Returns what it printed.
+    ///
+    /// # Errors
+    /// The plugin's own error, or why it could not run.
+    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error>;
 
     /// Asks a daemon of ours, and returns its last answer. Of each answer `patience` tells whether it is the last.
     ///

@@ -5,7 +5,7 @@
 
 use crate::host::Host;
 use cni_core::error::Error;
-use cni_core::request::Command;
+use cni_core::request::{Command, Request};
 use cni_model::plan::{Plan, Sharing, Step};
 
 /// Undoes something that is not a [`Step`].
@@ -14,6 +14,7 @@ pub type Release = Box<dyn FnOnce() -> Result<(), Error>>;
 enum Undo {
     Step(Step),
     Delegate(String),
+    Call { plugin: String, request: Box<Request> },
     Release(Release),
 }
 
@@ -68,6 +69,11 @@ impl<'a> Journal<'a> {
         self.undo.push(Undo::Delegate(plugin.to_owned()));
     }
 
+    /// On rollback, calls a plugin with DEL, and with the environment and the input of another request.
+    pub fn release_plugin(&mut self, plugin: &str, request: &Request) {
+        self.undo.push(Undo::Call { plugin: plugin.to_owned(), request: Box::new(request.clone()) });
+    }
+
     /// Has this done first if all is taken back now, although what it takes back was made earlier, and is taken back again at
     /// its turn: a link goes before its addresses are given to others.
     pub fn undo_first(&mut self, step: Step) {
@@ -89,6 +95,7 @@ impl<'a> Journal<'a> {
             let undone = match undo {
                 Undo::Step(step) => self.host.apply(&step).map(|_| ()),
                 Undo::Delegate(plugin) => self.host.delegate(&plugin, Command::Del).map(|_| ()),
+                Undo::Call { plugin, request } => self.host.call_plugin(&plugin, Command::Del, &request).map(|_| ()),
                 Undo::Release(release) => release(),
             };
             if let Err(failed) = undone

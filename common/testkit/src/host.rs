@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
-use cni_core::request::Command;
+use cni_core::request::{Command, Request};
 use cni_model::daemon::{DaemonCall, DaemonError, Patience};
 use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_model::netns::NetnsError;
@@ -116,6 +116,7 @@ pub struct FakeHost {
     entered: Option<Entered>,
     own_netns: Option<String>,
     ipam: FakeIpam,
+    inputs: Vec<String>,
     applied: Vec<String>,
     forgotten: Vec<String>,
     failing: Option<usize>,
@@ -182,6 +183,11 @@ impl FakeHost {
     /// Lets the IPAM plugin fail at a command with an error of this code.
     pub fn fail_delegate_with(&mut self, command: Command, code: Code) {
         self.ipam.failing = Some((command, code.number()));
+    }
+
+    /// What plugins were called with that got a configuration of their own, as `plugin COMMAND configuration`.
+    pub fn inputs(&self) -> &[String] {
+        &self.inputs
     }
 
     /// What delegated plugins were called with, as `plugin COMMAND`.
@@ -425,6 +431,13 @@ impl Host for FakeHost {
         self.carry_out_step(step)
     }
 
+    /// A plugin that is called with its own configuration answers as an IPAM plugin does.
+    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error> {
+        let input = String::from_utf8_lossy(request.stdin()).into_owned();
+        self.inputs.push(format!("{plugin} {} {input}", command.as_str()));
+        self.delegate(plugin, command)
+    }
+
     fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
         self.ipam.calls.push(format!("{plugin} {}", command.as_str()));
         if command == Command::Add {
@@ -567,6 +580,12 @@ impl Files for FakeHost {
     fn state_file(&mut self, file: &StateFile) -> Result<Option<String>, StateFileReadError> {
         self.refuse_unreadable(&file.to_string()).map_err(StateFileReadError::Unreadable)?;
         Ok(self.state_files.get(&file.path()).cloned())
+    }
+
+    fn state_file_names(&mut self, directory: &Path) -> Result<Vec<String>, Error> {
+        self.refuse_unreadable(&directory.to_string_lossy())?;
+        let files = self.state_files.keys().filter(|path| path.parent() == Some(directory));
+        Ok(files.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect())
     }
 
     fn sysctl(&mut self, ns: Ns, key: &Sysctl) -> Result<Option<String>, Error> {

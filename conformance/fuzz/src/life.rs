@@ -65,6 +65,10 @@ pub fn machine(is_chained: bool) -> FakeHost {
     let mut host = FakeHost::new().with_bridge("br9", "10.1.2.1/24");
     let files = [
         ("/etc/passwd", "root:x:0:0::/root:/bin/sh\nenvoy:x:1337:1337::/:/bin/false\nbroken\n"),
+        (
+            "/run/flannel/subnet.env",
+            "FLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_SUBNET=10.42.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n",
+        ),
         ("/etc/services", "http\t80/tcp www # WorldWideWeb\ndomain 53/udp\ndomain 153/tcp\n"),
     ];
     host.administrators_files = files.map(|(path, text)| (path.into(), text.to_owned())).into();

@@ -20,7 +20,6 @@ use serde::Deserialize;
 use crate::cache::{Cached, PluginConfig};
 use crate::error_line::error_line;
 use crate::life::neutral_request;
-use cni_builtin::PLUGINS;
 
 /// How long a plugin of others may take.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -127,7 +126,7 @@ const OWN_NAME: &str = "cni-plugins";
 
 /// Whether a program of this name can be a plugin that works on an attachment: one of its list, or any of ours.
 pub fn can_work_on(cached: &Cached, program: &str) -> bool {
-    let is_own = program == OWN_NAME || PLUGINS.iter().any(|plugin| plugin.kind() == program);
+    let is_own = program == OWN_NAME || cni_builtin::plugin(program).is_some();
     is_own || cached.has_plugin(program)
 }
 

@@ -1,22 +1,22 @@
 //! The table of the plugins that the binary contains, and how it calls one of them inside the process.
 
 use cni_core::request::Environment;
-use cni_linux::contained;
+use cni_linux::contained::{self, Call};
 use cni_linux::delegate::DelegateAnswer;
 use cni_plugin::run::Plugin;
-use cni_plugin::share::Share;
 
 #[cfg(test)]
 mod tests;
 
 /// Every plugin of this binary, in the order in which they are listed.
-pub const PLUGINS: [&dyn Plugin; 21] = [
+pub const PLUGINS: [&dyn Plugin; 22] = [
     &cni_bandwidth::Bandwidth,
     &cni_bridge::Bridge,
     &cni_consul_cni::ConsulCni,
     &cni_dhcp::Dhcp,
     &cni_dummy::Dummy,
     &cni_firewall::Firewall,
+    &cni_flannel::Flannel,
     &cni_host_device::HostDevice,
     &cni_host_local::HostLocal,
     &cni_ipvlan::Ipvlan,
@@ -37,14 +37,18 @@ pub const PLUGINS: [&dyn Plugin; 21] = [
 /// The version of this repository, which the plugins report behind that of the reference.
 pub const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The plugin of a type; `None` when the binary does not contain it.
-pub fn plugin(kind: &str) -> Option<&'static dyn Plugin> {
-    PLUGINS.into_iter().find(|plugin| plugin.kind() == kind)
+/// The plugin of a name; `None` when the binary does not contain it. The name is the plugin's own, or that with a hyphen and
+/// anything behind it: so one host has two of a kind, such as `flannel-wg` beside `flannel`.
+pub fn plugin(name: &str) -> Option<&'static dyn Plugin> {
+    let is_of = |plugin: &&dyn Plugin| {
+        name.strip_prefix(plugin.kind()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    PLUGINS.into_iter().filter(is_of).max_by_key(|plugin| plugin.kind().len())
 }
 
-/// Calls a delegate. One that has a share of attachments takes locks, which belong to the whole process, so it gets a
-/// process of its own; IPAM plugins have none.
-pub fn call_delegate(kind: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer> {
-    let plugin = plugin(kind).filter(|plugin| plugin.share() == Share::Nothing)?;
-    Some(contained::call(plugin, OUR_VERSION, environment, stdin))
+/// Calls a delegate. It takes no locks of attachments: those belong to the whole process, and a delegate works under those
+/// of its caller.
+pub fn call_delegate(name: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer> {
+    let call = Call { version: OUR_VERSION, contained: call_delegate };
+    Some(contained::call(plugin(name)?, call, environment, stdin))
 }

@@ -136,3 +136,24 @@ fn every_chained_plugin_says_how_to_see_and_to_remove_what_it_makes() {
         assert!(data.damage.is_some(), "plugins/{}/plugin.json: no damage", entry.name);
     }
 }
+
+#[test]
+fn a_name_with_a_hyphen_is_the_plugin_before_it() {
+    for (name, kind) in [
+        ("flannel", Some("flannel")),
+        ("flannel-wg", Some("flannel")),
+        ("host-local", Some("host-local")),
+        ("host-local-2", Some("host-local")),
+        ("bridge-", Some("bridge")),
+        ("bridges", None),
+        ("host", None),
+        ("cni-plugins", None),
+        ("cni", None),
+        ("", None),
+    ] {
+        assert_eq!(crate::plugin(name).map(|plugin| plugin.kind()), kind, "{name}");
+    }
+    for plugin in crate::PLUGINS {
+        assert_eq!(crate::plugin(plugin.kind()).map(|found| found.kind()), Some(plugin.kind()));
+    }
+}

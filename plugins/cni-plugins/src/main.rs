@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         return tool::run(arguments);
     };
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(role) = roles::of(name, &words) {
+    if let Some(role) = roles::of(plugin.kind(), &words) {
         return role;
     }
     report_panics();

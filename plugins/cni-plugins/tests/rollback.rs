@@ -206,6 +206,20 @@ fn tap_is_taken_back_from_every_step() {
     assert!(steps > 10, "{steps} changes");
 }
 
+/// The delegate's own steps are those of bridge.
+#[test]
+fn flannel_is_taken_back_from_every_step() {
+    let config = r#"{"cniVersion":"1.0.0","name":"net1","type":"flannel","delegate":{"bridge":"br1"}}"#;
+    let steps = fail_at_every_step_after(write_lease, cni_builtin::plugin("flannel").expect("ours"), config);
+    assert!(steps >= 2, "{steps} changes");
+}
+
+fn write_lease() {
+    let lease = "FLANNEL_NETWORK=10.1.0.0/16\nFLANNEL_SUBNET=10.1.2.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n";
+    std::fs::create_dir_all("/run/flannel").expect("folder");
+    std::fs::write("/run/flannel/subnet.env", lease).expect("lease");
+}
+
 #[test]
 fn tc_redirect_tap_is_taken_back_from_every_step() {
     let config = format!(r#"{{"cniVersion":"1.0.0","name":"net1","type":"tc-redirect-tap",{PREV_RESULT}}}"#);
@@ -243,7 +257,8 @@ fn consul_cni_is_taken_back_from_every_step() {
 }
 
 /// The plugins that have a test above, or need a server or another kernel.
-const OWN_TEST: [&str; 15] = [
+const OWN_TEST: [&str; 16] = [
+    "flannel",
     "loopback",
     "bridge",
     "ptp",

@@ -74,7 +74,7 @@ pub fn to_text(value: &impl Serialize) -> String {
 }
 
 /// JSON with the characters escaped that Go escapes. In JSON they stand in texts alone.
-fn escaped(json: &str) -> String {
+pub(crate) fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
         match character {

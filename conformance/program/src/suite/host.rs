@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use cni_conformance::keys::with;
 use cni_conformance::plugin::Outcome;
 use cni_conformance::state::{State, differences};
-use cni_conformance::{Attachment, Container, Invocation, Loss, Namespace, Network, Sandbox, Verb, binaries};
+use cni_conformance::{Attachment, Container, Invocation, Loss, Namespace, Network, Sandbox, Verb, binaries, flannel};
 
 use super::judge::{Judge, Mismatch, Verdict, require, unchanged};
 use super::subject::{PluginKind, Subject, UPLINK};
@@ -118,6 +118,7 @@ impl PrivateHost {
                     format!("address add {GATEWAY}/24 dev {HOST_BRIDGE}"),
                 ],
             ),
+            (_, "flannel") => flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24")),
             (_, "macvlan" | "ipvlan" | "vlan") => ip(
                 self.sandbox.host(),
                 &[format!("link add {UPLINK} address {HOST_MAC} type bridge"), format!("link set {UPLINK} up")],

@@ -6,6 +6,7 @@ mod consul;
 mod dhcp;
 mod every;
 mod firewall;
+mod flannel;
 mod host_device;
 mod host_local;
 mod links;
@@ -34,6 +35,7 @@ pub const TABLES: &[&[Template]] = &[
     static_ipam::CASES,
     dhcp::CASES,
     firewall::CASES,
+    flannel::CASES,
     portmap::CASES,
     tuning::CASES,
     bandwidth::CASES,

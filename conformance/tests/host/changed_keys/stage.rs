@@ -2,7 +2,7 @@
 
 use cni_catalog::{PluginKind, test_data};
 use cni_conformance::keys::{put, with};
-use cni_conformance::{Container, Flavour, Invocation, Sandbox, State, Verb, plugins, state};
+use cni_conformance::{Container, Flavour, Invocation, Sandbox, State, Verb, flannel, plugins, state};
 use serde_json::{Value, json};
 
 /// What changes with each ADD and belongs to no container: where the next address is looked for, the age of the index of leases, and
@@ -30,6 +30,7 @@ impl Stage {
             sandbox.sh(&format!("ip link add {device} address {mac} type veth peer name {far}"));
         }
         sandbox.sh("iptables --wait -t nat -N OTHER-MARK");
+        flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24"));
         let container = sandbox.container("ctr1");
         let config = with(&with(&json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin}), &keys(plugin)), beside);
         let mut stage = Self { sandbox, container, plugin: plugin.to_owned(), config, previous: None };

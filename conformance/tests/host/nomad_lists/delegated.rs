@@ -1,15 +1,18 @@
-//! A plugin of another project that has the bridge plugin do its work: flannel.
+//! A list whose first plugin has another one make the interface: flannel.
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::nomad_lists::life::{Host, live};
 use crate::nomad_lists::served::{Egress, Served};
-use cni_conformance::stand_in;
+use cni_conformance::{binaries, flannel};
 
 /// Flannel's network is 10.64.0.0/14, this machine's part of it 10.64.168.0/22, and flanneld itself masquerades.
-fn flannel() -> Served {
+const LEASE: &str =
+    "FLANNEL_NETWORK=10.64.0.0/14\nFLANNEL_SUBNET=10.64.168.1/22\nFLANNEL_MTU=1370\nFLANNEL_IPMASQ=true\n";
+
+fn served() -> Served {
     let list = json!({
         "cniVersion": "0.4.0", "name": "flannel0",
         "plugins": [
@@ -20,25 +23,13 @@ fn flannel() -> Served {
     Served { egress: Egress::Direct, ..Served::new(list, "10.64.168.0/22", "10.64.168.1") }
 }
 
-/// What flannel makes of its `delegate` and its network: the configuration of one plugin, without `plugins`.
-fn handed_down() -> Value {
-    json!({
-        "cniVersion": "0.4.0", "name": "flannel0", "type": "bridge", "mtu": 1370, "ipMasq": false,
-        "hairpinMode": true, "isDefaultGateway": true,
-        "ipam": {
-            "type": "host-local", "ranges": [[{"subnet": "10.64.168.0/22"}]], "routes": [{"dst": "10.64.0.0/14"}],
-        },
-    })
-}
-
-/// Does what flannel does for ADD and DEL; on CHECK flannel does nothing.
+/// Writes the lease as flanneld does before the first ADD.
 fn folder() -> PathBuf {
-    let config = handed_down();
-    let lines = format!("case $CNI_COMMAND in ADD | DEL) exec \"$CNI_PATH/bridge\" <<'END'\n{config}\nEND\n;; esac\n");
-    stand_in::install("flannel", &lines)
+    flannel::write_lease(LEASE);
+    binaries::under_test()
 }
 
 #[test]
-fn the_bridge_plugin_lives_under_flannel() {
-    live(&Host::new(folder), &flannel());
+fn a_list_of_flannel_lives() {
+    live(&Host::new(folder), &served());
 }

@@ -26,9 +26,9 @@ pub fn behind_a_bridge(plugin: Value) -> Value {
     list("1.0.0", "seldom", json!([main, plugin]))
 }
 
-/// Plugins of other projects, of which no list can be tested here; flannel's delegate is, in `delegated.rs`.
-const FOREIGN: [&str; 9] =
-    [TAP, "calico", "cilium-cni", "cni_args.sh", "flannel", "nebula", "smuggle", "weave-net", "wireguard-cni"];
+/// Plugins of other projects, of which no list can be tested here.
+const FOREIGN: [&str; 8] =
+    [TAP, "calico", "cilium-cni", "cni_args.sh", "nebula", "smuggle", "weave-net", "wireguard-cni"];
 
 /// Whether the binary under test is a plugin of this name.
 fn is_there(sandbox: &Sandbox, name: &str) -> bool {

@@ -165,6 +165,11 @@ fn ipvlan_names_the_key_and_the_value_of_a_wrong_type() {
 }
 
 #[test]
+fn flannel_names_the_key_and_the_value_of_a_wrong_type() {
+    assert_all_refused("flannel", &of_wrong_types("flannel"));
+}
+
+#[test]
 fn host_local_names_the_key_and_the_value_of_a_wrong_type() {
     assert_all_refused("host-local", &of_wrong_types("host-local"));
 }

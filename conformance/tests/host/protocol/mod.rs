@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cni_catalog::{PluginKind, entry, test_data};
 use cni_conformance::keys::with;
-use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries, plugins};
+use cni_conformance::{Invocation, Namespace, Sandbox, Verb, binaries, flannel, plugins};
 use serde_json::{Value, json};
 
 mod about;
@@ -51,11 +51,12 @@ fn incompatible(plugin: &str, version: &str) -> String {
 /// The interface of the host that links on a master work by.
 const UPLINK: &str = "up0";
 
-/// A machine with an uplink.
+/// A machine with an uplink and a lease of flanneld.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.sh(&format!("ip link add {UPLINK} type bridge"));
     sandbox.sh(&format!("ip link set {UPLINK} up"));
+    flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24"));
     sandbox
 }
 

@@ -87,7 +87,8 @@ fn pascal(key: &str) -> String {
 
 #[test]
 fn keys_are_taken_in_any_case() {
-    for plugin in plugins::that_can_add() {
+    // flannel hands on the keys of its delegate as they are, and keeps them in a file.
+    for plugin in plugins::that_can_add().into_iter().filter(|plugin| *plugin != "flannel") {
         let config = rich(plugin);
         let want = left_by(plugin, &config.to_string());
         assert!(want.answer["cniVersion"] == json!("1.0.0"), "{plugin}: {}", want.answer);

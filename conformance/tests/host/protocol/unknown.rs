@@ -43,8 +43,8 @@ fn assert_ignored(what: &str, value: &str) {
             assert!(outcome.succeeded(), "{what} under an unknown key: {outcome}");
             if let (
                 Verb::Add,
-                "bridge" | "ptp" | "dummy" | "host-device" | "macvlan" | "vlan" | "ipvlan" | "tap" | "static"
-                | "tc-redirect-tap",
+                "bridge" | "ptp" | "dummy" | "host-device" | "macvlan" | "vlan" | "ipvlan" | "tap" | "flannel"
+                | "static" | "tc-redirect-tap",
             ) = (verb, plugin)
             {
                 config["prevResult"] = outcome.result();

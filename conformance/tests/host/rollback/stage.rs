@@ -4,7 +4,7 @@ use cni_catalog::{PluginKind, test_data};
 use cni_conformance::keys::with;
 use cni_conformance::{
     Attachment, CniError, Container, Flavour, Invocation, Nomad, Outcome, PortMapping, Runtime, Sandbox, Skeleton,
-    Spelling, State, Verb, plugins,
+    Spelling, State, Verb, flannel, plugins,
 };
 use serde_json::{Value, json};
 
@@ -65,6 +65,7 @@ impl Stage {
     pub fn with_list(plugin: &'static str, nomad: &Nomad, list: Value, flavour: Flavour) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
         nomad.ensure_forwarding_rules(&sandbox);
+        flannel::write_lease(&flannel::lease("172.26.64.0/20", "172.26.64.1/20"));
         for command in &test_data(plugin).prepare {
             sandbox.sh(command);
         }

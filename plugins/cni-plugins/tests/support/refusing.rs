@@ -2,7 +2,7 @@
 
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_core::request::Command;
+use cni_core::request::{Command, Request};
 use cni_linux::host::LinuxHost;
 use cni_model::daemon::{DaemonCall, DaemonError, Patience};
 use cni_model::link::{Address, Link};
@@ -99,6 +99,13 @@ impl Host for RefusingHost {
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error> {
         self.count(&|| step.to_string())?;
         self.host.apply(step)
+    }
+
+    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error> {
+        if command == Command::Add {
+            self.count(&|| format!("call ADD of {plugin}"))?;
+        }
+        self.host.call_plugin(plugin, command, request)
     }
 
     fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {

@@ -43,6 +43,7 @@ impl Sandbox {
         let binaries = PathBuf::from("/run/bin");
         fs::create_dir(&binaries).expect("folder");
         fs::copy(env!("CARGO_BIN_EXE_cni-plugins"), binaries.join("host-local")).expect("binary");
+        fs::hard_link(binaries.join("host-local"), binaries.join("bridge")).expect("binary");
         Self { binaries }
     }
 

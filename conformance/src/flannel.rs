@@ -1,0 +1,22 @@
+//! The lease that flanneld writes for its host.
+
+use std::fs;
+
+/// Where the plugin looks for it.
+pub const SUBNET_FILE: &str = "/run/flannel/subnet.env";
+
+/// A lease of a network and this host's part of it, with the address of the gateway.
+#[must_use]
+pub fn lease(network: &str, subnet: &str) -> String {
+    format!("FLANNEL_NETWORK={network}\nFLANNEL_SUBNET={subnet}\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
+}
+
+/// Writes a lease as flanneld does: beside, then in its place.
+///
+/// # Panics
+/// When that fails.
+pub fn write_lease(text: &str) {
+    fs::create_dir_all("/run/flannel").expect("a folder for the lease");
+    fs::write("/run/flannel/subnet.env.new", text).expect("write the lease");
+    fs::rename("/run/flannel/subnet.env.new", SUBNET_FILE).expect("put the lease in place");
+}

@@ -1,0 +1,15 @@
+//! The flannel plugin: has another plugin make the interface, with a configuration from flanneld's lease.
+
+mod add;
+mod check;
+mod del;
+mod gc;
+mod kill;
+mod lease;
+mod names;
+mod reference;
+mod rollback;
+mod second_interface;
+mod setup;
+mod status;
+mod versions;

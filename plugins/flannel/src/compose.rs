@@ -1,0 +1,149 @@
+//! The configuration of the delegate: made of `delegate`, `ipam` and the lease, byte for byte as the reference makes it, since
+//! either may read what the other has written.
+
+use cni_core::cidr::Cidr;
+use cni_core::error::{Code, Failure};
+use cni_core::json::{Json, JsonError};
+use cni_core::result::Route;
+
+use crate::config::{Config, Members};
+use crate::lease::Lease;
+
+/// Who is called unless the configuration says otherwise.
+const BRIDGE: &str = "bridge";
+const HOST_LOCAL: &str = "host-local";
+
+/// The routes of `ipam` cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("failed to assemble Delegate IPAM: failed to read IPAM routes: failed to parse ipam.routes: {0}")]
+pub struct RoutesError(JsonError);
+
+impl Failure for RoutesError {
+    fn code(&self) -> Code {
+        Code::InvalidConfig
+    }
+}
+
+/// What a delegate is called with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Composed {
+    /// The plugin.
+    pub plugin: String,
+    /// The members of its configuration, sorted.
+    members: Members,
+}
+
+impl Composed {
+    /// Composes the configuration.
+    ///
+    /// # Errors
+    /// [`RoutesError`]
+    pub fn new(config: &Config, lease: &Lease) -> Result<Self, RoutesError> {
+        let mut members = config.delegate.clone();
+        let text = |text: &str| Json::String(text.to_owned());
+        members.insert("name".to_owned(), text(&config.network));
+        members.entry("type".to_owned()).or_insert_with(|| text(BRIDGE));
+        members.entry("ipMasq".to_owned()).or_insert(Json::Bool(!lease.ip_masq));
+        members.entry("mtu".to_owned()).or_insert(Json::Integer(lease.mtu.into()));
+        if members.get("type") == Some(&text(BRIDGE)) {
+            members.entry("isGateway".to_owned()).or_insert(Json::Bool(true));
+        }
+        if !config.cni_version.is_empty() {
+            members.insert("cniVersion".to_owned(), text(&config.cni_version));
+        }
+        members.insert("ipam".to_owned(), ipam(&config.ipam, lease)?);
+        members.extend(config.runtime_config.clone().map(|given| ("runtimeConfig".to_owned(), given)));
+        let plugin = string(&members, "type").unwrap_or(BRIDGE).to_owned();
+        Ok(Self { plugin, members: sorted(members) })
+    }
+
+    /// Reads a composed configuration, by whichever implementation; `None` for a torn one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Json::Object(entries) = Json::parse(text.as_bytes()).ok()? else { return None };
+        let members: Members = entries.into_iter().collect();
+        let plugin = string(&members, "type").filter(|plugin| !plugin.is_empty())?.to_owned();
+        string(&members, "name")?;
+        Some(Self { plugin, members })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &str {
+        string(&self.members, "name").unwrap_or_default()
+    }
+
+    /// The same with another member.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Json) -> Self {
+        self.members.insert(key.to_owned(), value);
+        self
+    }
+
+    /// A member of the configuration.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.members.get(key)
+    }
+
+    /// The networks from which addresses are given.
+    pub fn subnets(&self) -> Vec<Cidr> {
+        let ranges = self.get("ipam").and_then(|ipam| ipam.get("ranges"));
+        let Some(Json::Array(sets)) = ranges else { return Vec::new() };
+        let sets = sets.iter().filter_map(|set| if let Json::Array(ranges) = set { Some(ranges) } else { None });
+        sets.flatten().filter_map(|range| range.get("subnet")?.decode().ok()).collect()
+    }
+
+    /// The configuration as text.
+    pub fn text(&self) -> String {
+        Json::Object(self.members.clone().into_iter().collect()).to_string()
+    }
+}
+
+fn string<'a>(members: &'a Members, key: &str) -> Option<&'a str> {
+    if let Some(Json::String(text)) = members.get(key) { Some(text) } else { None }
+}
+
+/// Routes stay as they are: the reference prints them in the order of its own structure.
+fn sorted(members: Members) -> Members {
+    let sort = |(key, value): (String, Json)| {
+        let value = if key == "ipam" { value } else { value.sorted() };
+        (key, value)
+    };
+    members.into_iter().map(sort).collect()
+}
+
+fn ipam(base: &Members, lease: &Lease) -> Result<Json, RoutesError> {
+    let mut ipam: Members = base.iter().map(|(key, value)| (key.clone(), value.clone().sorted())).collect();
+    ipam.entry("type".to_owned()).or_insert_with(|| Json::String(HOST_LOCAL.to_owned()));
+    let own: Vec<Route> = base.get("routes").map_or(Ok(Vec::new()), Json::decode).map_err(RoutesError)?;
+    let networks = lease.networks.iter().map(|network| object([("dst", cidr(*network))]));
+    ipam.insert("routes".to_owned(), Json::Array(own.iter().map(route).chain(networks).collect()));
+    let range = |subnet: &Cidr| Json::Array(vec![object([("subnet", cidr(subnet.network()))])]);
+    ipam.insert("ranges".to_owned(), Json::Array(lease.subnets.iter().map(range).collect()));
+    Ok(Json::Object(ipam.into_iter().collect()))
+}
+
+/// The members that a route of the reference has, in its order; numbers that are zero are left out.
+fn route(route: &Route) -> Json {
+    let Route { dst, gw, mtu, advmss, priority, table, scope } = route;
+    let nonzero = |number: i64| Some(number).filter(|number| *number != 0);
+    let numbers = [
+        ("mtu", nonzero(*mtu)),
+        ("advmss", nonzero(*advmss)),
+        ("priority", nonzero(*priority)),
+        ("table", *table),
+        ("scope", *scope),
+    ];
+    let numbers = numbers.into_iter().filter_map(|(key, number)| Some((key, Json::Integer(number?.into()))));
+    let gw = gw.map(|gw| ("gw", Json::String(gw.to_string())));
+    object([("dst", cidr(*dst))].into_iter().chain(gw).chain(numbers))
+}
+
+fn cidr(cidr: Cidr) -> Json {
+    Json::String(cidr.to_string())
+}
+
+fn object<'a>(members: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
+    Json::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The keys of the plugin. What stands in `delegate` and `ipam` is not interpreted, but for the keys that flannel sets.
+
+use std::collections::BTreeMap;
+
+use cni_core::error::{Code, Error, Failure};
+use cni_core::json::Json;
+use cni_core::request::Request;
+use cni_model::state_file::{StateFile, StateFileError};
+use serde::Deserialize;
+
+use crate::KIND;
+
+/// Where flanneld writes the lease.
+pub const SUBNET_FILE: &str = "/run/flannel/subnet.env";
+
+/// Where the reference keeps the composed configurations.
+const DATA_DIR: &str = "/var/lib/cni/flannel";
+
+/// The members of an object.
+pub type Members = BTreeMap<String, Json>;
+
+/// A configuration that cannot be used. The messages are the reference's where it has one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The plugin to call is not named by a text.
+    #[error("'delegate' dictionary, if present, must have (string) 'type' field")]
+    Type { found: String },
+    /// The plugin to call has no name.
+    #[error("failed to delegate add: no plugin name provided")]
+    NoType,
+    /// The plugin would call itself.
+    #[error("'delegate' dictionary must not have the 'type' {kind:?}, which is this plugin")]
+    Itself { kind: String },
+    /// A key that this plugin sets.
+    #[error("'delegate' dictionary must not have '{key}' field, it'll be set by flannel")]
+    Reserved { key: &'static str },
+    /// A directory that cannot be used.
+    #[error("invalid dataDir")]
+    DataDir(#[source] StateFileError),
+}
+
+impl Failure for ConfigError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Type { .. } | Self::NoType | Self::Itself { .. } | Self::Reserved { .. } | Self::DataDir(_) => {
+                Code::InvalidConfig
+            }
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Type { found } => format!("it is {found}"),
+            Self::DataDir(source) => source.to_string(),
+            Self::NoType | Self::Itself { .. } | Self::Reserved { .. } => String::new(),
+        }
+    }
+}
+
+/// The configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The name of the network.
+    pub network: String,
+    /// The version, as it is written; empty if it is missing.
+    pub cni_version: String,
+    /// The base of the delegate's configuration.
+    pub delegate: Members,
+    /// The base of its `ipam`.
+    pub ipam: Members,
+    /// What the runtime passes on.
+    pub runtime_config: Option<Json>,
+    /// The path of the lease.
+    pub subnet_file: String,
+    /// Where the composed configurations are kept.
+    pub data_dir: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Keys {
+    cni_version: String,
+    subnet_file: Option<String>,
+    data_dir: Option<String>,
+    delegate: Members,
+    ipam: Members,
+    runtime_config: Option<Members>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DataDirKey {
+    data_dir: Option<String>,
+}
+
+impl Config {
+    /// Reads and checks every key.
+    ///
+    /// # Errors
+    /// Those of the first value that cannot be used.
+    pub fn load(request: &Request) -> Result<Self, Error> {
+        let Keys { cni_version, subnet_file, data_dir, runtime_config, .. } = request.decode()?;
+        let mut config = Self {
+            network: request.network.to_string(),
+            cni_version,
+            delegate: merged(request.config(), "delegate"),
+            ipam: merged(request.config(), "ipam"),
+            runtime_config: runtime_config.map(|members| Json::Object(members.into_iter().collect())),
+            subnet_file: subnet_file.unwrap_or_else(|| SUBNET_FILE.to_owned()),
+            data_dir: data_dir.unwrap_or_else(|| DATA_DIR.to_owned()),
+        };
+        if config.delegate.get("type") == Some(&Json::Null) {
+            config.delegate.remove("type");
+        }
+        config.verify()?;
+        Ok(config)
+    }
+
+    fn verify(&self) -> Result<(), ConfigError> {
+        match self.delegate.get("type") {
+            None => {}
+            Some(Json::String(kind)) if kind.is_empty() => return Err(ConfigError::NoType),
+            Some(Json::String(kind)) if is_own_name(kind) => return Err(ConfigError::Itself { kind: kind.clone() }),
+            Some(Json::String(_)) => {}
+            Some(other) => return Err(ConfigError::Type { found: other.to_string() }),
+        }
+        if let Some(key) = ["name", "ipam"].into_iter().find(|key| self.delegate.contains_key(*key)) {
+            return Err(ConfigError::Reserved { key });
+        }
+        StateFile::new(&self.data_dir, "any").map(drop).map_err(ConfigError::DataDir)
+    }
+}
+
+/// Whether this plugin answers to a name.
+fn is_own_name(name: &str) -> bool {
+    name.strip_prefix(KIND).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Merges the objects under all spellings of a key, as Go's decoder does with a map; `null` empties it.
+fn merged(config: &Json, key: &str) -> Members {
+    let Json::Object(entries) = config else { return Members::new() };
+    let mut members = Members::new();
+    for (_, value) in entries.iter().filter(|(name, _)| name.eq_ignore_ascii_case(key)) {
+        match value {
+            Json::Object(given) => members.extend(given.iter().cloned()),
+            Json::Null | Json::Bool(_) | Json::Integer(_) | Json::Float(_) | Json::String(_) | Json::Array(_) => {
+                members.clear();
+            }
+        }
+    }
+    members
+}
+
+/// Where ADD has kept the composed configuration, as far as the configuration can be read: for DEL.
+pub fn data_dir_for_del(request: &Request) -> String {
+    let DataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
+        log::warn!("dataDir is taken for {DATA_DIR}: {}", Error::from(error).in_full());
+        DataDirKey::default()
+    });
+    let given = data_dir.unwrap_or_else(|| DATA_DIR.to_owned());
+    match StateFile::new(&given, "any") {
+        Ok(_) => given,
+        Err(error) => {
+            log::warn!("dataDir is taken for {DATA_DIR}: {error}");
+            DATA_DIR.to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cni_testkit::{request, told};
+
+    fn load(keys: &str) -> Result<Config, (u32, String, String)> {
+        Config::load(&request("ADD", &[], &format!(r#"{{"name":"n","type":"flannel",{keys}}}"#))).map_err(told)
+    }
+
+    #[test]
+    fn keys_have_the_defaults_of_the_reference() {
+        let config = load(r#""cniVersion":"1.0.0""#).expect("read");
+        assert_eq!((config.network.as_str(), config.cni_version.as_str()), ("n", "1.0.0"));
+        assert_eq!((config.subnet_file.as_str(), config.data_dir.as_str()), (SUBNET_FILE, DATA_DIR));
+        assert_eq!((config.delegate.len(), config.ipam.len(), config.runtime_config), (0, 0, None));
+        assert_eq!(load(r#""subnetFile":"""#).expect("read").subnet_file, "");
+        assert_eq!(load(r#""delegate":{"type":null}"#).expect("read").delegate.len(), 0);
+        assert_eq!(load(r#""delegate":null,"ipam":null"#).expect("read").delegate.len(), 0);
+    }
+
+    #[test]
+    fn spellings_of_delegate_are_merged() {
+        let config = load(r#""Delegate":{"a":1,"b":2},"delegate":{"b":3,"B":4}"#).expect("read");
+        let merged: Vec<_> = config.delegate.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(merged, ["B=4", "a=1", "b=3"]);
+        assert!(load(r#""Delegate":{"a":1},"delegate":null"#).expect("read").delegate.is_empty());
+    }
+
+    #[test]
+    fn a_delegate_that_cannot_be_called_is_refused() {
+        for (keys, code, message) in [
+            (r#""delegate":1"#, 6, "failed to load netconf"),
+            (r#""delegate":{"type":1}"#, 7, "'delegate' dictionary, if present, must have (string) 'type' field"),
+            (r#""delegate":{"type":""}"#, 7, "failed to delegate add: no plugin name provided"),
+            (
+                r#""delegate":{"type":"flannel-wg"}"#,
+                7,
+                "'delegate' dictionary must not have the 'type' \"flannel-wg\", which is this plugin",
+            ),
+            (
+                r#""delegate":{"name":"x"}"#,
+                7,
+                "'delegate' dictionary must not have 'name' field, it'll be set by flannel",
+            ),
+            (
+                r#""delegate":{"ipam":null}"#,
+                7,
+                "'delegate' dictionary must not have 'ipam' field, it'll be set by flannel",
+            ),
+            (r#""runtimeConfig":[]"#, 6, "failed to load netconf"),
+            (r#""dataDir":"""#, 7, "invalid dataDir"),
+            (r#""dataDir":"run""#, 7, "invalid dataDir"),
+        ] {
+            let (found, text, _) = load(keys).expect_err("refused");
+            assert_eq!((found, text.as_str()), (code, message), "{keys}");
+        }
+    }
+
+    #[test]
+    fn del_finds_the_directory_whatever_else_is_wrong() {
+        for (keys, directory) in [
+            (r#""delegate":1,"dataDir":"/x""#, "/x"),
+            (r#""dataDir":1"#, DATA_DIR),
+            (r#""dataDir":"x""#, DATA_DIR),
+            (r#""mtu":1"#, DATA_DIR),
+        ] {
+            let request = request("DEL", &[], &format!(r#"{{"name":"n",{keys}}}"#));
+            assert_eq!(data_dir_for_del(&request), directory, "{keys}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The lines of the file `subnet.env`.
+//!
+//! flanneld writes them as the shell reads them, and people write them by hand: blanks at the end and one pair of quotes do
+//! not belong to a value.
+
+use cni_core::cidr::Cidr;
+
+/// A line whose value cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineProblem {
+    /// The number of the line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// What the lines say; a key that is missing has no value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// `FLANNEL_NETWORK`, then `FLANNEL_IPV6_NETWORK`.
+    pub networks: [Vec<Cidr>; 2],
+    /// `FLANNEL_SUBNET`, then `FLANNEL_IPV6_SUBNET`: the network with the address of the gateway.
+    pub subnets: [Option<Cidr>; 2],
+    /// `FLANNEL_MTU`
+    pub mtu: Option<u32>,
+    /// `FLANNEL_IPMASQ`
+    pub ip_masq: Option<bool>,
+}
+
+impl Lines {
+    /// Reads all lines; the last of several with a key counts. Unknown keys, and lines that begin with a blank, are ignored.
+    ///
+    /// # Errors
+    /// The first line whose value cannot be used.
+    pub fn parse(text: &str) -> Result<Self, LineProblem> {
+        let mut lines = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            lines.read(line).map_err(|problem| LineProblem { line: index + 1, problem })?;
+        }
+        Ok(lines)
+    }
+
+    fn read(&mut self, line: &str) -> Result<(), String> {
+        let (key, value) = match line.split_once('=') {
+            Some((key, value)) => (key, Ok(unquoted(value))),
+            None => (line.trim_end(), Err(format!("{} has no value", line.trim_end()))),
+        };
+        match key {
+            "FLANNEL_NETWORK" => self.networks[0] = networks(value?)?,
+            "FLANNEL_IPV6_NETWORK" => self.networks[1] = networks(value?)?,
+            "FLANNEL_SUBNET" => self.subnets[0] = Some(cidr(value?)?),
+            "FLANNEL_IPV6_SUBNET" => self.subnets[1] = Some(cidr(value?)?),
+            "FLANNEL_MTU" => self.mtu = Some(mtu(value?)?),
+            // As flanneld's reader: whatever is not true is false.
+            "FLANNEL_IPMASQ" => self.ip_masq = Some(value? == "true"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The keys that are needed and missing; of a pair for two families, either suffices.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let mut missing = Vec::new();
+        if self.networks.iter().all(Vec::is_empty) {
+            missing.extend(["FLANNEL_NETWORK", "FLANNEL_IPV6_NETWORK"]);
+        }
+        if self.subnets.iter().all(Option::is_none) {
+            missing.extend(["FLANNEL_SUBNET", "FLANNEL_IPV6_SUBNET"]);
+        }
+        missing.extend(Some("FLANNEL_MTU").filter(|_| self.mtu.is_none()));
+        missing.extend(Some("FLANNEL_IPMASQ").filter(|_| self.ip_masq.is_none()));
+        missing
+    }
+}
+
+fn unquoted(value: &str) -> &str {
+    let value = value.trim_end();
+    let quoted = ['"', '\''].into_iter().find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    quoted.unwrap_or(value)
+}
+
+/// Networks with commas between, each once.
+fn networks(value: &str) -> Result<Vec<Cidr>, String> {
+    let mut networks: Vec<Cidr> = Vec::new();
+    for text in value.split(',') {
+        let network = cidr(text)?.network();
+        if !networks.contains(&network) {
+            networks.push(network);
+        }
+    }
+    Ok(networks)
+}
+
+fn cidr(text: &str) -> Result<Cidr, String> {
+    text.parse().map_err(|_| format!("invalid CIDR address: {text}"))
+}
+
+fn mtu(text: &str) -> Result<u32, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_number);
+    number.ok_or_else(|| format!("invalid MTU {text:?} (must be between 0 and {})", u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Lines, (usize, String)> {
+        Lines::parse(text).map_err(|problem| (problem.line, problem.problem))
+    }
+
+    #[test]
+    fn the_last_line_of_a_key_counts_and_unknown_lines_are_ignored() {
+        let text = "# a comment\n\nFLANNEL_MTU=1\n FLANNEL_MTU=2\nOTHER=x\nword\nFLANNEL_MTU=3\nFLANNEL_IPMASQ=TRUE\n";
+        let lines = parse(text).expect("read");
+        assert_eq!((lines.mtu, lines.ip_masq), (Some(3), Some(false)));
+    }
+
+    #[test]
+    fn line_ends_of_windows_blanks_and_quotes_are_accepted() {
+        for mtu in ["FLANNEL_MTU=1450\r\n", "FLANNEL_MTU=1450 \t", "FLANNEL_MTU=\"1450\"", "FLANNEL_MTU='1450' \r\n"] {
+            assert_eq!(parse(mtu).expect("read").mtu, Some(1450), "{mtu:?}");
+        }
+        assert_eq!(parse("FLANNEL_IPMASQ=\"true\"").expect("read").ip_masq, Some(true));
+        assert_eq!(parse("FLANNEL_IPMASQ=\"true").expect("read").ip_masq, Some(false));
+    }
+
+    #[test]
+    fn networks_are_listed_once_without_host_bits() {
+        let lines = parse("FLANNEL_NETWORK=10.42.0.1/16,10.43.0.0/16,10.42.0.0/16").expect("read");
+        assert_eq!(
+            lines.networks[0].iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["10.42.0.0/16", "10.43.0.0/16"]
+        );
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_is_named_with_its_line() {
+        for (text, line, problem) in [
+            ("\nFLANNEL_MTU", 2, "FLANNEL_MTU has no value"),
+            ("FLANNEL_NETWORK\r\n", 1, "FLANNEL_NETWORK has no value"),
+            ("FLANNEL_MTU=-1", 1, "invalid MTU \"-1\" (must be between 0 and 4294967295)"),
+            ("FLANNEL_MTU=+1", 1, "invalid MTU \"+1\" (must be between 0 and 4294967295)"),
+            ("FLANNEL_MTU=4294967296", 1, "invalid MTU \"4294967296\" (must be between 0 and 4294967295)"),
+            ("FLANNEL_MTU=", 1, "invalid MTU \"\" (must be between 0 and 4294967295)"),
+            ("FLANNEL_NETWORK=10.42.0.0/16,", 1, "invalid CIDR address: "),
+            ("FLANNEL_SUBNET=\"10.42.1.1\"", 1, "invalid CIDR address: 10.42.1.1"),
+            ("FLANNEL_IPV6_SUBNET=\"fd00::1/64", 1, "invalid CIDR address: \"fd00::1/64"),
+        ] {
+            assert_eq!(parse(text).expect_err("refused"), (line, problem.to_owned()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_listed() {
+        let both =
+            "FLANNEL_NETWORK, FLANNEL_IPV6_NETWORK, FLANNEL_SUBNET, FLANNEL_IPV6_SUBNET, FLANNEL_MTU, FLANNEL_IPMASQ";
+        assert_eq!(Lines::default().missing().join(", "), both);
+        let text = "FLANNEL_IPV6_NETWORK=fd00::/56\nFLANNEL_IPV6_SUBNET=fd00::1/64\nFLANNEL_MTU=0\nFLANNEL_IPMASQ=";
+        assert_eq!(parse(text).expect("read").missing(), Vec::<&str>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "((FLANNEL_(MTU|NETWORK|SUBNET|IPMASQ)=?)?[ -~\r\n]{0,12}\n?){0,5}") {
+            let _lines = Lines::parse(&text);
+        }
+    }
+}

@@ -59,8 +59,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 
 /// Whether there was an ADD of the attachment without a DEL. DEL would remove the interface of a container that runs.
 fn is_repeated(config: &Config, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
-    let Found { composed, removable } = state::find(&config.data_dir, at, host)?;
-    Ok(state::was_added(at, host) || (composed.is_some() && removable.is_some()))
+    let Found { composed, is_own, removable: _ } = state::find(&config.data_dir, at, host)?;
+    Ok(state::was_added(at, host) || (is_own && composed.is_some()))
 }
 
 /// Whether the interface of an earlier ADD is there, after the delegate has failed. What cannot be found out counts as one. Otherwise

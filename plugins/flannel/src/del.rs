@@ -7,6 +7,7 @@ use cni_core::error::Error;
 use cni_core::request::{Command, Request};
 use cni_model::plan::Step;
 use cni_plugin::host::Host;
+use cni_plugin::removal::Removal;
 
 use crate::compose::Composed;
 use crate::config::{Config, data_dir_for_del};
@@ -14,13 +15,17 @@ use crate::lease::Lease;
 use crate::state::{self, Found};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let Found { composed, removable } = state::find(&data_dir_for_del(request), &request.attachment()?, host)?;
+    let Found { composed, is_own: _, removable } =
+        state::find(&data_dir_for_del(request), &request.attachment()?, host)?;
     match composed {
         Some(composed) => call(&composed, request, host)?,
         None => del_without_state(request, host)?,
     }
-    let Some(file) = removable else { return Ok(()) };
-    host.apply(&Step::RemoveStateFile { file, directories: Vec::new() }).map(|_| ())
+    let mut removal = Removal::new(host);
+    for file in removable {
+        removal.step(&Step::RemoveStateFile { file, directories: Vec::new() });
+    }
+    removal.finish()
 }
 
 fn call(composed: &Composed, request: &Request, host: &mut dyn Host) -> Result<(), Error> {

@@ -17,8 +17,10 @@ use crate::compose::Composed;
 pub struct Found {
     /// The composed configuration; `None` if there is no file, or a torn one.
     pub composed: Option<Composed>,
-    /// The file that is removed after DEL: that of the attachment alone.
-    pub removable: Option<StateFile>,
+    /// Whether the file is that of this attachment, and not another interface's.
+    pub is_own: bool,
+    /// The files that are removed after DEL, with drafts of them that a killed ADD has left.
+    pub removable: Vec<StateFile>,
 }
 
 /// The composed configuration of an attachment, if it is kept in a directory.
@@ -34,19 +36,18 @@ pub fn saved(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<Op
 /// # Errors
 /// When a file is there and cannot be read.
 pub fn find(directory: &str, at: &Attachment, host: &mut dyn Host) -> Result<Found, Error> {
-    let own = own_file(directory, at)?;
+    let (own, shared) = (own_file(directory, at)?, container_file(directory, at)?);
     if let Some(text) = read(&own, host)? {
-        return Ok(Found { composed: Composed::parse(&text).filter(|it| is_of(it, at)), removable: Some(own) });
+        let composed = Composed::parse(&text).filter(|it| is_of(it, at));
+        return Ok(Found { composed, is_own: true, removable: vec![own] });
     }
-    let shared = container_file(directory, at)?;
-    let Some(text) = read(&shared, host)? else { return Ok(Found::default()) };
-    let composed = Composed::parse(&text);
-    match composed {
-        Some(composed) if !is_of(&composed, at) => Ok(Found::default()),
-        composed => {
-            let removable = if is_claimed(directory, at, host)? { None } else { Some(shared) };
-            Ok(Found { composed, removable })
-        }
+    let Some(text) = read(&shared, host)? else {
+        return Ok(Found { composed: None, is_own: false, removable: vec![own, shared] });
+    };
+    match Composed::parse(&text) {
+        Some(composed) if !is_of(&composed, at) => Ok(Found { composed: None, is_own: false, removable: vec![own] }),
+        composed if is_claimed(directory, at, host)? => Ok(Found { composed, is_own: false, removable: vec![own] }),
+        composed => Ok(Found { composed, is_own: true, removable: vec![own, shared] }),
     }
 }
 

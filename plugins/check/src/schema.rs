@@ -74,7 +74,7 @@ fn of_plugin(entry: &'static Entry) -> Value {
         // It belongs into `ipam` of another plugin.
         schema["not"] = json!({});
     }
-    if schema["properties"].get("ipam").is_some() {
+    if entry.keys.iter().any(|key| key.key == "ipam.type") {
         let kinds: Vec<&Entry> = entries().iter().filter(|entry| entry.kind == PluginKind::Ipam).collect();
         let others: Vec<&str> = entries().iter().map(|entry| entry.name.as_str()).collect();
         let others: Vec<&&str> = others.iter().filter(|name| kinds.iter().all(|kind| kind.name != **name)).collect();

@@ -1,6 +1,6 @@
 //! The keys of a plugin as a tree, which a configuration is compared with.
 
-use cni_catalog::{Entry, Key, PluginKind, ValueType, entries};
+use cni_catalog::{Entry, Format, Key, PluginKind, ValueType, entries};
 
 /// A place of a configuration.
 #[derive(Debug, Default)]
@@ -48,6 +48,8 @@ impl Node {
         let mut node = self;
         for part in path.split('.') {
             node.value = Some(ValueType::Object);
+            // The configuration of another plugin, which has keys of its own.
+            node.is_open |= part == "type" && key.format == Some(Format::Plugin);
             let name = part.trim_end_matches("[]");
             node = node.child(name);
             for _ in 0..(part.len() - name.len()) / 2 {

@@ -12,6 +12,7 @@ mod picture;
 mod side;
 mod table;
 mod throughput;
+mod tool;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,10 @@ use std::path::{Path, PathBuf};
 use chain::Load;
 use picture::{Line, Picture};
 
-const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--pictures DIRECTORY]";
+const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--pictures DIRECTORY]";
+
+/// How many containers there are, and how many more have died, when the administrator's tool is timed.
+const TOOL: (usize, usize) = (1500, 300);
 
 /// What is measured.
 struct Plan {
@@ -59,11 +63,12 @@ struct Sides {
 }
 
 fn main() {
-    let (mut folders, mut plan, mut pictures) = (Vec::new(), WHOLE, None);
+    let (mut folders, mut plan, mut pictures, mut is_tool) = (Vec::new(), WHOLE, None, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--quick" => plan = QUICK,
+            "--tool" => is_tool = true,
             "--pictures" => pictures = arguments.next().map(PathBuf::from),
             _ => folders.push(PathBuf::from(argument)),
         }
@@ -72,6 +77,10 @@ fn main() {
         eprintln!("{USAGE}");
         std::process::exit(2);
     };
+    if is_tool {
+        tool::measure(&ours, TOOL.0, TOOL.1);
+        return;
+    }
     let sides = Sides { ours, reference };
     println!("medians of {} turns; a ratio of 4 means that the reference takes four times as long", plan.rounds);
     sizes(&sides);

@@ -1,0 +1,55 @@
+//! The administrator's tool on a full host: what its verbs take beside the living, and for the dead.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use cni_conformance::child::{self, Finished, Limit};
+use cni_conformance::{Nomad, Runtime, Sandbox, result_cache};
+use serde_json::Value;
+
+use crate::chain::Crowd;
+
+/// Longer than a verb may take.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Measures the verbs beside so many living containers, with so many dead. All are made here.
+pub fn measure(folder: &Path, living: usize, dead: usize) {
+    let sandbox = Sandbox::new();
+    let nomad = Nomad::default();
+    nomad.ensure_forwarding_rules(&sandbox);
+    let list = nomad.conflist();
+    let crowd = Crowd::new(&sandbox, &Runtime::new(&sandbox, list.clone()).binaries(folder), living + dead);
+    crowd.standing.iter().for_each(|(_, attachment)| result_cache::store(&list, attachment));
+    println!("\nThe administrator's tool beside {living} living containers");
+    println!("{:<44} {:>10} {:>10} {:>12}", "", "time", "memory", "exit status");
+    let run = |words: &[&str]| run(&sandbox, folder, words);
+    show("list", &run(&["list"]));
+    show("doctor", &run(&["doctor"]));
+    show("repair, nothing is missing", &run(&["repair"]));
+    sandbox.sh("iptables -t nat -F && iptables -F");
+    show("repair, after a flush of all rules", &run(&["repair"]));
+    crowd.standing[living..].iter().for_each(|(container, _)| container.remove());
+    // A lease of a container that has just come is not judged.
+    sandbox.sh("find /run/cni /var/lib/cni -type f -exec touch -d yesterday {} +");
+    show(&format!("gc, {dead} more are dead"), &run(&["gc"]));
+    show(&format!("gc --remove, {dead} more are dead"), &run(&["gc", "--remove"]));
+    let document: Value = serde_json::from_str(&run(&["list", "--json"]).stdout).expect("a document");
+    let left = document["attachments"].as_array().map_or(0, Vec::len);
+    assert_eq!(left, living, "gc removes the dead, and nobody else");
+}
+
+fn run(sandbox: &Sandbox, folder: &Path, words: &[&str]) -> Finished {
+    let mut command = Command::new(folder.join("cni-plugins"));
+    command.args(words).env_clear().env("PATH", sandbox.search_path()).env("LC_ALL", "C");
+    child::run(command, b"", Limit::Fail(DEADLINE))
+}
+
+fn show(what: &str, done: &Finished) {
+    let memory = format!("{:.1} MB", done.usage.memory as f64 / 1e6);
+    let status = done.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
+    println!("{what:<44} {:>10.1?} {memory:>10} {status:>12}", done.elapsed);
+    if done.code.is_none_or(|code| code > 1) {
+        println!("{}{}", done.stdout, done.stderr);
+    }
+}

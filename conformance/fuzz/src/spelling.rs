@@ -12,6 +12,13 @@ pub fn with_other_case(json: &Json) -> String {
     text
 }
 
+/// The same, with the keys of inner objects as they are: those of a plugin that hands them on to another one.
+pub fn with_other_case_outside(json: &Json) -> String {
+    let Json::Object(entries) = json else { return plain(json) };
+    let respelled = entries.iter().map(|(key, value)| (other_case(key), value.clone()));
+    plain(&Json::Object(respelled.collect()))
+}
+
 /// A document as text.
 pub fn plain(json: &Json) -> String {
     let mut text = String::new();

@@ -1,5 +1,5 @@
 //! Where these plugins and the reference part on purpose, and why. It is left out of a history before it is lived through; what
-//! differs in lines only stands in [`super::accepted`].
+//! differs in lines only stands in [`cni_conformance::compare::accepted`].
 //!
 //! The page "Better than the reference" says what comes of each, and which tests show it.
 

@@ -37,7 +37,7 @@ impl Composed {
     /// Composes the configuration.
     ///
     /// # Errors
-    /// [`RoutesError`]
+    /// `RoutesError`
     pub fn new(config: &Config, lease: &Lease) -> Result<Self, RoutesError> {
         let mut members = config.delegate.clone();
         let text = |text: &str| Json::String(text.to_owned());

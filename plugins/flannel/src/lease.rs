@@ -80,7 +80,7 @@ impl Lease {
     /// Reads the text of the file at a path.
     ///
     /// # Errors
-    /// [`LeaseCause`]
+    /// `LeaseCause`
     pub fn parse(path: &str, text: &str) -> Result<Self, LeaseCause> {
         let path = || path.to_owned();
         let lines = Lines::parse(text).map_err(|LineProblem { line, problem }| LeaseCause::Line {

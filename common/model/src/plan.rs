@@ -1,7 +1,7 @@
 //! What a plugin wants done, as data: steps, in order, each with its class of sharing.
 //!
 //! Plans are made without touching anything and read like the commands an administrator would type. The
-//! effect layer carries a [`Step`] out; the [`Journal`](crate::journal::Journal) takes owned steps back.
+//! effect layer carries a [`Step`] out; the journal of `cni-plugin` takes owned steps back.
 
 mod address;
 pub(crate) mod child;

@@ -116,8 +116,13 @@ pub fn add_master() {
     for line in ["ip link add wire0 type bridge", "ip link set wire0 up"] {
         said(&line.split(' ').collect::<Vec<_>>());
     }
+    wait_for_carriers("veth");
+}
+
+/// The kernel takes a moment to notice that a link which is up has a carrier.
+fn wait_for_carriers(kind: &str) {
     let have_carrier =
-        || said(&["ip", "-oneline", "link", "show", "up", "type", "veth"]).iter().all(|line| line.contains("state UP"));
+        || said(&["ip", "-oneline", "link", "show", "up", "type", kind]).iter().all(|line| line.contains("state UP"));
     while !have_carrier() {
         thread::sleep(Duration::from_millis(10));
     }
@@ -134,6 +139,7 @@ pub fn add_device() {
     ] {
         said(&line.split(' ').collect::<Vec<_>>());
     }
+    wait_for_carriers("veth");
 }
 
 /// Shared rules name neither the container nor its addresses.

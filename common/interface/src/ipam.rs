@@ -91,7 +91,7 @@ fn was_added(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
 /// The IPAM plugin's own, with its code, or why it could not run.
 pub fn delegate(plugin: Option<&str>, command: Command, host: &mut dyn Host) -> Result<(), Error> {
     match plugin {
-        Some(plugin) => host.delegate(plugin, command).map(|_| ()),
+        Some(plugin) => host.delegate(plugin, command, None).map(|_| ()),
         None => Ok(()),
     }
 }

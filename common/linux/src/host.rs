@@ -92,12 +92,8 @@ impl Host for LinuxHost {
         apply::apply(self, step)
     }
 
-    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
-        Ok(delegate::run(plugin, command, &self.request, self.contained)?)
-    }
-
-    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error> {
-        Ok(delegate::run(plugin, command, request, self.contained)?)
+    fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error> {
+        Ok(delegate::run(plugin, command, other.unwrap_or(&self.request), self.contained)?)
     }
 
     fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {

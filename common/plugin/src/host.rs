@@ -114,18 +114,12 @@ pub trait Host {
     /// Then nothing of the step is left.
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, Error>;
 
-    /// Runs a delegated plugin with the request's input and environment, in which only the command differs; returns
-    /// what it printed.
+    /// Runs a delegated plugin with the input and the environment of the host's request, or of another one if it is given; only
+    /// the command differs. Returns what it printed.
     ///
     /// # Errors
     /// The delegate's own error, or why it could not run.
-    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error>;
-
-    /// Runs a plugin with the environment and the input of another request; only the command differs. Returns what it printed.
-    ///
-    /// # Errors
-    /// The plugin's own error, or why it could not run.
-    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error>;
+    fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error>;
 
     /// Asks a daemon of ours, and returns its last answer. Of each answer `patience` tells whether it is the last.
     ///

@@ -13,8 +13,7 @@ pub type Release = Box<dyn FnOnce() -> Result<(), Error>>;
 
 enum Undo {
     Step(Step),
-    Delegate(String),
-    Call { plugin: String, request: Box<Request> },
+    Delegate { plugin: String, other: Option<Box<Request>> },
     Release(Release),
 }
 
@@ -59,19 +58,19 @@ impl<'a> Journal<'a> {
     /// # Errors
     /// The delegate's own error. Then it is not called with DEL unless [`Journal::release_delegate`] says so.
     pub fn delegate_add(&mut self, plugin: &str) -> Result<Vec<u8>, Error> {
-        let output = self.host.delegate(plugin, Command::Add)?;
+        let output = self.host.delegate(plugin, Command::Add, None)?;
         self.release_delegate(plugin);
         Ok(output)
     }
 
     /// On rollback, calls a delegated plugin with DEL.
     pub fn release_delegate(&mut self, plugin: &str) {
-        self.undo.push(Undo::Delegate(plugin.to_owned()));
+        self.undo.push(Undo::Delegate { plugin: plugin.to_owned(), other: None });
     }
 
     /// On rollback, calls a plugin with DEL, and with the environment and the input of another request.
     pub fn release_plugin(&mut self, plugin: &str, request: &Request) {
-        self.undo.push(Undo::Call { plugin: plugin.to_owned(), request: Box::new(request.clone()) });
+        self.undo.push(Undo::Delegate { plugin: plugin.to_owned(), other: Some(Box::new(request.clone())) });
     }
 
     /// Has this done first if all is taken back now, although what it takes back was made earlier, and is taken back again at
@@ -94,8 +93,9 @@ impl<'a> Journal<'a> {
         while let Some(undo) = self.undo.pop() {
             let undone = match undo {
                 Undo::Step(step) => self.host.apply(&step).map(|_| ()),
-                Undo::Delegate(plugin) => self.host.delegate(&plugin, Command::Del).map(|_| ()),
-                Undo::Call { plugin, request } => self.host.call_plugin(&plugin, Command::Del, &request).map(|_| ()),
+                Undo::Delegate { plugin, other } => {
+                    self.host.delegate(&plugin, Command::Del, other.as_deref()).map(|_| ())
+                }
                 Undo::Release(release) => release(),
             };
             if let Err(failed) = undone

@@ -432,13 +432,9 @@ impl Host for FakeHost {
     }
 
     /// A plugin that is called with its own configuration answers as an IPAM plugin does.
-    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error> {
-        let input = String::from_utf8_lossy(request.stdin()).into_owned();
-        self.inputs.push(format!("{plugin} {} {input}", command.as_str()));
-        self.delegate(plugin, command)
-    }
-
-    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
+    fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error> {
+        let input = other.map(|request| String::from_utf8_lossy(request.stdin()).into_owned());
+        self.inputs.extend(input.map(|input| format!("{plugin} {} {input}", command.as_str())));
         self.ipam.calls.push(format!("{plugin} {}", command.as_str()));
         if command == Command::Add {
             self.count(format!("delegate ADD to {plugin}"))?;

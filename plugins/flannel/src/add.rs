@@ -50,7 +50,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let at = request.attachment()?;
     let repeated = is_repeated(&config, &at, journal.host())?;
     keep(&config, &at, &composed, journal)?;
-    let answer = journal.host().call_plugin(&composed.plugin, Command::Add, &call);
+    let answer = journal.host().delegate(&composed.plugin, Command::Add, Some(&call));
     if !repeated && (answer.is_ok() || !had_interface(request, &at, journal.host())) {
         journal.release_plugin(&composed.plugin, &call);
     }

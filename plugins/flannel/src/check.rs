@@ -53,7 +53,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         None => composed,
     };
     let call = request.with_config(composed.text().into_bytes())?;
-    host.call_plugin(&composed.plugin, Command::Check, &call).map(|_| ())
+    host.delegate(&composed.plugin, Command::Check, Some(&call)).map(|_| ())
 }
 
 /// Neither the state file nor the lease is there.

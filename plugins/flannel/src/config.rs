@@ -8,7 +8,8 @@ use cni_core::request::Request;
 use cni_model::state_file::{StateFile, StateFileError};
 use serde::Deserialize;
 
-use crate::KIND;
+/// The type of the plugin.
+pub const KIND: &str = "flannel";
 
 /// Where flanneld writes the lease.
 pub const SUBNET_FILE: &str = "/run/flannel/subnet.env";

@@ -30,7 +30,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 
 fn call(composed: &Composed, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let call = request.with_config(composed.text().into_bytes())?;
-    host.call_plugin(&composed.plugin, Command::Del, &call).map(|_| ())
+    host.delegate(&composed.plugin, Command::Del, Some(&call)).map(|_| ())
 }
 
 /// A configuration that no ADD can have used has added nothing. If neither the lease nor the addresses are known, the delegate's

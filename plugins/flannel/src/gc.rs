@@ -38,5 +38,5 @@ fn call(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
         }
     }
     let call = request.with_config(composed.text().into_bytes())?;
-    host.call_plugin(&composed.plugin, Command::Gc, &call).map(|_| ())
+    host.delegate(&composed.plugin, Command::Gc, Some(&call)).map(|_| ())
 }

@@ -5,6 +5,8 @@
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
 
+use config::KIND;
+
 mod add;
 mod check;
 mod compose;
@@ -36,8 +38,6 @@ impl Plugin for Flannel {
 
     cni_plugin::commands!(add, del, check, status, gc);
 }
-
-const KIND: &str = "flannel";
 
 #[cfg(test)]
 mod tests;

@@ -28,5 +28,5 @@ pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let lease = Lease::load(&config.subnet_file, host).map_err(NoLease)?;
     let composed = Composed::new(&config, &lease)?;
     let call = request.with_config(composed.text().into_bytes())?;
-    host.call_plugin(&composed.plugin, Command::Status, &call).map(|_| ())
+    host.delegate(&composed.plugin, Command::Status, Some(&call)).map(|_| ())
 }

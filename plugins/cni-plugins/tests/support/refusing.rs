@@ -101,18 +101,11 @@ impl Host for RefusingHost {
         self.host.apply(step)
     }
 
-    fn call_plugin(&mut self, plugin: &str, command: Command, request: &Request) -> Result<Vec<u8>, Error> {
-        if command == Command::Add {
-            self.count(&|| format!("call ADD of {plugin}"))?;
-        }
-        self.host.call_plugin(plugin, command, request)
-    }
-
-    fn delegate(&mut self, plugin: &str, command: Command) -> Result<Vec<u8>, Error> {
+    fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error> {
         if command == Command::Add {
             self.count(&|| format!("delegate ADD to {plugin}"))?;
         }
-        self.host.delegate(plugin, command)
+        self.host.delegate(plugin, command, other)
     }
 
     fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {

@@ -6,9 +6,6 @@ use std::path::Path;
 use cni_conformance::{Invocation, Sandbox, Verb, binaries, plugins};
 use serde_json::{Value, json};
 
-/// What guests have behind each list; no plugin of ours, and tested in `vm`.
-const TAP: &str = "tc-redirect-tap";
-
 pub fn list(version: &str, name: &str, plugins: Value) -> Value {
     json!({"cniVersion": version, "name": name, "plugins": plugins})
 }
@@ -27,8 +24,7 @@ pub fn behind_a_bridge(plugin: Value) -> Value {
 }
 
 /// Plugins of other projects, of which no list can be tested here.
-const FOREIGN: [&str; 8] =
-    [TAP, "calico", "cilium-cni", "cni_args.sh", "nebula", "smuggle", "weave-net", "wireguard-cni"];
+const FOREIGN: [&str; 7] = ["calico", "cilium-cni", "cni_args.sh", "nebula", "smuggle", "weave-net", "wireguard-cni"];
 
 /// Whether the binary under test is a plugin of this name.
 fn is_there(sandbox: &Sandbox, name: &str) -> bool {

@@ -5,7 +5,7 @@
 # registry of images, so the containers' root is busybox.
 #
 #   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad consul
-#                                                     firecracker; all unless given
+#                                                     flannel firecracker; all unless given
 #
 #   --plugins DIR     the plugins in DIR instead of a build of this tree
 #
@@ -21,7 +21,7 @@ set -euo pipefail
 # shellcheck source=scripts/runtimes/get.sh
 . "$TOP/scripts/runtimes/get.sh"
 
-ALL=(cnitool containerd podman nerdctl nomad consul firecracker)
+ALL=(cnitool containerd podman nerdctl nomad consul flannel firecracker)
 NOT_RUN=3
 
 usage() {

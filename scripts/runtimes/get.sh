@@ -4,6 +4,7 @@
 # says to the user goes to descriptor 9.
 
 NERDCTL_VERSION=v1.7.7
+export FLANNELD_VERSION=v0.26.7
 
 # unpack PACKAGE...: Debian packages and those that they need and this machine has not, into $STAGE/packages.
 unpack() {
@@ -109,6 +110,24 @@ unpack_vmlinux() {
     length=$(od -An -tu4 -j $((0x24c)) -N 4 "$1")
     dd if="$1" iflag=skip_bytes,count_bytes bs=64K status=none skip=$(((sectors + 1) * 512 + offset)) count=$((length - 4)) |
         "$STAGE/packages/usr/bin/lz4" -d -q - "$2"
+}
+
+get_flannel() {
+    get_cnitool || return
+    unpack etcd-server etcd-client || return
+    install_flanneld || { echo "flanneld $FLANNELD_VERSION cannot be had with go install" && return 1; }
+}
+
+# It is linked with the C library.
+install_flanneld() {
+    local program=$STAGE/tools/flanneld-$FLANNELD_VERSION
+    if [ ! -x "$program" ]; then
+        need_go || return
+        say "installing flanneld $FLANNELD_VERSION below $STAGE/tools (go install, some minutes)" 2>&9
+        CGO_ENABLED=1 GOBIN=$STAGE/tools/go go install "github.com/flannel-io/flannel@$FLANNELD_VERSION" || return
+        mv "$STAGE/tools/go/flannel" "$program"
+    fi
+    ln -f "$program" "$STAGE/tools/flanneld"
 }
 
 # take_from_path NAME: the program that is installed here.

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use wait4::Wait4;
 
 /// How long an ordinary child may take.
-pub const DEADLINE: Duration = Duration::from_secs(120);
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long the pipes may stay open after the child itself has ended.
 const DRAIN: Duration = Duration::from_secs(5);

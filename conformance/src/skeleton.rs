@@ -44,14 +44,11 @@ impl Skeleton {
         })
     }
 
-    /// Lists a bridge, which is down when the ADD that made it was killed; the next one sets it up. The lease of flannel asks for an
-    /// MTU of 1450.
+    /// Lists a bridge, which is down when the ADD that made it was killed; the next one sets it up.
     pub fn on_bridge(bridge: &str) -> Self {
         Self {
             lines: Vec::new(),
-            beginnings: ["up mtu 1500", "down mtu 1500", "up mtu 1450", "down mtu 1450"]
-                .map(|state| format!("host links: {bridge} bridge {state} mac "))
-                .into(),
+            beginnings: ["up", "down"].map(|state| format!("host links: {bridge} bridge {state} mtu 1500 mac ")).into(),
             changing: Vec::new(),
             bridge: bridge.to_owned(),
             families: Vec::new(),

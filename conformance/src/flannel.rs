@@ -5,11 +5,10 @@ use std::fs;
 /// Where the plugin looks for it.
 pub const SUBNET_FILE: &str = "/run/flannel/subnet.env";
 
-/// A lease of a network and this host's part of it, with the address of the gateway. Its MTU is the usual one, so that the bridge of the
-/// delegate is like that of any other list.
+/// A lease of a network and this host's part of it, with the address of the gateway.
 #[must_use]
-pub fn lease(network: &str, subnet: &str) -> String {
-    format!("FLANNEL_NETWORK={network}\nFLANNEL_SUBNET={subnet}\nFLANNEL_MTU=1500\nFLANNEL_IPMASQ=true\n")
+pub fn lease(network: &str, subnet: &str, mtu: u32) -> String {
+    format!("FLANNEL_NETWORK={network}\nFLANNEL_SUBNET={subnet}\nFLANNEL_MTU={mtu}\nFLANNEL_IPMASQ=true\n")
 }
 
 /// Writes a lease as flanneld does: beside, then in its place.

@@ -118,7 +118,7 @@ impl PrivateHost {
                     format!("address add {GATEWAY}/24 dev {HOST_BRIDGE}"),
                 ],
             ),
-            (_, "flannel") => flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24")),
+            (_, "flannel") => flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450)),
             (_, "macvlan" | "ipvlan" | "vlan") => ip(
                 self.sandbox.host(),
                 &[format!("link add {UPLINK} address {HOST_MAC} type bridge"), format!("link set {UPLINK} up")],

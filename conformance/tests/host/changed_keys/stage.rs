@@ -30,7 +30,7 @@ impl Stage {
             sandbox.sh(&format!("ip link add {device} address {mac} type veth peer name {far}"));
         }
         sandbox.sh("iptables --wait -t nat -N OTHER-MARK");
-        flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24"));
+        flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450));
         let container = sandbox.container("ctr1");
         let config = with(&with(&json!({"cniVersion": "1.0.0", "name": "n1", "type": plugin}), &keys(plugin)), beside);
         let mut stage = Self { sandbox, container, plugin: plugin.to_owned(), config, previous: None };

@@ -56,7 +56,7 @@ fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.sh(&format!("ip link add {UPLINK} type bridge"));
     sandbox.sh(&format!("ip link set {UPLINK} up"));
-    flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24"));
+    flannel::write_lease(&flannel::lease("10.88.0.0/16", "10.88.0.1/24", 1450));
     sandbox
 }
 

@@ -65,7 +65,8 @@ impl Stage {
     pub fn with_list(plugin: &'static str, nomad: &Nomad, list: Value, flavour: Flavour) -> Self {
         let sandbox = Sandbox::with_flavour(flavour);
         nomad.ensure_forwarding_rules(&sandbox);
-        flannel::write_lease(&flannel::lease("172.26.64.0/20", "172.26.64.1/20"));
+        // The bridge of the delegate is like that of other lists.
+        flannel::write_lease(&flannel::lease("172.26.64.0/20", "172.26.64.1/20", 1500));
         for command in &test_data(plugin).prepare {
             sandbox.sh(command);
         }

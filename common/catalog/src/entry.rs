@@ -24,7 +24,7 @@ pub struct Entry {
     pub args: Vec<String>,
     /// The keys of its configuration.
     pub keys: Vec<Key>,
-    /// Keys of which at most one can be used.
+    /// Keys that exclude each other.
     #[serde(default)]
     pub exclusive: Vec<Vec<String>>,
     /// The capability without which it does nothing.

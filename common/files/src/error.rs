@@ -21,8 +21,8 @@ impl FileError {
         move |source| Self { verb, path: path.to_owned(), source }
     }
 
-    /// Whether the system has refused nothing, and the file is not believed: it is not what it should be, or another user's.
-    pub fn is_distrust(&self) -> bool {
+    /// Whether the file was found, and not used because it cannot be trusted: it is not what it should be, or belongs to another user.
+    pub fn is_untrusted(&self) -> bool {
         self.source.kind() == io::ErrorKind::Other
     }
 }

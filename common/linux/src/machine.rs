@@ -146,7 +146,7 @@ impl LinuxHost {
     /// Enters the container's namespace, unless it is entered already.
     ///
     /// # Errors
-    /// [`NetnsError::Gone`] when there is none.
+    /// [`NetnsError::Gone`] if the path leads to no namespace.
     pub(crate) fn enter_container(&mut self, path: &str) -> Result<(), NetnsError> {
         if self.container.as_ref().is_some_and(|(entered, _)| entered == path) {
             return Ok(());

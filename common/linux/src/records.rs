@@ -71,7 +71,8 @@ impl RunRecords {
         Ok(earlier)
     }
 
-    /// Removes a record. Returns what was there before. One in a directory of another user stays: nothing in it is believed.
+    /// Removes a record. Returns what was there before. A record in a directory that cannot be trusted stays, and counts as
+    /// missing.
     ///
     /// # Errors
     /// When it cannot be read or removed.
@@ -79,7 +80,7 @@ impl RunRecords {
         let drafts = self.directory()?.clone();
         let directory = drafts.below(key.kind().as_str());
         let earlier = match directory.read_file(key.name()) {
-            Err(error) if error.is_distrust() => {
+            Err(error) if error.is_untrusted() => {
                 log::warn!("the record {key} stays as it is: {error}: {}", error.details());
                 return Ok(None);
             }
@@ -150,7 +151,7 @@ impl Records for RunRecords {
 mod tests {
     use std::fs;
     use std::io::ErrorKind;
-    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::path::Path;
 
     use super::*;
@@ -215,6 +216,18 @@ mod tests {
         fs::remove_file(in_use.join("x")).expect("removed");
         records.remove(&key("a")).expect("absence is success");
         assert_eq!(fs::read_dir(root.path()).expect("listed").count(), 0, "nothing stays behind");
+    }
+
+    #[test]
+    fn a_record_in_a_directory_that_cannot_be_trusted_stays_and_counts_as_missing() {
+        let root = tempfile::tempdir().expect("directory");
+        let mut records = records(root.path());
+        records.write(&key("a"), "text").expect("written");
+        let elsewhere = root.path().join("elsewhere");
+        fs::rename(root.path().join("records"), &elsewhere).expect("moved");
+        symlink(&elsewhere, root.path().join("records")).expect("linked");
+        assert_eq!(records.remove(&key("a")).expect("no failure"), None);
+        assert_eq!(fs::read_to_string(elsewhere.join("boot-1/claims/a")).expect("a file"), "text");
     }
 
     #[test]

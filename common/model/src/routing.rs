@@ -37,7 +37,7 @@ pub struct FullRoute {
     pub link: u32,
     /// Routing table.
     pub table: u32,
-    /// Metric, of which the lowest wins; 0 for the kernel's default.
+    /// The metric. The kernel prefers the lowest. 0 stands for its default.
     pub metric: u32,
     /// Scope as in `linux/rtnetlink.h`: 0 for global, 253 for the link.
     pub scope: u8,
@@ -101,7 +101,7 @@ pub struct SourceRule {
     pub source: Cidr,
     /// The table.
     pub table: u32,
-    /// Its place, of which the lowest is the first; the kernel puts a new one without a place before the others.
+    /// Its priority. The kernel reads the rule with the lowest first, and puts a new rule without a priority before the others.
     pub priority: Option<u32>,
 }
 

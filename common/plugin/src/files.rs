@@ -8,13 +8,13 @@ use cni_model::state_file::{StateFile, StateFileReadError};
 
 /// Files of the administrator, of plugins, and of the kernel.
 pub trait Files {
-    /// What a file says that the administrator may have written; `None` when there is none.
+    /// Reads a file that the administrator may have written. Returns `None` if there is no such file.
     ///
     /// # Errors
     /// When it is there and cannot be read, or is no text.
     fn administrators_file(&mut self, path: &Path) -> Result<Option<String>, Error>;
 
-    /// What a state file says, with bytes that are no text replaced; `None` when there is none.
+    /// Reads a state file. Bytes that are not UTF-8 are replaced. Returns `None` if there is no such file.
     ///
     /// # Errors
     /// When it is there and cannot be read, or is not root's own: a link, or another user's.

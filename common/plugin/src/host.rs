@@ -57,7 +57,7 @@ pub trait Host {
     /// Opens the container's namespace; [`Ns::Container`] means it from then on.
     ///
     /// # Errors
-    /// [`NetnsError::Gone`] when there is none; DEL does not fail for that.
+    /// [`NetnsError::Gone`] if the path leads to no namespace. DEL does not fail for that.
     fn enter(&mut self, path: &str) -> Result<(), NetnsError>;
 
     /// Whether a path leads to the namespace that the plugin itself is in. A path that cannot be opened does not.
@@ -136,7 +136,7 @@ pub trait Host {
 
 /// Questions and work that come down to those of [`Host`].
 impl dyn Host + '_ {
-    /// The link of a name; `None` when there is none.
+    /// Looks up a link by its name. Returns `None` if there is no such link.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -144,7 +144,7 @@ impl dyn Host + '_ {
         Ok(self.links(ns, LinkQuery::Name(name))?.pop())
     }
 
-    /// The link of an index; `None` when there is none.
+    /// Looks up a link by its index. Returns `None` if there is no such link.
     ///
     /// # Errors
     /// When the kernel does not answer.

@@ -7,7 +7,7 @@ use cni_model::record::{RecordKey, RecordKind};
 
 /// The records of the host, for the host's network namespace and this boot. They are changed by steps.
 pub trait Records {
-    /// What a record says; `None` when there is none.
+    /// Reads a record. Returns `None` if there is no such record.
     ///
     /// # Errors
     /// When it is there and cannot be read.

@@ -28,7 +28,7 @@ pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Resu
     }
 }
 
-/// Adds a route of a link, of which there was none.
+/// Adds a route of a link that does not exist yet.
 pub(super) fn add_route_of(host: &mut LinuxHost, ns: Ns, link: u32, route: &NewRoute) -> Result<(), Error> {
     let socket = host.socket(ns)?;
     socket.add_route(link, route).map_err(|refused| {
@@ -84,7 +84,7 @@ pub(super) fn remove_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> R
     }
 }
 
-/// Adds a rule, of which there was none.
+/// Adds a rule that does not exist yet.
 pub(super) fn add_rule(host: &mut LinuxHost, ns: Ns, rule: &SourceRule) -> Result<(), Error> {
     let socket = host.socket(ns)?;
     socket.add_rule(rule).map_err(|refused| {

@@ -16,7 +16,7 @@ pub struct NewRoute {
     pub source: Option<IpAddr>,
     /// Routing table; the main one if none.
     pub table: Option<u32>,
-    /// Metric, of which the lowest wins; the kernel's default if none.
+    /// The metric. The kernel prefers the lowest. `None` stands for its default.
     pub priority: Option<u32>,
     /// Scope as in `linux/rtnetlink.h`; global (0) if none.
     pub scope: Option<u8>,

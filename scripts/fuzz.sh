@@ -30,7 +30,7 @@ build_fuzz() {
     local host
     host=$(rustc -vV | sed -n 's/^host: //p')
     # With a target named, the flags are not those of programs that run while building.
-    RUSTFLAGS="${RUSTFLAGS:-}$(coverage_flags)" cargo build --quiet --locked --package cni-fuzz --features libfuzzer \
+    RUSTFLAGS="${RUSTFLAGS:-}$(coverage_flags)" cargo build --quiet --locked --package cni-fuzz --bin fuzz --features libfuzzer \
         --profile fuzz --target "$host" --target-dir "$FUZZ/build" >&2 || return
     printf '%s\n' "$FUZZ/build/$host/fuzz/fuzz"
 }

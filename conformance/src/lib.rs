@@ -48,6 +48,7 @@ pub mod table;
 pub mod traffic;
 pub mod transcript;
 pub mod uml;
+pub mod wait;
 
 pub use behind::Behind;
 pub use cnitool::CniTool;

@@ -4,24 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
+use cni_conformance::wait::wait_until;
 use cni_conformance::{CniTool, Container, Network, Nomad, Outcome, Sandbox, binaries, script};
 use serde_json::{Value, json};
 
 use crate::admin::{FOUND, Guest, Inhabitant, cache, forgotten, host, lose, tool};
 
 const OTHERS: &str = "/run/others";
-
-/// Waits for something.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "waited for: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// A process that ends with the test.
 struct Running(Child);

@@ -67,6 +67,8 @@ pub enum Who {
     Kinds(&'static [PluginKind]),
     /// Those that ask an IPAM plugin, and that the suite knows.
     Delegating,
+    /// Those that ask an IPAM plugin, and that the suite knows, but for these.
+    DelegatingBut(&'static [&'static str]),
     /// These.
     Only(&'static [&'static str]),
     /// Those whose rows say how to remove what they make.
@@ -193,6 +195,7 @@ impl Template {
             Who::All => true,
             Who::Kinds(kinds) => kinds.contains(&subject.kind),
             Who::Delegating => subject.delegates(),
+            Who::DelegatingBut(names) => subject.delegates() && !names.contains(&subject.plugin.as_str()),
             Who::Only(names) => subject.known && names.contains(&subject.plugin.as_str()),
             Who::Damageable => subject.known && test_data(&subject.plugin).damage.is_some(),
             Who::WithEffects => subject.known && !test_data(&subject.plugin).effects.is_empty(),

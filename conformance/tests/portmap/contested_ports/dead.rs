@@ -9,7 +9,7 @@ fn the_port_of_a_dead_container(engine: Engine) {
     let client = Client::new(engine);
     let old = client.run("old");
     client.leads_to(&old);
-    old.container.remove();
+    client.end(&old);
     let new = client.run("new");
     client.leads_to(&new);
     assert_eq!(client.traces("old"), [""; 0], "{engine:?}");
@@ -41,7 +41,7 @@ fn a_container_is_dead_whose_path_leads_to_another_namespace() {
     for engine in Engine::ALL {
         let client = Client::new(engine);
         let old = client.run("old");
-        old.container.remove();
+        client.end(&old);
         let _stranger = client.sandbox.container("old");
         let new = client.run("new");
         client.leads_to(&new);
@@ -60,7 +60,7 @@ fn nothing_of_a_dead_container_stays_whichever_of_its_ports_is_asked_for() {
             .collect();
         let mut old = client.task("old", &many);
         client.add(&mut old);
-        old.container.remove();
+        client.end(&old);
         let mut new = client.task("new", &[PortMapping::new(PORT + 17, SERVICE, "sctp")]);
         let warned = client.add(&mut new);
         assert_eq!(warned.step("portmap").stderr(), "", "{engine:?}: it is dead");
@@ -77,7 +77,7 @@ fn an_add_that_fails_leaves_nothing_and_the_next_one_has_the_port() {
     for engine in Engine::ALL {
         let mut client = Client::new(engine);
         let old = client.run("old");
-        old.container.remove();
+        client.end(&old);
         let bad = match engine {
             Engine::Nftables => serde_json::json!({"conditionsV6": ["ip6", "saddr", "10.0.0.0/8"]}),
             Engine::IptablesNft | Engine::IptablesLegacy => serde_json::json!({"conditionsV6": ["-s", "10.0.0.0/8"]}),

@@ -139,7 +139,7 @@ fn a_record_that_the_references_del_has_left_is_removed_by_the_next_add() {
         let mut old = client.task("old", &ports);
         client.add(&mut old);
         client.del_by(Reference, &old, &reference.folder);
-        old.container.remove();
+        client.end(&old);
         assert_eq!(client.records().lines().count(), 4 + chain, "{engine:?}: three ports, their owner, its chain");
         let mut new = client.task("new", &ports[..1]);
         assert_eq!(client.add(&mut new).step("portmap").stderr(), "", "{engine:?}");

@@ -28,8 +28,10 @@ pub const CASES: &[Template] = &[
     })
     .spec(&["delegate-path"]),
     case("environment", "the IPAM plugin gets the variables of the call", environment).spec(&["delegate-environment"]),
+    // The IPAM plugin behind flannel gets the configuration that flannel writes for its delegate.
     case("configuration", "the IPAM plugin gets the whole configuration", configuration)
-        .spec(&["delegate-configuration"]),
+        .spec(&["delegate-configuration"])
+        .of(Who::DelegatingBut(&["flannel"])),
     case("stderr", "what the IPAM plugin prints on standard error comes out on the plugin's", stderr)
         .spec(&["delegate-stderr"]),
     case("check", "CHECK calls the IPAM plugin", |host| {

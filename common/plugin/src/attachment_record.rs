@@ -174,25 +174,10 @@ pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host)
 /// The first failure, with notes of the others.
 pub fn remove_invalid(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
-    remove_all(host, |record, _| record.at.network == *network && !is_valid(&record.at))
-}
-
-/// Removes the records of attachments whose namespace has ended. Where the plugin that makes the interface is not ours, its DEL
-/// leaves the record.
-///
-/// # Errors
-/// The first failure, with notes of the others.
-pub fn remove_dead(host: &mut dyn Host) -> Result<(), Error> {
-    remove_all(host, |record, host| record.life(host) == Life::Dead)
-}
-
-fn remove_all(host: &mut dyn Host, is_removed: impl Fn(&AttachmentRecord, &mut dyn Host) -> bool) -> Result<(), Error> {
     let records = AttachmentRecord::all(host.records())?;
     let mut removal = Removal::new(host);
-    for record in records {
-        if removal.attempt(|host| Ok(is_removed(&record, host))) == Some(true) {
-            removal.step(&AttachmentRecord::remove(&record.at));
-        }
+    for record in records.iter().filter(|record| record.at.network == *network && !is_valid(&record.at)) {
+        removal.step(&AttachmentRecord::remove(&record.at));
     }
     removal.finish()
 }

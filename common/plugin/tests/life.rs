@@ -5,7 +5,7 @@ use cni_core::valid::ValidAttachments;
 use cni_model::link::Link;
 use cni_model::netns::NamespaceNumber;
 use cni_model::plan::Ns;
-use cni_plugin::attachment_record::{AttachmentRecord, remove_dead, remove_invalid};
+use cni_plugin::attachment_record::{AttachmentRecord, remove_invalid};
 use cni_plugin::host::Host as _;
 use cni_plugin::namespace::{Life, RecordedLink, RecordedNamespace};
 use cni_testkit::{FakeContainer, FakeHost};
@@ -81,26 +81,6 @@ fn a_number_that_others_may_have_got_is_believed_for_a_link_that_was_there() {
     assert!(matches!(namespace.life(None, &mut host), Life::Unknown(_)));
     host.set_container(NETNS, FakeContainer::Gone);
     assert_eq!(namespace.life(Some(&own), &mut host), Life::Dead);
-}
-
-#[test]
-fn the_records_of_the_dead_are_removed() {
-    let (mut host, namespace) = recorded();
-    let record = |container: &str, namespace: &RecordedNamespace| AttachmentRecord {
-        at: at(container),
-        maker: "bridge".to_owned(),
-        namespace: namespace.clone(),
-        link: None,
-    };
-    host.set_container("/run/netns/c2", present("boot:2"));
-    host.enter("/run/netns/c2").expect("entered");
-    let second = RecordedNamespace::of_entered("/run/netns/c2", &mut host).expect("asked").expect("identified");
-    for (container, namespace) in [("c1", &namespace), ("c2", &second), ("c3", &namespace)] {
-        host.apply(&record(container, namespace).write()).expect("written");
-    }
-    host.set_container(NETNS, FakeContainer::Gone);
-    remove_dead(&mut host).expect("removed");
-    assert_eq!(AttachmentRecord::all(&mut host.records).expect("listed"), [record("c2", &second)]);
 }
 
 #[test]

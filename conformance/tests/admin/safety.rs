@@ -106,6 +106,33 @@ fn a_container_that_is_added_while_gc_deletes_it_stays() {
     assert_eq!(cache().len(), 1, "the entry is the new one's");
 }
 
+/// A runtime writes its file after ADD. If it does so after gc has listed the cache, gc leaves the container to the next call:
+/// whether a container of the cache is dead cannot be told once its record is gone.
+#[test]
+fn a_dead_container_that_comes_into_the_cache_while_gc_works_is_left_to_the_next() {
+    let sandbox = host();
+    let slow = SlowNetwork::new(&sandbox);
+    slow.tool(&sandbox).add(&sandbox.container("busy")).expect_success();
+    lose(&sandbox, "busy");
+    let busy = cache();
+    let late = Guest::add(&sandbox, "late", 8080);
+    let file = cache().into_iter().find(|file| !busy.contains(file)).expect("its entry");
+    let entry = fs::read(&file).expect("read the entry");
+    fs::remove_file(&file).expect("remove the entry");
+    lose(&sandbox, late.container.name());
+    sandbox.sh("find /run/cni/nomad -type f -exec touch --date yesterday {} +");
+    let mut gc = start_removal();
+    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+    fs::write(&file, entry).expect("write the entry, as the runtime does after ADD");
+    fs::write("/run/go", "").expect("let the plugin end");
+    wait_until("gc ends", || gc.0.try_wait().expect("wait for gc").is_some());
+    assert_eq!(cache(), [file], "the busy one's entry is removed");
+    let next = remove(&sandbox);
+    next.expect_success();
+    assert!(next.stdout().contains(": removed (its namespace is gone"), "{next}");
+    assert_eq!(cache(), [""; 0].map(PathBuf::from), "nothing is left");
+}
+
 /// Whether the ADD of bridge is under way: it waits for the lock.
 fn is_adding() -> bool {
     let processes = fs::read_dir("/proc").expect("list the processes").flatten();

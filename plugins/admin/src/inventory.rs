@@ -65,6 +65,8 @@ pub struct Left {
     /// What it was, with the configuration of its network.
     pub cached: Cached,
     pub source: Source,
+    /// Where the runtime would write it into the cache.
+    file: PathBuf,
     /// [`Life::Alive`] is left out.
     pub life: Life,
 }
@@ -98,12 +100,16 @@ impl Scope {
     }
 
     fn files(&self) -> io::Result<Vec<CacheFile>> {
-        let directory = self.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY));
+        let directory = self.directory();
         match result_cache::read(directory)? {
             Some(files) => Ok(files),
             None if self.cache_dir.is_none() => Ok(Vec::new()),
             None => Err(io::Error::other(format!("{} does not exist", result_cache::results(directory).display()))),
         }
+    }
+
+    fn directory(&self) -> &Path {
+        self.cache_dir.as_deref().unwrap_or(Path::new(result_cache::DIRECTORY))
     }
 }
 
@@ -148,12 +154,14 @@ impl Inventory {
             let life = judge.life_of_lease(&cached.at, &addresses);
             let calls = calls.get_or_insert_with(RunningCalls::observe);
             if life != Life::Alive && !calls.contain(&cached.at, |name| can_work_on(&cached, name)) {
-                self.left.push(Left { cached, source: Source::Leases { addresses, written }, life });
+                let file = result_cache::file(scope.directory(), &cached.at);
+                self.left.push(Left { cached, source: Source::Leases { addresses, written }, file, life });
             }
         }
         for at in judge.recorded()?.into_iter().filter(|at| scope.has(at) && !known.contains(&key(at))) {
             if judge.life_by_record(&at) == Some(Life::Dead) {
-                self.left.push(Left { cached: self.recorded(at), source: Source::Record, life: Life::Dead });
+                let file = result_cache::file(scope.directory(), &at);
+                self.left.push(Left { cached: self.recorded(at), source: Source::Record, file, life: Life::Dead });
             }
         }
         Ok(())
@@ -238,11 +246,15 @@ impl Left {
         }
     }
 
-    /// Whether it still holds the leases that were found, and no others.
+    /// Whether it still holds the leases that were found, and no others, and is still not in the cache: the runtime writes
+    /// its file after ADD, and may have done so since.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn is_current(&self) -> Result<bool, Error> {
+        if self.file.symlink_metadata().is_ok() {
+            return Ok(false);
+        }
         let Source::Leases { addresses, written } = &self.source else { return Ok(true) };
         let mut held = BTreeMap::new();
         for holder in holders_of(&self.cached)? {

@@ -8,6 +8,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use cni_core::names::Attachment;
+
 /// Where libcni keeps them, unless a runtime chooses another place.
 pub const DIRECTORY: &str = "/var/lib/cni";
 
@@ -70,6 +72,11 @@ fn content(path: &Path) -> io::Result<Vec<u8>> {
 /// The folder of the files below libcni's own.
 pub fn results(directory: &Path) -> PathBuf {
     directory.join("results")
+}
+
+/// The file of an attachment, which libcni names after it.
+pub fn file(directory: &Path, at: &Attachment) -> PathBuf {
+    results(directory).join(format!("{}-{}-{}", at.network, at.container, at.ifname))
 }
 
 /// Reads all files, the oldest first; `None` when the folder does not exist. Files that disappear meanwhile are left

@@ -84,6 +84,7 @@ fn settled(line: &str) -> Option<String> {
 /// Nothing is left of containers that are gone: the host is as it was.
 pub fn nothing_is_left(before: &Remains, sandbox: &Sandbox, stage: &Stage<'_>) {
     let started = Instant::now();
+    let mut said = String::new();
     loop {
         let differences = before.differences(&Remains::observe(sandbox));
         if differences.is_empty() {
@@ -92,10 +93,11 @@ pub fn nothing_is_left(before: &Remains, sandbox: &Sandbox, stage: &Stage<'_>) {
         if started.elapsed() > PATIENCE {
             let about: Vec<&str> = differences.iter().flat_map(|line| ids(line)).collect();
             let lines: Vec<String> = differences.iter().take(60).map(|line| line.chars().take(300).collect()).collect();
-            return stage.violation(&about, &format!("the host is not as it was:{}", lines.concat()));
+            let lines = lines.concat();
+            return stage.violation(&about, &format!("the host is not as it was:{lines}\n    gc --remove: {said}"));
         }
         thread::sleep(Duration::from_millis(200));
-        drop(stage.tool(&["gc", "--remove"]));
+        said = stage.tool(&["gc", "--remove"]).stdout;
     }
 }
 

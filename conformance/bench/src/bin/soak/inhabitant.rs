@@ -2,6 +2,7 @@
 //!
 //! It is this program under another argument, and ends when its standard input does, that is, with the soak test at the latest.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio, exit};
@@ -11,6 +12,10 @@ use cni_conformance::Namespace;
 
 /// The argument of the program.
 pub const ARGUMENT: &str = "--inhabit";
+
+/// How often the kernel repeats what a connection without a process has still to send (`ip-sysctl`). Each such connection keeps its
+/// namespace alive, by default for up to a minute after the container's interface is gone.
+const REPEATS: (&str, &str) = ("/proc/sys/net/ipv4/tcp_orphan_retries", "1");
 
 /// The port that it listens at.
 pub const PORT: u16 = 80;
@@ -50,6 +55,8 @@ impl Drop for Inhabitant {
 
 /// Is the process.
 pub fn live(id: &str) -> ! {
+    let (parameter, value) = REPEATS;
+    fs::write(parameter, value).unwrap_or_else(|error| panic!("{id} sets {parameter}: {error}"));
     let listener = TcpListener::bind(("::", PORT)).unwrap_or_else(|error| panic!("{id} listens: {error}"));
     stdout().write_all(b"up\n").expect("say that it listens");
     stdout().flush().expect("say that it listens");

@@ -55,6 +55,21 @@ need_firewalld() {
     need firewalld firewalld
 }
 
+# need_promtool: what checks metrics, unpacked into target/promtool. Its package, prometheus, would start a service.
+need_promtool() {
+    { command -v promtool || [ -x "$TARGET/promtool" ]; } >/dev/null 2>&1 && return 0
+    local draft
+    apt-cache show prometheus >/dev/null 2>&1 || apt-get update -qq >&2
+    say "unpacking promtool of Debian's prometheus, which is not installed"
+    mkdir -p "$TARGET"
+    draft=$(mktemp -d "$TARGET/.promtool.XXXXXX")
+    # apt leaves downloads to a user who may not write here.
+    (cd "$draft" && apt-get download -qq -o APT::Sandbox::User=root prometheus)
+    dpkg-deb --fsys-tarfile "$draft"/*.deb | tar --extract --directory "$draft" ./usr/bin/promtool
+    mv "$draft/usr/bin/promtool" "$TARGET/promtool"
+    rm -rf "$draft"
+}
+
 # need_rust: a Rust toolchain that is new enough, and the linker it uses.
 need_rust() {
     if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then

@@ -83,10 +83,10 @@ stage_pages() {
 
 # stage_units STAGE: systemd's units, with the place of the packages' plugins.
 stage_units() {
-    mkdir "$1/repair" "$1/dhcp"
-    cp "$TOP"/plugins/admin/systemd/* "$1/repair"
+    mkdir "$1/tool" "$1/dhcp"
+    cp "$TOP"/plugins/admin/systemd/* "$1/tool"
     cp "$TOP"/plugins/dhcp/systemd/cni-dhcp.* "$1/dhcp"
-    sed -i 's|/opt/cni/bin/|/usr/lib/cni-plugins-rs/|' "$1"/repair/* "$1"/dhcp/*
+    sed -i 's|/opt/cni/bin/|/usr/lib/cni-plugins-rs/|' "$1"/tool/* "$1"/dhcp/*
 }
 
 # sum_up OUT: the checksums of the packages there.

@@ -80,6 +80,7 @@ install_tools() {
     need_firewalld
     # It is in /usr/sbin, and its package would start a service that waits for a configuration.
     [ -x /usr/sbin/dhcpd ] || need_package isc-dhcp-server
+    need_promtool
     python3 -c "import jsonschema" 2>/dev/null || need_package python3-jsonschema
     [ -e /etc/services ] || need_package netbase
     [ -x "${CNI_REFERENCE_DIR:-/usr/lib/cni}/bridge" ] || need_package containernetworking-plugins

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use cni_core::error::{Code, Error, Failure};
@@ -128,6 +129,14 @@ impl LinuxHost {
     /// When they cannot be listed.
     pub fn has_records_elsewhere(&mut self) -> Result<bool, Error> {
         self.records.are_elsewhere()
+    }
+
+    /// The directory of the records of this boot and network namespace. It may be missing.
+    ///
+    /// # Errors
+    /// When the namespace cannot be identified.
+    pub fn records_directory(&mut self) -> Result<PathBuf, Error> {
+        self.records.path()
     }
 
     /// Gives back what belongs to a request: the container's namespace, and locks.

@@ -4,6 +4,7 @@
 //! lock is held: each file is drafted beside those directories and put in its place at once. Whoever removes
 //! the last record removes the directories too.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cni_core::error::{Error, Failure};
@@ -39,6 +40,14 @@ impl RunRecords {
             None => self.root.below(&identity()?.unwrap_or_else(|| ONLY_HOST.to_owned()).replace(':', "-")),
         };
         Ok(self.directory.insert(directory))
+    }
+
+    /// Where the records are. Nothing need be there.
+    ///
+    /// # Errors
+    /// When the network namespace cannot be identified.
+    pub fn path(&mut self) -> Result<PathBuf, Error> {
+        Ok(self.directory()?.path().to_owned())
     }
 
     /// Whether there are records of this boot, and all of them belong to other network namespaces than this one.

@@ -11,8 +11,8 @@ use crate::sandbox::OWN;
 
 const ROOTS: [&str; 2] = ["/run", "/var/lib/cni"];
 
-/// The harness's own files, mounted namespaces, and the lock file of iptables.
-const FOREIGN: [&str; 3] = [OWN, "/run/netns", "/run/xtables.lock"];
+/// The harness's own files, mounted namespaces, the lock file of iptables, and the time of the last repair.
+const FOREIGN: [&str; 4] = [OWN, "/run/netns", "/run/xtables.lock", "/run/cni/.cni-plugins-rs/repaired"];
 
 /// When host-local's index of leases was last found to fit them: of it, just the kind of file is told.
 const INDEX_AGE: &str = ".cni-plugins-rs/stamp";

@@ -47,6 +47,28 @@ fn every_container_is_listed_with_what_it_has() {
     assert_eq!(tool(&sandbox, &["list", "--network", "other"]).stdout(), "no containers\n");
 }
 
+#[test]
+fn a_wide_table_has_more_columns() {
+    let sandbox = host();
+    let _guests = [("first", 8080), ("second", 8081)].map(|(name, port)| Guest::add(&sandbox, name, port));
+    lose(&sandbox, "second");
+    let table = tool(&sandbox, &["list", "--wide"]);
+    assert_eq!(table.code(), Some(FOUND), "{table}");
+    let lines: Vec<Vec<&str>> = table.stdout().lines().map(|line| line.split_whitespace().collect()).collect();
+    let headings =
+        ["NAMESPACE", "INTERFACE", "MAC", "HOST-INTERFACES", "ADDRESSES", "PORTS", "PLUGINS", "AGE", "STATE"];
+    assert_eq!(lines[0][2..], headings, "{table}");
+    let mac = sandbox.sh("ip netns exec first cat /sys/class/net/eth0/address");
+    assert_eq!(lines[1][2..5], ["/run/netns/first", "eth0", mac.trim()], "{table}");
+    let (bridge, port) = lines[1][5].split_once(',').expect("a bridge and its port");
+    assert_eq!(bridge, "nomad", "{table}");
+    sandbox.sh(&format!("ip link show {port}"));
+    assert!(table.stdout().lines().any(|line| line.ends_with("  gone: its network namespace has ended")), "{table}");
+    let (found, _) = document(&sandbox, &["list"]);
+    let first = &found["attachments"][0];
+    assert_eq!((&first["macs"], &first["hostInterfaces"]), (&json!([mac.trim()]), &json!([bridge, port])), "{found:#}");
+}
+
 /// The older one has the port; no ADD fails for that.
 #[test]
 fn a_contested_port_is_shown_with_both_containers() {

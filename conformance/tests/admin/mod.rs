@@ -17,6 +17,8 @@ mod doctor;
 mod gc;
 mod install;
 mod list;
+mod metrics;
+mod one_container;
 mod pages;
 mod repair;
 mod safety;

@@ -6,11 +6,12 @@ use cni_conformance::Sandbox;
 
 use crate::admin::tool;
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "list",
     "gc",
     "repair",
     "doctor",
+    "metrics",
     "check",
     "schema",
     "install",

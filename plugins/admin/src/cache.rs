@@ -19,6 +19,9 @@ use serde_json::{Map, Value};
 /// The kind of file that libcni writes. Very old releases wrote only the result.
 const KIND: &str = "cniCacheV1";
 
+/// Where plugins are looked for if nothing is delegated.
+const NO_FOLDER: &str = "/";
+
 /// A file that is not from libcni's cache, or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
@@ -65,6 +68,8 @@ pub struct Cached {
     pub addresses: Vec<IpAddr>,
     /// The link-layer addresses that its interface had in the container, according to the result.
     pub macs: Vec<String>,
+    /// The interfaces of the host in the result, such as the bridge and its port.
+    pub host_interfaces: Vec<String>,
     /// The ports of the host that lead to the container, as the runtime asked for them.
     pub ports: Vec<PublishedPort>,
     args: String,
@@ -138,14 +143,14 @@ impl Cached {
         let config: NetworkConfig = serde_json::from_slice(&config).map_err(CacheError::Config)?;
         let given = keys.netns.clone().filter(|path| !path.is_empty());
         let netns = given.or_else(|| keys.sandbox_in_result().map(str::to_owned));
-        let (addresses, macs, ports) = (keys.addresses(), keys.macs(), keys.ports());
         Ok(Self {
             plugins: plugin_configs(config, &keys)?,
             netns,
             reached: None,
-            addresses,
-            macs,
-            ports,
+            addresses: keys.addresses(),
+            macs: keys.macs(),
+            host_interfaces: keys.host_interfaces(),
+            ports: keys.ports(),
             args: keys.args(),
             at,
         })
@@ -171,10 +176,28 @@ impl Cached {
         Self::unremembered(at, plugins)
     }
 
+    /// An attachment to a network with one plugin, which has these keys.
+    #[cfg(test)]
+    pub fn of_config(at: Attachment, kind: &'static str, keys: Value) -> Self {
+        let mut cached = Self::of_record(at, [kind]);
+        if let Value::Object(keys) = keys {
+            cached.plugins.iter_mut().for_each(|config| config.keys.extend(keys.clone()));
+        }
+        cached
+    }
+
     fn unremembered(at: Attachment, plugins: Vec<PluginConfig>) -> Self {
-        let (addresses, macs, ports) = (Vec::new(), Vec::new(), Vec::new());
-        let args = "IgnoreUnknown=true".to_owned();
-        Self { at, netns: None, reached: None, plugins, addresses, macs, ports, args }
+        Self {
+            at,
+            netns: None,
+            reached: None,
+            plugins,
+            addresses: Vec::new(),
+            macs: Vec::new(),
+            host_interfaces: Vec::new(),
+            ports: Vec::new(),
+            args: "IgnoreUnknown=true".to_owned(),
+        }
     }
 
     /// Whether the list has a plugin of this name.
@@ -210,7 +233,15 @@ impl Cached {
     /// # Errors
     /// As [`Call::with_config`].
     pub fn request(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
-        self.request_of("ADD", config, plugin)
+        self.request_of("ADD", config, plugin, NO_FOLDER)
+    }
+
+    /// The request that a plugin would get for CHECK, with the folders in which it looks for the IPAM plugin.
+    ///
+    /// # Errors
+    /// As [`Call::with_config`], also for a version without CHECK.
+    pub fn check(&self, config: &PluginConfig, plugin: &dyn Plugin, folders: &str) -> Result<Request, Error> {
+        self.request_of("CHECK", config, plugin, folders)
     }
 
     /// A request for questions about the network, for which the container's namespace need not be known.
@@ -218,17 +249,22 @@ impl Cached {
     /// # Errors
     /// As [`Call::with_config`].
     pub fn question(&self, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
-        self.request_of("DEL", config, plugin)
+        self.request_of("DEL", config, plugin, NO_FOLDER)
     }
 
-    fn request_of(&self, command: &str, config: &PluginConfig, plugin: &dyn Plugin) -> Result<Request, Error> {
+    fn request_of(
+        &self,
+        command: &str,
+        config: &PluginConfig,
+        plugin: &dyn Plugin,
+        folders: &str,
+    ) -> Result<Request, Error> {
         let environment = [
             ("CNI_CONTAINERID", self.at.container.as_str()),
             ("CNI_IFNAME", self.at.ifname.as_str()),
             ("CNI_NETNS", self.netns.as_deref().unwrap_or_default()),
             ("CNI_ARGS", &self.args),
-            // Nothing is delegated, so no plugin is looked for.
-            ("CNI_PATH", "/"),
+            ("CNI_PATH", folders),
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Call::parse(command, Environment::new(environment))?.with_config(config.input(), plugin.versions())
@@ -244,6 +280,12 @@ impl PluginConfig {
     /// The IPAM plugin that it delegates to.
     pub fn ipam(&self) -> Option<&str> {
         self.keys.get("ipam")?.get("type")?.as_str()
+    }
+
+    /// The keys that decide which addresses it gives, as text.
+    pub fn address_source(&self) -> String {
+        let keys = [self.keys.get("ipam"), self.keys.get("runtimeConfig").and_then(|keys| keys.get("ipRanges"))];
+        keys.map(|key| key.map(Value::to_string).unwrap_or_default()).join(" ")
     }
 }
 
@@ -269,6 +311,14 @@ impl Keys {
         let text = |one: &Value, key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let own = interfaces.into_iter().flatten().filter(|one| text(one, "name") == self.if_name);
         own.filter(|one| !text(one, "sandbox").is_empty()).map(|one| text(one, "mac")).collect()
+    }
+
+    /// The interfaces that are in no sandbox.
+    fn host_interfaces(&self) -> Vec<String> {
+        let interfaces = self.result.as_ref().and_then(|result| result.get("interfaces")?.as_array());
+        let text = |one: &Value, key: &str| one.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let outside = interfaces.into_iter().flatten().filter(|one| text(one, "sandbox").is_empty());
+        outside.map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect()
     }
 
     /// The addresses of the result, whatever its version.

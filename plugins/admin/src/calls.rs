@@ -39,6 +39,11 @@ impl PluginFolders {
         env::join_paths(folders).map(Self).map_err(io::Error::other)
     }
 
+    /// The folders in the form of `CNI_PATH`, if a plugin is in one of them.
+    pub fn with(&self, kind: &str) -> Option<&str> {
+        self.find(kind).ok().and_then(|_| self.0.to_str())
+    }
+
     /// The file of a plugin.
     fn find(&self, kind: &str) -> Result<PathBuf, String> {
         if !is_name(kind) {

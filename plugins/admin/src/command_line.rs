@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use cni_builtin::PLUGINS;
 
-use crate::{check, doctor, gc, install, list, repair};
+use crate::{check, doctor, gc, install, list, metrics, repair};
 
 /// The exit statuses of a verb: what success means, and 3 where the verb has it.
 macro_rules! statuses {
@@ -38,6 +38,8 @@ pub enum Verb {
     ///
     /// The state is one of: whole; missing, with the first thing that is missing in each plugin's share (repair restores
     /// it); gone, when the container's namespace has ended (gc removes what is left); unclear, with the reason.
+    ///
+    /// For example: cni-plugins list --wide --network nomad
     #[command(
         verbatim_doc_comment,
         after_help = statuses!("every attachment is whole, and nothing is left over", "something is missing, left over or unclear")
@@ -76,8 +78,33 @@ pub enum Verb {
     /// plugins, and the network configurations. Each finding is a line: what is wrong, and what helps. It changes nothing.
     ///
     /// A problem keeps containers from their network; a note is worth knowing.
+    ///
+    /// With CONTAINER it shows one container instead: namespace, interfaces, addresses, host ports, chains and rules of
+    /// the packet filter, and the files that the runtime and the plugins keep of it. Then it says what is wrong with it,
+    /// also by CHECK of each plugin, and which command helps.
+    ///
+    /// For example:
+    ///   cni-plugins doctor
+    ///   cni-plugins doctor a1b2c3           the beginning of a container's ID
+    ///   cni-plugins doctor /run/netns/web   the container in this namespace
     #[command(verbatim_doc_comment, after_help = statuses!("no problem was found", "a problem was found"))]
     Doctor(doctor::Options),
+
+    /// Print metrics of networks and containers for Prometheus
+    ///
+    /// Prints OpenMetrics text: addresses used, free and reserved in each range of host-local; attachments by whether
+    /// they live and have their rules; host ports; missing rules; and when repair has run last. It changes nothing.
+    ///
+    /// With --output it replaces a file in one step, for the textfile collector of node_exporter. The unit
+    /// cni-plugins-metrics.timer does that every minute.
+    ///
+    /// What cannot be read is described on standard error and counted in cni_unreadable_sources; the rest is printed.
+    ///
+    /// For example:
+    ///   cni-plugins metrics --network nomad
+    ///   cni-plugins metrics --output /var/lib/prometheus/node-exporter/cni.prom
+    #[command(verbatim_doc_comment, after_help = statuses!("everything was read"))]
+    Metrics(metrics::Options),
 
     /// Look for mistakes in network configurations
     ///

@@ -20,9 +20,15 @@ pub struct ContestedPort<'a> {
 
 /// The contested ports of the attachments of the cache that may live.
 pub fn find(found: &Inventory) -> Vec<ContestedPort<'_>> {
+    contested(
+        with_portmap(found).flat_map(|Attached { cached, .. }| cached.ports.iter().map(|port| (&cached.at, port))),
+    )
+}
+
+/// The attachments of the cache that may live, and whose ports portmap publishes.
+pub fn with_portmap(found: &Inventory) -> impl Iterator<Item = &Attached> {
     let living = found.attached.iter().filter(|one| one.life != Life::Dead);
-    let mapped = living.filter(|one| one.cached.plugins.iter().any(|plugin| plugin.kind == "portmap"));
-    contested(mapped.flat_map(|Attached { cached, .. }| cached.ports.iter().map(|port| (&cached.at, port))))
+    living.filter(|one| one.cached.plugins.iter().any(|plugin| plugin.kind == "portmap"))
 }
 
 /// The oldest comes first.
@@ -45,8 +51,8 @@ fn overlap(one: &PublishedPort, other: &PublishedPort) -> bool {
         && (covers(&one.host_ip, &other.host_ip) || covers(&other.host_ip, &one.host_ip))
 }
 
-/// The protocol is TCP unless the runtime says otherwise.
-fn protocol(port: &PublishedPort) -> String {
+/// The protocol, which is TCP unless the runtime says otherwise.
+pub fn protocol(port: &PublishedPort) -> String {
     if port.protocol.is_empty() { "tcp".to_owned() } else { port.protocol.to_lowercase() }
 }
 
@@ -57,6 +63,11 @@ fn covers(one: &str, other: &str) -> bool {
 }
 
 impl ContestedPort<'_> {
+    /// Whether a container waits for the port.
+    pub fn waits(&self, container: &str) -> bool {
+        self.waiting.iter().any(|at| at.container.as_str() == container)
+    }
+
     /// For programs.
     pub fn json(&self) -> Value {
         let named = |at: &Attachment| json!({"network": at.network.as_str(), "container": at.container.as_str()});

@@ -1,4 +1,4 @@
-//! `cni-plugins doctor`: what keeps plugins from working on this host, and what helps.
+//! `cni-plugins doctor`: what keeps plugins from working on this host, and what helps; or the same for one container.
 //!
 //! Each topic has a file: it reads what it needs, and a function without effects judges it. Whatever a plugin can say of
 //! itself by STATUS is asked of the plugin.
@@ -6,12 +6,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
+use crate::inventory::Scope;
 use crate::output::{FOUND, print};
 
 mod configurations;
+mod container;
 mod filter;
 mod finding;
 pub mod folders;
@@ -27,16 +30,35 @@ use finding::{Finding, Severity};
 /// The options of `doctor`.
 #[derive(Args, Debug)]
 pub struct Options {
+    /// look at this container, and not at the host: its ID or the beginning of it, or the name or path of its namespace
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::Other, value_parser = NonEmptyStringValueParser::new())]
+    container: Option<String>,
+    /// only the container's attachments to this network
+    #[arg(long, requires = "container", value_name = "NAME", value_hint = ValueHint::Other)]
+    network: Option<String>,
+    /// the runtime's cache directory, which contains a folder "results"; default /var/lib/cni
+    #[arg(long, requires = "container", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cache_dir: Option<PathBuf>,
     /// a folder with network configurations; default /etc/cni/net.d and /opt/cni/config
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, conflicts_with = "container", value_name = "DIR", value_hint = ValueHint::DirPath)]
     config_dir: Option<PathBuf>,
     /// print one JSON document, for programs
     #[arg(long)]
     json: bool,
 }
 
-/// Looks at the host, and prints what was found.
+/// Looks at the host, or at one container, and prints what was found.
 pub fn run(options: &Options) -> ExitCode {
+    match &options.container {
+        Some(name) => {
+            let scope = Scope::new(options.network.clone(), options.cache_dir.clone());
+            container::run(name, &scope, options.json)
+        }
+        None => look_at_host(options),
+    }
+}
+
+fn look_at_host(options: &Options) -> ExitCode {
     let runtimes = runtimes::found();
     let findings: Vec<Finding> = [
         permissions::look(),
@@ -65,6 +87,5 @@ fn text(findings: &[Finding]) -> String {
 }
 
 fn json_text(findings: &[Finding]) -> String {
-    let entry = |one: &Finding| json!({"topic": one.topic, "severity": one.severity.word(), "says": one.says, "cure": one.cure});
-    format!("{:#}\n", json!({"findings": findings.iter().map(entry).collect::<Vec<_>>()}))
+    format!("{:#}\n", json!({"findings": findings.iter().map(Finding::json).collect::<Vec<_>>()}))
 }

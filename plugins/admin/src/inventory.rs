@@ -23,6 +23,7 @@ use crate::cache::Cached;
 use crate::calls::can_work_on;
 use crate::error_line::error_line;
 use crate::life::{Judge, LIVES_ON};
+use crate::pools::{Pool, host_local_configs};
 use crate::repair::{self, RepairOutcome};
 use cni_builtin::PLUGINS;
 
@@ -45,6 +46,8 @@ pub struct Inventory {
     pub attached: Vec<Attached>,
     /// Those that the cache does not have, and that are dead or unclear.
     pub left: Vec<Left>,
+    /// The addresses of the networks in the cache.
+    pub pools: Vec<Pool>,
     /// What could not be found out, and why.
     pub unknown: Vec<String>,
 }
@@ -95,6 +98,11 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// Attachments to one network, or to all, in the cache of a runtime.
+    pub const fn new(network: Option<String>, cache_dir: Option<PathBuf>) -> Self {
+        Self { network, cache_dir }
+    }
+
     fn has(&self, at: &Attachment) -> bool {
         self.network.as_deref().is_none_or(|name| name == at.network.as_str())
     }
@@ -129,6 +137,7 @@ impl Inventory {
         }
         let judged = Judge::new().and_then(|mut judge| {
             found.attached = attached(read, depth, &mut judge);
+            found.pools = Pool::observe(found.attached.iter().rev().map(|one| &one.cached), &mut found.unknown);
             found.look_for_others(scope, &mut judge)
         });
         if let Err(error) = judged {
@@ -145,7 +154,7 @@ impl Inventory {
     /// No runtime need keep the cache: leases and records may tell of containers that it does not have.
     fn look_for_others(&mut self, scope: &Scope, judge: &mut Judge) -> Result<(), Error> {
         let mut known: BTreeSet<_> = self.attached.iter().map(|one| key(&one.cached.at)).collect();
-        let (leased, mut calls) = (self.leased(&known)?, None);
+        let (leased, mut calls) = (self.leased(&known), None);
         for (cached, addresses, written) in leased {
             known.insert(key(&cached.at));
             if !is_settled(written) {
@@ -168,11 +177,11 @@ impl Inventory {
     }
 
     /// The holders of leases that are not known, with their addresses and the time of the youngest.
-    fn leased(&self, known: &BTreeSet<[String; 3]>) -> Result<Vec<(Cached, BTreeSet<IpAddr>, Duration)>, Error> {
+    fn leased(&self, known: &BTreeSet<[String; 3]>) -> Vec<(Cached, BTreeSet<IpAddr>, Duration)> {
         let mut found: BTreeMap<[String; 3], (Cached, BTreeSet<IpAddr>, Duration)> = BTreeMap::new();
-        for (network, cached) in self.networks() {
-            for holder in holders_of(cached)? {
-                let Some(at) = owner(&network, &holder) else { continue };
+        for Pool { network, cached, holders, .. } in &self.pools {
+            for holder in holders {
+                let Some(at) = owner(network, holder) else { continue };
                 if known.contains(&key(&at)) {
                     continue;
                 }
@@ -182,7 +191,7 @@ impl Inventory {
                 *written = holder.written.max(*written);
             }
         }
-        Ok(found.into_values().collect())
+        found.into_values().collect()
     }
 
     /// An attachment of which only a record is left. Where its network is known, the plugins of its list are called; those
@@ -214,19 +223,29 @@ fn attached(read: Vec<(Cached, CacheFile)>, depth: Depth, judge: &mut Judge) -> 
     let lives = judge.lives(&read.iter().map(|(cached, _)| cached).collect::<Vec<_>>());
     let tools = repair::Tools::default();
     let attach = |((cached, file), life): ((Cached, CacheFile), Life)| {
-        let outcome = match (&life, depth) {
-            (Life::Dead, _) => RepairOutcome::Gone("its network namespace has ended".to_owned()),
-            (Life::Unknown(reason), _) => RepairOutcome::Skipped(reason.clone()),
-            (Life::Alive, Depth::Lives) => RepairOutcome::Complete,
-            (Life::Alive, Depth::Rules) => {
-                let outcome = repair::examine(&cached, &file, &tools);
-                let is_lost = matches!(outcome, RepairOutcome::Gone(_));
-                if is_lost { RepairOutcome::Skipped(LIVES_ON.to_owned()) } else { outcome }
-            }
+        let outcome = match &life {
+            Life::Dead => RepairOutcome::Gone("its network namespace has ended".to_owned()),
+            Life::Unknown(reason) => RepairOutcome::Skipped(reason.clone()),
+            Life::Alive => RepairOutcome::Complete,
         };
-        Attached { cached, file, life, outcome }
+        let mut one = Attached { cached, file, life, outcome };
+        if depth == Depth::Rules {
+            one.examine(&tools);
+        }
+        one
     };
     read.into_iter().zip(lives).map(attach).collect()
+}
+
+impl Attached {
+    /// Looks for missing rules of an attachment that lives.
+    pub fn examine(&mut self, tools: &repair::Tools) {
+        if self.life == Life::Alive {
+            let outcome = repair::examine(&self.cached, &self.file, tools);
+            let is_lost = matches!(outcome, RepairOutcome::Gone(_));
+            self.outcome = if is_lost { RepairOutcome::Skipped(LIVES_ON.to_owned()) } else { outcome };
+        }
+    }
 }
 
 impl Left {
@@ -283,7 +302,7 @@ fn owner(network: &NetworkName, holder: &Holder) -> Option<Attachment> {
 
 fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
     let mut found = Vec::new();
-    for config in cached.plugins.iter().filter(|config| config.ipam() == Some("host-local")) {
+    for config in host_local_configs(cached) {
         found.extend(holders(&cached.question(config, &HostLocal)?)?);
     }
     Ok(found)

@@ -1,5 +1,6 @@
 //! `cni-plugins list`: what there is of containers, and what is missing or left over.
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -26,6 +27,9 @@ pub struct Options {
     /// do not shorten the names of containers
     #[arg(long)]
     full: bool,
+    /// show more: namespace, MAC addresses, interfaces on the host, and why an attachment is gone
+    #[arg(long)]
+    wide: bool,
     /// print one JSON document, for programs
     #[arg(long)]
     json: bool,
@@ -40,7 +44,7 @@ pub fn run(options: &Options) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let text = if options.json { json_text(&found) } else { table_text(&found, options.full) };
+    let text = if options.json { json_text(&found) } else { text(&found, options) };
     status(&found, print(&text))
 }
 
@@ -54,39 +58,94 @@ pub fn status(found: &Inventory, printed: ExitCode) -> ExitCode {
     }
 }
 
-fn table_text(found: &Inventory, is_full: bool) -> String {
+fn text(found: &Inventory, options: &Options) -> String {
     if found.attached.is_empty() && found.left.is_empty() {
         return "no containers\n".to_owned();
     }
-    let mut table = Table::new(["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "PORTS", "PLUGINS", "AGE", "STATE"]);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    for Attached { cached, file, outcome, .. } in &found.attached {
-        let addresses = cached.addresses.iter().map(ToString::to_string).collect();
-        table.row(row(cached, addresses, Some(now.saturating_sub(file.written())), said(outcome), is_full));
-    }
-    for left in &found.left {
-        let addresses = left.addresses().iter().map(ToString::to_string).collect();
-        let age = left.written().map(|written| now.saturating_sub(written));
-        table.row(row(&left.cached, addresses, age, said_of_left(left), is_full));
-    }
+    let rows = rows(found);
+    let table = if options.wide {
+        let mut table = Table::new(WIDE_HEADINGS);
+        rows.iter().for_each(|row| table.row(row.wide(options.full)));
+        table.text()
+    } else {
+        let mut table = Table::new(HEADINGS);
+        rows.iter().for_each(|row| table.row(row.narrow(options.full)));
+        table.text()
+    };
     let contested = contested::find(found).into_iter().map(|port| format!("{port}\n"));
-    table.text() + &contested.collect::<String>()
+    table + &contested.collect::<String>()
 }
 
-fn row(cached: &Cached, addresses: Vec<String>, age: Option<Duration>, state: String, is_full: bool) -> [String; 8] {
-    let container = cached.at.container.as_str();
-    let plugins: Vec<&str> = cached.plugins.iter().map(|config| config.kind.as_str()).collect();
-    let ports: Vec<String> = cached.ports.iter().map(port).collect();
-    [
-        cached.at.network.to_string(),
-        if is_full { container.to_owned() } else { shortened(container) },
-        cached.at.ifname.to_string(),
-        addresses.join(","),
-        ports.join(","),
-        plugins.join(","),
-        age.map(aged).unwrap_or_default(),
-        state,
-    ]
+const HEADINGS: [&str; 8] = ["NETWORK", "CONTAINER", "INTERFACE", "ADDRESSES", "PORTS", "PLUGINS", "AGE", "STATE"];
+
+const WIDE_HEADINGS: [&str; 11] = [
+    "NETWORK",
+    "CONTAINER",
+    "NAMESPACE",
+    "INTERFACE",
+    "MAC",
+    "HOST-INTERFACES",
+    "ADDRESSES",
+    "PORTS",
+    "PLUGINS",
+    "AGE",
+    "STATE",
+];
+
+/// A line of the table.
+struct Row<'a> {
+    cached: &'a Cached,
+    addresses: Vec<IpAddr>,
+    age: Option<Duration>,
+    state: String,
+    /// What the state does not say in the narrow table.
+    reason: Option<&'a str>,
+}
+
+fn rows(found: &Inventory) -> Vec<Row<'_>> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let attached = found.attached.iter().map(|Attached { cached, file, outcome, .. }| Row {
+        cached,
+        addresses: cached.addresses.clone(),
+        age: Some(now.saturating_sub(file.written())),
+        state: said(outcome),
+        reason: if let RepairOutcome::Gone(why) = outcome { Some(why) } else { None },
+    });
+    let left = found.left.iter().map(|left| Row {
+        cached: &left.cached,
+        addresses: left.addresses(),
+        age: left.written().map(|written| now.saturating_sub(written)),
+        state: said_of_left(left),
+        reason: None,
+    });
+    attached.chain(left).collect()
+}
+
+impl Row<'_> {
+    fn narrow(&self, is_full: bool) -> [String; 8] {
+        let Self { cached, addresses, age, state, reason: _ } = self;
+        let container = cached.at.container.as_str();
+        let ports: Vec<String> = cached.ports.iter().map(port).collect();
+        [
+            cached.at.network.to_string(),
+            if is_full { container.to_owned() } else { shortened(container) },
+            cached.at.ifname.to_string(),
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+            ports.join(","),
+            cached.plugins.iter().map(|config| config.kind.as_str()).collect::<Vec<_>>().join(","),
+            age.map(aged).unwrap_or_default(),
+            state.clone(),
+        ]
+    }
+
+    fn wide(&self, is_full: bool) -> [String; 11] {
+        let Cached { netns, macs, host_interfaces, .. } = self.cached;
+        let [network, container, ifname, addresses, ports, plugins, age, state] = self.narrow(is_full);
+        let namespace = netns.clone().unwrap_or_default();
+        let state = self.reason.map_or_else(|| state.clone(), |reason| format!("{state}: {reason}"));
+        let (macs, host_interfaces) = (macs.join(","), host_interfaces.join(","));
+        [network, container, namespace, ifname, macs, host_interfaces, addresses, ports, plugins, age, state]
+    }
 }
 
 fn shortened(name: &str) -> String {
@@ -96,8 +155,8 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// As `docker ps` writes it.
-fn port(port: &PublishedPort) -> String {
+/// A port as `docker ps` writes it.
+pub fn port(port: &PublishedPort) -> String {
     let PublishedPort { host_port, container_port, protocol, host_ip } = port;
     let host = match host_ip.as_str() {
         "" => String::new(),
@@ -119,8 +178,8 @@ fn aged(age: Duration) -> String {
     }
 }
 
-/// What the table says of a state.
-fn said(outcome: &RepairOutcome) -> String {
+/// The state of an attachment, in words.
+pub fn said(outcome: &RepairOutcome) -> String {
     match outcome {
         RepairOutcome::Complete => "whole".to_owned(),
         RepairOutcome::Gone(_) => "gone".to_owned(),
@@ -130,7 +189,8 @@ fn said(outcome: &RepairOutcome) -> String {
     }
 }
 
-fn said_of_left(left: &Left) -> String {
+/// The state of what is left of an attachment, in words.
+pub fn said_of_left(left: &Left) -> String {
     match (&left.life, &left.source) {
         (Life::Unknown(why), _) => format!("unclear: {why}"),
         (Life::Alive | Life::Dead, Source::Leases { .. }) => "left over".to_owned(),
@@ -161,6 +221,8 @@ fn attached(Attached { cached, file, outcome, .. }: &Attached) -> Value {
         "container": cached.at.container.as_str(),
         "ifname": cached.at.ifname.as_str(),
         "netns": cached.netns,
+        "macs": cached.macs,
+        "hostInterfaces": cached.host_interfaces,
         "addresses": cached.addresses,
         "ports": cached.ports,
         "plugins": cached.plugins.iter().map(|config| &config.kind).collect::<Vec<_>>(),

@@ -72,10 +72,14 @@ impl Call {
     }
 }
 
-/// Calls that are looked for again when what was seen is old. So much time goes by between two looks that looking
-/// takes a small part of it, however many processes there are.
+/// Calls that are looked for when they are first asked for, and again when what was seen is old. So much time goes by
+/// between two looks that looking takes a small part of it, however many processes there are.
+#[derive(Debug, Default)]
+pub struct WatchedCalls(Option<Look>);
+
+/// What was seen at a time.
 #[derive(Debug)]
-pub struct WatchedCalls {
+struct Look {
     seen: RunningCalls,
     looked: Instant,
     rest: Duration,
@@ -87,21 +91,23 @@ const FRESH: Duration = Duration::from_millis(100);
 /// How many times as long as it took.
 const SHARE: u32 = 10;
 
-impl Default for WatchedCalls {
-    fn default() -> Self {
+impl Look {
+    fn take() -> Self {
         let looked = Instant::now();
         let seen = RunningCalls::observe();
         Self { seen, rest: FRESH.max(looked.elapsed() * SHARE), looked }
+    }
+
+    fn is_old(&self) -> bool {
+        self.looked.elapsed() > self.rest
     }
 }
 
 impl WatchedCalls {
     /// What was seen a short time ago, or is seen now.
     pub fn now(&mut self) -> &RunningCalls {
-        if self.looked.elapsed() > self.rest {
-            *self = Self::default();
-        }
-        &self.seen
+        let fresh = self.0.take().filter(|look| !look.is_old());
+        &self.0.insert(fresh.unwrap_or_else(Look::take)).seen
     }
 }
 

@@ -13,12 +13,13 @@ use std::time::Instant;
 
 use crate::plugin_calls::WatchedCalls;
 use crate::result_cache::{self, CacheFile};
-use cni_core::error::Error;
+use cni_core::error::{Error, Failure as _};
 use cni_core::names::Attachment;
 use cni_core::request::Request;
 use cni_linux::host::LinuxHost;
 use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host as _;
+use cni_plugin::missing::MissingPart;
 use cni_plugin::namespace::Life;
 
 mod case;
@@ -30,7 +31,9 @@ mod together;
 
 use crate::cache::Cached;
 use crate::error_line::error_line;
+use crate::last_repair::LastRepair;
 use crate::life::{Judge, LIVES_ON, neutral_request, refusal};
+use crate::without_rules::WithoutRules;
 use case::{Case, Missing, unreadable};
 use cni_linux::output::{complain, one_line, write};
 use options::Mode;
@@ -71,7 +74,17 @@ pub fn run(options: &Options) -> ExitCode {
         report.line(&format!("no attachment{network} in {}", results.display()));
     }
     second_look::look_again(put_back, started.elapsed(), |one, outcome| report.attachment(&one.cached.at, &outcome));
+    if options.is_whole() {
+        record(report.failures);
+    }
     report.end()
+}
+
+/// Records that all networks have been repaired. What reads it can do without.
+fn record(failures: usize) {
+    if let Err(error) = LastRepair::now(failures).write() {
+        log::warn!("the time of this repair is not recorded: {error}: {}", error.details());
+    }
 }
 
 /// The outcome for an attachment, of which something else is where its namespace was: perhaps it lives on.
@@ -210,6 +223,21 @@ pub fn examine(cached: &Cached, file: &CacheFile, tools: &Tools) -> RepairOutcom
         Ok(tools.work(case.request(), look)?)
     });
     examined.map_or_else(|outcome| outcome, |mut outcomes| outcomes.pop().unwrap_or(RepairOutcome::Complete))
+}
+
+/// All rules that the plugins make for an attachment that lives, in the parts that [`examine`] compares. Nothing is changed.
+///
+/// # Errors
+/// The outcome, where there is nothing to look at, and the first failure.
+pub fn made(cached: &Cached, file: &CacheFile, tools: &Tools) -> Result<Vec<MissingPart>, RepairOutcome> {
+    let case = Case::new(cached, file, &tools.calls)?;
+    let mut host = LinuxHost::new(case.request())?;
+    case.enter(&mut host)?;
+    let Missing { parts, mut failures } = case.look(&mut WithoutRules::new(&mut host));
+    match failures.pop() {
+        Some(error) => Err(error.into()),
+        None => Ok(parts.into_iter().map(|(_, part)| part).collect()),
+    }
 }
 
 /// The outcome for each of some attachments, in their order.

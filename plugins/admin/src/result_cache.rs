@@ -32,6 +32,12 @@ impl CacheFile {
         Self { content: content(&path), path, written }
     }
 
+    /// A file that is not on the disk.
+    #[cfg(test)]
+    pub fn of_test(content: io::Result<Vec<u8>>) -> Self {
+        Self { path: PathBuf::from("/nowhere"), content, written: SystemTime::UNIX_EPOCH }
+    }
+
     /// When it was written, which is after ADD, as time since 1970.
     pub fn written(&self) -> Duration {
         self.written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()

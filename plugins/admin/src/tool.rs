@@ -9,7 +9,7 @@ use cni_linux::output::complain;
 
 use crate::command_line::{CommandLine, Verb, command};
 use crate::output::print;
-use crate::{check, doctor, gc, install, list, pages, repair};
+use crate::{check, doctor, gc, install, list, metrics, pages, repair};
 
 /// Runs one verb of the administrator's tool.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
@@ -43,6 +43,7 @@ fn run_verb(verb: &Verb) -> ExitCode {
         Verb::Gc(options) => gc::run(options),
         Verb::Repair(options) => repair::run(options),
         Verb::Doctor(options) => doctor::run(options),
+        Verb::Metrics(options) => metrics::run(options),
         Verb::Check(options) => check::run(options),
         Verb::Schema => check::print_schema(),
         Verb::Install(options) => install::install(options),

@@ -1,12 +1,14 @@
-//! Who holds the addresses of a network: for the administrator's tool, which compares that with who lives.
+//! Which addresses a network has, and who holds them: for the administrator's tool, which compares that with who lives.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cni_core::error::Error;
 use cni_core::request::Request;
 
-use crate::config;
+use crate::config::{self, Config};
+use crate::ranges::Range;
 use crate::store::{Machine, Store};
 
 /// An address that is leased.
@@ -38,4 +40,20 @@ pub fn holders(request: &Request) -> Result<Vec<Holder>, Error> {
             ifname: lease.owner.ifname,
         })
         .collect())
+}
+
+/// The directory of the leases of the request's network. It may be missing.
+///
+/// # Errors
+/// When the configuration names none.
+pub fn lease_directory(request: &Request) -> Result<PathBuf, Error> {
+    Ok(config::directory(request)?)
+}
+
+/// The ranges of the request's configuration, in its order.
+///
+/// # Errors
+/// When the configuration is not valid.
+pub fn ranges(request: &Request) -> Result<Vec<Range>, Error> {
+    Ok(Config::parse(request)?.sets.iter().flat_map(|set| set.ranges().to_vec()).collect())
 }

@@ -20,7 +20,8 @@ mod resolv_conf;
 mod status;
 mod store;
 
-pub use holders::{Holder, holders};
+pub use holders::{Holder, holders, lease_directory, ranges};
+pub use ranges::Range;
 
 #[cfg(test)]
 #[path = "../tests/common/request.rs"]

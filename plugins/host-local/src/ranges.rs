@@ -129,8 +129,19 @@ impl Range {
         self.start <= address && address <= self.end
     }
 
-    fn family(&self) -> Family {
+    /// The family of its addresses.
+    pub fn family(&self) -> Family {
         self.subnet.family()
+    }
+
+    /// Whether an address may be handed out: the gateway is not.
+    pub fn hands_out(&self, address: IpAddr) -> bool {
+        self.contains(address) && address != self.gateway
+    }
+
+    /// How many of its addresses are never handed out.
+    pub fn reserved(&self) -> u128 {
+        u128::from(self.contains(self.gateway))
     }
 
     fn overlaps(&self, other: &Self) -> bool {
@@ -150,7 +161,7 @@ impl Range {
     }
 
     /// How many addresses may be handed out.
-    fn capacity(&self) -> u128 {
+    pub fn capacity(&self) -> u128 {
         let span = bits(self.end) - bits(self.start);
         if self.contains(self.gateway) { span } else { span.saturating_add(1) }
     }
@@ -221,6 +232,11 @@ impl RangeSet {
     /// Whether two sets share an address.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.0.iter().any(|range| other.0.iter().any(|second| range.overlaps(second)))
+    }
+
+    /// The ranges, in the order of the configuration.
+    pub fn ranges(&self) -> &[Range] {
+        &self.0
     }
 
     /// How many addresses may be handed out.

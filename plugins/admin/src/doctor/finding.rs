@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -49,6 +51,12 @@ impl Finding {
     /// A problem.
     pub fn problem(topic: &'static str, says: impl Into<String>, cure: impl Into<String>) -> Self {
         Self { topic, severity: Severity::Problem, says: says.into(), cure: Some(cure.into()) }
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let Self { topic, severity, says, cure } = self;
+        json!({"topic": topic, "severity": severity.word(), "says": says, "cure": cure})
     }
 }
 

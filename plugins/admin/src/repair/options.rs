@@ -32,4 +32,9 @@ impl Options {
     pub const fn mode(&self) -> Mode {
         if self.dry_run { Mode::DryRun } else { Mode::Apply }
     }
+
+    /// Whether everything that is missing is restored, in every network.
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.mode(), Mode::Apply) && self.network.is_none()
+    }
 }

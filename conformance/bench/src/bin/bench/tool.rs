@@ -25,6 +25,7 @@ pub fn measure(folder: &Path, living: usize, dead: usize) {
     println!("{:<44} {:>10} {:>10} {:>12}", "", "time", "memory", "exit status");
     let run = |words: &[&str]| run(&sandbox, folder, words);
     show("list", &run(&["list"]));
+    show("metrics", &run(&["metrics"]));
     show("doctor", &run(&["doctor"]));
     show("repair, nothing is missing", &run(&["repair"]));
     sandbox.sh("iptables -t nat -F && iptables -F");

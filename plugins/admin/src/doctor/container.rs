@@ -1,0 +1,58 @@
+//! `cni-plugins doctor CONTAINER`: what one container has, where it is kept, and what is wrong with it.
+
+use std::process::ExitCode;
+
+use cni_linux::output::complain;
+
+mod about;
+mod faults;
+mod name;
+mod records;
+mod rules;
+mod text;
+
+use super::finding::Severity;
+use crate::inventory::{Depth, Inventory, Scope};
+use crate::output::{FOUND, print};
+use crate::repair::Tools;
+use about::About;
+use name::{Known, find};
+use text::{json_text, plain_text};
+
+/// Looks at the attachments of a container, and prints what was found.
+pub fn run(name: &str, scope: &Scope, is_json: bool) -> ExitCode {
+    let mut found = match Inventory::observe(scope, Depth::Lives) {
+        Ok(found) => found,
+        Err(error) => return failed(&format!("failed to read the cache: {error}")),
+    };
+    found.unknown.iter().for_each(|problem| complain(&format!("cni-plugins doctor: {problem}\n")));
+    let container = match find(name, &known(&found), name::is_same_file) {
+        Ok(container) => container.to_owned(),
+        Err(error) => return failed(&error.to_string()),
+    };
+    let tools = Tools::default();
+    let own = found.attached.iter_mut().filter(|one| one.cached.at.container.as_str() == container);
+    own.for_each(|one| one.examine(&tools));
+    let about = match About::observe(&container, &found, &tools) {
+        Ok(about) => about,
+        Err(problem) => return failed(&problem),
+    };
+    let findings = faults::findings(&container, &found);
+    let printed = print(&if is_json { json_text(&about, &findings) } else { plain_text(&about, &findings) });
+    match printed {
+        ExitCode::SUCCESS if !found.unknown.is_empty() => ExitCode::FAILURE,
+        ExitCode::SUCCESS if findings.iter().any(|one| one.severity == Severity::Problem) => ExitCode::from(FOUND),
+        other => other,
+    }
+}
+
+fn failed(problem: &str) -> ExitCode {
+    complain(&format!("cni-plugins doctor: {problem}\n"));
+    ExitCode::FAILURE
+}
+
+fn known(found: &Inventory) -> Vec<Known<'_>> {
+    let attached = found.attached.iter().map(|one| &one.cached);
+    let all = attached.chain(found.left.iter().map(|left| &left.cached));
+    all.map(|cached| Known { container: cached.at.container.as_str(), netns: cached.netns.as_deref() }).collect()
+}

@@ -1,0 +1,173 @@
+//! What is wrong with a container, and which command helps.
+
+use cni_builtin::call_delegate;
+use cni_core::error::Error;
+use cni_core::names::Attachment;
+use cni_linux::host::LinuxHost;
+use cni_plugin::namespace::Life;
+use cni_plugin::run::Plugin;
+
+use super::super::finding::Finding;
+use crate::cache::{Cached, PluginConfig};
+use crate::calls::PluginFolders;
+use crate::contested;
+use crate::error_line::error_line;
+use crate::inventory::{Attached, Inventory, Left};
+use crate::repair::{NamedPart, RepairOutcome};
+
+const TOPIC: &str = "container";
+
+/// What is wrong, or that nothing is.
+pub fn findings(container: &str, found: &Inventory) -> Vec<Finding> {
+    let is_own = |at: &Attachment| at.container.as_str() == container;
+    let attached = found.attached.iter().filter(|one| is_own(&one.cached.at)).flat_map(of_attached);
+    let left = found.left.iter().filter(|left| is_own(&left.cached.at)).map(of_left);
+    let waiting = contested::find(found).into_iter().filter(|port| port.waits(container)).map(|port| {
+        Finding::note(
+            "ports",
+            port.to_string(),
+            "it gets the port when the other container is deleted; publish another port",
+        )
+    });
+    let findings: Vec<Finding> = attached.chain(left).chain(waiting).collect();
+    if findings.is_empty() { vec![Finding::fine(TOPIC, "nothing is wrong with it")] } else { findings }
+}
+
+fn of_attached(one: &Attached) -> Vec<Finding> {
+    let Attachment { network, ifname, .. } = &one.cached.at;
+    let place = format!("{ifname} in network {network}");
+    match &one.life {
+        Life::Dead => vec![Finding::problem(
+            TOPIC,
+            format!("{place}: its network namespace has ended, and the runtime has not deleted it"),
+            format!("cni-plugins gc --remove --network {network}"),
+        )],
+        Life::Unknown(reason) => vec![Finding::problem(
+            TOPIC,
+            format!("{place}: it is unclear whether it lives: {reason}"),
+            "run this as root on the host itself, or delete the container by its runtime",
+        )],
+        Life::Alive => of_living(one, &place),
+    }
+}
+
+fn of_living(one: &Attached, place: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let parts = of_outcome(&one.outcome, one, place, &mut findings);
+    let checked = one.cached.plugins.iter().filter(|config| !parts.iter().any(|part| part.plugin == config.kind));
+    findings.extend(checked.filter_map(|config| of_check(&one.cached, config, place)));
+    findings
+}
+
+/// Adds what `list` says of the rules. Returns what is missing of them.
+fn of_outcome<'a>(
+    outcome: &'a RepairOutcome,
+    one: &Attached,
+    place: &str,
+    findings: &mut Vec<Finding>,
+) -> &'a [NamedPart] {
+    match outcome {
+        RepairOutcome::Complete => &[],
+        RepairOutcome::Missing(parts) => {
+            let cure = format!("cni-plugins repair --network {}", one.cached.at.network);
+            findings.extend(parts.iter().map(|part| {
+                Finding::problem(
+                    "rules",
+                    format!("{place}: a rule of {} is missing: {}", part.plugin, part.missing),
+                    &cure,
+                )
+            }));
+            parts
+        }
+        RepairOutcome::Failed(errors, rest) => {
+            findings.extend(errors.iter().map(|error| {
+                let says = format!("{place}: its rules cannot be compared: {}", error_line(error));
+                Finding::problem("rules", says, "cni-plugins doctor shows whether the host is in order")
+            }));
+            of_outcome(rest, one, place, findings)
+        }
+        RepairOutcome::Gone(reason) | RepairOutcome::Skipped(reason) | RepairOutcome::TakenBack(reason) => {
+            let cure = "repeat this in a moment; if it stays, delete the container by its runtime, and add it again";
+            findings.push(Finding::problem(TOPIC, format!("{place}: {reason}"), cure));
+            &[]
+        }
+        RepairOutcome::Repaired(parts) => parts,
+    }
+}
+
+/// What CHECK of a plugin of ours says. Only an ADD makes links, addresses and routes.
+fn of_check(cached: &Cached, config: &PluginConfig, place: &str) -> Option<Finding> {
+    let error = check(cached, config, cni_builtin::plugin(&config.kind)?).err()?;
+    let says = format!("{place}: {} has lost something: {}", config.kind, error_line(&error));
+    Some(Finding::problem("check", says, "delete the container by its runtime, and add it again"))
+}
+
+/// Calls CHECK. A version without CHECK, and a plugin whose IPAM plugin is not beside this program, have nothing to say.
+fn check(cached: &Cached, config: &PluginConfig, plugin: &dyn Plugin) -> Result<(), Error> {
+    let Ok(folders) = PluginFolders::new(None) else { return Ok(()) };
+    let needed = config.ipam().filter(|ipam| !ipam.is_empty()).unwrap_or(plugin.kind());
+    let Some(folders) = folders.with(needed) else { return Ok(()) };
+    let Ok(request) = cached.check(config, plugin, folders) else { return Ok(()) };
+    plugin.check(&request, &mut LinuxHost::new(&request)?.with_contained(call_delegate))
+}
+
+fn of_left(left: &Left) -> Finding {
+    let Attachment { network, ifname, .. } = &left.cached.at;
+    let place = format!("{ifname} in network {network}");
+    match &left.life {
+        Life::Unknown(reason) => Finding::problem(
+            TOPIC,
+            format!("{place}: the runtime's cache does not have it, and it is unclear whether it lives: {reason}"),
+            "run this as root on the host itself; cni-plugins gc keeps what is unclear",
+        ),
+        Life::Alive | Life::Dead => Finding::problem(
+            TOPIC,
+            format!("{place}: the runtime's cache does not have it, and it is left over"),
+            format!("cni-plugins gc --remove --network {network}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// An attachment of which nothing but its outcome counts.
+    fn attached(outcome: RepairOutcome) -> Attached {
+        let at = ["n1", "c1", "eth0"];
+        let at = cni_plugin::owner::parse(&mut at.into_iter()).expect("an attachment");
+        Attached {
+            cached: Cached::of_record(at, []),
+            file: crate::result_cache::CacheFile::of_test(Err(io::Error::other("there is none"))),
+            life: Life::Alive,
+            outcome,
+        }
+    }
+
+    fn said(life: Life, outcome: RepairOutcome) -> Vec<String> {
+        of_attached(&Attached { life, ..attached(outcome) }).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_command_that_restores_it() {
+        let part = NamedPart { plugin: "portmap".to_owned(), missing: "iptables -t nat -A X".to_owned() };
+        let line = "problem  rules: eth0 in network n1: a rule of portmap is missing: iptables -t nat -A X\n";
+        let cure = "         -> cni-plugins repair --network n1\n";
+        assert_eq!(said(Life::Alive, RepairOutcome::Missing(vec![part])), [format!("{line}{cure}")]);
+    }
+
+    #[test]
+    fn what_is_dead_or_unclear_has_a_remedy() {
+        let dead = said(Life::Dead, RepairOutcome::Gone(String::new()));
+        assert!(dead[0].ends_with("-> cni-plugins gc --remove --network n1\n"), "{dead:?}");
+        let unclear = said(Life::Unknown("a gap".to_owned()), RepairOutcome::Skipped(String::new()));
+        assert!(unclear[0].contains("it is unclear whether it lives: a gap\n"), "{unclear:?}");
+    }
+
+    #[test]
+    fn an_attachment_that_is_whole_has_no_finding() {
+        assert!(said(Life::Alive, RepairOutcome::Complete).is_empty());
+    }
+}

@@ -1,0 +1,174 @@
+//! A host as it is, except that its packet filter has no rule: what a plugin finds missing there is all that it makes.
+
+use std::net::IpAddr;
+
+use cni_core::error::Error;
+use cni_core::family::Family;
+use cni_core::names::ChainName;
+use cni_core::request::{Command, Request};
+use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::link::{Address, Link};
+use cni_model::netns::NetnsError;
+use cni_model::plan::{Ns, Step};
+use cni_netfilter::Netfilter;
+use cni_netfilter::firewalld::Firewalld;
+use cni_netfilter::iptables::{
+    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock,
+};
+use cni_netfilter::nftables::{
+    ChainId, Generation, ListedRule, Nftables, NftablesError, SetElements, Transaction, TransactionError,
+};
+use cni_plugin::devices::Devices;
+use cni_plugin::files::Files;
+use cni_plugin::host::{Host, LinkQuery};
+use cni_plugin::lock::LockName;
+use cni_plugin::namespace_state::NamespaceState;
+use cni_plugin::records::Records;
+use cni_plugin::routing::Routing;
+
+/// The host for questions. Nothing is changed through it.
+pub struct WithoutRules<'a> {
+    host: &'a mut dyn Host,
+    netfilter: NoRules,
+}
+
+impl<'a> WithoutRules<'a> {
+    pub fn new(host: &'a mut dyn Host) -> Self {
+        Self { host, netfilter: NoRules::default() }
+    }
+}
+
+/// A packet filter without rules.
+#[derive(Debug, Default)]
+struct NoRules {
+    /// The families for which there is a program of iptables.
+    installed: Vec<Family>,
+    /// The state of nf_tables, where there are any.
+    generation: Option<Generation>,
+}
+
+impl Host for WithoutRules<'_> {
+    fn enter(&mut self, path: &str) -> Result<(), NetnsError> {
+        self.host.enter(path)
+    }
+
+    fn is_own_netns(&mut self, path: &str) -> Result<bool, Error> {
+        self.host.is_own_netns(path)
+    }
+
+    fn links(&mut self, ns: Ns, query: LinkQuery<'_>) -> Result<Vec<Link>, Error> {
+        self.host.links(ns, query)
+    }
+
+    fn addresses(&mut self, ns: Ns, index: Option<u32>, family: Option<Family>) -> Result<Vec<Address>, Error> {
+        self.host.addresses(ns, index, family)
+    }
+
+    fn routing(&mut self) -> &mut dyn Routing {
+        self.host.routing()
+    }
+
+    fn devices(&mut self) -> &mut dyn Devices {
+        self.host.devices()
+    }
+
+    fn namespaces(&mut self) -> &mut dyn NamespaceState {
+        self.host.namespaces()
+    }
+
+    fn records(&mut self) -> &mut dyn Records {
+        self.host.records()
+    }
+
+    fn files(&mut self) -> &mut dyn Files {
+        self.host.files()
+    }
+
+    fn lock(&mut self, name: &LockName) -> Result<(), Error> {
+        self.host.lock(name)
+    }
+
+    /// Which back ends there are is true of the host, since it decides which rules a plugin makes.
+    fn netfilter(&mut self, ns: Ns) -> Result<&mut dyn Netfilter, Error> {
+        let real = self.host.netfilter(ns)?;
+        let installed = Family::ALL.into_iter().filter(|family| real.iptables().is_installed(*family)).collect();
+        self.netfilter = NoRules { installed, generation: real.nftables().generation().ok() };
+        Ok(&mut self.netfilter)
+    }
+
+    fn firewalld(&mut self) -> &mut dyn Firewalld {
+        self.host.firewalld()
+    }
+
+    fn apply(&mut self, _step: &Step) -> Result<Option<Step>, Error> {
+        Ok(None)
+    }
+
+    fn delegate(&mut self, plugin: &str, command: Command, other: Option<&Request>) -> Result<Vec<u8>, Error> {
+        self.host.delegate(plugin, command, other)
+    }
+
+    fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+        self.host.ask_daemon(call, patience)
+    }
+
+    fn random(&mut self) -> Result<[u8; 8], Error> {
+        self.host.random()
+    }
+}
+
+impl Netfilter for NoRules {
+    fn iptables(&mut self) -> &mut dyn Iptables {
+        self
+    }
+
+    fn nftables(&mut self) -> &mut dyn Nftables {
+        self
+    }
+}
+
+impl Iptables for NoRules {
+    fn list(
+        &mut self,
+        _family: Family,
+        _table: IptablesTable,
+        _chain: &ChainName,
+    ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
+        Ok(None)
+    }
+
+    /// No condition holds, and nothing is changed.
+    fn commit(&mut self, _batch: &Batch) -> Result<(), BatchError> {
+        let (program, text) = ("a host without rules".to_owned(), "there is no such rule".to_owned());
+        Err(BatchError::Refused(Refusal { program, text }))
+    }
+
+    fn is_installed(&mut self, family: Family) -> bool {
+        self.installed.contains(&family)
+    }
+
+    fn lock(&mut self) -> Result<SkeletonLock, IptablesError> {
+        Ok(SkeletonLock::new((), false))
+    }
+}
+
+impl Nftables for NoRules {
+    fn list(&mut self, _chain: &ChainId) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+        Ok(None)
+    }
+
+    fn held(&mut self, _elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError> {
+        Ok(None)
+    }
+
+    fn generation(&mut self) -> Result<Generation, NftablesError> {
+        self.generation.ok_or_else(|| NftablesError::Unsupported {
+            operation: "get the generation".to_owned(),
+            source: "this host has no nf_tables".into(),
+        })
+    }
+
+    fn commit(&mut self, _transaction: &Transaction) -> Result<(), TransactionError> {
+        Ok(())
+    }
+}

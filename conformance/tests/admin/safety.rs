@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use cni_conformance::wait::wait_until;
 use cni_conformance::{CniTool, Container, Network, Nomad, Outcome, Sandbox, binaries, script};
@@ -131,6 +132,28 @@ fn a_dead_container_that_comes_into_the_cache_while_gc_works_is_left_to_the_next
     next.expect_success();
     assert!(next.stdout().contains(": removed (its namespace is gone"), "{next}");
     assert_eq!(cache(), [""; 0].map(PathBuf::from), "nothing is left");
+}
+
+/// Nothing is shown within the first second, and nothing where standard error is no terminal.
+#[test]
+fn a_removal_that_lasts_shows_on_a_terminal_how_far_it_has_come() {
+    let sandbox = host();
+    let slow = SlowNetwork::new(&sandbox);
+    for name in ["one", "other"] {
+        slow.tool(&sandbox).add(&sandbox.container(name)).expect_success();
+        lose(&sandbox, name);
+    }
+    let program = binaries::under_test().join("cni-plugins");
+    let line = format!("{} gc --remove --plugin-dir {OTHERS}", program.display());
+    let said = thread::scope(|scope| {
+        // The terminal is that of script(1).
+        let removal = scope.spawn(|| sandbox.exec(&["script", "--quiet", "--return", "--command", &line, "/dev/null"]));
+        wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+        thread::sleep(Duration::from_secs(1));
+        fs::write("/run/go", "").expect("let the plugin end");
+        removal.join().expect("gc ends").expect_success().stdout
+    });
+    assert!(said.starts_with("\r\u{1b}[K1 of 2\r\u{1b}[Knomad "), "{said:?}");
 }
 
 /// Whether the ADD of bridge is under way: it waits for the lock.

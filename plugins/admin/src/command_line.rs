@@ -39,7 +39,10 @@ pub enum Verb {
     /// The state is one of: whole; missing, with the first thing that is missing in each plugin's share (repair restores
     /// it); gone, when the container's namespace has ended (gc removes what is left); unclear, with the reason.
     ///
-    /// For example: cni-plugins list --wide --network nomad
+    /// Examples:
+    ///   cni-plugins list
+    ///   cni-plugins list --wide --network nomad
+    ///   cni-plugins list --json
     #[command(
         verbatim_doc_comment,
         after_help = statuses!("every attachment is whole, and nothing is left over", "something is missing, left over or unclear")
@@ -56,6 +59,11 @@ pub enum Verb {
     ///
     /// It leaves alone addresses that were leased within the last minute, and whatever a plugin works on at this moment.
     /// It refuses to work in another network namespace than that of the containers' records.
+    ///
+    /// Examples:
+    ///   cni-plugins gc                                   # shows what is left over
+    ///   cni-plugins gc --remove
+    ///   cni-plugins gc --remove --plugin-dir /usr/lib/cni  # plugins of others are there
     #[command(
         verbatim_doc_comment,
         after_help = statuses!("nothing is left over, or all of it has been removed", "something is left over or unclear")
@@ -69,6 +77,10 @@ pub enum Verb {
     /// link, address or lease, and changes nothing where nothing is missing.
     ///
     /// It prints a line for each attachment, and fails when one of them could not be repaired.
+    ///
+    /// Examples:
+    ///   cni-plugins repair --dry-run    # shows what is missing
+    ///   cni-plugins repair
     #[command(verbatim_doc_comment, after_help = statuses!("every attachment has its rules"))]
     Repair(repair::Options),
 
@@ -83,8 +95,9 @@ pub enum Verb {
     /// the packet filter, and the files that the runtime and the plugins keep of it. Then it says what is wrong with it,
     /// also by CHECK of each plugin, and which command helps.
     ///
-    /// For example:
+    /// Examples:
     ///   cni-plugins doctor
+    ///   cni-plugins doctor --json >report.json    # for a bug report
     ///   cni-plugins doctor a1b2c3           the beginning of a container's ID
     ///   cni-plugins doctor /run/netns/web   the container in this namespace
     #[command(verbatim_doc_comment, after_help = statuses!("no problem was found", "a problem was found"))]
@@ -114,7 +127,9 @@ pub enum Verb {
     /// wrong, and what to write instead. Keys of plugins of other projects are not judged. It changes nothing, and
     /// needs no rights.
     ///
-    /// For example: cni-plugins check /etc/cni/net.d
+    /// Examples:
+    ///   cni-plugins check /etc/cni/net.d
+    ///   cni-plugins check --json my.conflist
     #[command(verbatim_doc_comment, after_help = statuses!("no mistake was found", "a mistake was found"))]
     Check(check::Options),
 
@@ -136,6 +151,11 @@ pub enum Verb {
     ///
     /// It says what it has replaced. Plugins of others are kept in DIR/.cni-plugins-rs, and uninstall puts them back.
     /// Nomad has to be restarted, since it looks for plugins when its agent starts.
+    ///
+    /// Examples:
+    ///   cni-plugins install --dry-run /opt/cni/bin    # shows what it would replace
+    ///   cni-plugins install /opt/cni/bin
+    ///   cni-plugins install --only bridge,host-local /opt/cni/bin
     #[command(verbatim_doc_comment, after_help = statuses!("the plugins are in the folder"))]
     Install(install::Options),
 
@@ -143,6 +163,8 @@ pub enum Verb {
     ///
     /// Removes from DIR every file that is this program, in any release, and puts back the plugins of others that
     /// install has kept. It removes nothing else. Containers keep running, but a runtime needs plugins to remove them.
+    ///
+    /// For example: cni-plugins uninstall /opt/cni/bin
     #[command(verbatim_doc_comment, after_help = statuses!("the folder has no file of this program"))]
     Uninstall(install::RemovalOptions),
 

@@ -17,6 +17,7 @@ use crate::error_line::error_line;
 use crate::inventory::{Depth, Inventory, Scope, Source};
 use crate::life::refusal;
 use crate::output::{FOUND, print};
+use crate::progress::Progress;
 use cni_linux::output::{complain, one_line};
 
 mod removal;
@@ -58,7 +59,7 @@ pub fn run(options: &Options) -> ExitCode {
             Err(error) => return refused(&format!("failed to find the folder of plugins: {error}")),
         };
         match Remover::new(folders) {
-            Ok(mut remover) => remnants.iter().map(|one| remover.remove(one)).collect(),
+            Ok(mut remover) => remove_all(&remnants, &mut remover),
             Err(error) => return refused(&error_line(&error)),
         }
     } else {
@@ -67,6 +68,15 @@ pub fn run(options: &Options) -> ExitCode {
     problems.iter().for_each(|problem| complain(&format!("cni-plugins gc: {problem}\n")));
     let text = if options.json { json_text(&remnants, &fates) } else { lines(&remnants, &fates) };
     status(&fates, !problems.is_empty(), print(&text))
+}
+
+fn remove_all(remnants: &[Remnant], remover: &mut Remover) -> Vec<Fate> {
+    let mut progress = Progress::new(remnants.len());
+    let remove = |(done, one)| {
+        progress.show(done);
+        remover.remove(one)
+    };
+    remnants.iter().enumerate().map(remove).collect()
 }
 
 fn refused(problem: &str) -> ExitCode {

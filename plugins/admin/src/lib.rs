@@ -20,6 +20,7 @@ mod output;
 mod pages;
 mod plugin_calls;
 mod pools;
+mod progress;
 mod repair;
 mod result_cache;
 mod survey;

@@ -27,8 +27,9 @@ const BACKWARD: [&str; 4] = ["portmap", "firewall", "bridge", "loopback"];
 /// As long as a plugin may wait, by its own words: once for ten seconds, and a second for each lock after that.
 const LONGEST_WAIT: Duration = Duration::from_secs(13);
 
-/// That, and the work on a busy machine; two waits of ten seconds are more.
-const LONGEST: Duration = Duration::from_secs(20);
+/// That, and the work on a busy machine: the programs of legacy iptables are started again and again. Three waits of ten seconds are
+/// more.
+const LONGEST: Duration = Duration::from_secs(28);
 
 #[test]
 fn del_goes_on_whatever_is_broken() {

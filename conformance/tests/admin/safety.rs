@@ -145,14 +145,15 @@ fn a_removal_that_lasts_shows_on_a_terminal_how_far_it_has_come() {
     }
     let program = binaries::under_test().join("cni-plugins");
     let line = format!("{} gc --remove --plugin-dir {OTHERS}", program.display());
-    let said = thread::scope(|scope| {
-        // The terminal is that of script(1).
-        let removal = scope.spawn(|| sandbox.exec(&["script", "--quiet", "--return", "--command", &line, "/dev/null"]));
-        wait_until("gc calls the plugin", || Path::new("/run/called").exists());
-        thread::sleep(Duration::from_secs(1));
-        fs::write("/run/go", "").expect("let the plugin end");
-        removal.join().expect("gc ends").expect_success().stdout
-    });
+    // The terminal is that of script(1).
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let removal = command.spawn().expect("start script");
+    wait_until("gc calls the plugin", || Path::new("/run/called").exists());
+    thread::sleep(Duration::from_secs(1));
+    fs::write("/run/go", "").expect("let the plugin end");
+    let output = removal.wait_with_output().expect("gc ends");
+    let said = String::from_utf8(output.stdout).expect("text");
     assert!(said.starts_with("\r\u{1b}[K1 of 2\r\u{1b}[Knomad "), "{said:?}");
 }
 

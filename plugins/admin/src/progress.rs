@@ -1,9 +1,7 @@
 //! How far a verb has come, on a terminal, where it lasts longer than a second.
 
-use std::io::{IsTerminal as _, stderr};
+use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::{Duration, Instant};
-
-use cni_linux::output::complain;
 
 /// How long nothing is shown: most calls end sooner.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -26,7 +24,7 @@ impl Progress {
     pub fn show(&mut self, done: usize) {
         if self.is_terminal && is_due(self.started.elapsed()) {
             self.is_shown = true;
-            complain(&line(done, self.total));
+            write(&line(done, self.total));
         }
     }
 }
@@ -34,7 +32,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.is_shown {
-            complain(ERASE);
+            write(ERASE);
         }
     }
 }
@@ -44,6 +42,11 @@ const ERASE: &str = "\r\x1b[K";
 
 fn is_due(elapsed: Duration) -> bool {
     elapsed >= SILENCE
+}
+
+/// A terminal that is gone needs no progress.
+fn write(text: &str) {
+    let _lost = stderr().write_all(text.as_bytes());
 }
 
 fn line(done: usize, total: usize) -> String {

@@ -1,5 +1,6 @@
 //! Nomad's chain: what ADD, CHECK and DEL of one container cost beside others.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -171,13 +172,13 @@ pub fn newcomer(sandbox: &Sandbox, number: usize) -> (Container, Attachment) {
 }
 
 impl Crowd {
-    pub fn new(sandbox: &Sandbox, runtime: &Runtime<'_>, containers: usize) -> Self {
+    pub fn new(sandbox: &Sandbox, runtime: &Runtime<'_>, containers: Range<usize>) -> Self {
         let attach = |number| {
             let (container, mut attachment) = newcomer(sandbox, number);
             runtime.add(&mut attachment).expect_success();
             (container, attachment)
         };
-        Self { standing: (0..containers).map(attach).collect() }
+        Self { standing: containers.map(attach).collect() }
     }
 }
 
@@ -194,7 +195,7 @@ fn work(
     nomad.ensure_forwarding_rules(&sandbox);
     let runtime = Runtime::new(&sandbox, list(&nomad, filter)).binaries(folder);
     let others = if let Load::Containers(others) = load { others } else { 0 };
-    let crowded = Crowd::new(&sandbox, &runtime.clone().binaries(filler), others);
+    let crowded = Crowd::new(&sandbox, &runtime.clone().binaries(filler), 0..others);
     let mut number = crowded.standing.len();
     let mut counted = [Counts::default(); 3];
     while next().is_some() {

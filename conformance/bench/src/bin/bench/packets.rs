@@ -62,7 +62,7 @@ fn work(folder: &Path, backend: &str, containers: usize) -> [Trips; 2] {
     }
     sandbox.set_sysctl("net/ipv4/ip_forward", "1");
     let runtime = Runtime::new(&sandbox, list).binaries(folder);
-    let crowd = Crowd::new(&sandbox, &runtime, containers);
+    let crowd = Crowd::new(&sandbox, &runtime, 0..containers);
     let standing = &crowd.standing;
     let [Some((first, _)), Some((last, _))] = [standing.first(), standing.last()] else { panic!("no containers") };
     drop(outside);

@@ -1,4 +1,4 @@
-//! Collects every `plugins/*/plugin.json` into two tables: what ships, and what only tests need.
+//! Collects every `plugins/*/plugin.json` into two tables: the data that ships, and the data that only tests need.
 #![expect(clippy::disallowed_methods, reason = "a build script reads files and writes its output")]
 
 use std::env;

@@ -88,7 +88,7 @@ pub fn run(mut command: Command, input: &[u8], limit: Limit) -> Finished {
     feed(&mut child, input);
     let stdout = collect(child.stdout.take().expect("stdout is piped"));
     let stderr = collect(child.stderr.take().expect("stderr is piped"));
-    let (Ended { status, elapsed, usage }, late) = wait(child, started, limit);
+    let (ChildEnd { status, elapsed, usage }, late) = wait(child, started, limit);
     let stdout = drained(&stdout, &label);
     let stderr = drained(&stderr, &label);
     assert!(!late, "{label} still ran after {elapsed:?}\nstdout: {stdout}\nstderr: {stderr}");
@@ -130,7 +130,7 @@ fn drained(pipe: &Receiver<String>, label: &str) -> String {
     pipe.recv_timeout(DRAIN).unwrap_or_else(|_| panic!("{label} left a process behind that holds its output open"))
 }
 
-struct Ended {
+struct ChildEnd {
     status: ExitStatus,
     elapsed: Duration,
     usage: Usage,
@@ -138,7 +138,7 @@ struct Ended {
 
 /// Returns how it ended, and whether the child had to be killed against the test's will. It is waited for without looking
 /// again and again, so that the time is right.
-fn wait(mut child: Child, started: Instant, limit: Limit) -> (Ended, bool) {
+fn wait(mut child: Child, started: Instant, limit: Limit) -> (ChildEnd, bool) {
     let (Limit::Fail(time) | Limit::Kill(time)) = limit;
     let group = Pid::from_raw(i32::try_from(child.id()).expect("a pid fits"));
     let (sender, ended) = mpsc::channel();
@@ -146,7 +146,7 @@ fn wait(mut child: Child, started: Instant, limit: Limit) -> (Ended, bool) {
         let used = child.wait4().expect("wait for a child");
         let usage = Usage { cpu: used.rusage.utime + used.rusage.stime, memory: used.rusage.maxrss };
         // Nobody waits any more when the test already failed.
-        drop(sender.send(Ended { status: used.status, elapsed: started.elapsed(), usage }));
+        drop(sender.send(ChildEnd { status: used.status, elapsed: started.elapsed(), usage }));
     });
     match ended.recv_timeout(time.saturating_sub(started.elapsed())) {
         Ok(ended) => (ended, false),

@@ -6,7 +6,7 @@ use cni_catalog::ValueType;
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     Text,
     Flag,
     Integer,
@@ -14,9 +14,9 @@ pub enum Kind {
     Object,
 }
 
-use Kind::{Flag, Integer, List, Object, Text};
+use KeyKind::{Flag, Integer, List, Object, Text};
 
-impl From<ValueType> for Kind {
+impl From<ValueType> for KeyKind {
     fn from(value: ValueType) -> Self {
         match value {
             ValueType::String => Text,
@@ -29,7 +29,7 @@ impl From<ValueType> for Kind {
 }
 
 /// Every key of every plugin, by plugin and JSON pointer; those that all have are in other files.
-pub static KEYS: LazyLock<Vec<(&'static str, &'static str, Kind)>> = LazyLock::new(|| {
+pub static KEYS: LazyLock<Vec<(&'static str, &'static str, KeyKind)>> = LazyLock::new(|| {
     let of_plugin = |entry: &'static cni_catalog::Entry| {
         let places = entry.places().into_iter();
         places.map(|(pointer, value)| (entry.name.as_str(), &*pointer.leak(), value.into()))
@@ -38,7 +38,7 @@ pub static KEYS: LazyLock<Vec<(&'static str, &'static str, Kind)>> = LazyLock::n
 });
 
 /// The members of `prevResult`, for the plugins that read it on ADD.
-pub const RESULT: &[(&str, Kind)] = &[
+pub const RESULT: &[(&str, KeyKind)] = &[
     ("/prevResult/cniVersion", Text),
     ("/prevResult/interfaces", List),
     ("/prevResult/interfaces/0", Object),

@@ -6,4 +6,4 @@ mod setup;
 
 pub use draw::{Chained, setups};
 pub use holds::holds;
-pub use setup::{Setup, Subnet};
+pub use setup::{DrawnSubnet, Setup};

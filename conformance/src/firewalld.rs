@@ -43,15 +43,15 @@ const FIREWALLD: &str = "DefaultZone=public\nFirewallBackend=nftables\nIPv6_rpfi
 
 /// A sandbox with a bus, if it has one, and a firewalld on it, if that runs.
 #[derive(Debug)]
-pub struct Machine {
+pub struct FirewalldHost {
     // Daemons end before the sandbox does.
-    firewalld: Option<Daemon>,
-    bus: Option<Daemon>,
+    firewalld: Option<DaemonProcess>,
+    bus: Option<DaemonProcess>,
     address: String,
     sandbox: Sandbox,
 }
 
-impl Machine {
+impl FirewalldHost {
     /// No bus.
     pub fn bare() -> Self {
         Self::on(Sandbox::new())
@@ -118,7 +118,7 @@ impl Machine {
         let config = format!("{FOLDER}/bus.conf");
         fs::write(&config, BUS.replace("ADDRESS", &self.address)).expect("write the bus's configuration");
         let arguments = [&format!("--config-file={config}"), "--nofork", "--nopidfile", "--nosyslog"];
-        self.bus = Some(Daemon::start("dbus-daemon", &arguments, &self.address));
+        self.bus = Some(DaemonProcess::start("dbus-daemon", &arguments, &self.address));
         self.await_answer("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.GetId");
     }
 
@@ -129,7 +129,7 @@ impl Machine {
         fs::write(format!("{config}/firewalld.conf"), FIREWALLD).expect("write firewalld's configuration");
         let log = format!("{FOLDER}/firewalld.own.log");
         let arguments = ["--nofork", "--nopid", "--system-config", &config, "--log-file", &log];
-        self.firewalld = Some(Daemon::start("firewalld", &arguments, &self.address));
+        self.firewalld = Some(DaemonProcess::start("firewalld", &arguments, &self.address));
         self.await_answer(NAME, OBJECT, "org.fedoraproject.FirewallD1.getDefaultZone");
         // A zone's chains are made for its first source, and stay.
         for method in ["addSource", "removeSource"] {
@@ -248,9 +248,9 @@ const OBJECT: &str = "/org/fedoraproject/FirewallD1";
 
 /// A process that is ended when the test is.
 #[derive(Debug)]
-struct Daemon(Child);
+struct DaemonProcess(Child);
 
-impl Daemon {
+impl DaemonProcess {
     /// It is killed also when the test's thread is gone without having cleaned up.
     fn start(program: &str, arguments: &[&str], bus: &str) -> Self {
         let log =
@@ -281,7 +281,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
             self.signal(Signal::SIGKILL);

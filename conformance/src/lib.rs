@@ -7,9 +7,9 @@
 //! [`State`] snapshots or sends traffic. Everything here panics with a message that names the
 //! thing and its value: a harness that cannot do its work must fail the test.
 
-pub mod behind;
 pub mod binaries;
 pub mod cases;
+pub mod chained_host;
 pub mod child;
 pub mod cnitool;
 pub mod compare;
@@ -26,7 +26,6 @@ pub mod keys;
 pub mod killed;
 pub mod leases;
 pub mod list_host;
-pub mod lone;
 pub mod losses;
 pub mod namespace;
 pub mod network;
@@ -43,6 +42,7 @@ pub mod sandbox;
 pub mod script;
 pub mod skeleton;
 pub mod stand_in;
+pub mod standalone;
 pub mod state;
 pub mod table;
 pub mod traffic;
@@ -50,13 +50,12 @@ pub mod transcript;
 pub mod uml;
 pub mod wait;
 
-pub use behind::Behind;
+pub use chained_host::ChainedHost;
 pub use cnitool::CniTool;
 pub use container::Container;
 pub use guest::{Guest, GuestSettings};
 pub use kernel::Feature;
 pub use list_host::ListHost;
-pub use lone::Lone;
 pub use losses::Loss;
 pub use namespace::Namespace;
 pub use network::Network;
@@ -67,4 +66,5 @@ pub use ports::{PortMapping, Spelling};
 pub use runtime::{Attachment, Chain, Runtime};
 pub use sandbox::{Flavour, Sandbox};
 pub use skeleton::Skeleton;
+pub use standalone::Standalone;
 pub use state::State;

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::binaries;
 use crate::child::{self, DEADLINE, Finished, Limit, Usage};
-use crate::processes::{Process, Trace, Tracer};
+use crate::processes::{StartedProgram, Trace, Tracer};
 use crate::sandbox::Sandbox;
 use crate::transcript::{self, Exchange};
 
@@ -319,7 +319,7 @@ impl Outcome {
     /// # Panics
     /// When the run was not traced.
     #[track_caller]
-    pub fn children(&self) -> &[Process] {
+    pub fn children(&self) -> &[StartedProgram] {
         self.trace().processes.get(1..).unwrap_or_default()
     }
 

@@ -13,14 +13,14 @@ use crate::sandbox::OWN;
 
 /// A program that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub struct StartedProgram {
     /// The path given to `execve`.
     pub program: String,
     /// The whole call as `strace` writes it.
     pub call: String,
 }
 
-impl Process {
+impl StartedProgram {
     /// Returns the file name of the program.
     pub fn name(&self) -> &str {
         Path::new(&self.program).file_name().and_then(|name| name.to_str()).unwrap_or(&self.program)
@@ -37,7 +37,7 @@ impl Process {
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     /// The programs that ran, the first one first.
-    pub(crate) processes: Vec<Process>,
+    pub(crate) processes: Vec<StartedProgram>,
     /// How often they sent to a netlink socket.
     pub(crate) messages: usize,
 }
@@ -76,7 +76,7 @@ impl Tracer {
         let (mut processes, mut messages) = (Vec::new(), 0);
         for (_, path) in files {
             let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
-            processes.extend(text.lines().filter_map(Process::parse));
+            processes.extend(text.lines().filter_map(StartedProgram::parse));
             messages += text.lines().filter(|line| line.contains("nlmsg_len=")).count();
         }
         assert!(!processes.is_empty(), "strace saw no process start at all");

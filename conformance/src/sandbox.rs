@@ -56,13 +56,13 @@ pub struct Sandbox {
     flavour: Flavour,
     search: String,
     host: Namespace,
-    before: Before,
+    before: ThreadState,
     thread_bound: PhantomData<*const ()>,
 }
 
 /// What the thread had before, for `Drop`.
 #[derive(Debug)]
-struct Before {
+struct ThreadState {
     network: File,
     mounts: File,
     folder: PathBuf,
@@ -80,7 +80,7 @@ impl Sandbox {
     /// When the process is not root or the kernel refuses; a test must not pass unrun.
     pub fn with_flavour(flavour: Flavour) -> Self {
         assert!(nix::unistd::geteuid().is_root(), "the conformance tests need root: run them with sudo");
-        let before = Before::remember();
+        let before = ThreadState::remember();
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
             .unwrap_or_else(|error| panic!("unshare network and mount namespaces: {error}"));
         mount_private_files();
@@ -180,7 +180,7 @@ impl Drop for Sandbox {
     }
 }
 
-impl Before {
+impl ThreadState {
     fn remember() -> Self {
         let open = |path: &str| File::open(path).unwrap_or_else(|error| panic!("open {path}: {error}"));
         Self {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 
 /// What a cell shows, or how it failed.
-type Seen = Result<String, String>;
+type CellResult = Result<String, String>;
 
 /// Works out all cells, twice as many at once as there are processors, since most wait, and prints the table.
 ///
@@ -34,8 +34,9 @@ pub fn work_out<const N: usize, C: Send>(
     eprintln!("{printed}");
 }
 
-fn each<C: Send>(cells: Vec<C>, work: impl Fn(C) -> String + Sync) -> Vec<Seen> {
-    let seen: Vec<Mutex<Seen>> = cells.iter().map(|_| Mutex::new(Err("it was not worked out".to_owned()))).collect();
+fn each<C: Send>(cells: Vec<C>, work: impl Fn(C) -> String + Sync) -> Vec<CellResult> {
+    let seen: Vec<Mutex<CellResult>> =
+        cells.iter().map(|_| Mutex::new(Err("it was not worked out".to_owned()))).collect();
     let queue = Mutex::new(cells.into_iter().enumerate());
     let next = || queue.lock().expect("no worker panics with the queue").next();
     let worker = || {
@@ -57,7 +58,7 @@ fn text_of(cause: &(dyn Any + Send)) -> String {
     text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
-fn render<const N: usize>(head: [&str; N], names: &[[String; N]], seen: &[Seen]) -> String {
+fn render<const N: usize>(head: [&str; N], names: &[[String; N]], seen: &[CellResult]) -> String {
     let width = |column: usize| {
         let of_names = names.iter().map(|names| names[column].len());
         of_names.max().unwrap_or_default().max(head[column].len())

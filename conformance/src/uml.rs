@@ -39,9 +39,9 @@ const NEEDED: [(&str, &str); 3] =
 /// When the test fails, wherever it runs, and when there is no such kernel.
 pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
     match place(feature) {
-        Place::Here => body(),
-        Place::Outside => {}
-        Place::Elsewhere => assert_passed_elsewhere(feature, type_name::<F>()),
+        TestedOn::Here => body(),
+        TestedOn::Outside => {}
+        TestedOn::Elsewhere => assert_passed_elsewhere(feature, type_name::<F>()),
     }
 }
 
@@ -50,18 +50,18 @@ pub fn on_a_kernel_with<F: FnOnce()>(feature: Feature, body: F) {
 /// # Panics
 /// When the test fails for any of them, and when there is no such kernel.
 pub fn on_kernels_with<F: Fn(Feature)>(features: &[Feature], body: F) {
-    let at = |wanted: Place| features.iter().copied().filter(move |feature| place(*feature) == wanted);
-    if at(Place::Here).next().is_some() {
-        for_each(at(Place::Here).map(|feature| (format!("{feature:?}"), feature)), body);
+    let at = |wanted: TestedOn| features.iter().copied().filter(move |feature| place(*feature) == wanted);
+    if at(TestedOn::Here).next().is_some() {
+        for_each(at(TestedOn::Here).map(|feature| (format!("{feature:?}"), feature)), body);
     }
-    if let Some(feature) = at(Place::Elsewhere).next() {
+    if let Some(feature) = at(TestedOn::Elsewhere).next() {
         assert_passed_elsewhere(feature, type_name::<F>());
     }
 }
 
 /// Where a feature is tested.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TestedOn {
     Here,
     /// On the kernel outside of this one, already.
     Outside,
@@ -69,11 +69,11 @@ enum Place {
     Elsewhere,
 }
 
-fn place(feature: Feature) -> Place {
+fn place(feature: Feature) -> TestedOn {
     match env::var(INSIDE) {
-        Ok(missing) if !missing.split(',').any(|name| name == format!("{feature:?}")) => Place::Outside,
-        Ok(_) | Err(_) if feature.is_here() => Place::Here,
-        Ok(_) | Err(_) => Place::Elsewhere,
+        Ok(missing) if !missing.split(',').any(|name| name == format!("{feature:?}")) => TestedOn::Outside,
+        Ok(_) | Err(_) if feature.is_here() => TestedOn::Here,
+        Ok(_) | Err(_) => TestedOn::Elsewhere,
     }
 }
 
@@ -107,7 +107,7 @@ fn console() -> &'static str {
         for (program, package) in NEEDED {
             assert!(Path::new(program).exists(), "{program} is missing: install the Debian package {package}");
         }
-        let scratch = Scratch::new();
+        let scratch = KernelFolder::new();
         let library = library(&scratch.0);
         // What a thread starts has its processor; the tests beside keep all of them.
         let booted = || {
@@ -127,9 +127,9 @@ fn keep_to_one_processor() {
 }
 
 /// The kernel's folder for as long as it runs.
-struct Scratch(PathBuf);
+struct KernelFolder(PathBuf);
 
-impl Scratch {
+impl KernelFolder {
     fn new() -> Self {
         let path = env::temp_dir().join(format!("cni-uml-{}", std::process::id()));
         fs::create_dir(&path).unwrap_or_else(|error| panic!("create {}: {error}", path.display()));
@@ -137,7 +137,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for KernelFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             eprintln!("remove {}: {error}", self.0.display());

@@ -1,4 +1,4 @@
-//! A row: what one plugin is, and its keys.
+//! One row of the catalog: a plugin and its keys.
 
 use serde::Deserialize;
 

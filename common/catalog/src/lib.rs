@@ -1,8 +1,8 @@
-//! Which plugins there are, and which keys they take.
+//! The catalog of plugins and their keys.
 //!
 //! Each plugin describes itself once, in `plugins/<type>/plugin.json`. Every list of plugins or keys is derived from
-//! these rows: the scripts' and the tests' lists, the page of keys, `cni-plugins check` and the JSON Schema. The crate
-//! holds data only, no code of a plugin, so the black-box tests use it too.
+//! these rows: the lists of the scripts and tests, the page of keys, `cni-plugins check` and the JSON Schema. The
+//! crate holds data only and no code of a plugin, so the black-box tests can use it too.
 #![forbid(unsafe_code)]
 
 mod entry;
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 
 pub use entry::{Entry, Format, Key, PluginKind, ValueType};
-pub use test_data::{Changed, Damage, Effect, Side, TestData};
+pub use test_data::{Changed, CommandSide, Damage, Effect, TestData};
 
 include!(concat!(env!("OUT_DIR"), "/rows.rs"));
 

@@ -1,4 +1,4 @@
-//! The way to a key: `ipam.ranges[][].subnet`.
+//! The path of a key, such as `ipam.ranges[][].subnet`.
 
 use crate::entry::{Entry, Key, ValueType};
 

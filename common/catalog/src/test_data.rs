@@ -1,4 +1,4 @@
-//! The configurations by which tests call a plugin.
+//! The configurations with which tests call a plugin.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub struct TestData {
 #[serde(deny_unknown_fields)]
 pub struct Effect {
     #[serde(rename = "in")]
-    pub side: Side,
+    pub side: CommandSide,
     pub command: String,
     /// A text that the output contains after ADD, and not after DEL.
     pub shows: String,
@@ -53,7 +53,7 @@ pub struct Effect {
 #[serde(deny_unknown_fields)]
 pub struct Damage {
     #[serde(rename = "in")]
-    pub side: Side,
+    pub side: CommandSide,
     /// `HOST_END` stands for the host's end of the container's interface.
     pub command: String,
 }
@@ -61,7 +61,7 @@ pub struct Damage {
 /// Where a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Side {
+pub enum CommandSide {
     Host,
     Container,
 }

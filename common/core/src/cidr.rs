@@ -76,7 +76,7 @@ impl Cidr {
         self.as_ipnetwork().broadcast()
     }
 
-    /// Whether an address lies in the network. An address of the other family does not.
+    /// Whether an address is in the network. An address of the other family is not.
     pub fn contains(self, address: IpAddr) -> bool {
         self.family() == Family::of(address) && self.as_ipnetwork().contains(address)
     }

@@ -35,7 +35,7 @@ pub enum Code {
     Kernel,
     /// 102: no address is available.
     AddressUnavailable,
-    /// 103: an object of this name exists already and belongs to somebody else.
+    /// 103: an object of this name exists already and belongs to another owner.
     Conflict,
     /// 104: a program that the plugin runs is missing or failed.
     Program,
@@ -43,7 +43,7 @@ pub enum Code {
     AddressHeld,
     /// 999: the plugin itself is at fault.
     Internal,
-    /// What a delegated plugin reported, as it reported it.
+    /// The code that a delegate reported, unchanged.
     Delegated(u32),
 }
 
@@ -158,9 +158,6 @@ impl Failures {
     }
 
     /// Ends the work: fails if any step has.
-    ///
-    /// # Errors
-    /// The first failure.
     pub fn into_result(self) -> Result<(), Error> {
         self.0.map_or(Ok(()), Err)
     }

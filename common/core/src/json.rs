@@ -16,7 +16,7 @@ use crate::error::{Code, Failure};
 
 mod text;
 
-/// The longest document that is read. In memory one may take thirty times as much.
+/// The longest accepted document. In memory a document may take thirty times as much.
 pub const MOST_BYTES: usize = 16 << 20;
 
 /// A JSON value; objects keep every key as written.
@@ -44,7 +44,7 @@ pub enum JsonError {
     /// The text is not a JSON document.
     #[error("{problem}")]
     Syntax {
-        /// What is wrong, and where.
+        /// The error and its position.
         problem: String,
     },
     /// A key holds a value that cannot be used.
@@ -52,7 +52,7 @@ pub enum JsonError {
     Value {
         /// The path of the key, such as `ipam.ranges[0]`.
         path: String,
-        /// What is wrong with its value.
+        /// The error in the value.
         problem: String,
     },
 }
@@ -84,7 +84,7 @@ impl Json {
     /// # Errors
     /// [`JsonError::Value`] names the path of the first key whose value does not fit.
     pub fn decode<'de, T: Deserialize<'de>>(&'de self) -> Result<T, JsonError> {
-        T::deserialize(Lenient(self))
+        T::deserialize(GoDeserializer(self))
     }
 
     /// The value of a key, found as a decoder of a structure would find it: the last that is not `null`.
@@ -97,7 +97,7 @@ impl Json {
             .map(|(_, value)| value)
     }
 
-    /// Whether a key is given at all, even with `null`.
+    /// Whether a key is present, even with the value `null`.
     pub fn has_key(&self, key: &str) -> bool {
         matches!(self, Self::Object(entries) if entries.iter().any(|(name, _)| name.eq_ignore_ascii_case(key)))
     }
@@ -137,9 +137,9 @@ fn syntax_problem(error: &serde_json::Error, text: &str) -> String {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Document;
+        struct DocumentSeed;
 
-        impl<'de> Visitor<'de> for Document {
+        impl<'de> Visitor<'de> for DocumentSeed {
             type Value = Json;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,7 +187,7 @@ impl<'de> Deserialize<'de> for Json {
             }
         }
 
-        deserializer.deserialize_any(Document)
+        deserializer.deserialize_any(DocumentSeed)
     }
 }
 
@@ -211,9 +211,9 @@ impl JsonError {
 }
 
 /// Gives a value to serde under Go's rules. A `null` inside an array is the zero value of its type.
-struct Lenient<'de>(&'de Json);
+struct GoDeserializer<'de>(&'de Json);
 
-impl<'de> Lenient<'de> {
+impl<'de> GoDeserializer<'de> {
     fn refuse<T>(self, visitor: &dyn de::Expected) -> Result<T, JsonError> {
         Err(de::Error::invalid_type(self.0.unexpected(), visitor))
     }
@@ -235,7 +235,7 @@ macro_rules! integers {
     };
 }
 
-impl<'de> Deserializer<'de> for Lenient<'de> {
+impl<'de> Deserializer<'de> for GoDeserializer<'de> {
     type Error = JsonError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
@@ -288,18 +288,17 @@ impl<'de> Deserializer<'de> for Lenient<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.0 {
-            Json::Null => visitor.visit_seq(Elements { items: [].iter(), index: 0 }),
-            Json::Array(items) => visitor.visit_seq(Elements { items: items.iter(), index: 0 }),
+            Json::Null => visitor.visit_seq(ArrayElements { items: [].iter(), index: 0 }),
+            Json::Array(items) => visitor.visit_seq(ArrayElements { items: items.iter(), index: 0 }),
             _ => self.refuse(&visitor),
         }
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.0 {
-            Json::Null => visitor.visit_map(Entries::new(Vec::new())),
-            Json::Object(entries) => {
-                visitor.visit_map(Entries::new(entries.iter().map(|(key, value)| (key.as_str(), value)).collect()))
-            }
+            Json::Null => visitor.visit_map(ObjectEntries::new(Vec::new())),
+            Json::Object(entries) => visitor
+                .visit_map(ObjectEntries::new(entries.iter().map(|(key, value)| (key.as_str(), value)).collect())),
             _ => self.refuse(&visitor),
         }
     }
@@ -311,8 +310,8 @@ impl<'de> Deserializer<'de> for Lenient<'de> {
         visitor: V,
     ) -> Result<V::Value, JsonError> {
         match self.0 {
-            Json::Null => visitor.visit_map(Entries::new(Vec::new())),
-            Json::Object(entries) => visitor.visit_map(Entries::new(folded(entries, fields))),
+            Json::Null => visitor.visit_map(ObjectEntries::new(Vec::new())),
+            Json::Object(entries) => visitor.visit_map(ObjectEntries::new(folded(entries, fields))),
             _ => self.refuse(&visitor),
         }
     }
@@ -339,34 +338,34 @@ fn folded<'de>(entries: &'de [(String, Json)], fields: &'static [&'static str]) 
     known
 }
 
-struct Elements<'de> {
+struct ArrayElements<'de> {
     items: std::slice::Iter<'de, Json>,
     index: usize,
 }
 
-impl<'de> SeqAccess<'de> for Elements<'de> {
+impl<'de> SeqAccess<'de> for ArrayElements<'de> {
     type Error = JsonError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, JsonError> {
         let Some(item) = self.items.next() else { return Ok(None) };
         let segment = format!("[{}]", self.index);
         self.index += 1;
-        seed.deserialize(Lenient(item)).map(Some).map_err(|error| error.below(&segment))
+        seed.deserialize(GoDeserializer(item)).map(Some).map_err(|error| error.below(&segment))
     }
 }
 
-struct Entries<'de> {
+struct ObjectEntries<'de> {
     entries: std::vec::IntoIter<(&'de str, &'de Json)>,
     current: Option<(&'de str, &'de Json)>,
 }
 
-impl<'de> Entries<'de> {
+impl<'de> ObjectEntries<'de> {
     fn new(entries: Vec<(&'de str, &'de Json)>) -> Self {
         Self { entries: entries.into_iter(), current: None }
     }
 }
 
-impl<'de> MapAccess<'de> for Entries<'de> {
+impl<'de> MapAccess<'de> for ObjectEntries<'de> {
     type Error = JsonError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, JsonError> {
@@ -378,7 +377,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, JsonError> {
         match self.current {
-            Some((key, value)) => seed.deserialize(Lenient(value)).map_err(|error| error.below(key)),
+            Some((key, value)) => seed.deserialize(GoDeserializer(value)).map_err(|error| error.below(key)),
             None => Err(de::Error::custom("a value was requested before its key")),
         }
     }

@@ -1,5 +1,5 @@
-//! The CNI protocol: what a request, a configuration, a result, a version and an error are, and the names and
-//! addresses in them. Packet filters, plans and the host are the business of other crates.
+//! The CNI protocol: request, configuration, result, version and error, with the names and addresses in them. Packet
+//! filters, plans and the host are in other crates.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -15,7 +15,7 @@ pub struct MacError {
 pub struct Mac(Vec<u8>);
 
 impl Mac {
-    /// Wraps the bytes that the kernel reports; `None` for none or all zero, which means "no address".
+    /// Wraps the bytes that the kernel reports; `None` if they are missing or all zero, which means "no address".
     pub fn from_kernel(bytes: &[u8]) -> Option<Self> {
         if bytes.iter().all(|byte| *byte == 0) { None } else { Some(Self(bytes.to_vec())) }
     }

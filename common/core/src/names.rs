@@ -1,7 +1,7 @@
-//! Names with rules: of containers, networks, interfaces, chains, and the comments that carry them.
+//! Names with rules: names of containers, networks, interfaces and chains, and comments.
 //!
-//! Every name that we give to something in the kernel follows from an [`Attachment`], by the formulas of
-//! the reference plugins, so that they find ours and we find theirs.
+//! The names of kernel objects are derived from an [`Attachment`] by the formulas of the reference plugins, so each
+//! implementation finds the objects of the other.
 
 use std::fmt;
 
@@ -203,7 +203,7 @@ impl ChainName {
 pub struct Comment(String);
 text_newtype!(Comment);
 
-/// What `xt_comment` keeps of a comment, its end mark excluded: `linux/netfilter/xt_comment.h`.
+/// The length of a comment that `xt_comment` keeps, without the terminating null byte: `linux/netfilter/xt_comment.h`.
 const COMMENT_LEN: usize = 255;
 
 impl Comment {
@@ -213,7 +213,8 @@ impl Comment {
         Self(cut(text, COMMENT_LEN).to_owned())
     }
 
-    /// Takes a text. A cut one ends in two dots: the reference's portmap appends three, of which the kernel keeps two.
+    /// Makes a comment from a text. A text that is too long is cut and ends in two dots: the reference's portmap
+    /// appends three, of which the kernel keeps two.
     pub fn elided(text: &str) -> Self {
         if text.len() <= COMMENT_LEN {
             return Self(text.to_owned());
@@ -221,15 +222,15 @@ impl Comment {
         Self(format!("{}..", cut(text, COMMENT_LEN - 2)))
     }
 
-    /// Whether [`Attachment::comment`] or [`Attachment::dnat_comment`] made it for an attachment in a network. The
-    /// container cannot be read from it, since a long comment is cut.
+    /// Whether the comment was made by [`Attachment::comment`] or [`Attachment::dnat_comment`] for an attachment in the
+    /// network. The container cannot be read from it, since a long comment is cut.
     pub fn is_of(&self, network: &NetworkName) -> bool {
         let text = self.0.strip_prefix(DNAT).unwrap_or(&self.0);
         text.starts_with(&in_network(network))
     }
 }
 
-/// How the comment of a port mapping rule begins.
+/// The beginning of the comment of a port mapping rule.
 const DNAT: &str = "dnat ";
 
 fn in_network(network: &NetworkName) -> String {

@@ -12,7 +12,7 @@ use crate::result::{CniResult, ResultError};
 use crate::valid::{ValidAttachments, ValidError};
 use crate::version::Version;
 
-/// What the runtime asks for: `CNI_COMMAND`.
+/// The command of the runtime: `CNI_COMMAND`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Add a container to a network.
@@ -99,13 +99,13 @@ pub enum RequestError {
     /// The configuration is not a JSON object with a `name`.
     #[error("error unmarshall network config: {problem}")]
     Config {
-        /// What is wrong.
+        /// The error.
         problem: JsonError,
     },
     /// The configuration's version is not a string.
     #[error("decoding version from network config: {problem}")]
     Version {
-        /// What is wrong.
+        /// The error.
         problem: JsonError,
     },
 }
@@ -189,7 +189,7 @@ fn gate(command: Command, text: &str, supported: &'static [Version]) -> Result<V
 /// A valid call: what to do, to which attachment, under which configuration.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What to do.
+    /// The command.
     pub command: Command,
     /// The network.
     pub network: NetworkName,
@@ -230,9 +230,6 @@ impl Request {
 
     /// The same call with another configuration, as a plugin makes it that delegates to another one. Which plugin that is, and
     /// so which versions it supports, is not known: every version is accepted.
-    ///
-    /// # Errors
-    /// As [`Call::with_config`].
     pub fn with_config(&self, config: Vec<u8>) -> Result<Self, crate::error::Error> {
         let call =
             Call { command: Ok(self.command), attachment: self.ids.clone(), environment: self.environment.clone() };
@@ -265,17 +262,11 @@ impl Request {
     }
 
     /// `CNI_ARGS`, split.
-    ///
-    /// # Errors
-    /// As [`CniArgs::parse`].
     pub fn args(&self) -> Result<CniArgs, ArgsError> {
         CniArgs::parse(self.environment.get("CNI_ARGS").unwrap_or_default())
     }
 
     /// The same, for a plugin that has keys of its own in it.
-    ///
-    /// # Errors
-    /// As [`CniArgs::parse`].
     pub fn args_with(&self, own: &[&'static str]) -> Result<CniArgs, ArgsError> {
         CniArgs::parse_with(self.environment.get("CNI_ARGS").unwrap_or_default(), own)
     }
@@ -304,17 +295,11 @@ impl Request {
     }
 
     /// The result of the plugins before this one (for CHECK and DEL: of the whole list), if it is given.
-    ///
-    /// # Errors
-    /// As [`CniResult::parse_prev`].
     pub fn prev_result(&self) -> Result<Option<CniResult>, ResultError> {
         self.config.get("prevResult").map(|json| CniResult::parse_prev(json, self.version)).transpose()
     }
 
-    /// The attachments that GC must leave alone; `None` when the runtime does not list them.
-    ///
-    /// # Errors
-    /// As [`ValidAttachments::parse`].
+    /// The attachments that GC must keep; `None` if the runtime does not list them.
     pub fn valid_attachments(&self) -> Result<Option<ValidAttachments>, ValidError> {
         ValidAttachments::parse(&self.config)
     }
@@ -379,9 +364,6 @@ impl CniArgs {
     }
 
     /// The same, for a plugin that has keys of its own.
-    ///
-    /// # Errors
-    /// As [`CniArgs::parse`].
     pub fn parse_with(text: &str, own: &[&'static str]) -> Result<Self, ArgsError> {
         let pairs: Vec<&str> = if text.is_empty() { Vec::new() } else { text.split(';').collect() };
         let ignore = pairs.iter().filter_map(|pair| pair.strip_prefix("IgnoreUnknown=")).next_back();

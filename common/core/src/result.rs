@@ -1,9 +1,8 @@
-//! The result of ADD: one structure inside the plugins, every shape of the SPEC outside.
+//! The result of ADD: one structure inside the plugins, printed in the form of any version of the SPEC.
 //!
-//! Plugins work with [`CniResult`], which holds what version 1.1.0 can express. [`CniResult::parse_prev`] reads
-//! a `prevResult`, [`CniResult::parse_any`] the answer of a delegated plugin of any version, and
-//! [`CniResult::render`] prints the shape of the version that the configuration asks for, byte for byte as
-//! the reference does.
+//! Plugins work with [`CniResult`], which holds everything that version 1.1.0 can express. [`CniResult::parse_prev`]
+//! reads a `prevResult`, [`CniResult::parse_any`] reads the answer of a delegate of any version, and
+//! [`CniResult::render`] prints the form of the configuration's version, byte for byte as the reference does.
 
 use std::net::IpAddr;
 
@@ -94,7 +93,7 @@ pub struct CniResult {
 pub struct Interface {
     /// Name.
     pub name: String,
-    /// Link-layer address, empty for none.
+    /// Link-layer address; empty if there is none.
     pub mac: String,
     /// MTU in bytes, 0 for not given.
     pub mtu: i64,
@@ -152,13 +151,13 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Whether nothing is given; an empty list counts as given.
+    /// Whether no field is given; an empty list counts as given.
     pub fn is_absent(&self) -> bool {
         self.nameservers.is_none() && self.search.is_none() && self.options.is_none() && self.domain.is_empty()
     }
 }
 
-/// The three shapes that results have had.
+/// The three forms of results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// 0.1.0 and 0.2.0: `ip4` and `ip6`.
@@ -221,14 +220,14 @@ impl CniResult {
 
     fn parse_shape(json: &Json, shape: Shape) -> Result<Self, ResultError> {
         match shape {
-            Shape::Ancient => json.decode().map(Ancient::into_result),
-            Shape::Legacy | Shape::Modern => json.decode().map(Listed::into_result),
+            Shape::Ancient => json.decode().map(Result010::into_result),
+            Shape::Legacy | Shape::Modern => json.decode().map(ResultFrom030::into_result),
         }
         .map_err(ResultError::Shape)
     }
 
-    /// The addresses that belong to the interface `ifname` inside a sandbox: those whose `interface`
-    /// names it, and those that name none.
+    /// The addresses of the interface `ifname` inside a sandbox: those whose `interface` names it, and those that name
+    /// no interface.
     pub fn ips_of<'a>(&'a self, ifname: &'a str) -> impl Iterator<Item = &'a IpConfig> {
         self.ips.iter().filter(move |ip| {
             let interface = ip.interface.and_then(|index| usize::try_from(index).ok());
@@ -252,14 +251,14 @@ fn version_text(json: &Json) -> Result<Option<&str>, ResultError> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Listed {
+struct ResultFrom030 {
     interfaces: Vec<Interface>,
     ips: Vec<IpConfig>,
     routes: Vec<Route>,
     dns: Dns,
 }
 
-impl Listed {
+impl ResultFrom030 {
     fn into_result(self) -> CniResult {
         let Self { interfaces, ips, routes, dns } = self;
         CniResult { interfaces, ips, routes, dns }
@@ -268,14 +267,14 @@ impl Listed {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Ancient {
-    ip4: Option<AncientIp>,
-    ip6: Option<AncientIp>,
+struct Result010 {
+    ip4: Option<Ip010>,
+    ip6: Option<Ip010>,
     dns: Dns,
 }
 
 #[derive(Deserialize)]
-struct AncientIp {
+struct Ip010 {
     ip: Cidr,
     #[serde(default, deserialize_with = "optional_ip")]
     gateway: Option<IpAddr>,
@@ -283,10 +282,10 @@ struct AncientIp {
     routes: Vec<Route>,
 }
 
-impl Ancient {
+impl Result010 {
     fn into_result(self) -> CniResult {
         let mut result = CniResult { dns: self.dns, ..CniResult::default() };
-        for AncientIp { ip, gateway, routes } in [self.ip4, self.ip6].into_iter().flatten() {
+        for Ip010 { ip, gateway, routes } in [self.ip4, self.ip6].into_iter().flatten() {
             result.ips.push(IpConfig { interface: None, address: ip, gateway });
             result.routes.extend(routes);
         }
@@ -297,14 +296,14 @@ impl Ancient {
 impl<'de> Deserialize<'de> for IpConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Fields {
+        struct IpConfigFields {
             #[serde(default)]
             interface: Option<i64>,
             address: Cidr,
             #[serde(default, deserialize_with = "optional_ip")]
             gateway: Option<IpAddr>,
         }
-        let Fields { interface, address, gateway } = Fields::deserialize(deserializer)?;
+        let IpConfigFields { interface, address, gateway } = IpConfigFields::deserialize(deserializer)?;
         Ok(Self { interface, address, gateway })
     }
 }
@@ -312,7 +311,7 @@ impl<'de> Deserialize<'de> for IpConfig {
 impl<'de> Deserialize<'de> for Route {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Fields {
+        struct RouteFields {
             dst: Cidr,
             #[serde(default, deserialize_with = "optional_ip")]
             gw: Option<IpAddr>,
@@ -327,7 +326,7 @@ impl<'de> Deserialize<'de> for Route {
             #[serde(default)]
             scope: Option<i64>,
         }
-        let Fields { dst, gw, mtu, advmss, priority, table, scope } = Fields::deserialize(deserializer)?;
+        let RouteFields { dst, gw, mtu, advmss, priority, table, scope } = RouteFields::deserialize(deserializer)?;
         Ok(Self { dst, gw, mtu, advmss, priority, table, scope })
     }
 }
@@ -349,7 +348,7 @@ impl Route {
     }
 }
 
-/// Decodes an address of which the empty text means none.
+/// Decodes an address; the empty text means `None`.
 ///
 /// # Errors
 /// `invalid IP address: …` for any other text that is not an address.

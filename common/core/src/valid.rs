@@ -1,8 +1,8 @@
-//! The attachments that GC must leave alone: `cni.dev/valid-attachments`.
+//! The attachments that GC must keep: `cni.dev/valid-attachments`.
 //!
-//! GC removes whatever is not in the list, so a list with an entry that cannot be read is refused. An
-//! empty list, or `null`, which runtimes written in Go send for one, says that nothing is valid. `cnitool gc`
-//! sends no list at all: then nothing is known to be invalid, and nothing is removed.
+//! GC removes everything that is not in the list, so a list with an unreadable entry is refused. An empty list, or the
+//! `null` that Go runtimes send for it, means that no attachment is valid. `cnitool gc` sends no list at all; then
+//! nothing is known to be invalid, and nothing is removed.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub enum ValidError {
     Shape {
         /// The key.
         key: &'static str,
-        /// What is wrong.
+        /// The error.
         #[source]
         source: JsonError,
     },
@@ -36,9 +36,9 @@ pub enum ValidError {
         index: usize,
         /// `containerID` or `ifname`.
         field: &'static str,
-        /// The value there.
+        /// The value.
         value: String,
-        /// What is wrong.
+        /// The error.
         #[source]
         source: NameError,
     },
@@ -66,7 +66,7 @@ pub struct ValidAttachments(BTreeSet<(ContainerId, IfName)>);
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct AttachmentEntry {
     #[serde(rename = "containerID")]
     container_id: String,
     ifname: String,
@@ -81,13 +81,13 @@ impl ValidAttachments {
         let Some((key, list)) = KEYS.into_iter().find_map(|key| Some((key, config.get(key)?))) else {
             return Ok(KEYS.into_iter().any(|key| config.has_key(key)).then(Self::default));
         };
-        let entries: Vec<Entry> = list.decode().map_err(|source| ValidError::Shape { key, source })?;
-        let parse = |(index, entry): (usize, Entry)| {
+        let entries: Vec<AttachmentEntry> = list.decode().map_err(|source| ValidError::Shape { key, source })?;
+        let parse = |(index, entry): (usize, AttachmentEntry)| {
             let failed = |field, value: &str| {
                 let value = value.to_owned();
                 move |source| ValidError::Entry { key, index, field, value, source }
             };
-            let Entry { container_id, ifname } = entry;
+            let AttachmentEntry { container_id, ifname } = entry;
             Ok((
                 ContainerId::parse(&container_id).map_err(failed("containerID", &container_id))?,
                 IfName::parse(&ifname).map_err(failed("ifname", &ifname))?,
@@ -97,7 +97,7 @@ impl ValidAttachments {
         attachments.map(Self).map(Some)
     }
 
-    /// Whether the list has a container, with this interface or, if none is given, with any.
+    /// Whether the list contains an attachment of the container with this interface, or with any interface if `None`.
     pub fn contains(&self, container: &str, ifname: Option<&str>) -> bool {
         let mut attachments = self.0.iter().filter(|(id, _)| id.as_str() == container);
         match ifname {
@@ -173,7 +173,7 @@ mod tests {
                 r#"{"cni.dev/attachments":["c1"]}"#,
                 6,
                 "cni.dev/attachments is not a list of attachments; nothing was removed",
-                r#"[0]: invalid type: string "c1", expected struct Entry"#,
+                r#"[0]: invalid type: string "c1", expected struct AttachmentEntry"#,
             ),
             (
                 r#"{"cni.dev/attachments":[{"containerID":"c1","ifname":"eth0"},null]}"#,

@@ -1,4 +1,4 @@
-//! The versions of the CNI SPEC, and which command each of them allows.
+//! The versions of the CNI SPEC, and the commands that each of them has.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Version {
     V1_1_0,
 }
 
-/// Why a configuration's version does not allow a command.
+/// Errors of the configuration's version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// The version is not one of those the plugin supports.
@@ -40,7 +40,7 @@ pub enum VersionError {
         /// The command.
         command: &'static str,
     },
-    /// The configuration is of a SPEC later than ours.
+    /// The version is later than every supported one.
     #[error("plugin version does not allow {command}")]
     PluginTooOld {
         /// The command.

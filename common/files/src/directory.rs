@@ -1,7 +1,7 @@
-//! Directories that only their owner may read.
+//! Directories that only their owner can read.
 //!
-//! Whoever can open a file can hold its lock, and whoever can create files can put links in the way of those that
-//! root is about to write. So the plugins keep their records in directories of mode 0700.
+//! A process that can open a file can hold its lock, and a process that can create files can place symbolic links
+//! where root is about to write. So the plugins keep their records in directories of mode 0700.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -15,10 +15,10 @@ use crate::draft::{Draft, set_mode};
 use crate::error::FileError;
 use crate::file::{open_or_create, read_if_present};
 
-/// The largest file of ours: the numbers of some hundred thousand rules.
+/// The largest file that is read: the numbers of some hundred thousand rules.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// Where the plugins keep records that must not outlive a boot.
+/// The directory of records that must not outlive a boot.
 pub const RUN_DIRECTORY: &str = "/run/cni/.cni-plugins-rs";
 
 const DIRECTORY_MODE: u32 = 0o700;
@@ -27,7 +27,7 @@ const FILE_MODE: u32 = 0o600;
 /// The mode of the directories above, which others use too.
 const OUTER_MODE: u32 = 0o755;
 
-/// How often work is repeated in a directory that another process removes meanwhile.
+/// How often work is repeated if another process removes its directory meanwhile.
 const REPEATS: u32 = 100;
 
 /// A directory that only its owner may read. It is made when something is written into it.
@@ -55,10 +55,10 @@ impl PrivateDirectory {
         &self.path
     }
 
-    /// Makes the directory if it is missing, and removes rights that an earlier release gave to others.
+    /// Makes the directory if it is missing, and removes permissions that an earlier release gave to others.
     ///
     /// # Errors
-    /// [`FileError`] names the directory, also when it is somebody else's or a link.
+    /// [`FileError`] names the directory, also if it belongs to another user or is a link.
     pub fn ensure(&self) -> Result<(), FileError> {
         if let Some(outer) = self.root.parent() {
             let made = DirBuilder::new().recursive(true).mode(OUTER_MODE).create(outer);
@@ -67,19 +67,13 @@ impl PrivateDirectory {
         self.private().into_iter().try_for_each(ensure_private)
     }
 
-    /// Makes the directory and does work in it. Whoever removes the last file of a directory also removes the directory
-    /// ([`PrivateDirectory::remove_if_empty`]). If that happens during the work, the work is repeated.
-    ///
-    /// # Errors
-    /// [`FileError`] of the work, or of making the directory.
+    /// Makes the directory and does work in it. The process that removes the last file of a directory also removes the
+    /// directory ([`PrivateDirectory::remove_if_empty`]). If that happens during the work, the work is repeated.
     pub fn with<T>(&self, work: impl Fn() -> Result<T, FileError>) -> Result<T, FileError> {
         in_directory(|| self.ensure(), work)
     }
 
     /// Opens a file of the directory for reading and writing, and creates it, for its owner only, if it is missing.
-    ///
-    /// # Errors
-    /// [`FileError`] names the file.
     pub fn open_file(&self, name: &str) -> Result<File, FileError> {
         let path = self.path.join(name);
         let file = self.with(|| open_or_create(&path, FILE_MODE))?;
@@ -97,11 +91,11 @@ impl PrivateDirectory {
         drafts.with(|| self.with(|| Draft::create(&drafts.path, content, FILE_MODE)?.replace(&path)))
     }
 
-    /// Reads a file of the directory; `None` when there is none. One that no plugin can have written, such as a pipe, says
-    /// nothing.
+    /// Reads a file of the directory; `None` if it is missing. A file that no plugin can have written, such as a pipe,
+    /// counts as missing.
     ///
     /// # Errors
-    /// [`FileError`], also when the directory is somebody else's, who could have written anything.
+    /// [`FileError`], also if the directory belongs to another user, who could have written anything.
     pub fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, FileError> {
         if !self.verify()? {
             return Ok(None);
@@ -116,9 +110,6 @@ impl PrivateDirectory {
     }
 
     /// The names of what is in the directory, in order; those that are no text are left out.
-    ///
-    /// # Errors
-    /// As [`PrivateDirectory::read_file`].
     pub fn names(&self) -> Result<Vec<String>, FileError> {
         if !self.verify()? {
             return Ok(Vec::new());
@@ -136,9 +127,6 @@ impl PrivateDirectory {
 
     /// The names of files that were written longer ago than `age`, or, by a clock that has been set back since, in the
     /// future, in order. Those that are removed meanwhile are left out.
-    ///
-    /// # Errors
-    /// As [`PrivateDirectory::read_file`].
     pub fn names_older_than(&self, age: Duration) -> Result<Vec<String>, FileError> {
         let is_old = |name: &String| {
             let written = fs::symlink_metadata(self.path.join(name)).and_then(|metadata| metadata.modified());
@@ -147,7 +135,7 @@ impl PrivateDirectory {
         Ok(self.names()?.into_iter().filter(is_old).collect())
     }
 
-    /// Whether the directory is there.
+    /// Whether the directory exists.
     fn verify(&self) -> Result<bool, FileError> {
         for path in self.private() {
             match fs::symlink_metadata(path) {
@@ -167,7 +155,7 @@ impl PrivateDirectory {
         private
     }
 
-    /// Removes the directory if it is empty. Returns whether it is gone.
+    /// Removes the directory if it is empty. Returns whether it was removed.
     pub fn remove_if_empty(&self) -> bool {
         match fs::remove_dir(&self.path) {
             Ok(()) => true,
@@ -182,9 +170,6 @@ impl PrivateDirectory {
 
 /// Makes a directory and does work in it. Others may remove the directory as long as it is empty. If that happens
 /// during the work, both are repeated.
-///
-/// # Errors
-/// Those of `make` and of `work`.
 pub fn in_directory<T>(
     make: impl Fn() -> Result<(), FileError>,
     work: impl Fn() -> Result<T, FileError>,

@@ -1,4 +1,4 @@
-//! Which disks are this machine's alone.
+//! Tells whether a file system is used by this machine alone.
 
 use std::fs::File;
 use std::io;
@@ -25,10 +25,7 @@ const LOCAL: [FsType; 8] = [
     ZFS_SUPER_MAGIC,
 ];
 
-/// Whether it is certain that no other machine sees a directory. A file system that is not known may come over a network.
-///
-/// # Errors
-/// Those of fstatfs(2).
+/// Whether it is certain that no other machine uses the directory. An unknown file system may be a network file system.
 pub fn is_local(directory: &File) -> io::Result<bool> {
     Ok(LOCAL.contains(&fstatfs(directory)?.filesystem_type()))
 }

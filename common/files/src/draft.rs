@@ -11,7 +11,7 @@ use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use crate::error::FileError;
 use crate::file::remove;
 
-/// How the random name of a draft begins.
+/// The beginning of a draft's random name.
 const PREFIX: &str = "draft-";
 
 /// A file that is written and has no lasting name yet. It is removed when it is dropped.
@@ -26,9 +26,6 @@ pub struct Draft {
 
 impl Draft {
     /// Writes a draft with a random name into a directory. The file gets this mode whatever the umask is.
-    ///
-    /// # Errors
-    /// [`FileError`] names the draft.
     pub fn create(directory: &Path, content: &[u8], mode: u32) -> Result<Self, FileError> {
         let path = directory.join(format!("{PREFIX}{:016x}", random()));
         let draft = Self { file: open(&path, mode)?, path, named: true };
@@ -36,11 +33,8 @@ impl Draft {
         draft.write(content, mode)
     }
 
-    /// Writes a draft with this name; the caller makes sure that nobody else uses it. A file that a killed process has
-    /// left there is removed and not written over, since it may have another name too.
-    ///
-    /// # Errors
-    /// [`FileError`] names the draft.
+    /// Writes a draft with this name; the caller ensures that no other process uses it. A file that a killed process
+    /// has left is removed and not overwritten, since it may have another name too.
     pub fn create_at(path: &Path, content: &[u8], mode: u32) -> Result<Self, FileError> {
         let opened = open(path, mode).or_else(|error| {
             if error.source.kind() != ErrorKind::AlreadyExists {
@@ -72,27 +66,18 @@ impl Draft {
     }
 
     /// Gives the draft one more name, which must be free.
-    ///
-    /// # Errors
-    /// [`FileError`] names the file.
     pub fn link(&self, path: &Path) -> Result<(), FileError> {
         fs::hard_link(&self.path, path).map_err(FileError::of("link", path))
     }
 
     /// Removes the draft's own name.
-    ///
-    /// # Errors
-    /// [`FileError`] names the draft.
     pub fn discard(mut self) -> Result<(), FileError> {
         self.named = false;
         remove(&self.path)
     }
 
     /// Removes drafts with random names that killed processes have left in a directory. A draft whose process lives is
-    /// locked. Process numbers would not do: a process in another PID namespace may share the directory.
-    ///
-    /// # Errors
-    /// [`FileError`] names the directory or the draft.
+    /// locked. Process ids would not identify the writer: a process in another PID namespace may share the directory.
     pub fn remove_dead(directory: &Path) -> Result<(), FileError> {
         let failed = || FileError::of("list", directory);
         let entries = match fs::read_dir(directory) {
@@ -128,7 +113,7 @@ fn open(path: &Path, mode: u32) -> Result<File, FileError> {
     opened.map_err(FileError::of("create", path))
 }
 
-/// Sets the bits that the umask has cleared. Some file systems have no modes; there nothing is set.
+/// Sets the bits that the umask has cleared. On file systems without modes it does nothing.
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     if file.metadata()?.mode() & 0o7777 == mode {
         return Ok(());

@@ -21,7 +21,7 @@ impl FileError {
         move |source| Self { verb, path: path.to_owned(), source }
     }
 
-    /// Whether the file was found, and not used because it cannot be trusted: it is not what it should be, or belongs to another user.
+    /// Whether the file exists, but cannot be trusted: it is not a regular file, or belongs to another user.
     pub fn is_untrusted(&self) -> bool {
         self.source.kind() == io::ErrorKind::Other
     }

@@ -40,19 +40,16 @@ fn is_null(file: &File, kind: fs::FileType) -> io::Result<bool> {
     Ok(kind.is_char_device() && device == fs::metadata("/dev/null")?.rdev())
 }
 
-/// Opens a file for reading. A symbolic link is not followed, and a named pipe does not keep its reader waiting.
-///
-/// # Errors
-/// [`FileError`], also when there is none.
+/// Opens a file for reading. A symbolic link is not followed, and a named pipe does not block.
 pub fn open_to_read(path: &Path) -> Result<File, FileError> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path).map_err(FileError::of("open", path))
 }
 
-/// Reads a file of at most so many bytes that is opened by [`open_to_read`]; `None` when there is none.
+/// Reads a file of at most `limit` bytes with [`open_to_read`]; `None` if it is missing.
 ///
 /// # Errors
-/// [`FileError`], also when the file is larger, or not a regular one.
+/// [`FileError`], also if the file is larger, or not a regular one.
 pub fn read_if_present(limit: u64, path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let file = match open_to_read(path) {
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
@@ -61,10 +58,7 @@ pub fn read_if_present(limit: u64, path: &Path) -> Result<Option<Vec<u8>>, FileE
     read_opened(file, limit).map(Some).map_err(FileError::of("read", path))
 }
 
-/// Removes a file, and accepts that there is none.
-///
-/// # Errors
-/// [`FileError`]
+/// Removes a file. A missing file is success.
 pub fn remove(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
@@ -73,12 +67,9 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Overwrites a file in place, and creates it with this mode if there is none. A crash may leave parts of the old and
-/// of the new content, so a reader must be able to see whether the content is complete; in return the file system
-/// has nothing to flush. A symbolic link is not followed, since it could lead to any file, and no pipe is waited for.
-///
-/// # Errors
-/// [`FileError`]
+/// Overwrites a file in place, and creates it with this mode if it is missing. A crash may leave parts of the old and
+/// of the new content, so a reader must be able to tell whether the content is complete; in return, nothing is flushed
+/// to the disk. A symbolic link is not followed, and a named pipe does not block.
 pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW | O_NONBLOCK);
@@ -89,9 +80,6 @@ pub fn overwrite(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError
 
 /// Opens a file for reading and writing, and creates it with this mode if it is missing. A symbolic link is not followed,
 /// as in [`overwrite`].
-///
-/// # Errors
-/// [`FileError`] names the file.
 pub fn open_or_create(path: &Path, mode: u32) -> Result<File, FileError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(mode).custom_flags(O_NOFOLLOW);

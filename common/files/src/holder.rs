@@ -1,4 +1,4 @@
-//! Who holds a lock on a file, according to `/proc/locks` (proc(5)).
+//! Finds the processes that hold a lock on a file, according to `/proc/locks` (proc(5)).
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -9,15 +9,15 @@ use nix::sys::stat::{major, minor};
 
 /// The processes that hold a lock. The kernel does not show those in another PID namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holders(Vec<Holder>);
+pub struct LockHolders(Vec<LockHolder>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Holder {
+struct LockHolder {
     pid: u32,
     name: Option<String>,
 }
 
-impl Holders {
+impl LockHolders {
     /// Whether no process is shown.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -25,33 +25,33 @@ impl Holders {
 
     /// These processes.
     pub(crate) fn of(pids: impl IntoIterator<Item = u32>) -> Self {
-        Self(pids.into_iter().map(Holder::new).collect())
+        Self(pids.into_iter().map(LockHolder::new).collect())
     }
 }
 
-impl Holder {
+impl LockHolder {
     fn new(pid: u32) -> Self {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned());
         Self { pid, name }
     }
 }
 
-/// How often the list is read until it shows a holder. The kernel writes it in pieces and counts entries to go on, so
-/// an entry is passed over when one before it goes in between (`fs/locks.c`).
+/// How often the list is read until it shows a holder. The kernel writes the list in pieces and continues at the next
+/// number, so an entry is skipped if an earlier one is removed in between (`fs/locks.c`).
 const LOOKS: u32 = 5;
 
 /// Looks for the processes that hold a lock of flock(2) on a file.
-pub fn holders(file: &Metadata) -> Holders {
+pub fn holders(file: &Metadata) -> LockHolders {
     let mut looks = (0..LOOKS).map(|_| look(file));
     looks.find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-fn look(file: &Metadata) -> Holders {
+fn look(file: &Metadata) -> LockHolders {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_else(|error: io::Error| {
         log::debug!("cannot find out who holds the lock: /proc/locks: {error}");
         String::new()
     });
-    Holders::of(pids(&locks, file.dev(), file.ino()))
+    LockHolders::of(pids(&locks, file.dev(), file.ino()))
 }
 
 /// Finds the holders in lines like `1: FLOCK  ADVISORY  WRITE 1234 00:19:5678 0 EOF`. A process that waits
@@ -65,7 +65,7 @@ fn pids(locks: &str, device: u64, inode: u64) -> Vec<u32> {
     locks.lines().filter_map(holder).collect()
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             Some(name) => write!(f, "process {} ({name})", self.pid),
@@ -74,7 +74,7 @@ impl fmt::Display for Holder {
     }
 }
 
-impl fmt::Display for Holders {
+impl fmt::Display for LockHolders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, rest @ ..] = &self.0[..] else { return f.write_str("an unknown process") };
         write!(f, "{first}")?;
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn holders_are_named_one_after_the_other() {
-        let holder = |pid, name: Option<&str>| Holder { pid, name: name.map(str::to_owned) };
-        let holders = Holders(vec![holder(17, Some("bridge")), holder(18, None)]);
+        let holder = |pid, name: Option<&str>| LockHolder { pid, name: name.map(str::to_owned) };
+        let holders = LockHolders(vec![holder(17, Some("bridge")), holder(18, None)]);
         assert_eq!(holders.to_string(), "process 17 (bridge), process 18");
     }
 }

@@ -7,17 +7,11 @@ use std::path::Path;
 use crate::error::FileError;
 
 /// Differs between boots: `boot_id` of random(4).
-///
-/// # Errors
-/// When `/proc` does not show it.
 pub fn boot_id() -> Result<String, FileError> {
     read_id(Path::new("/proc/sys/kernel/random/boot_id"))
 }
 
 /// Differs between machines: machine-id(5).
-///
-/// # Errors
-/// When the machine has none.
 pub fn machine_id() -> Result<String, FileError> {
     read_id(Path::new("/etc/machine-id"))
 }

@@ -1,8 +1,8 @@
 //! Files that several processes share.
 //!
-//! While one process writes, another may read, remove the file, or have been killed half-way. So a file is written as
-//! a [`Draft`] that replaces the old one in one step, a wait for a [`Lock`] has a limit and its error names the holder,
-//! and what only the plugins may see is in a [`PrivateDirectory`].
+//! While one process writes a file, another one may read it, remove it, or may have been killed half-way. So a file is
+//! written as a [`Draft`] that replaces the old one atomically, waiting for a [`Lock`] has a time limit whose error
+//! names the holder, and files for the plugins only are in a [`PrivateDirectory`].
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ pub use disk::is_local;
 pub use draft::Draft;
 pub use error::FileError;
 pub use file::{open_or_create, open_to_read, overwrite, read_at_most, read_if_present, remove};
-pub use holder::{Holders, holders};
+pub use holder::{LockHolders, holders};
 pub use id::{boot_id, machine_id};
 pub use lock::{Lock, LockError};
 pub use lock_table::LockTable;

@@ -1,4 +1,4 @@
-//! A lock by flock(2), with a limit on the wait. The kernel releases it when its process ends.
+//! A lock by flock(2), with a time limit. The kernel releases it when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cni_core::error::{Code, Failure};
 
 use crate::error::FileError;
-use crate::holder::{Holders, holders};
+use crate::holder::{LockHolders, holders};
 
 /// The pauses between two attempts: at first short, since most hold a lock for less than a millisecond.
 const FIRST_PAUSE: Duration = Duration::from_micros(250);
@@ -22,7 +22,7 @@ pub struct Lock {
     file: File,
 }
 
-/// Why a lock could not be taken.
+/// Errors of taking a lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// An operation on its file failed.
@@ -32,9 +32,9 @@ pub enum LockError {
     #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
     Held {
         path: PathBuf,
-        /// How long it was waited for.
+        /// How long the process waited.
         waited: Duration,
-        holders: Holders,
+        holders: LockHolders,
     },
 }
 
@@ -48,7 +48,7 @@ impl Failure for LockError {
 }
 
 impl Lock {
-    /// Whether others held it when it was asked for.
+    /// Whether another process held the lock at first.
     pub const fn has_waited(&self) -> bool {
         self.has_waited
     }
@@ -62,9 +62,6 @@ impl Lock {
     }
 
     /// Takes the lock of an open file, shared with others who take it so.
-    ///
-    /// # Errors
-    /// As [`Lock::exclusive`].
     pub fn shared(file: File, path: &Path, patience: Duration) -> Result<Self, LockError> {
         take(file, File::try_lock_shared, path, patience)
     }
@@ -76,7 +73,7 @@ fn take(
     path: &Path,
     patience: Duration,
 ) -> Result<Lock, LockError> {
-    let holders = || file.metadata().map_or_else(|_| Holders::default(), |metadata| holders(&metadata));
+    let holders = || file.metadata().map_or_else(|_| LockHolders::default(), |metadata| holders(&metadata));
     let has_waited = wait(|| attempt(&file), holders, path, patience)?;
     Ok(Lock { has_waited, file })
 }
@@ -84,7 +81,7 @@ fn take(
 /// Tries to take a lock until it succeeds or `patience` is at its end. Returns whether others held it.
 pub(crate) fn wait(
     attempt: impl Fn() -> Result<(), TryLockError>,
-    holders: impl Fn() -> Holders,
+    holders: impl Fn() -> LockHolders,
     path: &Path,
     patience: Duration,
 ) -> Result<bool, LockError> {

@@ -1,7 +1,7 @@
-//! Many locks in one file, for things that come and go: nothing has to be created or removed for one of them.
+//! Many locks in one file, for short-lived objects: no lock has to be created or removed.
 //!
-//! A lock is that of a byte, by fcntl(2) (`F_SETLK`), far behind the end of the file, which stays empty. The kernel releases it when
-//! its process ends, or closes the file. A process does not exclude itself.
+//! Each lock is a lock on one byte by fcntl(2) (`F_SETLK`), far beyond the end of the empty file. The kernel releases
+//! it when the process ends or closes the file. A process does not exclude itself.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
@@ -15,11 +15,11 @@ use nix::libc;
 
 use crate::directory::PrivateDirectory;
 use crate::file::remove;
-use crate::holder::Holders;
+use crate::holder::LockHolders;
 use crate::lock::{LockError, wait};
 
-/// The locks of one file in a private directory. Those that this process has taken are released when it is dropped; if
-/// nobody else holds one then, the file goes, and the directory if it is empty.
+/// The locks of one file in a private directory. Dropping it releases the locks of this process. If no other process
+/// holds a lock then, the file is removed, and the directory if it is empty.
 #[derive(Debug)]
 pub struct LockTable {
     directory: PrivateDirectory,
@@ -59,7 +59,7 @@ impl LockTable {
 }
 
 impl Drop for LockTable {
-    /// Nobody can take a lock of the file between the one of all its bytes and the removal.
+    /// Locks all bytes before it removes the file, so no other process can take a lock in between.
     fn drop(&mut self) {
         let Some(file) = &self.file else { return };
         let path = self.path();
@@ -87,11 +87,11 @@ fn attempt(file: &File, range: libc::flock) -> Result<(), TryLockError> {
 }
 
 /// The kernel names one process; none when it has just ended, or is in another PID namespace.
-fn holder(file: &File, number: u32) -> Holders {
+fn holder(file: &File, number: u32) -> LockHolders {
     let mut lock = byte(number);
     let asked = fcntl(file, FcntlArg::F_GETLK(&mut lock));
     let is_held = asked.is_ok() && i32::from(lock.l_type) != libc::F_UNLCK;
-    Holders::of(u32::try_from(lock.l_pid).ok().filter(|pid| is_held && *pid != 0))
+    LockHolders::of(u32::try_from(lock.l_pid).ok().filter(|pid| is_held && *pid != 0))
 }
 
 fn byte(number: u32) -> libc::flock {

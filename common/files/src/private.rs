@@ -1,7 +1,7 @@
-//! A file for its owner alone, in a directory that is not ours: the configuration names it.
+//! A file that only its owner can read, in a directory that the configuration names.
 //!
-//! An existing directory stays as it is, whoever may write to it. So nothing that lies there is followed or
-//! believed unless it is root's own.
+//! The directory may exist already, with any owner and mode, and is not changed. So a file in it is read only if it
+//! belongs to root, and links are not followed.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -28,10 +28,10 @@ const DRAFT_SUFFIX: &[u8] = b".draft";
 /// `NAME_MAX` of `linux/limits.h`.
 const LONGEST_NAME: usize = 255;
 
-/// Reads a file of root, or of the user that this process runs as; `None` when there is none.
+/// Reads a file of root, or of the user that this process runs as; `None` if it is missing.
 ///
 /// # Errors
-/// [`FileError`], also when it is a link, no file, or another user's.
+/// [`FileError`], also if it is a link, not a regular file, or another user's.
 pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     let mut options = OpenOptions::new();
     let mut file = match options.read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path) {
@@ -45,10 +45,8 @@ pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     Ok(Some(content))
 }
 
-/// The names of the entries of a directory, in order; none if there is no directory. Those that are no text are left out.
-///
-/// # Errors
-/// [`FileError`]
+/// The names of the entries of a directory, in order; empty if the directory is missing. Names that are not UTF-8 are
+/// left out.
 pub fn private_names(directory: &Path) -> Result<Vec<String>, FileError> {
     let entries = match read_dir(directory) {
         Ok(entries) => entries.collect::<io::Result<Vec<_>>>(),
@@ -61,7 +59,7 @@ pub fn private_names(directory: &Path) -> Result<Vec<String>, FileError> {
     Ok(names)
 }
 
-/// Whether [`read_private`] failed since the file is a link, no file, or another user's.
+/// Whether [`read_private`] failed because the file is a link, not a regular file, or another user's.
 pub fn is_foreign(error: &FileError) -> bool {
     error.source.raw_os_error().is_none_or(|number| number == ELOOP)
 }
@@ -78,11 +76,11 @@ fn verify(file: &File) -> io::Result<()> {
     Err(io::Error::other(format!("it belongs to user {owner}, who could have written anything; remove it")))
 }
 
-/// Writes a file, for its owner alone: completely or not at all. A link of this name is replaced and not followed.
-/// Returns the directories that were made for it, the innermost first.
+/// Writes a file that only its owner can read: completely or not at all. A link of this name is replaced and not
+/// followed. Returns the directories that were made for it, the innermost first.
 ///
 /// # Errors
-/// [`FileError`]. Then the file is as it was, and no directory stays that was made for it.
+/// [`FileError`]. Then the file is unchanged, and no directory that was made for it is left.
 pub fn replace_private(path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, FileError> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let made = RefCell::new(Vec::new());
@@ -100,10 +98,7 @@ pub fn replace_private(path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, File
     }
 }
 
-/// Removes directories that are empty, the innermost first; accepts that one is gone, or in use.
-///
-/// # Errors
-/// [`FileError`]
+/// Removes empty directories, the innermost first. A directory that is missing or in use is success.
 pub fn remove_empty(directories: &[PathBuf]) -> Result<(), FileError> {
     for directory in directories {
         match remove_dir(directory) {
@@ -115,17 +110,14 @@ pub fn remove_empty(directories: &[PathBuf]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Removes a file, and what a killed process has left of writing it; accepts that there is none.
-///
-/// # Errors
-/// [`FileError`]
+/// Removes a file, and what a killed process has left of writing it. A missing file is success.
 pub fn remove_private(path: &Path) -> Result<(), FileError> {
     remove(&draft_of(path))?;
     remove(path)
 }
 
-/// Nobody else writes a file of this name at the same time: runtimes call plugins for one container in turn. So a long
-/// name may lose its end, with the interface.
+/// The name of the draft. No other process writes a file of this name at the same time, since runtimes call the plugins
+/// of a container one after the other. So a long name may be cut, including the interface.
 fn draft_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let name = &name[..name.len().min(LONGEST_NAME - DRAFT_SUFFIX.len())];

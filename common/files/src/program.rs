@@ -1,4 +1,4 @@
-//! Looking for programs in a list of directories, as `PATH` and `CNI_PATH` are.
+//! Finds programs in a list of directories, such as `PATH` and `CNI_PATH`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use cni_core::family::Family;
 use cni_core::names::IfName;
-use cni_model::plan::{Dad, IfPresent, LinkSetting, Need, Ns, Plan, Step, Sysctl, Until};
+use cni_model::plan::{Dad, IfPresent, LinkSetting, Ns, Plan, Step, Sysctl, SysctlNeed, Until};
 
-use crate::network::Network;
+use crate::network::ResolvedNetwork;
 
 /// A parameter of the interface itself, set before it has addresses where the kernel has it:
 /// `net/<family>/conf/<interface>/<parameter>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// Whose parameter it is.
+pub struct InterfaceParameter {
+    /// The family of the parameter.
     pub family: Family,
     /// Its name, such as `arp_notify`.
     pub parameter: &'static str,
@@ -41,9 +41,9 @@ pub struct Setting {
 /// ");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn assign(plan: &mut Plan, name: &IfName, network: &Network, dad: Dad, settings: &[Setting]) {
-    for Setting { family, parameter, value } in settings {
-        plan.within(set(Sysctl::interface(*family, name, parameter), value, Need::Wanted));
+pub fn assign(plan: &mut Plan, name: &IfName, network: &ResolvedNetwork, dad: Dad, settings: &[InterfaceParameter]) {
+    for InterfaceParameter { family, parameter, value } in settings {
+        plan.within(set(Sysctl::interface(*family, name, parameter), value, SysctlNeed::Wanted));
     }
     let has_ipv6 = network.addresses().any(|address| address.family() == Family::V6);
     if has_ipv6 {
@@ -67,19 +67,19 @@ pub fn forward(plan: &mut Plan, families: impl Iterator<Item = Family>) {
     let wanted: BTreeSet<Family> = families.collect();
     for family in wanted {
         let (ns, key) = (Ns::Host, Sysctl::forwarding(family));
-        plan.shared(Step::SetSysctl { ns, key, value: "1".to_owned(), need: Need::Required });
+        plan.shared(Step::SetSysctl { ns, key, value: "1".to_owned(), need: SysctlNeed::Required });
     }
 }
 
 /// Runtimes switch IPv6 off in new containers. Addresses stay when the interface is set down for a while.
 fn enable_ipv6(plan: &mut Plan, name: &IfName) {
     let parameter = |name: &IfName, parameter| Sysctl::interface(Family::V6, name, parameter);
-    plan.within(set(parameter(&IfName::lo(), "disable_ipv6"), "0", Need::Wanted));
-    plan.within(set(parameter(name, "disable_ipv6"), "0", Need::Required));
-    plan.within(set(parameter(name, "keep_addr_on_down"), "1", Need::Required));
+    plan.within(set(parameter(&IfName::lo(), "disable_ipv6"), "0", SysctlNeed::Wanted));
+    plan.within(set(parameter(name, "disable_ipv6"), "0", SysctlNeed::Required));
+    plan.within(set(parameter(name, "keep_addr_on_down"), "1", SysctlNeed::Required));
 }
 
-fn set(key: Sysctl, value: &str, need: Need) -> Step {
+fn set(key: Sysctl, value: &str, need: SysctlNeed) -> Step {
     Step::SetSysctl { ns: Ns::Container, key, value: value.to_owned(), need }
 }
 
@@ -89,10 +89,11 @@ mod tests {
     use crate::network::HostGateway;
     use cni_core::result::{CniResult, Dns, IpConfig};
 
-    fn assigned(addresses: &[&str], dad: Dad, settings: &[Setting]) -> String {
+    fn assigned(addresses: &[&str], dad: Dad, settings: &[InterfaceParameter]) -> String {
         let ip = |text: &&str| IpConfig { interface: None, address: text.parse().expect("CIDR"), gateway: None };
         let answer = CniResult { ips: addresses.iter().map(ip).collect(), ..CniResult::default() };
-        let network = Network::decide(answer, HostGateway::DefaultRoute, 0, &Dns::default()).expect("a network");
+        let network =
+            ResolvedNetwork::decide(answer, HostGateway::DefaultRoute, 0, &Dns::default()).expect("a network");
         let mut plan = Plan::default();
         assign(&mut plan, &IfName::parse("d0").expect("name"), &network, dad, settings);
         plan.to_string().replace("within container: ", "")
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn ipv6_is_left_alone_where_there_is_no_such_address() {
-        let arp_notify = Setting { family: Family::V4, parameter: "arp_notify", value: "1" };
+        let arp_notify = InterfaceParameter { family: Family::V4, parameter: "arp_notify", value: "1" };
         let want = "sysctl net/ipv4/conf/d0/arp_notify=1
 addr add 10.1.2.5/24 dev d0
 link set d0 up

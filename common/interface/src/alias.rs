@@ -17,19 +17,20 @@
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName, hash_hex};
 use cni_model::link::Link;
 
-/// How every alias begins.
+/// The beginning of every alias.
 const PREFIX: &str = "cni:";
 
-/// How long an alias may be: `IFALIASZ` of `linux/if.h`, less one.
+/// The longest alias: `IFALIASZ` of `linux/if.h`, less one.
 const ALIAS_LEN: usize = 255;
 
 /// The least that was left of an alias that was cut between two characters, of at most four bytes each.
 const CUT_LEN: usize = ALIAS_LEN - 3;
 
-/// What stands before each digest. A name of an interface is too short for a digest, and the others cannot contain it.
+/// The character before each digest. An interface name is too short for a digest, and other names cannot contain this
+/// character.
 const MARK: char = '#';
 
-/// How many hexadecimal digits of a digest an alias has.
+/// The number of hexadecimal digits of a digest.
 const DIGITS: usize = 32;
 
 /// The alias of an attachment's link. In one that would be too long, digests of the network and of the whole stand in place
@@ -49,7 +50,7 @@ fn whole(at: &Attachment) -> String {
     format!("{}{}:{}", start(&at.network), at.container, at.ifname)
 }
 
-/// How the aliases of a network's attachments begin.
+/// The beginning of the aliases of a network's attachments.
 fn start(network: &NetworkName) -> String {
     format!("{PREFIX}{network}:")
 }
@@ -58,7 +59,7 @@ fn digest(text: &str) -> String {
     hash_hex(text)[..DIGITS].to_owned()
 }
 
-/// How the digest of the network stands in an alias that would be too long.
+/// The digest of the network in an alias that would be too long.
 fn network_digest(network: &NetworkName) -> String {
     format!("{MARK}{}", digest(network.as_str()))
 }
@@ -69,7 +70,7 @@ fn cut(text: &mut String, len: usize) {
     text.truncate(end);
 }
 
-/// Whether an alias is an attachment's, or may be: earlier versions cut what would be too long, without a digest.
+/// Whether an alias names an attachment, or may name it: earlier releases cut long aliases without a digest.
 pub fn may_name(alias: &str, at: &Attachment) -> bool {
     alias == of(at) || is_cut_of(alias, at)
 }
@@ -81,7 +82,7 @@ fn is_cut_of(alias: &str, at: &Attachment) -> bool {
     is_long && alias == text
 }
 
-/// Whether an alias is that of a network's attachment, and of none of these.
+/// Whether an alias names an attachment of the network that is not among the kept ones.
 pub fn is_stale(alias: &str, network: &NetworkName, kept: &[Attachment]) -> bool {
     is_of_network(alias, network) && !kept.iter().any(|at| may_name(alias, at))
 }
@@ -92,16 +93,16 @@ fn is_of_network(alias: &str, network: &NetworkName) -> bool {
         || alias.starts_with(PREFIX) && digests.is_some_and(|(rest, _)| rest.ends_with(&network_digest(network)))
 }
 
-/// Whose a link on the host is, as far as its alias says.
+/// The owner of a link on the host, according to its alias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkOwner {
     /// The attachment in question.
     This,
     /// Another attachment.
     Another,
-    /// It does not say: the reference plugins set no alias, whoever rules the host may have set one of his own, and one
-    /// that was cut may be of several.
-    Unsaid,
+    /// The alias names no attachment: the reference plugins set none, the administrator may have set another text, and
+    /// a cut alias may be that of several attachments.
+    Unlabelled,
 }
 
 impl LinkOwner {
@@ -109,14 +110,14 @@ impl LinkOwner {
     pub fn of(link: &Link, at: &Attachment) -> Self {
         match link.alias.as_deref() {
             Some(alias) if alias == of(at) => Self::This,
-            Some(alias) if is_cut_of(alias, at) => Self::Unsaid,
+            Some(alias) if is_cut_of(alias, at) => Self::Unlabelled,
             Some(alias) if alias.starts_with(PREFIX) => Self::Another,
-            Some(_) | None => Self::Unsaid,
+            Some(_) | None => Self::Unlabelled,
         }
     }
 }
 
-/// Whose a link with an alias is; `None` also where the alias has digests, or may have been cut.
+/// The attachment that an alias names; `None` if the alias contains digests, or may have been cut.
 pub fn owner(alias: &str, network: &NetworkName) -> Option<Attachment> {
     let (container, ifname) = alias.strip_prefix(&start(network))?.rsplit_once(':')?;
     let (container, ifname) = (ContainerId::parse(container).ok()?, IfName::parse(ifname).ok()?);
@@ -142,7 +143,7 @@ mod tests {
             assert_eq!(owner(Some(another)), LinkOwner::Another, "{another}");
         }
         for unsaid in [None, Some(""), Some("uplink")] {
-            assert_eq!(owner(unsaid), LinkOwner::Unsaid, "{unsaid:?}");
+            assert_eq!(owner(unsaid), LinkOwner::Unlabelled, "{unsaid:?}");
         }
     }
 
@@ -187,7 +188,7 @@ mod tests {
         cut(&mut alias, ALIAS_LEN);
         let link = Link { alias: Some(alias.clone()), ..Link::default() };
         let owners = [&at, &twin, &other].map(|at| LinkOwner::of(&link, at));
-        assert_eq!(owners, [LinkOwner::Unsaid, LinkOwner::Unsaid, LinkOwner::Another]);
+        assert_eq!(owners, [LinkOwner::Unlabelled, LinkOwner::Unlabelled, LinkOwner::Another]);
         assert_eq!([&at, &twin, &other].map(|at| may_name(&alias, at)), [true, true, false]);
         assert!(!is_stale(&alias, &at.network, &[twin]) && is_stale(&alias, &at.network, &[other]));
     }

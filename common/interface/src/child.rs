@@ -1,7 +1,8 @@
-//! A link on a master, inside the container: what macvlan, vlan and ipvlan share.
+//! A link on a master, inside the container: the shared part of macvlan, vlan and ipvlan.
 //!
-//! The link is made before the IPAM plugin is asked, since one that asks a server (dhcp) sends by it. When ADD fails, the
-//! link goes before its addresses are given back, and so on DEL. Such an IPAM plugin takes them from the link itself.
+//! The link is created before the IPAM plugin is called, since dhcp sends its messages through it. If ADD fails, and
+//! on DEL, the link is removed before its addresses are released. The dhcp plugin itself takes the addresses from the
+//! link.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -14,8 +15,8 @@ use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::removal::Removal;
 
-use crate::addressing::Setting;
-use crate::network::{HostGateway, Network};
+use crate::addressing::InterfaceParameter;
+use crate::network::{HostGateway, ResolvedNetwork};
 use crate::result::{described, layer_two};
 use crate::{addressing, ipam, kinds, leftovers, naming, verify};
 
@@ -31,18 +32,18 @@ pub use mtu::{MtuError, within_master};
 pub use status::MasterStatusError;
 
 /// Parameters by which neighbours that know an address by another MAC address learn of the new one.
-pub const NOTIFY: &[Setting] = &[
-    Setting { family: Family::V4, parameter: "arp_notify", value: "1" },
-    Setting { family: Family::V6, parameter: "ndisc_notify", value: "1" },
+pub const NOTIFY: &[InterfaceParameter] = &[
+    InterfaceParameter { family: Family::V4, parameter: "arp_notify", value: "1" },
+    InterfaceParameter { family: Family::V6, parameter: "ndisc_notify", value: "1" },
 ];
 
 /// The place of the link in the result, which has no other.
 pub const INTERFACE: i64 = 0;
 
-/// A child that is to be made, but for its name and master.
+/// A link on a master to be created, except its name and master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewChild {
-    /// What it is.
+    /// The kind of the link.
     pub kind: ChildKind,
     /// Its MAC address; what the kernel decides if none.
     pub mac: Option<Mac>,
@@ -54,7 +55,7 @@ pub struct NewChild {
 /// such as `create macvlan`.
 ///
 /// # Errors
-/// [`naming::PatternError`] and [`naming::TakenError`] for a name that it cannot have, or when the kernel refuses.
+/// [`naming::PatternError`] and [`naming::NameTakenError`] for a name that it cannot have, or when the kernel refuses.
 pub fn make(
     making: &'static str,
     child: &NewChild,
@@ -75,24 +76,29 @@ pub fn make(
     journal.apply(&plan)
 }
 
-/// Asks the IPAM plugin for the addresses of a link that is there.
+/// Asks the IPAM plugin for the addresses of an existing link.
 ///
 /// # Errors
 /// Those of the IPAM plugin, and [`NetworkError`](crate::network::NetworkError) for an answer that cannot be applied.
-pub fn ask_ipam(plugin: &str, dns: &Dns, request: &Request, journal: &mut Journal<'_>) -> Result<Network, Error> {
+pub fn ask_ipam(
+    plugin: &str,
+    dns: &Dns,
+    request: &Request,
+    journal: &mut Journal<'_>,
+) -> Result<ResolvedNetwork, Error> {
     let name = request.attachment()?.ifname;
     let answer = ipam::add(plugin, request, journal);
     if !ipam::speaks_by_link(plugin) {
         journal.undo_first(Step::RemoveLink { ns: Ns::Container, name });
     }
-    Ok(Network::decide(answer?, HostGateway::None, INTERFACE, dns)?)
+    Ok(ResolvedNetwork::decide(answer?, HostGateway::None, INTERFACE, dns)?)
 }
 
-/// What a link gets besides being made.
+/// The addresses of a new link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Addressing {
     /// Addresses and routes, with these parameters of the interface set before.
-    Network(Network, &'static [Setting]),
+    Network(ResolvedNetwork, &'static [InterfaceParameter]),
     /// None, for a network without IPAM.
     None(Dns),
 }
@@ -147,18 +153,15 @@ pub fn check(
     result.routes.iter().try_for_each(|route| verify::route(route, host))
 }
 
-/// STATUS of a child: whether the kernel can make one, whether there is a master on the host, and what the IPAM plugin says.
-///
-/// # Errors
-/// [`kinds::UnknownKindError`], [`MasterStatusError`], or those of the IPAM plugin.
+/// Carries out STATUS: checks that the kernel can create the link and that the master exists, and asks the IPAM plugin.
 pub fn status(kind: &'static str, master: &MasterChoice, ipam: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
     kinds::require(kind, host)?;
     status::require(master, host)?;
     ipam::delegate(ipam, Command::Status, host)
 }
 
-/// DEL of a child: removes the link, then has the IPAM plugin release its addresses. It asks nothing of the
-/// configuration but the IPAM plugin, and what is gone already is no failure.
+/// Carries out DEL: removes the link, then has the IPAM plugin release its addresses. It needs no key but `ipam`, and a
+/// missing object is success.
 ///
 /// # Errors
 /// The first failure; both are tried.

@@ -1,9 +1,9 @@
-//! The interface that an earlier ADD made for an attachment, in a namespace that lives, though the runtime may have
-//! lost it and come with another one.
+//! Finds the interface that an earlier ADD made for the same attachment, in a namespace that still exists but that the
+//! runtime may have lost.
 //!
-//! Nomad does so when a CHECK fails while the task goes on: it drops the name of the namespace without a DEL, makes a
-//! new namespace, and calls ADD for the same container. Whoever gave the address again would leave the task with an
-//! address that no longer leads to it, and nobody would notice.
+//! Nomad does this when a CHECK fails while the task keeps running: it removes the name of the namespace without a
+//! DEL, makes a new namespace, and calls ADD for the same container. If the address were assigned again, the running
+//! task would keep an address that no longer leads to it.
 
 use std::net::IpAddr;
 
@@ -15,11 +15,8 @@ use cni_plugin::host::{Host, LinkQuery};
 
 use crate::alias::{self, LinkOwner};
 
-/// The host's end of a veth by which the attachment still uses an address. Its alias says that it is the attachment's;
-/// one of the reference plugins has no alias, and is known by the address at its other end.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// Finds the host's end of a veth through which the attachment still uses the address. Its alias names the attachment;
+/// a veth of the reference plugins has no alias, and is found by the address at its other end.
 pub fn find_in_use(at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<Option<Link>, Error> {
     for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
         if is_in_use(&link, at, address, host)? {
@@ -29,11 +26,8 @@ pub fn find_in_use(at: &Attachment, address: IpAddr, host: &mut dyn Host) -> Res
     Ok(None)
 }
 
-/// Whether a veth of the host belongs to the attachment and leads elsewhere than into the namespace that is entered:
-/// an earlier ADD made it, and no DEL has come since.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// Whether a veth of the host belongs to the attachment and leads to another namespace than the entered one: an earlier
+/// ADD made it, and no DEL followed.
 pub fn has_interface(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
         let is_named = link.alias.as_deref().is_some_and(|alias| alias::may_name(alias, at));
@@ -56,7 +50,7 @@ fn is_in_use(link: &Link, at: &Attachment, address: IpAddr, host: &mut dyn Host)
     Ok(match LinkOwner::of(link, at) {
         LinkOwner::This => host.namespaces().peer_addresses(link)?.is_some(),
         LinkOwner::Another => false,
-        LinkOwner::Unsaid => host.namespaces().peer_addresses(link)?.is_some_and(has_address),
+        LinkOwner::Unlabelled => host.namespaces().peer_addresses(link)?.is_some_and(has_address),
     })
 }
 

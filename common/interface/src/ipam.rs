@@ -1,8 +1,8 @@
-//! The IPAM plugin, which interface plugins ask along with every command.
+//! Calls the IPAM plugin, for each command of an interface plugin.
 //!
-//! An ADD that fails calls it with DEL, also when it was the IPAM plugin that failed (SPEC, section 4). It does not do so
-//! where the attachment may have had an address before: DEL would release that, and a runtime that adds a container a
-//! second time would cut off what still runs.
+//! If ADD fails, DEL of the IPAM plugin is called, even if the IPAM plugin itself failed (SPEC, section 4). It is not
+//! called if the attachment may have had an address before: DEL would release that address, and cut off a container
+//! that is still running.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::json::{Json, JsonError};
@@ -47,9 +47,6 @@ impl Failure for IpamAnswerError {
 }
 
 /// Calls the IPAM plugin with ADD, and reads its result. The container's namespace is entered.
-///
-/// # Errors
-/// The IPAM plugin's own, with its code, or [`IpamAnswerError`].
 pub fn add(plugin: &str, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     match journal.delegate_add(plugin) {
         Ok(output) => Ok(parse(plugin, &output, request)?),
@@ -68,8 +65,8 @@ fn parse(plugin: &str, output: &[u8], request: &Request) -> Result<CniResult, Ip
     CniResult::parse_any(&json, request.version).map_err(|source| IpamAnswerError::Result { plugin: plugin(), source })
 }
 
-/// Whether an attachment, for which the IPAM plugin failed ADD, may have had an address before: the IPAM plugin says so,
-/// or there was an ADD without a DEL. What cannot be found out counts as such an ADD.
+/// Whether the attachment may have had an address before its failed ADD: the IPAM plugin says so, or there was an ADD
+/// without a DEL. An unknown answer counts as such an ADD.
 fn had_address(error: &Error, at: &Attachment, host: &mut dyn Host) -> bool {
     error.code().number() == Code::AddressHeld.number()
         || was_added(at, host).unwrap_or_else(|unknown| {
@@ -78,17 +75,14 @@ fn had_address(error: &Error, at: &Attachment, host: &mut dyn Host) -> bool {
         })
 }
 
-/// Whether an earlier ADD of the attachment is recorded, or its interface is there. Until the end of this ADD its own record
-/// names no interface.
+/// Whether an earlier ADD of the attachment is recorded, or its interface exists. Until the end of this ADD its own
+/// record names no interface.
 fn was_added(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let record = AttachmentRecord::find(at, host);
     Ok(record.is_some_and(|record| record.link.is_some()) || earlier::has_interface(at, host)?)
 }
 
 /// Has the IPAM plugin, if there is one, carry out a command other than ADD.
-///
-/// # Errors
-/// The IPAM plugin's own, with its code, or why it could not run.
 pub fn delegate(plugin: Option<&str>, command: Command, host: &mut dyn Host) -> Result<(), Error> {
     match plugin {
         Some(plugin) => host.delegate(plugin, command, None).map(|_| ()),
@@ -96,8 +90,9 @@ pub fn delegate(plugin: Option<&str>, command: Command, host: &mut dyn Host) -> 
     }
 }
 
-/// Whether an IPAM plugin speaks with a server by the container's interface: it is asked when that is there, and told while
-/// it is there still. The others are told when the interface is gone, so that nobody gets an address that is in use.
+/// Whether an IPAM plugin talks to a server through the container's interface. Such a plugin is called while the
+/// interface exists. Others release addresses after the interface is removed, so that no address is assigned while it
+/// is in use.
 pub fn speaks_by_link(plugin: &str) -> bool {
     plugin == "dhcp"
 }
@@ -121,10 +116,10 @@ struct IpamOnly {
     ipam: IpamKey,
 }
 
-/// As [`delegate`], whatever else is wrong with the configuration: for DEL and GC.
+/// As [`delegate`], even if the rest of the configuration is invalid: for DEL and GC.
 ///
 /// # Errors
-/// When `ipam` or its `type` has the wrong type, and as [`delegate`].
+/// If `ipam` or its `type` has the wrong type, and as [`delegate`].
 pub fn forward(request: &Request, command: Command, host: &mut dyn Host) -> Result<(), Error> {
     let IpamOnly { ipam } = request.decode()?;
     delegate(ipam.plugin().as_deref(), command, host)

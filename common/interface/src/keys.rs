@@ -1,6 +1,6 @@
-//! Keys that several plugins have: `mtu`, `ipam`, `ipMasqBackend`, and the places of a MAC address.
+//! Keys that several plugins have: `mtu`, `ipam`, `ipMasqBackend`, and the sources of a MAC address.
 //!
-//! A plugin has them in its own structure of keys, and checks them when it makes a configuration of it.
+//! Each plugin has them in its own `Keys`, and checks them when it makes its `Config`.
 
 use cni_core::error::{Code, Failure};
 use cni_core::mac::{Mac, MacError};
@@ -16,23 +16,23 @@ pub enum KeyError {
         /// The value.
         mtu: i64,
     },
-    /// A MAC address that is none.
+    /// A MAC address that cannot be parsed.
     #[error("failed to {making}: invalid {key}")]
     Mac {
-        /// What it was for, such as `make veth pair`.
+        /// Its purpose, such as `make veth pair`.
         making: &'static str,
-        /// Where it was given.
+        /// Its source.
         key: &'static str,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         source: MacError,
     },
     /// A MAC address that an Ethernet interface cannot have.
     #[error("failed to {making}: {key} {mac} is not a unicast address of 6 bytes")]
     MacNotUnicast {
-        /// What it was for, such as `make veth pair`.
+        /// Its purpose, such as `make veth pair`.
         making: &'static str,
-        /// Where it was given.
+        /// Its source.
         key: &'static str,
         /// The address.
         mac: Mac,
@@ -72,7 +72,7 @@ impl Failure for KeyError {
     }
 }
 
-/// `ipam`, of which a plugin itself reads the type alone.
+/// `ipam`; the plugin itself reads only its type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct IpamKey {
@@ -86,9 +86,6 @@ impl IpamKey {
     }
 
     /// The IPAM plugin, which a plugin cannot do without.
-    ///
-    /// # Errors
-    /// [`KeyError::NoIpam`]
     pub fn required(self, plugin: &'static str) -> Result<String, KeyError> {
         self.plugin().ok_or(KeyError::NoIpam { plugin })
     }
@@ -98,11 +95,11 @@ impl IpamKey {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct MacKey {
-    /// The address as text; empty if there is none.
+    /// The address as text; empty if absent.
     pub mac: String,
 }
 
-/// `args`, of which everything is below `cni`.
+/// `args`; only `cni` in it is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ArgsKey {
@@ -135,9 +132,6 @@ pub fn first_mac<const N: usize>(
 }
 
 /// The MTU in bytes that `mtu` asks for; 0 and less mean the kernel's own.
-///
-/// # Errors
-/// [`KeyError::Mtu`]
 pub fn mtu(mtu: i64) -> Result<Option<u32>, KeyError> {
     match u16::try_from(mtu.max(0)) {
         Ok(0) => Ok(None),
@@ -146,10 +140,7 @@ pub fn mtu(mtu: i64) -> Result<Option<u32>, KeyError> {
     }
 }
 
-/// What `ipMasqBackend` names; none without a value.
-///
-/// # Errors
-/// [`KeyError::MasqueradeBackend`]
+/// The back end that `ipMasqBackend` names; `None` without a value.
 pub fn masquerade_backend(backend: Option<&str>) -> Result<Option<Backend>, KeyError> {
     match backend {
         None => Ok(None),

@@ -1,4 +1,4 @@
-//! Kinds of links that a kernel may have been built without: what STATUS says of them.
+//! STATUS: checks that the kernel can create links of a kind.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_plugin::host::Host;
@@ -18,9 +18,6 @@ impl Failure for UnknownKindError {
 }
 
 /// Requires, for STATUS, that the kernel can make links of a kind, by its own word.
-///
-/// # Errors
-/// [`UnknownKindError`], or when the kernel does not answer.
 pub fn require(kind: &'static str, host: &mut dyn Host) -> Result<(), Error> {
     if host.devices().has_link_kind(kind)? { Ok(()) } else { Err(UnknownKindError { kind }.into()) }
 }

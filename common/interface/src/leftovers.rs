@@ -1,5 +1,5 @@
-//! What DEL and GC find of an attachment: its interface inside the container, and links on the host that say
-//! by their alias whose they are.
+//! Finds what is left of an attachment, for DEL and GC: its interface inside the container, and links on the host
+//! whose alias names it.
 
 use std::net::IpAddr;
 
@@ -19,66 +19,65 @@ use cni_plugin::removal::Removal;
 use crate::alias::{self, LinkOwner};
 use crate::{verify, veth};
 
-/// What DEL finds at the path of the namespace. That may be another container's by now: `/proc/<pid>/ns/net` leads to
-/// whoever has the number. And whoever rules the namespace may have put anything there, under any name.
+/// What DEL finds at the path of the namespace. The path may lead to another container by now: `/proc/<pid>/ns/net`
+/// follows the process number. And root in the container may have made any interface, under any name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sandbox {
+pub struct NamespaceContents {
     /// The interface.
-    pub veth: SandboxVeth,
+    pub veth: NamespaceVeth,
     /// Its addresses.
     pub own: Vec<IpAddr>,
     /// The addresses of other interfaces of the container in the same network.
     pub others: Vec<IpAddr>,
 }
 
-/// The interface of the attachment's name inside the container, as far as it is the attachment's.
+/// The interface with the attachment's name inside the container, if it is the attachment's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SandboxVeth {
-    /// There is none, or one that some other plugin made, or for another attachment.
+pub enum NamespaceVeth {
+    /// There is none, or it was made by another program, or for another attachment.
     #[default]
     None,
-    /// An end of a veth whose owner nobody has noted: one of the reference plugins, or of the container itself.
-    Unsaid,
-    /// The attachment's, whose host's end has this name.
+    /// An end of a veth without an alias: made by the reference plugins, or by the container itself.
+    Unlabelled,
+    /// The attachment's own; the host's end has this name.
     Own(IfName),
 }
 
-/// Looks into the container. A namespace that is gone took its interfaces with it.
-///
-/// # Errors
-/// When the namespace exists and cannot be entered, or the kernel does not answer.
-pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Sandbox, Error> {
+/// Looks into the container. If the namespace has ended, its interfaces have ended too.
+pub fn observe_sandbox(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<NamespaceContents, Error> {
     if !is_reached(request, host)? {
-        return Ok(Sandbox { others: addresses_of_other_peers(at, host)?, ..Sandbox::default() });
+        return Ok(NamespaceContents { others: addresses_of_other_peers(at, host)?, ..NamespaceContents::default() });
     }
     let others = addresses_of_others(at, host)?;
     let Some(link) = host.link(Ns::Container, &at.ifname)? else {
-        return Ok(Sandbox { others, ..Sandbox::default() });
+        return Ok(NamespaceContents { others, ..NamespaceContents::default() });
     };
     let veth = judge(&link, request, at, host)?;
     let own = match veth {
-        SandboxVeth::None => Vec::new(),
-        SandboxVeth::Unsaid | SandboxVeth::Own(_) => addresses_of(&link, host)?,
+        NamespaceVeth::None => Vec::new(),
+        NamespaceVeth::Unlabelled | NamespaceVeth::Own(_) => addresses_of(&link, host)?,
     };
-    Ok(Sandbox { veth, own, others })
+    Ok(NamespaceContents { veth, own, others })
 }
 
-/// Whose the interface is shows at the host's end, which the container has no hold on. Where nobody has noted it there,
-/// the result of ADD may tell it apart.
-fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<SandboxVeth, Error> {
+/// The alias at the host's end, which the container cannot change, names the owner of the interface. Without an alias,
+/// the result of ADD may identify it.
+fn judge(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<NamespaceVeth, Error> {
     let port = veth::host_end(link, host)?;
-    let owner = port.as_ref().map_or(LinkOwner::Unsaid, |port| LinkOwner::of(port, at));
+    let owner = port.as_ref().map_or(LinkOwner::Unlabelled, |port| LinkOwner::of(port, at));
     Ok(match (owner, port) {
-        (LinkOwner::This, Some(port)) => SandboxVeth::Own(IfName::parse(&port.name)?),
-        (LinkOwner::Unsaid, _) if veth::is_veth(link) && may_be_told(link, request, at, host)? => SandboxVeth::Unsaid,
-        (LinkOwner::This | LinkOwner::Another | LinkOwner::Unsaid, _) => SandboxVeth::None,
+        (LinkOwner::This, Some(port)) => NamespaceVeth::Own(IfName::parse(&port.name)?),
+        (LinkOwner::Unlabelled, _) if veth::is_veth(link) && may_be_told(link, request, at, host)? => {
+            NamespaceVeth::Unlabelled
+        }
+        (LinkOwner::This | LinkOwner::Another | LinkOwner::Unlabelled, _) => NamespaceVeth::None,
     })
 }
 
-/// Whether an interface may be the one of the result of ADD, as far as there is one. Its MAC address tells; but tuning sets
-/// that back before, and the container may change it. Then it is another's if it has addresses, and none of the result.
-/// Where there are none to compare it is ours, unless the path of the namespace follows the number of a process: a name
-/// leads to no other container.
+/// Whether an interface may be the one in the result of ADD, if there is a result. The MAC address identifies it; but
+/// tuning restores the former one first, and the container may change it. Then the interface is another's if it has
+/// addresses, and none of them is in the result. Without addresses to compare it counts as the attachment's, unless the
+/// path of the namespace contains a process number: a name cannot lead to another container.
 fn may_be_told(link: &Link, request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let result = request.prev_result().ok().flatten().unwrap_or_default();
     let mut inside = result.interfaces.iter().filter(|one| one.name == at.ifname.as_str() && !one.sandbox.is_empty());
@@ -127,7 +126,7 @@ fn addresses_of_other_peers(at: &Attachment, host: &mut dyn Host) -> Result<Vec<
     Ok(addresses)
 }
 
-/// Whether a port is that of another interface of the container in the same network.
+/// Whether a bridge port belongs to another interface of the container in the same network.
 fn is_of_other_interface(port: &Link, at: &Attachment) -> bool {
     let owner = port.alias.as_deref().and_then(|alias| alias::owner(alias, &at.network));
     owner.is_some_and(|owner| owner.container == at.container && owner.ifname != at.ifname)
@@ -138,14 +137,14 @@ fn addresses_of(link: &Link, host: &mut dyn Host) -> Result<Vec<IpAddr>, Error> 
     Ok(found.iter().map(|address| address.cidr.address()).collect())
 }
 
-/// Removes the link that ADD made in the container, under whatever name it has there, and what a killed ADD left
-/// under its temporary name. One of another kind is somebody else's. Without a record, so is one that by MAC and other
-/// addresses is not that of the result of ADD: a path such as `/proc/<pid>/ns/net` may lead to another container by now. A
-/// namespace that the runtime has lost may live on: its link is removed by the number of the namespace. It is not a failure if
-/// the interface or the namespace is gone.
+/// Removes the link that ADD made in the container, even under another name, and what a killed ADD left under its
+/// temporary name. A link of another kind is not removed. Without a record, neither is a link with another MAC address
+/// and other addresses than in the result of ADD: a path such as `/proc/<pid>/ns/net` may lead to another container by
+/// now. If the runtime has lost a namespace that still exists, the link is removed by the namespace's number. A missing
+/// interface or namespace is success.
 ///
 /// # Errors
-/// When the namespace exists and cannot be entered, or the kernel refuses; all is tried.
+/// If the namespace exists and cannot be entered, or the kernel refuses; all parts are tried.
 pub fn remove_child(kind: &'static str, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let record = AttachmentRecord::find(&at, host);
@@ -202,40 +201,38 @@ fn is_reached(request: &Request, host: &mut dyn Host) -> Result<bool, NetnsError
     }
 }
 
-/// Removes the veth of an attachment, by its host's end. Where that was not found from inside the container, it is the
-/// one whose alias says so: the runtime may have lost the namespace, or the container may have replaced its interface.
-/// Where none says so, the interface inside goes if it may be one of the reference plugins, which set no alias.
+/// Removes the veth of an attachment, by its host's end. If that was not found from inside the container, the veth
+/// whose alias names the attachment is removed: the runtime may have lost the namespace, or the container may have
+/// replaced its interface. If there is no such alias, the interface inside is removed if it may be one of the reference
+/// plugins, which set no alias.
 ///
 /// # Errors
-/// The first failure; one link does not keep the others.
-pub fn remove_veth(at: &Attachment, sandbox: &Sandbox, host: &mut dyn Host) -> Result<(), Error> {
+/// The first failure; the other links are removed all the same.
+pub fn remove_veth(at: &Attachment, sandbox: &NamespaceContents, host: &mut dyn Host) -> Result<(), Error> {
     let ports = match &sandbox.veth {
-        SandboxVeth::Own(port) => vec![port.clone()],
-        SandboxVeth::None | SandboxVeth::Unsaid => links_of(at, host)?,
+        NamespaceVeth::Own(port) => vec![port.clone()],
+        NamespaceVeth::None | NamespaceVeth::Unlabelled => links_of(at, host)?,
     };
     let mut removal = Removal::new(host);
     match &sandbox.veth {
-        SandboxVeth::Unsaid if ports.is_empty() => {
+        NamespaceVeth::Unlabelled if ports.is_empty() => {
             removal.step(&Step::RemoveLink { ns: Ns::Container, name: at.ifname.clone() });
         }
-        SandboxVeth::None | SandboxVeth::Unsaid | SandboxVeth::Own(_) => {
+        NamespaceVeth::None | NamespaceVeth::Unlabelled | NamespaceVeth::Own(_) => {
             ports.into_iter().for_each(|name| removal.step(&Step::RemoveLink { ns: Ns::Host, name }));
         }
     }
     removal.finish()
 }
 
-/// The veths of the host whose alias says that they are the attachment's.
+/// The veths of the host whose alias names the attachment.
 fn links_of(at: &Attachment, host: &mut dyn Host) -> Result<Vec<IfName>, Error> {
     let links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
     let own = links.iter().filter(|link| LinkOwner::of(link, at) == LinkOwner::This);
     own.map(|link| Ok(IfName::parse(&link.name)?)).collect()
 }
 
-/// The links on the host whose alias names another attachment of the network than the valid ones.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// The links on the host whose alias names an attachment of the network that is not valid.
 pub fn stale_links(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
     let kept: Vec<Attachment> = valid.of_network(network).collect();
     let mut links = host.links(Ns::Host, LinkQuery::Kind("veth"))?;

@@ -1,5 +1,4 @@
-//! What plugins that make interfaces share. It decides and asks; nothing here changes the machine but by the
-//! steps of a plan.
+//! What plugins that make interfaces share. It asks and decides; only the steps of a plan change the machine.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

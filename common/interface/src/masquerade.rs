@@ -1,8 +1,8 @@
-//! The masquerade: packets to other networks get the host's address. iptables or nf_tables carry it out, with
-//! the reference's rules in either.
+//! Masquerade: packets to other networks get the host's address. The rules, in iptables or nf_tables, are the
+//! reference's.
 //!
-//! Whose rules are shows in the names of chains and in comments, so that DEL and GC find them without a
-//! `prevResult` and without the namespace. A record says that there are any.
+//! Names of chains and comments name the owner of a rule, so DEL and GC find the rules without a `prevResult` and
+//! without the namespace. A record says that an attachment has such rules.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ use cni_plugin::removal::Removal;
 use serde::Deserialize;
 
 use crate::keys;
-use crate::leftovers::{Sandbox, is_global};
+use crate::leftovers::{NamespaceContents, is_global};
 
 mod iptables;
 mod nftables;
@@ -31,9 +31,6 @@ mod record;
 pub use record::{forget, is_recorded};
 
 /// Which backend masquerades some addresses: the configured one, or the one that the host has.
-///
-/// # Errors
-/// When the packet filter cannot be asked.
 pub fn choose(configured: Option<Backend>, addresses: &[Cidr], host: &mut dyn Host) -> Result<Backend, Error> {
     let families = addresses.iter().map(|address| address.family());
     match configured {
@@ -76,23 +73,25 @@ pub fn plan(plan: &mut Plan, backend: Backend, at: &Attachment, addresses: &[Cid
 ///
 /// # Errors
 /// The first failure; one backend, or family, does not keep the others.
-pub fn remove(request: &Request, at: &Attachment, sandbox: &Sandbox, host: &mut dyn Host) -> Result<(), Error> {
+pub fn remove(
+    request: &Request,
+    at: &Attachment,
+    sandbox: &NamespaceContents,
+    host: &mut dyn Host,
+) -> Result<(), Error> {
     let unwanted = removals(request, at, sandbox, host)?;
     let mut removal = Removal::new(host);
     unwanted.into_iter().for_each(|unwanted| removal.step(&Step::remove_rules(unwanted)));
     removal.finish()
 }
 
-/// What removes the rules of an attachment from both backends, for DEL: ADD may have used the other one than it
-/// would now. Families that the container has no address of are left out, unless it has none at all. The rules for its
-/// addresses are known to be in the backend that the configuration names, if it does.
-///
-/// # Errors
-/// When the packet filter cannot be asked.
+/// The removals of an attachment's rules from both back ends, for DEL: ADD may have used another back end than it would
+/// now. Families in which the container has no address are left out, unless it has no address at all. If the
+/// configuration names a back end, the rules for its addresses are expected there.
 fn removals(
     request: &Request,
     at: &Attachment,
-    sandbox: &Sandbox,
+    sandbox: &NamespaceContents,
     host: &mut dyn Host,
 ) -> Result<Vec<RuleRemoval>, Error> {
     let own = own_addresses(request, at, sandbox);
@@ -116,15 +115,15 @@ fn removals(
 fn configured(request: &Request) -> Option<Backend> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
-    struct BackendKey {
+    struct MasqueradeBackendKey {
         ip_masq_backend: Option<String>,
     }
-    let BackendKey { ip_masq_backend } = request.decode().ok()?;
+    let MasqueradeBackendKey { ip_masq_backend } = request.decode().ok()?;
     keys::masquerade_backend(ip_masq_backend.as_deref()).ok().flatten()
 }
 
 /// The addresses in `prevResult` and of the interface, except those that another one of the container has by now.
-fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<IpAddr> {
+fn own_addresses(request: &Request, at: &Attachment, sandbox: &NamespaceContents) -> Vec<IpAddr> {
     let told = request.prev_result().unwrap_or_else(|error| {
         log::warn!("DEL continues without prevResult: {error}");
         None
@@ -141,7 +140,7 @@ fn own_addresses(request: &Request, at: &Attachment, sandbox: &Sandbox) -> Vec<I
 /// Removes, for GC, the rules of a network whose comments name no valid attachment.
 ///
 /// # Errors
-/// The first failure; one backend, or family, does not keep the others.
+/// The first failure; the other back ends and families are tried all the same.
 pub fn remove_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for family in Family::ALL {
@@ -178,9 +177,6 @@ fn stale_by_nftables(
 
 /// The rules of an attachment that are not complete, for CHECK and for a repair. Where the configuration does not
 /// name a backend, rules in either are enough: iptables may have been installed, or removed, since ADD.
-///
-/// # Errors
-/// When the packet filter cannot be read.
 pub fn find_missing(
     configured: Option<Backend>,
     at: &Attachment,

@@ -11,7 +11,7 @@ use cni_plugin::host::Host;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed to {making}: the kernel would replace the % in {:?} with a number", name.as_str())]
 pub struct PatternError {
-    /// What was to be done with it, such as `create dummy`.
+    /// The operation, such as `create dummy`.
     pub making: &'static str,
     /// The name.
     pub name: IfName,
@@ -25,26 +25,26 @@ impl Failure for PatternError {
 
 /// The container has an interface of the name already, which SPEC "ADD" makes an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TakenError {
+pub enum NameTakenError {
     /// One end of a veth pair was to have it.
     #[error("container veth name ({:?}) peer provided ({:?}) already exists", name.as_str(), peer.as_str())]
     Veth {
         /// The name inside the container.
         name: IfName,
-        /// The name that the other end would have had.
+        /// The intended name of the other end.
         peer: IfName,
     },
     /// A link of another kind was to have it.
     #[error("failed to {making}: file exists")]
     Link {
-        /// What was to be done, such as `create dummy`.
+        /// The operation, such as `create dummy`.
         making: &'static str,
-        /// What has the name.
+        /// The link that has the name.
         found: Box<Link>,
     },
 }
 
-impl Failure for TakenError {
+impl Failure for NameTakenError {
     fn code(&self) -> Code {
         match self {
             Self::Veth { .. } | Self::Link { .. } => Code::Conflict,
@@ -62,8 +62,7 @@ impl Failure for TakenError {
     }
 }
 
-/// Whether the kernel takes a name for a pattern when it makes an interface: `dev_alloc_name` of
-/// `net/core/dev.c`.
+/// Whether the kernel would treat a name as a pattern: `dev_alloc_name` of `net/core/dev.c`.
 pub fn is_pattern(name: &IfName) -> bool {
     name.as_str().contains('%')
 }
@@ -86,29 +85,20 @@ pub fn refuse_pattern(making: &'static str, name: &IfName) -> Result<(), Pattern
 }
 
 /// Refuses a name that an interface of the container has.
-///
-/// # Errors
-/// [`TakenError::Link`], or when the kernel does not answer.
 pub fn refuse_taken(making: &'static str, name: &IfName, host: &mut dyn Host) -> Result<(), Error> {
     match host.link(Ns::Container, name)? {
-        Some(found) => Err(TakenError::Link { making, found: Box::new(found) }.into()),
+        Some(found) => Err(NameTakenError::Link { making, found: Box::new(found) }.into()),
         None => Ok(()),
     }
 }
 
 /// A name for an interface on the host, as the reference chooses them: `veth` and eight random digits.
-///
-/// # Errors
-/// When the kernel gives no random bytes.
 pub fn random_name(host: &mut dyn Host) -> Result<IfName, Error> {
     let [a, b, c, d, ..] = host.random()?;
     Ok(IfName::host_veth(u32::from_le_bytes([a, b, c, d])))
 }
 
 /// A locally administered unicast address at random.
-///
-/// # Errors
-/// When the kernel gives no random bytes.
 pub fn random_mac(host: &mut dyn Host) -> Result<Mac, Error> {
     let [a, b, c, d, e, f, ..] = host.random()?;
     Ok(Mac::local([a, b, c, d, e, f]))

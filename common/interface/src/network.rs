@@ -1,4 +1,4 @@
-//! What the IPAM plugin's answer comes to: gateways, the default route, and a next hop for every route.
+//! Derives gateways, the default route, and the next hop of every route from the IPAM plugin's result.
 
 use std::net::IpAddr;
 
@@ -47,21 +47,21 @@ impl Failure for NetworkError {
     }
 }
 
-/// What the host is to the containers' traffic.
+/// How the host serves as a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostGateway {
     /// None are added: the gateways are those of the IPAM plugin's answer.
     None,
     /// Every address gets one: the first address of its network, where the IPAM plugin names none.
     Address,
-    /// As [`HostGateway::Address`], and the default route of each family that has none leads there.
+    /// As [`HostGateway::Address`], and each family without a default route gets one through the gateway.
     DefaultRoute,
 }
 
 /// Addresses and routes for the container, gateways decided.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Network {
-    /// What is printed in the result.
+pub struct ResolvedNetwork {
+    /// The result of the IPAM plugin, with the gateways.
     pub result: CniResult,
     /// The gateway addresses that the host must have.
     pub gateways: Vec<Cidr>,
@@ -69,7 +69,7 @@ pub struct Network {
     pub routes: Vec<NewRoute>,
 }
 
-impl Network {
+impl ResolvedNetwork {
     /// Decides on the gateways: of each address, of the default route, and of every route that names none.
     /// `interface` is the place of the container's interface in the result; `dns` takes the place of the IPAM
     /// plugin's as a whole, unless it is absent.
@@ -113,7 +113,7 @@ impl Network {
         self.result.ips.iter().map(|ip| ip.address)
     }
 
-    /// Whether the host is to route IPv6 for the containers.
+    /// Whether the host routes IPv6 for the containers.
     pub fn has_ipv6_gateway(&self) -> bool {
         self.gateways.iter().any(|gateway| gateway.family() == Family::V6)
     }

@@ -1,4 +1,4 @@
-//! What ADD answers beside addresses and routes.
+//! The interfaces in the result of ADD.
 
 use cni_core::result::{CniResult, Dns, Interface};
 use cni_model::link::Link;

@@ -7,9 +7,6 @@ use cni_model::routing::FullRoute;
 use cni_plugin::host::Host;
 
 /// The routes of both families that leave by a link, in one table.
-///
-/// # Errors
-/// When the kernel does not answer.
 pub fn of_link(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRoute>, Error> {
     let mut routes = Vec::new();
     for family in Family::ALL {

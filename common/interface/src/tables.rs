@@ -1,4 +1,4 @@
-//! The routing tables of a container: which are taken, and the lock of those who choose one.
+//! The routing tables of a container: which are in use, and the lock for choosing one.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,6 @@ use cni_plugin::lock::LockName;
 pub const RESERVED: [u32; 4] = [0, 253, 254, 255];
 
 /// Keeps other processes from choosing the same table of the namespace that was entered.
-///
-/// # Errors
-/// When another one does not end.
 pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let namespace = match host.namespaces().identity(Ns::Container)? {
         Some(identity) => identity,
@@ -25,9 +22,6 @@ pub fn lock(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// The tables of the namespace that was entered which are the kernel's own, or which a VRF, a rule or a route has.
-///
-/// # Errors
-/// When the kernel does not answer.
 pub fn taken(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
     let mut taken = BTreeSet::from(RESERVED);
     taken.extend(host.links(Ns::Container, LinkQuery::Kind("vrf"))?.iter().filter_map(|link| link.vrf_table));

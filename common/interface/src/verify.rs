@@ -1,6 +1,6 @@
-//! CHECK's comparisons of a container's interface with the result of ADD. They write nothing.
+//! Compares a container's interface with the result of ADD, for CHECK. It changes nothing.
 //!
-//! What does not matter to traffic is not looked at: routes and addresses beside ours.
+//! Routes and addresses that ADD did not add are ignored.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use cni_model::plan::Ns;
 use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::Host;
 
-/// What of an interface is missing or wrong.
+/// Differences between an interface and the result of ADD.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum VerifyError {
@@ -27,16 +27,16 @@ pub enum VerifyError {
     #[error("prevResult has no interface {name} {place}")]
     NotInResult {
         name: String,
-        /// Where it was looked for.
+        /// The namespace that was searched.
         place: String,
     },
-    /// The result of ADD has no MAC address for an interface, or one that is none.
+    /// The result of ADD has no valid MAC address for an interface.
     #[error("invalid mac {mac:?} of interface {name} in prevResult")]
     ToldMac {
         name: String,
         /// The address in `prevResult`.
         mac: String,
-        /// What is wrong with it.
+        /// The error.
         #[source]
         source: MacError,
     },
@@ -48,7 +48,7 @@ pub enum VerifyError {
         /// `CNI_NETNS`.
         netns: String,
     },
-    /// An interface is gone.
+    /// An interface is missing.
     #[error("Interface name {name} not found in the {ns} namespace")]
     Missing {
         /// Where.
@@ -59,7 +59,7 @@ pub enum VerifyError {
     #[error("Interface {name} does not have link type of {wanted}")]
     Kind {
         name: String,
-        /// What it should be.
+        /// The expected kind.
         wanted: &'static str,
     },
     /// An interface is down.
@@ -78,14 +78,14 @@ pub enum VerifyError {
         /// The address found.
         found: String,
     },
-    /// An address is gone.
+    /// An address is missing.
     #[error("Failed to match addr {address} on interface {name}")]
     Address {
         address: Cidr,
         /// The interface.
         name: String,
     },
-    /// The route to the container's own network is gone.
+    /// The route to the container's own network is missing.
     #[error("Failed to find the route to {network} of address {address} for interface {name}")]
     ConnectedRoute {
         network: Cidr,
@@ -93,7 +93,7 @@ pub enum VerifyError {
         /// The interface.
         name: String,
     },
-    /// A route is gone.
+    /// A route is missing.
     #[error("Expected Route to {dst}{} not found in routing table {table}", gw.map_or_else(String::new, |gw| format!(" via {gw}")))]
     Route {
         /// The destination.
@@ -142,10 +142,7 @@ pub fn told_interface<'a>(result: &'a CniResult, name: &IfName, netns: &str) -> 
     }
 }
 
-/// Whether the result names an interface on the host.
-///
-/// # Errors
-/// [`VerifyError::NotInResult`]
+/// Requires that the result names an interface on the host.
 pub fn told_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError> {
     if result.interfaces.iter().any(|told| told.name == name.as_str() && told.sandbox.is_empty()) {
         Ok(())
@@ -155,26 +152,17 @@ pub fn told_on_host(result: &CniResult, name: &IfName) -> Result<(), VerifyError
 }
 
 /// The MAC address of an interface in the result.
-///
-/// # Errors
-/// [`VerifyError::ToldMac`]
 pub fn told_mac(told: &Interface) -> Result<Mac, VerifyError> {
     let (name, mac) = (told.name.clone(), told.mac.clone());
     told.mac.parse().map_err(|source| VerifyError::ToldMac { name, mac, source })
 }
 
 /// A link that must exist.
-///
-/// # Errors
-/// [`VerifyError::Missing`], or when the kernel does not answer.
 pub fn present(ns: Ns, name: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
     host.link(ns, name)?.ok_or_else(|| VerifyError::Missing { ns, name: name.to_string() }.into())
 }
 
-/// Whether a link is what it should be.
-///
-/// # Errors
-/// [`VerifyError::Kind`]
+/// Requires that a link has this kind.
 pub fn kind(link: &Link, wanted: &'static str) -> Result<(), VerifyError> {
     if link.kind.as_deref() == Some(wanted) {
         Ok(())
@@ -183,18 +171,12 @@ pub fn kind(link: &Link, wanted: &'static str) -> Result<(), VerifyError> {
     }
 }
 
-/// Whether a link is up.
-///
-/// # Errors
-/// [`VerifyError::Down`]
+/// Requires that a link is up.
 pub fn up(ns: Ns, link: &Link) -> Result<(), VerifyError> {
     if link.up { Ok(()) } else { Err(VerifyError::Down { ns, name: link.name.clone() }) }
 }
 
-/// Whether a link has the MAC address of the result, if the result has one.
-///
-/// # Errors
-/// [`VerifyError::Mac`]
+/// Requires that a link has the MAC address of the result, if the result has one.
 pub fn mac(link: &Link, told: &Interface) -> Result<(), VerifyError> {
     let found = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
     if told.mac.is_empty() || told.mac.eq_ignore_ascii_case(&found) {
@@ -204,11 +186,8 @@ pub fn mac(link: &Link, told: &Interface) -> Result<(), VerifyError> {
     }
 }
 
-/// Whether a link in the container has the addresses of the result, each with the route to its network. An
-/// address without others in its network has no such route.
-///
-/// # Errors
-/// [`VerifyError::Address`] and [`VerifyError::ConnectedRoute`], or when the kernel does not answer.
+/// Requires that a link in the container has the addresses of the result, each with the route to its network. An
+/// address with a full-length prefix has no such route.
 pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result<(), Error> {
     let found = host.addresses(Ns::Container, Some(link.index), None)?;
     for ip in result.ips_of(&link.name) {
@@ -226,11 +205,8 @@ pub fn addresses(result: &CniResult, link: &Link, host: &mut dyn Host) -> Result
     Ok(())
 }
 
-/// Whether a route of the result is in its table of the container. As in the reference, a default route may
-/// have been given another next hop.
-///
-/// # Errors
-/// [`VerifyError::Route`], or when the kernel does not answer.
+/// Requires that a route of the result is in its table of the container. As in the reference, a default route may have
+/// another next hop.
 pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
     let table =
         route.table.and_then(|table| u32::try_from(table).ok()).filter(|table| *table != 0).unwrap_or(MAIN_TABLE);
@@ -247,7 +223,8 @@ pub fn route(route: &Route, host: &mut dyn Host) -> Result<(), Error> {
     }
 }
 
-/// Whether a table has such a route, or for the main table any: sbr and vrf move routes from there to tables of their own.
+/// Whether a table has the route. A route of the main table may be in any table: sbr and vrf move routes from there to
+/// their own tables.
 fn has_route(
     family: Family,
     table: u32,

@@ -1,17 +1,17 @@
-//! A veth pair that connects the container with the host. What becomes of the host's end is each plugin's own.
+//! A veth pair between container and host. Each plugin decides how the host's end is used.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::{Attachment, IfName};
 use cni_model::link::Link;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, VethPeer};
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Sysctl, SysctlNeed, VethPeer};
 use cni_plugin::host::{Host, LinkQuery};
 
 use crate::alias;
-use crate::naming::{self, TakenError};
+use crate::naming::{self, NameTakenError};
 
-/// What is chosen for a veth pair; the container's end has the name that the runtime wants.
+/// The names and addresses of a new veth pair; the runtime names the container's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVeth {
     /// Name of the host's end.
@@ -26,13 +26,13 @@ impl NewVeth {
     /// Chooses at random, except the MAC address of the container's end if one is configured.
     ///
     /// # Errors
-    /// [`naming::PatternError`] and [`TakenError::Veth`] for a name that the container's end cannot have, or
+    /// [`naming::PatternError`] and [`NameTakenError::Veth`] for a name that the container's end cannot have, or
     /// when the kernel does not answer.
     pub fn choose(at: &Attachment, mac: Option<&Mac>, host: &mut dyn Host) -> Result<Self, Error> {
         let name = naming::random_name(host)?;
         naming::refuse_pattern("make veth pair", &at.ifname)?;
         if host.link(Ns::Container, &at.ifname)?.is_some() {
-            return Err(TakenError::Veth { name: at.ifname.clone(), peer: name }.into());
+            return Err(NameTakenError::Veth { name: at.ifname.clone(), peer: name }.into());
         }
         let container_mac = mac.map_or_else(|| naming::random_mac(host), |mac| Ok(mac.clone()))?;
         Ok(Self { host: name, host_mac: naming::random_mac(host)?, container_mac })
@@ -55,25 +55,22 @@ impl NewVeth {
     }
 }
 
-/// The link-local address of a link that we have given a MAC address which nobody else has is used at once. Until the
-/// kernel has made sure of that, for two seconds, it would look for no neighbour by the link, and so forward no IPv6
-/// packet there.
+/// Lets the kernel use the link-local address of a link at once, since no other link has the link's random MAC address.
+/// Otherwise the kernel would check the address for two seconds, and meanwhile look up no neighbour through the link
+/// and forward no IPv6 packet there.
 pub fn trust_link_local(name: &IfName) -> Step {
     let key = Sysctl::interface(Family::V6, name, "accept_dad");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
+    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: SysctlNeed::Wanted }
 }
 
 /// Router advertisements of containers must not change the host's routes: CVE-2020-10749.
 pub fn accept_no_router(name: &IfName) -> Step {
     let key = Sysctl::interface(Family::V6, name, "accept_ra");
-    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: Need::Wanted }
+    Step::SetSysctl { ns: Ns::Host, key, value: "0".to_owned(), need: SysctlNeed::Wanted }
 }
 
-/// The host's end of the pair whose other end is this link in the container, whatever its name is now. The kernel says
-/// so, and not the indices: a container may give a link of its own the index of another container's port for a peer.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// The host's end of the pair whose other end is this link in the container, under any name. The kernel identifies it,
+/// not the indices: a container may give its own link the index of another container's peer.
 pub fn host_end(container: &Link, host: &mut dyn Host) -> Result<Option<Link>, Error> {
     Ok(host.links(Ns::Host, LinkQuery::PeerOf(container))?.pop().filter(is_veth))
 }

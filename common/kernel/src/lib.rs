@@ -1,7 +1,8 @@
-//! What the kernel is asked and told, and in which form: netlink messages for links, addresses, routes, rules and traffic
-//! control, for nf_tables and for tracked connections; network namespaces, tap devices and kernel parameters.
+//! Requests to the kernel: netlink messages for links, addresses, routes, rules and traffic control, for nf_tables and
+//! for tracked connections; network namespaces, tap devices and kernel parameters.
 //!
-//! Nothing here decides: each function is one request. `cni-linux` makes steps and questions of plugins out of them.
+//! Nothing here decides: each function is one request. `cni-linux` builds the steps and questions of plugins from
+//! them.
 
 pub mod conntrack;
 pub mod netlink;

@@ -1,6 +1,6 @@
-//! Network namespaces: opening one by its path, and working inside it for a moment.
+//! Network namespaces: opens one by its path, and runs code inside it.
 //!
-//! Only the calling thread moves, and it moves back at once; sockets and namespace files that were opened
+//! Only the calling thread enters the namespace, and it returns at once. Sockets and namespace files that were opened
 //! inside keep belonging to it.
 
 use std::fs::File;
@@ -31,19 +31,16 @@ pub struct Netns {
 
 impl Netns {
     /// The namespace of the calling thread.
-    ///
-    /// # Errors
-    /// When `/proc` does not show it.
     pub fn own() -> io::Result<Self> {
         Ok(Self { file: File::open(OWN_NETNS)? })
     }
 
-    /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`. What is there is looked at
-    /// before it is opened for good: a named pipe would keep its reader waiting for ever.
+    /// Opens the namespace at a path, a file of `/run/netns` or `/proc/<pid>/ns/net`. The type of the file is checked
+    /// first: opening a named pipe would block for ever.
     ///
     /// # Errors
-    /// [`NetnsError::Gone`] when nothing is there, or something that is not a namespace: an empty file remains when a
-    /// namespace is unmounted. [`NetnsError::Failed`] for everything else.
+    /// [`NetnsError::Gone`] if the path is missing, or is not a namespace: an empty file remains when a namespace is
+    /// unmounted. [`NetnsError::Failed`] for everything else.
     pub fn open(path: &str) -> Result<Self, NetnsError> {
         let gone = |reason: String| NetnsError::Gone { path: path.to_owned(), reason };
         let failed = |source| NetnsError::Failed { path: path.to_owned(), source };
@@ -68,7 +65,7 @@ impl Netns {
         Ok(Self { file })
     }
 
-    /// Opens the namespace that a socket belongs to, whichever its thread is in now.
+    /// Opens the namespace of a socket, whichever namespace its thread is in now.
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN` there, `ENOTTY` on kernels before 4.9.
@@ -83,34 +80,22 @@ impl Netns {
     }
 
     /// Whether both are the same namespace.
-    ///
-    /// # Errors
-    /// When one of them does not answer.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
         let identity = |netns: &Self| netns.file.metadata().map(|file| (file.dev(), file.ino()));
         Ok(identity(self)? == identity(other)?)
     }
 
     /// The device and the number of its file, which a later namespace may get again.
-    ///
-    /// # Errors
-    /// When it does not answer.
     pub fn file_identity(&self) -> io::Result<String> {
         self.file.metadata().map(|file| format!("{}:{}", file.dev(), file.ino()))
     }
 
-    /// What the kernel calls its file where links of `/proc` lead to it, and in lists of mounts.
-    ///
-    /// # Errors
-    /// When it does not answer.
+    /// The kernel's name of the namespace file, as in links of `/proc` and in lists of mounts.
     pub fn name(&self) -> io::Result<String> {
         self.file.metadata().map(|file| format!("net:[{}]", file.ino()))
     }
 
     /// Runs `work` inside the namespace.
-    ///
-    /// # Errors
-    /// When the namespace cannot be entered.
     ///
     /// # Panics
     /// When returning fails: then the process must end, since everything after that would change the wrong namespace.
@@ -125,11 +110,7 @@ impl Netns {
 
     /// Runs `work` inside a new namespace, which ends with the last socket that is opened there.
     ///
-    /// # Errors
-    /// When none can be made.
-    ///
-    /// # Panics
-    /// As [`Netns::inside`].
+    /// # Panics As [`Netns::inside`].
     pub fn inside_new<T>(work: impl FnOnce() -> T) -> io::Result<T> {
         let home = Self::own()?;
         unshare(CloneFlags::CLONE_NEWNET)?;
@@ -145,21 +126,18 @@ impl Netns {
     }
 }
 
-/// The namespace that something belongs to.
+/// The namespace in which work is done.
 #[derive(Clone, Debug, Default)]
 pub enum NetnsScope {
-    /// That of the calling thread.
+    /// The namespace of the calling thread.
     #[default]
     Current,
-    /// Another, which the thread enters for as long as it works there.
+    /// Another one, which the thread enters while it works there.
     Other(Rc<Netns>),
 }
 
 impl NetnsScope {
     /// Runs `work` inside the namespace.
-    ///
-    /// # Errors
-    /// When the namespace cannot be entered.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         match self {
             Self::Current => Ok(work()),
@@ -169,7 +147,7 @@ impl NetnsScope {
 }
 
 impl From<OwnedFd> for Netns {
-    /// A namespace that another process has opened. What is none cannot be entered.
+    /// Wraps a namespace that another process has opened. A file that is not a namespace cannot be entered.
     fn from(fd: OwnedFd) -> Self {
         Self { file: File::from(fd) }
     }

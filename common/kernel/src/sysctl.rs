@@ -6,9 +6,6 @@ use std::io;
 use cni_model::plan::Sysctl;
 
 /// Reads a parameter without the white space around it; `None` when the kernel does not have it.
-///
-/// # Errors
-/// Those of reading.
 pub fn read(key: &Sysctl) -> io::Result<Option<String>> {
     match fs::read_to_string(path(key)) {
         Ok(value) => Ok(Some(value.trim().to_owned())),

@@ -1,7 +1,7 @@
 //! Tap devices: `/dev/net/tun` and the requests of `linux/if_tun.h`.
 //!
-//! A device is there as long as its maker has it open, and from `NewTap::keep` on for good. So a maker that dies, or
-//! whose later request fails, leaves none.
+//! A device exists as long as its maker has it open, until `NewTap::keep` makes it persistent. So if the maker dies,
+//! or a later request fails, no device is left.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 use cni_core::names::IfName;
-use cni_model::plan::{Tap, TapHeaders, TapQueues};
+use cni_model::plan::{TapHeaders, TapOptions, TapQueues};
 
 /// The file of the kernel's driver.
 const DEVICE: &str = "/dev/net/tun";
@@ -26,17 +26,17 @@ const EXCLUSIVE: i32 = 0x8000;
 const ONE_QUEUE: i32 = 0x2000;
 const VIRTIO_HEADER: i32 = 0x4000;
 
-/// A device that goes with this value, unless it is kept.
+/// A tap device. Dropping it deletes the device, unless [`NewTap::keep`] was called.
 pub struct NewTap {
     file: File,
 }
 
 impl NewTap {
-    /// Makes a device in the namespace of the calling thread.
+    /// Creates a device in the namespace of the calling thread.
     ///
     /// # Errors
-    /// When there is no such driver, or it refuses: `EBUSY` or `EINVAL` for a name that a link has.
-    pub fn make(name: &IfName, tap: Tap, headers: TapHeaders, label: Option<&str>) -> io::Result<Self> {
+    /// If there is no driver, or it refuses: `EBUSY` or `EINVAL` if a link has the name.
+    pub fn make(name: &IfName, tap: TapOptions, headers: TapHeaders, label: Option<&str>) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(DEVICE)?;
         match label {
             None => claim(&file, name.as_str(), flags(tap.queues, headers))?,
@@ -48,7 +48,7 @@ impl NewTap {
         Ok(new)
     }
 
-    /// Lets the device stay when nobody has it open.
+    /// Makes the device persistent: it stays when no program has it open.
     pub fn keep(self) -> io::Result<()> {
         self.request(libc::TUNSETPERSIST, 1)
     }
@@ -113,8 +113,8 @@ fn set_label_of_programs(label: &str) -> io::Result<()> {
     nix::unistd::write(&file, label.as_bytes()).map(|_| ()).map_err(io::Error::from)
 }
 
-/// What this program does when it was started to claim a device: standard input is the open file, and the arguments are
-/// the name and the flags. Returns the exit status: 0, or the number of the kernel's error.
+/// Claims a device, when this program was started for that: standard input is the open file, and the arguments are the
+/// name and the flags. Returns the exit status: 0, or the number of the kernel's error.
 pub fn claim_standard_input(arguments: &[String]) -> u8 {
     let done = match arguments {
         [name, flags] => claim_of(name, flags),

@@ -1,5 +1,5 @@
-//! The answer of a plugin on standard output: one JSON document, also where the process may have no more memory, open
-//! files or bytes in a file.
+//! Writes the answer of a plugin to standard output: one JSON document, even if the process has no more memory, open
+//! files or file size.
 
 use std::io::{self, ErrorKind};
 use std::sync::OnceLock;
@@ -8,16 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-/// Whether the answer was begun: a second one would spoil it.
+/// Whether an answer was begun: a second one would make the output invalid.
 static IS_BEGUN: AtomicBool = AtomicBool::new(false);
 /// The answer of a process that is aborted.
 static ABORTED: OnceLock<String> = OnceLock::new();
 
-/// Writes an answer, without the standard library's buffer, which is written line by line: if writing fails, no part of a
-/// result comes before the error object. It takes no descriptor, of which there may be no more.
-///
-/// # Errors
-/// Those of writing.
+/// Writes an answer without the standard library's line buffer: if writing fails, no part of a result precedes the
+/// error object. It needs no further file descriptor.
 pub fn write(text: &str) -> io::Result<()> {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
@@ -34,11 +31,8 @@ pub fn write(text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Has a process that is aborted give an answer and end with status 1. The standard library aborts a process that is out of
-/// memory or of stack; it has nothing left to make an answer of, so this is made beforehand.
-///
-/// # Errors
-/// When the kernel refuses.
+/// Makes a process that is aborted print an answer and exit with status 1. The standard library aborts a process that
+/// is out of memory or stack. Nothing can be allocated then, so the answer is prepared beforehand.
 pub fn answer_aborts(answer: String) -> io::Result<()> {
     ABORTED.get_or_init(|| answer);
     handle(Signal::SIGABRT, give_answer)
@@ -46,9 +40,6 @@ pub fn answer_aborts(answer: String) -> io::Result<()> {
 
 /// Lets writing fail with `EFBIG` where a file would exceed the limit of its size. The signal would end the process without
 /// a word. A handler is not passed on to programs that are started, as ignoring the signal would be.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn survive_file_limit() -> io::Result<()> {
     handle(Signal::SIGXFSZ, do_nothing)
 }

@@ -1,10 +1,10 @@
-//! Carries out the steps of a plan. Each is one change, or takes itself back when it fails half-way.
+//! Carries out the steps of a plan. Each step is one change, or undoes itself if it fails half-way.
 
 use cni_core::error::Error;
 use cni_model::plan::{Ns, Step, Until};
 use cni_model::record::RecordKey;
 
-use crate::firewalld::Added;
+use crate::firewalld::SourceAdded;
 use crate::machine::LinuxHost;
 
 mod address;
@@ -23,12 +23,9 @@ mod vlan;
 mod wait;
 
 use look_up::index;
-use made::Made;
+use made::Creation;
 
-/// Carries out one step; returns the step that undoes it where only the effect tells.
-///
-/// # Errors
-/// Those of the kernel, of files and of processes, each naming what was tried.
+/// Carries out one step; returns the step that undoes it, if only the effect determines it.
 pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
     match step {
         Step::CreateLink { ns, link } => return link::create(host, *ns, link),
@@ -41,7 +38,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::AddAddress { ns, name, cidr, dad, if_present } => {
             let added = address::add(host, *ns, name, *cidr, *dad, *if_present)?;
             let undo = Step::RemoveAddress { ns: *ns, name: name.clone(), cidr: *cidr };
-            return Ok((added == Made::Now).then_some(undo));
+            return Ok((added == Creation::Now).then_some(undo));
         }
         Step::EnsureGateway(gateway) => address::ensure_gateway(host, gateway)?,
         Step::RemoveAddress { ns, name, cidr } => address::remove(host, *ns, name, *cidr)?,
@@ -82,7 +79,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
         Step::AddSource { zone, address } => {
             let added = host.firewalld.add_source(zone, *address)?;
             let undo = Step::RemoveSource { zone: zone.clone(), address: *address };
-            return Ok((added == Added::Now).then_some(undo));
+            return Ok((added == SourceAdded::Now).then_some(undo));
         }
         Step::RemoveSource { zone, address } => host.firewalld.remove_source(zone, *address)?,
         Step::WriteRecord { key, text } => return write_record(host, key, text),
@@ -97,7 +94,7 @@ pub fn apply(host: &mut LinuxHost, step: &Step) -> Result<Option<Step>, Error> {
     Ok(None)
 }
 
-/// What was there before is written back when the step is undone.
+/// Writes a record. The undo writes the former content back.
 fn write_record(host: &mut LinuxHost, key: &RecordKey, text: &str) -> Result<Option<Step>, Error> {
     let key = key.clone();
     Ok(match host.records.write(&key, text)? {

@@ -1,12 +1,9 @@
-//! The clock that goes on while the machine sleeps.
+//! The clock that also counts while the machine is suspended.
 
 use std::io;
 use std::time::Duration;
 
-/// How long ago the machine was started, sleep included (`CLOCK_BOOTTIME`).
-///
-/// # Errors
-/// When the kernel has no such clock.
+/// The time since the machine was started, including suspend (`CLOCK_BOOTTIME`).
 pub fn since_boot() -> io::Result<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is writable and outlives the call.

@@ -1,4 +1,4 @@
-//! A plugin that the program contains, called inside the process.
+//! Calls a plugin of this binary inside the process.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use cni_core::request::{Environment, Request};
 use cni_plugin::host::Host;
 use cni_plugin::run::{Plugin, Process, run};
 
-use crate::delegate::{Contained, DelegateAnswer};
+use crate::delegate::{ContainedPlugins, DelegateAnswer};
 use crate::host::LinuxHost;
 use crate::logger;
 
-/// What stands for the process of a delegate.
-struct InPlace<'a> {
-    contained: Contained,
+/// Replaces the process of a delegate.
+struct ContainedProcess<'a> {
+    contained: ContainedPlugins,
     stdin: &'a [u8],
     stdout: Vec<u8>,
     stderr: String,
 }
 
-impl Process for InPlace<'_> {
+impl Process for ContainedProcess<'_> {
     fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
         Ok(self.stdin.to_vec())
     }
@@ -38,19 +38,19 @@ impl Process for InPlace<'_> {
     }
 }
 
-/// What a call inside the process depends on.
+/// The parameters of a call inside the process.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct ContainedCall {
     /// The version of this release.
     pub version: &'static str,
     /// Calls the delegates of the plugin.
-    pub contained: Contained,
+    pub contained: ContainedPlugins,
 }
 
 /// Calls a plugin of this release, and returns what its process would have printed.
-pub fn call(plugin: &dyn Plugin, call: Call, environment: Environment, stdin: &[u8]) -> DelegateAnswer {
-    let Call { version, contained } = call;
-    let mut process = InPlace { contained, stdin, stdout: Vec::new(), stderr: String::new() };
+pub fn call(plugin: &dyn Plugin, call: ContainedCall, environment: Environment, stdin: &[u8]) -> DelegateAnswer {
+    let ContainedCall { version, contained } = call;
+    let mut process = ContainedProcess { contained, stdin, stdout: Vec::new(), stderr: String::new() };
     let (status, said) = logger::of_delegate(plugin.kind(), || run(plugin, version, environment, &mut process));
     DelegateAnswer { is_success: status == 0, stdout: process.stdout, stderr: said + &process.stderr }
 }

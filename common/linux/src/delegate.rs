@@ -1,7 +1,7 @@
-//! Running a delegated plugin: SPEC section 4, with the look-up and the messages of the reference.
+//! Calls a delegate (SPEC section 4), with the search and the messages of the reference.
 //!
-//! A plugin whose program is the one that this process runs is called inside the process, since starting
-//! a program costs more than host-local's work.
+//! If the delegate's program is the one that is running, it is called inside the process: starting a program takes
+//! longer than the work of host-local.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +16,7 @@ use cni_files::find_files;
 
 use crate::process::{self, Output, ProcessError};
 
-/// How long a delegate may take. IPAM over a network may wait for an answer, but a delegate that hangs must not block
+/// The time limit of a delegate. IPAM over a network may wait for an answer, but a delegate that hangs must not block
 /// the runtime forever.
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -27,7 +27,7 @@ pub const DELEGATIONS: &str = "CNI_PLUGINS_RS_DELEGATIONS";
 /// More than any chain of plugins that makes sense.
 const MOST_DELEGATIONS: u32 = 8;
 
-/// Why a delegate failed.
+/// Errors of a delegate.
 #[derive(Debug, thiserror::Error)]
 pub enum DelegateError {
     /// The name contains a path: CVE-2021-20206.
@@ -80,30 +80,27 @@ impl Failure for DelegateError {
     }
 }
 
-/// What a plugin has answered.
+/// The output of a plugin.
 #[derive(Debug)]
 pub struct DelegateAnswer {
-    /// Whether it succeeded.
+    /// Whether its exit status is 0.
     pub is_success: bool,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it said beside the protocol.
+    /// Its standard error.
     pub stderr: String,
 }
 
 /// Calls a plugin that this program contains, inside the process; `None` when it contains no such one.
-pub type Contained = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer>;
+pub type ContainedPlugins = fn(plugin: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer>;
 
 /// Runs `plugin` with the request's input and environment; only the command differs. `contained` calls one that this
 /// program contains.
-///
-/// # Errors
-/// [`DelegateError`].
 pub fn run(
     plugin: &str,
     command: Command,
     request: &Request,
-    contained: Option<Contained>,
+    contained: Option<ContainedPlugins>,
 ) -> Result<Vec<u8>, DelegateError> {
     if started_as().is_some_and(|own| own == plugin) {
         return Err(DelegateError::Itself { plugin: plugin.to_owned() });
@@ -133,7 +130,7 @@ fn conclude(plugin: &str, answer: DelegateAnswer, status: &str) -> Result<Vec<u8
     Err(reported(&stdout).unwrap_or_else(|| unreported(&stdout, &stderr, status)))
 }
 
-/// Whether a file is the program of this process, under whatever name.
+/// Whether a file is the program of this process, under any name.
 fn is_running(program: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
     identity(program).is_some_and(|file| identity(Path::new("/proc/self/exe")) == Some(file))
@@ -164,12 +161,12 @@ fn started_as() -> Option<OsString> {
     started_as.file_name().map(OsStr::to_owned)
 }
 
-/// Whether one of these plugins has started this one as its delegate.
+/// Whether this plugin was started as a delegate by one of these plugins.
 pub fn is_delegate(request: &Request) -> bool {
     delegations(request) > 0
 }
 
-/// How many plugins have delegated, one to the next, up to this one.
+/// The number of plugins that have delegated, one to the next, up to this one.
 fn delegations(request: &Request) -> u32 {
     let told = request.variables().find(|(name, _)| *name == DELEGATIONS);
     told.and_then(|(_, value)| value.to_str()?.parse().ok()).unwrap_or_default()
@@ -191,13 +188,13 @@ fn find(plugin: &str, path: &OsStr) -> Result<PathBuf, DelegateError> {
 fn reported(stdout: &[u8]) -> Option<DelegateError> {
     #[derive(Default, serde::Deserialize)]
     #[serde(default)]
-    struct Object {
+    struct DelegateErrorObject {
         code: u32,
         msg: String,
         details: String,
     }
     let json = Json::parse(stdout).ok()?;
-    let Object { code, msg, details } = json.decode().ok()?;
+    let DelegateErrorObject { code, msg, details } = json.decode().ok()?;
     Some(DelegateError::Reported { code, msg, details })
 }
 

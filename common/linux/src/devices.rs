@@ -1,4 +1,4 @@
-//! Devices as `/sys` shows them.
+//! Devices, as `/sys` shows them.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Whether `/proc` shows all processes of the machine.
+//! Tells whether `/proc` hides processes of other users.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 /// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: the file number of the machine's first PID namespace.
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// Why `/proc` does not show all processes of the machine, if it does not.
+/// The reason why `/proc` does not show all processes of the machine, if so.
 pub fn hidden_processes() -> Option<String> {
     match fs::metadata("/proc/self/ns/pid") {
         Ok(namespace) if namespace.ino() == FIRST_PID_NAMESPACE => {}
@@ -19,7 +19,7 @@ pub fn hidden_processes() -> Option<String> {
     }
 }
 
-/// Whether the last file system that is mounted at `/proc` hides processes of others, by `mountinfo` of proc(5).
+/// Whether the file system mounted last at `/proc` hides processes of other users, by `mountinfo` of proc(5).
 fn hides_processes(mounts: &str) -> bool {
     let options = |line: &str| {
         let (mount, file_system) = line.split_once(" - ")?;

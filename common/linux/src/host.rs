@@ -1,5 +1,5 @@
-//! The machine behind [`Host`]: each request in the namespace that it is about. `observe.rs` answers questions, `apply.rs` carries
-//! steps out.
+//! Implements [`Host`]: sends each request to the right namespace. `observe.rs` answers questions, `apply.rs` carries
+//! out steps.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use cni_files::{FileError, is_foreign};
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
 use cni_kernel::sysctl;
-use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_model::netns::{NamespaceNumber, NetnsError, NumberedLink, Occupancy};
 use cni_model::plan::{Ns, Step, Sysctl};
@@ -96,7 +96,7 @@ impl Host for LinuxHost {
         Ok(delegate::run(plugin, command, other.unwrap_or(&self.request), self.contained)?)
     }
 
-    fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+    fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
         self.ask(call, patience)
     }
 

@@ -1,4 +1,4 @@
-//! What tells a network namespace from every other one that the machine has had.
+//! A unique identifier of a network namespace, never reused.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use cni_kernel::netlink::netns_cookie;
 /// A namespace that the kernel could identify, and does not.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// It does not tell which boot this is.
+    /// The kernel does not name the boot.
     #[error(transparent)]
     Boot(#[from] FileError),
-    /// It does not tell which namespace this is.
+    /// The kernel does not identify the namespace.
     #[error("failed to read the cookie of the network namespace")]
     Cookie(#[source] io::Error),
 }
@@ -36,10 +36,7 @@ pub fn identity() -> Result<Option<String>, IdentityError> {
     netns_cookie().map_err(IdentityError::Cookie)?.map(identity_of).transpose()
 }
 
-/// The same for the namespace that has this cookie.
-///
-/// # Errors
-/// When the kernel does not tell which boot this is.
+/// The identifier of the namespace with this cookie.
 pub fn identity_of(cookie: u64) -> Result<String, IdentityError> {
     Ok(format!("{}:{cookie}", cni_files::boot_id()?))
 }

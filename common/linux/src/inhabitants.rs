@@ -1,4 +1,4 @@
-//! The network namespaces of the machine, by the processes that are in them.
+//! Finds the network namespaces of the machine by the processes in them.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,11 +18,8 @@ use cni_kernel::netns::Netns;
 
 const PROCESSES: &str = "/proc";
 
-/// The path of a namespace, by way of the first process found in it; `None` when there is none. Each namespace of
-/// the machine is entered at most once. Processes of other PID namespaces that `/proc` does not show are not seen.
-///
-/// # Errors
-/// When `/proc` cannot be listed.
+/// The path of a namespace through the first process found in it; `None` if there is none. Each namespace of the
+/// machine is entered at most once. Processes of other PID namespaces that `/proc` does not show are not found.
 pub fn path_by_process(wanted: &str) -> io::Result<Option<String>> {
     Ok(paths_by_process()?.into_iter().find(|path| is(path, wanted)))
 }
@@ -30,9 +27,6 @@ pub fn path_by_process(wanted: &str) -> io::Result<Option<String>> {
 /// Looks for a process, or a thread of one, in the namespace that has a number for that of the socket, and in which a link has
 /// this index. Threads have namespaces of their own: a runtime may have one inside. Of a process that has more rights than
 /// this one only the list of its links can be read.
-///
-/// # Errors
-/// When `/proc` cannot be listed, or the kernel does not answer.
 pub fn occupancy(number: i32, index: u32, socket: &mut Socket) -> Result<Occupancy, Error> {
     let NumberedLink::Link(link) = socket.numbered_link(number, index)? else { return Ok(Occupancy::Empty) };
     if let Some(reason) = hidden_processes() {
@@ -54,7 +48,7 @@ pub fn occupancy(number: i32, index: u32, socket: &mut Socket) -> Result<Occupan
     Ok(unseen.map_or(Occupancy::Empty, Occupancy::Unknown))
 }
 
-/// Whether it is certain that a thread's namespace does not have a link, by the lists of links that everybody may read.
+/// Whether a thread's namespace certainly does not have a link, by the lists of links that any user may read.
 fn lacks(thread: &str, link: &Link) -> bool {
     let list = |name: &str| fs::read_to_string(format!("{thread}/net/{name}"));
     let has_ended = |error: &io::Error| has_ended(error) || error.raw_os_error() == Some(libc::EINVAL);

@@ -1,8 +1,9 @@
-//! One after the other, where changes of nf_tables that are bound to the state that was read come too late.
+//! A lock for processes whose change of nf_tables was refused because another change came first.
 //!
-//! The kernel refuses such a change when anybody else's came first. Of a hundred processes that begin at once one gets
-//! through each time, and the others read everything again. So who came too late takes this lock until its change is
-//! made, and at most one of these plugins competes with the programs that know of no lock.
+//! A change is bound to the state that was read: the kernel refuses it if anybody else has changed something since. If
+//! a hundred processes start at once, one succeeds each time, and the others read everything again. So a process that
+//! was refused takes this lock until its change is made. Then at most one of these plugins competes with programs that
+//! do not know the lock.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +14,7 @@ use cni_files::{FileError, Lock, LockError};
 use crate::locks::take_short;
 use cni_kernel::netns::{NetnsScope, OWN_NETNS};
 
-/// How long the others are waited for. Then the change is tried all the same.
+/// The time limit for the lock. After that, the change is tried without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The lock of those who came too late in a network namespace, until it is dropped.

@@ -1,6 +1,6 @@
-//! The effects of the CNI plugins: the machine with its kernel, files and processes.
+//! The effects of the CNI plugins: access to the kernel, files and processes of the machine.
 //!
-//! [`host::LinuxHost`] is what plugins get to see of it, behind `cni_plugin::host::Host`.
+//! Plugins use [`host::LinuxHost`] through the trait `cni_plugin::host::Host`.
 
 pub mod answer;
 mod apply;

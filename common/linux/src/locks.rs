@@ -1,5 +1,5 @@
-//! Locks below `/run`: those of what one process at a time may work on, which are in one file and held to the end, and
-//! those around a short change, which have a file each.
+//! Locks below `/run`. Locks of attachments and networks are in one file and held to the end of the process; locks for
+//! a short change have a file each.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use cni_plugin::lock::LockName;
 
 const FILE: &str = "work.lock";
 
-/// How long is waited for one of them.
+/// The time limit for a lock.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the others are waited for when one has been waited for in vain: each would make ten seconds.
+/// The time limit after one lock has timed out: otherwise each lock would take ten seconds.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
 /// The locks that this process holds, until they are dropped.
@@ -29,10 +29,10 @@ impl Default for Locks {
 }
 
 impl Locks {
-    /// Takes a lock. A host whose run directory cannot be written to has none.
+    /// Takes a lock. If the run directory cannot be written, there is none.
     ///
     /// # Errors
-    /// [`LockError::Held`] when it does not become free.
+    /// [`LockError::Held`] if it does not become free.
     pub fn take(&mut self, name: &LockName) -> Result<(), LockError> {
         let taken = self.table.exclusive(name.number(), self.patience);
         if let Err(LockError::Held { .. }) = taken {
@@ -48,11 +48,8 @@ impl Locks {
     }
 }
 
-/// Takes a lock that has a file of its own, and is released when it is dropped. A host whose run directory cannot be
-/// written to has none.
-///
-/// # Errors
-/// As [`Locks::take`].
+/// Takes a lock with its own file, which is released when it is dropped. If the run directory cannot be written, there
+/// is none.
 pub fn take_short(name: &str, patience: Duration) -> Result<Option<Lock>, LockError> {
     let directory = PrivateDirectory::new(RUN_DIRECTORY);
     match directory.open_file(name) {
@@ -65,7 +62,7 @@ pub fn take_short(name: &str, patience: Duration) -> Result<Option<Lock>, LockEr
     }
 }
 
-/// Whether the run directory cannot be written to, by nobody or not by this process.
+/// Whether the run directory cannot be written, in general or by this process.
 pub fn is_without_place(error: &FileError) -> bool {
     [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied].contains(&error.source.kind())
 }

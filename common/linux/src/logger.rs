@@ -1,5 +1,5 @@
-//! Log lines on standard error, where runtimes look for them. The environment variable `CNI_PLUGINS_LOG` is one of
-//! `error`, `warn`, `info`, `debug`, `trace`, `off`; without it, warnings and errors are logged.
+//! Writes log lines to standard error, where runtimes look for them. The environment variable `CNI_PLUGINS_LOG` is one
+//! of `error`, `warn`, `info`, `debug`, `trace`, `off`; the default is `warn`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

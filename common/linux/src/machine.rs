@@ -1,5 +1,5 @@
-//! The machine for one request: its two [sides](Side), and what belongs to the request. `observe.rs` asks it, `apply.rs`
-//! changes it.
+//! The machine during one request: its two [sides](Side), and the state of the request. `observe.rs` asks it,
+//! `apply.rs` changes it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,18 +10,18 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_kernel::netlink::Socket;
 use cni_kernel::netns::Netns;
-use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::netns::NetnsError;
 use cni_model::plan::Ns;
 
-use crate::delegate::Contained;
+use crate::delegate::ContainedPlugins;
 use crate::firewalld::SystemFirewalld;
 use crate::locks::Locks;
 use crate::records::RunRecords;
 use crate::side::Side;
 use crate::unix;
 
-/// Why this machine cannot serve a request.
+/// Errors of preparing the machine for a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The plugin's own namespace cannot be read.
@@ -80,14 +80,11 @@ pub struct LinuxHost {
     pub(crate) records: RunRecords,
     pub(crate) locks: Locks,
     /// Calls delegates that are part of this program.
-    pub(crate) contained: Option<Contained>,
+    pub(crate) contained: Option<ContainedPlugins>,
 }
 
 impl LinuxHost {
     /// Opens the host's side.
-    ///
-    /// # Errors
-    /// When the kernel gives no netlink socket, or `/proc` does not exist.
     pub fn new(request: &Request) -> Result<Self, Error> {
         Ok(Self {
             request: request.clone(),
@@ -116,30 +113,21 @@ impl LinuxHost {
     }
 
     /// Opens everything anew, under the locks that are held: nothing of what has failed is used again.
-    ///
-    /// # Errors
-    /// As [`LinuxHost::new`].
     pub fn reopened(self, request: &Request) -> Result<Self, Error> {
         Ok(Self { locks: self.locks, contained: self.contained, ..Self::new(request)? })
     }
 
     /// Whether there are records of this boot, and all of them belong to other network namespaces.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
     pub fn has_records_elsewhere(&mut self) -> Result<bool, Error> {
         self.records.are_elsewhere()
     }
 
     /// The directory of the records of this boot and network namespace. It may be missing.
-    ///
-    /// # Errors
-    /// When the namespace cannot be identified.
     pub fn records_directory(&mut self) -> Result<PathBuf, Error> {
         self.records.path()
     }
 
-    /// Gives back what belongs to a request: the container's namespace, and locks.
+    /// Releases what belongs to a request: the container's namespace, and locks.
     pub fn end_request(&mut self) {
         self.asked = None;
         self.container = None;
@@ -148,7 +136,7 @@ impl LinuxHost {
 
     /// Lets delegates that this program contains be called inside the process.
     #[must_use]
-    pub fn with_contained(self, contained: Contained) -> Self {
+    pub fn with_contained(self, contained: ContainedPlugins) -> Self {
         Self { contained: Some(contained), ..self }
     }
 
@@ -170,9 +158,6 @@ impl LinuxHost {
     }
 
     /// Whether a path leads to the host's own namespace.
-    ///
-    /// # Errors
-    /// When the host's own namespace cannot be identified.
     pub(crate) fn is_own(&mut self, path: &str) -> Result<bool, HostError> {
         let Ok(netns) = Netns::open(path) else { return Ok(false) };
         let is_own = self.host.netns.is_same(&netns).map_err(HostError::OwnNetns)?;
@@ -181,18 +166,12 @@ impl LinuxHost {
     }
 
     /// Asks a daemon, which gets the container's namespace if the call says so.
-    ///
-    /// # Errors
-    /// [`DaemonError`]
-    pub(crate) fn ask(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+    pub(crate) fn ask(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
         let netns = self.container.as_ref().map(|(_, side)| &side.netns).filter(|_| call.with_netns);
         unix::ask(call, netns.map(|netns| netns.as_fd()), patience)
     }
 
     /// The side of a namespace.
-    ///
-    /// # Errors
-    /// When it is the container's, and that was not entered.
     pub(crate) fn side(&mut self, ns: Ns) -> Result<&mut Side, HostError> {
         match ns {
             Ns::Host => Ok(&mut self.host),

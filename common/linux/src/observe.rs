@@ -1,4 +1,4 @@
-//! What a host says of links, namespaces and traffic when a plugin asks.
+//! Answers questions about links, namespaces and traffic.
 
 use std::os::fd::AsFd;
 
@@ -52,7 +52,7 @@ fn peer_of(host: &mut LinuxHost, link: &Link, ns: Ns) -> Result<Option<Link>, Er
     Ok(if leads_there { host.socket(ns)?.link_by_index(index)? } else { None })
 }
 
-/// A link of a kind on a master: where that is, or in a namespace that has a number there.
+/// A link of a kind on a master: in the master's namespace, or in a namespace that has a number there.
 fn child_of(host: &mut LinuxHost, ns: Ns, master: u32, kind: &'static str) -> Result<Option<Link>, Error> {
     let (socket, own) = host.socket_and_netns(ns, Some(ns))?;
     let here = socket.links_of_kind(kind)?;
@@ -63,7 +63,7 @@ fn child_of(host: &mut LinuxHost, ns: Ns, master: u32, kind: &'static str) -> Re
     }
 }
 
-/// Where a link leads, in the numbers of the host.
+/// The other end of a link, in the numbers of the host.
 pub(crate) fn other_end(host: &mut LinuxHost, ns: Ns, link: &Link) -> Result<Option<OtherEnd>, Error> {
     match ns {
         Ns::Host => Ok(leads_on(link).then_some(OtherEnd { index: link.peer, netns: link.peer_netns })),
@@ -75,7 +75,7 @@ const fn leads_on(link: &Link) -> bool {
     link.peer.is_some() || link.peer_netns.is_some()
 }
 
-/// Asks about a link of the container from the host, whose numbers of namespaces the answer then has.
+/// Asks the host about a link of the container, so that the answer has the host's numbers of namespaces.
 fn other_end_of_contained(host: &mut LinuxHost, link: &Link) -> Result<Option<OtherEnd>, Error> {
     let Some(number) = container_number(host, link)? else { return Ok(None) };
     let (socket, host_netns) = host.socket_and_netns(Ns::Host, Some(Ns::Host))?;
@@ -112,8 +112,8 @@ pub(crate) fn number_container(host: &mut LinuxHost) -> Result<Option<NamespaceN
     Ok(given.map(|value| NamespaceNumber { value, is_unique: value == wanted }))
 }
 
-/// The number that a namespace gets by its cookie. The kernel gives out cookies in order, and chooses small numbers itself, so
-/// no other namespace of this boot has it before 2^30 have come and gone.
+/// The number that a namespace gets by its cookie. The kernel assigns cookies in order, and chooses small numbers
+/// itself, so no other namespace of this boot gets it before 2^30 namespaces have been made.
 fn number_of(cookie: u64) -> i32 {
     const LOW: u64 = 0x3fff_ffff;
     const FIRST: i32 = 0x4000_0000;
@@ -130,7 +130,7 @@ pub(crate) fn traffic_control(socket: &mut Socket, link: u32) -> Result<TrafficC
     Ok(TrafficControl { root: socket.root_qdisc(link)?, redirects })
 }
 
-/// Tries what a redirect needs, on the loopback interface of a namespace that nobody else sees.
+/// Tries what a redirect needs, on the loopback interface of a new namespace.
 pub(crate) fn missing_part(socket: &mut Socket) -> Option<RedirectPart> {
     const LOOPBACK: u32 = 1;
     if socket.add_filter_place(LOOPBACK).is_err() {

@@ -1,12 +1,10 @@
-//! Standard output and standard error. Texts from files and plugins can hold anything, and must not control the terminal.
+//! Standard output and standard error. Texts from files and plugins can contain control characters, which are escaped
+//! for the terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 /// Writes lines to standard output.
-///
-/// # Errors
-/// Those of writing.
 pub fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout();
     stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush())

@@ -1,7 +1,7 @@
-//! Runs a program to its end: bytes in, bytes out, within a time limit.
+//! Runs a program to its end within a time limit, with bytes as input and output.
 //!
-//! One thread serves the three pipes and watches the process, so nothing is left behind: no thread, no
-//! zombie, and no wait for a grandchild that keeps the pipes open.
+//! One thread serves the three pipes and watches the process, so no thread and no zombie is left, and nothing waits
+//! for a grandchild that keeps the pipes open.
 
 mod pipe;
 
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use pipe::{Drain, Feed, Room};
+use pipe::{InputPipe, OutputPipe, OutputSpace};
 
-/// How a program ended, and what it printed.
+/// The end of a program, and its output.
 #[derive(Debug)]
 pub struct Output {
     pub status: ExitStatus,
@@ -34,7 +34,7 @@ pub enum ProcessError {
     /// Reading or writing its pipes failed; it was killed.
     #[error("communication with {program} failed: {source}")]
     Lost { program: String, source: io::Error },
-    /// It printed too much; it was killed.
+    /// It printed too much, and was killed.
     #[error("{program} printed more than {} MiB", MOST_OUTPUT >> 20)]
     Flood { program: String },
     /// It took too long; it was killed.
@@ -56,19 +56,16 @@ pub fn run(
     let name = || program.display().to_string();
     let started = Instant::now();
     let child = spawn(program, arguments, changes).map_err(|source| ProcessError::Start { program: name(), source })?;
-    match (Running { child, ended: false }).serve(input, started, limit) {
-        Ok(Served::Ended(output)) => Ok(output),
-        Ok(Served::Flooded) => Err(ProcessError::Flood { program: name() }),
-        Ok(Served::Late) => Err(ProcessError::Deadline { program: name(), limit }),
+    match (ChildProcess { child, ended: false }).serve(input, started, limit) {
+        Ok(ServeEnd::Ended(output)) => Ok(output),
+        Ok(ServeEnd::Flooded) => Err(ProcessError::Flood { program: name() }),
+        Ok(ServeEnd::Late) => Err(ProcessError::Deadline { program: name(), limit }),
         Err(source) => Err(ProcessError::Lost { program: name(), source }),
     }
 }
 
-/// Makes the ends of children known to this process. Whoever ignores `SIGCHLD` passes that on to the programs it
-/// starts, and then the kernel forgets their children before anybody has asked how they ended.
-///
-/// # Errors
-/// When the kernel refuses.
+/// Makes the exit statuses of children available to this process. If its parent ignored `SIGCHLD`, this process
+/// inherits that, and the kernel discards the exit statuses of children.
 pub fn keep_ended_children() -> io::Result<()> {
     // SAFETY: SIG_DFL is no handler, so nothing of ours runs in the context of a signal.
     let earlier = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -78,7 +75,7 @@ pub fn keep_ended_children() -> io::Result<()> {
 /// The most that a program may print to standard output, and to standard error.
 const MOST_OUTPUT: usize = 16 << 20;
 
-/// How often the start of a program that is just being replaced is repeated, and the pause in between.
+/// How often the start of a program that is being replaced is repeated, and the pause in between.
 const BUSY_TRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -96,8 +93,8 @@ fn spawn(program: &Path, arguments: &[&str], changes: &[(&str, &OsStr)]) -> io::
     command.spawn()
 }
 
-/// How serving a child ended.
-enum Served {
+/// The outcome of serving a child.
+enum ServeEnd {
     /// It has ended.
     Ended(Output),
     /// It has printed more than is kept.
@@ -107,12 +104,12 @@ enum Served {
 }
 
 /// A child process. If it is dropped before it has ended, it is killed and reaped.
-struct Running {
+struct ChildProcess {
     child: Child,
     ended: bool,
 }
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -123,17 +120,17 @@ impl Drop for Running {
     }
 }
 
-impl Running {
+impl ChildProcess {
     /// Writes and reads the child's pipes until it ends.
-    fn serve(&mut self, input: &[u8], started: Instant, limit: Duration) -> io::Result<Served> {
-        let mut stdin = Feed::new(self.child.stdin.take(), input)?;
-        let mut stdout = Drain::new(self.child.stdout.take())?;
-        let mut stderr = Drain::new(self.child.stderr.take())?;
+    fn serve(&mut self, input: &[u8], started: Instant, limit: Duration) -> io::Result<ServeEnd> {
+        let mut stdin = InputPipe::new(self.child.stdin.take(), input)?;
+        let mut stdout = OutputPipe::new(self.child.stdout.take())?;
+        let mut stderr = OutputPipe::new(self.child.stderr.take())?;
         let exit = watch(&self.child)?;
         loop {
             let left = limit.saturating_sub(started.elapsed());
             if left.is_zero() {
-                return Ok(Served::Late);
+                return Ok(ServeEnd::Late);
             }
             let pipes = [stdin.interest(), stdout.interest(), stderr.interest()];
             wait_for(pipes.into_iter().flatten().collect(), exit.as_ref(), left)?;
@@ -142,18 +139,18 @@ impl Running {
             self.ended = status.is_some();
             stdin.write()?;
             let room = [stdout.read(MOST_OUTPUT)?, stderr.read(MOST_OUTPUT)?];
-            if room.contains(&Room::Full) {
-                return Ok(Served::Flooded);
+            if room.contains(&OutputSpace::Full) {
+                return Ok(ServeEnd::Flooded);
             }
             if let Some(status) = status {
                 let (stdout, stderr) = (stdout.into_bytes(), stderr.into_bytes());
-                return Ok(Served::Ended(Output { status, stdout, stderr }));
+                return Ok(ServeEnd::Ended(Output { status, stdout, stderr }));
             }
         }
     }
 }
 
-/// How often to look whether a child has ended, where its end cannot wake us.
+/// How often to look whether a child has ended, if its end does not wake the process.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Waits until a pipe is ready, the child ends, or the time is up.

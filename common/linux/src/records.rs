@@ -1,8 +1,8 @@
-//! The records of the host, as files below `/run`.
+//! Keeps the records of the host as files below `/run`.
 //!
-//! They lie in a directory of the boot and the host's network namespace, one directory for each kind. No
-//! lock is held: each file is drafted beside those directories and put in its place at once. Whoever removes
-//! the last record removes the directories too.
+//! The files are in a directory of the boot and the host's network namespace, with one directory for each kind. No
+//! lock is held: each file is written beside those directories and then renamed into its place. The removal of the
+//! last record removes the directories too.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use cni_plugin::records::Records;
 use crate::identity::{IdentityError, identity};
 use crate::locks::is_without_place;
 
-/// What the directory is called where the kernel gives namespaces no cookie, so that there is just one host.
+/// The name of the directory if the kernel has no cookies of namespaces, so that there is only one host.
 const ONLY_HOST: &str = "host";
 
 /// The records of one network namespace.
 #[derive(Debug)]
 pub struct RunRecords {
     root: PrivateDirectory,
-    /// That of the boot and the namespace, once it is known.
+    /// The directory of the boot and the namespace, once it is known.
     directory: Option<PrivateDirectory>,
 }
 
@@ -42,18 +42,12 @@ impl RunRecords {
         Ok(self.directory.insert(directory))
     }
 
-    /// Where the records are. Nothing need be there.
-    ///
-    /// # Errors
-    /// When the network namespace cannot be identified.
+    /// The directory of the records, which may be missing.
     pub fn path(&mut self) -> Result<PathBuf, Error> {
         Ok(self.directory()?.path().to_owned())
     }
 
-    /// Whether there are records of this boot, and all of them belong to other network namespaces than this one.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
+    /// Whether there are records of this boot, and all of them belong to other network namespaces.
     pub fn are_elsewhere(&mut self) -> Result<bool, Error> {
         let boot = format!("{}-", cni_files::boot_id()?);
         let own = self.directory()?.path().file_name().and_then(|name| name.to_str()).map(str::to_owned);
@@ -62,10 +56,10 @@ impl RunRecords {
         Ok(!has_own && names.iter().any(|name| name.starts_with(&boot)))
     }
 
-    /// Writes a record. Returns what was there before.
+    /// Writes a record. Returns the former content.
     ///
     /// # Errors
-    /// When it cannot be read or written; then it is as it was.
+    /// If it cannot be read or written; then it is unchanged.
     pub fn write(&mut self, key: &RecordKey, text: &str) -> Result<Option<String>, Error> {
         let earlier = self.read(key)?;
         if earlier.as_deref() == Some(text) {
@@ -80,11 +74,8 @@ impl RunRecords {
         Ok(earlier)
     }
 
-    /// Removes a record. Returns what was there before. A record in a directory that cannot be trusted stays, and counts as
-    /// missing.
-    ///
-    /// # Errors
-    /// When it cannot be read or removed.
+    /// Removes a record. Returns the former content. A record in a directory that cannot be trusted stays, and counts
+    /// as missing.
     pub fn remove(&mut self, key: &RecordKey) -> Result<Option<String>, Error> {
         let drafts = self.directory()?.clone();
         let directory = drafts.below(key.kind().as_str());
@@ -103,7 +94,7 @@ impl RunRecords {
         Ok(earlier)
     }
 
-    /// Leaves nothing behind that is of no use. Directories are not empty while somebody uses them.
+    /// Removes empty directories. Directories are not empty while a process uses them.
     fn tidy(&self, drafts: &PrivateDirectory) {
         if let Err(error) = Draft::remove_dead(drafts.path()) {
             log::warn!("{error}: {}", error.details());
@@ -116,8 +107,8 @@ impl RunRecords {
     }
 }
 
-/// Removes the directory of each kind without a record: of this one, and of those whose last record went with a process
-/// that was killed before it came to the directory.
+/// Removes the directory of each kind without a record: of this one, and of those whose last record was removed by a
+/// process that was killed before it removed the directory.
 fn remove_empty_kinds(drafts: &PrivateDirectory) {
     match drafts.names() {
         Ok(kinds) => kinds.iter().for_each(|kind| {
@@ -127,7 +118,7 @@ fn remove_empty_kinds(drafts: &PrivateDirectory) {
     }
 }
 
-/// A host whose run directory cannot be written to has no records, and containers all the same.
+/// Accepts that records cannot be written: containers work without them.
 fn tolerate_no_place(key: &RecordKey, error: FileError) -> Result<(), FileError> {
     if !is_without_place(&error) {
         return Err(error);
@@ -136,7 +127,7 @@ fn tolerate_no_place(key: &RecordKey, error: FileError) -> Result<(), FileError>
     Ok(())
 }
 
-/// What is no text says nothing, like everything else that a record can be but should not.
+/// The text of a record. Bytes that are not UTF-8 are replaced.
 fn text(content: Vec<u8>) -> String {
     String::from_utf8_lossy(&content).into_owned()
 }

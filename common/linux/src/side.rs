@@ -1,7 +1,7 @@
 //! One side of a request, the host or the container: its namespace, a socket in it, and its packet filter.
 //!
-//! The socket is opened once and keeps belonging to the namespace, so the thread itself goes inside only for what belongs to
-//! the namespace of the calling thread, such as kernel parameters.
+//! The socket is opened once and belongs to the namespace. So the thread enters the namespace only for what depends on
+//! the thread's own namespace, such as kernel parameters.
 
 use std::io;
 use std::rc::Rc;
@@ -20,17 +20,11 @@ pub(crate) struct Side {
 
 impl Side {
     /// Opens the side of the calling thread's namespace.
-    ///
-    /// # Errors
-    /// When the kernel gives no netlink socket.
     pub(crate) fn current(netns: Netns) -> Result<Self, NetlinkError> {
         Ok(Self::new(Rc::new(netns), Socket::open()?, NetnsScope::Current))
     }
 
     /// Opens the side of another namespace.
-    ///
-    /// # Errors
-    /// When it cannot be entered, or the kernel gives no netlink socket there.
     pub(crate) fn other(netns: Netns) -> io::Result<Self> {
         let netns = Rc::new(netns);
         let socket = netns.inside(Socket::open)?;
@@ -42,10 +36,7 @@ impl Side {
         Self { netns, socket, netfilter: AutoIptables::new().within(scope.clone()), scope }
     }
 
-    /// Does something that belongs to the namespace of the calling thread.
-    ///
-    /// # Errors
-    /// Those of the work, and of entering the namespace.
+    /// Does work that depends on the namespace of the calling thread.
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         self.scope.run(work).and_then(|done| done)
     }

@@ -1,27 +1,27 @@
-//! A question to a daemon over a UNIX socket: messages with their length before them, and an open namespace beside the
-//! first.
+//! Asks a daemon over a UNIX socket: each message has its length in front, and the first carries an open namespace.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
 /// The most that a message may hold.
 pub const LONGEST: usize = 1 << 20;
-/// How long a daemon may take to say how long it will take, and to take a question.
+/// The time limit for a daemon to accept a question, and to say how long it will take.
 const FIRST: Duration = Duration::from_secs(10);
-/// What the first answer of the reference's daemon begins with, in place of a length.
+/// The beginning of an answer of the reference's daemon, in place of a length.
 const OTHER_MAKE: [u8; 4] = *b"HTTP";
 
 /// Asks a daemon, and waits for its last answer.
-///
-/// # Errors
-/// [`DaemonError`]
-pub fn ask(call: &DaemonCall, netns: Option<BorrowedFd<'_>>, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+pub fn ask(
+    call: &DaemonCall,
+    netns: Option<BorrowedFd<'_>>,
+    patience: AnswerTimeout<'_>,
+) -> Result<Vec<u8>, DaemonError> {
     let socket = || call.socket.clone();
     let lost = |source| DaemonError::Lost { socket: socket(), source };
     let stream =
@@ -33,8 +33,8 @@ pub fn ask(call: &DaemonCall, netns: Option<BorrowedFd<'_>>, patience: Patience<
     loop {
         let end = Instant::now() + limit;
         let answer = match receive(&stream, end) {
-            Ok(Received::Message(answer)) => answer,
-            Ok(Received::OtherMake) => return Err(DaemonError::OtherMake { socket: socket() }),
+            Ok(ReceivedMessage::Message(answer)) => answer,
+            Ok(ReceivedMessage::OtherMake) => return Err(DaemonError::OtherMake { socket: socket() }),
             Err(error) if is_late(&error) => return Err(DaemonError::Late { socket: socket(), limit }),
             Err(error) => return Err(lost(sent.err().unwrap_or(error))),
         };
@@ -61,16 +61,16 @@ fn send(mut stream: &UnixStream, message: &[u8], netns: Option<BorrowedFd<'_>>) 
     stream.write_all(bytes.get(sent..).unwrap_or_default())
 }
 
-enum Received {
+enum ReceivedMessage {
     Message(Vec<u8>),
     OtherMake,
 }
 
-fn receive(stream: &UnixStream, end: Instant) -> io::Result<Received> {
+fn receive(stream: &UnixStream, end: Instant) -> io::Result<ReceivedMessage> {
     let mut length = [0; 4];
     fill(stream, &mut length, end)?;
     if length == OTHER_MAKE {
-        return Ok(Received::OtherMake);
+        return Ok(ReceivedMessage::OtherMake);
     }
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
     if length > LONGEST {
@@ -78,7 +78,7 @@ fn receive(stream: &UnixStream, end: Instant) -> io::Result<Received> {
     }
     let mut message = vec![0; length];
     fill(stream, &mut message, end)?;
-    Ok(Received::Message(message))
+    Ok(ReceivedMessage::Message(message))
 }
 
 fn fill(mut stream: &UnixStream, mut room: &mut [u8], end: Instant) -> io::Result<()> {
@@ -103,9 +103,6 @@ fn is_late(error: &io::Error) -> bool {
 }
 
 /// Takes what a plugin has sent so far, and the namespace beside it; nothing once it has ended the connection.
-///
-/// # Errors
-/// When there is nothing yet (`WouldBlock`), or the connection is broken.
 pub fn take(stream: &UnixStream, into: &mut Vec<u8>) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut room = [0; 4096];
     let mut beside = cmsg_space!([i32; 4]);

@@ -5,7 +5,7 @@ use cni_core::names::IfName;
 use cni_linux::host::LinuxHost;
 use cni_model::link::Link;
 use cni_model::plan::{
-    Dad, IfPresent, LinkKind, LinkMove, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer,
+    Dad, IfPresent, LinkKind, LinkMove, LinkSetting, NewLink, NewRoute, Ns, Step, Sysctl, SysctlNeed, VethPeer,
 };
 use cni_model::state_file::StateFile;
 use cni_plugin::host::{Host, LinkQuery};
@@ -132,7 +132,7 @@ fn a_route_is_taken_back_and_a_parameter_gets_its_value_back() {
     assert_eq!(found(host.as_mut()), []);
 
     let key = Sysctl::interface(cni_core::family::Family::V4, &name("d0"), "arp_notify");
-    let write = Step::SetSysctl { ns: Ns::Host, key: key.clone(), value: "1".to_owned(), need: Need::Required };
+    let write = Step::SetSysctl { ns: Ns::Host, key: key.clone(), value: "1".to_owned(), need: SysctlNeed::Required };
     let undo = host.apply(&write).expect("written").expect("undo");
     assert_eq!(host.apply(&write).expect("nothing to do"), None);
     host.apply(&undo).expect("written back");
@@ -236,7 +236,7 @@ fn a_parameter_that_can_only_be_written_is_written_and_has_no_value_before() {
         ns: Ns::Host,
         key: Sysctl::fixed(path),
         value: value.to_owned(),
-        need: Need::Required,
+        need: SysctlNeed::Required,
     };
     assert_eq!(host.apply(&set(&["net", "ipv4", "route", "flush"], "1")).expect("written"), None);
     let error = host.apply(&set(&["net", "ipv4", "tcp_rmem"], "many")).expect_err("no number");

@@ -5,7 +5,7 @@ use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_linux::host::LinuxHost;
 use cni_model::plan::{IfPresent, LinkKind, NewLink, Ns, Step};
-use cni_model::vlan::{Earlier, PortVlans, VlanId, VlanLink};
+use cni_model::vlan::{EarlierVlans, PortVlans, VlanId, VlanLink};
 use cni_plugin::host::Host;
 use nix::sched::{CloneFlags, unshare};
 
@@ -46,7 +46,7 @@ fn link() -> VlanLink {
         port: name("port0"),
         port_mac: mac(3),
         bridge: name("br0"),
-        vlans: PortVlans::new(vlan(5), [vlan(20), vlan(21)].into(), Earlier::Removed),
+        vlans: PortVlans::new(vlan(5), [vlan(20), vlan(21)].into(), EarlierVlans::Removed),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Questions to a daemon that belongs to a plugin: one to a connection, over a socket of the host.
+//! Questions to a plugin's daemon: one per connection, over a socket of the host.
 
 use std::fmt;
 use std::io;
@@ -12,9 +12,9 @@ use cni_core::error::{Code, Failure};
 pub struct DaemonCall {
     /// The socket that the daemon listens on.
     pub socket: PathBuf,
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// Whether the container's namespace, which must be entered, goes along with it.
+    /// Whether the container's namespace is passed along; it must have been entered.
     pub with_netns: bool,
 }
 
@@ -24,13 +24,13 @@ impl fmt::Display for DaemonCall {
     }
 }
 
-/// How long there will be another answer behind this one; none if it is the last.
-pub type Patience<'a> = &'a dyn Fn(&[u8]) -> Option<Duration>;
+/// Given an answer, returns how long to wait for the next one; `None` if it is the last.
+pub type AnswerTimeout<'a> = &'a dyn Fn(&[u8]) -> Option<Duration>;
 
-/// Why there is no answer.
+/// Errors of asking a daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Nobody listens.
+    /// No daemon listens.
     #[error("no daemon answers at {}", socket.display())]
     Absent {
         /// The socket.
@@ -50,10 +50,10 @@ pub enum DaemonError {
     Late {
         /// The socket.
         socket: PathBuf,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
     },
-    /// The connection ended, or the answer is none.
+    /// The connection ended, or the answer is invalid.
     #[error("the daemon at {} gave no answer", socket.display())]
     Lost {
         /// The socket.
@@ -65,7 +65,7 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// Whether the daemon may have done what it was asked for.
+    /// Whether the daemon may have carried out the request.
     pub const fn may_be_done(&self) -> bool {
         match self {
             Self::Absent { .. } | Self::OtherMake { .. } => false,

@@ -1,7 +1,7 @@
-//! The machine as values: links, addresses, routes, VLANs, traffic control, records and files; and the plan of what a
-//! plugin wants done to it, as steps.
+//! The machine as values: links, addresses, routes, VLANs, traffic control, records and files; and plans, the steps
+//! that a plugin wants carried out.
 //!
-//! Nothing here asks or changes anything. `cni-plugin` has the trait of the machine that these values come from.
+//! Nothing here asks or changes anything. `cni-plugin` has the trait `Host`, which returns these values.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

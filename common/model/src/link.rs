@@ -1,4 +1,4 @@
-//! What the kernel says of links, addresses and routes: facts for plans, never commands.
+//! Links, addresses and routes as the kernel reports them: facts for plans, never commands.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use cni_core::mac::Mac;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::child::ChildKind;
-use crate::plan::tap::Tap;
+use crate::plan::tap::TapOptions;
 
 /// The operational state of a link, RFC 2863 as in `linux/if.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,11 +75,11 @@ pub struct Link {
     pub peer_netns: Option<i32>,
     /// `IFF_PROMISC`: the administrator has asked for promiscuous mode.
     pub promisc: bool,
-    /// How many users have asked for promiscuous mode.
+    /// The number of users that have requested promiscuous mode.
     pub promiscuity: u32,
     /// `IFF_ALLMULTI`: the administrator has asked for every multicast frame.
     pub all_multicast: bool,
-    /// How many packets may wait to be sent.
+    /// The length of the transmit queue, in packets.
     pub tx_queue_length: u32,
     /// `IFLA_IFALIAS`.
     pub alias: Option<String>,
@@ -90,11 +90,11 @@ pub struct Link {
     /// For a child of a master: what it is.
     pub child: Option<ChildKind>,
     /// For a tap device: who may open it. None for a device of mode tun, which has no Ethernet frames.
-    pub tap: Option<Tap>,
+    pub tap: Option<TapOptions>,
 }
 
-/// Where a link leads: the peer of a veth, the master of a child, or the namespace in which a tunnel was made. The kernel
-/// says so; a container cannot choose it.
+/// The other end of a link: the peer of a veth, the master of a link, or the namespace in which a tunnel was made. The
+/// kernel reports it; a container cannot choose it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherEnd {
     /// The index that the peer or master has in its namespace.
@@ -123,7 +123,7 @@ pub struct KernelRoute {
     pub gateways: Vec<IpAddr>,
     /// Indices of the output links; more than one for a multipath route.
     pub links: Vec<u32>,
-    /// Whether packets are sent on: not so for `blackhole`, `unreachable`, `local` and others.
+    /// Whether the route forwards packets, unlike `blackhole`, `unreachable`, `local` and others.
     pub unicast: bool,
     /// Routing table.
     pub table: u32,

@@ -1,4 +1,4 @@
-//! Network namespaces: why one cannot be opened, the number of one, what is behind a number, and who is in it.
+//! Network namespaces: why one cannot be opened, its number in another namespace, and whether processes are in it.
 
 use cni_core::error::{Code, Failure};
 
@@ -7,13 +7,13 @@ use crate::link::Link;
 /// A network namespace that cannot be worked in.
 #[derive(Debug, thiserror::Error)]
 pub enum NetnsError {
-    /// The namespace no longer exists: there is no path, nothing is there, or only a file from which the
-    /// namespace was unmounted.
+    /// The namespace no longer exists: the path is missing, or only the file is left on which the namespace was
+    /// mounted.
     #[error("failed to open netns {path:?}: {reason}")]
     Gone {
         /// The path, as given.
         path: String,
-        /// What is there instead.
+        /// What exists instead.
         reason: String,
     },
     /// The path, or entering it, failed for another reason.
@@ -40,12 +40,12 @@ impl Failure for NetnsError {
 pub struct NamespaceNumber {
     /// The number.
     pub value: i32,
-    /// Whether no other namespace gets it in this boot: it was derived from the namespace's cookie. Numbers that the kernel
-    /// has chosen are used again.
+    /// Whether no other namespace gets this number in this boot: it is derived from the namespace's cookie. The kernel
+    /// reuses numbers that it has chosen itself.
     pub is_unique: bool,
 }
 
-/// What is behind a number.
+/// The link of a number and an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NumberedLink {
     /// No living namespace has the number.
@@ -56,7 +56,8 @@ pub enum NumberedLink {
     Link(Box<Link>),
 }
 
-/// Whether a process is in a namespace. One without any may live on: a descriptor or a name can hold it.
+/// Whether a process is in a namespace. A namespace without processes may still exist: a descriptor or a mount can hold
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Occupancy {
     /// This path leads to the namespace by way of a process, or a thread, that is in it.

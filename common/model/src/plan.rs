@@ -1,7 +1,7 @@
-//! What a plugin wants done, as data: steps, in order, each with its class of sharing.
+//! What a plugin wants done, as data: steps in order, each with the ownership of its object.
 //!
-//! Plans are made without touching anything and read like the commands an administrator would type. The
-//! effect layer carries a [`Step`] out; the journal of `cni-plugin` takes owned steps back.
+//! Plans are made without touching anything and read like the commands of an administrator. The effect layer carries
+//! out a [`Step`]; the journal of `cni-plugin` undoes owned steps.
 
 mod address;
 pub(crate) mod child;
@@ -26,8 +26,8 @@ pub use present::IfPresent;
 pub use route::{NewRoute, RouteNumberError};
 pub use sharing::Sharing;
 pub use step::{Step, Until};
-pub use sysctl::{Need, Sysctl};
-pub use tap::{Tap, TapHeaders, TapQueues};
+pub use sysctl::{Sysctl, SysctlNeed};
+pub use tap::{TapHeaders, TapOptions, TapQueues};
 
 /// Steps in order.
 ///
@@ -52,7 +52,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Appends a step that is the attachment's alone.
+    /// Appends a step whose object belongs to the attachment alone.
     pub fn owned(&mut self, step: Step) {
         self.steps.push((Sharing::Owned, step));
     }

@@ -1,8 +1,8 @@
-//! What plugins record beside the kernel's state, because that has no place for it.
+//! Records: facts that the kernel has no place for.
 //!
-//! A record lives as long as what it tells of: until the next boot, and for the network namespace of the
-//! host. It is never the truth. Whatever reads one must do as well without it, only slower or with less
-//! certainty, since it may be missing, old, or of another release.
+//! A record is valid until the next boot, for the network namespace of the host. The kernel's state decides, never a
+//! record: it may be missing, old, or from another release. A plugin must reach the same outcome without it, only
+//! slower or with less certainty.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use cni_core::names::hash_hex;
 
 use crate::state_file::LONGEST_NAME;
 
-/// Records that tell of the same thing, in one directory.
+/// A kind of records; each kind has its own directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordKind(&'static str);
 
@@ -81,17 +81,17 @@ impl RecordKey {
         Self { kind, name: number.to_string() }
     }
 
-    /// The record of something whose own name may be too long for a file: 128 bits of its hash.
+    /// The record of a thing whose name may be too long for a file: 128 bits of its hash.
     pub fn hashed(kind: RecordKind, prefix: &'static str, text: &str) -> Self {
         Self { kind, name: format!("{prefix}{}", &hash_hex(text)[..32]) }
     }
 
-    /// One of several records of a thing, of which all names begin with [`RecordKey::group`].
+    /// One of several records of a thing; all their names begin with [`RecordKey::group`].
     pub fn of_group(kind: RecordKind, thing: &str, text: &str) -> Self {
         Self { kind, name: format!("{}{}", Self::group(thing), &hash_hex(text)[..32]) }
     }
 
-    /// How the names of all records of a thing begin.
+    /// The beginning of the names of all records of a thing.
     pub fn group(thing: &str) -> String {
         format!("{}-", &hash_hex(thing)[..32])
     }

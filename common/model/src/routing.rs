@@ -1,5 +1,5 @@
-//! Routes with everything that the kernel holds of them, so that they can be moved between tables, and the rules by which it
-//! chooses a table.
+//! Routes with all attributes that the kernel stores, so that they can be moved between tables, and policy routing
+//! rules.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
 pub const MAIN_TABLE: u32 = 254;
 
-/// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel makes such routes itself wherever the interface is.
+/// `RTPROT_KERNEL` of `linux/rtnetlink.h`: the kernel adds such routes itself when an address is added.
 pub const BY_KERNEL: u8 = 2;
 
 /// `RTPROT_BOOT` of `linux/rtnetlink.h`: a program has made the route.
@@ -20,7 +20,7 @@ pub const BY_PROGRAM: u8 = 3;
 /// `RT_SCOPE_LINK` of `linux/rtnetlink.h`: the destination is on the link.
 pub const LINK_SCOPE: u8 = 253;
 
-/// What the kernel makes of metric 0 in a route of IPv6: `IP6_RT_PRIO_USER` of `linux/ipv6_route.h`.
+/// The metric that the kernel uses if an IPv6 route has metric 0: `IP6_RT_PRIO_USER` of `linux/ipv6_route.h`.
 const IPV6_METRIC: u32 = 1024;
 
 /// A unicast route by one link, or one next hop of a route that has several.
@@ -37,19 +37,19 @@ pub struct FullRoute {
     pub link: u32,
     /// Routing table.
     pub table: u32,
-    /// The metric. The kernel prefers the lowest. 0 stands for its default.
+    /// The metric; the lowest is preferred. 0 is the kernel's default.
     pub metric: u32,
     /// Scope as in `linux/rtnetlink.h`: 0 for global, 253 for the link.
     pub scope: u8,
-    /// Who has made it, as in `linux/rtnetlink.h`: 2 for the kernel, 3 for a program such as this.
+    /// The origin of the route, as in `linux/rtnetlink.h`: 2 for the kernel, 3 for programs.
     pub protocol: u8,
     /// Type of service.
     pub tos: u8,
-    /// Whether the next hop is on the link even if no address says so.
+    /// Whether the next hop is on the link even if no address of the link contains it.
     pub onlink: bool,
     /// Whether the route has other next hops as well.
     pub is_one_of_several: bool,
-    /// All other attributes, as the kernel tells them: type and value.
+    /// All other attributes, as the kernel reports them: type and value.
     pub attributes: Vec<(u16, Vec<u8>)>,
 }
 
@@ -76,7 +76,7 @@ impl FullRoute {
         }
     }
 
-    /// The same in another table, alone.
+    /// The same route in another table, with this next hop only.
     #[must_use]
     pub fn in_table(&self, table: u32) -> Self {
         Self { table, is_one_of_several: false, ..self.clone() }
@@ -117,6 +117,6 @@ impl fmt::Display for SourceRule {
 pub struct KernelRule {
     /// The table that it leads to; 0 where it does something else.
     pub table: u32,
-    /// What it is, if it asks for the source of a packet and for nothing else.
+    /// The rule as a source rule, if it matches the source address of a packet and nothing else.
     pub by_source: Option<SourceRule>,
 }

@@ -1,7 +1,7 @@
-//! Small files on the host in which a plugin keeps what its DEL needs, at a place that the configuration names.
+//! State files: small files of a plugin for its own DEL, in a directory that the configuration names.
 //!
-//! The name and the format of such a file are the reference's, so that its plugins and ours can take over from
-//! each other. What is ours alone goes into [a record](crate::record).
+//! Name and format are those of the reference, so each implementation can take over from the other. Facts that only
+//! these plugins need are in [records](crate::record).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ impl Failure for StateFileError {
     }
 }
 
-/// Why a state file cannot be read.
+/// Errors of reading a state file.
 #[derive(Debug)]
 pub enum StateFileReadError {
     /// It is a link, no file, or another user's: no plugin has written it, and nothing that it says counts.
@@ -63,9 +63,6 @@ impl From<StateFileReadError> for Error {
 
 impl StateFile {
     /// The file of a name in a directory, which is made when the file is written.
-    ///
-    /// # Errors
-    /// [`StateFileError`]
     pub fn new(directory: &str, name: &str) -> Result<Self, StateFileError> {
         if !directory.starts_with('/') || directory.contains('\0') {
             return Err(StateFileError::Directory { directory: directory.into() });

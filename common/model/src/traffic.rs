@@ -5,11 +5,11 @@ use std::fmt;
 /// A token bucket (`tbf` of `linux/pkt_sched.h`): a packet leaves when the bucket holds a token for each of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shaper {
-    /// How many tokens come each second: bytes per second.
+    /// The rate, in bytes per second.
     pub rate: u64,
-    /// How many bytes may wait for tokens; more are dropped.
+    /// How many bytes may wait for tokens; further packets are dropped.
     pub limit: u32,
-    /// How long an empty bucket takes to become full, in [ticks](Shaper::TICK).
+    /// The time in which an empty bucket becomes full, in [ticks](Shaper::TICK).
     pub buffer: u32,
 }
 
@@ -17,7 +17,7 @@ impl Shaper {
     /// A tick in nanoseconds: `PSCHED_SHIFT` of `net/pkt_sched.h`.
     pub const TICK: u64 = 64;
 
-    /// How many bytes fit into the bucket. A larger packet never leaves.
+    /// The size of the bucket in bytes. A larger packet never leaves.
     pub fn bucket(&self) -> u64 {
         let bytes = u128::from(self.buffer) * u128::from(Self::TICK) * u128::from(self.rate) / 1_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -39,10 +39,10 @@ pub enum RootQdisc {
 /// The place of a filter among all filters of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterRank {
-    /// Before all others, as far as a place is free there.
+    /// Before all others, if a priority is free there.
     First,
-    /// After the others: where the kernel puts a filter whose place nobody chooses. The discipline that was there before the
-    /// filter stays when the filter is removed.
+    /// After the others: the kernel chooses the priority. The queueing discipline that existed before the filter stays
+    /// when the filter is removed.
     Last,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for FilterRank {
     }
 }
 
-/// What of the kernel a redirect needs, in the order in which it is needed, by the name of its module.
+/// The parts of the kernel that a redirect needs, by the name of their module, in the order of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectPart {
     /// The discipline for filters on what a link receives.
@@ -79,8 +79,9 @@ impl fmt::Display for RedirectPart {
 /// The traffic control of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrafficControl {
-    /// What it sends through; none where that is the kernel's own choice.
+    /// The queueing discipline; `None` if it is the kernel's default.
     pub root: Option<RootQdisc>,
-    /// The indices of the links to which everything goes that it receives; 0 for a link that is gone, where all is lost.
+    /// The indices of the links to which everything received is redirected; 0 for a link that no longer exists, whose
+    /// packets are lost.
     pub redirects: Vec<u32>,
 }

@@ -1,7 +1,6 @@
-//! The VLANs of a bridge's port: those that it has, and those that it is to have.
+//! The VLANs of a bridge port: those that it has, and those that it should have.
 //!
-//! A port's native VLAN is the one that untagged frames belong to, in both directions; frames of the
-//! others carry a tag.
+//! The native VLAN of a port is the one of untagged frames, in both directions; frames of the others carry a tag.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -48,15 +47,15 @@ impl fmt::Display for VlanId {
 pub struct BridgeVlan {
     /// Which one.
     pub id: VlanId,
-    /// Whether untagged frames that come in belong to it.
+    /// Whether received untagged frames belong to this VLAN.
     pub pvid: bool,
-    /// Whether its frames go out untagged.
+    /// Whether frames of this VLAN are sent untagged.
     pub untagged: bool,
 }
 
 /// What happens to the VLANs that a port already has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Earlier {
+pub enum EarlierVlans {
     /// They are taken away.
     #[default]
     Removed,
@@ -71,8 +70,8 @@ pub struct PortVlans {
     pub native: VlanId,
     /// Those of frames with a tag: ranges in ascending order that do not touch, without the native one.
     pub tagged: Vec<RangeInclusive<VlanId>>,
-    /// What becomes of those before.
-    pub earlier: Earlier,
+    /// What to do with the former VLANs.
+    pub earlier: EarlierVlans,
 }
 
 /// A veth pair on the host that connects the host itself to one VLAN of a bridge.
@@ -86,15 +85,15 @@ pub struct VlanLink {
     pub port: IfName,
     /// The port's address.
     pub port_mac: Mac,
-    /// The bridge, whose MTU the pair has.
+    /// The bridge; the pair gets its MTU.
     pub bridge: IfName,
     /// The VLANs of the port.
     pub vlans: PortVlans,
 }
 
 impl PortVlans {
-    /// The VLANs of a port, of which the native one carries no tag even if it is named among the tagged.
-    pub fn new(native: VlanId, mut tagged: BTreeSet<VlanId>, earlier: Earlier) -> Self {
+    /// Makes the VLANs of a port. The native VLAN is untagged, even if it is also among the tagged.
+    pub fn new(native: VlanId, mut tagged: BTreeSet<VlanId>, earlier: EarlierVlans) -> Self {
         tagged.remove(&native);
         Self { native, tagged: ranges(&tagged), earlier }
     }
@@ -124,7 +123,7 @@ fn ranges(ids: &BTreeSet<VlanId>) -> Vec<RangeInclusive<VlanId>> {
 
 impl fmt::Display for PortVlans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.earlier == Earlier::Kept {
+        if self.earlier == EarlierVlans::Kept {
             f.write_str("also ")?;
         }
         write!(f, "{} pvid untagged", self.native)?;
@@ -145,7 +144,7 @@ mod tests {
     }
 
     fn port(native: u16, tagged: &[u16]) -> PortVlans {
-        PortVlans::new(VlanId(native), tagged.iter().copied().map(VlanId).collect(), Earlier::Removed)
+        PortVlans::new(VlanId(native), tagged.iter().copied().map(VlanId).collect(), EarlierVlans::Removed)
     }
 
     #[test]
@@ -159,7 +158,7 @@ mod tests {
     #[test]
     fn consecutive_vlans_are_one_range() {
         assert_eq!(port(1, &[30, 20, 22, 21, 4094]).to_string(), "1 pvid untagged, 20-22, 30, 4094");
-        assert_eq!(PortVlans::new(VlanId(5), BTreeSet::new(), Earlier::Kept).to_string(), "also 5 pvid untagged");
+        assert_eq!(PortVlans::new(VlanId(5), BTreeSet::new(), EarlierVlans::Kept).to_string(), "also 5 pvid untagged");
     }
 
     #[test]

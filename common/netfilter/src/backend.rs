@@ -1,4 +1,4 @@
-//! The two engines of the packet filter as one: what a machine has of them, and which of them is to be used.
+//! Both back ends together: which of them a machine has, and which one is used.
 
 use crate::error::NetfilterError;
 use crate::iptables::{Batch, BatchError, Iptables, IptablesError, IptablesTable};
@@ -15,7 +15,7 @@ pub trait Netfilter {
     fn nftables(&mut self) -> &mut dyn Nftables;
 }
 
-/// What keeps rules.
+/// The back end that holds the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// The tables of iptables.
@@ -25,9 +25,9 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The backend where none is configured: iptables, as in the reference, where its programs are installed
-    /// for every family in use; else nf_tables where they can be used; else iptables, whose error then tells what
-    /// is missing. No program is run to find out.
+    /// The default back end: iptables, as in the reference, if its programs are installed for every family in use;
+    /// otherwise nf_tables, if available; otherwise iptables, whose error then says what is missing. No program is
+    /// started to find out.
     pub fn choose(netfilter: &mut dyn Netfilter, families: impl IntoIterator<Item = Family>) -> Self {
         let installed = families.into_iter().all(|family| netfilter.iptables().is_installed(family));
         if installed || netfilter.nftables().generation().is_err() { Self::Iptables } else { Self::Nftables }
@@ -36,9 +36,6 @@ impl Backend {
     /// Verifies that rules could be kept. Of iptables a table is read, by a chain that every table has and in
     /// which few rules stand. Its table of IPv6 is not looked at: whether a network needs it shows only in the
     /// addresses of a container.
-    ///
-    /// # Errors
-    /// [`BackendUnavailable`] names what is missing.
     pub fn verify_available(
         self,
         netfilter: &mut dyn Netfilter,
@@ -104,12 +101,9 @@ impl Failure for BackendUnavailable {
     }
 }
 
-/// What was found or done in a backend; `None` where the backend is absent. This is the one place that knows
-/// that an absent backend holds nothing of ours: without the programs of iptables for a family there are no
-/// rules of that family, and without nf_tables that can be used there are no tables in them.
-///
-/// # Errors
-/// Every other failure.
+/// The outcome of a search or a change in a back end; `None` if the back end is absent. Only this function knows that
+/// an absent back end holds no rules of the plugins: without the iptables programs of a family there are no rules of
+/// that family, and without usable nf_tables there are no tables in them.
 pub fn unless_absent<T, E: Into<NetfilterError>>(done: Result<T, E>) -> Result<Option<T>, NetfilterError> {
     unless_absent_logged(log::Level::Info, done)
 }

@@ -1,4 +1,4 @@
-//! One error above both engines.
+//! An error of either back end.
 
 use crate::iptables::IptablesError;
 use crate::nftables::NftablesError;
@@ -7,16 +7,16 @@ use cni_core::error::{Code, Failure};
 /// The packet filter could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetfilterError {
-    /// That of iptables.
+    /// An error of iptables.
     #[error(transparent)]
     Iptables(#[from] IptablesError),
-    /// That of nf_tables.
+    /// An error of nf_tables.
     #[error(transparent)]
     Nftables(#[from] NftablesError),
 }
 
 impl NetfilterError {
-    /// Whether the packet filter is absent: no iptables program for the family, or no nf_tables that we may use.
+    /// Whether the packet filter is absent: no iptables program for the family, or no usable nf_tables.
     pub(crate) const fn is_absence(&self) -> bool {
         match self {
             Self::Iptables(error) => error.is_absence(),

@@ -1,8 +1,8 @@
-//! firewalld, the daemon that keeps the packet filter of some hosts: what a plugin may ask of it.
+//! firewalld, the daemon that manages the packet filter of some hosts: the requests that plugins need.
 //!
-//! It sorts packets into zones, by their source among other things: an address that is a source of the zone
-//! `trusted` is let through, to and from. Only what firewalld does now is asked and changed, never what it
-//! keeps for its next start, so it forgets the sources when it ends.
+//! It sorts packets into zones, by their source address among other things. Packets from and to an address in the zone
+//! `trusted` are accepted. Only the runtime configuration is read and changed, never the permanent one, so firewalld
+//! forgets the sources when it ends.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -36,10 +36,7 @@ impl Zone {
         Self(name.to_owned())
     }
 
-    /// Takes a name with the characters that firewalld allows. Whether there is such a zone, it knows itself.
-    ///
-    /// # Errors
-    /// [`ZoneError`] carries the name.
+    /// Parses a name with the characters that firewalld allows. Only firewalld itself knows whether the zone exists.
     pub fn parse(name: &str) -> Result<Self, ZoneError> {
         let allowed = |letter: char| letter.is_alphanumeric() || ['-', '_', '/'].contains(&letter);
         if name.is_empty() || !name.chars().all(allowed) {
@@ -62,14 +59,11 @@ impl fmt::Display for Zone {
 
 /// The host's firewalld, if it has one.
 pub trait Firewalld {
-    /// Whether it answers. A bus that cannot be talked to is none, as the reference has it.
+    /// Whether firewalld answers. If the bus cannot be reached, firewalld counts as not running, as in the reference.
     fn is_running(&mut self) -> bool;
 
-    /// Whether an address, as a network of its own, is a source of a zone. It is none of a firewalld that
-    /// does not run.
-    ///
-    /// # Errors
-    /// When firewalld is there, and does not answer or does not know the zone.
+    /// Whether an address, as a network with a full-length prefix, is a source of a zone. If firewalld does not run, it
+    /// is not.
     fn has_source(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error>;
 }
 

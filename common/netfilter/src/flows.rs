@@ -1,9 +1,9 @@
-//! UDP connections that the kernel still sends where a host port used to lead.
+//! UDP connections that the kernel still sends to the former destination of a host port.
 //!
-//! Rules of address translation are asked for the first packet of a connection alone. UDP knows no end of
-//! one, so a client that keeps its port keeps being sent to the old place, whatever the rules are now.
-//! [`StaleFlows`] decides which connections are to be forgotten: by filters with which the kernel deletes
-//! them unseen, or one by one from what it lists.
+//! Only the first packet of a connection is matched against the rules of address translation. UDP connections have no
+//! end, so the packets of a client that keeps its port go to the old destination, whatever the rules are now.
+//! [`StaleFlows`] decides which connections to delete: either by filters, which the kernel applies itself, or one by
+//! one from a list.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -14,9 +14,9 @@ use cni_core::family::Family;
 /// A UDP connection as the kernel tracks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Where its first packet was sent.
+    /// The destination of its first packet.
     pub to: SocketAddr,
-    /// Where its answers come from: the same, unless the packet was given another destination.
+    /// The source of its answers: the same, unless the destination was translated.
     pub answered_by: SocketAddr,
 }
 
@@ -27,22 +27,22 @@ pub struct UdpPort {
     pub host_ip: Option<IpAddr>,
     /// The port on the host.
     pub port: u16,
-    /// Where it leads.
+    /// The destination in the container.
     pub target: SocketAddr,
 }
 
-/// What has happened to the ports of a container.
+/// The change of a container's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortChange {
-    /// They lead to it, and have not done so before: connections that lead elsewhere are stale. One that
-    /// leads to the container is younger than its rules and older than the container's first process; should
-    /// the kernel forget it as well, the client's next packet is led there again.
+    /// New mappings: connections that lead elsewhere are stale. A connection that leads to the container is younger
+    /// than its rules and older than its first process; if it is deleted too, the client's next packet is translated to
+    /// the container again.
     Mapped,
-    /// They lead to it again: connections that lead elsewhere are stale. One that leads to the container is
-    /// in use and must stay: if the kernel forgot it, the container's next packet would begin another one,
-    /// from another port of the host.
+    /// Restored mappings: connections that lead elsewhere are stale. A connection that leads to the container is in use
+    /// and must stay: if it was deleted, the container's next packet would open another connection, from another port
+    /// of the host.
     Restored,
-    /// They do not lead to it any more: connections that still do are stale.
+    /// Removed mappings: connections that still lead to the container are stale.
     Unmapped,
 }
 
@@ -53,14 +53,14 @@ pub struct FlowFilter {
     pub family: Family,
     /// The address to which their first packet was sent, if it has to be a certain one.
     pub to: Option<IpAddr>,
-    /// The ports to one of which their first packet was sent, in order; any port if none is here.
+    /// The destination ports of the first packet, in order; empty for any port.
     pub ports: Vec<u16>,
-    /// The address to which they were led instead, if it has to be a certain one.
+    /// The address to which they were translated, if it must be this one.
     pub led_to: Option<IpAddr>,
 }
 
 impl FlowFilter {
-    /// Whether a connection passes.
+    /// Whether a connection matches.
     pub fn takes(&self, flow: &Flow) -> bool {
         let Self { family, to, ports, led_to } = self;
         *family == Family::of(flow.to.ip())
@@ -88,8 +88,8 @@ impl StaleFlows {
         (!ports.is_empty()).then_some(Self { change, container, ports, kept: Vec::new() })
     }
 
-    /// The same without the connections to some addresses and ports of the host, which others keep. The unspecified
-    /// address stands for all of its family. `None` when no connection can be stale then.
+    /// Leaves out the connections to some addresses and ports of the host, which others keep. The unspecified address
+    /// stands for all addresses of its family. `None` if no connection can be stale then.
     #[must_use]
     pub fn without(mut self, kept: &[SocketAddr]) -> Option<Self> {
         self.ports.retain(|port| !kept.iter().any(|kept| port.is_within(kept)));
@@ -107,7 +107,7 @@ impl StaleFlows {
         Family::of(self.container)
     }
 
-    /// What all of them pass, but not only they.
+    /// A filter that matches all stale connections, and possibly others.
     pub fn filter(&self) -> FlowFilter {
         let mut ports: Vec<u16> = self.ports.iter().map(|port| port.port).collect();
         ports.dedup();
@@ -120,7 +120,7 @@ impl StaleFlows {
         first.host_ip.filter(|_| others.iter().all(|other| other.host_ip == first.host_ip))
     }
 
-    /// The address to which all of them were led instead, if it is known.
+    /// The address to which all of them were translated, if it is known.
     const fn only_led_to(&self) -> Option<IpAddr> {
         match self.change {
             PortChange::Mapped | PortChange::Restored => None,
@@ -128,12 +128,9 @@ impl StaleFlows {
         }
     }
 
-    /// What only they pass, and whatever else may be forgotten: the kernel can be told to delete all of these.
-    /// `None` where it takes a look at each connection. `local` tells the networks that the host keeps for
-    /// itself; it is asked when that decides.
-    ///
-    /// # Errors
-    /// Those of `local`.
+    /// Filters that match only connections that may be deleted, so the kernel can delete all of them. `None` if each
+    /// connection must be examined. `local` returns the host's own networks; it is called only if the answer depends on
+    /// them.
     pub fn filters<E>(&self, local: impl FnOnce() -> Result<Vec<Cidr>, E>) -> Result<Option<Vec<FlowFilter>>, E> {
         let hosts = match (self.family(), self.change) {
             // Linux takes an IPv6 address of a filter for its opposite, from 5.8 to 6.18 at least.
@@ -147,7 +144,7 @@ impl StaleFlows {
         Ok(hosts.map(|hosts| self.ports.iter().flat_map(|port| self.filters_of(port, &hosts)).collect()))
     }
 
-    /// A filter for each of the host's addresses, unless the port is mapped for one of them alone.
+    /// A filter for each of the host's addresses, unless the port is mapped for a single address.
     fn filters_of(&self, port: &UdpPort, hosts: &[Option<IpAddr>]) -> Vec<FlowFilter> {
         let filter = |to| FlowFilter { to, ports: vec![port.port], ..self.filter() };
         match port.host_ip {
@@ -159,11 +156,8 @@ impl StaleFlows {
         }
     }
 
-    /// Whether a connection is stale. `is_local` returns whether an address is the host's own; it is asked
-    /// when that decides.
-    ///
-    /// # Errors
-    /// Those of `is_local`.
+    /// Whether a connection is stale. `is_local` returns whether an address is the host's own; it is called only if the
+    /// answer depends on it.
     pub fn contain<E>(&self, flow: &Flow, is_local: impl FnOnce(IpAddr) -> Result<bool, E>) -> Result<bool, E> {
         let first = self.ports.partition_point(|port| port.port < flow.to.port());
         let mut same = self.ports[first..].iter().take_while(|port| port.port == flow.to.port());
@@ -190,8 +184,8 @@ impl StaleFlows {
     }
 }
 
-/// The addresses of networks; `None` if they are too many. Of the loopback network, all of which is the host's,
-/// that is the one in use: a connection to another lasts until its client falls silent.
+/// The addresses of networks; `None` if they are too many. The whole loopback network is the host's, but only the usual
+/// address is returned: a connection to another loopback address lasts until its client falls silent.
 fn single_addresses(networks: &[Cidr]) -> Option<Vec<Option<IpAddr>>> {
     let is_single = |network: &Cidr| *network == Cidr::host(network.address());
     let counting = networks.iter().filter(|network| is_single(network) || !network.address().is_loopback());
@@ -206,7 +200,7 @@ impl UdpPort {
         self.port == kept.port() && is_same_family && is_same_address
     }
 
-    /// Whether a connection to this port came in by it, if it came in at all.
+    /// Whether a connection from outside to this port came in by it.
     fn takes(&self, flow: &Flow) -> bool {
         self.host_ip.is_none_or(|address| address == flow.to.ip())
     }

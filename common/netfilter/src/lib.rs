@@ -1,7 +1,8 @@
-//! The packet filter: rules as values and the changes that plugins want, for iptables, for nf_tables in its own
-//! terms, and for firewalld. It decides; what reads and changes a host is behind small traits.
+//! Packet filters: rules as values, and the changes that plugins want, for iptables, nf_tables and firewalld. This
+//! crate decides; small traits read and change a host.
 //!
-//! [`Ruleset`] and [`RuleRemoval`] say what a plugin wants of either engine, [`Backend`] which engine keeps it.
+//! [`Ruleset`] and [`RuleRemoval`] say what a plugin wants of either back end; [`Backend`] says which one holds the
+//! rules.
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -22,4 +23,4 @@ pub use phrases::without_swallowed_phrases;
 pub use position::RulePosition;
 pub use proto::Proto;
 pub use ruleset::{MissingRule, RuleRemoval, RuleUndo, Ruleset};
-pub use undo::Undo;
+pub use undo::ReplacementUndo;

@@ -1,4 +1,4 @@
-//! Texts of programs and of the kernel, made fit to be seen.
+//! Makes texts of programs and of the kernel fit for messages.
 
 /// A program's words on one line, without those that make go-cni take a failed DEL for a success.
 pub fn without_swallowed_phrases(text: &str) -> String {

@@ -1,12 +1,12 @@
-//! Where a container's own rules go among those of others.
+//! The position of a container's own rules among other rules.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Where rules are added to a chain that containers share. Rules that are there already stay where they are.
+/// The position of new rules in a chain that containers share. Existing rules are not moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RulePosition {
-    /// Behind all others: the rules that were there first come first. This is the reference's.
+    /// After all others, so older rules match first. This is the reference's position.
     #[default]
     Back,
     /// Behind all others except the rules that jump to one of these chains, which are moved behind them in their order.
@@ -14,13 +14,13 @@ pub enum RulePosition {
 }
 
 impl RulePosition {
-    /// The position in front of the rules that jump to some chains: [`RulePosition::Back`] if there is no such chain.
+    /// The position before the rules that jump to some chains; [`RulePosition::Back`] if there is no such chain.
     pub fn before(chains: impl IntoIterator<Item = String>) -> Self {
         let chains: BTreeSet<String> = chains.into_iter().collect();
         if chains.is_empty() { Self::Back } else { Self::Before(chains) }
     }
 
-    /// Whether a rule that jumps to a chain comes behind the container's.
+    /// Whether a rule that jumps to a chain must come after the container's.
     pub(crate) fn is_before(&self, chain: &str) -> bool {
         match self {
             Self::Back => false,
@@ -28,8 +28,8 @@ impl RulePosition {
         }
     }
 
-    /// Of the rules of a chain in order, those that are to be moved behind all others. `is_own` and `is_later` tell the
-    /// container's rules, and those that come behind them; `is_extended` whether more of its rules follow the last one.
+    /// The rules of a chain that must be moved to the end. `is_own` selects the container's rules, `is_later` the rules
+    /// that come after them; `is_extended` says whether more of the container's rules follow the last one.
     pub(crate) fn moved<T>(
         found: &[T],
         is_extended: bool,

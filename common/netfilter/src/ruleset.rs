@@ -1,4 +1,4 @@
-//! Rules that must exist, or must be gone, in either engine.
+//! Rules that must exist, or must not exist, in either back end.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Ruleset {
     Nftables(NftRuleset),
 }
 
-/// What takes back a change of rules.
+/// The undo of a change of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleUndo {
     /// In one table of iptables.
@@ -41,7 +41,7 @@ enum UnwantedRules {
     Nftables(NftRemoval),
 }
 
-/// What is known of rules to be removed.
+/// Whether the rules to be removed are known to exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RulesPresence {
     /// They were made in this backend: one that is absent hides them.
@@ -50,7 +50,7 @@ enum RulesPresence {
     Possible,
 }
 
-/// Something that is to be there and is not.
+/// A rule or element that should exist and does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingRule {
     /// A rule of iptables.
@@ -67,7 +67,7 @@ pub enum MissingRule {
 }
 
 impl Ruleset {
-    /// What keeps them.
+    /// The back end that holds them.
     pub const fn backend(&self) -> Backend {
         match self {
             Self::Iptables(_) => Backend::Iptables,
@@ -94,8 +94,8 @@ impl Ruleset {
         }
     }
 
-    /// Makes sure that the rules exist, each once. Returns what takes back exactly what was changed: `None` for nothing,
-    /// never anything shared, nor a rule that existed before.
+    /// Ensures that the rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it
+    /// never removes shared rules, nor a rule that existed before.
     ///
     /// # Errors
     /// Then nothing was changed.
@@ -108,9 +108,6 @@ impl Ruleset {
 
     /// Looks for the first rule, or else the first elements, that do not exist; `None` when all exist. It changes
     /// nothing.
-    ///
-    /// # Errors
-    /// When the packet filter cannot be read.
     pub fn missing(&self, netfilter: &mut dyn Netfilter) -> Result<Option<MissingRule>, NetfilterError> {
         match self {
             Self::Iptables(want) => {
@@ -130,9 +127,6 @@ impl Ruleset {
 
 impl RuleUndo {
     /// Restores what was replaced, and removes what was added. Absence of that is success.
-    ///
-    /// # Errors
-    /// When the packet filter cannot be read or changed, or is absent by now.
     pub fn carry_out(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
         match self {
             Self::Iptables(undo) => Ok(iptables::undo(netfilter.iptables(), undo)?),
@@ -152,11 +146,8 @@ impl RuleRemoval {
         Self { presence: RulesPresence::Known, ..self }
     }
 
-    /// Makes the rules be gone. Absence is success; what belongs to others stays. So is absence of the backend,
-    /// unless the rules are known to have been made there; a warning says so where it was expected to hold some.
-    ///
-    /// # Errors
-    /// When the packet filter cannot be read or changed.
+    /// Ensures that the rules do not exist. Absence is success; rules of others stay. An absent back end is success
+    /// too, unless the rules are known to have been made there; if some were expected there, a warning is logged.
     pub fn remove(&self, netfilter: &mut dyn Netfilter) -> Result<(), NetfilterError> {
         let (level, done) = match &self.rules {
             UnwantedRules::Iptables(unwanted) => {

@@ -6,7 +6,7 @@ use cni_core::names::ChainName;
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{Iptables, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable};
 use cni_netfilter::nftables::{
-    Content, Expression, NftChain, NftRemoval, NftRule, NftRuleset, NftTable, TableFamily, TableId, Verdict,
+    ChainContent, Expression, NftChain, NftRemoval, NftRule, NftRuleset, NftTable, TableFamily, TableId, Verdict,
     WantedChain,
 };
 use cni_netfilter::{Backend, RuleRemoval, Ruleset, unless_absent};
@@ -30,7 +30,7 @@ fn by_iptables(family: Family) -> Ruleset {
 fn by_nftables() -> Ruleset {
     let table = TableId::fixed(TableFamily::Inet, "t");
     let rule = NftRule::new(table.chain("c"), vec![Expression::Verdict(Verdict::Accept)]);
-    let chain = WantedChain { chain: NftChain::regular(table.chain("c")), content: Content::Own(vec![rule]) };
+    let chain = WantedChain { chain: NftChain::regular(table.chain("c")), content: ChainContent::Own(vec![rule]) };
     NftRuleset { tables: vec![NftTable { id: table, comment: None }], chains: vec![chain], ..NftRuleset::default() }
         .into()
 }

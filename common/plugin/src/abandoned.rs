@@ -1,7 +1,8 @@
-//! The interface that an earlier ADD has made for the same attachment, in a namespace that lives without any process.
+//! Removes the interface that an earlier ADD made for the same attachment, if its namespace still exists but has no
+//! process.
 //!
-//! Nomad calls ADD with a new namespace when the name of the former one is lost, and its executor keeps a descriptor on that.
-//! The attachment could not be added again for as long as its former interface has the address.
+//! If the name of a namespace is lost, Nomad calls ADD with a new namespace, while its executor keeps a descriptor of
+//! the old one. As long as the old interface has the address, the attachment could not be added again.
 
 use cni_core::error::Error;
 
@@ -11,14 +12,11 @@ use crate::namespace::{Life, RecordedNamespace};
 use cni_model::netns::{NumberedLink, Occupancy};
 use cni_model::plan::Step;
 
-/// The plugin whose interfaces belong to the host, and are given back instead of removed.
+/// The plugin whose interfaces belong to the host, and are moved back instead of removed.
 const LENDER: &str = "host-device";
 
-/// Removes the interface of a former ADD of the attachment that `now` is about to be added to, if no process can use it. One
-/// with a process stays: whoever gives the address again refuses it then.
-///
-/// # Errors
-/// When the record cannot be read, or the kernel does not answer.
+/// Removes the interface of an earlier ADD of the attachment, which `now` is about to be added to, if no process can
+/// use it. An interface with a process stays; host-local then refuses the address.
 pub fn remove(earlier: &AttachmentRecord, now: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
     let (Some(link), Some(number)) = (&earlier.link, earlier.namespace.number) else { return Ok(()) };
     if earlier.maker == LENDER {

@@ -1,7 +1,7 @@
-//! The record of an attachment: the namespace in which ADD has made it, and the link that is its interface.
+//! The record of an attachment: the namespace in which ADD made it, and the link that is its interface.
 //!
-//! Every plugin reads it the same way. DEL leaves alone what a path leads to that is not the recorded namespace: the path
-//! may be another container's by now. Tools ask it whether the attachment still lives.
+//! Every plugin reads it in the same way. DEL does not touch a namespace that is not the recorded one: the path may
+//! belong to another container by now. The administrator's tool uses it to tell whether the attachment still lives.
 
 use std::fmt;
 
@@ -23,12 +23,12 @@ use cni_model::record::{RecordKey, RecordKind};
 /// The records of attachments.
 const ATTACHMENTS: RecordKind = RecordKind::new("attachments");
 
-/// Where an attachment was made.
+/// The record of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentRecord {
     /// Network, container and interface name.
     pub at: Attachment,
-    /// The plugin that has written it: the first of ours in the list, whose DEL is the last.
+    /// The plugin that wrote it: the first of these plugins in the list, whose DEL is the last.
     pub maker: String,
     /// The container's namespace.
     pub namespace: RecordedNamespace,
@@ -38,23 +38,17 @@ pub struct AttachmentRecord {
 
 impl AttachmentRecord {
     /// Reads the record of an attachment. Treats a torn one as missing.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read.
     pub fn read(at: &Attachment, records: &mut dyn Records) -> Result<Option<Self>, Error> {
         let text = records.read(&key(at))?;
         Ok(text.and_then(|text| Self::parse(&text)).filter(|record| record.at == *at))
     }
 
-    /// The record of an attachment. A host whose records cannot be read has containers all the same: then there is none.
+    /// Reads the record of an attachment. `None` if it is missing or records cannot be read.
     pub fn find(at: &Attachment, host: &mut dyn Host) -> Option<Self> {
         or_warn(at, Self::read(at, host.records())).flatten()
     }
 
     /// Reads the records of all attachments of the host.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
     pub fn all(records: &mut dyn Records) -> Result<Vec<Self>, Error> {
         let mut found = Vec::new();
         for name in records.names(ATTACHMENTS)? {
@@ -64,11 +58,8 @@ impl AttachmentRecord {
         Ok(found)
     }
 
-    /// What is to be recorded of a new attachment in a namespace: its interface is looked up. `None` where another plugin has
-    /// made the interface, and the record is there.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
+    /// The record of a new attachment in a namespace, with its interface. `None` if another plugin has made the
+    /// interface and the record exists.
     pub fn observe(
         maker: &str,
         share: Share,
@@ -98,15 +89,13 @@ impl AttachmentRecord {
         Step::RemoveRecord { key: key(at) }
     }
 
-    /// Whether the attachment's namespace lives.
+    /// Whether the attachment's namespace still exists.
     pub fn life(&self, host: &mut dyn Host) -> Life {
         self.namespace.life(self.link.as_ref(), host)
     }
 
-    /// Whether the recorded interface is in its namespace, under whatever name; one that is not recorded yet counts as there.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
+    /// Whether the recorded interface is in its namespace, under any name. An interface that is not recorded yet counts
+    /// as present.
     pub fn has_interface(&self, host: &mut dyn Host) -> Result<bool, Error> {
         let (Some(link), Some(number)) = (&self.link, self.namespace.number) else { return Ok(true) };
         Ok(match host.namespaces().numbered_link(number.value, link.index)? {
@@ -136,10 +125,7 @@ impl fmt::Display for AttachmentRecord {
     }
 }
 
-/// Whether the namespace that is entered is recorded for another container, and so is not this attachment's.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// Whether the entered namespace is recorded for another container, and so is not this attachment's.
 pub fn is_of_another(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(identity) = host.namespaces().identity(Ns::Container)? else { return Ok(false) };
     let records = or_warn(at, AttachmentRecord::all(host.records())).unwrap_or_default();
@@ -151,10 +137,7 @@ fn or_warn<T>(at: &Attachment, done: Result<T, Error>) -> Option<T> {
     done.inspect_err(|error| log::warn!("the record of {} cannot be used: {}", at.container, error.in_full())).ok()
 }
 
-/// Ends the DEL of a plugin: the record goes with the interface, or with the last of our plugins.
-///
-/// # Errors
-/// When it cannot be removed. One that cannot be read is of no use, and keeps no DEL from its end.
+/// Ends the DEL of a plugin: the record is removed with the interface, or by the last of these plugins.
 pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let is_last = match share {
         Share::Interface => true,
@@ -169,9 +152,6 @@ pub fn end_del(plugin: &str, share: Share, at: &Attachment, host: &mut dyn Host)
 }
 
 /// Removes the records of attachments to a network that are not valid, for GC.
-///
-/// # Errors
-/// The first failure, with notes of the others.
 pub fn remove_invalid(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let is_valid = |at: &Attachment| valid.contains(at.container.as_str(), Some(at.ifname.as_str()));
     let records = AttachmentRecord::all(host.records())?;

@@ -1,4 +1,4 @@
-//! What the `Plugin` of every crate looks like: the functions that answer its commands, a file for each.
+//! The macro that implements `Plugin`: each command calls a function in a file of its own.
 
 /// Has commands of a [`Plugin`](crate::run::Plugin) answered by functions with the trait's arguments, in modules beside
 /// the `impl`: `add` by `add::add`, and so on; `find_missing` by `missing::find_missing`.

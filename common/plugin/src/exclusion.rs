@@ -1,16 +1,16 @@
-//! One at a time: what works on an attachment, or on all of a network.
+//! Mutual exclusion: one process at a time works on an attachment, or on all attachments of a network.
 //!
-//! CNI runtimes call the plugins of an attachment one after the other, but the administrator's `repair` comes when it
-//! likes. It must not put back a rule that DEL has just removed, since no other DEL would come. So:
+//! CNI runtimes call the plugins of an attachment one after the other, but the administrator may call `repair` at any
+//! time. It must not restore a rule that DEL has just removed, since no other DEL would follow. So:
 //!
-//! - ADD, DEL, `repair` and the tool's `gc` hold the lock of the attachment, GC and `repair` that of the network. A `repair` holds
-//!   those of several attachments at once, so one repair works at a time: otherwise two could wait for each other.
-//! - Before DEL removes the rules for an interface that lives it marks the attachment; `repair` passes over what is
-//!   marked, and over what has no interface, and looks again at its end.
-//! - The mark goes with the interface, or when ADD comes again. Where the interface is another plugin's, nobody of
-//!   ours sees it go: then the next DEL of whatever container removes the mark.
+//! - ADD, DEL, `repair` and `gc` of the tool lock the attachment; GC and `repair` lock the network. `repair` holds the
+//!   locks of several attachments, so only one `repair` works at a time: otherwise two could wait for each other.
+//! - Before DEL removes the rules of an interface that still exists, it marks the attachment. `repair` skips marked
+//!   attachments and those without an interface, and looks again at its end.
+//! - The mark is removed with the interface, or by the next ADD. If a plugin of another project removes the interface,
+//!   the next DEL of any container removes the mark.
 //!
-//! DEL goes on without a lock that does not become free: the mark alone keeps `repair` from leaving anything behind.
+//! DEL continues if it cannot get the lock in time: the mark alone prevents `repair` from leaving rules behind.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,10 +29,10 @@ use cni_model::record::{RecordKey, RecordKind};
 /// The marks of attachments that are being deleted.
 const DELETING: RecordKind = RecordKind::new("deleting");
 
-/// How long a runtime may take from the first DEL of an attachment to its last, at most.
+/// The longest time from the first DEL of an attachment to its last.
 pub const LONGEST_DEL: Duration = Duration::from_secs(3600);
 
-/// Begins ADD: nothing else works on the attachment, and no DEL is under way any more.
+/// Begins ADD: locks the attachment, and removes the mark of an earlier DEL.
 pub fn begin_add(share: Share, at: &Attachment, host: &mut dyn Host) {
     if share != Share::Nothing {
         lock(at, "ADD", host);
@@ -60,9 +60,6 @@ pub fn end_del(share: Share, at: &Attachment, host: &mut dyn Host) {
 
 /// Begins the repair of an attachment: neither ADD nor DEL works on it, nor GC on its network, and nothing else is repaired by
 /// another process.
-///
-/// # Errors
-/// When one of them does not end.
 pub fn begin_repair(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::repair())?;
     begin_gc(&at.network, host)?;
@@ -70,26 +67,18 @@ pub fn begin_repair(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 /// Begins the removal of what a dead attachment has left: neither ADD nor DEL works on it.
-///
-/// # Errors
-/// When one of them does not end.
 pub fn begin_removal(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::attachment(at))
 }
 
 /// Begins GC of a network: no attachment of it is repaired.
-///
-/// # Errors
-/// When it does not become free.
 pub fn begin_gc(network: &NetworkName, host: &mut dyn Host) -> Result<(), Error> {
     host.lock(&LockName::network(network))
 }
 
-/// Whether a DEL of the attachment is under way. The container's namespace is entered. A mark of an interface that is no
-/// longer there belongs to an earlier life of the attachment, which plugins of others have ended and begun anew.
-///
-/// # Errors
-/// When the mark cannot be read, or the kernel does not answer.
+/// Whether a DEL of the attachment is in progress. The container's namespace must have been entered. A mark of an
+/// interface that no longer exists belongs to an earlier attachment of these names, which plugins of other projects
+/// have deleted and added again.
 pub fn is_being_deleted(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     match host.records().read(&mark_key(at))? {
         Some(text) => MarkedInterface::parse(&text).map_or(Ok(true), |marked| marked.is_here(host)),
@@ -97,7 +86,7 @@ pub fn is_being_deleted(at: &Attachment, host: &mut dyn Host) -> Result<bool, Er
     }
 }
 
-/// A runtime that works on the same attachment twice at once gets what it got before there was this lock.
+/// Locks the attachment. If the lock does not become free, the work continues as it did before this lock existed.
 fn lock(at: &Attachment, command: &'static str, host: &mut dyn Host) {
     if let Err(error) = host.lock(&LockName::attachment(at)) {
         log::warn!("{command} of {} goes on without its lock: {}", at.container, error.in_full());
@@ -111,7 +100,7 @@ fn or_warn(at: &Attachment, done: Result<(), Error>) {
     }
 }
 
-/// An attachment without its interface needs no mark: `repair` passes over it.
+/// Marks the attachment. One without its interface needs no mark: `repair` skips it.
 fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(), Error> {
     let Some(path) = netns else { return Ok(()) };
     let marked = match host.enter(path) {
@@ -130,10 +119,10 @@ fn mark(at: &Attachment, netns: Option<&str>, host: &mut dyn Host) -> Result<(),
     remove_useless_marks(&mark_key(at), host)
 }
 
-/// How many records of other attachments a DEL looks at. It leaves one itself, so none piles up.
+/// The number of other attachments' records that a DEL looks at. Each DEL leaves at most one, so none accumulate.
 const MOST_LOOKS: usize = 8;
 
-/// Removes marks of interfaces that are gone, and those of before [`LONGEST_DEL`].
+/// Removes marks of interfaces that no longer exist, and those older than [`LONGEST_DEL`].
 fn remove_useless_marks(own: &RecordKey, host: &mut dyn Host) -> Result<(), Error> {
     let mut useless = host.records().names_older_than(DELETING, LONGEST_DEL)?;
     let names = host.records().names(DELETING)?;
@@ -153,7 +142,7 @@ fn remove_useless_marks(own: &RecordKey, host: &mut dyn Host) -> Result<(), Erro
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MarkedInterface {
     index: u32,
-    /// `None` where namespaces cannot be told from each other.
+    /// `None` if namespaces cannot be distinguished.
     namespace: Option<RecordedNamespace>,
 }
 
@@ -168,13 +157,13 @@ impl MarkedInterface {
         Some(Self { index: index.parse().ok()?, namespace: RecordedNamespace::parse(namespace) })
     }
 
-    /// Whether it is in the namespace that is entered.
+    /// Whether the interface is in the entered namespace.
     fn is_here(&self, host: &mut dyn Host) -> Result<bool, Error> {
         let is_namespace = self.namespace.as_ref().map_or(Ok(true), |namespace| namespace.is_entered(host))?;
         Ok(is_namespace && host.link_by_index(Ns::Container, self.index)?.is_some())
     }
 
-    /// Whether it is certain that the interface is no longer there.
+    /// Whether the interface certainly no longer exists.
     fn is_missing(&self, host: &mut dyn Host) -> bool {
         let Some(namespace) = &self.namespace else { return false };
         match namespace.life(None, host) {

@@ -1,5 +1,5 @@
-//! What IPAM plugins share: the routes of the section `ipam`, addresses that are asked for elsewhere, and addresses
-//! that are refused by the key they stand under.
+//! What IPAM plugins share: the routes in the section `ipam`, requested addresses, and errors about addresses that
+//! name the key.
 
 use std::net::IpAddr;
 
@@ -107,26 +107,17 @@ impl RequestedKeys {
 }
 
 /// Reads a network.
-///
-/// # Errors
-/// [`IpamError::Cidr`] with the key.
 pub fn parse_cidr(key: &str, text: &str) -> Result<Cidr, IpamError> {
     text.parse().map_err(|_| IpamError::Cidr { key: key.to_owned(), text: text.to_owned() })
 }
 
-/// Reads an address, of which the empty text means none.
-///
-/// # Errors
-/// [`IpamError::Address`] with the key.
+/// Parses an address; the empty text means `None`.
 pub fn parse_optional_ip(key: &str, text: &str) -> Result<Option<IpAddr>, IpamError> {
     let refused = || IpamError::Address { key: key.to_owned(), text: text.to_owned() };
     if text.is_empty() { Ok(None) } else { parse_ip(text).ok_or_else(refused).map(Some) }
 }
 
-/// Refuses a second address of a family for versions whose results hold one of each.
-///
-/// # Errors
-/// [`IpamError::Version`].
+/// Refuses a second address of a family in versions whose results hold one of each.
 pub fn refuse_several_of_a_family(
     families: impl Iterator<Item = Family> + Clone,
     version: Version,

@@ -1,7 +1,7 @@
-//! The rollback journal: carries out an ADD, and undoes what is the attachment's own when it fails.
+//! The rollback journal: carries out an ADD, and undoes the changes that belong to the attachment if ADD fails.
 //!
-//! Undo runs in reverse order and never replaces the first error; what cannot be undone is noted in its
-//! details. Shared objects stay, since another container may be using them already.
+//! The undo steps run in reverse order and never replace the first error; an undo step that fails is noted in its
+//! details. Shared objects stay, since another container may use them already.
 
 use crate::host::Host;
 use cni_core::error::Error;
@@ -9,18 +9,18 @@ use cni_core::request::{Command, Request};
 use cni_model::plan::{Plan, Sharing, Step};
 
 /// Undoes something that is not a [`Step`].
-pub type Release = Box<dyn FnOnce() -> Result<(), Error>>;
+pub type UndoFn = Box<dyn FnOnce() -> Result<(), Error>>;
 
-enum Undo {
+enum UndoAction {
     Step(Step),
     Delegate { plugin: String, other: Option<Box<Request>> },
-    Release(Release),
+    Release(UndoFn),
 }
 
 /// A host on which every owned change is remembered until [`Journal::commit`].
 pub struct Journal<'a> {
     host: &'a mut dyn Host,
-    undo: Vec<Undo>,
+    undo: Vec<UndoAction>,
 }
 
 impl<'a> Journal<'a> {
@@ -47,7 +47,7 @@ impl<'a> Journal<'a> {
                 (Sharing::Owned, Err(_)) => step.inverse_of_attempt(),
                 (Sharing::Within | Sharing::Shared, _) => None,
             };
-            self.undo.extend(undo.map(Undo::Step));
+            self.undo.extend(undo.map(UndoAction::Step));
             applied?;
         }
         Ok(())
@@ -65,23 +65,23 @@ impl<'a> Journal<'a> {
 
     /// On rollback, calls a delegated plugin with DEL.
     pub fn release_delegate(&mut self, plugin: &str) {
-        self.undo.push(Undo::Delegate { plugin: plugin.to_owned(), other: None });
+        self.undo.push(UndoAction::Delegate { plugin: plugin.to_owned(), other: None });
     }
 
     /// On rollback, calls a plugin with DEL, and with the environment and the input of another request.
     pub fn release_plugin(&mut self, plugin: &str, request: &Request) {
-        self.undo.push(Undo::Delegate { plugin: plugin.to_owned(), other: Some(Box::new(request.clone())) });
+        self.undo.push(UndoAction::Delegate { plugin: plugin.to_owned(), other: Some(Box::new(request.clone())) });
     }
 
-    /// Has this done first if all is taken back now, although what it takes back was made earlier, and is taken back again at
-    /// its turn: a link goes before its addresses are given to others.
+    /// On rollback, carries out this step before the undo steps of everything so far: a link is removed before its
+    /// addresses are released. The link's own undo step follows at its turn.
     pub fn undo_first(&mut self, step: Step) {
-        self.undo.push(Undo::Step(step));
+        self.undo.push(UndoAction::Step(step));
     }
 
     /// Remembers how to undo something that was done outside the journal.
-    pub fn on_failure(&mut self, release: Release) {
-        self.undo.push(Undo::Release(release));
+    pub fn on_failure(&mut self, release: UndoFn) {
+        self.undo.push(UndoAction::Release(release));
     }
 
     /// Keeps everything.
@@ -92,11 +92,11 @@ impl<'a> Journal<'a> {
     pub fn rollback(mut self, mut error: Error) -> Error {
         while let Some(undo) = self.undo.pop() {
             let undone = match undo {
-                Undo::Step(step) => self.host.apply(&step).map(|_| ()),
-                Undo::Delegate { plugin, other } => {
+                UndoAction::Step(step) => self.host.apply(&step).map(|_| ()),
+                UndoAction::Delegate { plugin, other } => {
                     self.host.delegate(&plugin, Command::Del, other.as_deref()).map(|_| ())
                 }
-                Undo::Release(release) => release(),
+                UndoAction::Release(release) => release(),
             };
             if let Err(failed) = undone
                 && failed.to_string() != error.to_string()

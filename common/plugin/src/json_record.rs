@@ -1,4 +1,4 @@
-//! What a plugin records of an attachment, as JSON: one record for each attachment, in the group of its container.
+//! Records as JSON: one for each attachment, in the group of its container.
 
 use cni_core::error::Error;
 use cni_core::json::Json;
@@ -36,25 +36,16 @@ pub trait JsonRecord: Serialize + DeserializeOwned {
     }
 
     /// Reads the record of an attachment.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read.
     fn read(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         read(&Self::key(at), host)
     }
 
     /// Reads every record of the kind.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     fn all(host: &mut dyn Host) -> Result<Vec<(RecordKey, Self)>, Error> {
         read_all(|_| true, host)
     }
 
     /// Reads the records of other attachments of a container.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     fn others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Self>, Error> {
         let (own, group) = (Self::key(at), RecordKey::group(at.container.as_str()));
         let found = read_all(|name| name.starts_with(&group) && name != own.name(), host)?;
@@ -62,9 +53,6 @@ pub trait JsonRecord: Serialize + DeserializeOwned {
     }
 
     /// Reads the records of attachments to a network that are not valid, for GC.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     fn invalid(
         network: &NetworkName,
         valid: &ValidAttachments,
@@ -94,10 +82,7 @@ fn read_all<R: JsonRecord>(wanted: impl Fn(&str) -> bool, host: &mut dyn Host) -
     Ok(found)
 }
 
-/// Whether a recorded identity is that of the namespace that was entered, as far as the kernel can tell.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// Whether a recorded identity is that of the entered namespace, if the kernel can tell.
 pub fn is_of_entered(recorded: Option<&str>, host: &mut dyn Host) -> Result<bool, Error> {
     let here = host.namespaces().identity(Ns::Container)?;
     Ok(here.is_none() || recorded.is_none() || here.as_deref() == recorded)

@@ -1,5 +1,5 @@
-//! What the author of a plugin uses: the commands that a plugin answers, the plan of what it wants done, the
-//! journal that undoes what an ADD did, and the machine as far as a plugin sees it.
+//! What a plugin is written with: the trait of its commands, the journal that undoes a failed ADD, and the trait of
+//! the machine.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

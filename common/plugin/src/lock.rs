@@ -1,13 +1,13 @@
-//! The names of locks by which processes exclude each other.
+//! Names of locks between processes.
 
 use cni_core::names::{Attachment, NetworkName, hash_hex};
 
-/// What is worked on by one process at a time.
+/// The name of a lock between processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockName(String);
 
 impl LockName {
-    /// What a container has in a network. Its interfaces there share chains of the packet filter.
+    /// The lock of a container in a network. Its interfaces there share chains of the packet filter.
     pub fn attachment(at: &Attachment) -> Self {
         Self(format!("{}\0{}", at.network, at.container))
     }
@@ -27,7 +27,7 @@ impl LockName {
         Self(network.to_string())
     }
 
-    /// What was flushed, of whatever network.
+    /// The lock of `repair`, for all networks.
     pub fn repair() -> Self {
         Self("repair\0".to_owned())
     }

@@ -1,9 +1,9 @@
-//! What others have removed of an attachment's rules, and how it comes back.
+//! Rules of an attachment that are missing, and the plan that restores them.
 //!
-//! Packet filters are reloaded and flushed by those who know nothing of containers, and CNI has no verb for
-//! what follows. A plugin looks, as in CHECK, for the rules that its ADD has made, and for each part of them
-//! that is not complete tells a [`MissingPart`]. Looking changes nothing; the administrator's tool carries the
-//! plans out. Only rules count: a link, an address or a lease that is gone takes an ADD.
+//! Other programs reload and flush packet filters, and CNI has no command to restore the rules. A plugin looks for the
+//! rules that its ADD made, as in CHECK, and returns a [`MissingPart`] for each part that is not complete. Looking
+//! changes nothing; the administrator's tool carries out the plans. Only rules are restored: a missing link, address
+//! or lease takes an ADD.
 
 use crate::host::Host;
 use cni_core::error::Error;
@@ -13,17 +13,14 @@ use cni_netfilter::Ruleset;
 /// A part of an attachment's rules that is not complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissingPart {
-    /// The first thing that is missing, as an administrator would look for it.
+    /// The first missing thing, in the words that an administrator would use to look for it.
     pub missing: String,
-    /// What makes the part complete: steps of ADD.
+    /// The steps of ADD that restore the part.
     pub plan: Plan,
 }
 
 impl MissingPart {
     /// Looks for rules that one step of ADD makes; `None` when all exist.
-    ///
-    /// # Errors
-    /// When the packet filter cannot be read.
     pub fn find(ns: Ns, ruleset: impl Into<Ruleset>, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let ruleset = ruleset.into();
         let Some(missing) = ruleset.missing(host.netfilter(ns)?)? else { return Ok(None) };

@@ -1,9 +1,9 @@
-//! The network namespaces of containers: how one is recorded, and how it is found out later whether it still lives.
+//! Network namespaces of containers: recorded so that a later process can tell whether they still exist.
 //!
-//! A path proves nothing: it may lead to another container by now, or be visible only in another mount namespace. The kernel
-//! knows: a namespace that has a number in the host's namespace (`ip-netns(8)`, `nsid`) loses it when its last user goes,
-//! and the kernel answers questions about the number without any right over processes. So ADD gives the container's
-//! namespace a number and records it. There are three answers, and only what is [`Life::Dead`] may be removed.
+//! A path proves nothing: it may lead to another container by now, or exist only in another mount namespace. The
+//! kernel knows: a namespace with an id in the host's namespace (`ip-netns(8)`, `nsid`) loses it when its last user
+//! ends, and any process may ask about an id. So ADD gives the container's namespace an id and records it. There are
+//! three answers, and only what is [`Life::Dead`] may be removed.
 
 use std::fmt;
 
@@ -19,21 +19,21 @@ use cni_model::plan::Ns;
 /// The index of `lo`, which every namespace has (`LOOPBACK_IFINDEX` of `linux/netdevice.h`).
 const LO: u32 = 1;
 
-/// Whether a namespace lives.
+/// Whether a namespace still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It lives.
     Alive,
     /// It has ended. Nothing that belonged to it can be in use.
     Dead,
-    /// That cannot be told, for this reason. It counts as living.
+    /// Unknown, for this reason. It counts as living.
     Unknown(String),
 }
 
 /// A container's network namespace, as a record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedNamespace {
-    /// What distinguishes it from all others.
+    /// A unique identifier of the namespace, never reused.
     pub identity: String,
     /// Its number; records of earlier versions have none.
     pub number: Option<NamespaceNumber>,
@@ -42,11 +42,8 @@ pub struct RecordedNamespace {
 }
 
 impl RecordedNamespace {
-    /// Enters the namespace of a request's container, and gives it a number. Returns `None` when there is none, or none that
-    /// could be told from others later.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
+    /// Enters the namespace of a request's container, and gives it a number. Returns `None` if there is none, or if it
+    /// could not be identified later.
     pub fn observe(request: &Request, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let Some(path) = request.netns().filter(|path| !path.is_empty() && !path.contains('\n')) else {
             return Ok(None);
@@ -59,9 +56,6 @@ impl RecordedNamespace {
     }
 
     /// The same for the namespace that is entered, to which a path leads.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
     pub fn of_entered(path: &str, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let Some(identity) = host.namespaces().identity(Ns::Container)? else { return Ok(None) };
         let number = host.namespaces().number_container().unwrap_or_else(|error| {
@@ -83,24 +77,18 @@ impl RecordedNamespace {
         Some(Self { identity: identity.to_owned(), number, path: path.to_owned() })
     }
 
-    /// Looks whether the namespace lives. `link` is one that was in it, if any is known: it tells the namespace from
-    /// another one that has the same number by now.
+    /// Tells whether the namespace still exists. `link` is a link that was in it, if one is known: it distinguishes the
+    /// namespace from another one that has the same number by now.
     pub fn life(&self, link: Option<&RecordedLink>, host: &mut dyn Host) -> Life {
         self.life_by_number(link, host).unwrap_or_else(|| self.life_by_path(host))
     }
 
-    /// Whether this is the namespace that is entered.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
+    /// Whether this is the entered namespace.
     pub fn is_entered(&self, host: &mut dyn Host) -> Result<bool, Error> {
         Ok(host.namespaces().identity(Ns::Container)?.as_deref() == Some(self.identity.as_str()))
     }
 
     /// The addresses in the namespace, which lives; `None` when they cannot be listed. By its path it is entered.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
     pub fn addresses(&self, host: &mut dyn Host) -> Result<Option<Vec<Address>>, Error> {
         match self.number {
             Some(number) if number.is_unique => host.namespaces().numbered_addresses(number.value),
@@ -144,7 +132,7 @@ impl RecordedNamespace {
     }
 }
 
-/// What stands before a number that no other namespace gets, and before another.
+/// The character before a number that no other namespace gets, and before one that may be reused.
 const UNIQUE: char = '@';
 const SHARED: char = '~';
 
@@ -172,14 +160,14 @@ pub struct RecordedLink {
 }
 
 impl RecordedLink {
-    /// What is recorded of a link.
+    /// The recorded properties of a link.
     pub fn of(link: &Link) -> Self {
         let mac = link.mac.as_ref().map(ToString::to_string).unwrap_or_default();
         Self { index: link.index, kind: link.kind.clone().unwrap_or_default(), mac }
     }
 
-    /// Whether a link of the container is this one, under whatever name. Its MAC address may have been changed since, so
-    /// index and kind decide.
+    /// Whether a link of the container is this one, under any name. Its MAC address may have changed since, so index
+    /// and kind decide.
     pub fn may_be(&self, link: &Link) -> bool {
         self.index == link.index && self.kind == link.kind.clone().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! How a record says whose something is: the names of an attachment, as text.
+//! The owner in a record: the names of an attachment, as text.
 
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
 

@@ -1,4 +1,4 @@
-//! Reading the records of the host.
+//! Reads the records of the host.
 
 use std::time::Duration;
 
@@ -7,22 +7,13 @@ use cni_model::record::{RecordKey, RecordKind};
 
 /// The records of the host, for the host's network namespace and this boot. They are changed by steps.
 pub trait Records {
-    /// Reads a record. Returns `None` if there is no such record.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read.
+    /// Reads a record. Returns `None` if it is missing.
     fn read(&mut self, key: &RecordKey) -> Result<Option<String>, Error>;
 
     /// The names of all records of a kind, in order.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
     fn names(&mut self, kind: RecordKind) -> Result<Vec<String>, Error>;
 
     /// The names of the records of a kind that were written longer ago than `age`, or, by a
     /// clock that has been set back since, in the future, in order.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
     fn names_older_than(&mut self, kind: RecordKind, age: Duration) -> Result<Vec<String>, Error>;
 }

@@ -1,6 +1,6 @@
-//! The one policy of DEL and GC: everything is tried, and the first error is reported at the end.
+//! Removal on DEL and GC: every part is tried, and the first error is reported at the end.
 //!
-//! After a failure a runtime may try again or give up; in both cases everything that could be removed is gone.
+//! After a failure a runtime may try again or give up. In both cases everything that could be removed is removed.
 
 use crate::host::Host;
 use cni_core::error::{Error, Failures};
@@ -28,15 +28,12 @@ impl<'a> Removal<'a> {
         self.attempt(|host| host.apply(step));
     }
 
-    /// Carries out the steps of a plan, each of which needs those before it: the first that fails is the last.
+    /// Carries out the steps of a plan, each of which needs those before it: stops at the first that fails.
     pub fn in_order(&mut self, plan: &Plan) {
         self.attempt(|host| host.carry_out(plan));
     }
 
     /// Ends the removal.
-    ///
-    /// # Errors
-    /// The first failure, with notes of the others.
     pub fn finish(self) -> Result<(), Error> {
         self.failures.into_result()
     }

@@ -1,4 +1,4 @@
-//! One process, from its environment to its exit status: the skeleton that every plugin shares.
+//! Runs one call, from the environment to the exit status. Every plugin uses it.
 
 use std::io;
 
@@ -21,7 +21,7 @@ use cni_core::valid::ValidAttachments;
 use cni_core::version::Version;
 use cni_model::plan::Plan;
 
-/// The release of the reference plugins whose features ours have, as a rule.
+/// The default of [`Plugin::reference_level`].
 const REFERENCE_LEVEL: &str = "1.9.1";
 
 /// A plugin: what its binary is called, which versions it takes, and its five commands.
@@ -29,7 +29,7 @@ pub trait Plugin: Sync {
     /// The `type` in configurations, and the name of the binary.
     fn kind(&self) -> &'static str;
 
-    /// The release of the reference whose features it has. Nomad and nerdctl compare it with what they need.
+    /// The release of the reference with the same features. Nomad and nerdctl compare it with the one that they need.
     fn reference_level(&self) -> &'static str {
         REFERENCE_LEVEL
     }
@@ -39,42 +39,27 @@ pub trait Plugin: Sync {
         Version::ALL
     }
 
-    /// What it makes of an attachment.
+    /// What the plugin contributes to an attachment.
     fn share(&self) -> Share {
         Share::Nothing
     }
 
     /// Adds the attachment. What fails after this is undone through the journal as well.
-    ///
-    /// # Errors
-    /// Whatever the attachment cannot do without.
     fn add(&self, request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error>;
 
-    /// Removes the attachment; it is not a failure if something is gone already.
-    ///
-    /// # Errors
-    /// What could not be removed.
+    /// Removes the attachment; a missing object is success.
     fn del(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error>;
 
     /// Checks the attachment, and changes nothing.
-    ///
-    /// # Errors
-    /// The first thing that is missing.
     fn check(&self, request: &Request, host: &mut dyn Host) -> Result<(), Error>;
 
     /// Says whether ADD can be served.
-    ///
-    /// # Errors
-    /// Why it cannot.
     fn status(&self, _request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Removes what belongs to no valid attachment of the request's network. It is not called where the runtime
-    /// does not list the valid ones.
-    ///
-    /// # Errors
-    /// What could not be removed.
+    /// Removes what belongs to no valid attachment of the request's network. It is not called if the runtime does not
+    /// list the valid ones.
     fn gc(&self, _request: &Request, _valid: &ValidAttachments, _host: &mut dyn Host) -> Result<(), Error> {
         Ok(())
     }
@@ -82,9 +67,6 @@ pub trait Plugin: Sync {
     /// Finds what others have removed of the rules that ADD made, with the result of ADD as `prevResult` and
     /// the container's namespace entered. It changes nothing. CNI has no such command: the administrator's
     /// tool asks.
-    ///
-    /// # Errors
-    /// When the plugin cannot find out what is missing.
     fn find_missing(&self, _request: &Request, _host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
         Ok(Vec::new())
     }
@@ -93,24 +75,15 @@ pub trait Plugin: Sync {
 /// The process around a plugin.
 pub trait Process {
     /// Reads standard input to its end.
-    ///
-    /// # Errors
-    /// Those of reading.
     fn read_stdin(&mut self) -> io::Result<Vec<u8>>;
 
     /// Writes to standard output.
-    ///
-    /// # Errors
-    /// Those of writing.
     fn write_stdout(&mut self, text: &str) -> io::Result<()>;
 
     /// Writes to standard error; a failure to do so cannot be reported anywhere.
     fn write_stderr(&mut self, text: &str);
 
     /// The machine, for one request.
-    ///
-    /// # Errors
-    /// When the kernel cannot be talked to.
     fn host(&mut self, request: &Request) -> Result<Box<dyn Host>, Error>;
 }
 
@@ -158,7 +131,7 @@ pub fn run(plugin: &dyn Plugin, our_version: &str, environment: Environment, pro
     }
 }
 
-/// What a plugin says of itself when it is started by hand. Nomad takes the first word that is a semantic
+/// The version line that a plugin prints when it is started by hand. Nomad takes the first word that is a semantic
 /// version; nerdctl takes the rest of the line after `plugin`.
 fn about(plugin: &dyn Plugin, our_version: &str) -> String {
     let versions: Vec<&str> = plugin.versions().iter().map(|version| version.as_str()).collect();
@@ -205,15 +178,12 @@ fn answer(
 }
 
 /// Carries out DEL on a host that the caller keeps, and that may hold the attachment's locks.
-///
-/// # Errors
-/// As [`Plugin::del`].
 pub fn delete(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     refuse_own_netns(request, host)?;
     del(plugin, request, host)
 }
 
-/// The reference makes this check when the work is done; ours comes before.
+/// Refuses the plugin's own namespace. The reference checks this after its work; this plugin before.
 fn refuse_own_netns(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     match request.netns() {
         Some(path) if !request.netns_override() && host.is_own_netns(path)? => Err(RunError::SameNetns.into()),
@@ -248,8 +218,8 @@ fn observe_namespace(share: Share, request: &Request, host: &mut dyn Host) -> Re
     if share == Share::Nothing { Ok(None) } else { RecordedNamespace::observe(request, host) }
 }
 
-/// An earlier interface that nobody can use gives way. The first ADD is recorded before it makes anything, so that what is left
-/// of one that is killed is known to be dead when its namespace has ended.
+/// Removes an earlier interface that no process can use, and records the attachment before ADD makes anything. So what
+/// a killed ADD has left is known to be dead when its namespace has ended.
 fn begin_interface(
     plugin: &dyn Plugin,
     request: &Request,
@@ -291,8 +261,9 @@ fn del(plugin: &dyn Plugin, request: &Request, host: &mut dyn Host) -> Result<()
     attachment_record::end_del(plugin.kind(), share, &at, host)
 }
 
-/// Whether the path of the namespace leads to another one than that of the ADD: the name of a process, or a name in the file
-/// system, may have been given again. The runtime has lost the container's namespace then, and the other is somebody else's.
+/// Whether the path of the namespace leads to another namespace than that of the ADD: the process number, or the name,
+/// may have been reused. Then the runtime has lost the container's namespace, and the other one belongs to another
+/// container.
 fn leads_to_another(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     let Some(path) = request.netns() else { return Ok(false) };
     let record = AttachmentRecord::find(at, host);

@@ -1,6 +1,6 @@
 //! What a plugin contributes to an attachment.
 
-/// What a plugin makes of an attachment.
+/// What a plugin contributes to an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// The interface, and perhaps rules: its DEL is the last of the attachment.

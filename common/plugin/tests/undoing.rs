@@ -3,7 +3,7 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_core::request::Command;
-use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Plan, Step, Sysctl};
+use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Plan, Step, Sysctl, SysctlNeed};
 use cni_model::record::{RecordKey, RecordKind};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
@@ -69,7 +69,7 @@ fn every_kind_of_owned_step_is_undone() {
         set("d0", LinkSetting::Up),
         Step::AddAddress { ns, name: of(), cidr, dad: Dad::Skip, if_present: IfPresent::Refuse },
         Step::AddRoute { ns, name: of(), route: NewRoute::to("10.9.0.0/16".parse().expect("CIDR")) },
-        Step::SetSysctl { ns, key, value: "1".to_owned(), need: Need::Required },
+        Step::SetSysctl { ns, key, value: "1".to_owned(), need: SysctlNeed::Required },
         write("new", "text"),
         write("there", "after"),
         remove("gone"),

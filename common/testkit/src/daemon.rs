@@ -1,4 +1,4 @@
-//! The daemon that a plugin asks, in the plugin's own words.
+//! A daemon in memory, scripted with a plugin's own messages.
 
 use std::collections::BTreeMap;
 use std::io;

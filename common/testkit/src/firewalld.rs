@@ -73,9 +73,6 @@ impl FakeFirewalld {
     }
 
     /// Makes an address a source of a zone; tells whether it was none.
-    ///
-    /// # Errors
-    /// When it does not run, does not know the zone, or has the address in another one.
     pub(crate) fn add(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error> {
         self.questions += 1;
         if !self.running {

@@ -1,8 +1,8 @@
-//! A whole machine behind [`Host`].
+//! A whole machine in memory that implements [`Host`].
 //!
-//! A step is carried out on a copy of the kernel that counts only when all of it fits. The packet filters see
-//! to that themselves. Every step is remembered as text, and one of them, or a delegated ADD, can be told to
-//! fail; what comes after it, such as the undoing, succeeds again.
+//! A step is carried out on a copy of the kernel, which replaces the kernel only if all of the step succeeds. The
+//! packet filters do the same themselves. Every step is remembered as text. One step, or ADD of a delegate, can be
+//! made to fail; everything after it, such as the undo, succeeds again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use cni_core::error::{Code, Error, Failure};
 use cni_core::family::Family;
 use cni_core::request::{Command, Request};
-use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, KernelRoute, Link, OtherEnd};
 use cni_model::netns::NetnsError;
 use cni_model::netns::{NamespaceNumber, NumberedLink, Occupancy};
@@ -455,7 +455,7 @@ impl Host for FakeHost {
         }
     }
 
-    fn ask_daemon(&mut self, call: &DaemonCall, _patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+    fn ask_daemon(&mut self, call: &DaemonCall, _patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
         let refused = |_| DaemonError::Lost { socket: call.socket.clone(), source: std::io::Error::other(REFUSAL) };
         self.count(call.to_string()).map_err(refused)?;
         self.daemon.answer(call)

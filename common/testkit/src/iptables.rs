@@ -1,15 +1,16 @@
-//! The tables of iptables in memory, with the semantics of the real one.
+//! iptables in memory, with the semantics of the real one.
 //!
-//! A batch is carried out on a copy that counts only when every line fits. Chains must exist to be
-//! jumped to or filled, and must be unreferenced and empty to go. The fake can fail at a given batch,
-//! and let someone else change something just before one.
+//! A batch is carried out on a copy, which replaces the tables only if every line succeeds. A chain must exist before
+//! rules jump to it or are added to it, and must be empty and unreferenced before it is deleted. The fake can fail at
+//! a given batch, and let another program change something just before one.
 
 use std::collections::BTreeMap;
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock, Target,
+    Batch, BatchError, BatchLine, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
+    Target,
 };
 
 type Chains = BTreeMap<ChainName, Vec<IptablesRule>>;
@@ -46,9 +47,6 @@ impl FakeIptables {
     }
 
     /// Loads what `iptables -S` printed: `-N` and `-A` lines; anything else is refused.
-    ///
-    /// # Errors
-    /// The line that does not fit.
     pub fn load(&mut self, family: Family, table: IptablesTable, text: &str) -> Result<(), String> {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let op = match line.strip_prefix("-N ") {
@@ -197,7 +195,7 @@ impl Iptables for FakeIptables {
             let (status, text) = ("as it was told to".to_owned(), String::new());
             return Err(BatchError::Failed(IptablesError::Failed { program, status, text }));
         }
-        let refused = |text| BatchError::Refused(Refusal { program: "fake".to_owned(), text });
+        let refused = |text| BatchError::Refused(BatchRefusal { program: "fake".to_owned(), text });
         let (due, later) = self.interference.drain(..).partition(|(number, _)| *number == self.commits);
         self.interference = later;
         due.iter().try_for_each(|(_, other): &(usize, Batch)| self.apply(other)).map_err(refused)?;

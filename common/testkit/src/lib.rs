@@ -1,8 +1,8 @@
-//! Machines in memory, for tests alone: no crate depends on this one but to test.
+//! Machines in memory, for tests only.
 //!
-//! [`FakeHost`] is a whole machine behind `cni_plugin::host::Host`, with the semantics of the real one as far
-//! as plans can tell: what is taken is refused, what is gone is gone with all that was in it, and a step that
-//! fails changes nothing. It can fail at a given step. [`lifecycle`] puts a plugin through its commands.
+//! [`FakeHost`] implements `cni_plugin::host::Host` with the semantics of the kernel, as far as plans depend on them:
+//! a taken name is refused, an object is deleted with everything in it, and a failed step changes nothing. It can fail
+//! at a given step. [`lifecycle`] tests a plugin with all its commands.
 #![forbid(unsafe_code)]
 
 mod daemon;

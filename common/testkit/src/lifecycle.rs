@@ -1,8 +1,8 @@
-//! The properties that every plugin has: DEL takes away exactly what ADD made, an ADD that fails at any step leaves
-//! nothing of its own, and looking for what is missing changes nothing.
+//! The properties that every plugin has: DEL removes exactly what ADD made, an ADD that fails at any step leaves
+//! nothing of its own, and looking for missing rules changes nothing.
 //!
-//! The first two are tried on a machine that another container of the network is on already, so that all that
-//! containers share is there before, and whatever changes is the container's own.
+//! The first two are tested on a machine where another container of the network exists already. So everything that
+//! containers share exists before, and every difference belongs to the container.
 
 use cni_core::error::Code;
 use cni_core::request::Command;

@@ -1,4 +1,4 @@
-//! Both packet filters of a network namespace in memory, of which some may be absent.
+//! Both packet filters of a network namespace in memory; either can be absent.
 
 use cni_core::family::Family;
 use cni_netfilter::Netfilter;

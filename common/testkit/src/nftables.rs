@@ -1,8 +1,8 @@
-//! The nf_tables in memory, with the semantics of the real one.
+//! nf_tables in memory, with the semantics of the real one.
 //!
-//! A transaction is carried out on a copy that counts only when every change fits. Chains must exist to
-//! be jumped to or filled, and must be unreferenced to go. The fake can fail at a given transaction, and
-//! let someone else change something just before one.
+//! A transaction is carried out on a copy, which replaces the tables only if every change succeeds. A chain must exist
+//! before rules jump to it or are added to it, and must be unreferenced before it is deleted. The fake can fail at a
+//! given transaction, and let another program change something just before one.
 
 mod listing;
 mod sets;

@@ -1,4 +1,4 @@
-//! What a runtime calls a plugin with.
+//! Calls a plugin as a runtime does.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
@@ -110,9 +110,6 @@ impl Caller {
     }
 
     /// ADD, with everything taken back when it fails, as the plugin's process does it.
-    ///
-    /// # Errors
-    /// Those of the plugin.
     pub fn add(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<CniResult, Error> {
         let mut journal = Journal::new(host);
         match plugin.add(&self.request(plugin, "ADD"), &mut journal) {
@@ -125,33 +122,21 @@ impl Caller {
     }
 
     /// DEL.
-    ///
-    /// # Errors
-    /// Those of the plugin.
     pub fn del(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
         plugin.del(&self.request(plugin, "DEL"), host)
     }
 
     /// CHECK.
-    ///
-    /// # Errors
-    /// Those of the plugin.
     pub fn check(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
         plugin.check(&self.request(plugin, "CHECK"), host)
     }
 
     /// STATUS.
-    ///
-    /// # Errors
-    /// Those of the plugin.
     pub fn status(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
         plugin.status(&self.request(plugin, "STATUS"), host)
     }
 
     /// GC, with the list that the configuration holds; without one there is nothing to do.
-    ///
-    /// # Errors
-    /// Those of the plugin, and of the list.
     pub fn gc(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<(), Error> {
         let request = self.request(plugin, "GC");
         match request.valid_attachments()? {
@@ -161,9 +146,6 @@ impl Caller {
     }
 
     /// What a repair would put back.
-    ///
-    /// # Errors
-    /// Those of the plugin.
     pub fn find_missing(&self, plugin: &dyn Plugin, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
         plugin.find_missing(&self.request(plugin, "ADD"), host)
     }

@@ -17,13 +17,13 @@ use crate::input::Documents;
 use crate::life::{is_chained, machine};
 use crate::plugins::{OUR_VERSION, plugin_of};
 
-struct Played<'a> {
+struct FuzzProcess<'a> {
     stdin: &'a [u8],
     stdout: String,
     plugin: &'static dyn Plugin,
 }
 
-impl Process for Played<'_> {
+impl Process for FuzzProcess<'_> {
     fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
         Ok(self.stdin.to_vec())
     }
@@ -48,7 +48,7 @@ pub fn run(input: &[u8]) -> Option<()> {
     let variables = variables.lines().filter_map(|line| line.split_once('='));
     let environment = Environment::new(variables);
     let command = environment.get("CNI_COMMAND").unwrap_or_default().to_owned();
-    let mut process = Played { stdin, stdout: String::new(), plugin };
+    let mut process = FuzzProcess { stdin, stdout: String::new(), plugin };
     let status = run::run(plugin, OUR_VERSION, environment, &mut process);
     let printed = Json::parse(process.stdout.as_bytes());
     match status {

@@ -10,7 +10,7 @@ use cni_netfilter::iptables::IptablesTable;
 use cni_testkit::FakeHost;
 
 use crate::input::Documents;
-use crate::life::{Container, Life, is_chained, machine};
+use crate::life::{FuzzContainer, TwoContainers, is_chained, machine};
 use crate::plugins::plugin_of;
 use crate::spelling::{with_other_case, with_other_case_outside};
 
@@ -30,20 +30,24 @@ pub fn run(input: &[u8]) -> Option<()> {
         host.firewalld.running = rules.lines().any(|line| line == "firewalld");
         host
     };
-    let life =
-        Life { plugin, config: config.into_owned(), args: args.into_owned(), answer: answer.clone().into_owned() };
+    let life = TwoContainers {
+        plugin,
+        config: config.into_owned(),
+        args: args.into_owned(),
+        answer: answer.clone().into_owned(),
+    };
     life.live(&mut build());
     // flannel keeps the keys of its delegate as they are.
     let other = if plugin.kind() == "flannel" { with_other_case_outside(&json) } else { with_other_case(&json) };
-    let respelled = Life { config: other, args: life.args.clone(), answer: life.answer.clone(), ..life };
+    let respelled = TwoContainers { config: other, args: life.args.clone(), answer: life.answer.clone(), ..life };
     let done = outcome(&life, build());
     assert_eq!(done, outcome(&respelled, build()), "keys in other letters");
     done?.0.ok().map(drop)
 }
 
 /// What ADD comes to.
-fn outcome(life: &Life, mut host: FakeHost) -> Option<(Result<String, u32>, Vec<String>)> {
-    let added = life.add(Container::Own, &mut host)?;
+fn outcome(life: &TwoContainers, mut host: FakeHost) -> Option<(Result<String, u32>, Vec<String>)> {
+    let added = life.add(FuzzContainer::Own, &mut host)?;
     Some((added.map(|result| format!("{result:?}")).map_err(|error| error.code().number()), host.state()))
 }
 

@@ -7,7 +7,7 @@ use cni_netfilter::iptables::{IptablesRule, IptablesTable};
 use cni_plugin::host::Host as _;
 
 use crate::input::Documents;
-use crate::life::{Container, Life, machine};
+use crate::life::{FuzzContainer, TwoContainers, machine};
 
 const CONFIG: &str = r#"{"cniVersion":"0.4.0","name":"nomad","type":"consul-cni","log_level":"debug","prevResult":
     {"cniVersion":"0.4.0","interfaces":[{"name":"eth0","sandbox":"/run/netns/c1"}],
@@ -16,11 +16,12 @@ const CONFIG: &str = r#"{"cniVersion":"0.4.0","name":"nomad","type":"consul-cni"
 pub fn run(input: &[u8]) -> Option<()> {
     let argument = Documents::new(input).text();
     let args = format!("IgnoreUnknown=true;CONSUL_IPTABLES_CONFIG={argument}");
-    let life = Life { plugin: &cni_consul_cni::ConsulCni, config: CONFIG.to_owned(), args, answer: String::new() };
+    let life =
+        TwoContainers { plugin: &cni_consul_cni::ConsulCni, config: CONFIG.to_owned(), args, answer: String::new() };
     life.live(&mut machine(true));
     let mut host = machine(true);
-    life.add(Container::Own, &mut host)?.ok()?;
-    host.enter(Container::Own.netns()).expect("it is there");
+    life.add(FuzzContainer::Own, &mut host)?.ok()?;
+    host.enter(FuzzContainer::Own.netns()).expect("it is there");
     let rules = host.container_netfilter().iptables.dump(Family::V4, IptablesTable::Nat);
     for line in rules.lines().filter(|line| line.starts_with("-A")) {
         let rule = IptablesRule::parse(line).expect("a rule");

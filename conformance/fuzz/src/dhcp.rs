@@ -9,9 +9,9 @@ use std::time::Duration;
 use cni_dhcp::client::{Client, Identity, Limits};
 use cni_dhcp::grant::Grant;
 use cni_dhcp::moment::Moment;
-use cni_dhcp::protocol::{self, Question, VERSION};
+use cni_dhcp::protocol::{self, DaemonQuestion, VERSION};
 use cni_dhcp::record::LeaseRecord;
-use cni_dhcp::wire::{Incoming, Kind, to_client};
+use cni_dhcp::wire::{Incoming, MessageType, to_client};
 
 pub fn run(input: &[u8]) -> Option<()> {
     let at = input.iter().position(|byte| *byte == b'\n')?;
@@ -45,7 +45,7 @@ fn lease(message: &Incoming) {
         Identity { mac: message.mac, id: vec![0, 1], provided: Vec::new(), requested: vec![3, 1], broadcast: false };
     let (mut client, actions) = Client::begin(identity, Limits::default(), 7, Moment::default());
     let mut xid = sent_xid(&actions);
-    for kind in [Kind::Offer, Kind::Ack] {
+    for kind in [MessageType::Offer, MessageType::Ack] {
         let fitting = Incoming { kind, xid: xid.unwrap_or(message.xid), ..message.clone() };
         let actions = client.on_message(&fitting, [9; 6], Moment::default());
         xid = sent_xid(&actions).or(xid);
@@ -86,7 +86,7 @@ fn record(text: &[u8]) -> Option<()> {
 
 fn question(text: &[u8]) -> Option<()> {
     let verb = protocol::question(text).ok()?;
-    let written = protocol::text(&Question { protocol: VERSION, verb: verb.clone() });
+    let written = protocol::text(&DaemonQuestion { protocol: VERSION, verb: verb.clone() });
     assert_eq!(protocol::question(written.as_bytes()), Ok(verb));
     Some(())
 }

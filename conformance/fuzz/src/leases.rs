@@ -16,7 +16,7 @@ use cni_testkit::FakeHost;
 use tempfile::TempDir;
 
 use crate::input::Documents;
-use crate::life::{Container, Life, known, machine};
+use crate::life::{FuzzContainer, TwoContainers, known, machine};
 use crate::spelling::plain;
 
 /// The content of the leases that ADD makes.
@@ -28,10 +28,10 @@ pub fn run(input: &[u8]) -> Option<()> {
     let json = Json::parse(config.as_bytes()).ok()?;
     // Without its own keys, the plugin would work in the directory of the machine's networks.
     let Some(Json::Object(keys)) = json.get("ipam") else { return None };
-    let disk = Disk::new(&json, resolver)?;
-    let documents: Vec<Document<'_>> = documents.filter_map(Document::read).collect();
+    let disk = LeaseDirectory::new(&json, resolver)?;
+    let documents: Vec<DirectoryEntry<'_>> = documents.filter_map(DirectoryEntry::read).collect();
     documents.iter().filter(|document| document.kind != b'i').for_each(|document| disk.put(document));
-    let life = Life {
+    let life = TwoContainers {
         plugin: &cni_host_local::HostLocal,
         config: disk.config(&json, keys),
         args: args.into_owned(),
@@ -40,10 +40,14 @@ pub fn run(input: &[u8]) -> Option<()> {
     live(&life, &disk, documents.iter().filter(|document| document.kind == b'i'))
 }
 
-fn live<'a>(life: &Life, disk: &Disk, index: impl Iterator<Item = &'a Document<'a>>) -> Option<()> {
+fn live<'a>(
+    life: &TwoContainers,
+    disk: &LeaseDirectory,
+    index: impl Iterator<Item = &'a DirectoryEntry<'a>>,
+) -> Option<()> {
     let (mut host, before) = (machine(false), disk.leases());
     let others: Vec<_> = before.iter().filter(|(_, content)| !is_ours(content)).collect();
-    let added = life.add(Container::Own, &mut host)?;
+    let added = life.add(FuzzContainer::Own, &mut host)?;
     let is_added = added.is_ok();
     match added {
         Err(error) => assert_eq!(disk.leases(), before, "{}", error.in_full()),
@@ -55,7 +59,7 @@ fn live<'a>(life: &Life, disk: &Disk, index: impl Iterator<Item = &'a Document<'
         disk.put(document);
         is_forged = true;
     }
-    let deleted = life.del(Container::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
+    let deleted = life.del(FuzzContainer::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
     let left = disk.leases();
     if !is_forged {
         assert_eq!(deleted, Some(Ok(())), "DEL");
@@ -66,18 +70,24 @@ fn live<'a>(life: &Life, disk: &Disk, index: impl Iterator<Item = &'a Document<'
 }
 
 /// What ADD has given.
-fn given(result: &CniResult, life: &Life, disk: &Disk, before: &BTreeMap<String, Vec<u8>>, host: &mut FakeHost) {
+fn given(
+    result: &CniResult,
+    life: &TwoContainers,
+    disk: &LeaseDirectory,
+    before: &BTreeMap<String, Vec<u8>>,
+    host: &mut FakeHost,
+) {
     let leases = disk.leases();
     for ip in &result.ips {
         let name = ip.address.address().to_string();
         assert_eq!(leases.get(&name).map(Vec::as_slice), Some(OWN), "{name}");
         assert!(before.get(&name).is_none_or(|content| is_ours(content)), "{name} is another's");
     }
-    if let Some(check) = life.request(Container::Own, "CHECK", &life.config) {
+    if let Some(check) = life.request(FuzzContainer::Own, "CHECK", &life.config) {
         let told = known(life.plugin.check(&check, host)).map_err(|error| error.in_full());
         assert_eq!(told, Ok(()), "CHECK after ADD");
     }
-    if let Some(status) = life.request(Container::Own, "STATUS", &life.config) {
+    if let Some(status) = life.request(FuzzContainer::Own, "STATUS", &life.config) {
         drop(known(life.plugin.status(&status, host)));
     }
     assert_eq!(disk.leases(), leases, "looking changes nothing");
@@ -91,13 +101,13 @@ fn is_ours(content: &[u8]) -> bool {
 }
 
 /// Something that lies in the directory.
-struct Document<'a> {
+struct DirectoryEntry<'a> {
     kind: u8,
     name: &'a str,
     content: &'a [u8],
 }
 
-impl<'a> Document<'a> {
+impl<'a> DirectoryEntry<'a> {
     /// Reads a document; `None` for one that would lie elsewhere.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
@@ -111,12 +121,12 @@ impl<'a> Document<'a> {
 }
 
 /// A directory of leases that goes when it is dropped.
-struct Disk {
+struct LeaseDirectory {
     root: TempDir,
     leases: PathBuf,
 }
 
-impl Disk {
+impl LeaseDirectory {
     /// The directory of a configuration's network, if that has a name.
     fn new(config: &Json, resolver: &[u8]) -> Option<Self> {
         let Some(Json::String(network)) = config.get("name") else { return None };
@@ -130,7 +140,7 @@ impl Disk {
         Some(Self { root, leases })
     }
 
-    fn put(&self, Document { kind, name, content }: &Document<'_>) {
+    fn put(&self, DirectoryEntry { kind, name, content }: &DirectoryEntry<'_>) {
         let own = self.leases.join(".cni-plugins-rs");
         let put = match kind {
             b'd' => fs::create_dir(self.leases.join(name)),

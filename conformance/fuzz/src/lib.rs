@@ -26,7 +26,7 @@ mod spelling;
 mod tuning;
 
 /// What is fuzzed at a time.
-pub struct Target {
+pub struct FuzzTarget {
     /// The name, which is also that of the folder of its seeds.
     pub name: &'static str,
     /// Panics when a property does not hold for an input; `None` for one that was refused before there was much to hold.
@@ -34,26 +34,26 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 15] = [
-    Target { name: "arguments", run: arguments::run },
-    Target { name: "cache", run: cache::run },
-    Target { name: "call", run: call::run },
-    Target { name: "config", run: config::run },
-    Target { name: "connections", run: connections::run },
-    Target { name: "consul", run: consul::run },
-    Target { name: "dhcp", run: dhcp::run },
-    Target { name: "iptables_bytes", run: iptables::run_bytes },
-    Target { name: "iptables_text", run: iptables::run_text },
-    Target { name: "leases", run: leases::run },
-    Target { name: "netlink", run: netlink::run },
-    Target { name: "nftables", run: nftables::run },
-    Target { name: "records", run: records::run },
-    Target { name: "results", run: results::run },
-    Target { name: "tuning", run: tuning::run },
+pub const TARGETS: [FuzzTarget; 15] = [
+    FuzzTarget { name: "arguments", run: arguments::run },
+    FuzzTarget { name: "cache", run: cache::run },
+    FuzzTarget { name: "call", run: call::run },
+    FuzzTarget { name: "config", run: config::run },
+    FuzzTarget { name: "connections", run: connections::run },
+    FuzzTarget { name: "consul", run: consul::run },
+    FuzzTarget { name: "dhcp", run: dhcp::run },
+    FuzzTarget { name: "iptables_bytes", run: iptables::run_bytes },
+    FuzzTarget { name: "iptables_text", run: iptables::run_text },
+    FuzzTarget { name: "leases", run: leases::run },
+    FuzzTarget { name: "netlink", run: netlink::run },
+    FuzzTarget { name: "nftables", run: nftables::run },
+    FuzzTarget { name: "records", run: records::run },
+    FuzzTarget { name: "results", run: results::run },
+    FuzzTarget { name: "tuning", run: tuning::run },
 ];
 
 /// The target of a name.
 #[must_use]
-pub fn target(name: &str) -> Option<&'static Target> {
+pub fn target(name: &str) -> Option<&'static FuzzTarget> {
     TARGETS.iter().find(|target| target.name == name)
 }

@@ -23,7 +23,7 @@ use cni_plugin::run::Plugin;
 use cni_testkit::{FakeContainer, FakeHost};
 
 /// Two containers of a network, one after the other.
-pub struct Life {
+pub struct TwoContainers {
     pub plugin: &'static dyn Plugin,
     /// The configuration, as JSON.
     pub config: String,
@@ -35,14 +35,14 @@ pub struct Life {
 
 /// One of the two.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Container {
+pub enum FuzzContainer {
     /// The one that was there before.
     Neighbour,
     /// The one that is looked at.
     Own,
 }
 
-impl Container {
+impl FuzzContainer {
     const fn id(self) -> &'static str {
         match self {
             Self::Neighbour => "c0",
@@ -72,7 +72,7 @@ pub fn machine(is_chained: bool) -> FakeHost {
         ("/etc/services", "http\t80/tcp www # WorldWideWeb\ndomain 53/udp\ndomain 153/tcp\n"),
     ];
     host.administrators_files = files.map(|(path, text)| (path.into(), text.to_owned())).into();
-    for container in [Container::Neighbour, Container::Own] {
+    for container in [FuzzContainer::Neighbour, FuzzContainer::Own] {
         host.set_container(container.netns(), FakeContainer::Present(Some(format!("boot:{}", container.id()))));
         host.enter(container.netns()).expect("it is there");
         if is_chained {
@@ -86,20 +86,20 @@ pub fn machine(is_chained: bool) -> FakeHost {
 }
 
 /// The name of the other end.
-const fn outside(container: Container) -> &'static str {
+const fn outside(container: FuzzContainer) -> &'static str {
     match container {
-        Container::Own => "veth0",
-        Container::Neighbour => "veth1",
+        FuzzContainer::Own => "veth0",
+        FuzzContainer::Neighbour => "veth1",
     }
 }
 
 /// Makes the container's `eth0` and its other end, both up, as bridge and ptp do.
-fn add_veth(container: Container, host: &mut FakeHost) {
+fn add_veth(container: FuzzContainer, host: &mut FakeHost) {
     let name = |text: &str| IfName::parse(text).expect("a name");
     let mac = |text: &str| text.parse().expect("a MAC address");
     let last = match container {
-        Container::Own => "03",
-        Container::Neighbour => "04",
+        FuzzContainer::Own => "03",
+        FuzzContainer::Neighbour => "04",
     };
     let peer = VethPeer { ns: Ns::Host, name: name(outside(container)), mac: mac(&format!("02:00:00:00:00:{last}")) };
     let (kind, mac) = (LinkKind::Veth { peer }, Some(mac("02:00:00:00:00:01")));
@@ -132,9 +132,9 @@ pub fn is_chained(plugin: &dyn Plugin) -> bool {
     cni_catalog::entry(plugin.kind()).is_some_and(|entry| entry.kind == PluginKind::Chained)
 }
 
-impl Life {
+impl TwoContainers {
     /// The request of a command; `None` when it is refused before the plugin sees it.
-    pub fn request(&self, container: Container, command: &str, config: &str) -> Option<Request> {
+    pub fn request(&self, container: FuzzContainer, command: &str, config: &str) -> Option<Request> {
         let variables = [
             ("CNI_CONTAINERID", container.id()),
             ("CNI_NETNS", container.netns()),
@@ -147,7 +147,7 @@ impl Life {
     }
 
     /// ADD, with everything taken back when it fails.
-    pub fn add(&self, container: Container, host: &mut FakeHost) -> Option<Result<CniResult, Error>> {
+    pub fn add(&self, container: FuzzContainer, host: &mut FakeHost) -> Option<Result<CniResult, Error>> {
         let request = self.request(container, "ADD", &self.config)?;
         let mut journal = Journal::new(host);
         Some(known(match self.plugin.add(&request, &mut journal) {
@@ -160,7 +160,7 @@ impl Life {
     }
 
     /// DEL.
-    pub fn del(&self, container: Container, host: &mut FakeHost) -> Option<Result<(), Error>> {
+    pub fn del(&self, container: FuzzContainer, host: &mut FakeHost) -> Option<Result<(), Error>> {
         let request = self.request(container, "DEL", &self.config)?;
         Some(known(self.plugin.del(&request, host)))
     }
@@ -168,11 +168,11 @@ impl Life {
     /// Everything of it.
     pub fn live(&self, host: &mut FakeHost) {
         self.prepare(host);
-        self.attach(Container::Own, host);
+        self.attach(FuzzContainer::Own, host);
         host.set_ipam(&self.answer);
-        host.enter(Container::Own.netns()).expect("it is there");
+        host.enter(FuzzContainer::Own.netns()).expect("it is there");
         let before = host.state();
-        let Some(added) = self.add(Container::Own, host) else { return };
+        let Some(added) = self.add(FuzzContainer::Own, host) else { return };
         let is_added = added.is_ok();
         let told = match added {
             Err(error) => {
@@ -188,7 +188,7 @@ impl Life {
             }
         };
         for _ in 0..2 {
-            if let Some(deleted) = told.as_ref().unwrap_or(self).del(Container::Own, host) {
+            if let Some(deleted) = told.as_ref().unwrap_or(self).del(FuzzContainer::Own, host) {
                 // One that cannot be read is refused both times.
                 assert!(deleted.is_ok() || !is_added, "DEL: {deleted:?}");
                 assert_same(&before, &host.state(), "DEL");
@@ -199,7 +199,7 @@ impl Life {
     /// The same with the result of ADD, as runtimes hand it to DEL, in place of another where the plugin makes the interface: the
     /// one that an input tells of would be somebody else's.
     fn with_result(&self, result: &CniResult) -> Option<Self> {
-        let add = self.request(Container::Own, "ADD", &self.config).filter(|_| !is_chained(self.plugin))?;
+        let add = self.request(FuzzContainer::Own, "ADD", &self.config).filter(|_| !is_chained(self.plugin))?;
         add.prev_result().ok().flatten()?;
         let text = known(result.render(add.version).map_err(Error::from)).ok()?;
         let config = with_prev_result(add.config(), &text);
@@ -217,17 +217,18 @@ impl Life {
             // A lease is known by its addresses alone.
             neighbour.answer != self.answer
         };
-        let (life, container) = if has_own { (&neighbour, Container::Neighbour) } else { (self, Container::Own) };
+        let (life, container) =
+            if has_own { (&neighbour, FuzzContainer::Neighbour) } else { (self, FuzzContainer::Own) };
         host.set_ipam(&life.answer);
         life.attach(container, host);
         life.add(container, host);
         if !has_own {
-            self.del(Container::Own, host);
+            self.del(FuzzContainer::Own, host);
         }
     }
 
     /// Gives the interface that another plugin has made the addresses and routes of that plugin's result.
-    pub fn attach(&self, container: Container, host: &mut FakeHost) {
+    pub fn attach(&self, container: FuzzContainer, host: &mut FakeHost) {
         let Some(request) = self.request(container, "ADD", &self.config) else { return };
         if let Ok(at) = request.attachment()
             && is_chained(self.plugin)
@@ -256,21 +257,21 @@ impl Life {
     /// What changes nothing, between ADD and DEL.
     fn look(&self, result: &CniResult, host: &mut FakeHost) {
         let made = host.state();
-        let Some(add) = self.request(Container::Own, "ADD", &self.config) else { return };
+        let Some(add) = self.request(FuzzContainer::Own, "ADD", &self.config) else { return };
         let Ok(text) = known(result.render(add.version).map_err(Error::from)) else { return };
         let printed = Json::parse(text.as_bytes()).expect("JSON");
         let read = CniResult::parse_prev(&printed, add.version).expect("its own result");
         assert_eq!(read.render(add.version).as_ref(), Ok(&text), "what is printed is read back");
         let config = with_prev_result(add.config(), &text);
-        if let Some(request) = self.request(Container::Own, "CHECK", &config) {
+        if let Some(request) = self.request(FuzzContainer::Own, "CHECK", &config) {
             let told = known(self.plugin.check(&request, host)).map_err(|error| error.in_full());
             assert_eq!(told, Ok(()), "CHECK after ADD");
         }
-        if let Some(request) = self.request(Container::Own, "ADD", &config) {
+        if let Some(request) = self.request(FuzzContainer::Own, "ADD", &config) {
             let missing = known(self.plugin.find_missing(&request, host));
             assert!(missing.is_ok_and(|parts| parts.is_empty()) || add.version < Version::V0_3_0, "missing after ADD");
         }
-        if let Some(request) = self.request(Container::Own, "STATUS", &self.config) {
+        if let Some(request) = self.request(FuzzContainer::Own, "STATUS", &self.config) {
             drop(known(self.plugin.status(&request, host)));
         }
         assert_same(&made, &host.state(), "looking");

@@ -9,7 +9,7 @@ use cni_plugin::records::Records;
 use cni_testkit::FakeHost;
 
 use crate::input::Documents;
-use crate::life::{Container, Life, assert_same, is_chained, known, machine};
+use crate::life::{FuzzContainer, TwoContainers, assert_same, is_chained, known, machine};
 use crate::plugins::plugin_of;
 
 const KINDS: [RecordKind; 5] = [
@@ -26,29 +26,29 @@ pub fn run(input: &[u8]) -> Option<()> {
     let texts: Vec<_> = documents.map(String::from_utf8_lossy).collect();
     let json = Json::parse(config.as_bytes()).ok()?;
     let plugin = plugin_of(&json)?;
-    let life = Life { plugin, config: config.into_owned(), args: args.into_owned(), answer: String::new() };
+    let life = TwoContainers { plugin, config: config.into_owned(), args: args.into_owned(), answer: String::new() };
     let mut host = machine(is_chained(plugin));
     host.firewalld.running = life.config.contains("firewalld");
-    life.attach(Container::Own, &mut host);
-    life.add(Container::Own, &mut host);
-    life.del(Container::Own, &mut host);
+    life.attach(FuzzContainer::Own, &mut host);
+    life.add(FuzzContainer::Own, &mut host);
+    life.del(FuzzContainer::Own, &mut host);
     let before = without_records(&host);
-    life.add(Container::Own, &mut host)?.ok()?;
+    life.add(FuzzContainer::Own, &mut host)?.ok()?;
     forge(&mut host, &texts);
     for command in ["CHECK", "ADD", "STATUS"] {
-        let Some(request) = life.request(Container::Own, command, &life.config) else { continue };
+        let Some(request) = life.request(FuzzContainer::Own, command, &life.config) else { continue };
         match command {
             "CHECK" => drop(known(plugin.check(&request, &mut host))),
             "STATUS" => drop(known(plugin.status(&request, &mut host))),
             _ => drop(known(plugin.find_missing(&request, &mut host))),
         }
     }
-    life.del(Container::Own, &mut host);
-    life.add(Container::Own, &mut host);
+    life.del(FuzzContainer::Own, &mut host);
+    life.add(FuzzContainer::Own, &mut host);
     forge(&mut host, &texts);
-    life.del(Container::Own, &mut host);
+    life.del(FuzzContainer::Own, &mut host);
     host.records.clear();
-    let told = life.del(Container::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
+    let told = life.del(FuzzContainer::Own, &mut host).map(|deleted| deleted.map_err(|error| error.in_full()));
     assert_eq!(told, Some(Ok(())), "DEL");
     // Of kernel parameters and of moved routes nothing but the record tells what they were.
     if !["sbr", "tuning"].contains(&plugin.kind()) {

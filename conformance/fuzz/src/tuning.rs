@@ -8,7 +8,7 @@ use cni_core::json::Json;
 use cni_testkit::FakeHost;
 
 use crate::input::Documents;
-use crate::life::{Container, Life, machine};
+use crate::life::{FuzzContainer, TwoContainers, machine};
 
 const LIST: &str = "/etc/cni/tuning/allowlist.conf";
 const PARAMETER: &str = "net.ipv4.conf.IFNAME.rp_filter";
@@ -21,11 +21,11 @@ pub fn run(input: &[u8]) -> Option<()> {
     back_up(&keys, &backup)
 }
 
-fn life(keys: &str) -> Life {
+fn life(keys: &str) -> TwoContainers {
     let result =
         r#"{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","mac":"02:00:00:00:00:01","sandbox":"/run/netns/c1"}]}"#;
     let config = format!(r#"{{"cniVersion":"1.1.0","name":"n1","type":"tuning","prevResult":{result}{keys}}}"#);
-    Life { plugin: &cni_tuning::Tuning, config, args: String::new(), answer: String::new() }
+    TwoContainers { plugin: &cni_tuning::Tuning, config, args: String::new(), answer: String::new() }
 }
 
 /// ADD, and DEL with another backup than ADD has made.
@@ -34,10 +34,10 @@ fn back_up(keys: &str, backup: &str) -> Option<()> {
     Json::parse(life.config.as_bytes()).ok()?;
     life.live(&mut machine(true));
     let mut host = machine(true);
-    let added = life.add(Container::Own, &mut host)?;
+    let added = life.add(FuzzContainer::Own, &mut host)?;
     host.state_files.insert(BACKUP.into(), backup.to_owned());
-    life.del(Container::Own, &mut host);
-    life.del(Container::Own, &mut host);
+    life.del(FuzzContainer::Own, &mut host);
+    life.del(FuzzContainer::Own, &mut host);
     added.ok().map(drop)
 }
 
@@ -45,7 +45,7 @@ fn allow(list: &str) {
     let mut host = machine(true);
     host.administrators_files.insert(LIST.into(), list.to_owned());
     let life = life(&format!(r#","sysctl":{{"{PARAMETER}":"2"}}"#));
-    let is_allowed = matches!(life.add(Container::Own, &mut host), Some(Ok(_)));
+    let is_allowed = matches!(life.add(FuzzContainer::Own, &mut host), Some(Ok(_)));
     let lines: Vec<&str> = list.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if lines.iter().all(|line| line.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')) {
         assert_eq!(is_allowed, lines.iter().any(|line| PARAMETER.contains(line)), "{lines:?}");

@@ -17,6 +17,6 @@ pub mod replay;
 pub mod sets;
 pub mod situations;
 
-pub use difference::{Comparison, Difference, Pair};
-pub use history::{History, HistoryStep, Member};
-pub use sets::{Maker, PluginSet};
+pub use difference::{ComparedSets, Comparison, Difference};
+pub use history::{History, HistoryStep, NetworkMember};
+pub use sets::{PluginOrigin, PluginSet};

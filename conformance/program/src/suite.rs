@@ -19,12 +19,12 @@ pub mod spec;
 pub mod subject;
 pub mod version;
 
-pub use case::{Case, Group, Source, Template, Topic, cases_of};
-pub use host::{Guest, PrivateHost};
-pub use judge::{Mismatch, Verdict};
-pub use report::{CaseEnding, Report};
+pub use case::{Case, CaseSource, Group, Template, Topic, cases_of};
+pub use host::{CaseContainer, PrivateHost};
+pub use judge::{CaseVerdict, Mismatch};
+pub use report::{CaseEnding, CaseReport};
 pub use requirement::{Breaker, Obligation, Requirement};
-pub use subject::{PluginKind, Subject};
+pub use subject::{PluginKind, PluginUnderTest};
 pub use version::SpecVersion;
 
 /// Every template, in the order in which its cases run.
@@ -38,11 +38,11 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use super::{Breaker, Case, Source, SpecVersion, Subject, Template, cases_of, requirement, templates};
+    use super::{Breaker, Case, CaseSource, PluginUnderTest, SpecVersion, Template, cases_of, requirement, templates};
     use cni_conformance::plugins;
 
     fn all() -> Vec<Case> {
-        cases_of(&plugins::ALL.map(|plugin| Arc::new(Subject::of(plugin))))
+        cases_of(&plugins::ALL.map(|plugin| Arc::new(PluginUnderTest::of(plugin))))
     }
 
     #[test]
@@ -95,7 +95,8 @@ mod tests {
     #[test]
     fn the_page_of_each_plugin_has_cases() {
         for plugin in plugins::ALL {
-            let of_page = |template: &&Template| matches!(template.source, Source::Reference(page) if page == plugin);
+            let of_page =
+                |template: &&Template| matches!(template.source, CaseSource::Reference(page) if page == plugin);
             let has_effects = !cni_catalog::test_data(plugin).effects.is_empty();
             assert!(
                 has_effects || templates().filter(of_page).count() > 0,

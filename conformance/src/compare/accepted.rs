@@ -8,21 +8,21 @@ use crate::reference::Level;
 
 /// Whose line it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum LineOwner {
     Ours,
     Reference,
 }
 
 /// What becomes of a line before it is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Verdict {
+enum LineVerdict {
     AsItIs,
     Gone,
     Changed(String),
 }
 
-use Side::{Ours, Reference};
-use Verdict::{AsItIs, Changed, Gone};
+use LineOwner::{Ours, Reference};
+use LineVerdict::{AsItIs, Changed, Gone};
 
 /// A difference that is wanted.
 struct Accepted {
@@ -30,13 +30,13 @@ struct Accepted {
     reason: &'static str,
     /// With which reference it shows.
     shows: &'static [Level],
-    rule: fn(Side, &str) -> Verdict,
+    rule: fn(LineOwner, &str) -> LineVerdict,
     used: AtomicBool,
 }
 
 const BOTH: &[Level] = &[Level::Old, Level::New];
 
-const fn row(reason: &'static str, shows: &'static [Level], rule: fn(Side, &str) -> Verdict) -> Accepted {
+const fn row(reason: &'static str, shows: &'static [Level], rule: fn(LineOwner, &str) -> LineVerdict) -> Accepted {
     Accepted { reason, shows, rule, used: AtomicBool::new(false) }
 }
 
@@ -165,24 +165,24 @@ pub fn form_of_result(level: Level, version: &str, text: &str) -> String {
 }
 
 /// Applies the table to the lines of one side.
-pub fn apply(side: Side, lines: &[String]) -> Vec<String> {
+pub fn apply(side: LineOwner, lines: &[String]) -> Vec<String> {
     lines.iter().filter_map(|line| applied(&ACCEPTED, side, line.clone())).collect()
 }
 
 /// Applies it with what may differ in histories alone.
-pub fn apply_in_histories(side: Side, lines: &[String]) -> Vec<String> {
+pub fn apply_in_histories(side: LineOwner, lines: &[String]) -> Vec<String> {
     let both = |line: &String| applied(&IN_HISTORIES, side, applied(&ACCEPTED, side, line.clone())?);
     lines.iter().filter_map(both).collect()
 }
 
 /// Applies it to lines whose order means nothing.
-pub fn apply_sorted(side: Side, lines: &[String]) -> Vec<String> {
+pub fn apply_sorted(side: LineOwner, lines: &[String]) -> Vec<String> {
     let mut lines = apply(side, lines);
     lines.sort();
     lines
 }
 
-fn applied(table: &[Accepted], side: Side, mut line: String) -> Option<String> {
+fn applied(table: &[Accepted], side: LineOwner, mut line: String) -> Option<String> {
     for row in table {
         match (row.rule)(side, &line) {
             AsItIs => {}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::accepted::{self, Side};
+use super::accepted::{self, LineOwner};
 use super::look;
 use super::normal::{printed, snapshot};
 use super::row::{ComparisonRow, Containers};
@@ -15,12 +15,12 @@ use crate::{Attachment, Namespace, Runtime, Sandbox, Spelling, binaries};
 /// # Panics
 /// With all that differs.
 pub fn compare(case: &ComparisonRow, reference: &Reference) {
-    let theirs = walk(case, &reference.folder, reference.level, Side::Reference);
-    let ours = walk(case, &binaries::under_test(), reference.level, Side::Ours);
+    let theirs = walk(case, &reference.folder, reference.level, LineOwner::Reference);
+    let ours = walk(case, &binaries::under_test(), reference.level, LineOwner::Ours);
     let mut text = String::new();
     for ((step, theirs), (_, ours)) in theirs.iter().zip(&ours) {
         let apply = if step.ends_with("result") { accepted::apply } else { accepted::apply_sorted };
-        let changes = differences(&apply(Side::Reference, theirs), &apply(Side::Ours, ours));
+        let changes = differences(&apply(LineOwner::Reference, theirs), &apply(LineOwner::Ours, ours));
         if !changes.is_empty() {
             text.push_str(&format!("{step}:\n{}\n", changes.join("\n")));
         }
@@ -29,7 +29,7 @@ pub fn compare(case: &ComparisonRow, reference: &Reference) {
 }
 
 /// Adds two containers, checks the first, deletes them in turn, and returns what could be seen.
-fn walk(case: &ComparisonRow, folder: &Path, level: Level, side: Side) -> Vec<(&'static str, Vec<String>)> {
+fn walk(case: &ComparisonRow, folder: &Path, level: Level, side: LineOwner) -> Vec<(&'static str, Vec<String>)> {
     let sandbox = Sandbox::with_flavour(case.flavour);
     for line in &case.before {
         sandbox.sh(line);
@@ -50,7 +50,7 @@ fn walk(case: &ComparisonRow, folder: &Path, level: Level, side: Side) -> Vec<(&
     steps.push(("after the first ADD", seen()));
     if version >= "0.4.0" {
         let check = runtime.check(&first);
-        let broken = case.broken_check.filter(|broken| side == Side::Reference && level <= broken.until);
+        let broken = case.broken_check.filter(|broken| side == LineOwner::Reference && level <= broken.until);
         match broken {
             Some(broken) => broken.expect(&check),
             None => drop(check.expect_success().succeeded()),
@@ -66,7 +66,7 @@ fn walk(case: &ComparisonRow, folder: &Path, level: Level, side: Side) -> Vec<(&
     steps.push(("after the first DEL", seen()));
     let again = runtime.del(&first);
     match case.second_del {
-        Some((plugin, says)) if side == Side::Reference => drop(again.expect_error(plugin, 999, says)),
+        Some((plugin, says)) if side == LineOwner::Reference => drop(again.expect_error(plugin, 999, says)),
         Some(_) | None => drop(again.expect_success().succeeded()),
     }
     steps.push(("after the first DEL came again", seen()));

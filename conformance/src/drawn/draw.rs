@@ -6,7 +6,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use super::setup::{Setup, Subnet};
+use super::setup::{DrawnSubnet, Setup};
 use crate::{Flavour, PortMapping};
 
 /// A plugin behind the bridge plugin.
@@ -16,10 +16,10 @@ pub enum Chained {
     Portmap,
 }
 
-const V4: Subnet = ("10.1.2.0/24", "10.1.2.1");
-const OTHER_V4: Subnet = ("10.1.3.0/25", "10.1.3.1");
-const V6: Subnet = ("fd00:1::/64", "fd00:1::1");
-const OTHER_V6: Subnet = ("fd00:2::/80", "fd00:2::1");
+const V4: DrawnSubnet = ("10.1.2.0/24", "10.1.2.1");
+const OTHER_V4: DrawnSubnet = ("10.1.3.0/25", "10.1.3.1");
+const V6: DrawnSubnet = ("fd00:1::/64", "fd00:1::1");
+const OTHER_V6: DrawnSubnet = ("fd00:2::/80", "fd00:2::1");
 
 /// The versions, newest first: that is where a failing configuration shrinks to.
 const VERSIONS: [&str; 7] = ["1.1.0", "1.0.0", "0.4.0", "0.3.1", "0.3.0", "0.2.0", "0.1.0"];
@@ -47,7 +47,7 @@ pub fn setups(flavour: Flavour, chained: &[Chained]) -> impl Strategy<Value = Se
 }
 
 /// Subnets, one for each range set, and routes.
-fn subnets(addressed: bool) -> impl Strategy<Value = (Vec<Subnet>, Vec<&'static str>)> {
+fn subnets(addressed: bool) -> impl Strategy<Value = (Vec<DrawnSubnet>, Vec<&'static str>)> {
     let mut sets = vec![
         vec![V4],
         vec![V6],
@@ -63,7 +63,7 @@ fn subnets(addressed: bool) -> impl Strategy<Value = (Vec<Subnet>, Vec<&'static 
 }
 
 /// The versions before 0.3.0 know one address of each family, and no container without any.
-fn fitting(version: &str, mut subnets: Vec<Subnet>) -> Vec<Subnet> {
+fn fitting(version: &str, mut subnets: Vec<DrawnSubnet>) -> Vec<DrawnSubnet> {
     if version < "0.3.0" {
         let mut seen = Vec::new();
         subnets.retain(|(subnet, _)| {

@@ -7,7 +7,7 @@ use crate::skeleton::{filter, ports};
 use crate::{Flavour, PortMapping, Skeleton};
 
 /// A subnet, and its first address, which is the gateway.
-pub type Subnet = (&'static str, &'static str);
+pub type DrawnSubnet = (&'static str, &'static str);
 
 /// All that is drawn.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct Setup {
     pub id: String,
     pub ifname: &'static str,
     /// No IPAM plugin when there is none.
-    pub subnets: Vec<Subnet>,
+    pub subnets: Vec<DrawnSubnet>,
     pub routes: Vec<&'static str>,
     pub bridge: Value,
     pub firewall: Option<Value>,

@@ -25,9 +25,6 @@ pub fn ask(from: &Namespace, transport: Transport, server: SocketAddr) -> io::Re
 }
 
 /// Does the same with another deadline, for answers that must not come.
-///
-/// # Errors
-/// When no answer comes in time.
 pub fn ask_within(
     from: &Namespace,
     transport: Transport,

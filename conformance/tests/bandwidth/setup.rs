@@ -2,19 +2,19 @@
 
 use std::ops::Deref;
 
-use cni_conformance::{Behind, State};
+use cni_conformance::{ChainedHost, State};
 use serde_json::{Value, json};
 
 /// The reference's name for the ifb of container `ctr1` in network `n1`.
 pub const IFB: &str = "bwpc189d8b6a7b4";
 
 /// A host, and a container `ctr1` whose interface `eth0` leads to the link `host0`.
-pub struct Limited(Behind);
+pub struct Limited(ChainedHost);
 
 impl Deref for Limited {
-    type Target = Behind;
+    type Target = ChainedHost;
 
-    fn deref(&self) -> &Behind {
+    fn deref(&self) -> &ChainedHost {
         &self.0
     }
 }
@@ -44,7 +44,7 @@ impl Limited {
     }
 
     pub fn without_alias() -> Self {
-        let behind = Behind::new("bandwidth", "ctr1");
+        let behind = ChainedHost::new("bandwidth", "ctr1");
         behind.add_interface("eth0", "host0", None);
         let interfaces = json!({"interfaces": [{"name": "host0"}, behind.interface("eth0")]});
         Self(behind.told(&interfaces))

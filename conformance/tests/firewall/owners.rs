@@ -1,7 +1,7 @@
 //! Two owners of one address (C8 of `reference/defects.md`).
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Lone, Sandbox};
+use cni_conformance::{Sandbox, Standalone};
 use serde_json::json;
 
 /// The DEL of either removed the rules of both.
@@ -17,7 +17,7 @@ fn one_address_in_two_networks_has_its_rules_until_the_last_owner_goes() {
             let ips = json!([{"address": "10.1.2.3/24", "interface": 0}]);
             let prev_result = json!({"cniVersion": "1.0.0", "interfaces": interfaces, "ips": ips});
             let keys = json!({"backend": "iptables", "name": network});
-            (Lone::new(&sandbox, "firewall", id, &prev_result, &keys), container)
+            (Standalone::new(&sandbox, "firewall", id, &prev_result, &keys), container)
         });
         let rules = || sandbox.sh("iptables -S CNI-FORWARD").lines().filter(|line| line.contains("10.1.2.3")).count();
         for (owner, _) in &owners {

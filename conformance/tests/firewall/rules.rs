@@ -2,8 +2,8 @@
 //!
 //! Goldens are dumps of the reference on a host without any rule.
 
-use cni_conformance::lone::bridge_result;
-use cni_conformance::{Lone, Sandbox};
+use cni_conformance::standalone::bridge_result;
+use cni_conformance::{Sandbox, Standalone};
 use serde_json::{Value, json};
 
 use cni_conformance::golden::{DUAL, PROGRAMS, V4, assert_rules, assert_untouched, on_both_flavours, rules, without};
@@ -90,17 +90,17 @@ fn for_ipv6(golden: &str) -> String {
     golden.replace("10.88.0.5/32", "fd00:88::5/128")
 }
 
-fn plugin<'s>(sandbox: &'s Sandbox, addresses: &[&str], keys: Value) -> Lone<'s> {
-    let firewall = Lone::new(sandbox, "firewall", "ctr1", &bridge_result("br0", addresses), &keys);
+fn plugin<'s>(sandbox: &'s Sandbox, addresses: &[&str], keys: Value) -> Standalone<'s> {
+    let firewall = Standalone::new(sandbox, "firewall", "ctr1", &bridge_result("br0", addresses), &keys);
     with_backend(firewall)
 }
 
-fn on_second_bridge(sandbox: &Sandbox) -> Lone<'_> {
+fn on_second_bridge(sandbox: &Sandbox) -> Standalone<'_> {
     let result = bridge_result("br1", &["10.89.0.5/24"]);
-    with_backend(Lone::new(sandbox, "firewall", "ctr2", &result, &json!({"ingressPolicy": "same-bridge"})))
+    with_backend(Standalone::new(sandbox, "firewall", "ctr2", &result, &json!({"ingressPolicy": "same-bridge"})))
 }
 
-fn with_backend(mut firewall: Lone<'_>) -> Lone<'_> {
+fn with_backend(mut firewall: Standalone<'_>) -> Standalone<'_> {
     firewall.config["backend"] = json!("iptables");
     firewall
 }

@@ -13,8 +13,8 @@ use cni_conformance::nomad::GATEWAY_V4;
 use cni_conformance::state::assert_same;
 use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
 use cni_conformance::{
-    Attachment, Container, Invocation, Lone, Nomad, Outside, PortMapping, Runtime, Sandbox, Spelling, State, Verb,
-    binaries, script,
+    Attachment, Container, Invocation, Nomad, Outside, PortMapping, Runtime, Sandbox, Spelling, Standalone, State,
+    Verb, binaries, script,
 };
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ fn issue_798_no_name_leads_out_of_the_parameters_of_the_network() {
     let before = fs::read_to_string("/proc/sys/kernel/threads-max").expect("read");
     let tuning = |sysctl: Value| {
         let prev_result = json!({"cniVersion": "1.0.0", "interfaces": [], "ips": []});
-        Lone::new(&sandbox, "tuning", "c1", &prev_result, &json!({"sysctl": sysctl}))
+        Standalone::new(&sandbox, "tuning", "c1", &prev_result, &json!({"sysctl": sysctl}))
     };
     let state = State::capture(&sandbox, &[&container]);
     for key in [

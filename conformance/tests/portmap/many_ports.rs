@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Lone, Sandbox, Verb};
+use cni_conformance::{Sandbox, Standalone, Verb};
 use serde_json::{Value, json};
 
 /// No wait is longer than ten seconds; the rest is for the work on a busy machine.
@@ -22,7 +22,7 @@ fn many_ports_come_at_once_where_there_are_no_tables() {
         let sandbox = Sandbox::new();
         let keys = json!({"backend": "iptables", "runtimeConfig": {"portMappings": ports(count)}});
         let prev_result = json!({"cniVersion": "1.0.0", "ips": [{"address": "10.77.0.2/16"}]});
-        let portmap = Lone::new(&sandbox, "portmap", "c1", &prev_result, &keys);
+        let portmap = Standalone::new(&sandbox, "portmap", "c1", &prev_result, &keys);
         let added = portmap.call(Verb::Add).deadline(SOON).run();
         added.expect_success();
         portmap.check();

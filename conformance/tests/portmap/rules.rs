@@ -2,8 +2,8 @@
 //!
 //! Goldens are dumps of the reference for network `n1`, container `ctr1`.
 
-use cni_conformance::lone::bridge_result;
-use cni_conformance::{Lone, PortMapping, Sandbox, Spelling, Verb, ports};
+use cni_conformance::standalone::bridge_result;
+use cni_conformance::{PortMapping, Sandbox, Spelling, Standalone, Verb, ports};
 use serde_json::{Value, json};
 
 use cni_conformance::golden::{DUAL, PROGRAMS, V4, assert_rules, assert_untouched, on_both_flavours, rules, without};
@@ -117,8 +117,8 @@ fn two_ports_v6() -> String {
     without(TWO_PORTS_V4, "127.0.0.1").replace("10.88.0.0/24", "fd00:88::/64").replace("10.88.0.5:", "[fd00:88::5]:")
 }
 
-fn plugin<'s>(sandbox: &'s Sandbox, addresses: &[&str], mappings: &[PortMapping], keys: Value) -> Lone<'s> {
-    let mut portmap = Lone::new(sandbox, "portmap", "ctr1", &bridge_result("br0", addresses), &keys);
+fn plugin<'s>(sandbox: &'s Sandbox, addresses: &[&str], mappings: &[PortMapping], keys: Value) -> Standalone<'s> {
+    let mut portmap = Standalone::new(sandbox, "portmap", "ctr1", &bridge_result("br0", addresses), &keys);
     portmap.config["runtimeConfig"] = json!({"portMappings": ports::render(mappings, Spelling::Spec)});
     portmap
 }

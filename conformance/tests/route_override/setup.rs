@@ -2,18 +2,18 @@
 
 use std::ops::Deref;
 
-use cni_conformance::{Behind, State};
+use cni_conformance::{ChainedHost, State};
 use serde_json::{Value, json};
 
 /// A host that is the router, and the container `c1` with its interface and the result of the plugins before.
 pub struct Routed {
-    behind: Behind,
+    behind: ChainedHost,
 }
 
 impl Deref for Routed {
-    type Target = Behind;
+    type Target = ChainedHost;
 
-    fn deref(&self) -> &Behind {
+    fn deref(&self) -> &ChainedHost {
         &self.behind
     }
 }
@@ -28,7 +28,7 @@ pub fn all_keys() -> Value {
 
 impl Routed {
     pub fn new() -> Self {
-        let behind = Behind::new("route-override", "c1").about("eth0");
+        let behind = ChainedHost::new("route-override", "c1").about("eth0");
         let ips = json!([
             {"address": "10.91.0.2/24", "gateway": "10.91.0.1", "interface": 0},
             {"address": "fd00:91::2/64", "gateway": "fd00:91::1", "interface": 0},

@@ -2,19 +2,19 @@
 
 use std::ops::Deref;
 
-use cni_conformance::{Behind, Container, State};
+use cni_conformance::{ChainedHost, Container, State};
 use serde_json::{Value, json};
 
 /// A host, a router, and a container `c1`: its `eth0` leads to the host, and its `net1` to the router.
 pub struct Routed {
     pub router: Container,
-    behind: Behind,
+    behind: ChainedHost,
 }
 
 impl Deref for Routed {
-    type Target = Behind;
+    type Target = ChainedHost;
 
-    fn deref(&self) -> &Behind {
+    fn deref(&self) -> &ChainedHost {
         &self.behind
     }
 }
@@ -29,7 +29,7 @@ pub fn ips() -> Value {
 
 impl Routed {
     pub fn new() -> Self {
-        let behind = Behind::new("sbr", "c1").about("net1");
+        let behind = ChainedHost::new("sbr", "c1").about("net1");
         let interfaces = json!([behind.interface("eth0"), behind.interface("net1")]);
         let behind = behind.told(&json!({"interfaces": interfaces, "ips": ips()}));
         let sandbox = &behind.sandbox;

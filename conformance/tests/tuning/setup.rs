@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cni_conformance::keys::with;
-use cni_conformance::{Behind, State};
+use cni_conformance::{ChainedHost, State};
 use serde_json::{Value, json};
 
 /// The address that the interface has before anything is tuned.
@@ -30,19 +30,19 @@ pub struct Properties {
 }
 
 /// A host, and a container `c1` whose interface `eth0` leads to the link `host0`.
-pub struct Tuned(Behind);
+pub struct Tuned(ChainedHost);
 
 impl Deref for Tuned {
-    type Target = Behind;
+    type Target = ChainedHost;
 
-    fn deref(&self) -> &Behind {
+    fn deref(&self) -> &ChainedHost {
         &self.0
     }
 }
 
 impl Tuned {
     pub fn new() -> Self {
-        let behind = Behind::new("tuning", "c1");
+        let behind = ChainedHost::new("tuning", "c1");
         behind.add_interface("eth0", "host0", Some(FIRST_MAC));
         let interface = with(&behind.interface("eth0"), &json!({"mac": FIRST_MAC}));
         Self(behind.told(&json!({"interfaces": [{"name": "host0"}, interface]})))

@@ -7,23 +7,23 @@ use cni_conformance::cases::for_each;
 use cni_conformance::injection::calls_of;
 use cni_conformance::keys::with;
 use cni_conformance::uml::on_a_kernel_with;
-use cni_conformance::{Attachment, Behind, Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, killed};
+use cni_conformance::{Attachment, ChainedHost, Feature, Invocation, Loss, Network, Runtime, Sandbox, Verb, killed};
 use serde_json::{Value, json};
 
 /// A host, and a container `c1` with two interfaces.
-struct Machine(Behind);
+struct Machine(ChainedHost);
 
 impl Deref for Machine {
-    type Target = Behind;
+    type Target = ChainedHost;
 
-    fn deref(&self) -> &Behind {
+    fn deref(&self) -> &ChainedHost {
         &self.0
     }
 }
 
 impl Machine {
     fn new() -> Self {
-        let machine = Self(Behind::new("vrf", "c1").about("net1"));
+        let machine = Self(ChainedHost::new("vrf", "c1").about("net1"));
         machine.sandbox.host().ip(&[
             "link add host1 type veth peer name net1 netns c1",
             "link add host2 type veth peer name net2 netns c1",

@@ -6,14 +6,14 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_core::request::{Command, Request};
-use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, Link};
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
 use cni_netfilter::Netfilter;
 use cni_netfilter::firewalld::Firewalld;
 use cni_netfilter::iptables::{
-    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock,
+    Batch, BatchError, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
 };
 use cni_netfilter::nftables::{
     ChainId, Generation, ListedRule, Nftables, NftablesError, SetElements, Transaction, TransactionError,
@@ -108,7 +108,7 @@ impl Host for WithoutRules<'_> {
         self.host.delegate(plugin, command, other)
     }
 
-    fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+    fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
         self.host.ask_daemon(call, patience)
     }
 
@@ -140,7 +140,7 @@ impl Iptables for NoRules {
     /// No condition holds, and nothing is changed.
     fn commit(&mut self, _batch: &Batch) -> Result<(), BatchError> {
         let (program, text) = ("a host without rules".to_owned(), "there is no such rule".to_owned());
-        Err(BatchError::Refused(Refusal { program, text }))
+        Err(BatchError::Refused(BatchRefusal { program, text }))
     }
 
     fn is_installed(&mut self, family: Family) -> bool {

@@ -1,5 +1,5 @@
-//! ADD: limits what the container receives, then what it sends. Nothing is limited in most containers of a list that
-//! leaves it to the runtime: then only the ifb of an earlier ADD is looked for, by its names.
+//! ADD: limits what the container receives, then what it sends. If the runtime decides about limits, most containers
+//! have none; then ADD only looks for the ifb of an earlier ADD, by its names.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
@@ -12,11 +12,11 @@ use cni_model::traffic::{FilterRank, Shaper};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 
-use crate::config::{Config, Direction};
+use crate::config::{Config, ShapedDirection};
 use crate::del::{del, removal_of};
 use crate::error::BandwidthError;
 use crate::ifb::{self, ChosenIfb};
-use crate::limit::{Limit, frame};
+use crate::limit::{RateLimit, frame};
 use crate::port::{self, Port};
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
@@ -33,11 +33,11 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let port = port::require(&at.ifname, &result, journal.host())?;
     let mut plan = Plan::default();
     if let Some(limit) = config.ingress {
-        plan.owned(set_shaper(&port.name, checked(Direction::Ingress, limit, port.link.mtu)?));
+        plan.owned(set_shaper(&port.name, checked(ShapedDirection::Ingress, limit, port.link.mtu)?));
     }
     let ifb = match config.egress {
         Some(limit) => {
-            let shaper = checked(Direction::Egress, limit, port.link.mtu)?;
+            let shaper = checked(ShapedDirection::Egress, limit, port.link.mtu)?;
             Some(plan_egress(&mut plan, &at, &port, shaper, journal.host())?)
         }
         None => None,
@@ -65,9 +65,9 @@ fn end_unwanted(config: &Config, at: &Attachment, port: &Port, host: &mut dyn Ho
 }
 
 /// A bucket that a frame fits into: another one would let no large packet pass, and small ones as if all were well.
-fn checked(direction: Direction, limit: Limit, mtu: u32) -> Result<Shaper, BandwidthError> {
+fn checked(direction: ShapedDirection, limit: RateLimit, mtu: u32) -> Result<Shaper, BandwidthError> {
     let (shaper, frame) = (limit.shaper(mtu), frame(mtu));
-    let Limit { rate, burst } = limit;
+    let RateLimit { rate, burst } = limit;
     match shaper.bucket() >= frame {
         true => Ok(shaper),
         false if u64::from(burst) < frame => Err(BandwidthError::SmallBurst { direction, burst, frame }),
@@ -75,7 +75,7 @@ fn checked(direction: Direction, limit: Limit, mtu: u32) -> Result<Shaper, Bandw
     }
 }
 
-/// The ifb is complete before the first packet goes there.
+/// Plans the limit of sending. The ifb is complete before the first packet is redirected to it.
 fn plan_egress(
     plan: &mut Plan,
     at: &Attachment,
@@ -105,7 +105,7 @@ fn set_shaper(name: &IfName, shaper: Shaper) -> Step {
     Step::SetShaper { ns: Ns::Host, name: name.clone(), shaper }
 }
 
-/// The ifb as the reference tells it.
+/// The ifb as the reference lists it in the result.
 fn told(name: &IfName, host: &mut dyn Host) -> Result<Interface, Error> {
     let link = verify::present(Ns::Host, name, host)?;
     let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();

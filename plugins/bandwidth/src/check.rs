@@ -1,4 +1,4 @@
-//! CHECK: whether the limits are there, and the packets pass them.
+//! CHECK: compares the limits, and verifies that packets pass through them.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -11,7 +11,7 @@ use cni_plugin::host::Host;
 use crate::config::Config;
 use crate::error::{BandwidthError, CheckError};
 use crate::ifb::{self, IfbNames};
-use crate::limit::Limit;
+use crate::limit::RateLimit;
 use crate::port;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -44,7 +44,7 @@ fn verify_redirect(port: &Link, ifb: &Link, host: &mut dyn Host) -> Result<(), E
 }
 
 /// The reference may have made it, so its numbers are fine as well.
-fn verify_limit(link: &Link, limit: &Limit, mtu: u32, host: &mut dyn Host) -> Result<(), Error> {
+fn verify_limit(link: &Link, limit: &RateLimit, mtu: u32, host: &mut dyn Host) -> Result<(), Error> {
     let name = link.name.clone();
     let found = match host.devices().traffic_control(Ns::Host, link.index)?.root {
         Some(RootQdisc::Shaper(found)) => found,

@@ -6,18 +6,18 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use serde::Deserialize;
 
-use crate::limit::Limit;
+use crate::limit::RateLimit;
 
 /// Which packets of the container, as it sees them from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum ShapedDirection {
     /// Those that it receives.
     Ingress,
     /// Those that it sends.
     Egress,
 }
 
-impl fmt::Display for Direction {
+impl fmt::Display for ShapedDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ingress => "ingress",
@@ -29,18 +29,18 @@ impl fmt::Display for Direction {
 /// Numbers of bits that are no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// A rate alone.
+    /// A rate without a burst.
     #[error("if rate is set, burst must also be set")]
-    NoBurst { direction: Direction, rate: u64 },
-    /// A burst alone.
+    NoBurst { direction: ShapedDirection, rate: u64 },
+    /// A burst without a rate.
     #[error("if burst is set, rate must also be set")]
-    NoRate { direction: Direction, burst: u64 },
+    NoRate { direction: ShapedDirection, burst: u64 },
     /// More than the kernel counts.
     #[error("burst cannot be more than 4GB")]
-    Burst { direction: Direction, burst: u64 },
+    Burst { direction: ShapedDirection, burst: u64 },
     /// Less than a byte.
     #[error("rate cannot be less than 8 bits per second")]
-    Rate { direction: Direction, rate: u64 },
+    Rate { direction: ShapedDirection, rate: u64 },
 }
 
 impl Failure for LimitError {
@@ -64,19 +64,19 @@ impl Failure for LimitError {
     }
 }
 
-/// What is limited.
+/// The limits of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// What the container receives.
-    pub ingress: Option<Limit>,
-    /// What it sends.
-    pub egress: Option<Limit>,
+    /// The limit of what the container receives.
+    pub ingress: Option<RateLimit>,
+    /// The limit of what it sends.
+    pub egress: Option<RateLimit>,
 }
 
 /// The keys in the element itself. Any of them, even with null, keeps the runtime's from being looked at.
 const KEYS: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
 
-/// In bits, 0 for none.
+/// The keys, in bits; 0 means no limit.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Keys {
@@ -93,7 +93,7 @@ struct RuntimeKeys {
     bandwidth: RuntimeLimits,
 }
 
-/// What containerd, cri-o and multus send for the capability `bandwidth`.
+/// The keys that containerd, cri-o and multus send for the capability `bandwidth`.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RuntimeLimits {
@@ -105,35 +105,32 @@ struct RuntimeLimits {
 
 impl Config {
     /// Reads and checks every key.
-    ///
-    /// # Errors
-    /// Those of the first value that cannot be used.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { ingress_rate, ingress_burst, egress_rate, egress_burst, runtime_config } = request.decode()?;
         let own = RuntimeLimits { ingress_rate, ingress_burst, egress_rate, egress_burst };
         let has_own = KEYS.into_iter().any(|key| request.config().has_key(key));
         let limits = if has_own { own } else { runtime_config.bandwidth };
         Ok(Self {
-            ingress: limit(Direction::Ingress, limits.ingress_rate, limits.ingress_burst)?,
-            egress: limit(Direction::Egress, limits.egress_rate, limits.egress_burst)?,
+            ingress: limit(ShapedDirection::Ingress, limits.ingress_rate, limits.ingress_burst)?,
+            egress: limit(ShapedDirection::Egress, limits.egress_rate, limits.egress_burst)?,
         })
     }
 
-    /// Whether nothing is limited.
+    /// Whether there is no limit.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 /// The limit of a rate and a burst in bits; what is less than a byte is dropped.
-fn limit(direction: Direction, rate: u64, burst: u64) -> Result<Option<Limit>, LimitError> {
+fn limit(direction: ShapedDirection, rate: u64, burst: u64) -> Result<Option<RateLimit>, LimitError> {
     match (rate, burst) {
         (0, 0) => Ok(None),
         (rate, 0) => Err(LimitError::NoBurst { direction, rate }),
         (0, burst) => Err(LimitError::NoRate { direction, burst }),
         (rate @ ..8, _) => Err(LimitError::Rate { direction, rate }),
         (rate, burst) => match u32::try_from(burst / 8) {
-            Ok(bytes) if bytes < u32::MAX => Ok(Some(Limit { rate: rate / 8, burst: bytes })),
+            Ok(bytes) if bytes < u32::MAX => Ok(Some(RateLimit { rate: rate / 8, burst: bytes })),
             Ok(_) | Err(_) => Err(LimitError::Burst { direction, burst }),
         },
     }

@@ -1,8 +1,10 @@
-//! DEL: ends the limits. It needs neither the limits nor the result of ADD, and the namespace may be gone.
+//! DEL: removes the limits. It needs neither the configured limits nor the result of ADD, and the namespace may be
+//! missing.
 //!
-//! The veth is there still, as a rule, since its plugin's DEL comes later. So its packets are led past the ifb before that
-//! goes: they would be lost. What limits the veth itself goes with it at the latest. Earlier it goes only where the veth is
-//! known to be this attachment's: else it may be another container's, or the limit an administrator's own.
+//! The veth usually still exists, since DEL of its plugin runs later. So the redirect to the ifb is removed before the
+//! ifb: packets would be lost otherwise. The limit on the veth itself is deleted with the veth. DEL removes it earlier
+//! only if the veth is known to be this attachment's: otherwise it may be another container's, or the limit may be the
+//! administrator's.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;

@@ -1,8 +1,8 @@
-//! Why a container's packets cannot be limited, or are not as they should be.
+//! Errors of ADD, and differences that CHECK finds.
 
 use cni_core::error::{Code, Failure};
 
-use crate::config::Direction;
+use crate::config::ShapedDirection;
 
 /// A request that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,16 +19,16 @@ pub enum BandwidthError {
     /// The result of the plugins before has no interfaces.
     #[error("no interfaces provided")]
     NoInterfaces,
-    /// No plugin before has told of the link of the host, so it may be anybody's.
+    /// No earlier plugin has listed the host's link in the result, so its owner is unknown.
     #[error("no veth peer of container interface found in host ns")]
     UnknownPort { name: String },
     /// The bucket is smaller than a frame, which would never leave.
     #[error("{direction}Burst of {burst} bytes cannot pass a frame of {frame} bytes: {} bits are needed", frame * 8)]
-    SmallBurst { direction: Direction, burst: u32, frame: u64 },
+    SmallBurst { direction: ShapedDirection, burst: u32, frame: u64 },
     /// The kernel cannot count long enough for a frame.
     #[error("{direction}Rate of {rate} bytes per second is too low for a frame of {frame} bytes")]
-    LowRate { direction: Direction, rate: u64, frame: u64 },
-    /// The names of the ifb belong to something else.
+    LowRate { direction: ShapedDirection, rate: u64, frame: u64 },
+    /// Other links have the names of the ifb.
     #[error("adding link: file exists")]
     NoIfbName { names: [String; 2] },
 }
@@ -63,7 +63,7 @@ impl Failure for BandwidthError {
     }
 }
 
-/// What CHECK finds.
+/// Differences that CHECK finds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     /// There is no token bucket.
@@ -75,10 +75,10 @@ pub enum CheckError {
     /// A number is another one.
     #[error("{what} doesn't match: {link} has {found}, and {wanted} was configured")]
     Number { what: &'static str, link: String, found: u64, wanted: u64 },
-    /// The link on which packets of the container wait is gone.
+    /// The ifb on which packets of the container wait is missing.
     #[error("get ifb device: Link not found")]
     NoIfb { names: [String; 2] },
-    /// It is there, and the packets go past it.
+    /// The ifb exists, but packets are not redirected to it.
     #[error("what the container sends is not limited: nothing leads from {port} to {ifb}")]
     NoRedirect { port: String, ifb: String },
 }

@@ -1,4 +1,5 @@
-//! GC: removes the ifbs of attachments that are not valid. The limits of what containers receive went with their veths.
+//! GC: removes the ifbs of attachments that are not valid. The limits of what containers receive are deleted with
+//! their veths.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -38,8 +39,8 @@ fn stale_by_alias(mut links: Vec<Link>, request: &Request, valid: &ValidAttachme
     links
 }
 
-/// The reference notes nobody, so the network is not known; but what has the name of an ifb of the plugin, and gets no
-/// packets from any veth, is of use to no network.
+/// The ifbs of the reference that no packets are redirected to. The reference sets no alias, so their network is
+/// unknown; but an ifb with such a name and without packets from any veth is of use to no network.
 fn stale_without_alias(
     mut links: Vec<Link>,
     request: &Request,

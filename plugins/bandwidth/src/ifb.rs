@@ -1,7 +1,8 @@
-//! The ifb on which packets of the container wait: its names, and whose one is.
+//! The ifb on which packets of the container wait: its names and its owner.
 //!
-//! The reference names it after the network and the container alone, so that the second interface of a container in a
-//! network cannot have one. Ours has that name where it is free, and else one that follows from the interface as well.
+//! The reference derives its name from the network and the container only, so a second interface of a container in a
+//! network cannot have one. This plugin uses that name if it is free, and otherwise a name that depends on the
+//! interface too.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use crate::port::Port;
 /// The kernel's word for such a link.
 pub const KIND: &str = "ifb";
 
-/// How the names begin, and how many hexadecimal digits follow.
+/// The beginning of the names, and the number of hexadecimal digits that follow.
 const PREFIX: &str = "bwp";
 const DIGITS: usize = 12;
 
@@ -49,7 +50,7 @@ impl IfbNames {
     }
 }
 
-/// Whether a link has such a name, of whatever attachment.
+/// Whether a link has the name of an ifb, of any attachment.
 pub fn has_name(link: &Link) -> bool {
     let is_digit = |c: char| c.is_ascii_hexdigit() && !c.is_ascii_uppercase();
     link.name.strip_prefix(PREFIX).is_some_and(|rest| rest.len() == DIGITS && rest.chars().all(is_digit))
@@ -64,9 +65,6 @@ pub struct ChosenIfb {
 }
 
 /// Chooses one: that of an earlier ADD, or else a free name.
-///
-/// # Errors
-/// [`BandwidthError::NoIfbName`], or when the kernel does not answer.
 pub fn choose(at: &Attachment, port: &Port, host: &mut dyn Host) -> Result<ChosenIfb, Error> {
     if let Some(found) = of(at, Some(port), host)?.pop() {
         return Ok(ChosenIfb { name: IfName::parse(&found.name)?, found: Some(found) });
@@ -80,10 +78,7 @@ pub fn choose(at: &Attachment, port: &Port, host: &mut dyn Host) -> Result<Chose
     Err(BandwidthError::NoIfbName { names: names.texts() }.into())
 }
 
-/// The ifbs of an attachment that there are; the port is that of its interface, where it is still there.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// The existing ifbs of an attachment; `port` is the host's end of its interface, if it still exists.
 pub fn of(at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
     let names = IfbNames::of(at)?;
     let mut found = Vec::new();
@@ -97,9 +92,6 @@ pub fn of(at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<V
 }
 
 /// The ifbs of an attachment that say so themselves.
-///
-/// # Errors
-/// When the kernel does not answer.
 pub fn noted(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Link>, Error> {
     let IfbNames { shared, own } = IfbNames::of(at)?;
     let mut found = Vec::new();
@@ -114,12 +106,13 @@ pub fn is_ifb(link: &Link) -> bool {
     link.kind.as_deref() == Some(KIND)
 }
 
-/// Whose an ifb of the shared name is. The reference does not note it; then it is that of whoever's packets go there.
+/// Whether an ifb of the shared name belongs to an attachment. The reference sets no alias; then it belongs to the
+/// attachment whose packets are redirected to it.
 fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host) -> Result<bool, Error> {
     match LinkOwner::of(link, at) {
         LinkOwner::This => Ok(true),
         LinkOwner::Another => Ok(false),
-        LinkOwner::Unsaid => {
+        LinkOwner::Unlabelled => {
             let own = port.map(|port| port.link.index);
             let others = sources(link, host)?.into_iter().filter(|source| Some(source.link.index) != own);
             let mut others = others.collect::<Vec<_>>();
@@ -133,9 +126,6 @@ fn is_of(link: &Link, at: &Attachment, port: Option<&Port>, host: &mut dyn Host)
 }
 
 /// The veths of the host from which packets go to an ifb.
-///
-/// # Errors
-/// When the kernel does not answer.
 pub fn sources(ifb: &Link, host: &mut dyn Host) -> Result<Vec<Port>, Error> {
     let mut found = Vec::new();
     for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {
@@ -147,9 +137,6 @@ pub fn sources(ifb: &Link, host: &mut dyn Host) -> Result<Vec<Port>, Error> {
 }
 
 /// The links to which packets go from any veth of the host.
-///
-/// # Errors
-/// When the kernel does not answer.
 pub fn targets(host: &mut dyn Host) -> Result<BTreeSet<u32>, Error> {
     let mut found = BTreeSet::new();
     for link in host.links(Ns::Host, LinkQuery::Kind("veth"))? {

@@ -1,7 +1,7 @@
 //! The bandwidth plugin: limits how fast a container receives and sends, at the host's end of its veth.
 //!
-//! What it receives waits in a token bucket of that link. What it sends is led to an ifb first, a link with a bucket of
-//! its own.
+//! Packets to the container wait in a token bucket of that link. Packets from the container are redirected to an ifb,
+//! a link with its own token bucket.
 
 use cni_core::version::Version;
 use cni_plugin::run::Plugin;

@@ -1,18 +1,18 @@
-//! A limit as it is configured, and the token bucket that it comes to: the reference's numbers, but for those that the
-//! kernel's fields do not hold.
+//! Converts a configured limit to a token bucket: the reference's numbers, except those that do not fit the kernel's
+//! fields.
 
 use cni_model::traffic::Shaper;
 
-/// How many packets' time may pass before one leaves: 25 milliseconds, a fortieth of a second.
+/// The longest wait of a packet, 25 milliseconds, as a fraction of a second.
 const LATENCIES_OF_A_SECOND: u64 = 40;
 /// Microseconds of a second: the reference counts the time that it takes to fill the bucket in these.
 const MICROSECONDS: u64 = 1_000_000;
-/// What a frame has before its packet: an Ethernet header.
+/// The size of an Ethernet header, which precedes each packet.
 const HEADER: u64 = 14;
 
-/// How fast, and how much at once.
+/// A rate and a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct RateLimit {
     /// Bytes per second, at least one.
     pub rate: u64,
     /// The bytes that may go at once after a pause.
@@ -24,7 +24,7 @@ pub fn frame(mtu: u32) -> u64 {
     u64::from(mtu) + HEADER
 }
 
-impl Limit {
+impl RateLimit {
     /// The token bucket for a link. Numbers that are too large become the largest ones, and one that the reference's rounding
     /// has made too small for a frame, though the burst is not, becomes large enough.
     pub fn shaper(&self, mtu: u32) -> Shaper {
@@ -42,12 +42,12 @@ impl Limit {
         Shaper { rate: self.rate, limit, buffer: low_bits(ticks(low_bits(self.fill_time()).into())) }
     }
 
-    /// How many bytes come in the time that a packet may wait.
+    /// The number of bytes that arrive in the longest wait of a packet.
     const fn waiting(&self) -> u64 {
         self.rate / LATENCIES_OF_A_SECOND
     }
 
-    /// How many microseconds it takes to fill the bucket.
+    /// The time to fill the bucket, in microseconds.
     fn fill_time(&self) -> u64 {
         u64::from(self.burst) * MICROSECONDS / self.rate.max(1)
     }
@@ -77,8 +77,8 @@ mod tests {
 
     const CONTAINERD: u64 = u32::MAX as u64;
 
-    fn limit(rate: u64, burst: u64) -> Limit {
-        Limit { rate: rate / 8, burst: u32::try_from(burst / 8).expect("at most 4 GB") }
+    fn limit(rate: u64, burst: u64) -> RateLimit {
+        RateLimit { rate: rate / 8, burst: u32::try_from(burst / 8).expect("at most 4 GB") }
     }
 
     fn numbers(shaper: Shaper) -> (u64, u32, u32) {
@@ -131,13 +131,13 @@ mod tests {
             rate in prop_oneof![6..10_000_u64, 6..u64::MAX / 8],
             burst in 1514..=u32::MAX - 1,
         ) {
-            let shaper = Limit { rate, burst }.shaper(1500);
+            let shaper = RateLimit { rate, burst }.shaper(1500);
             prop_assert!(shaper.bucket() >= 1514, "{shaper:?}");
         }
 
         #[test]
         fn any_limit_is_a_number(rate in any::<u64>(), burst in any::<u32>(), mtu in any::<u32>()) {
-            let limit = Limit { rate, burst };
+            let limit = RateLimit { rate, burst };
             prop_assert_eq!((limit.shaper(mtu).rate, limit.wrapped_shaper().rate), (rate, rate));
         }
     }

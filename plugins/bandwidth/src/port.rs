@@ -25,7 +25,7 @@ impl Port {
         Ok(Self { name: IfName::parse(&link.name)?, link })
     }
 
-    /// Whether it is known to be that of an attachment: bridge and ptp note it.
+    /// Whether its alias names the attachment: bridge and ptp set it.
     pub fn is_of(&self, at: &Attachment) -> bool {
         LinkOwner::of(&self.link, at) == LinkOwner::This
     }
@@ -58,11 +58,8 @@ fn other_end(ifname: &IfName, host: &mut dyn Host) -> Result<Port, Error> {
     Port::of(end.ok_or_else(|| BandwidthError::NoPort { ifname: ifname.to_string() })?)
 }
 
-/// Finds it if it is there still and not another attachment's: the path of the namespace may lead to another container by
+/// Finds it, unless it is missing or another attachment's: the path of the namespace may lead to another container by
 /// now.
-///
-/// # Errors
-/// When the namespace exists and cannot be entered, or the kernel does not answer.
 pub fn find(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<Option<Port>, Error> {
     match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => {}
@@ -71,7 +68,7 @@ pub fn find(request: &Request, at: &Attachment, host: &mut dyn Host) -> Result<O
     }
     let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(None) };
     let end = veth::host_end(&link, host)?.filter(|end| match LinkOwner::of(end, at) {
-        LinkOwner::This | LinkOwner::Unsaid => true,
+        LinkOwner::This | LinkOwner::Unlabelled => true,
         LinkOwner::Another => false,
     });
     end.map(Port::of).transpose()

@@ -1,4 +1,4 @@
-//! STATUS: whether the limits can be carried out on this kernel. Those that the runtime brings are not known yet.
+//! STATUS: checks whether this kernel can carry out the limits. Limits that come from the runtime are not known yet.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -1,11 +1,11 @@
-//! ADD: asks for what has to be known and for addresses, plans, and does what is planned. An IPAM plugin that speaks with a
-//! server by the interface is asked when that is there.
+//! ADD: asks for facts and addresses, makes a plan, and applies it. An IPAM plugin that asks a server through the
+//! interface is called after the interface is created.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::network::Network;
+use cni_interface::network::ResolvedNetwork;
 use cni_interface::result::layer_two;
 use cni_interface::{ipam, masquerade};
 use cni_plugin::journal::Journal;
@@ -40,14 +40,18 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     journal.apply(&plan)?;
     warn_of_unfiltered(&config, &facts);
-    let told = network.map_or_else(|| layer_two(&config.dns), |Network { result, .. }| result);
+    let told = network.map_or_else(|| layer_two(&config.dns), |ResolvedNetwork { result, .. }| result);
     Ok(CniResult { interfaces: result::interfaces(&config, &at, &facts.names, netns, journal.host())?, ..told })
 }
 
-fn ask_for_addresses(config: &Config, request: &Request, journal: &mut Journal<'_>) -> Result<Option<Network>, Error> {
+fn ask_for_addresses(
+    config: &Config,
+    request: &Request,
+    journal: &mut Journal<'_>,
+) -> Result<Option<ResolvedNetwork>, Error> {
     let Some(plugin) = &config.ipam else { return Ok(None) };
     let answer = ipam::add(plugin, request, journal)?;
-    Ok(Some(Network::decide(answer, config.gateway, result::CONTAINER, &config.dns)?))
+    Ok(Some(ResolvedNetwork::decide(answer, config.gateway, result::CONTAINER, &config.dns)?))
 }
 
 /// A bridge that exists is not changed, as in the reference.

@@ -1,7 +1,7 @@
-//! CHECK: whether everything that carries the container's traffic is as ADD made it. It writes nothing.
+//! CHECK: verifies that everything that carries the container's traffic is as ADD made it. It changes nothing.
 //!
-//! What does not matter to traffic is not looked at: the MAC address of the host's end (udev may change
-//! it), the promiscuity that a packet sniffer adds, routes and addresses beside ours.
+//! What does not matter to traffic is ignored: the MAC address of the host's end (udev may change it), promiscuous
+//! mode that a packet sniffer has set, routes and addresses that ADD did not add.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::ports;
 use crate::spoof::{self, CheckNames};
 
-/// What of a bridge is missing or wrong.
+/// Differences of a bridge that CHECK finds.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The bridge does not receive every frame.
@@ -49,7 +49,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     compare(&config, request, host)
 }
 
-/// Compares the host with the result of ADD, and reports the first thing that is missing.
+/// Compares the host with the result of ADD, and returns the first difference.
 fn compare(config: &Config, request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let result = verify::prev_result(request)?;
     let at = request.attachment()?;

@@ -11,7 +11,7 @@ use cni_interface::keys::{self, KeyError};
 use cni_interface::naming::is_pattern;
 use cni_interface::network::HostGateway;
 use cni_model::plan::OtherAddress;
-use cni_model::vlan::Earlier;
+use cni_model::vlan::EarlierVlans;
 use cni_netfilter::Backend;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -54,7 +54,7 @@ impl Failure for ConfigError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub bridge: IfName,
-    /// What the bridge is to the containers' traffic.
+    /// How the bridge serves as a gateway.
     pub gateway: HostGateway,
     /// What to do with another address of the bridge.
     pub other_address: OtherAddress,
@@ -62,7 +62,7 @@ pub struct Config {
     pub masquerade: bool,
     /// The backend for that; `None` for the one that the host has.
     pub masquerade_backend: Option<Backend>,
-    /// Whether frames are dropped that do not come from the container's own MAC address.
+    /// Whether frames with another source MAC address than the container's are dropped.
     pub spoof_check: bool,
     /// MTU of the veth, and of the bridge if it is made.
     pub mtu: Option<u32>,
@@ -76,7 +76,7 @@ pub struct Config {
     pub vlans: Vlans,
     /// The container's MAC address, if not a random one.
     pub mac: Option<Mac>,
-    /// Whether to look for another user of an IPv6 address first.
+    /// Whether duplicate address detection runs for IPv6 addresses.
     pub detect_duplicates: bool,
     /// Whether the container's interface stays down.
     pub leave_down: bool,
@@ -86,13 +86,13 @@ pub struct Config {
     pub dns: Dns,
 }
 
-/// What DEL needs to know: a configuration with another key gone wrong must not keep it from cleaning up.
+/// What DEL needs to know: another key that has become invalid must not prevent it from cleaning up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelConfig {
     /// The IPAM plugin.
     pub ipam: Option<String>,
-    /// Whether the configuration asks for masquerade rules, even without an IPAM plugin: a runtime may leave that out, since
-    /// the addresses are to stay.
+    /// Whether the configuration asks for masquerade rules, even without an IPAM plugin: a runtime may omit it to keep
+    /// the addresses.
     pub masquerade: bool,
 }
 
@@ -134,9 +134,6 @@ struct DelKeys {
 
 impl DelConfig {
     /// Reads the keys that DEL needs.
-    ///
-    /// # Errors
-    /// When one of them has the wrong type.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let DelKeys { ip_masq, ipam } = request.decode()?;
         Ok(Self { masquerade: ip_masq, ipam: ipam.plugin() })
@@ -144,9 +141,6 @@ impl DelConfig {
 }
 
 /// The IPAM plugin of a configuration, the one key that STATUS needs.
-///
-/// # Errors
-/// When a key has the wrong type.
 pub fn ipam_plugin(request: &Request) -> Result<Option<String>, Error> {
     let Keys { ipam, .. } = request.decode()?;
     Ok(ipam.plugin())
@@ -154,9 +148,6 @@ pub fn ipam_plugin(request: &Request) -> Result<Option<String>, Error> {
 
 impl Config {
     /// Reads and checks every key, `CNI_ARGS` included.
-    ///
-    /// # Errors
-    /// [`ConfigError`] names the key and the value.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let keys: Keys = request.decode()?;
         let masquerade_backend = keys::masquerade_backend(keys.ip_masq_backend.as_deref())?;
@@ -173,7 +164,7 @@ impl Config {
             return Err(ConfigError::BridgePattern { name: bridge.to_string() }.into());
         }
         let ipam = keys.ipam.plugin();
-        let earlier = if keys.preserve_default_vlan { Earlier::Kept } else { Earlier::Removed };
+        let earlier = if keys.preserve_default_vlan { EarlierVlans::Kept } else { EarlierVlans::Removed };
         let has_gateway = ipam.is_some() && gateway != HostGateway::None;
         let vlans = VlanKeys { vlan: keys.vlan, trunk: keys.vlan_trunk, earlier };
         Ok(Self {
@@ -202,9 +193,6 @@ impl Config {
     }
 
     /// Refuses combinations of keys that ADD cannot carry out.
-    ///
-    /// # Errors
-    /// [`ConfigError`] names the two keys.
     pub fn for_add(self) -> Result<Self, ConfigError> {
         if self.ipam.is_some() && self.leave_down {
             return Err(ConfigError::IpamOnDisabledInterface);

@@ -1,5 +1,5 @@
-//! DEL: rules go before the interface, and all goes before the addresses are given to others. What ADD made is removed, whatever
-//! the configuration asks for by then.
+//! DEL: removes the rules before the interface, and both before the addresses are released. It removes what ADD made,
+//! whatever the configuration says by then.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

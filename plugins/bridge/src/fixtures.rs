@@ -1,4 +1,4 @@
-//! Whose things are in the tests of this crate.
+//! Attachments for the tests of this crate.
 
 use cni_core::names::Attachment;
 

@@ -1,9 +1,9 @@
 //! GC: removes what belongs to no valid attachment of the network.
 //!
-//! Masquerade rules say in their comment whose they are, and links in their alias, so all is found without
-//! a record. The check of MAC addresses goes with its link, also where that went before; the reference's names for it do
-//! not contain the network.
-//! Rules go before the IPAM plugin gives their addresses to others.
+//! The comment of a masquerade rule and the alias of a link name their owner, so both are found without a record. The
+//! check of MAC addresses is removed with its link, or after it; the reference's names of the check do not contain the
+//! network.
+//! Rules are removed before the IPAM plugin releases their addresses.
 
 use cni_core::error::Error;
 use cni_core::names::{IfName, NetworkName};
@@ -20,9 +20,6 @@ use crate::config::DelConfig;
 use crate::spoof;
 
 /// Removes what is stale. A part that fails does not keep the others.
-///
-/// # Errors
-/// The first failure.
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let config = DelConfig::load(request)?;
     let network = &request.network;

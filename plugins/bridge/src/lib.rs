@@ -1,9 +1,9 @@
-//! The bridge plugin: joins a container to a bridge by a veth, with addresses from an IPAM plugin, the
-//! bridge as gateway, and a masquerade for what leaves the network.
+//! The bridge plugin: connects a container to a bridge by a veth pair, with addresses from an IPAM plugin, the bridge
+//! as gateway, and a masquerade for packets that leave the network.
 //!
-//! What it shares with other plugins that make interfaces is in `cni-interface`. There is a file for each
-//! command; `config.rs` and `vlan.rs` check the configuration, `ports.rs` knows the port of the bridge that is the
-//! host's end of a veth, and `spoof.rs` the rules against frames with another's MAC address.
+//! `cni-interface` holds what it shares with other plugins that make interfaces. There is a file for each command;
+//! `config.rs` and `vlan.rs` check the configuration, `ports.rs` finds the bridge port that is the host's end of a
+//! veth, and `spoof.rs` has the rules against forged MAC addresses.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

@@ -1,6 +1,6 @@
-//! What others have removed of an attachment's rules: those of the masquerade and of the MAC spoof check.
+//! Finds missing rules of an attachment: those of the masquerade and of the MAC spoof check.
 //!
-//! It compares with what ADD has made for the given result, and plans what is missing. CHECK uses it as well.
+//! It compares the host with what ADD has made for the given result, and plans what is missing. CHECK uses it as well.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
@@ -18,9 +18,6 @@ use crate::ports;
 use crate::spoof::{self, CheckNames};
 
 /// The rules of an attachment that are not complete.
-///
-/// # Errors
-/// When the packet filter cannot be read, or the host's end of the veth is not found.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
     let config = Config::load(request)?;
     let result = verify::prev_result(request)?;

@@ -1,4 +1,4 @@
-//! The port of the bridge that is the host's end of a container's veth.
+//! The bridge port that is the host's end of a container's veth.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
@@ -12,10 +12,10 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 
-/// What of a port is missing or wrong.
+/// Differences of a port that CHECK finds.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// The host's end is gone, or is not a port of the bridge.
+    /// The host's end is missing, or is not a port of the bridge.
     #[error("CNI veth created for bridge {bridge} was not found: the peer of {ifname} is not a port of {bridge}")]
     NotAPort { bridge: String, ifname: String },
     /// The port does not take part in a VLAN as it should.
@@ -41,8 +41,8 @@ pub fn plan_port(plan: &mut Plan, config: &Config, veth: &NewVeth) {
     }
 }
 
-/// The host's end is found from the container's, whatever its name is now; one that says it is another attachment's is
-/// none, whatever the container has made of its interfaces.
+/// Finds the host's end from the container's, under any name. A host's end whose alias names another attachment does
+/// not count, whatever the container has done to its interfaces.
 pub fn find(
     config: &Config,
     at: &Attachment,
@@ -56,7 +56,7 @@ pub fn find(
     Ok(port.ok_or(PortError::NotAPort { bridge, ifname })?)
 }
 
-/// Whether the port is up, and in the VLANs of the configuration.
+/// Requires that the port is up, and in the configured VLANs.
 pub fn check(config: &Config, port: &Link, host: &mut dyn Host) -> Result<(), Error> {
     verify::up(Ns::Host, port)?;
     let Some(want) = &config.vlans.port else { return Ok(()) };

@@ -1,8 +1,8 @@
-//! `macspoofchk`: frames of the container that do not come from its own MAC address are dropped.
+//! `macspoofchk`: drops frames of the container with another source MAC address than its own.
 //!
-//! The table, the chains and the comments are the reference's. All of it is known by the container and the
-//! name of its interface, so that it is found without the namespace. The reference's names do not contain the network: where a living
-//! port of another network has them, the check gets names of its own, which do.
+//! The table, the chains and the comments are the reference's. They are derived from the container and the name of its
+//! interface, so they are found without the namespace. The reference's names do not contain the network: if a port of
+//! another network that still exists has these names, the check gets names that contain the network.
 
 use cni_core::error::Error;
 use cni_core::mac::Mac;
@@ -12,9 +12,9 @@ use cni_interface::alias::LinkOwner;
 use cni_model::plan::{Ns, Step};
 use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
-    Base, ChainId, Content, Direction, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment,
-    NftName, NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
-    WantedChain, Which, WordError,
+    BaseChain, BaseChainType, ChainContent, ChainId, Direction, Equality, ExistingRules, Expression, Hook, ListedRule,
+    NftChain, NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, OwnedRules, Policy, RuleSelection,
+    RuleTag, TableFamily, TableId, UnwantedNftRules, Verdict, WantedChain, WordError,
 };
 use cni_netfilter::unless_absent;
 use cni_plugin::host::{Host, LinkQuery};
@@ -48,17 +48,11 @@ impl CheckNames {
 
     /// Chooses the names for the check of an attachment that is added: the reference's, unless a port has them that is not
     /// the attachment's. One without an owner is of the reference.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
     pub fn choose(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
         Self::free_of(|owner| owner != LinkOwner::This, at, host)
     }
 
     /// Finds the names that the check of an attachment has, or should have: those with the network where its chain exists.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
     pub fn find(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
         let own = Self::with_network(at);
         if own.exist(host)? { Ok(own) } else { Self::free_of(|owner| owner == LinkOwner::Another, at, host) }
@@ -70,7 +64,7 @@ impl CheckNames {
         Ok(if is_taken { Self::with_network(at) } else { names })
     }
 
-    /// Whether there is a check of these names. It is one look for a chain, so it costs little where there is none.
+    /// Whether a check of these names exists. It looks up one chain, so it costs little if there is none.
     fn exist(&self, host: &mut dyn Host) -> Result<bool, Error> {
         Ok(unless_absent(host.netfilter(Ns::Host)?.nftables().list(&self.iface))?.flatten().is_some())
     }
@@ -105,27 +99,28 @@ pub fn ensure(names: &CheckNames, veth: &IfName, own: &Mac) -> NftRuleset {
     let CheckNames { iface, mac, comment } = names.clone();
     let rule = |chain: &ChainId, expressions| NftRule::new(chain.clone(), expressions).with_comment(comment.clone());
     let jump = |to: &ChainId| Expression::Verdict(Verdict::Jump(to.name.clone()));
-    let by_veth = Expression::Interface(Direction::In, Is::Equal, veth.clone());
+    let by_veth = Expression::Interface(Direction::In, Equality::Equal, veth.clone());
     let from_own = Expression::EtherSource(own.clone());
     let check = vec![
         rule(&mac, vec![from_own, Expression::Verdict(Verdict::Return)]),
         rule(&mac, vec![Expression::Verdict(Verdict::Drop)]),
     ];
-    let base = Base { kind: Kind::Filter, hook: Hook::Prerouting, priority: -300, policy: Some(Policy::Accept) };
+    let base =
+        BaseChain { kind: BaseChainType::Filter, hook: Hook::Prerouting, priority: -300, policy: Some(Policy::Accept) };
     let shared = NftChain { base: Some(base), ..NftChain::regular(prerouting()) };
     let filled =
-        |id: &ChainId, rules| WantedChain { chain: NftChain::regular(id.clone()), content: Content::Own(rules) };
+        |id: &ChainId, rules| WantedChain { chain: NftChain::regular(id.clone()), content: ChainContent::Own(rules) };
     let entrance = rule(&prerouting(), vec![by_veth, jump(&iface)]);
     NftRuleset {
         tables: vec![NftTable { id: table(), comment: None }],
         chains: vec![
-            WantedChain { chain: shared, content: Content::Open },
+            WantedChain { chain: shared, content: ChainContent::Open },
             filled(&iface, vec![rule(&iface, vec![jump(&mac)])]),
             filled(&mac, check),
         ],
-        owned: vec![Owned {
+        owned: vec![OwnedRules {
             chain: prerouting(),
-            tag: Tag::Exactly(comment.clone()),
+            tag: RuleTag::Exactly(comment.clone()),
             rules: vec![entrance],
             existing: ExistingRules::Replace,
             position: RulePosition::Back,
@@ -134,11 +129,8 @@ pub fn ensure(names: &CheckNames, veth: &IfName, own: &Mac) -> NftRuleset {
     }
 }
 
-/// Removes the check of an attachment, of whatever veth it is. Where another network's port has the reference's names, that
-/// check stays. Whether there is a check shows in the kernel: the configuration may ask for none by now.
-///
-/// # Errors
-/// When the kernel does not answer, or refuses.
+/// Removes the check of an attachment, for any veth. If a port of another network has the reference's names, its check
+/// stays. The kernel shows whether there is a check: the configuration may no longer ask for one.
 pub fn remove(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let (names, own) = (CheckNames::of(at), CheckNames::with_network(at));
     let has_own = own.exist(host)?;
@@ -149,7 +141,7 @@ pub fn remove(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
         return Ok(());
     }
     // A port without an owner is one of the reference. Where this attachment had names of its own, it is another's.
-    let is_anothers = |owner| owner == LinkOwner::Another || (has_own && owner == LinkOwner::Unsaid);
+    let is_anothers = |owner| owner == LinkOwner::Another || (has_own && owner == LinkOwner::Unlabelled);
     if let Some(port) = find_port(&names, at, is_anothers, host)? {
         log::info!("the check of MAC addresses of {} is that of {port}, and stays", at.container);
         return Ok(());
@@ -158,7 +150,7 @@ pub fn remove(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// A port that exists, has such an owner, and whose frames go through the check of these names.
+/// Finds a port with such an owner, whose frames pass the check of these names.
 fn find_port(
     names: &CheckNames,
     at: &Attachment,
@@ -168,7 +160,7 @@ fn find_port(
     if !names.exist(host)? {
         return Ok(None);
     }
-    let meant = [Which::Tagged(Tag::Exactly(names.comment.clone()))];
+    let meant = [RuleSelection::Tagged(RuleTag::Exactly(names.comment.clone()))];
     let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().find(&prerouting(), &meant))?.flatten();
     let rules = rules.unwrap_or_default();
     for port in rules.iter().filter_map(ListedRule::incoming_interface) {
@@ -180,16 +172,16 @@ fn find_port(
     Ok(None)
 }
 
-/// Removes, for GC, the checks of ports that are gone, whoever had them: the names have no network, and such a check
-/// catches no frame any more. One of a valid attachment stays.
+/// Removes, for GC, the checks of ports that no longer exist, in any network: the names have no network, and such a
+/// check matches no frame. The check of a valid attachment stays.
 ///
 /// # Errors
-/// The first failure; one check does not keep the others.
+/// The first failure; the other checks are removed all the same.
 pub fn remove_orphans(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let rules = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&prerouting()))?.flatten().unwrap_or_default();
     let ports = host.links(Ns::Host, LinkQuery::Kind("veth"))?;
     let kept = valid.of_network(network).flat_map(|at| CheckNames::all(&at));
-    let kept: Vec<Tag> = kept.map(|names| Tag::Exactly(names.comment)).collect();
+    let kept: Vec<RuleTag> = kept.map(|names| RuleTag::Exactly(names.comment)).collect();
     let is_gone = |name: &IfName| ports.iter().all(|port| port.name != name.as_str());
     let is_orphan = |rule: &&ListedRule| {
         is_check(rule) && rule.incoming_interface().is_some_and(is_gone) && !kept.iter().any(|tag| tag.is_on(rule))
@@ -211,15 +203,16 @@ fn remove_led_to(name: &NftName, host: &mut dyn Host) -> Result<(), Error> {
     let behind = unless_absent(host.netfilter(Ns::Host)?.nftables().list(&iface))?.flatten().unwrap_or_default();
     let behind = behind.iter().flat_map(ListedRule::leads_to).map(|name| table().chain_named(name.clone()));
     let chains = [iface.clone()].into_iter().chain(behind).collect();
-    let rules = vec![Unwanted { chain: prerouting(), which: Which::Tagged(Tag::LeadsTo(name.clone())) }];
+    let rules =
+        vec![UnwantedNftRules { chain: prerouting(), which: RuleSelection::Tagged(RuleTag::LeadsTo(name.clone())) }];
     host.apply(&Step::remove_rules(NftRemoval { rules, chains, ..NftRemoval::default() }))?;
     Ok(())
 }
 
 fn removal(names: CheckNames) -> NftRemoval {
     let CheckNames { iface, mac, comment } = names;
-    let which = Which::Tagged(Tag::Exactly(comment));
-    let rules = vec![Unwanted { chain: prerouting(), which }];
+    let which = RuleSelection::Tagged(RuleTag::Exactly(comment));
+    let rules = vec![UnwantedNftRules { chain: prerouting(), which }];
     NftRemoval { rules, chains: vec![iface, mac], ..NftRemoval::default() }
 }
 

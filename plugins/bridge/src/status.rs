@@ -1,4 +1,4 @@
-//! STATUS: what the IPAM plugin says.
+//! STATUS: asks the IPAM plugin.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

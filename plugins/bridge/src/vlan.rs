@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::{IfName, NameError};
-use cni_model::vlan::{Earlier, PortVlans, VlanId};
+use cni_model::vlan::{EarlierVlans, PortVlans, VlanId};
 use serde::Deserialize;
 
-/// VLANs that cannot be had.
+/// Errors of the VLAN keys.
 #[derive(Debug, thiserror::Error)]
 pub enum VlanKeyError {
     /// `vlan` is not a number of a VLAN.
@@ -16,7 +16,7 @@ pub enum VlanKeyError {
     /// An element of `vlanTrunk` is null.
     #[error("incorrect trunk parameter: null")]
     TrunkNull { element: usize },
-    /// A number in an element of `vlanTrunk` is none of a VLAN.
+    /// A number in an element of `vlanTrunk` is not that of a VLAN.
     #[error("incorrect trunk {key} parameter")]
     TrunkId { element: usize, key: &'static str, id: i64 },
     /// A range ends before it begins.
@@ -59,7 +59,7 @@ impl Failure for VlanKeyError {
     }
 }
 
-/// What the three keys ask for.
+/// The configured VLANs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vlans {
     /// Whether a new bridge filters VLANs.
@@ -84,7 +84,7 @@ pub(crate) struct VlanKeys {
     /// `vlanTrunk`
     pub(crate) trunk: Option<Vec<Option<TrunkKeys>>>,
     /// `preserveDefaultVlan`
-    pub(crate) earlier: Earlier,
+    pub(crate) earlier: EarlierVlans,
 }
 
 /// An element of `vlanTrunk`.
@@ -120,7 +120,7 @@ impl VlanKeys {
     }
 }
 
-fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: Earlier) -> Result<GatewayLink, VlanKeyError> {
+fn gateway_link(bridge: &IfName, vlan: VlanId, earlier: EarlierVlans) -> Result<GatewayLink, VlanKeyError> {
     let name = format!("{bridge}.{vlan}");
     match IfName::parse(&name) {
         Ok(name) => Ok(GatewayLink { name, vlans: PortVlans::new(vlan, BTreeSet::new(), earlier) }),

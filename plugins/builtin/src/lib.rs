@@ -1,7 +1,7 @@
 //! The table of the plugins that the binary contains, and how it calls one of them inside the process.
 
 use cni_core::request::Environment;
-use cni_linux::contained::{self, Call};
+use cni_linux::contained::{self, ContainedCall};
 use cni_linux::delegate::DelegateAnswer;
 use cni_plugin::run::Plugin;
 
@@ -49,6 +49,6 @@ pub fn plugin(name: &str) -> Option<&'static dyn Plugin> {
 /// Calls a delegate. It takes no locks of attachments: those belong to the whole process, and a delegate works under those
 /// of its caller.
 pub fn call_delegate(name: &str, environment: Environment, stdin: &[u8]) -> Option<DelegateAnswer> {
-    let call = Call { version: OUR_VERSION, contained: call_delegate };
+    let call = ContainedCall { version: OUR_VERSION, contained: call_delegate };
     Some(contained::call(plugin(name)?, call, environment, stdin))
 }

@@ -1,4 +1,4 @@
-//! One thing that is wrong with a configuration.
+//! One mistake in a configuration.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct Finding {
     pub plugin: String,
     /// The key by its path; empty if the finding is about the whole plugin or list.
     pub key: String,
-    /// What is wrong.
+    /// The mistake.
     pub wrong: String,
     /// What to write instead.
     pub instead: String,

@@ -1,9 +1,9 @@
-//! What was found in one file, and what is to be compared among files.
+//! The findings in one file, and the ranges to compare between files.
 
 use crate::finding::Finding;
 use crate::ranges::NetworkRanges;
 
-/// What was found in one file.
+/// The findings in one file.
 #[derive(Debug, Default)]
 pub struct Judgement {
     pub findings: Vec<Finding>,

@@ -1,8 +1,8 @@
-//! Judges network configuration lists by the rows of the plugins, and makes a JSON Schema of the rows.
+//! Checks network configuration lists against the rows of the plugins, and makes a JSON Schema of the rows.
 //!
-//! CNI ignores keys that it does not know, so a typo changes nothing and nobody is told. This crate compares a list with
-//! `plugins/*/plugin.json`: unknown keys, types, limits, formats, capabilities, and the order of plugins. Keys of plugins
-//! that have no row are not judged. It reads no file: `cni-plugins check` does.
+//! CNI ignores unknown keys, so a misspelt key has no effect and no error. This crate compares a list with
+//! `plugins/*/plugin.json`: unknown keys, types, limits, formats, capabilities, and the order of plugins. Keys of
+//! plugins without a row are not judged. This crate reads no file: `cni-plugins check` does.
 #![forbid(unsafe_code)]
 
 mod finding;

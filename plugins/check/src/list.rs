@@ -1,4 +1,4 @@
-//! A configuration list, or a single configuration.
+//! Checks a configuration list, or a single configuration.
 
 use cni_core::version::Version;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::finding::Finding;
 use crate::judgement::Judgement;
 use crate::nearest::nearest;
-use crate::plugin::{self, Place};
+use crate::plugin::{self, ElementContext};
 use crate::ranges::NetworkRanges;
 
 const LIST: &str = "list";
@@ -37,7 +37,7 @@ pub fn judge(list: &Value) -> Judgement {
                 let instead = "write at least one {\"type\": …}".to_owned();
                 findings.push(Finding::of_key(LIST, "plugins", "the list has no plugin".to_owned(), instead));
             }
-            let place = |at| Place { at, version, is_in_list: true };
+            let place = |at| ElementContext { at, version, is_in_list: true };
             let each = plugins.iter().enumerate();
             each.flat_map(|(at, plugin)| plugin::judge(plugin, &place(at), &mut findings)).collect()
         }
@@ -47,7 +47,7 @@ pub fn judge(list: &Value) -> Judgement {
             Vec::new()
         }
         None if keys.contains_key("type") => {
-            plugin::judge(list, &Place { at: 0, version, is_in_list: false }, &mut findings)
+            plugin::judge(list, &ElementContext { at: 0, version, is_in_list: false }, &mut findings)
         }
         None => {
             let near = nearest("plugins", keys.keys().map(String::as_str));

@@ -1,4 +1,4 @@
-//! The known word that an unknown one is meant to be.
+//! Finds the known word that is most similar to an unknown one.
 
 /// The known word that is nearest to a word, if it is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -11,7 +11,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     ranked.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
-/// How many letters have to be added, removed, replaced or exchanged with their neighbour (Damerau and Levenshtein).
+/// The number of letters that must be added, removed, replaced or swapped with their neighbour (Damerau-Levenshtein
+/// distance).
 pub fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];

@@ -1,4 +1,4 @@
-//! An object of the configuration against the tree of its keys.
+//! Compares an object of the configuration with the tree of its keys.
 
 use cni_catalog::ValueType;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! One element of `plugins`.
+//! Checks one element of `plugins`.
 
 use cni_catalog::{Entry, NAMES, PluginKind, entry};
 use cni_core::version::Version;
@@ -9,14 +9,14 @@ use crate::nearest::{distance, nearest};
 use crate::{object, ranges, tree};
 
 /// The versions of the specification, and where an element is in its list.
-pub struct Place<'a> {
+pub struct ElementContext<'a> {
     pub at: usize,
     pub version: Option<&'a str>,
     pub is_in_list: bool,
 }
 
 /// Judges one element; returns the ranges of its addresses.
-pub fn judge(plugin: &Value, place: &Place<'_>, findings: &mut Vec<Finding>) -> Vec<ranges::Range> {
+pub fn judge(plugin: &Value, place: &ElementContext<'_>, findings: &mut Vec<Finding>) -> Vec<ranges::AddressRange> {
     let at = if place.is_in_list { format!("plugins[{}]", place.at) } else { "plugin".to_owned() };
     let Some(keys) = plugin.as_object() else {
         let wrong = "an element of `plugins` is not an object".to_owned();
@@ -49,14 +49,15 @@ pub fn judge(plugin: &Value, place: &Place<'_>, findings: &mut Vec<Finding>) -> 
     }
 }
 
-/// A name that is nearly that of a plugin of ours. Plugins of others exist, so only one wrong letter counts.
+/// A finding for a name that is nearly that of one of these plugins. Other projects have plugins too, so only one wrong
+/// letter counts.
 fn unknown_type(kind: &str, at: &str, key: &str) -> Option<Finding> {
     let near = nearest(kind, NAMES).filter(|near| distance(kind, near) == 1)?;
     let wrong = format!("there is no plugin \"{kind}\" here, and the name is nearly \"{near}\"");
     Some(Finding::of_key(at, key, wrong, format!("write \"{near}\", unless it is a plugin of another project")))
 }
 
-fn in_its_place(entry: &Entry, place: &Place<'_>, at: &str) -> Option<Finding> {
+fn in_its_place(entry: &Entry, place: &ElementContext<'_>, at: &str) -> Option<Finding> {
     let (wrong, instead) = match entry.kind {
         PluginKind::Ipam => (
             format!("{} assigns addresses for other plugins, and makes no interface", entry.name),
@@ -74,7 +75,7 @@ fn in_its_place(entry: &Entry, place: &Place<'_>, at: &str) -> Option<Finding> {
     Some(Finding::new(at.to_owned(), wrong, instead))
 }
 
-fn version(entry: &Entry, place: &Place<'_>, at: &str) -> Option<Finding> {
+fn version(entry: &Entry, place: &ElementContext<'_>, at: &str) -> Option<Finding> {
     let version = Version::parse(place.version?)?;
     let oldest = Version::parse(&entry.oldest_version)?;
     (version < oldest).then(|| {
@@ -112,7 +113,12 @@ fn capability(entry: &Entry, keys: &Map<String, Value>, at: &str) -> Option<Find
 }
 
 /// Judges `ipam` by the row of the IPAM plugin.
-fn judge_ipam(entry: &Entry, ipam: &Map<String, Value>, at: &str, findings: &mut Vec<Finding>) -> Vec<ranges::Range> {
+fn judge_ipam(
+    entry: &Entry,
+    ipam: &Map<String, Value>,
+    at: &str,
+    findings: &mut Vec<Finding>,
+) -> Vec<ranges::AddressRange> {
     let kind = match ipam.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind.as_str(),
         None if !ipam.is_empty() || is_required(entry) => {

@@ -1,4 +1,4 @@
-//! The ranges of host-local: each in its subnet, in order, and no address twice, also across files.
+//! Checks the ranges of host-local: each in its subnet, in order, and no address in two ranges, also across files.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,14 +10,14 @@ use crate::finding::Finding;
 
 /// A range of addresses, and its place in the configuration.
 #[derive(Clone, Debug)]
-pub struct Range {
+pub struct AddressRange {
     path: String,
     subnet: Cidr,
     first: IpAddr,
     last: IpAddr,
 }
 
-impl Range {
+impl AddressRange {
     fn overlaps(&self, other: &Self) -> bool {
         self.subnet.family() == other.subnet.family() && self.first <= other.last && other.first <= self.last
     }
@@ -27,11 +27,11 @@ impl Range {
 #[derive(Clone, Debug)]
 pub struct NetworkRanges {
     pub network: String,
-    pub ranges: Vec<Range>,
+    pub ranges: Vec<AddressRange>,
 }
 
 /// Judges the ranges of an `ipam` object, and returns those that make sense.
-pub fn judge(ipam: &Map<String, Value>, at: &str, findings: &mut Vec<Finding>) -> Vec<Range> {
+pub fn judge(ipam: &Map<String, Value>, at: &str, findings: &mut Vec<Finding>) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
     if ipam.contains_key("subnet") {
         ranges.extend(judge_one(ipam, "ipam", at, findings));
@@ -63,7 +63,7 @@ pub fn judge(ipam: &Map<String, Value>, at: &str, findings: &mut Vec<Finding>) -
     ranges
 }
 
-fn judge_one(range: &Map<String, Value>, path: &str, at: &str, findings: &mut Vec<Finding>) -> Option<Range> {
+fn judge_one(range: &Map<String, Value>, path: &str, at: &str, findings: &mut Vec<Finding>) -> Option<AddressRange> {
     let subnet = range.get("subnet").and_then(Value::as_str).and_then(|text| Cidr::from_str(text).ok())?;
     let subnet = subnet.network();
     let address = |key: &str| range.get(key).and_then(Value::as_str).and_then(parse_ip);
@@ -86,10 +86,10 @@ fn judge_one(range: &Map<String, Value>, path: &str, at: &str, findings: &mut Ve
         findings.push(Finding::of_key(at, path, wrong, "exchange `rangeStart` and `rangeEnd`".to_owned()));
         return None;
     }
-    Some(Range { path: path.to_owned(), subnet, first, last })
+    Some(AddressRange { path: path.to_owned(), subnet, first, last })
 }
 
-/// What two networks of different files have in common; one finding for the second of them.
+/// A finding for the second of two networks of different files that share addresses.
 pub fn overlaps(one: &NetworkRanges, other: &NetworkRanges) -> Option<Finding> {
     if one.network == other.network {
         return None;

@@ -1,5 +1,5 @@
-//! A JSON Schema (draft 2020-12) of configuration lists, for editors. It says what [`judge`](crate::judge) says, as far as a
-//! schema can: it cannot compare addresses, guess names, or look into other files.
+//! Makes a JSON Schema (draft 2020-12) of configuration lists, for editors. It covers what [`judge`](crate::judge)
+//! checks, as far as a schema can: it cannot compare addresses, guess names, or look into other files.
 
 use cni_catalog::{Entry, Format, PluginKind, ValueType, entries};
 use cni_core::version::Version;

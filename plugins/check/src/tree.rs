@@ -1,4 +1,4 @@
-//! The keys of a plugin as a tree, which a configuration is compared with.
+//! The keys of a plugin as a tree.
 
 use cni_catalog::{Entry, Format, Key, PluginKind, ValueType, entries};
 
@@ -9,11 +9,11 @@ pub struct Node {
     pub keys: Vec<(&'static str, Node)>,
     /// The elements of a list.
     pub element: Option<Box<Node>>,
-    /// What the row says; absent for the objects and lists that only lead to keys.
+    /// The key's row; absent for objects and lists that only contain keys.
     pub key: Option<&'static Key>,
     /// The type, if it is known.
     pub value: Option<ValueType>,
-    /// Whether unknown keys below are of no interest: other programs put theirs there too.
+    /// Whether unknown keys below are ignored, since other programs put their keys there too.
     pub is_open: bool,
 }
 
@@ -120,7 +120,7 @@ pub fn of_ipam(entry: &'static Entry) -> Node {
     ipam
 }
 
-/// Capabilities that runtimes know, with or without a plugin of ours.
+/// Capabilities that runtimes know, even if none of these plugins uses them.
 const FOREIGN_CAPABILITIES: [&str; 6] = ["aliases", "cgroupPath", "infinibandGUID", "dns", "devices", "podAnnotations"];
 
 fn capabilities() -> Node {

@@ -1,4 +1,4 @@
-//! A value of the configuration against the type and limits of its key.
+//! Checks a value against the type and the limits of its key.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::nearest::nearest;
 
-/// What is wrong with a value, and what to write instead.
+/// The mistake in a value, and what to write instead.
 pub type Wrong = (String, String);
 
 /// The type of a value in words.

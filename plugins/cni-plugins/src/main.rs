@@ -1,6 +1,6 @@
-//! One binary, many names: which plugin it is follows from the name it is started under.
+//! One binary, many names: the name under which it is started selects the plugin.
 //!
-//! Under its own name it is the administrator's tool. Whatever goes wrong inside a plugin, even a panic, the runtime
+//! Under its own name it is the administrator's tool. Whatever fails inside a plugin, even by a panic, the runtime
 //! gets a CNI error object.
 
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ use cni_plugin::run::{Process, error_text, run};
 
 mod roles;
 
-/// That of musl gives memory back so soon that most of it comes from the kernel again and again.
+/// The allocator. musl's own returns memory so early that the kernel must supply most of it again.
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 

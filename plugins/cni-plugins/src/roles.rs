@@ -1,4 +1,4 @@
-//! What the binary does under the name of a plugin besides being one: an argument says so. Runtimes give none.
+//! Other programs under a plugin's name, such as `dhcp daemon`: an argument selects them. Runtimes pass no arguments.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! ADD: makes the rules, in place of any that are there.
+//! ADD: makes the rules, and replaces earlier ones.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -11,9 +11,6 @@ use crate::error::ConsulError;
 use crate::rules::ruleset;
 
 /// Redirects what the container sends and gets.
-///
-/// # Errors
-/// What cannot be used, or could not be done.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let prev_result = request.prev_result()?;
     let redirection = redirection(request, journal.host())?;

@@ -1,5 +1,5 @@
-//! The argument that Nomad sends: which connections are redirected, and where to. It is plain JSON, with the names of
-//! the fields in Go.
+//! Parses the argument that Nomad sends: which connections are redirected, and where to. It is plain JSON, with Go's
+//! names of the fields.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
@@ -16,7 +16,7 @@ use crate::names::Names;
 /// The name of the argument in `CNI_ARGS`. It holds JSON.
 pub const CONFIG: &str = "CONSUL_IPTABLES_CONFIG";
 
-/// Where the proxy listens for the container's own connections, unless the argument says so.
+/// The default port of the proxy for the container's own connections.
 const OUTBOUND_PORT: u16 = 15001;
 
 /// A value of the argument that cannot be used.
@@ -31,7 +31,7 @@ pub enum ArgumentError {
     /// A number that is no port.
     #[error("invalid {key} {value} (must be between {least} and 65535)")]
     Port { key: &'static str, value: i64, least: u16 },
-    /// The address of the DNS is none.
+    /// The address of the DNS is invalid.
     #[error("invalid ConsulDNSIP {value:?}: unable to parse consulDNSIP")]
     DnsAddress { value: String },
     /// The address of the DNS is of the family that is not redirected.
@@ -66,24 +66,24 @@ impl Failure for ArgumentError {
     }
 }
 
-/// Where questions to the DNS go.
+/// The destination of DNS questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dns {
+pub enum DnsRedirection {
     /// All of them go to this address, to the port that they are for.
     Address(Ipv4Addr),
     /// Those to this address go to this port of it.
     Port(SocketAddrV4),
 }
 
-/// What is redirected, and what is not.
+/// Which connections are redirected, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
-    pub dns: Option<Dns>,
-    /// Who runs the proxy: their connections are not redirected.
+    pub dns: Option<DnsRedirection>,
+    /// The users that run the proxy, whose connections are not redirected.
     pub proxy: UidRange,
-    /// Where the proxy listens for connections from outside.
+    /// The port of the proxy for connections from outside.
     pub inbound: u16,
-    /// Where it listens for those of the container itself.
+    /// The port of the proxy for the container's own connections.
     pub outbound: u16,
     /// Ports of the container that are reached directly.
     pub direct_inbound: Vec<Ports>,
@@ -91,7 +91,7 @@ pub struct Redirection {
     pub direct_outbound: Vec<Ports>,
     /// Networks that the container reaches directly.
     pub direct_networks: Vec<Cidr>,
-    /// Whose connections are direct.
+    /// The users whose connections are direct.
     pub direct_users: Vec<UidRange>,
 }
 
@@ -116,19 +116,15 @@ struct Keys {
     networks: Vec<String>,
     #[serde(rename = "ExcludeUIDs")]
     users: Vec<String>,
-    /// Where Nomad thinks that the container is; `CNI_NETNS` says it.
+    /// Nomad's path of the namespace; `CNI_NETNS` is used instead.
     #[serde(rename = "NetNS")]
     _netns: String,
-    /// An object of the sender's program, of which nothing can be sent.
+    /// An object of the sender's program, which cannot be sent in JSON.
     #[serde(rename = "IptablesProvider")]
     _provider: (),
 }
 
 /// Reads the argument, and looks names up on the host.
-///
-/// # Errors
-/// Those of the first value that cannot be used, in the reference's order: the DNS, the proxy's user, its port. Files of
-/// the host that cannot be read.
 pub fn parse(text: &str, host: &mut dyn Host) -> Result<Redirection, Error> {
     let json = Json::parse(text.as_bytes()).map_err(ArgumentError::Decode)?;
     let keys: Keys = if json == Json::Null { Keys::default() } else { json.decode().map_err(ArgumentError::Decode)? };
@@ -158,7 +154,7 @@ impl Keys {
         })
     }
 
-    fn dns(&self) -> Result<Option<Dns>, ArgumentError> {
+    fn dns(&self) -> Result<Option<DnsRedirection>, ArgumentError> {
         let value = || self.dns_address.clone();
         let address = match (self.dns_address.as_str(), self.dns_address.parse::<IpAddr>()) {
             ("", _) => None,
@@ -167,8 +163,10 @@ impl Keys {
             (_, Err(_)) => return Err(ArgumentError::DnsAddress { value: value() }),
         };
         Ok(match (address, port("ConsulDNSPort", self.dns_port, 0)?) {
-            (address, 0) => address.map(Dns::Address),
-            (address, port) => Some(Dns::Port(SocketAddrV4::new(address.unwrap_or(Ipv4Addr::LOCALHOST), port))),
+            (address, 0) => address.map(DnsRedirection::Address),
+            (address, port) => {
+                Some(DnsRedirection::Port(SocketAddrV4::new(address.unwrap_or(Ipv4Addr::LOCALHOST), port)))
+            }
         })
     }
 }

@@ -1,4 +1,4 @@
-//! CHECK: whether every rule is there, in its place.
+//! CHECK: verifies that every rule exists and is in its place.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
@@ -10,7 +10,7 @@ use crate::config::redirection;
 use crate::error::ConsulError;
 use crate::rules::ruleset;
 
-/// The first rule that is not there, or behind one that it must be before.
+/// The first rule that is missing, or after a rule that it must precede.
 #[derive(Debug, thiserror::Error)]
 #[error("the container's redirection to its proxy is incomplete: missing or not in its place: {0}")]
 pub struct NotInPlace(MissingRule);
@@ -26,9 +26,6 @@ impl Failure for NotInPlace {
 }
 
 /// Looks for what ADD has made.
-///
-/// # Errors
-/// The first rule that is missing.
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     request.prev_result()?.ok_or(ConsulError::NoPrevResult)?;
     let wanted = Ruleset::from(ruleset(&redirection(request, host)?));

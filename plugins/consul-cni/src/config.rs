@@ -1,4 +1,4 @@
-//! What a call says: the configuration, of which no key changes what the plugin does, and the argument.
+//! The input of a call: the configuration, of which no key changes what the plugin does, and the argument.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -13,8 +13,8 @@ const POD: &str = "K8S_POD_NAME";
 const POD_NAMESPACE: &str = "K8S_POD_NAMESPACE";
 const POD_INFRA_CONTAINER: &str = "K8S_POD_INFRA_CONTAINER_ID";
 
-/// The keys of the reference, whose types are checked as it does. Ours needs none: the first one is about its log, the
-/// others are about Kubernetes.
+/// The keys of the reference, whose types are checked as it does. This plugin needs none: the first is about its log,
+/// the others are about Kubernetes.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Keys {
@@ -30,19 +30,13 @@ struct Keys {
     _multus: bool,
 }
 
-/// Checks the configuration alone.
-///
-/// # Errors
-/// The first key whose value has another type.
+/// Checks the types of the configuration's keys.
 pub fn verify_keys(request: &Request) -> Result<(), Error> {
     let Keys { .. } = request.decode()?;
     Ok(())
 }
 
-/// What is to be redirected; every value of it is checked.
-///
-/// # Errors
-/// The first value that cannot be used.
+/// Parses and checks the redirection.
 pub fn redirection(request: &Request, host: &mut dyn Host) -> Result<Redirection, Error> {
     verify_keys(request)?;
     let args = request.args_with(&[CONFIG, POD, POD_NAMESPACE, POD_INFRA_CONTAINER])?;

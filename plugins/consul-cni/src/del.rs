@@ -1,5 +1,5 @@
-//! DEL: removes the chains from a namespace that lives on. It needs neither the argument, which Nomad does not send
-//! then, nor `prevResult`.
+//! DEL: removes the chains from a namespace that still exists. It needs neither `prevResult` nor the argument, which
+//! Nomad does not send on DEL.
 
 use cni_core::error::Error;
 use cni_core::names::ChainName;
@@ -15,10 +15,7 @@ use cni_plugin::host::Host;
 use crate::entry::FAMILY;
 use crate::rules::{CHAINS, PARENTS, TABLE, removal, removal_of};
 
-/// Removes what the container has. What remains is told, and goes with the namespace.
-///
-/// # Errors
-/// When the namespace exists and cannot be entered.
+/// Removes the rules and chains. What remains is logged, and deleted with the namespace.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     match host.enter(request.netns().unwrap_or_default()) {
         Ok(()) => match is_anothers(request, host) {
@@ -32,7 +29,7 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the path of the namespace leads to another container by now: the host's end of its interface says so.
+/// Whether the path of the namespace leads to another container by now, according to the host's end of its interface.
 fn is_anothers(request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
     let at = request.attachment()?;
     let Some(link) = host.link(Ns::Container, &at.ifname)? else { return Ok(false) };
@@ -40,8 +37,9 @@ fn is_anothers(request: &Request, host: &mut dyn Host) -> Result<bool, Error> {
     Ok(end.is_some_and(|end| LinkOwner::of(&end, &at) == LinkOwner::Another))
 }
 
-/// Whoever is inside the container may lead to our chains by rules of his own, or write some that iptables cannot read. His
-/// rules must not keep the container from being removed, so each chain is then emptied, and goes if it can.
+/// Removes the chains one by one. A user inside the container may jump to our chains from other rules, or write rules
+/// that iptables cannot print. They must not prevent the removal of the container, so each chain is emptied, and
+/// removed if possible.
 fn remove(host: &mut dyn Host) {
     let Err(error) = remove_at_once(host) else { return };
     log::debug!("the chains are removed one by one: {}", error.in_full());
@@ -54,7 +52,8 @@ fn remove(host: &mut dyn Host) {
     }
 }
 
-/// The reference makes its chains first of all, so without one there is nothing.
+/// Removes everything in one batch. The reference makes its chains first, so without a chain there is nothing to
+/// remove.
 fn remove_at_once(host: &mut dyn Host) -> Result<(), Error> {
     for chain in CHAINS {
         if list(host, chain)?.is_some() {
@@ -73,14 +72,14 @@ fn remove_rules(unwanted: IptablesRemoval) -> Step {
     Step::RemoveRules { ns: Ns::Container, removal: RuleRemoval::from(unwanted).known() }
 }
 
-/// What leads from a chain to ours. Listed, it goes in the first batch.
+/// The rules of a chain that jump to ours. They are removed in the first batch.
 fn entries(parent: &'static str, host: &mut dyn Host) -> Result<Vec<IptablesRule>, Error> {
     let mut rules = list(host, parent)?.unwrap_or_default();
     rules.retain(|rule| CHAINS.iter().any(|chain| rule.jumps_to(&ChainName::fixed(chain))));
     Ok(rules)
 }
 
-/// The rules of a chain that may not be there.
+/// The rules of a chain; `None` if it does not exist.
 fn list(host: &mut dyn Host, chain: &'static str) -> Result<Option<Vec<IptablesRule>>, Error> {
     let listed = host.netfilter(Ns::Container)?.iptables().list(FAMILY, TABLE, &ChainName::fixed(chain));
     Ok(unless_absent(listed)?.flatten())

@@ -1,5 +1,5 @@
-//! One entry of a list: ports, users, or networks, as iptables takes them. What iptables reads in a surprising way is
-//! refused: numbers with a leading zero (octal there), addresses of fewer than four parts, names of hosts.
+//! One entry of a list: ports, users, or networks, as iptables takes them. Entries that iptables reads in a surprising
+//! way are refused: numbers with a leading zero (octal there), addresses of fewer than four parts, host names.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,12 +11,12 @@ use cni_netfilter::iptables::{Match, PortRange, UidRange};
 
 use crate::names::Names;
 
-/// What is redirected. IPv6 passes the proxy by, as in the reference.
+/// The family that is redirected. IPv6 bypasses the proxy, as in the reference.
 pub const FAMILY: Family = Family::V4;
 /// The protocol that the proxy understands.
 pub const PROTO: Proto = Proto::Tcp;
 
-/// Why an entry cannot be used.
+/// Errors of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     #[error("neither a port from 0 to 65535, nor a range such as 8000:8005, nor a tcp service of /etc/services")]
@@ -46,10 +46,7 @@ impl Ports {
     }
 }
 
-/// Reads a port, or a range, of which either end may be left out.
-///
-/// # Errors
-/// When the host's services are needed and cannot be read.
+/// Parses a port, or a range, of which either end may be omitted.
 pub fn ports(text: &str, names: &mut Names<'_>) -> Result<Result<Ports, EntryError>, Error> {
     let Some((first, last)) = text.split_once(':') else {
         return Ok(port(text, names)?.map(Ports::One).ok_or(EntryError::Ports));
@@ -73,9 +70,6 @@ fn port(text: &str, names: &mut Names<'_>) -> Result<Option<u16>, Error> {
 }
 
 /// Reads a number, a range, or a name.
-///
-/// # Errors
-/// When the host's users are needed and cannot be read.
 pub fn users(text: &str, names: &mut Names<'_>) -> Result<Result<UidRange, EntryError>, Error> {
     let range = if starts_with_digit(text) {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -87,9 +81,6 @@ pub fn users(text: &str, names: &mut Names<'_>) -> Result<Result<UidRange, Entry
 }
 
 /// Reads an address, a network, or several of these with commas between.
-///
-/// # Errors
-/// [`EntryError::Network`]
 pub fn networks(text: &str) -> Result<Vec<Cidr>, EntryError> {
     text.split(',').map(|one| network(one.trim()).ok_or(EntryError::Network)).collect()
 }
@@ -105,7 +96,7 @@ fn network(text: &str) -> Option<Cidr> {
     Cidr::new(address, prefix).map(Cidr::network)
 }
 
-/// How many ones a mask begins with, if nothing but zeros follows.
+/// The prefix length of a mask; `None` if a one follows a zero.
 fn prefix_of(mask: Ipv4Addr) -> Option<u8> {
     let ones = mask.to_bits().leading_ones();
     let is_whole = mask.to_bits().count_ones() == ones;
@@ -116,7 +107,7 @@ fn starts_with_digit(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
-/// A number in decimal digits alone, and without a leading zero.
+/// Parses a number of decimal digits without a leading zero.
 fn number<T: std::str::FromStr + ToString>(text: &str) -> Option<T> {
     text.parse().ok().filter(|number: &T| number.to_string() == text)
 }

@@ -1,11 +1,11 @@
-//! What the plugin cannot do, beside what a value says.
+//! Errors of the plugin, except those of single values.
 
 use cni_core::error::{Code, Failure};
 
-/// What the plugin cannot do, or finds.
+/// Errors of the plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsulError {
-    /// Nobody says what is to be redirected.
+    /// The argument is missing.
     #[error("not running in a pod, namespace and pod should have values")]
     NoArgument,
     /// Kubernetes says it in annotations of the pod, which only its API server knows.

@@ -1,8 +1,8 @@
-//! The consul-cni plugin: leads the TCP connections of a container, and its questions to the DNS, through the proxy of
-//! Consul that runs in it. It is chained last, and passes the result of the plugins before it through.
+//! The consul-cni plugin: redirects the TCP connections and the DNS questions of a container through the Consul proxy
+//! that runs in it. It is the last plugin of a list, and returns the result of the plugins before it.
 //!
-//! Nomad says in `CNI_ARGS` what is redirected (`argument.rs`); `entry.rs` reads one value of a list, `names.rs` knows
-//! users and services by name, and `rules.rs` the rules of iptables in the container's namespace.
+//! Nomad says in `CNI_ARGS` what is redirected (`argument.rs`); `entry.rs` reads one value of a list, `names.rs` looks
+//! up users and services by name, and `rules.rs` has the iptables rules in the container's namespace.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -27,7 +27,7 @@ impl Plugin for ConsulCni {
         "consul-cni"
     }
 
-    /// The release of consul-k8s whose features it has, as far as Nomad asks for them; Nomad needs at least 1.4.2.
+    /// The release of consul-k8s with the same features, as far as Nomad uses them; Nomad needs at least 1.4.2.
     fn reference_level(&self) -> &'static str {
         "2.0.3"
     }

@@ -1,4 +1,4 @@
-//! Which of the rules somebody has flushed in the container, for a repair.
+//! Finds rules that are missing in the container, for `repair`.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -10,9 +10,6 @@ use crate::config::redirection;
 use crate::rules::ruleset;
 
 /// The rules, if they are not complete.
-///
-/// # Errors
-/// When the packet filter cannot be read.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
     let wanted = ruleset(&redirection(request, host)?);
     Ok(MissingPart::find(Ns::Container, wanted, host)?.into_iter().collect())

@@ -1,4 +1,4 @@
-//! Users and services by name, as the host's files say. They are read when the first name is looked up.
+//! Looks up users and services in the host's files, which are read when the first name is looked up.
 
 use std::path::Path;
 
@@ -23,9 +23,6 @@ impl<'a> Names<'a> {
     }
 
     /// The number of a user.
-    ///
-    /// # Errors
-    /// When the file is there and cannot be read.
     pub fn user(&mut self, name: &str) -> Result<Option<u32>, Error> {
         Ok(text(&mut self.users, self.host, USERS)?.lines().find_map(|line| {
             let mut fields = line.split(':');
@@ -35,9 +32,6 @@ impl<'a> Names<'a> {
     }
 
     /// The port of a service.
-    ///
-    /// # Errors
-    /// When the file is there and cannot be read.
     pub fn service(&mut self, name: &str, proto: Proto) -> Result<Option<u16>, Error> {
         Ok(text(&mut self.services, self.host, SERVICES)?.lines().find_map(|line| port_of(line, name, proto)))
     }

@@ -1,6 +1,7 @@
 //! The rules, in the reference's order.
 //!
-//! The reference appends its own rules and puts each exclusion in front, so the last entry of each list comes first.
+//! The reference appends its own rules and inserts each exclusion at the front, so the last entry of each list comes
+//! first.
 
 use std::net::SocketAddr;
 
@@ -9,11 +10,11 @@ use cni_core::names::ChainName;
 use cni_netfilter::Proto;
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Match, OwnedChain,
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, Match, OwnedChain,
     OwnedChainRef, Target,
 };
 
-use crate::argument::{Dns, Redirection};
+use crate::argument::{DnsRedirection, Redirection};
 use crate::entry::{FAMILY, PROTO};
 
 pub const TABLE: IptablesTable = IptablesTable::Nat;
@@ -26,7 +27,7 @@ const DNS: &str = "CONSUL_DNS_REDIRECT";
 
 /// Our chains, in the order in which the reference makes them.
 pub const CHAINS: [&str; 5] = [INBOUND, IN_REDIRECT, OUTPUT, REDIRECT, DNS];
-/// The chains of the table that lead to ours.
+/// The built-in chains that jump to ours.
 pub const PARENTS: [&str; 2] = ["PREROUTING", "OUTPUT"];
 
 const DNS_PORT: u16 = 53;
@@ -57,19 +58,19 @@ pub fn ruleset(redirection: &Redirection) -> IptablesRuleset {
     }
 }
 
-/// What takes everything away, whatever it was made of. `entries` are rules that are believed to lead to our chains.
+/// The removal of all chains, whatever is in them. `entries` are rules that are believed to jump to our chains.
 pub fn removal(entries: Vec<IptablesRule>) -> IptablesRemoval {
     let parents = || PARENTS.map(ChainName::fixed).to_vec();
-    let chain = |name| OwnedChainRef { name: ChainName::fixed(name), parents: parents(), jumps: Jumps::All };
+    let chain = |name| OwnedChainRef { name: ChainName::fixed(name), parents: parents(), jumps: JumpRemoval::All };
     IptablesRemoval { family: FAMILY, table: TABLE, chains: CHAINS.map(chain).to_vec(), rules: entries }
 }
 
-/// What takes one chain away, with those of `entries` that lead to it. No other chain is read for that, and what comes first
-/// in [`CHAINS`] leads to what comes later.
+/// The removal of one chain, with those of `entries` that jump to it. No other chain is read for that. In [`CHAINS`],
+/// earlier chains jump to later ones.
 pub fn removal_of(chain: &'static str, entries: &[IptablesRule]) -> IptablesRemoval {
     let name = ChainName::fixed(chain);
     let rules = entries.iter().filter(|rule| rule.jumps_to(&name)).cloned().collect();
-    let chains = vec![OwnedChainRef { name, parents: Vec::new(), jumps: Jumps::All }];
+    let chains = vec![OwnedChainRef { name, parents: Vec::new(), jumps: JumpRemoval::All }];
     IptablesRemoval { family: FAMILY, table: TABLE, chains, rules }
 }
 
@@ -81,7 +82,7 @@ fn jump(chain: &'static str) -> Target {
     Target::Jump(ChainName::fixed(chain))
 }
 
-/// How packets come to our chains.
+/// The rules by which packets enter our chains.
 fn entries(redirection: &Redirection) -> Vec<IptablesRule> {
     let questions = redirection.dns.into_iter().flat_map(asked).map(|matches| rule("OUTPUT", matches, jump(DNS)));
     let outbound = rule("OUTPUT", vec![Match::Protocol(PROTO)], jump(OUTPUT));
@@ -109,21 +110,21 @@ fn direct(what: Match) -> (Vec<Match>, Target) {
     (vec![what], Target::Return)
 }
 
-fn questions(dns: Dns) -> Vec<(Vec<Match>, Target)> {
+fn questions(dns: DnsRedirection) -> Vec<(Vec<Match>, Target)> {
     let to = match dns {
-        Dns::Address(address) => Target::DnatAddress(address.into()),
-        Dns::Port(to) => Target::Dnat(SocketAddr::V4(to)),
+        DnsRedirection::Address(address) => Target::DnatAddress(address.into()),
+        DnsRedirection::Port(to) => Target::Dnat(SocketAddr::V4(to)),
     };
     asked(dns).map(|matches| (matches, to.clone())).to_vec()
 }
 
 /// Questions to the DNS by either protocol: to anybody, or to the address that has them at another port.
-fn asked(dns: Dns) -> [Vec<Match>; 2] {
+fn asked(dns: DnsRedirection) -> [Vec<Match>; 2] {
     [Proto::Udp, Proto::Tcp].map(|proto| {
         let port = Match::Port(proto, DNS_PORT);
         match dns {
-            Dns::Address(_) => vec![port],
-            Dns::Port(to) => vec![Match::Destination(Cidr::host((*to.ip()).into())), port],
+            DnsRedirection::Address(_) => vec![port],
+            DnsRedirection::Port(to) => vec![Match::Destination(Cidr::host((*to.ip()).into())), port],
         }
     })
 }

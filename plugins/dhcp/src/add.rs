@@ -1,4 +1,4 @@
-//! ADD: has the daemon lease an address by the container's interface, which the plugin that asks has made.
+//! ADD: asks the daemon to lease an address through the container's interface, which the calling plugin has made.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -9,14 +9,14 @@ use cni_plugin::journal::Journal;
 
 use crate::config::Config;
 use crate::key::LeaseKey;
-use crate::protocol::{self, Verb};
+use crate::protocol::{self, Operation};
 use crate::{answer, ask};
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;
     let asked = asked(request, &config, journal.host())?;
-    let undo = Step::TellDaemon(ask::call(&config.socket, Verb::Del { key: asked.key.clone() }));
-    let call = ask::call(&config.socket, Verb::Add(asked));
+    let undo = Step::TellDaemon(ask::call(&config.socket, Operation::Del { key: asked.key.clone() }));
+    let call = ask::call(&config.socket, Operation::Add(asked));
     let grant = ask::for_lease(&call, journal.host()).inspect_err(|error| {
         let is_there = !matches!(error, ask::AskError::Daemon { source } if !source.may_be_done());
         if is_there {
@@ -27,11 +27,11 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(answer::result(&grant, config.priority))
 }
 
-/// Who is to have a lease, in the namespace that is entered for it.
-pub fn asked(request: &Request, config: &Config, host: &mut dyn Host) -> Result<protocol::Request, Error> {
+/// The request for a lease, in the container's namespace, which is entered for it.
+pub fn asked(request: &Request, config: &Config, host: &mut dyn Host) -> Result<protocol::LeaseRequest, Error> {
     let netns = request.netns().unwrap_or_default();
     host.enter(netns)?;
     let key = LeaseKey::of(&request.attachment()?);
     let Config { provided, requested, .. } = config.clone();
-    Ok(protocol::Request { key, netns: netns.to_owned(), provided, requested })
+    Ok(protocol::LeaseRequest { key, netns: netns.to_owned(), provided, requested })
 }

@@ -1,4 +1,4 @@
-//! What ADD answers: the address with its gateway, routes, name resolution.
+//! The result of ADD: the address with its gateway, routes and name resolution.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -21,7 +21,7 @@ pub fn result(grant: &Grant, priority: i64) -> CniResult {
     CniResult { interfaces: Vec::new(), ips: vec![ip], routes: routes.collect(), dns: dns(grant) }
 }
 
-/// A router of 0.0.0.0 means that there is none on the way (RFC 3442).
+/// A route of the result. A router of 0.0.0.0 means that the destination is on the link (RFC 3442).
 fn route(told: GrantedRoute, priority: i64, mtu: i64) -> Route {
     let scope = told.router.is_unspecified().then_some(SCOPE_LINK);
     Route { mtu, priority, scope, ..Route::via(cidr(told.to, told.prefix), IpAddr::V4(told.router)) }

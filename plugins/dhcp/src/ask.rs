@@ -1,4 +1,4 @@
-//! Asking the daemon.
+//! Sends a question to the daemon.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use cni_model::daemon::{DaemonCall, DaemonError};
 use cni_plugin::host::Host;
 
 use crate::grant::Grant;
-use crate::protocol::{self, Answer, Question, Reason, Refusal, VERSION, Verb};
+use crate::protocol::{self, DaemonAnswer, DaemonQuestion, DaemonRefusal, Operation, Reason, VERSION};
 
-/// How much longer than it has said the daemon may take.
+/// The tolerance beyond the time that the daemon has announced.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What the daemon has not done.
+/// Errors of asking the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// It could not be asked.
@@ -24,7 +24,7 @@ pub enum AskError {
     /// It refuses.
     #[error("error calling DHCP daemon: {text}")]
     Refused { about: Reason, text: String },
-    /// Its answer is none.
+    /// The answer is invalid.
     #[error("the DHCP daemon's answer is not understood: restart it")]
     Answer {
         #[source]
@@ -64,69 +64,71 @@ impl Failure for AskError {
 }
 
 /// A question for the daemon of a socket.
-pub fn call(socket: &str, verb: Verb) -> DaemonCall {
+pub fn call(socket: &str, verb: Operation) -> DaemonCall {
     let with_netns = match verb {
-        Verb::Add(_) | Verb::Check { .. } => true,
-        Verb::Del { .. } | Verb::Gc { .. } | Verb::Status => false,
+        Operation::Add(_) | Operation::Check { .. } => true,
+        Operation::Del { .. } | Operation::Gc { .. } | Operation::Status => false,
     };
     // The end of a line is what the reference's daemon waits for before it says who it is.
-    let question = format!("{}\n", protocol::text(&Question { protocol: VERSION, verb }));
+    let question = format!("{}\n", protocol::text(&DaemonQuestion { protocol: VERSION, verb }));
     DaemonCall { socket: socket.into(), question, with_netns }
 }
 
 /// Asks for a lease.
 pub fn for_lease(call: &DaemonCall, host: &mut dyn Host) -> Result<Grant, AskError> {
     match ask(call, host)? {
-        Answer::Leased(grant) => Ok(grant),
-        other @ (Answer::Done | Answer::Wait { .. } | Answer::Refused(_)) => Err(unexpected(other)),
+        DaemonAnswer::Leased(grant) => Ok(grant),
+        other @ (DaemonAnswer::Done | DaemonAnswer::Wait { .. } | DaemonAnswer::Refused(_)) => Err(unexpected(other)),
     }
 }
 
 /// Asks for something to be done.
 pub fn to_do(call: &DaemonCall, host: &mut dyn Host) -> Result<(), AskError> {
     match ask(call, host)? {
-        Answer::Done => Ok(()),
-        other @ (Answer::Leased(_) | Answer::Wait { .. } | Answer::Refused(_)) => Err(unexpected(other)),
+        DaemonAnswer::Done => Ok(()),
+        other @ (DaemonAnswer::Leased(_) | DaemonAnswer::Wait { .. } | DaemonAnswer::Refused(_)) => {
+            Err(unexpected(other))
+        }
     }
 }
 
-/// As [`to_do`]; where there is no daemon of ours there is nothing to do.
-pub fn to_do_if_there(call: &DaemonCall, host: &mut dyn Host) -> Result<Presence, AskError> {
+/// As [`to_do`]; without a daemon there is nothing to do.
+pub fn to_do_if_there(call: &DaemonCall, host: &mut dyn Host) -> Result<DaemonPresence, AskError> {
     match to_do(call, host) {
-        Ok(()) => Ok(Presence::There),
-        Err(AskError::Daemon { source: DaemonError::Absent { .. } }) => Ok(Presence::Absent),
+        Ok(()) => Ok(DaemonPresence::There),
+        Err(AskError::Daemon { source: DaemonError::Absent { .. } }) => Ok(DaemonPresence::Absent),
         // It has no leases of ours.
         Err(AskError::Daemon { source: other @ DaemonError::OtherMake { .. } }) => {
             log::warn!("{other}");
-            Ok(Presence::Absent)
+            Ok(DaemonPresence::Absent)
         }
         Err(error) => Err(error),
     }
 }
 
-/// Whether there is a daemon.
+/// Whether a daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum DaemonPresence {
     There,
     Absent,
 }
 
-fn ask(call: &DaemonCall, host: &mut dyn Host) -> Result<Answer, AskError> {
+fn ask(call: &DaemonCall, host: &mut dyn Host) -> Result<DaemonAnswer, AskError> {
     let answer = host.ask_daemon(call, &patience).map_err(|source| AskError::Daemon { source })?;
     serde_json::from_slice(&answer).map_err(|source| AskError::Answer { source })
 }
 
-/// How long there will be another answer.
+/// How long to wait for the next answer; `None` after the last.
 fn patience(answer: &[u8]) -> Option<Duration> {
     match serde_json::from_slice(answer) {
-        Ok(Answer::Wait { seconds, .. }) => Some(Duration::from_secs(seconds) + GRACE),
-        Ok(Answer::Leased(_) | Answer::Done | Answer::Refused(_)) | Err(_) => None,
+        Ok(DaemonAnswer::Wait { seconds, .. }) => Some(Duration::from_secs(seconds) + GRACE),
+        Ok(DaemonAnswer::Leased(_) | DaemonAnswer::Done | DaemonAnswer::Refused(_)) | Err(_) => None,
     }
 }
 
-fn unexpected(answer: Answer) -> AskError {
+fn unexpected(answer: DaemonAnswer) -> AskError {
     match answer {
-        Answer::Refused(Refusal { about, text }) => AskError::Refused { about, text },
-        Answer::Wait { .. } | Answer::Leased(_) | Answer::Done => AskError::Other,
+        DaemonAnswer::Refused(DaemonRefusal { about, text }) => AskError::Refused { about, text },
+        DaemonAnswer::Wait { .. } | DaemonAnswer::Leased(_) | DaemonAnswer::Done => AskError::Other,
     }
 }

@@ -1,4 +1,5 @@
-//! CHECK: whether the address of the result is leased. One that the daemon does not know is asked of the server.
+//! CHECK: verifies that the address of the result is leased. If the daemon does not know the lease, it asks the
+//! server.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,16 +10,16 @@ use cni_plugin::host::Host;
 use crate::add::asked;
 use crate::ask;
 use crate::config::Config;
-use crate::protocol::Verb;
+use crate::protocol::Operation;
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let address = told_address(request)?;
     let request = asked(request, &config, host)?;
-    Ok(ask::to_do(&ask::call(&config.socket, Verb::Check { request, address }), host)?)
+    Ok(ask::to_do(&ask::call(&config.socket, Operation::Check { request, address }), host)?)
 }
 
-/// The address of the interface in the result of ADD; the only one, if the result does not tell whose it is.
+/// The address of the interface in the result of ADD; the only one, if the result names no interfaces.
 fn told_address(request: &Request) -> Result<Option<Ipv4Addr>, Error> {
     let Some(result) = request.prev_result()? else { return Ok(None) };
     let name = request.attachment()?.ifname;

@@ -1,5 +1,5 @@
-//! The client of RFC 2131 section 4.4, for one interface: what it sends, when, and what it makes of the answers. It does
-//! nothing itself: it is told of messages and of the time, and says what is to be done.
+//! The client of RFC 2131 section 4.4, for one interface: what it sends, when, and how it reacts to answers. It is
+//! pure: it is given messages and the time, and returns actions.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::grant::{Grant, GrantError};
 use crate::moment::Moment;
-use crate::wire::{Hardware, Incoming, Kind, Options, Outgoing, code};
+use crate::wire::{DhcpOptions, Hardware, Incoming, MessageType, Outgoing, code};
 
-mod dice;
 mod retry;
+mod split_mix;
 
-pub use dice::Dice;
 pub use retry::{Limits, Retry};
+pub use split_mix::SplitMix64;
 
-/// Who asks, and for what.
+/// The client's identity, and the options of its messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The MAC address of the interface.
@@ -27,14 +27,14 @@ pub struct Identity {
     pub provided: Vec<(u8, Vec<u8>)>,
     /// Options that are asked for, in the order of option 55.
     pub requested: Vec<u8>,
-    /// Whether answers are to go to everybody.
+    /// Whether servers are asked to answer by broadcast.
     pub broadcast: bool,
 }
 
 /// An address that the client has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    /// What the server has granted.
+pub struct DhcpLease {
+    /// The server's grant.
     pub grant: Grant,
     /// When.
     pub since: Moment,
@@ -42,8 +42,8 @@ pub struct Lease {
     pub neighbour: Hardware,
 }
 
-impl Lease {
-    /// Not at once, whatever the server says: it would be asked without end.
+impl DhcpLease {
+    /// The time of the next renewal. It is never at once, whatever the server says: the client would ask without end.
     fn renewal(&self) -> Option<Moment> {
         let time = self.grant.time()?;
         let least = SHORTEST_PAUSE.min(time / 2);
@@ -60,27 +60,27 @@ impl Lease {
     }
 }
 
-/// What is to be done.
+/// What the daemon has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A message is to be sent.
-    Send(Sending),
+    Send(OutgoingPacket),
     /// There is a lease, or a longer one.
     Leased,
-    /// There is none, and nothing is asked any more.
-    Failed(Why),
-    /// There was one, and there is none any more: the interface must not use the address.
-    Lost(Why),
+    /// There is no lease, and the client has given up.
+    Failed(LeaseFailure),
+    /// The lease has ended: the interface must not use the address.
+    Lost(LeaseFailure),
 }
 
 /// A message, and the way that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sending {
+pub struct OutgoingPacket {
     /// From.
     pub source: Ipv4Addr,
     /// To.
     pub destination: Ipv4Addr,
-    /// To whom on the link; to everybody if none.
+    /// The link-layer address of the destination; broadcast if `None`.
     pub neighbour: Option<Hardware>,
     /// What.
     pub message: Outgoing,
@@ -88,8 +88,8 @@ pub struct Sending {
 
 /// Why there is no lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
-    /// Nobody has answered in time.
+pub enum LeaseFailure {
+    /// No server has answered in time.
     #[error("no more tries")]
     Silence,
     /// A server says that the address is not the client's.
@@ -106,7 +106,7 @@ pub enum Why {
         /// The other one.
         granted: Ipv4Addr,
     },
-    /// It has ended before a server had prolonged it.
+    /// It has ended before a server has renewed it.
     #[error("the lease of {address} has ended, and no DHCP server has prolonged it")]
     Ended {
         /// The address.
@@ -118,18 +118,18 @@ pub enum Why {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum ClientState {
     /// INIT and SELECTING: servers are looked for.
     Selecting { xid: u32, retry: Retry },
     /// REQUESTING: an offer was accepted.
     Requesting { xid: u32, retry: Retry, offer: Offer, tries: u32 },
-    /// REBOOTING: an address that the client had is asked for.
+    /// REBOOTING: the client asks for an address that it had.
     Rebooting { xid: u32, retry: Retry, address: Ipv4Addr },
     /// BOUND.
     Bound,
     /// RENEWING and REBINDING: the lease is to be prolonged, by its server or by any.
     Prolonging { xid: u32, next: Moment, deaf: Moment },
-    /// Nothing happens any more.
+    /// The client has ended.
     Over,
 }
 
@@ -139,7 +139,7 @@ struct Offer {
     server: Ipv4Addr,
 }
 
-/// What a server may say to a client that asks for an address.
+/// The possible answers of a server to a client that asks for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
     Offer,
@@ -148,25 +148,29 @@ enum Reply {
 }
 
 impl Reply {
-    const fn of(kind: Kind) -> Option<Self> {
+    const fn of(kind: MessageType) -> Option<Self> {
         match kind {
-            Kind::Offer => Some(Self::Offer),
-            Kind::Ack => Some(Self::Ack),
-            Kind::Nak => Some(Self::Nak),
-            Kind::Discover | Kind::Request | Kind::Decline | Kind::Release | Kind::Inform => None,
+            MessageType::Offer => Some(Self::Offer),
+            MessageType::Ack => Some(Self::Ack),
+            MessageType::Nak => Some(Self::Nak),
+            MessageType::Discover
+            | MessageType::Request
+            | MessageType::Decline
+            | MessageType::Release
+            | MessageType::Inform => None,
         }
     }
 }
 
-/// How often an offer is accepted before another is looked for.
+/// How often an offer is requested before another is looked for.
 const ACCEPTANCES: u32 = 4;
-/// How long an answer to a prolongation is listened for. A socket that listens keeps the container's namespace alive.
+/// How long the client listens for the answer to a renewal. An open socket keeps the container's namespace alive.
 const EAR: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause between prolongations, where half of the time that is left is less (RFC 2131 says
 /// a minute, which is more than a short lease).
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LEAST_PAUSE: Duration = Duration::from_secs(60);
-/// Of how much of the lease a pause is a twentieth at least.
+/// The shortest pause is the lease divided by this.
 const PARTS: u32 = 20;
 /// The greatest message that is taken.
 const MESSAGE_SIZE: u16 = 1500;
@@ -176,15 +180,15 @@ const MESSAGE_SIZE: u16 = 1500;
 pub struct Client {
     identity: Identity,
     limits: Limits,
-    dice: Dice,
-    state: State,
-    lease: Option<Lease>,
+    dice: SplitMix64,
+    state: ClientState,
+    lease: Option<DhcpLease>,
 }
 
 impl Client {
     /// Looks for servers.
     pub fn begin(identity: Identity, limits: Limits, seed: u64, now: Moment) -> (Self, Vec<Action>) {
-        let mut client = Self { identity, limits, dice: Dice::new(seed), state: State::Over, lease: None };
+        let mut client = Self { identity, limits, dice: SplitMix64::new(seed), state: ClientState::Over, lease: None };
         let actions = client.look_for_servers(now);
         (client, actions)
     }
@@ -197,47 +201,47 @@ impl Client {
         now: Moment,
         address: Ipv4Addr,
     ) -> (Self, Vec<Action>) {
-        let mut client = Self { identity, limits, dice: Dice::new(seed), state: State::Over, lease: None };
+        let mut client = Self { identity, limits, dice: SplitMix64::new(seed), state: ClientState::Over, lease: None };
         let (xid, short) = (client.dice.xid(), Limits { whole: limits.whole.min(limits.first), ..limits });
         let retry = Retry::new(short, now, &mut client.dice);
-        client.state = State::Rebooting { xid, retry, address };
+        client.state = ClientState::Rebooting { xid, retry, address };
         let actions = vec![client.ask_for(xid, address)];
         (client, actions)
     }
 
     /// Goes on with a lease of before.
-    pub fn resume(identity: Identity, limits: Limits, seed: u64, lease: Lease) -> Self {
-        Self { identity, limits, dice: Dice::new(seed), state: State::Bound, lease: Some(lease) }
+    pub fn resume(identity: Identity, limits: Limits, seed: u64, lease: DhcpLease) -> Self {
+        Self { identity, limits, dice: SplitMix64::new(seed), state: ClientState::Bound, lease: Some(lease) }
     }
 
     /// The lease, if there is one.
-    pub const fn lease(&self) -> Option<&Lease> {
+    pub const fn lease(&self) -> Option<&DhcpLease> {
         self.lease.as_ref()
     }
 
-    /// Who asks.
+    /// The client's identity.
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Whether answers are listened for.
+    /// Whether the client listens for answers.
     pub fn listens(&self, now: Moment) -> bool {
         match &self.state {
-            State::Selecting { .. } | State::Requesting { .. } | State::Rebooting { .. } => true,
-            State::Prolonging { deaf, .. } => now < *deaf,
-            State::Bound | State::Over => false,
+            ClientState::Selecting { .. } | ClientState::Requesting { .. } | ClientState::Rebooting { .. } => true,
+            ClientState::Prolonging { deaf, .. } => now < *deaf,
+            ClientState::Bound | ClientState::Over => false,
         }
     }
 
-    /// When the client is to be told of the time.
+    /// The time at which the client must be called next.
     pub fn due(&self, now: Moment) -> Option<Moment> {
         match &self.state {
-            State::Selecting { retry, .. } | State::Requesting { retry, .. } | State::Rebooting { retry, .. } => {
-                Some(retry.due())
-            }
-            State::Bound => self.lease.as_ref()?.renewal(),
-            State::Prolonging { next, deaf, .. } => Some(if now < *deaf { *next.min(deaf) } else { *next }),
-            State::Over => None,
+            ClientState::Selecting { retry, .. }
+            | ClientState::Requesting { retry, .. }
+            | ClientState::Rebooting { retry, .. } => Some(retry.due()),
+            ClientState::Bound => self.lease.as_ref()?.renewal(),
+            ClientState::Prolonging { next, deaf, .. } => Some(if now < *deaf { *next.min(deaf) } else { *next }),
+            ClientState::Over => None,
         }
     }
 
@@ -247,28 +251,30 @@ impl Client {
             return Vec::new();
         }
         match self.state.clone() {
-            State::Selecting { retry, .. } | State::Requesting { retry, .. } | State::Rebooting { retry, .. }
+            ClientState::Selecting { retry, .. }
+            | ClientState::Requesting { retry, .. }
+            | ClientState::Rebooting { retry, .. }
                 if retry.is_over(now) =>
             {
-                let refused = |lease: &Lease| Why::Refused { address: lease.grant.address };
-                self.give_up(self.lease.as_ref().map_or(Why::Silence, refused))
+                let refused = |lease: &DhcpLease| LeaseFailure::Refused { address: lease.grant.address };
+                self.give_up(self.lease.as_ref().map_or(LeaseFailure::Silence, refused))
             }
-            State::Selecting { xid, retry } => {
-                self.state = State::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
+            ClientState::Selecting { xid, retry } => {
+                self.state = ClientState::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
                 vec![self.discover(xid)]
             }
-            State::Requesting { retry, tries: ACCEPTANCES, .. } => self.look_again(retry, now),
-            State::Requesting { xid, retry, offer, tries } => {
+            ClientState::Requesting { retry, tries: ACCEPTANCES, .. } => self.look_again(retry, now),
+            ClientState::Requesting { xid, retry, offer, tries } => {
                 let retry = retry.sent(now, &mut self.dice);
-                self.state = State::Requesting { xid, retry, offer, tries: tries + 1 };
+                self.state = ClientState::Requesting { xid, retry, offer, tries: tries + 1 };
                 vec![self.accept(xid, offer)]
             }
-            State::Rebooting { xid, retry, address } => {
-                self.state = State::Rebooting { xid, retry: retry.sent(now, &mut self.dice), address };
+            ClientState::Rebooting { xid, retry, address } => {
+                self.state = ClientState::Rebooting { xid, retry: retry.sent(now, &mut self.dice), address };
                 vec![self.ask_for(xid, address)]
             }
-            State::Bound | State::Prolonging { .. } => self.prolong(now),
-            State::Over => Vec::new(),
+            ClientState::Bound | ClientState::Prolonging { .. } => self.prolong(now),
+            ClientState::Over => Vec::new(),
         }
     }
 
@@ -278,10 +284,10 @@ impl Client {
             return Vec::new();
         }
         match (self.state.clone(), Reply::of(message.kind)) {
-            (State::Selecting { xid, retry }, Some(Reply::Offer)) if xid == message.xid => {
+            (ClientState::Selecting { xid, retry }, Some(Reply::Offer)) if xid == message.xid => {
                 self.on_offer(message, retry, now)
             }
-            (State::Requesting { xid, retry, offer, .. }, Some(reply))
+            (ClientState::Requesting { xid, retry, offer, .. }, Some(reply))
                 if xid == message.xid && is_of(message, offer.server) =>
             {
                 match reply {
@@ -290,13 +296,13 @@ impl Client {
                     Reply::Offer => Vec::new(),
                 }
             }
-            (State::Rebooting { xid, address, .. }, Some(reply)) if xid == message.xid => match reply {
+            (ClientState::Rebooting { xid, address, .. }, Some(reply)) if xid == message.xid => match reply {
                 Reply::Ack if message.address == address => self.on_ack(message, from, now),
-                Reply::Ack => self.give_up(Why::Moved { address, granted: message.address }),
-                Reply::Nak => self.give_up(Why::Refused { address }),
+                Reply::Ack => self.give_up(LeaseFailure::Moved { address, granted: message.address }),
+                Reply::Nak => self.give_up(LeaseFailure::Refused { address }),
                 Reply::Offer => Vec::new(),
             },
-            (State::Prolonging { xid, .. }, Some(reply)) if xid == message.xid => match reply {
+            (ClientState::Prolonging { xid, .. }, Some(reply)) if xid == message.xid => match reply {
                 Reply::Ack => self.on_ack(message, from, now),
                 Reply::Nak => self.ask_once_more(now),
                 Reply::Offer => Vec::new(),
@@ -305,17 +311,17 @@ impl Client {
         }
     }
 
-    /// Gives the address back, if there is one. Nothing happens any more.
-    pub fn release(&mut self) -> Option<Sending> {
-        self.state = State::Over;
-        let Lease { grant, neighbour, .. } = self.lease.take()?;
+    /// Releases the address, if there is one. The client has ended then.
+    pub fn release(&mut self) -> Option<OutgoingPacket> {
+        self.state = ClientState::Over;
+        let DhcpLease { grant, neighbour, .. } = self.lease.take()?;
         Some(self.give_back(grant.address, grant.server, neighbour))
     }
 
     fn on_offer(&mut self, message: &Incoming, retry: Retry, now: Moment) -> Vec<Action> {
         let Some(server) = message.server().filter(|_| !message.address.is_unspecified()) else { return Vec::new() };
         let (xid, offer) = (message.xid, Offer { address: message.address, server });
-        self.state = State::Requesting { xid, retry: retry.anew(now, &mut self.dice), offer, tries: 1 };
+        self.state = ClientState::Requesting { xid, retry: retry.anew(now, &mut self.dice), offer, tries: 1 };
         vec![self.accept(xid, offer)]
     }
 
@@ -326,7 +332,7 @@ impl Client {
             Err(error) => {
                 let back = message.server().map(|server| self.give_back(message.address, server, from));
                 let mut actions: Vec<Action> = back.map(Action::Send).into_iter().collect();
-                actions.extend(self.give_up(Why::Answer(error)));
+                actions.extend(self.give_up(LeaseFailure::Answer(error)));
                 return actions;
             }
         };
@@ -335,16 +341,16 @@ impl Client {
         {
             let back = self.give_back(granted.address, granted.server, from);
             let mut actions = vec![Action::Send(back)];
-            actions.extend(self.give_up(Why::Moved { address, granted: granted.address }));
+            actions.extend(self.give_up(LeaseFailure::Moved { address, granted: granted.address }));
             return actions;
         }
-        self.lease = Some(Lease { grant: granted, since: now, neighbour: from });
-        self.state = State::Bound;
+        self.lease = Some(DhcpLease { grant: granted, since: now, neighbour: from });
+        self.state = ClientState::Bound;
         vec![Action::Leased]
     }
 
-    fn give_up(&mut self, why: Why) -> Vec<Action> {
-        self.state = State::Over;
+    fn give_up(&mut self, why: LeaseFailure) -> Vec<Action> {
+        self.state = ClientState::Over;
         match self.lease.take() {
             Some(_) => vec![Action::Lost(why)],
             None => vec![Action::Failed(why)],
@@ -355,24 +361,24 @@ impl Client {
         self.look_for(self.limits, now)
     }
 
-    /// After a refusal the address may be used no more (RFC 2131 section 3.2.3), but for as long as an answer may take, since a server
-    /// that has lost its leases grants it anew.
+    /// Asks for the address once more. After a refusal the address may no longer be used (RFC 2131 section 3.2.3),
+    /// except while an answer may still come, since a server that has lost its leases grants it again.
     fn ask_once_more(&mut self, now: Moment) -> Vec<Action> {
-        let left = self.lease.as_ref().and_then(Lease::end).map(|end| end - now);
+        let left = self.lease.as_ref().and_then(DhcpLease::end).map(|end| end - now);
         let short = self.limits.whole.min(self.limits.first);
         self.look_for(Limits { whole: left.map_or(short, |left| left.min(short)), ..self.limits }, now)
     }
 
     fn look_for(&mut self, limits: Limits, now: Moment) -> Vec<Action> {
         let (xid, retry) = (self.dice.xid(), Retry::new(limits, now, &mut self.dice));
-        self.state = State::Selecting { xid, retry };
+        self.state = ClientState::Selecting { xid, retry };
         vec![self.discover(xid)]
     }
 
     /// After a pause, or else a server that refuses what it offers would be asked without end.
     fn look_again(&mut self, retry: Retry, now: Moment) -> Vec<Action> {
         let xid = self.dice.xid();
-        self.state = State::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
+        self.state = ClientState::Selecting { xid, retry: retry.sent(now, &mut self.dice) };
         Vec::new()
     }
 
@@ -381,25 +387,25 @@ impl Client {
         let Some(lease) = self.lease.clone() else { return Vec::new() };
         let (Some(rebinding), Some(end)) = (lease.rebinding(), lease.end()) else { return Vec::new() };
         if now >= end {
-            return self.give_up(Why::Ended { address: lease.grant.address });
+            return self.give_up(LeaseFailure::Ended { address: lease.grant.address });
         }
         let (xid, next) = match &self.state {
-            State::Prolonging { xid, next, .. } => (*xid, *next),
-            State::Selecting { .. }
-            | State::Requesting { .. }
-            | State::Rebooting { .. }
-            | State::Bound
-            | State::Over => (self.dice.xid(), now),
+            ClientState::Prolonging { xid, next, .. } => (*xid, *next),
+            ClientState::Selecting { .. }
+            | ClientState::Requesting { .. }
+            | ClientState::Rebooting { .. }
+            | ClientState::Bound
+            | ClientState::Over => (self.dice.xid(), now),
         };
         if now < next {
             // The answer was listened for long enough.
-            self.state = State::Prolonging { xid, next, deaf: now };
+            self.state = ClientState::Prolonging { xid, next, deaf: now };
             return Vec::new();
         }
         let goal = if now < rebinding { rebinding } else { end };
         let least = (lease.grant.time().unwrap_or_default() / PARTS).clamp(SHORTEST_PAUSE, LEAST_PAUSE);
         let next = (now + (goal - now).div_f64(2.0).max(least)).min(goal);
-        self.state = State::Prolonging { xid, next, deaf: now + EAR };
+        self.state = ClientState::Prolonging { xid, next, deaf: now + EAR };
         vec![self.ask_for_more(xid, &lease, now >= rebinding)]
     }
 
@@ -408,59 +414,60 @@ impl Client {
         if let Some(lease) = &self.lease {
             options.set(code::REQUESTED_ADDRESS, &lease.grant.address.octets());
         }
-        self.to_everybody(Kind::Discover, xid, options)
+        self.to_everybody(MessageType::Discover, xid, options)
     }
 
     fn accept(&self, xid: u32, offer: Offer) -> Action {
         let mut options = self.options();
         options.set(code::REQUESTED_ADDRESS, &offer.address.octets());
         options.set(code::SERVER_IDENTIFIER, &offer.server.octets());
-        self.to_everybody(Kind::Request, xid, options)
+        self.to_everybody(MessageType::Request, xid, options)
     }
 
     fn ask_for(&self, xid: u32, address: Ipv4Addr) -> Action {
         let mut options = self.options();
         options.set(code::REQUESTED_ADDRESS, &address.octets());
-        self.to_everybody(Kind::Request, xid, options)
+        self.to_everybody(MessageType::Request, xid, options)
     }
 
-    fn ask_for_more(&self, xid: u32, lease: &Lease, any: bool) -> Action {
+    fn ask_for_more(&self, xid: u32, lease: &DhcpLease, any: bool) -> Action {
         let address = lease.grant.address;
-        let message = Outgoing { own: address, ..self.message(Kind::Request, xid, self.options()) };
+        let message = Outgoing { own: address, ..self.message(MessageType::Request, xid, self.options()) };
         let (destination, neighbour) =
             if any { (Ipv4Addr::BROADCAST, None) } else { (lease.grant.server, Some(lease.neighbour)) };
-        Action::Send(Sending { source: address, destination, neighbour, message })
+        Action::Send(OutgoingPacket { source: address, destination, neighbour, message })
     }
 
-    /// By the address itself: a server never gets what comes from nowhere and is for it alone.
-    fn give_back(&mut self, address: Ipv4Addr, server: Ipv4Addr, neighbour: Hardware) -> Sending {
-        let mut options = Options::default();
+    /// The message that releases an address. It is sent from the address itself: a server never receives a unicast
+    /// packet without a source address.
+    fn give_back(&mut self, address: Ipv4Addr, server: Ipv4Addr, neighbour: Hardware) -> OutgoingPacket {
+        let mut options = DhcpOptions::default();
         options.set(code::SERVER_IDENTIFIER, &server.octets());
         options.set(code::CLIENT_IDENTIFIER, self.sent_id());
         let xid = self.dice.xid();
-        let message = Outgoing { own: address, broadcast: false, ..self.message(Kind::Release, xid, options) };
-        Sending { source: address, destination: server, neighbour: Some(neighbour), message }
+        let message = Outgoing { own: address, broadcast: false, ..self.message(MessageType::Release, xid, options) };
+        OutgoingPacket { source: address, destination: server, neighbour: Some(neighbour), message }
     }
 
-    /// The name that servers have been told, which the configuration may have replaced.
+    /// The client identifier that was sent to servers; the configuration may have replaced it.
     fn sent_id(&self) -> &[u8] {
         let own = self.identity.provided.iter().find(|(code, _)| *code == code::CLIENT_IDENTIFIER);
         own.map_or(&self.identity.id, |(_, value)| value)
     }
 
-    fn to_everybody(&self, kind: Kind, xid: u32, options: Options) -> Action {
+    fn to_everybody(&self, kind: MessageType, xid: u32, options: DhcpOptions) -> Action {
         let message = self.message(kind, xid, options);
         let (source, destination) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
-        Action::Send(Sending { source, destination, neighbour: None, message })
+        Action::Send(OutgoingPacket { source, destination, neighbour: None, message })
     }
 
-    fn message(&self, kind: Kind, xid: u32, options: Options) -> Outgoing {
+    fn message(&self, kind: MessageType, xid: u32, options: DhcpOptions) -> Outgoing {
         let Identity { mac, broadcast, .. } = self.identity;
         Outgoing { kind, xid, broadcast, own: Ipv4Addr::UNSPECIFIED, mac, options }
     }
 
-    fn options(&self) -> Options {
-        let mut options = Options::default();
+    fn options(&self) -> DhcpOptions {
+        let mut options = DhcpOptions::default();
         options.set(code::PARAMETER_REQUEST_LIST, &self.identity.requested);
         options.set(code::MAXIMUM_MESSAGE_SIZE, &MESSAGE_SIZE.to_be_bytes());
         options.set(code::CLIENT_IDENTIFIER, &self.identity.id);
@@ -469,7 +476,7 @@ impl Client {
     }
 }
 
-/// Whether a message is of a server, as far as it says.
+/// Whether a message names this server, if it names one.
 fn is_of(message: &Incoming, server: Ipv4Addr) -> bool {
     message.server().is_none_or(|told| told == server)
 }

@@ -18,7 +18,7 @@ pub enum ConfigError {
     /// There is no `ipam`.
     #[error("IPAM config missing 'ipam' key")]
     NoIpam,
-    /// `daemonSocketPath` is none.
+    /// `daemonSocketPath` is invalid.
     #[error("invalid daemonSocketPath {path:?} (must be an absolute path)")]
     Socket { path: String },
     /// An option is neither a known name nor a number.
@@ -40,7 +40,7 @@ impl Failure for ConfigError {
 /// A configuration that can be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where the daemon listens.
+    /// The path of the daemon's socket.
     pub socket: String,
     /// Options that are sent to servers.
     pub provided: Vec<(u8, Vec<u8>)>,
@@ -53,12 +53,12 @@ pub struct Config {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Keys {
-    ipam: Option<Ipam>,
+    ipam: Option<DhcpIpamKeys>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Ipam {
+struct DhcpIpamKeys {
     daemon_socket_path: String,
     provide: Vec<Provided>,
     request: Vec<Requested>,
@@ -95,7 +95,7 @@ impl Config {
     }
 }
 
-/// Where the daemon listens, whatever else is wrong with the configuration: for DEL.
+/// The path of the daemon's socket, even if the rest of the configuration is invalid: for DEL.
 pub fn socket_of(request: &Request) -> Result<String, Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -124,7 +124,7 @@ fn socket(path: String) -> Result<String, ConfigError> {
     }
 }
 
-/// `CNI_ARGS`, of which what is no pair is passed over, as in the reference.
+/// `CNI_ARGS`; elements that are not pairs are ignored, as in the reference.
 fn arguments(request: &Request) -> BTreeMap<String, String> {
     let found = request.variables().find(|(name, _)| *name == "CNI_ARGS");
     let text = found.map(|(_, value)| value.to_string_lossy().into_owned()).unwrap_or_default();
@@ -132,7 +132,8 @@ fn arguments(request: &Request) -> BTreeMap<String, String> {
     pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// The code and the value of an option; none if it has no value. One of `CNI_ARGS` goes before that of the configuration.
+/// The code and the value of an option; `None` if it has no value. A value of `CNI_ARGS` replaces that of the
+/// configuration.
 fn provided(entry: &Provided, args: &BTreeMap<String, String>) -> Result<Option<(u8, Vec<u8>)>, ConfigError> {
     let Provided { option, value, from_arg } = entry;
     let code = option_code(option)?;
@@ -146,8 +147,8 @@ fn provided(entry: &Provided, args: &BTreeMap<String, String>) -> Result<Option<
     }
 }
 
-/// The list of option 55: those of the configuration come first. Unless one of them says otherwise, these follow: router
-/// and mask, as with the reference, and what the result tells of name servers, domains and the MTU.
+/// The list of option 55: the configured options come first. Unless one of them says otherwise, these follow: router
+/// and mask, as in the reference, and the options of the result: name servers, domains and the MTU.
 fn requested(entries: &[Requested]) -> Result<Vec<u8>, ConfigError> {
     const DEFAULTS: [u8; 6] = [
         code::ROUTER,

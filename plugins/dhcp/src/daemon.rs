@@ -1,13 +1,13 @@
-//! The daemon: who has which lease, who waits for one, and what is to be done when. All that it does to the machine goes
-//! through [`World`], so that it runs in tests as well.
+//! The daemon: who has which lease, who waits for one, and what to do when. All its effects go through [`DaemonHost`],
+//! so it runs in tests as well.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use crate::client::{Action, Client, Identity, Limits, Sending, Why};
-use crate::key::{LeaseKey, Place};
+use crate::client::{Action, Client, Identity, LeaseFailure, Limits, OutgoingPacket};
+use crate::key::{InterfaceLocation, LeaseKey};
 use crate::moment::Moment;
-use crate::protocol::{Answer, Reason, Refusal, Request, VERSION, Verb};
+use crate::protocol::{DaemonAnswer, DaemonRefusal, LeaseRequest, Operation, Reason, VERSION};
 use crate::record::LeaseRecord;
 use crate::wire::{Hardware, Incoming, to_client};
 
@@ -15,16 +15,16 @@ pub mod flags;
 
 pub use flags::{Flags, FlagsError};
 
-/// Who has asked, by a number of the connection.
-pub type Asker = u64;
+/// The number of a plugin's connection.
+pub type ConnectionId = u64;
 
-/// Why something in a namespace cannot be used.
+/// Errors of a namespace or its interface.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// The namespace has ended, or is not what it was.
     #[error("{0}")]
     Namespace(String),
-    /// The interface is not there, or not of Ethernet.
+    /// The interface is missing, or not an Ethernet interface.
     #[error("{0}")]
     Interface(String),
     /// It could not be looked at now, such as for want of descriptors.
@@ -32,7 +32,7 @@ pub enum PlaceError {
     Now(String),
 }
 
-impl From<PlaceError> for Refusal {
+impl From<PlaceError> for DaemonRefusal {
     fn from(error: PlaceError) -> Self {
         let text = error.to_string();
         match error {
@@ -42,47 +42,43 @@ impl From<PlaceError> for Refusal {
     }
 }
 
-/// The machine, as far as the daemon is concerned. What may fail without harm is logged there.
-pub trait World {
-    /// What time it is.
+/// The machine, as the daemon sees it. The implementation logs harmless failures.
+pub trait DaemonHost {
+    /// The current time.
     fn now(&mut self) -> Moment;
 
-    /// A number that nobody can guess.
+    /// An unpredictable number.
     fn seed(&mut self) -> u64;
 
-    /// Where the interface of a request is, by the namespace that came along with it.
-    ///
-    /// # Errors
-    /// [`PlaceError::Namespace`]
-    fn place(&mut self, asker: Asker, request: &Request) -> Result<Place, PlaceError>;
+    /// The location of a request's interface, in the namespace that was passed with it.
+    fn place(&mut self, asker: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, PlaceError>;
 
     /// Listens on an interface; returns its MAC address. The namespace is the one that came with a request, or the one at
     /// the path of the place, if that is still the same.
-    ///
-    /// # Errors
-    /// [`PlaceError`]
-    fn listen(&mut self, key: &LeaseKey, place: &Place, asker: Option<Asker>) -> Result<Hardware, PlaceError>;
+    fn listen(
+        &mut self,
+        key: &LeaseKey,
+        place: &InterfaceLocation,
+        asker: Option<ConnectionId>,
+    ) -> Result<Hardware, PlaceError>;
 
     /// Sets up the interface of a request, if it is down.
-    ///
-    /// # Errors
-    /// [`PlaceError`]
-    fn set_up(&mut self, place: &Place, asker: Asker) -> Result<(), PlaceError>;
+    fn set_up(&mut self, place: &InterfaceLocation, asker: ConnectionId) -> Result<(), PlaceError>;
 
     /// Listens no more, which lets the namespace end.
     fn close(&mut self, key: &LeaseKey);
 
     /// Sends a message by the interface that is listened on.
-    fn send(&mut self, key: &LeaseKey, sending: &Sending);
+    fn send(&mut self, key: &LeaseKey, sending: &OutgoingPacket);
 
-    /// Takes an address from an interface, if it has it: nobody may use it once it is given back.
-    fn withdraw(&mut self, place: &Place, address: Ipv4Addr);
+    /// Removes an address from an interface, if it has it: it must not be used after its release.
+    fn withdraw(&mut self, place: &InterfaceLocation, address: Ipv4Addr);
 
     /// Sets an interface down.
-    fn set_down(&mut self, place: &Place);
+    fn set_down(&mut self, place: &InterfaceLocation);
 
-    /// Answers, and ends the connection unless there will be another answer.
-    fn answer(&mut self, asker: Asker, answer: &Answer);
+    /// Answers, and closes the connection unless another answer follows.
+    fn answer(&mut self, asker: ConnectionId, answer: &DaemonAnswer);
 
     /// Keeps a lease over a restart.
     fn save(&mut self, record: &LeaseRecord);
@@ -91,9 +87,9 @@ pub trait World {
     fn forget(&mut self, key: &LeaseKey);
 }
 
-/// What somebody waits for.
+/// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum WaitReason {
     /// ADD: the lease.
     Lease,
     /// CHECK: that it is one of this address, if any is known.
@@ -101,13 +97,13 @@ enum Wish {
 }
 
 #[derive(Debug)]
-struct Entry {
-    place: Place,
+struct LeaseEntry {
+    place: InterfaceLocation,
     client: Client,
     is_open: bool,
-    waiting: Vec<(Asker, Wish)>,
+    waiting: Vec<(ConnectionId, WaitReason)>,
     /// Why the lease was lost.
-    lost: Option<Why>,
+    lost: Option<LeaseFailure>,
 }
 
 /// All leases.
@@ -115,58 +111,58 @@ struct Entry {
 pub struct Daemon {
     limits: Limits,
     broadcast: bool,
-    entries: BTreeMap<LeaseKey, Entry>,
+    entries: BTreeMap<LeaseKey, LeaseEntry>,
 }
 
 impl Daemon {
-    /// Has no leases. With `broadcast`, servers are asked to answer to everybody.
+    /// A daemon without leases. With `broadcast`, servers are asked to answer by broadcast.
     pub const fn new(limits: Limits, broadcast: bool) -> Self {
         Self { limits, broadcast, entries: BTreeMap::new() }
     }
 
-    /// Goes on with a lease that was kept. Whether its namespace is still there shows when it is needed.
-    pub fn resume(&mut self, record: LeaseRecord, world: &mut dyn World) {
+    /// Continues with a stored lease. Its namespace is checked when it is needed.
+    pub fn resume(&mut self, record: LeaseRecord, world: &mut dyn DaemonHost) {
         let LeaseRecord { key, place, identity, lease, .. } = record;
         let client = Client::resume(identity, self.limits, world.seed(), lease);
-        self.entries.insert(key, Entry { place, client, is_open: false, waiting: Vec::new(), lost: None });
+        self.entries.insert(key, LeaseEntry { place, client, is_open: false, waiting: Vec::new(), lost: None });
     }
 
-    /// When the daemon is to be told of the time.
+    /// The time at which the daemon must be called next.
     pub fn due(&self, now: Moment) -> Option<Moment> {
         self.entries.values().filter_map(|entry| entry.client.due(now)).min()
     }
 
-    /// How many leases and questions there are.
+    /// The number of leases and pending requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is neither a lease nor a question.
+    /// Whether there is neither a lease nor a pending request.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Somebody asks.
-    pub fn asked(&mut self, asker: Asker, verb: Verb, world: &mut dyn World) {
+    /// Handles a question.
+    pub fn asked(&mut self, asker: ConnectionId, verb: Operation, world: &mut dyn DaemonHost) {
         let seconds = self.limits.whole.as_secs().saturating_add(1);
-        world.answer(asker, &Answer::Wait { protocol: VERSION, seconds });
+        world.answer(asker, &DaemonAnswer::Wait { protocol: VERSION, seconds });
         match verb {
-            Verb::Add(request) => self.add(asker, request, world),
-            Verb::Check { request, address } => self.check(asker, request, address, world),
-            Verb::Del { key } => {
+            Operation::Add(request) => self.add(asker, request, world),
+            Operation::Check { request, address } => self.check(asker, request, address, world),
+            Operation::Del { key } => {
                 self.remove(&key, world);
-                world.answer(asker, &Answer::Done);
+                world.answer(asker, &DaemonAnswer::Done);
             }
-            Verb::Gc { network, valid } => {
+            Operation::Gc { network, valid } => {
                 self.collect(&network, &valid, world);
-                world.answer(asker, &Answer::Done);
+                world.answer(asker, &DaemonAnswer::Done);
             }
-            Verb::Status => world.answer(asker, &Answer::Done),
+            Operation::Status => world.answer(asker, &DaemonAnswer::Done),
         }
     }
 
-    /// Somebody who has asked waits no more. What nobody waits for any more is not looked for.
-    pub fn gone(&mut self, asker: Asker, world: &mut dyn World) {
+    /// Handles the end of a connection. A lease that no connection waits for any longer is not requested any further.
+    pub fn gone(&mut self, asker: ConnectionId, world: &mut dyn DaemonHost) {
         let mut abandoned = Vec::new();
         for (key, entry) in &mut self.entries {
             let before = entry.waiting.len();
@@ -183,7 +179,7 @@ impl Daemon {
     }
 
     /// A packet has come, from a MAC address.
-    pub fn received(&mut self, key: &LeaseKey, packet: &[u8], from: Hardware, world: &mut dyn World) {
+    pub fn received(&mut self, key: &LeaseKey, packet: &[u8], from: Hardware, world: &mut dyn DaemonHost) {
         let Some(message) = to_client(packet).and_then(Incoming::parse) else { return };
         let Some(entry) = self.entries.get_mut(key) else { return };
         let actions = entry.client.on_message(&message, from, world.now());
@@ -191,9 +187,9 @@ impl Daemon {
     }
 
     /// The time has come for some.
-    pub fn on_time(&mut self, world: &mut dyn World) {
+    pub fn on_time(&mut self, world: &mut dyn DaemonHost) {
         let now = world.now();
-        let is_due = |entry: &Entry| entry.client.due(now).is_some_and(|due| due <= now);
+        let is_due = |entry: &LeaseEntry| entry.client.due(now).is_some_and(|due| due <= now);
         let due: Vec<LeaseKey> =
             self.entries.iter().filter(|(_, entry)| is_due(entry)).map(|(key, _)| key.clone()).collect();
         for key in due {
@@ -203,26 +199,32 @@ impl Daemon {
         }
     }
 
-    fn add(&mut self, asker: Asker, request: Request, world: &mut dyn World) {
+    fn add(&mut self, asker: ConnectionId, request: LeaseRequest, world: &mut dyn DaemonHost) {
         let place = match world.place(asker, &request) {
             Ok(place) => place,
-            Err(error) => return world.answer(asker, &Answer::Refused(error.into())),
+            Err(error) => return world.answer(asker, &DaemonAnswer::Refused(error.into())),
         };
-        if self.joins(&request.key, &place, (asker, Wish::Lease), world) {
+        if self.joins(&request.key, &place, (asker, WaitReason::Lease), world) {
             return;
         }
         self.discard(&request.key, world);
-        self.begin(asker, Wish::Lease, request, place, world);
+        self.begin(asker, WaitReason::Lease, request, place, world);
     }
 
-    fn check(&mut self, asker: Asker, request: Request, address: Option<Ipv4Addr>, world: &mut dyn World) {
-        let wish = Wish::Address(address);
+    fn check(
+        &mut self,
+        asker: ConnectionId,
+        request: LeaseRequest,
+        address: Option<Ipv4Addr>,
+        world: &mut dyn DaemonHost,
+    ) {
+        let wish = WaitReason::Address(address);
         if let Some(why) = self.entries.get(&request.key).and_then(|entry| entry.lost.as_ref()) {
             return world.answer(asker, &no_lease(why.to_string()));
         }
         let place = match world.place(asker, &request) {
             Ok(place) => place,
-            Err(error) => return world.answer(asker, &Answer::Refused(error.into())),
+            Err(error) => return world.answer(asker, &DaemonAnswer::Refused(error.into())),
         };
         if self.joins(&request.key, &place, (asker, wish), world) {
             return;
@@ -237,8 +239,14 @@ impl Daemon {
         }
     }
 
-    /// Answers from a lease that there is, or waits with those who have asked for it; tells whether there is one.
-    fn joins(&mut self, key: &LeaseKey, place: &Place, (asker, wish): (Asker, Wish), world: &mut dyn World) -> bool {
+    /// Answers from an existing lease, or waits with the other connections for it; returns whether there is an entry.
+    fn joins(
+        &mut self,
+        key: &LeaseKey,
+        place: &InterfaceLocation,
+        (asker, wish): (ConnectionId, WaitReason),
+        world: &mut dyn DaemonHost,
+    ) -> bool {
         let known = self.entries.get_mut(key).filter(|entry| entry.place.is_the_same(place) && entry.lost.is_none());
         let Some(entry) = known else { return false };
         match entry.client.lease() {
@@ -248,32 +256,39 @@ impl Daemon {
         true
     }
 
-    fn begin(&mut self, asker: Asker, wish: Wish, request: Request, place: Place, world: &mut dyn World) {
-        let Request { key, netns: _, provided, requested } = request;
+    fn begin(
+        &mut self,
+        asker: ConnectionId,
+        wish: WaitReason,
+        request: LeaseRequest,
+        place: InterfaceLocation,
+        world: &mut dyn DaemonHost,
+    ) {
+        let LeaseRequest { key, netns: _, provided, requested } = request;
         let mut found = world.listen(&key, &place, Some(asker));
-        if wish == Wish::Lease {
+        if wish == WaitReason::Lease {
             found = found.and_then(|mac| world.set_up(&place, asker).map(|()| mac));
         }
         let mac = match found {
             Ok(mac) => mac,
             Err(error) => {
                 world.close(&key);
-                return world.answer(asker, &Answer::Refused(error.into()));
+                return world.answer(asker, &DaemonAnswer::Refused(error.into()));
             }
         };
         let identity = Identity { mac, id: key.client_id(), provided, requested, broadcast: self.broadcast };
         let (seed, now) = (world.seed(), world.now());
         let (client, actions) = match wish {
-            Wish::Address(Some(address)) => Client::reboot(identity, self.limits, seed, now, address),
-            Wish::Address(None) | Wish::Lease => Client::begin(identity, self.limits, seed, now),
+            WaitReason::Address(Some(address)) => Client::reboot(identity, self.limits, seed, now, address),
+            WaitReason::Address(None) | WaitReason::Lease => Client::begin(identity, self.limits, seed, now),
         };
-        let entry = Entry { place, client, is_open: true, waiting: vec![(asker, wish)], lost: None };
+        let entry = LeaseEntry { place, client, is_open: true, waiting: vec![(asker, wish)], lost: None };
         self.entries.insert(key.clone(), entry);
         self.perform(&key, actions, world);
     }
 
-    /// Does what the client says, and closes its ear when it does not listen any more.
-    fn perform(&mut self, key: &LeaseKey, actions: Vec<Action>, world: &mut dyn World) {
+    /// Carries out the client's actions, and closes its socket when it no longer listens.
+    fn perform(&mut self, key: &LeaseKey, actions: Vec<Action>, world: &mut dyn DaemonHost) {
         for action in actions {
             match action {
                 Action::Send(sending) => self.send(key, &sending, world),
@@ -289,9 +304,9 @@ impl Daemon {
         }
     }
 
-    /// A namespace that has ended needs no address any more. What else is in the way may pass before the lease ends: the message
-    /// is sent again. An interface that has got another MAC address keeps its lease, which is of the first.
-    fn send(&mut self, key: &LeaseKey, sending: &Sending, world: &mut dyn World) {
+    /// Sends a message. If the namespace has ended, the lease is dropped. Other failures may be temporary: the message
+    /// is sent again. If the interface has a new MAC address, its lease stays with the first address.
+    fn send(&mut self, key: &LeaseKey, sending: &OutgoingPacket, world: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         if !entry.is_open {
             match world.listen(key, &entry.place, None) {
@@ -303,13 +318,13 @@ impl Daemon {
         world.send(key, sending);
     }
 
-    fn drop_entry(&mut self, key: &LeaseKey, why: &str, world: &mut dyn World) {
+    fn drop_entry(&mut self, key: &LeaseKey, why: &str, world: &mut dyn DaemonHost) {
         log::info!("the lease of {key} is not prolonged: {why}");
         self.discard(key, world);
     }
 
-    /// The record comes before the answer: what a plugin was told of survives the end of the daemon.
-    fn leased(&mut self, key: &LeaseKey, world: &mut dyn World) {
+    /// Stores the record before it answers, so that what a plugin has been told survives the end of the daemon.
+    fn leased(&mut self, key: &LeaseKey, world: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(lease) = entry.client.lease().cloned() else { return };
         let grant = lease.grant.clone();
@@ -319,20 +334,20 @@ impl Daemon {
         }
     }
 
-    fn failed(&mut self, key: &LeaseKey, why: &Why, world: &mut dyn World) {
+    fn failed(&mut self, key: &LeaseKey, why: &LeaseFailure, world: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.remove(key) else { return };
         for (asker, wish) in entry.waiting {
             let about = match wish {
-                Wish::Lease => Reason::Server,
-                Wish::Address(_) => Reason::Lease,
+                WaitReason::Lease => Reason::Server,
+                WaitReason::Address(_) => Reason::Lease,
             };
-            world.answer(asker, &Answer::Refused(Refusal { about, text: why.to_string() }));
+            world.answer(asker, &DaemonAnswer::Refused(DaemonRefusal { about, text: why.to_string() }));
         }
         world.close(key);
     }
 
     /// Another may have the address from now on.
-    fn lost(&mut self, key: &LeaseKey, why: Why, world: &mut dyn World) {
+    fn lost(&mut self, key: &LeaseKey, why: LeaseFailure, world: &mut dyn DaemonHost) {
         log::error!("the interface of {key} is set down: {why}");
         let Some(entry) = self.entries.get_mut(key) else { return };
         for (asker, _) in std::mem::take(&mut entry.waiting) {
@@ -343,8 +358,8 @@ impl Daemon {
         world.forget(key);
     }
 
-    /// Gives a lease back. The server is told once; it may be deaf, and the container goes all the same.
-    fn remove(&mut self, key: &LeaseKey, world: &mut dyn World) {
+    /// Releases a lease. The server is told once, without an answer; the container is deleted in any case.
+    fn remove(&mut self, key: &LeaseKey, world: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let address = entry.client.lease().map(|lease| lease.grant.address);
         if let (Some(address), Some(release)) = (address, entry.client.release()) {
@@ -354,14 +369,14 @@ impl Daemon {
         self.discard(key, world);
     }
 
-    fn collect(&mut self, network: &str, valid: &[(String, String)], world: &mut dyn World) {
+    fn collect(&mut self, network: &str, valid: &[(String, String)], world: &mut dyn DaemonHost) {
         let is_valid = |key: &LeaseKey| valid.contains(&(key.container.clone(), key.ifname.clone()));
         let stale: Vec<LeaseKey> =
             self.entries.keys().filter(|key| key.network == network && !is_valid(key)).cloned().collect();
         stale.iter().for_each(|key| self.remove(key, world));
     }
 
-    fn discard(&mut self, key: &LeaseKey, world: &mut dyn World) {
+    fn discard(&mut self, key: &LeaseKey, world: &mut dyn DaemonHost) {
         let Some(entry) = self.entries.remove(key) else { return };
         for (asker, _) in entry.waiting {
             world.answer(asker, &no_lease("the container was deleted meanwhile".to_owned()));
@@ -371,18 +386,18 @@ impl Daemon {
     }
 }
 
-fn fulfilled(wish: Wish, grant: &crate::grant::Grant) -> Answer {
+fn fulfilled(wish: WaitReason, grant: &crate::grant::Grant) -> DaemonAnswer {
     match wish {
-        Wish::Lease => Answer::Leased(grant.clone()),
-        Wish::Address(Some(address)) if address != grant.address => {
+        WaitReason::Lease => DaemonAnswer::Leased(grant.clone()),
+        WaitReason::Address(Some(address)) if address != grant.address => {
             no_lease(format!("the lease is of {}, and prevResult tells {address}", grant.address))
         }
-        Wish::Address(_) => Answer::Done,
+        WaitReason::Address(_) => DaemonAnswer::Done,
     }
 }
 
-fn no_lease(text: String) -> Answer {
-    Answer::Refused(Refusal { about: Reason::Lease, text })
+fn no_lease(text: String) -> DaemonAnswer {
+    DaemonAnswer::Refused(DaemonRefusal { about: Reason::Lease, text })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! DEL: has the daemon give the address back. Where there is no daemon, what it has kept of the lease is removed, so that it
-//! does not come back to it.
+//! DEL: asks the daemon to release the address. If there is no daemon, DEL removes the daemon's file of the lease, so
+//! that a daemon that is started later does not continue with it.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -7,17 +7,17 @@ use cni_model::plan::Step;
 use cni_model::state_file::StateFile;
 use cni_plugin::host::Host;
 
-use crate::ask::{self, Presence};
+use crate::ask::{self, DaemonPresence};
 use crate::config::{leases_of, socket_of};
 use crate::key::LeaseKey;
-use crate::protocol::Verb;
+use crate::protocol::Operation;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let socket = socket_of(request)?;
     let key = LeaseKey::of(&request.attachment()?);
-    match ask::to_do_if_there(&ask::call(&socket, Verb::Del { key: key.clone() }), host)? {
-        Presence::There => Ok(()),
-        Presence::Absent => forget(&socket, &key, host),
+    match ask::to_do_if_there(&ask::call(&socket, Operation::Del { key: key.clone() }), host)? {
+        DaemonPresence::There => Ok(()),
+        DaemonPresence::Absent => forget(&socket, &key, host),
     }
 }
 

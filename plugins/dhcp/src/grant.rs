@@ -1,4 +1,4 @@
-//! What a server grants: the address, for how long, and what it tells of the network.
+//! What a server grants: the address, for how long, and the settings of the network.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::{Incoming, code};
 
-/// How long a lease is if the server does not say, as in the reference.
+/// The length of a lease if the server does not name it, as in the reference.
 const DEFAULT_SECONDS: u32 = 60 * 60;
 /// A lease that does not end (RFC 2131 section 3.3).
 const WITHOUT_END: u32 = u32::MAX;
@@ -20,7 +20,7 @@ pub enum GrantError {
     /// There is no address in it.
     #[error("DHCPACK has no address")]
     NoAddress,
-    /// There is no server identifier in it, so that nobody could be asked again.
+    /// It has no server identifier, so the lease could not be renewed.
     #[error("DHCP option Server Identifier not found in DHCPACK")]
     NoServer,
     /// There is no mask in it.
@@ -31,7 +31,7 @@ pub enum GrantError {
     OddMask(Ipv4Addr),
 }
 
-/// A network, and the router on the way there; 0.0.0.0 if it is on the link.
+/// A network, and the router to it; 0.0.0.0 if it is on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantedRoute {
     /// The network's address.
@@ -42,14 +42,14 @@ pub struct GrantedRoute {
     pub router: Ipv4Addr,
 }
 
-/// An address on loan, and what belongs to it.
+/// A granted address with its settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The address.
     pub address: Ipv4Addr,
     /// The length of the network's prefix.
     pub prefix: u8,
-    /// Who has granted it.
+    /// The server.
     pub server: Ipv4Addr,
     /// For how many seconds; none if for ever.
     pub seconds: Option<u32>,
@@ -59,9 +59,9 @@ pub struct Grant {
     pub rebinding: u32,
     /// Routers, the best first.
     pub routers: Vec<Ipv4Addr>,
-    /// Other routes: those of option 121, which stand for all there are, or else those of option 33.
+    /// Other routes: those of option 121, which replace all others, or else those of option 33.
     pub routes: Vec<GrantedRoute>,
-    /// Whether the routes are all there are.
+    /// Whether the routes are those of option 121.
     pub is_classless: bool,
     /// Name servers.
     pub nameservers: Vec<Ipv4Addr>,
@@ -74,10 +74,10 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Reads a DHCPACK.
+    /// Parses a DHCPACK.
     ///
     /// # Errors
-    /// [`GrantError`]; what is missing or odd otherwise is passed over.
+    /// [`GrantError`]; other missing or malformed options are ignored.
     pub fn of(ack: &Incoming) -> Result<Self, GrantError> {
         if ack.address.is_unspecified() {
             return Err(GrantError::NoAddress);
@@ -131,7 +131,8 @@ fn addresses(value: Option<&[u8]>) -> Vec<Ipv4Addr> {
     parts.filter_map(|part| part.first_chunk::<4>().copied().map(Ipv4Addr::from)).collect()
 }
 
-/// Option 33: pairs of a destination, with the mask of its class, and a router. A default route is none (RFC 2132).
+/// Option 33: pairs of a destination, with the mask of its class, and a router. A default route is not allowed there
+/// (RFC 2132) and is ignored.
 fn static_routes(value: &[u8]) -> Vec<GrantedRoute> {
     let pairs = value.chunks_exact(8).map(|pair| addresses(Some(pair)));
     let route = |pair: Vec<Ipv4Addr>| {
@@ -178,7 +179,7 @@ fn classless_route(prefix: u8, value: &[u8]) -> Option<(GrantedRoute, &[u8])> {
     Some((GrantedRoute { to, prefix, router: (*router).into() }, rest))
 }
 
-/// A name that can stand in a file of resolvers: what else a server puts there is not passed on.
+/// A name that may be in a resolver's file; any other text of a server is ignored.
 fn name(value: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(value).ok()?.trim_end_matches(['\0', '.']);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -197,7 +198,7 @@ fn domains(value: &[u8]) -> Vec<String> {
     found
 }
 
-/// The labels of the name at a place, and where the next name is. A pointer leads backwards, so there is an end.
+/// The labels of the name at an offset, and the offset of the next name. Pointers lead only backwards, so this ends.
 fn labels(value: &[u8], start: usize) -> Option<(Vec<String>, usize)> {
     let (mut at, mut before, mut next, mut labels) = (start, start, None, Vec::new());
     loop {

@@ -1,4 +1,4 @@
-//! Whose a lease is, and where its interface is.
+//! The key of a lease, and the location of its interface.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct LeaseKey {
 }
 
 impl LeaseKey {
-    /// That of an attachment.
+    /// The key of an attachment.
     pub fn of(at: &Attachment) -> Self {
         let Attachment { network, container, ifname } = at;
         Self { container: container.to_string(), network: network.to_string(), ifname: ifname.to_string() }
@@ -51,17 +51,17 @@ impl fmt::Display for LeaseKey {
 
 /// An interface in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// The path of the namespace. Another one may be there by now.
+pub struct InterfaceLocation {
+    /// The path of the namespace. It may lead to another one by now.
     pub netns: String,
     /// The interface in it.
     pub ifname: String,
-    /// What tells the namespace from all others that the machine has had.
+    /// A unique identifier of the namespace, never reused.
     pub identity: String,
 }
 
-impl Place {
-    /// Whether both are the same interface, by whatever path its namespace is called.
+impl InterfaceLocation {
+    /// Whether both are the same interface, whatever the path of its namespace.
     pub fn is_the_same(&self, other: &Self) -> bool {
         self.identity == other.identity && self.ifname == other.ifname
     }

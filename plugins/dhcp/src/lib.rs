@@ -1,7 +1,7 @@
-//! The dhcp plugin: addresses of a DHCP server. The plugin asks a daemon, which is the same program and speaks with
-//! servers; it keeps leases for as long as the containers live.
+//! The dhcp plugin: addresses from a DHCP server. The plugin asks a daemon, which is the same program. The daemon
+//! talks to servers, and keeps leases as long as the containers live.
 //!
-//! All here is decided and nothing done: what the daemon does to the machine goes through [`daemon::World`].
+//! This crate only decides: the effects of the daemon go through [`daemon::DaemonHost`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Points in time: since the machine was started, sleep included, so that a lease ends in its sleep as well.
+//! Points in time since the machine was started. The clock also counts while the machine is suspended, so leases end
+//! meanwhile.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -15,7 +16,7 @@ impl Moment {
         Self(u64::try_from(since_start.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// How long it is until this moment; nothing if it has passed.
+    /// The time from `now` until this moment; zero if it has passed.
     pub fn after(self, now: Self) -> Duration {
         self - now
     }

@@ -1,5 +1,5 @@
-//! What the plugin asks of the daemon, and what that answers: one question to a connection, as JSON. The daemon's first
-//! answer says how long the second may take.
+//! The protocol between plugin and daemon: one question per connection, as JSON. The daemon's first answer says how
+//! long the second may take.
 
 use std::net::Ipv4Addr;
 
@@ -13,23 +13,23 @@ pub const VERSION: u32 = 1;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct DaemonQuestion {
     /// [`VERSION`] of who asks.
     pub protocol: u32,
-    /// What is asked.
-    pub verb: Verb,
+    /// The operation.
+    pub verb: Operation,
 }
 
-/// What is to be done.
+/// The operation of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verb {
-    /// Leases an address, or tells the one that is leased.
-    Add(Request),
+pub enum Operation {
+    /// Leases an address, or returns the leased one.
+    Add(LeaseRequest),
     /// Says whether an address is leased.
     Check {
-        /// To whom.
-        request: Request,
+        /// The owner of the lease.
+        request: LeaseRequest,
         /// The address, if one is known.
         address: Option<Ipv4Addr>,
     },
@@ -49,9 +49,9 @@ pub enum Verb {
     Status,
 }
 
-/// Who is to have an address.
+/// A request for a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct LeaseRequest {
     /// The attachment.
     pub key: LeaseKey,
     /// The path of the namespace, which comes open along with the question.
@@ -65,7 +65,7 @@ pub struct Request {
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum DaemonAnswer {
     /// There will be another, within so many seconds.
     Wait {
         /// [`VERSION`] of the daemon.
@@ -78,19 +78,19 @@ pub enum Answer {
     /// It is done.
     Done,
     /// It cannot be done.
-    Refused(Refusal),
+    Refused(DaemonRefusal),
 }
 
-/// Why it cannot be done.
+/// An error of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// What the reason is about.
+pub struct DaemonRefusal {
+    /// The kind of the error.
     pub about: Reason,
     /// The reason.
     pub text: String,
 }
 
-/// What a refusal is about.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
@@ -115,14 +115,11 @@ pub fn text(message: &impl Serialize) -> String {
 }
 
 /// Reads a question.
-///
-/// # Errors
-/// Why it cannot be read, in words that help whoever has asked.
-pub fn question(text: &[u8]) -> Result<Verb, Refusal> {
-    let refused = |text| Refusal { about: Reason::Question, text };
-    match serde_json::from_slice::<Question>(text) {
-        Ok(Question { protocol: VERSION, verb }) => Ok(verb),
-        Ok(Question { protocol, .. }) => {
+pub fn question(text: &[u8]) -> Result<Operation, DaemonRefusal> {
+    let refused = |text| DaemonRefusal { about: Reason::Question, text };
+    match serde_json::from_slice::<DaemonQuestion>(text) {
+        Ok(DaemonQuestion { protocol: VERSION, verb }) => Ok(verb),
+        Ok(DaemonQuestion { protocol, .. }) => {
             Err(refused(format!("the daemon speaks protocol {VERSION}, the plugin {protocol}: restart the daemon")))
         }
         Err(error) => Err(refused(format!("the daemon does not understand the question, restart it: {error}"))),
@@ -136,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_question_of_another_version_is_told_what_helps() {
-        let other = text(&Question { protocol: 2, verb: Verb::Status });
+        let other = text(&DaemonQuestion { protocol: 2, verb: Operation::Status });
         let Err(refusal) = question(other.as_bytes()) else { panic!("not refused") };
         assert_eq!(refusal.text, "the daemon speaks protocol 1, the plugin 2: restart the daemon");
         for odd in ["", "{}", "7", r#"{"protocol":1,"verb":"dance"}"#] {
@@ -148,7 +145,7 @@ mod tests {
     #[test]
     fn every_question_is_read_as_it_was_written() {
         let key = LeaseKey { container: "c1".to_owned(), network: "lan".to_owned(), ifname: "eth0".to_owned() };
-        let request = Request {
+        let request = LeaseRequest {
             key: key.clone(),
             netns: "/run/netns/c1".to_owned(),
             provided: vec![(12, vec![0, 255])],
@@ -156,13 +153,13 @@ mod tests {
         };
         let valid = vec![("c1".to_owned(), "eth0".to_owned())];
         for verb in [
-            Verb::Add(request.clone()),
-            Verb::Check { request, address: Some([10, 1, 2, 5].into()) },
-            Verb::Del { key },
-            Verb::Gc { network: "lan".to_owned(), valid },
-            Verb::Status,
+            Operation::Add(request.clone()),
+            Operation::Check { request, address: Some([10, 1, 2, 5].into()) },
+            Operation::Del { key },
+            Operation::Gc { network: "lan".to_owned(), valid },
+            Operation::Status,
         ] {
-            let written = text(&Question { protocol: VERSION, verb: verb.clone() });
+            let written = text(&DaemonQuestion { protocol: VERSION, verb: verb.clone() });
             assert_eq!(question(written.as_bytes()), Ok(verb), "{written}");
         }
     }

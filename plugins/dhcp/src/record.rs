@@ -1,11 +1,11 @@
-//! What the daemon keeps of a lease, so that it goes on with it after a restart: one file for each, as JSON. It is worth
-//! nothing once the namespace has ended, and so is lost at a reboot.
+//! The daemon's record of a lease, with which it continues after a restart: one file for each lease, as JSON. It is of
+//! no use after the namespace has ended, and is lost at a reboot.
 
 use cni_core::error::{Code, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Identity, Lease};
-use crate::key::{LeaseKey, Place};
+use crate::client::{DhcpLease, Identity};
+use crate::key::{InterfaceLocation, LeaseKey};
 
 /// The number of the format.
 const FORMAT: u32 = 1;
@@ -33,34 +33,31 @@ impl Failure for RecordError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRecord {
     format: u32,
-    /// Whose it is.
+    /// The key of the lease.
     pub key: LeaseKey,
-    /// Where the interface is.
-    pub place: Place,
-    /// Who asks servers.
+    /// The location of the interface.
+    pub place: InterfaceLocation,
+    /// The client's identity.
     pub identity: Identity,
-    /// What they have granted.
-    pub lease: Lease,
+    /// The lease.
+    pub lease: DhcpLease,
 }
 
 impl LeaseRecord {
     /// The record of a lease.
-    pub const fn new(key: LeaseKey, place: Place, identity: Identity, lease: Lease) -> Self {
+    pub const fn new(key: LeaseKey, place: InterfaceLocation, identity: Identity, lease: DhcpLease) -> Self {
         Self { format: FORMAT, key, place, identity, lease }
     }
 
     /// Reads a record.
-    ///
-    /// # Errors
-    /// [`RecordError`]
     pub fn parse(text: &[u8]) -> Result<Self, RecordError> {
         #[derive(Deserialize)]
-        struct Format {
+        struct RecordFormat {
             format: u32,
         }
         match serde_json::from_slice(text).map_err(RecordError::Text)? {
-            Format { format: FORMAT } => serde_json::from_slice(text).map_err(RecordError::Text),
-            Format { format } => Err(RecordError::Format(format)),
+            RecordFormat { format: FORMAT } => serde_json::from_slice(text).map_err(RecordError::Text),
+            RecordFormat { format } => Err(RecordError::Format(format)),
         }
     }
 

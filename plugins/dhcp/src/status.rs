@@ -1,4 +1,4 @@
-//! STATUS: whether the daemon answers.
+//! STATUS: checks that the daemon answers.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
@@ -6,7 +6,7 @@ use cni_plugin::host::Host;
 
 use crate::ask::{self, AskError};
 use crate::config::Config;
-use crate::protocol::Verb;
+use crate::protocol::Operation;
 
 /// There is no daemon that could lease an address.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,6 @@ impl Failure for NoDaemonError {
 
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
-    let asked = ask::to_do(&ask::call(&config.socket, Verb::Status), host);
+    let asked = ask::to_do(&ask::call(&config.socket, Operation::Status), host);
     Ok(asked.map_err(|source| NoDaemonError { source })?)
 }

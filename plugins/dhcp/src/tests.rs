@@ -8,7 +8,7 @@ use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_wh
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use grant::{Grant, GrantedRoute};
 use proptest::prelude::*;
-use protocol::{Answer, Reason, Refusal, Verb};
+use protocol::{DaemonAnswer, DaemonRefusal, Operation, Reason};
 
 const CONFIG: &str = r#"{"cniVersion":"1.1.0","name":"lan","type":"macvlan","ipam":{"type":"dhcp"}}"#;
 
@@ -42,27 +42,27 @@ fn grant() -> Grant {
 fn answering(held: &mut BTreeMap<String, String>, question: &str) -> String {
     let verb = match protocol::question(question.as_bytes()) {
         Ok(verb) => verb,
-        Err(refusal) => return protocol::text(&Answer::Refused(refusal)),
+        Err(refusal) => return protocol::text(&DaemonAnswer::Refused(refusal)),
     };
     let answer = match verb {
-        Verb::Add(request) => {
+        Operation::Add(request) => {
             held.insert(request.key.to_string(), "10.1.2.5".to_owned());
-            Answer::Leased(grant())
+            DaemonAnswer::Leased(grant())
         }
-        Verb::Check { request, address } => match (held.get(&request.key.to_string()), address) {
-            (Some(own), Some(address)) if *own == address.to_string() => Answer::Done,
-            _ => Answer::Refused(Refusal { about: Reason::Lease, text: "no such lease".to_owned() }),
+        Operation::Check { request, address } => match (held.get(&request.key.to_string()), address) {
+            (Some(own), Some(address)) if *own == address.to_string() => DaemonAnswer::Done,
+            _ => DaemonAnswer::Refused(DaemonRefusal { about: Reason::Lease, text: "no such lease".to_owned() }),
         },
-        Verb::Del { key } => {
+        Operation::Del { key } => {
             held.remove(&key.to_string());
-            Answer::Done
+            DaemonAnswer::Done
         }
-        Verb::Gc { network, valid } => {
+        Operation::Gc { network, valid } => {
             let kept = |key: &String| valid.iter().any(|(id, ifname)| *key == format!("{id}/{network}/{ifname}"));
             held.retain(|key, _| !key.contains(&format!("/{network}/")) || kept(key));
-            Answer::Done
+            DaemonAnswer::Done
         }
-        Verb::Status => Answer::Done,
+        Operation::Status => DaemonAnswer::Done,
     };
     protocol::text(&answer)
 }
@@ -82,7 +82,7 @@ fn after_add(host: &mut FakeHost) -> Caller {
 fn requested(caller: &Caller) -> Vec<u8> {
     let mut host = machine();
     caller.add(&Dhcp, &mut host).expect("ADD");
-    let Ok(Verb::Add(request)) = protocol::question(host.daemon.asked[0].as_bytes()) else { panic!("no ADD") };
+    let Ok(Operation::Add(request)) = protocol::question(host.daemon.asked[0].as_bytes()) else { panic!("no ADD") };
     request.requested
 }
 
@@ -100,7 +100,7 @@ fn add_asks_the_daemon_and_tells_what_the_server_says() {
         "dns": {"nameservers": ["192.0.2.53"], "domain": "example.org", "search": ["a.example.org"]},
     });
     assert_eq!(serde_json::from_str::<serde_json::Value>(&result).expect("JSON"), want);
-    let Ok(Verb::Add(request)) = protocol::question(host.daemon.asked[0].as_bytes()) else { panic!("no ADD") };
+    let Ok(Operation::Add(request)) = protocol::question(host.daemon.asked[0].as_bytes()) else { panic!("no ADD") };
     assert_eq!((request.key.to_string(), request.netns), ("c1/lan/eth0".to_owned(), "/run/netns/c1".to_owned()));
 }
 
@@ -133,7 +133,7 @@ fn options_are_sent_with_values_of_the_configuration_or_of_the_arguments() {
     let sent = |caller: &Caller| {
         let mut host = machine();
         caller.add(&Dhcp, &mut host).expect("ADD");
-        let Ok(Verb::Add(request)) = protocol::question(host.daemon.asked[0].as_bytes()) else { panic!("no ADD") };
+        let Ok(Operation::Add(request)) = protocol::question(host.daemon.asked[0].as_bytes()) else { panic!("no ADD") };
         request.provided
     };
     assert_eq!(sent(&with(keys)), [(12, b"web".to_vec()), (77, b"k".to_vec())]);

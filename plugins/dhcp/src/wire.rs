@@ -1,7 +1,7 @@
-//! What is on the wire: DHCP messages (RFC 2131) in UDP in IPv4.
+//! DHCP messages (RFC 2131) in UDP in IPv4.
 //!
-//! The codec is our own, since no crate is both light and sound: dhcproto brings 49 crates, and stops reading where the
-//! length of an option is odd; edge-dhcp panics on a list of routers whose length is odd.
+//! The codec is our own, since no crate is both small and correct: dhcproto brings 49 crates, and stops reading at an
+//! option of unexpected length; edge-dhcp panics on a list of routers of unexpected length.
 
 mod datagram;
 mod hardware;
@@ -10,5 +10,5 @@ mod options;
 
 pub use datagram::{Datagram, to_client};
 pub use hardware::Hardware;
-pub use message::{Incoming, Kind, Outgoing};
-pub use options::{Options, code};
+pub use message::{Incoming, MessageType, Outgoing};
+pub use options::{DhcpOptions, code};

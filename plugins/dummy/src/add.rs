@@ -1,11 +1,11 @@
-//! ADD: looks first for anything that is in the way, then asks the IPAM plugin, and then makes the link.
+//! ADD: checks that the name is free, calls the IPAM plugin, and then creates the link.
 
 use cni_core::error::Error;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::network::{HostGateway, Network};
+use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_interface::result::described;
 use cni_interface::{addressing, ipam, naming, verify};
 use cni_model::plan::{Dad, IfPresent, LinkKind, NewLink, Ns, Plan, Step};
@@ -13,7 +13,7 @@ use cni_plugin::journal::Journal;
 
 use crate::config::Config;
 
-/// What could not be done, for error messages.
+/// The operation in error messages.
 const MAKING: &str = "create dummy";
 
 /// The place of the link in the result, which has no other.
@@ -28,14 +28,14 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     naming::refuse_taken(MAKING, &name, journal.host())?;
     let mac = naming::random_mac(journal.host())?;
     let answer = ipam::add(&config.ipam, request, journal)?;
-    let network = Network::decide(answer, HostGateway::None, INTERFACE, &config.dns)?;
+    let network = ResolvedNetwork::decide(answer, HostGateway::None, INTERFACE, &config.dns)?;
     journal.apply(&plan(&name, mac, &network))?;
     let link = verify::present(Ns::Container, &name, journal.host())?;
     Ok(CniResult { interfaces: vec![described(&link, netns)], ..network.result })
 }
 
-/// The addresses cannot conflict with another host: a link that drops everything reaches nobody.
-fn plan(name: &IfName, mac: Mac, network: &Network) -> Plan {
+/// Plans the link. Its addresses cannot conflict with another host, since it drops everything it sends.
+fn plan(name: &IfName, mac: Mac, network: &ResolvedNetwork) -> Plan {
     let mut plan = Plan::default();
     let (name, mac, if_present) = (name.clone(), Some(mac), IfPresent::Refuse);
     let link = NewLink { name: name.clone(), mac, mtu: None, if_present, kind: LinkKind::Dummy };

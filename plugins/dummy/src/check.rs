@@ -1,4 +1,4 @@
-//! CHECK: whether the link is as ADD made it. As in the reference, routes are not looked at.
+//! CHECK: verifies that the link is as ADD made it. As in the reference, routes are ignored.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

@@ -6,7 +6,7 @@ use cni_core::result::Dns;
 use cni_interface::keys::IpamKey;
 use serde::Deserialize;
 
-/// A configuration without an IPAM plugin: a dummy link is there for its addresses.
+/// The configuration has no IPAM plugin; a dummy link without addresses is of no use.
 #[derive(Debug, thiserror::Error)]
 #[error("dummy interface requires an IPAM configuration")]
 pub struct NoIpamError;

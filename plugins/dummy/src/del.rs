@@ -1,4 +1,4 @@
-//! DEL: the link is removed before its addresses are released. It is not a failure if something is gone already.
+//! DEL: removes the link before its addresses are released. A missing object is success.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

@@ -1,5 +1,5 @@
-//! The dummy plugin: a link inside the container that has addresses, and drops what it is to send. Services
-//! of the container itself are reached there.
+//! The dummy plugin: a link inside the container that has addresses and drops everything it sends. It is for services
+//! that the container offers to itself.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

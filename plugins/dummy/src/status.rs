@@ -1,4 +1,4 @@
-//! STATUS: whether the configuration can be carried out on this kernel, and what the IPAM plugin says.
+//! STATUS: checks that the kernel can carry out the configuration, and asks the IPAM plugin.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

@@ -1,7 +1,7 @@
-//! ADD: claims the addresses, and lets their traffic through.
+//! ADD: claims the addresses, and accepts their traffic.
 //!
-//! Where firewalld holds the filter, the addresses become sources of a zone, and where nf_tables do, elements of
-//! a set. The rules for an address carry no name, so a claim, recorded first, says whose they are.
+//! With firewalld, the addresses become sources of a zone; with nftables, elements of a set. The rules for an address
+//! name no owner, so a claim, which is recorded first, names it.
 
 use std::net::IpAddr;
 
@@ -19,15 +19,12 @@ use cni_plugin::namespace::RecordedNamespace;
 use crate::FirewallError;
 use crate::addresses::{addresses, families};
 use crate::backend::RuleBackend;
-use crate::claims::Register;
+use crate::claims::ClaimRegister;
 use crate::config::{Config, ConfigError, Keys};
-use crate::policy::{Barrier, BridgeError};
+use crate::policy::{PolicyBridge, PolicyBridgeError};
 use crate::{del, iptables, locate, nftables};
 
 /// Lets the traffic of every address of the result through.
-///
-/// # Errors
-/// What cannot be used, or could not be done.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
@@ -37,7 +34,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let (owner, addresses) = (request.attachment()?, addresses(&prev_result));
     if let Some(backend) = locate::choose(&config, families(&addresses), journal.host())? {
         clear_abandoned(&owner, &addresses, journal.host())?;
-        let register = Register::observe(&owner, &addresses, journal.host().records())?;
+        let register = ClaimRegister::observe(&owner, &addresses, journal.host().records())?;
         let home = RecordedNamespace::observe(request, journal.host())?;
         let claim = register.claim(&owner, home.as_ref(), &addresses, &backend);
         journal.apply(&plan(&config, &backend, claim, &prev_result)?)?;
@@ -45,8 +42,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(prev_result)
 }
 
-/// Removes what those have left that had the addresses before. It may be where the new rules do not go, or be in their
-/// way: firewalld has an address in one zone only.
+/// Removes the rules that former owners of the addresses have left. They may be in another back end than the new rules,
+/// or block them: in firewalld an address can be in only one zone.
 fn clear_abandoned(owner: &Attachment, addresses: &[IpAddr], host: &mut dyn Host) -> Result<(), Error> {
     let abandoned = locate::observe_abandoned(owner, addresses, host)?;
     if let Err(error) = del::remove(abandoned, host) {
@@ -55,12 +52,12 @@ fn clear_abandoned(owner: &Attachment, addresses: &[IpAddr], host: &mut dyn Host
     Ok(())
 }
 
-/// Why there can be no plan.
+/// Errors of making the plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulesetError {
     /// There is a policy, and no bridge that it could be about.
     #[error(transparent)]
-    Bridge(#[from] BridgeError),
+    Bridge(#[from] PolicyBridgeError),
     /// The rules are in nf_tables, and the administrator's chain cannot be.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -83,9 +80,6 @@ impl Failure for RulesetError {
 }
 
 /// Behind the plan that claims the addresses: makes the sources of a zone, and the rules of each family in use.
-///
-/// # Errors
-/// As [`rulesets`].
 fn plan(config: &Config, backend: &RuleBackend, claim: Plan, prev_result: &CniResult) -> Result<Plan, RulesetError> {
     let addresses = addresses(prev_result);
     let rulesets = rulesets(config, backend, &addresses, prev_result)?;
@@ -103,10 +97,6 @@ pub fn let_through(claim: Plan, backend: &RuleBackend, addresses: &[IpAddr], rul
 }
 
 /// The rules that some addresses need. A policy beside firewalld is one of iptables.
-///
-/// # Errors
-/// When there is a policy and no bridge that it could be about, or an administrator's chain that the back
-/// end cannot have.
 pub fn rulesets(
     config: &Config,
     backend: &RuleBackend,
@@ -116,12 +106,12 @@ pub fn rulesets(
     if addresses.is_empty() {
         return Ok(Vec::new());
     }
-    let barrier = Barrier::choose(config.policy, prev_result)?;
+    let barrier = PolicyBridge::choose(config.policy, prev_result)?;
     match (backend, &barrier) {
         (RuleBackend::Iptables | RuleBackend::Firewalld(_), Some(barrier))
             if barrier.bridge.as_str().ends_with('+') =>
         {
-            return Err(BridgeError::Pattern { name: barrier.bridge.to_string() }.into());
+            return Err(PolicyBridgeError::Pattern { name: barrier.bridge.to_string() }.into());
         }
         (RuleBackend::Iptables | RuleBackend::Nftables | RuleBackend::Firewalld(_), _) => {}
     }

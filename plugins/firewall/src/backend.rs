@@ -1,11 +1,11 @@
-//! What holds the rules for an address: it is recorded beside whose they are, so that DEL and CHECK find
-//! them wherever ADD put them.
+//! The back end that holds the rules for an address. It is recorded with the claim, so that DEL and CHECK find the
+//! rules wherever ADD put them.
 
 use std::fmt;
 
 use cni_netfilter::firewalld::Zone;
 
-/// What holds the rules for an address.
+/// The back end that holds the rules for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleBackend {
     /// The tables of iptables.

@@ -1,4 +1,4 @@
-//! CHECK: whether everything that lets the container's traffic through is there.
+//! CHECK: verifies that everything that lets the container's traffic through exists.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -12,9 +12,6 @@ use crate::locate;
 use crate::missing::observe_missing;
 
 /// Looks for what ADD has made.
-///
-/// # Errors
-/// The first thing that is missing.
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;

@@ -1,12 +1,12 @@
-//! Whose the packet filter's rules for an address are.
+//! Claims: which attachment owns the packet filter's rules for an address.
 //!
-//! The plugin's rules name just an address, byte for byte as the reference's do. So that a late DEL of an
-//! old container does not take the rules of the address's new owner, the owner of each address is recorded, with
-//! the back ends that hold rules for it, and beside it the addresses of each owner.
+//! The plugin's rules name only an address, byte for byte as the reference's do. A late DEL of an old container must
+//! not remove the rules of the address's new owner. So the owner of each address is recorded, with the back ends that
+//! hold rules for it, and for each owner its addresses.
 //!
-//! A claim may outlive its owner, since the reference's DEL does not know it, and an owner may live on when another
-//! claims its address, in another network. So the namespace of an owner is recorded as well, and who had an address
-//! before. Which records a claim changes is decided here; steps of a plan write them.
+//! A claim may outlive its owner, since the reference's DEL does not remove it, and an owner may still live when
+//! another one claims its address, in another network. So the namespace of an owner is recorded as well, and the
+//! former owners of an address. This module decides which records a claim changes; steps of a plan write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,30 +25,24 @@ use crate::backend::RuleBackend;
 /// The records: of each address by its text, of each owner by a hash.
 const CLAIMS: RecordKind = RecordKind::new("claims");
 
-/// Whose the rules for an address are, and where they may be.
+/// The owner of the rules for an address, and the back ends that may hold them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose they are.
+    /// The owner.
     pub owner: Attachment,
-    /// What holds them, each once, the last one that was given some last.
+    /// The back ends, each once, the last used one last.
     pub backends: Vec<RuleBackend>,
 }
 
-/// The claim of an address; `None` when there is none, or one that makes no sense.
-///
-/// # Errors
-/// When the record cannot be read.
+/// The claim of an address; `None` if there is none, or an unreadable one.
 pub fn find(address: IpAddr, records: &mut dyn Records) -> Result<Option<Claim>, Error> {
     Ok(records.read(&of_address(address))?.and_then(|text| Claim::parse(&text)))
 }
 
 /// The addresses that an owner has claimed, and those that it was about to claim when it was stopped.
-///
-/// # Errors
-/// When a record cannot be read.
 pub fn addresses_of(owner: &Attachment, records: &mut dyn Records) -> Result<Vec<IpAddr>, Error> {
     let mut own = Vec::new();
-    for address in List::read(owner, records)?.addresses {
+    for address in OwnerRecord::read(owner, records)?.addresses {
         if find(address, records)?.is_none_or(|claim| claim.owner == *owner) {
             own.push(address);
         }
@@ -57,9 +51,6 @@ pub fn addresses_of(owner: &Attachment, records: &mut dyn Records) -> Result<Vec
 }
 
 /// The addresses that attachments of a network have claimed, in order.
-///
-/// # Errors
-/// When the records cannot be read.
 pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Vec<(IpAddr, Claim)>, Error> {
     let mut addresses: Vec<IpAddr> = records.names(CLAIMS)?.iter().filter_map(|name| name.parse().ok()).collect();
     addresses.sort_unstable();
@@ -72,17 +63,11 @@ pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Ve
 }
 
 /// The home of an owner; `None` when it was not recorded.
-///
-/// # Errors
-/// When the record cannot be read.
 pub fn home_of(owner: &Attachment, records: &mut dyn Records) -> Result<Option<RecordedNamespace>, Error> {
-    Ok(List::read(owner, records)?.home)
+    Ok(OwnerRecord::read(owner, records)?.home)
 }
 
 /// Those that owned an address before the one that does, the last one last, if it is known where they were.
-///
-/// # Errors
-/// When the record cannot be read.
 pub fn former_owners(
     address: IpAddr,
     records: &mut dyn Records,
@@ -91,21 +76,18 @@ pub fn former_owners(
     Ok(text.lines().filter_map(parse_former).collect())
 }
 
-/// What is recorded about some addresses, and about everybody who owns or is to own one of them.
+/// The records about some addresses, and about all their owners.
 #[derive(Clone, Debug, Default)]
-pub struct Register {
+pub struct ClaimRegister {
     claims: BTreeMap<IpAddr, Claim>,
-    /// Addresses whose record makes no sense.
+    /// Addresses whose record is unreadable.
     torn: BTreeSet<IpAddr>,
     former: BTreeMap<IpAddr, Vec<(Attachment, RecordedNamespace)>>,
-    lists: BTreeMap<RecordKey, List>,
+    lists: BTreeMap<RecordKey, OwnerRecord>,
 }
 
-impl Register {
+impl ClaimRegister {
     /// Reads the records of an owner and of some addresses.
-    ///
-    /// # Errors
-    /// When a record cannot be read.
     pub fn observe(owner: &Attachment, addresses: &[IpAddr], records: &mut dyn Records) -> Result<Self, Error> {
         let mut register = Self::default();
         register.observe_list(owner, records)?;
@@ -124,13 +106,13 @@ impl Register {
     }
 
     fn observe_list(&mut self, owner: &Attachment, records: &mut dyn Records) -> Result<(), Error> {
-        self.lists.insert(of_owner(owner), List::read(owner, records)?);
+        self.lists.insert(of_owner(owner), OwnerRecord::read(owner, records)?);
         Ok(())
     }
 
-    /// Records that the rules for some addresses are `owner`'s and that a back end holds them, beside those
-    /// that did before; an earlier owner loses them. The owner's list comes first: whatever is stopped then,
-    /// all that was claimed is found.
+    /// The records that make `owner` the owner of the rules for some addresses, in a back end, besides the ones that
+    /// held them before; an earlier owner loses them. The owner's list is written first: if the process is killed then,
+    /// all claimed addresses can still be found.
     pub fn claim(
         &self,
         owner: &Attachment,
@@ -163,9 +145,8 @@ impl Register {
         plan
     }
 
-    /// Forgets that the rules for some addresses are `owner`'s; another owner's claim stays, and none that makes no
-    /// sense. An owner's list that says nothing is removed all the same: with it goes what an ADD that was killed has
-    /// left.
+    /// Removes the claims of `owner` to some addresses; claims of other owners and unreadable ones stay. An unreadable
+    /// list of the owner is removed too, with what a killed ADD has left.
     pub fn release(&self, owner: &Attachment, addresses: &[IpAddr]) -> Plan {
         let mut plan = Plan::default();
         for address in addresses {
@@ -202,14 +183,14 @@ impl Register {
         plan
     }
 
-    /// Forgets that an owner had an address before the one that has it now.
+    /// Removes an owner from the former owners of an address.
     pub fn forget(&self, address: IpAddr, owner: &Attachment) -> Plan {
         let mut plan = Plan::default();
         self.write_former(&mut plan, address, |all| all.retain(|(former, _)| former != owner));
         plan
     }
 
-    /// Appends the step that changes who had an address before, if anything changes.
+    /// Appends the step that changes the former owners of an address, if they change.
     fn write_former(
         &self,
         plan: &mut Plan,
@@ -226,17 +207,17 @@ impl Register {
     }
 }
 
-/// What is recorded of an owner.
+/// The record of an owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct List {
+struct OwnerRecord {
     addresses: BTreeSet<IpAddr>,
     home: Option<RecordedNamespace>,
 }
 
-/// What a line with the home begins with; the others are addresses.
+/// The beginning of the line with the namespace; all other lines are addresses.
 const HOME: &str = "netns ";
 
-impl List {
+impl OwnerRecord {
     fn read(owner: &Attachment, records: &mut dyn Records) -> Result<Self, Error> {
         let text = records.read(&of_owner(owner))?.unwrap_or_default();
         Ok(Self {
@@ -246,7 +227,7 @@ impl List {
     }
 }
 
-impl fmt::Display for List {
+impl fmt::Display for OwnerRecord {
     /// An owner without addresses needs no record.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.addresses.iter().try_for_each(|address| writeln!(f, "{address}"))?;
@@ -260,9 +241,9 @@ impl fmt::Display for List {
 /// Appends the step that changes what is recorded of an owner, if anything changes.
 fn write_list(
     plan: &mut Plan,
-    lists: &mut BTreeMap<RecordKey, List>,
+    lists: &mut BTreeMap<RecordKey, OwnerRecord>,
     owner: &Attachment,
-    change: impl FnOnce(&mut List),
+    change: impl FnOnce(&mut OwnerRecord),
 ) {
     let key = of_owner(owner);
     let list = lists.entry(key.clone()).or_default();
@@ -302,7 +283,7 @@ fn with(earlier: Option<&Claim>, backend: &RuleBackend) -> Vec<RuleBackend> {
 }
 
 impl fmt::Display for Claim {
-    /// Where nothing but iptables holds rules, that goes without saying.
+    /// Prints the back ends, unless iptables is the only one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&owner::text(&self.owner))?;
         match &self.backends[..] {

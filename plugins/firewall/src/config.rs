@@ -1,6 +1,6 @@
-//! The keys of the firewall plugin's configuration, decoded and checked before anything is done.
+//! The keys of the firewall plugin, decoded and checked before anything is done.
 //!
-//! What cannot be used is refused here with the key and its value; a [`Config`] can only be carried out.
+//! Values that cannot be used are refused here, with their key; a valid [`Config`] can be carried out.
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::ChainName;
@@ -23,10 +23,10 @@ pub const FORWARD_CHAIN: &str = "CNI-FORWARD";
 /// The chain that asks which bridge a packet comes from.
 pub const STAGE_1: &str = "CNI-ISOLATION-STAGE-1";
 
-/// The chain that asks which bridge a packet goes to.
+/// The chain that matches the bridge to which a packet goes.
 pub const STAGE_2: &str = "CNI-ISOLATION-STAGE-2";
 
-/// Names that an administrator's chain cannot have: those of the table's own chains, of iptables' verdicts, and ours.
+/// Names that an administrator's chain cannot have: the table's built-in chains, iptables' verdicts, and our chains.
 const TAKEN: [&str; 12] = [
     "INPUT",
     "FORWARD",
@@ -85,10 +85,10 @@ const TARGETS: [&str; 38] = [
     "ULOG",
 ];
 
-/// What the plugin is to do.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Who is to keep the rules.
+    /// The configured back end.
     pub backend: BackendKey,
     /// The zone in which firewalld is to have the addresses.
     pub zone: Zone,
@@ -98,24 +98,24 @@ pub struct Config {
     pub policy: IngressPolicy,
 }
 
-/// Who is to keep the rules.
+/// The configured back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKey {
-    /// firewalld where it runs, the tables of iptables elsewhere, and nf_tables where there is neither.
+    /// firewalld if it runs, otherwise iptables, or nf_tables if there is no iptables.
     Auto,
     /// The tables of iptables.
     Iptables,
     Firewalld,
     /// A table of nf_tables.
     Nftables,
-    /// Nobody: there are to be no rules.
+    /// No rules.
     None,
 }
 
-/// Where rules may be of which nothing is recorded.
+/// Where to look for rules without a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Search {
-    /// Who may keep them.
+pub struct RuleSearch {
+    /// The back end to search.
     pub backend: BackendKey,
     /// The zone of firewalld.
     pub zone: Zone,
@@ -124,16 +124,16 @@ pub struct Search {
 /// A configuration that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// `backend` is none that there is.
+    /// `backend` is not a known back end.
     #[error("unknown backend: {backend:?}")]
     UnknownBackend { backend: String },
     /// `firewalldZone` is no name for a zone.
     #[error(transparent)]
     Zone(#[from] ZoneError),
-    /// A policy consists of rules, and there are to be none.
+    /// A policy needs rules, and `backend` is `none`.
     #[error("ingressPolicy {:?} needs rules, and backend \"none\" makes none", policy.as_str())]
     PolicyWithoutRules { policy: IngressPolicy },
-    /// `ingressPolicy` is none of the three.
+    /// `ingressPolicy` is not a known policy.
     #[error("unknown ingress policy: {policy:?}")]
     UnknownPolicy { policy: String },
     /// `iptablesAdminChainName` is no name for a chain.
@@ -218,7 +218,7 @@ impl Config {
     /// The administrator's chain by a name that `nft` can read, so that the administrator can fill it.
     ///
     /// # Errors
-    /// When the name is one for iptables alone.
+    /// If the name is valid only in iptables.
     pub fn admin_chain_of_nftables(&self) -> Result<NftName, ConfigError> {
         let name = self.admin_chain.as_str();
         if nftables::CHAINS.contains(&name) {
@@ -233,11 +233,11 @@ impl Config {
 }
 
 impl Keys {
-    /// Where to look for what nobody recorded. The reference lets the plugin choose for a backend that it
-    /// does not know, and so may have used either.
-    pub fn into_search(self) -> Search {
+    /// Where to look for rules without a record. The reference chooses a back end itself if it does not know the
+    /// configured one, and so may have used either.
+    pub fn into_search(self) -> RuleSearch {
         let backend = BackendKey::parse(self.backend).unwrap_or(BackendKey::Auto);
-        Search { backend, zone: zone(&self.firewalld_zone).unwrap_or_else(|_| Zone::fixed(ZONE)) }
+        RuleSearch { backend, zone: zone(&self.firewalld_zone).unwrap_or_else(|_| Zone::fixed(ZONE)) }
     }
 }
 
@@ -341,7 +341,7 @@ mod tests {
     fn what_cannot_be_used_is_looked_for_everywhere() {
         let search = |text: &str| {
             let keys: Keys = Json::parse(text.as_bytes()).expect("JSON").decode().expect("types");
-            let Search { backend, zone } = keys.into_search();
+            let RuleSearch { backend, zone } = keys.into_search();
             (backend, zone.to_string())
         };
         let everywhere = (BackendKey::Auto, "trusted".to_owned());

@@ -1,4 +1,4 @@
-//! DEL: what is to go follows from the addresses; the keys say at most where to look for it.
+//! DEL: the addresses decide what is removed; the keys only say where to look for it.
 
 use std::net::IpAddr;
 
@@ -14,23 +14,20 @@ use cni_plugin::namespace::RecordedNamespace;
 use cni_plugin::removal::Removal;
 
 use crate::backend::RuleBackend;
-use crate::claims::Register;
-use crate::locate::{Leaving, OwnedAddress};
+use crate::claims::ClaimRegister;
+use crate::locate::{AddressRemoval, OwnedAddress};
 use crate::{iptables, locate, nftables};
 
 /// Removes what the attachment's addresses have.
-///
-/// # Errors
-/// The first failure, with notes of the others.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let owner = request.attachment()?;
     let leaving = locate::observe_leaving(request, &owner, host)?;
     let mut removal = Removal::new(host);
-    if !leaving.iter().any(|one| matches!(one, Leaving::Owned(owned) if owned.owner == owner)) {
+    if !leaving.iter().any(|one| matches!(one, AddressRemoval::Owned(owned) if owned.owner == owner)) {
         removal.attempt(|host| release(&owner, &[], host));
     }
     for leaving in &leaving {
-        if let Leaving::Lost { address } = leaving {
+        if let AddressRemoval::Lost { address } = leaving {
             removal.attempt(|host| forget(&owner, *address, host));
         }
     }
@@ -38,21 +35,19 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     removal.finish()
 }
 
-/// Removes what addresses have. One whose rules cannot be removed stays claimed, so that they are found again.
-///
-/// # Errors
-/// The first failure, with notes of the others.
-pub fn remove(leaving: Vec<Leaving>, host: &mut dyn Host) -> Result<(), Error> {
+/// Removes the rules of addresses. An address whose rules cannot be removed stays claimed, so that they are found
+/// again.
+pub fn remove(leaving: Vec<AddressRemoval>, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     let mut owned = Vec::new();
     for leaving in leaving {
         match leaving {
-            Leaving::Owned(one) => owned.push(one),
-            Leaving::Inherited { address, heir, home } => {
+            AddressRemoval::Owned(one) => owned.push(one),
+            AddressRemoval::Inherited { address, heir, home } => {
                 log::info!("{address} belongs to container {} again; its rules stay", heir.container);
                 removal.attempt(|host| hand_back(address, &heir, &home, host));
             }
-            Leaving::Lost { .. } => {}
+            AddressRemoval::Lost { .. } => {}
         }
     }
     for group in groups(owned) {
@@ -62,12 +57,12 @@ pub fn remove(leaving: Vec<Leaving>, host: &mut dyn Host) -> Result<(), Error> {
 }
 
 fn hand_back(address: IpAddr, heir: &Attachment, home: &RecordedNamespace, host: &mut dyn Host) -> Result<(), Error> {
-    let register = Register::observe(heir, &[address], host.records())?;
+    let register = ClaimRegister::observe(heir, &[address], host.records())?;
     host.carry_out(&register.hand_back(address, heir, home))
 }
 
 fn forget(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<(), Error> {
-    let register = Register::observe(owner, &[address], host.records())?;
+    let register = ClaimRegister::observe(owner, &[address], host.records())?;
     host.carry_out(&register.forget(address, owner))
 }
 
@@ -80,12 +75,12 @@ fn release_all(group: &[OwnedAddress], host: &mut dyn Host) -> Result<(), Error>
 }
 
 fn release(owner: &Attachment, addresses: &[IpAddr], host: &mut dyn Host) -> Result<(), Error> {
-    let register = Register::observe(owner, addresses, host.records())?;
+    let register = ClaimRegister::observe(owner, addresses, host.records())?;
     host.carry_out(&register.release(owner, addresses))
 }
 
-/// Addresses whose rules one command removes: those of a family that iptables holds are one group, those that
-/// nf_tables hold are one, and so is each of the others, so that one that fails does not keep the others.
+/// Groups of addresses whose rules one command removes: those of a family in iptables, those in nf_tables, and each
+/// other one alone, so that a failure of one group does not affect the others.
 fn groups(owned: Vec<OwnedAddress>) -> impl Iterator<Item = Vec<OwnedAddress>> {
     let held_by = |owned: &OwnedAddress, backend: &RuleBackend| owned.backends == [backend.clone()];
     let (plain, others): (Vec<_>, Vec<_>) = owned.into_iter().partition(|one| held_by(one, &RuleBackend::Iptables));

@@ -1,4 +1,4 @@
-//! GC: the rules name no container, so what was claimed tells whose they are.
+//! GC: finds the owners of rules by their claims, since the rules name no container.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -9,9 +9,6 @@ use cni_plugin::host::Host;
 use crate::{claims, del, locate};
 
 /// Removes what belongs to no valid attachment of the network.
-///
-/// # Errors
-/// The first failure, with notes of the others.
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let is_valid = |owner: &Attachment| valid.contains(owner.container.as_str(), Some(owner.ifname.as_str()));
     let mut leaving = Vec::new();

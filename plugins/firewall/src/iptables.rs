@@ -1,7 +1,7 @@
 //! The rules of iptables: those of the reference, in its order.
 //!
-//! Each address of a container may send, and gets the answers; the chain of the administrator is asked
-//! before. An ingress policy adds two chains that say which bridges may reach each other.
+//! Packets from each address of a container are accepted, and answers to them; the administrator's chain comes first.
+//! An ingress policy adds two chains that say which bridges may reach each other.
 
 use std::net::IpAddr;
 
@@ -10,12 +10,12 @@ use cni_core::family::Family;
 use cni_core::names::{ChainName, Comment};
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, Place, SharedRule, Target,
+    IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Match, RulePlacement, SharedRule, Target,
 };
 
 use crate::config::{FORWARD_CHAIN, STAGE_1, STAGE_2};
-use crate::policy::Barrier;
 use crate::policy::IngressPolicy;
+use crate::policy::PolicyBridge;
 
 /// The chains of an ingress policy.
 const STAGES: [&str; 2] = [STAGE_1, STAGE_2];
@@ -28,10 +28,15 @@ const ADMIN_OVERRIDES: &str = "CNI firewall plugin admin overrides";
 const ANY_POLICY: &str = "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)";
 
 /// The rules that some addresses of a family need. `admin` is the chain of the administrator.
-pub fn ensure(admin: &ChainName, barrier: Option<&Barrier>, family: Family, addresses: &[IpAddr]) -> IptablesRuleset {
+pub fn ensure(
+    admin: &ChainName,
+    barrier: Option<&PolicyBridge>,
+    family: Family,
+    addresses: &[IpAddr],
+) -> IptablesRuleset {
     let mut shared_chains = vec![ChainName::fixed(FORWARD_CHAIN), admin.clone()];
     let mut shared = vec![
-        SharedRule { rule: to_rules(), place: Place::Below(to_stages()) },
+        SharedRule { rule: to_rules(), place: RulePlacement::Below(to_stages()) },
         first(rule(FORWARD_CHAIN, comment(ADMIN_OVERRIDES), Target::Jump(admin.clone()))),
     ];
     if let Some(barrier) = barrier {
@@ -50,8 +55,8 @@ pub fn ensure(admin: &ChainName, barrier: Option<&Barrier>, family: Family, addr
     }
 }
 
-/// The rules of a policy alone.
-pub fn policy_alone(barrier: &Barrier, family: Family) -> IptablesRuleset {
+/// The rules of a policy, without those of addresses.
+pub fn policy_alone(barrier: &PolicyBridge, family: Family) -> IptablesRuleset {
     let shared_chains = STAGES.map(ChainName::fixed).to_vec();
     IptablesRuleset {
         family,
@@ -79,7 +84,7 @@ pub fn address_alone(address: IpAddr) -> IptablesRuleset {
     }
 }
 
-/// What an address gets and what it may send.
+/// The rules that accept packets to and from an address.
 fn address_rules(address: IpAddr) -> [IptablesRule; 2] {
     let cidr = Cidr::host(address);
     [
@@ -94,14 +99,14 @@ pub fn remove(family: Family, addresses: Vec<IpAddr>) -> IptablesRemoval {
     IptablesRemoval { family, table: IptablesTable::Filter, chains: Vec::new(), rules }
 }
 
-/// A packet from this bridge to elsewhere goes to the second stage, which stops it where the other
-/// side has a policy as well. The order is that of the work: what goes first ends up above.
-fn stages(Barrier { policy, bridge }: &Barrier) -> Vec<SharedRule> {
+/// The rules of the two stages. A packet from this bridge to elsewhere goes to the second stage, which drops it if the
+/// other bridge has a policy too. The rules are added in this order, and one that is added earlier ends up above.
+fn stages(PolicyBridge { policy, bridge }: &PolicyBridge) -> Vec<SharedRule> {
     let (input, output) = (Match::In(bridge.clone()), Match::Out(bridge.clone()));
     let elsewhere = Match::NotOut(bridge.clone());
     let this_policy = || Match::Comment(Comment::new(&format!("{RULES} (ingressPolicy: {})", policy.as_str())));
     let mut rules = vec![
-        SharedRule { rule: to_stages(), place: Place::Above(to_rules()) },
+        SharedRule { rule: to_stages(), place: RulePlacement::Above(to_rules()) },
         first(rule(STAGE_1, vec![input.clone(), elsewhere, this_policy()], jump(STAGE_2))),
     ];
     if *policy == IngressPolicy::Isolated {
@@ -122,8 +127,8 @@ fn to_rules() -> IptablesRule {
     rule(FORWARD, comment(RULES), jump(FORWARD_CHAIN))
 }
 
-/// Leads to the stages of the policies. It has to be above the one to the rules that let packets pass: what has passed
-/// there is asked for nothing any more.
+/// The jump to the stages. It must precede the jump to the rules that accept packets: an accepted packet is not
+/// examined further.
 fn to_stages() -> IptablesRule {
     rule(FORWARD, vec![any_policy()], jump(STAGE_1))
 }
@@ -141,9 +146,9 @@ fn comment(text: &str) -> Vec<Match> {
 }
 
 fn first(rule: IptablesRule) -> SharedRule {
-    SharedRule { rule, place: Place::First }
+    SharedRule { rule, place: RulePlacement::First }
 }
 
 fn last(rule: IptablesRule) -> SharedRule {
-    SharedRule { rule, place: Place::Last }
+    SharedRule { rule, place: RulePlacement::Last }
 }

@@ -1,9 +1,9 @@
-//! The firewall plugin: lets a container's traffic through the host's filter.
+//! The firewall plugin: lets a container's traffic through the host's packet filter.
 //!
-//! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and never enters the
-//! container. There is a file for each command; `config.rs` checks the configuration, `locate.rs` finds out what holds
-//! the rules, `claims.rs` whose they are, `policy.rs` which bridge a policy is about, and `iptables.rs` and
-//! `nftables.rs` know the rules.
+//! It follows a plugin that assigns addresses, returns that plugin's result, and never enters the container. There is
+//! a file for each command; `config.rs` checks the configuration, `locate.rs` finds the back end that holds the rules,
+//! `claims.rs` the owner of the rules, `policy.rs` the bridge of an ingress policy, and `iptables.rs` and
+//! `nftables.rs` have the rules.
 
 use cni_core::version::Version;
 use cni_plugin::run::Plugin;

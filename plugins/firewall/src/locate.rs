@@ -1,8 +1,8 @@
-//! Finds out what is to hold the rules of an address, and what does.
+//! Finds the back end that holds the rules of an address, or that should hold them.
 //!
-//! ADD records that with the claim of the address, so that DEL and CHECK look in the right place even
-//! when firewalld has been started or stopped since. Where nothing is recorded, as for the containers
-//! of the reference plugin, the configuration says where to look, and the machine whether there is anything.
+//! ADD records it with the claim of the address, so DEL and CHECK look in the right place even if firewalld has been
+//! started or stopped since. Without a record, as for containers of the reference, the configuration says where to
+//! look.
 
 use std::net::IpAddr;
 
@@ -18,25 +18,22 @@ use cni_plugin::namespace::{Life, RecordedNamespace};
 use crate::addresses::{addresses, families, sorted};
 use crate::backend::RuleBackend;
 use crate::claims::{self, Claim};
-use crate::config::{BackendKey, Config, Keys, Search};
+use crate::config::{BackendKey, Config, Keys, RuleSearch};
 use crate::{iptables, nftables};
 
-/// An address whose rules are to go.
+/// An address whose rules are to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedAddress {
     pub address: IpAddr,
-    /// Who owns it.
+    /// The owner.
     pub owner: Attachment,
-    /// What may hold rules for it.
+    /// The back ends that may hold its rules.
     pub backends: Vec<RuleBackend>,
 }
 
-/// What is to hold the rules of a new attachment: firewalld where it runs and iptables elsewhere, as the
-/// reference has it, unless the configuration says otherwise. A host without iptables, on which the reference
-/// fails, has nf_tables. `None` when there are to be none.
-///
-/// # Errors
-/// When the packet filter cannot be asked.
+/// The back end for a new attachment: firewalld if it runs, otherwise iptables, as in the reference, unless the
+/// configuration names one. On a host without iptables, where the reference fails, it is nf_tables. `None` for no
+/// rules.
 pub fn choose(
     config: &Config,
     families: impl IntoIterator<Item = Family>,
@@ -56,11 +53,8 @@ pub fn choose(
     })
 }
 
-/// What holds the rules of an attachment's addresses: what was given some last, or else what would be now.
-/// Empty when there are to be none.
-///
-/// # Errors
-/// When a record cannot be read.
+/// The back ends that hold the rules of an attachment's addresses: the last used ones, or the one that ADD would use
+/// now. Empty for no rules.
 pub fn observe_backends(
     config: &Config,
     owner: &Attachment,
@@ -87,9 +81,9 @@ pub fn observe_backends(
     Ok(found)
 }
 
-/// What becomes of an address when one who had it goes.
+/// What to do about an address when one of its owners is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub enum AddressRemoval {
     /// Its rules go.
     Owned(OwnedAddress),
     /// Its rules are a former owner's again, which still has the address.
@@ -98,12 +92,13 @@ pub enum Leaving {
     Lost { address: IpAddr },
 }
 
-/// What goes with an attachment: the addresses that the runtime remembers and those that were claimed, but
-/// none that belongs to another by now.
-///
-/// # Errors
-/// When a record cannot be read.
-pub fn observe_leaving(request: &Request, owner: &Attachment, host: &mut dyn Host) -> Result<Vec<Leaving>, Error> {
+/// The addresses that are removed with an attachment: those of the runtime's result and the claimed ones, except
+/// addresses that belong to another attachment by now.
+pub fn observe_leaving(
+    request: &Request,
+    owner: &Attachment,
+    host: &mut dyn Host,
+) -> Result<Vec<AddressRemoval>, Error> {
     let search = search(request);
     let claimed = claims::addresses_of(owner, host.records())?;
     let mut leaving = Vec::new();
@@ -112,23 +107,26 @@ pub fn observe_leaving(request: &Request, owner: &Attachment, host: &mut dyn Hos
             Some(claim) if claim.owner == *owner => observe_claimed(address, claim, &[owner], host)?,
             Some(claim) if is_there(&claim.owner, address, host)? => {
                 log::info!("{address} belongs to container {} now; its rules stay", claim.owner.container);
-                Leaving::Lost { address }
+                AddressRemoval::Lost { address }
             }
             Some(claim) => observe_claimed(address, claim, &[owner], host)?,
-            None => {
-                Leaving::Owned(OwnedAddress { address, owner: owner.clone(), backends: find(&search, address, host)? })
-            }
+            None => AddressRemoval::Owned(OwnedAddress {
+                address,
+                owner: owner.clone(),
+                backends: find(&search, address, host)?,
+            }),
         });
     }
     Ok(leaving)
 }
 
-/// What becomes of the addresses of a new attachment that are still claimed for others which do not have them any more:
-/// their DEL never came, or was the reference's.
-///
-/// # Errors
-/// When a record cannot be read, or the kernel does not answer.
-pub fn observe_abandoned(heir: &Attachment, addresses: &[IpAddr], host: &mut dyn Host) -> Result<Vec<Leaving>, Error> {
+/// The addresses of a new attachment that are still claimed by others, which no longer have them: their DEL was never
+/// called, or was the reference's.
+pub fn observe_abandoned(
+    heir: &Attachment,
+    addresses: &[IpAddr],
+    host: &mut dyn Host,
+) -> Result<Vec<AddressRemoval>, Error> {
     let mut leaving = Vec::new();
     for address in addresses.iter().copied() {
         let Some(claim) = claims::find(address, host.records())?.filter(|claim| claim.owner != *heir) else { continue };
@@ -139,23 +137,20 @@ pub fn observe_abandoned(heir: &Attachment, addresses: &[IpAddr], host: &mut dyn
     Ok(leaving)
 }
 
-/// What becomes of a claim that nobody needs, when some attachments go.
-///
-/// # Errors
-/// When a record cannot be read, or the kernel does not answer.
+/// What to do about a claim that is no longer needed, when some attachments are removed.
 pub fn observe_claimed(
     address: IpAddr,
     claim: Claim,
     going: &[&Attachment],
     host: &mut dyn Host,
-) -> Result<Leaving, Error> {
+) -> Result<AddressRemoval, Error> {
     let Claim { owner, backends } = claim;
     for (heir, home) in claims::former_owners(address, host.records())?.into_iter().rev() {
         if !going.contains(&&heir) && has_address(&home, address, host)? {
-            return Ok(Leaving::Inherited { address, heir, home });
+            return Ok(AddressRemoval::Inherited { address, heir, home });
         }
     }
-    Ok(Leaving::Owned(OwnedAddress { address, owner, backends }))
+    Ok(AddressRemoval::Owned(OwnedAddress { address, owner, backends }))
 }
 
 /// Whether the owner of a claim may still have the address. The reference's DEL does not remove our claim.
@@ -166,7 +161,7 @@ fn is_there(owner: &Attachment, address: IpAddr, host: &mut dyn Host) -> Result<
     }
 }
 
-/// Whether a namespace lives and has an address. One that cannot be looked at may have it.
+/// Whether a namespace still exists and has an address. A namespace that cannot be examined may have it.
 fn has_address(namespace: &RecordedNamespace, address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     match namespace.life(None, host) {
         Life::Alive => {}
@@ -191,7 +186,7 @@ fn remembered(request: &Request) -> Vec<IpAddr> {
 }
 
 /// No key keeps DEL from its work.
-fn search(request: &Request) -> Search {
+fn search(request: &Request) -> RuleSearch {
     match request.decode::<Keys>() {
         Ok(keys) => keys.into_search(),
         Err(error) => {
@@ -201,10 +196,9 @@ fn search(request: &Request) -> Search {
     }
 }
 
-/// What may hold rules for an address of which nothing is recorded. A backend that was chosen by the
-/// plugin has left something in one place at most, and nothing in a place that does not exist. The reference
-/// lets the plugin choose for `nftables`, too.
-fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<RuleBackend>, Error> {
+/// The back ends that may hold rules for an address without a record. If the plugin chose the back end, rules are in
+/// one back end at most, and never in a missing one. The reference also chooses for `nftables`, which it does not know.
+fn find(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) -> Result<Vec<RuleBackend>, Error> {
     let firewalld = RuleBackend::Firewalld(search.zone.clone());
     let found = match search.backend {
         BackendKey::Iptables => Some(RuleBackend::Iptables),
@@ -223,10 +217,10 @@ fn find(search: &Search, address: IpAddr, host: &mut dyn Host) -> Result<Vec<Rul
     Ok(found.into_iter().collect())
 }
 
-/// What holds rules for an address of which nothing is recorded, where the configuration says
-/// `nftables`: the reference does not know that word and chooses itself, so its containers have none there.
+/// The back end that holds rules for an address without a record, if the configuration says `nftables`: the reference
+/// does not know this value and chooses another, so its containers have no rules there.
 fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Option<RuleBackend>, Error> {
-    let search = Search { backend: config.backend, zone: config.zone.clone() };
+    let search = RuleSearch { backend: config.backend, zone: config.zone.clone() };
     for backend in find(&search, address, host)? {
         match &backend {
             RuleBackend::Nftables | RuleBackend::Firewalld(_) => return Ok(Some(backend)),
@@ -241,7 +235,7 @@ fn locate(config: &Config, address: IpAddr, host: &mut dyn Host) -> Result<Optio
     choose(config, [Family::of(address)], host)
 }
 
-fn is_source(search: &Search, address: IpAddr, host: &mut dyn Host) -> bool {
+fn is_source(search: &RuleSearch, address: IpAddr, host: &mut dyn Host) -> bool {
     if !host.firewalld().is_running() {
         return false;
     }

@@ -1,4 +1,4 @@
-//! What is missing of an attachment's rules, whatever holds them: CHECK reports it, and a repair puts it back.
+//! Finds missing rules of an attachment in any back end: CHECK reports them, and `repair` restores them.
 
 use std::net::IpAddr;
 
@@ -15,16 +15,13 @@ use cni_plugin::missing::MissingPart;
 use crate::add::{let_through, rulesets};
 use crate::addresses::addresses;
 use crate::backend::RuleBackend;
-use crate::claims::{self, Claim, Register};
+use crate::claims::{self, Claim, ClaimRegister};
 use crate::config::{Config, Keys};
 use crate::{FirewallError, locate};
 
 /// The rules of an attachment that are not complete: one part for each back end. Which it is was decided by ADD and
 /// is recorded, and stays so: firewalld may be about to start, or to end. An address that is another's by now
 /// is skipped.
-///
-/// # Errors
-/// When a record or a packet filter cannot be read.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let prev_result = request.prev_result()?.ok_or(FirewallError::NoPrevResult)?;
@@ -35,7 +32,7 @@ pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<Missin
         let rulesets = rulesets(&config, &backend, &addresses, &prev_result)?;
         if let Some(missing) = observe_missing(&backend, &addresses, &rulesets, host)? {
             let claim =
-                Register::observe(&owner, &addresses, host.records())?.claim(&owner, None, &addresses, &backend);
+                ClaimRegister::observe(&owner, &addresses, host.records())?.claim(&owner, None, &addresses, &backend);
             let plan = let_through(claim, &backend, &addresses, rulesets);
             parts.push(MissingPart { missing: missing.made(), plan });
         }
@@ -56,7 +53,7 @@ fn not_of_others(addresses: Vec<IpAddr>, owner: &Attachment, host: &mut dyn Host
     Ok(own)
 }
 
-/// The first thing that is missing, in the reference's words where it has some.
+/// The first missing thing, in the reference's words where it has some.
 #[derive(Debug, thiserror::Error)]
 pub enum MissingAccess {
     /// A rule, or elements of a set.
@@ -85,7 +82,7 @@ impl Failure for MissingAccess {
 }
 
 impl MissingAccess {
-    /// What a repair makes, as an administrator would look for it.
+    /// What `repair` restores, in the words that an administrator would use to look for it.
     pub fn made(&self) -> String {
         match self {
             Self::Rule { missing, sharing: _ } => missing.to_string(),
@@ -110,7 +107,7 @@ fn words(missing: &MissingRule, sharing: Sharing) -> String {
     }
 }
 
-/// Whether other containers have a rule as well.
+/// Whether other containers share the rule.
 fn sharing(wanted: &Ruleset, missing: &MissingRule) -> Sharing {
     match (wanted, missing) {
         (Ruleset::Iptables(want), MissingRule::Iptables { rule, .. }) if want.rules.contains(rule) => Sharing::Owned,

@@ -1,12 +1,12 @@
 //! `backend: "nftables"`: a table of its own, which the reference does not have.
 //!
-//! Table `inet cni_firewall` holds the addresses of all containers in two sets, so a packet costs one
-//! look-up however many containers there are, and the administrator can use the sets in rules of the
-//! administrator's chain, which is in the same table and is asked first. An ingress policy adds rules
-//! for its bridge to two chains that are asked before, as the reference does with iptables.
+//! Table `inet cni_firewall` holds the addresses of all containers in two sets, so a packet costs one look-up however
+//! many containers there are. The administrator's chain is in the same table, comes first, and can use the sets in its
+//! rules. An ingress policy adds rules for its bridge to two chains that come before it, as the reference does with
+//! iptables.
 //!
-//! What this table accepts another table may still drop: a verdict of nf_tables to accept ends one base
-//! chain and not the hook.
+//! Another table may still drop what this table accepts: in nf_tables the verdict accept ends one base chain, not the
+//! hook.
 
 use std::net::IpAddr;
 
@@ -15,14 +15,15 @@ use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_model::plan::Ns;
 use cni_netfilter::nftables::{
-    ChainId, Content, Direction, End, Expression, Hook, Is, Kind, NftChain, NftComment, NftName, NftRemoval, NftRule,
-    NftRuleset, NftTable, Set, SetElements, SetId, TableFamily, TableId, Verdict, WantedChain,
+    BaseChainType, ChainContent, ChainId, Direction, Equality, Expression, Hook, NftChain, NftComment, NftName,
+    NftRemoval, NftRule, NftRuleset, NftTable, PacketEnd, Set, SetElements, SetId, TableFamily, TableId, Verdict,
+    WantedChain,
 };
 use cni_netfilter::unless_absent;
 use cni_plugin::host::Host;
 
-use crate::policy::Barrier;
 use crate::policy::IngressPolicy;
+use crate::policy::PolicyBridge;
 
 /// The chain that all forwarded packets pass.
 const FORWARD: &str = "forward";
@@ -33,7 +34,7 @@ const ADMINS: &str = "admin";
 /// The chain that asks which bridge a packet comes from.
 const STAGE_1: &str = "isolation-stage-1";
 
-/// The chain that asks which bridge a packet goes to.
+/// The chain that matches the bridge to which a packet goes.
 const STAGE_2: &str = "isolation-stage-2";
 
 /// The chains that are not an administrator's.
@@ -51,7 +52,7 @@ fn containers(family: Family) -> SetId {
     SetId { table: table(), name: NftName::fixed(name) }
 }
 
-/// Whether the table has an address.
+/// Whether the table contains an address.
 pub fn observe_held(address: IpAddr, host: &mut dyn Host) -> Result<bool, Error> {
     for wanted in elements(&[address]) {
         let held = unless_absent(host.netfilter(Ns::Host)?.nftables().held(&wanted))?.flatten();
@@ -62,19 +63,19 @@ pub fn observe_held(address: IpAddr, host: &mut dyn Host) -> Result<bool, Error>
     Ok(false)
 }
 
-/// What some addresses need.
-pub fn ensure(admin: NftName, barrier: Option<&Barrier>, addresses: &[IpAddr]) -> NftRuleset {
+/// The rules for some addresses.
+pub fn ensure(admin: NftName, barrier: Option<&PolicyBridge>, addresses: &[IpAddr]) -> NftRuleset {
     let admins = vec![rule(ADMINS, vec![Expression::Verdict(Verdict::Jump(admin.clone()))])];
     let regular = |name| NftChain::regular(table().chain(name));
     let [stage_1, stage_2] = barrier.map(stages).unwrap_or_default();
     let chains = vec![
-        WantedChain { chain: NftChain::regular(table().chain_named(admin)), content: Content::Open },
-        WantedChain { chain: regular(ADMINS), content: Content::AtLeast(admins) },
-        WantedChain { chain: regular(STAGE_1), content: Content::AtLeast(stage_1) },
-        WantedChain { chain: regular(STAGE_2), content: Content::AtLeast(stage_2) },
+        WantedChain { chain: NftChain::regular(table().chain_named(admin)), content: ChainContent::Open },
+        WantedChain { chain: regular(ADMINS), content: ChainContent::AtLeast(admins) },
+        WantedChain { chain: regular(STAGE_1), content: ChainContent::AtLeast(stage_1) },
+        WantedChain { chain: regular(STAGE_2), content: ChainContent::AtLeast(stage_2) },
         WantedChain {
-            chain: NftChain::base(table().chain(FORWARD), Kind::Filter, Hook::Forward, 0),
-            content: Content::Fixed(forward()),
+            chain: NftChain::base(table().chain(FORWARD), BaseChainType::Filter, Hook::Forward, 0),
+            content: ChainContent::Fixed(forward()),
         },
     ];
     NftRuleset {
@@ -110,8 +111,8 @@ fn forward() -> Vec<NftRule> {
     let known = |end, family| Expression::InSet(end, family, containers(family).name);
     let accept = || Expression::Verdict(Verdict::Accept);
     let answers =
-        |family| rule(FORWARD, vec![known(End::Destination, family), Expression::EstablishedRelated, accept()]);
-    let sent = |family| rule(FORWARD, vec![known(End::Source, family), accept()]);
+        |family| rule(FORWARD, vec![known(PacketEnd::Destination, family), Expression::EstablishedRelated, accept()]);
+    let sent = |family| rule(FORWARD, vec![known(PacketEnd::Source, family), accept()]);
     [STAGE_1, ADMINS]
         .into_iter()
         .map(jump)
@@ -120,19 +121,19 @@ fn forward() -> Vec<NftRule> {
         .collect()
 }
 
-/// A packet from this bridge to elsewhere goes to the second stage, which stops it where the other side has
-/// a policy as well.
-fn stages(Barrier { policy, bridge }: &Barrier) -> [Vec<NftRule>; 2] {
+/// The rules of the two stages. A packet from this bridge to elsewhere goes to the second stage, which drops it if the
+/// other bridge has a policy too.
+fn stages(PolicyBridge { policy, bridge }: &PolicyBridge) -> [Vec<NftRule>; 2] {
     let by = |direction, is| Expression::Interface(direction, is, IfName::clone(bridge));
-    let from = || by(Direction::In, Is::Equal);
+    let from = || by(Direction::In, Equality::Equal);
     let drop = || Expression::Verdict(Verdict::Drop);
     let onwards = Expression::Verdict(Verdict::Jump(NftName::fixed(STAGE_2)));
-    let mut first = vec![rule(STAGE_1, vec![from(), by(Direction::Out, Is::Other), onwards])];
+    let mut first = vec![rule(STAGE_1, vec![from(), by(Direction::Out, Equality::Other), onwards])];
     match policy {
-        IngressPolicy::Isolated => first.push(rule(STAGE_1, vec![from(), by(Direction::Out, Is::Equal), drop()])),
+        IngressPolicy::Isolated => first.push(rule(STAGE_1, vec![from(), by(Direction::Out, Equality::Equal), drop()])),
         IngressPolicy::SameBridge | IngressPolicy::Open => {}
     }
-    [first, vec![rule(STAGE_2, vec![by(Direction::Out, Is::Equal), drop()])]]
+    [first, vec![rule(STAGE_2, vec![by(Direction::Out, Equality::Equal), drop()])]]
 }
 
 fn rule(chain: &'static str, expressions: Vec<Expression>) -> NftRule {

@@ -1,4 +1,4 @@
-//! An ingress policy, and the bridge that it is about: which containers may reach each other.
+//! An ingress policy and its bridge: which containers may reach each other.
 
 use cni_core::error::{Code, Failure};
 use cni_core::names::IfName;
@@ -34,7 +34,7 @@ impl IngressPolicy {
 
 /// A `prevResult` without a bridge, which an ingress policy is about.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BridgeError {
+pub enum PolicyBridgeError {
     /// It names no interface.
     #[error(
         "interface needs to be set for ingress policy {policy:?}, make sure to chain \"firewall\" plugin with \"bridge\""
@@ -50,12 +50,12 @@ pub enum BridgeError {
         #[source]
         source: cni_core::names::NameError,
     },
-    /// Its first interface has a name that a rule of iptables cannot mean alone.
+    /// The name of the first interface is a pattern in iptables, which matches other interfaces too.
     #[error("bridge name {name:?} ends in +, which means any ending to iptables")]
     Pattern { name: String },
 }
 
-impl Failure for BridgeError {
+impl Failure for PolicyBridgeError {
     fn code(&self) -> Code {
         match self {
             Self::NoInterface { .. } | Self::EmptyName | Self::InvalidName { .. } | Self::Pattern { .. } => {
@@ -74,29 +74,29 @@ impl Failure for BridgeError {
 }
 
 /// An ingress policy and the bridge that it is about.
-pub struct Barrier {
+pub struct PolicyBridge {
     /// The policy, which is not to let everything pass.
     pub policy: IngressPolicy,
     pub bridge: IfName,
 }
 
-impl Barrier {
-    /// The bridge is the first interface of the result, as the bridge plugin writes it.
+impl PolicyBridge {
+    /// The bridge of a policy: the first interface of the result, as the bridge plugin lists it.
     ///
     /// # Errors
-    /// [`BridgeError`] when there is a policy and no bridge that it could be about.
-    pub fn choose(policy: IngressPolicy, prev_result: &CniResult) -> Result<Option<Self>, BridgeError> {
+    /// [`PolicyBridgeError`] if there is a policy and no usable bridge.
+    pub fn choose(policy: IngressPolicy, prev_result: &CniResult) -> Result<Option<Self>, PolicyBridgeError> {
         if policy == IngressPolicy::Open {
             return Ok(None);
         }
         let interface = prev_result.interfaces.first();
-        let name = &interface.ok_or(BridgeError::NoInterface { policy: policy.as_str() })?.name;
+        let name = &interface.ok_or(PolicyBridgeError::NoInterface { policy: policy.as_str() })?.name;
         if name.is_empty() {
-            return Err(BridgeError::EmptyName);
+            return Err(PolicyBridgeError::EmptyName);
         }
         match IfName::parse(name) {
             Ok(bridge) => Ok(Some(Self { policy, bridge })),
-            Err(source) => Err(BridgeError::InvalidName { name: name.clone(), source }),
+            Err(source) => Err(PolicyBridgeError::InvalidName { name: name.clone(), source }),
         }
     }
 }

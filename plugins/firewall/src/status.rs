@@ -1,4 +1,4 @@
-//! STATUS: whether what is to hold the rules can do so.
+//! STATUS: checks that the back end can hold the rules.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -14,10 +14,7 @@ use crate::config::{Config, Keys};
 use crate::locate;
 use crate::policy::IngressPolicy;
 
-/// Asks firewalld, iptables or nf_tables, whichever ADD would use.
-///
-/// # Errors
-/// What is not available, or a configuration that ADD would refuse.
+/// Asks the back end that ADD would use: firewalld, iptables or nf_tables.
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::try_from(request.decode::<Keys>()?)?;
     let held_by = locate::choose(&config, [Family::V4], host)?;

@@ -1,11 +1,11 @@
-//! ADD: finds the link, records what it was, moves it, and asks the IPAM plugin only then: one that asks a network for
-//! addresses needs the interface for it.
+//! ADD: finds the link, records its properties, moves it, and then calls the IPAM plugin: one that asks the network
+//! for addresses needs the interface.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::{CniResult, Interface};
-use cni_interface::network::{HostGateway, Network};
+use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_interface::result::{described, layer_two};
 use cni_interface::{addressing, ipam, naming, verify};
 use cni_model::plan::{Dad, LinkMove, LinkSetting, Ns, Plan, Step};
@@ -13,12 +13,12 @@ use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::{Config, DeviceKeys};
-use crate::find::Found;
-use crate::loan::{Loan, master_of};
-use crate::proof::Evidence;
+use crate::find::FoundLink;
+use crate::moved_link::{MovedLink, master_of};
+use crate::proof::LinkIdentity;
 use crate::{devices, find};
 
-/// What could not be done, for error messages.
+/// The operation in error messages.
 const MAKING: &str = "move link";
 
 /// The place of the interface in the result, which has no other.
@@ -48,34 +48,38 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(answer(&config, network, described(&link, netns)))
 }
 
-fn ask_for_addresses(config: &Config, request: &Request, journal: &mut Journal<'_>) -> Result<Option<Network>, Error> {
+fn ask_for_addresses(
+    config: &Config,
+    request: &Request,
+    journal: &mut Journal<'_>,
+) -> Result<Option<ResolvedNetwork>, Error> {
     let Some(plugin) = &config.ipam else { return Ok(None) };
     let answer = ipam::add(plugin, request, journal)?;
-    Ok(Some(Network::decide(answer, HostGateway::None, INTERFACE, &config.dns)?))
+    Ok(Some(ResolvedNetwork::decide(answer, HostGateway::None, INTERFACE, &config.dns)?))
 }
 
-fn answer(config: &Config, network: Option<Network>, interface: Interface) -> CniResult {
+fn answer(config: &Config, network: Option<ResolvedNetwork>, interface: Interface) -> CniResult {
     let told = network.map_or_else(|| layer_two(&config.dns), |network| network.result);
     CniResult { interfaces: vec![interface], ..told }
 }
 
 /// Moves the link into the container, where it may get another index, and sets it up.
 fn take(
-    found: &Found,
+    found: &FoundLink,
     asked: &DeviceKeys,
     at: &Attachment,
     netns: &str,
     journal: &mut Journal<'_>,
 ) -> Result<(), Error> {
     let master = master_of(&found.link, journal.host())?;
-    let loan = found.earlier.clone().unwrap_or_else(|| Loan::of(&found.link, master.as_ref())).to(at, netns);
-    let evidence = Some(Evidence::observe(Ns::Host, &found.link, journal.host())?);
-    let loan = Loan { evidence, asked: asked.clone(), ..loan };
+    let loan = found.earlier.clone().unwrap_or_else(|| MovedLink::of(&found.link, master.as_ref())).to(at, netns);
+    let evidence = Some(LinkIdentity::observe(Ns::Host, &found.link, journal.host())?);
+    let loan = MovedLink { evidence, asked: asked.clone(), ..loan };
     journal.apply(&plan(found, &loan, master.as_ref(), at)?)?;
     let inside = verify::present(Ns::Container, &at.ifname, journal.host())?;
     if inside.index != loan.index {
         let mut plan = Plan::default();
-        plan.owned(Loan { index: inside.index, ..loan }.write(at));
+        plan.owned(MovedLink { index: inside.index, ..loan }.write(at));
         journal.apply(&plan)?;
     }
     Ok(())
@@ -83,7 +87,7 @@ fn take(
 
 /// The record comes first: an ADD may be killed at any time. The kernel would take the link from its bridge and set it
 /// down by itself, but what a step does is undone.
-fn plan(found: &Found, loan: &Loan, master: Option<&IfName>, at: &Attachment) -> Result<Plan, Error> {
+fn plan(found: &FoundLink, loan: &MovedLink, master: Option<&IfName>, at: &Attachment) -> Result<Plan, Error> {
     let name = IfName::parse(&found.link.name)?;
     let mut plan = Plan::default();
     plan.owned(loan.write(at));

@@ -1,4 +1,4 @@
-//! CHECK: whether the link is in the container as ADD has left it.
+//! CHECK: verifies that the link is in the container as ADD left it.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};
@@ -7,7 +7,7 @@ use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 
 use crate::config::Config;
-use crate::devices::{self, Target};
+use crate::devices::{self, DeviceSearch};
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
@@ -16,7 +16,7 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let target = devices::resolve(&config, host.devices())?;
     ipam::delegate(config.ipam.as_deref(), Command::Check, host)?;
     let result = verify::prev_result(request)?;
-    if target == Target::Dpdk {
+    if target == DeviceSearch::Dpdk {
         return Ok(());
     }
     let name = request.attachment()?.ifname;

@@ -56,7 +56,7 @@ impl DeviceId {
     }
 }
 
-/// How the configuration names a link.
+/// The key that selects the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
     /// By its name, or another one that it has.
@@ -83,7 +83,7 @@ pub struct DeviceKeys {
 pub struct Config {
     /// The device, as the configuration writes it.
     pub asked: DeviceKeys,
-    /// The link; none where the device alone is named.
+    /// The link; `None` if only the device is named.
     pub selector: Option<Selector>,
     /// The device on the PCI bus.
     pub pci: Option<DeviceId>,
@@ -141,7 +141,7 @@ struct DeviceOnly {
     device: String,
 }
 
-/// The interface's name in the configuration, whatever else is wrong there: DEL may have nothing else.
+/// The interface's name in the configuration, even if the rest is invalid: DEL may have nothing else.
 pub fn configured_name(request: &Request) -> Option<String> {
     let DeviceOnly { device } = request.decode().ok()?;
     Some(device).filter(|name| !name.is_empty())

@@ -1,5 +1,5 @@
-//! DEL: the link goes back to the host before its addresses are released. Which device the configuration names does not
-//! matter by then: it may be unplugged.
+//! DEL: moves the link back to the host before its addresses are released. The configured device does not matter: it
+//! may be unplugged.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -10,9 +10,9 @@ use cni_plugin::json_record::JsonRecord as _;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, configured_name};
-use crate::devices::{self, Target};
-use crate::give_back::{Borrower, give_back};
-use crate::loan::Loan;
+use crate::devices::{self, DeviceSearch};
+use crate::give_back::{ReturnRequest, give_back};
+use crate::moved_link::MovedLink;
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
@@ -23,19 +23,19 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let asked = config.as_ref().ok().map(|config| &config.asked);
     ipam::del_with(request, &mut removal, |removal| {
         if has_link {
-            let borrower = Borrower { at, netns: request.netns(), configured: configured.as_deref(), asked };
+            let borrower = ReturnRequest { at, netns: request.netns(), configured: configured.as_deref(), asked };
             removal.attempt(|host| give_back(&borrower, host));
         }
     });
     removal.finish()
 }
 
-/// Whether ADD has recorded a link that it moved. The configuration may ask for none by now.
+/// Whether ADD has recorded a moved link. The configuration may no longer ask for one.
 fn has_loan(at: &Attachment, removal: &mut Removal<'_>) -> bool {
-    removal.attempt(|host| Loan::read(at, host)).flatten().is_some()
+    removal.attempt(|host| MovedLink::read(at, host)).flatten().is_some()
 }
 
-/// Whether ADD has moved nothing, as far as the configuration can still be read.
+/// Whether ADD has moved nothing, according to the configuration.
 fn is_without_link(config: &Result<Config, Error>, removal: &mut Removal<'_>) -> bool {
     let say = |error: &Error| log::debug!("DEL goes by what it finds: {}", error.in_full());
     let target = removal.attempt(|host| match config {
@@ -45,5 +45,5 @@ fn is_without_link(config: &Result<Config, Error>, removal: &mut Removal<'_>) ->
             Ok(None)
         }
     });
-    target.flatten() == Some(Target::Dpdk)
+    target.flatten() == Some(DeviceSearch::Dpdk)
 }

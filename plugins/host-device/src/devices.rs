@@ -1,4 +1,4 @@
-//! The links of devices, as `/sys` shows them: it shows those of the namespace that it was mounted in.
+//! Finds the links of devices in `/sys`, which shows the links of the namespace that it was mounted in.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use cni_plugin::devices::Devices;
 
 use crate::config::{Config, ConfigError, DeviceId, Selector};
 
-/// A device that has no link, or that there is not.
+/// The device has no link, or does not exist.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The runtime's device is on no bus.
     #[error("runtime config DeviceID {id} not found or unsupported")]
     OnNoBus { id: String },
-    /// The directory of the device is not there.
+    /// The directory of the device does not exist.
     #[error("failed to find host device: failed to read directory {}: no such file or directory", directory.display())]
     MissingDirectory { directory: PathBuf },
     /// The device has no link in the namespace of the host.
     #[error("failed to find host device: failed to find network device in path {}", directory.display())]
     WithoutLink { directory: PathBuf },
-    /// A PCI device that is none for networks, that has no driver, or that there is not.
+    /// A PCI device that is not a network device, has no driver, or does not exist.
     #[error("failed to find host device: no net directory under pci device {id}")]
     WithoutNetwork { id: String },
 }
@@ -36,9 +36,9 @@ impl Failure for DeviceError {
     }
 }
 
-/// Where to look for the interface.
+/// How to find the interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum DeviceSearch {
     /// A program drives the device: there is no interface to move.
     Dpdk,
     /// The one of a name.
@@ -55,9 +55,9 @@ const DPDK_DRIVERS: [&str; 2] = ["uio_pci_generic", "igb_uio"];
 const PCI: &str = "/sys/bus/pci/devices";
 const AUXILIARY: &str = "/sys/bus/auxiliary/devices";
 
-/// Decides what the configuration means on this machine. A device that the runtime has chosen takes the place of
-/// `pciBusID`, and the interface that the configuration names goes before either.
-pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<Target, Error> {
+/// Resolves the configured device on this machine. A device that the runtime has chosen replaces `pciBusID`; a
+/// configured interface has precedence over both.
+pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<DeviceSearch, Error> {
     let auxiliary = match &config.device_id {
         Some(id) => auxiliary(id, devices)?,
         None => None,
@@ -72,12 +72,12 @@ pub fn resolve(config: &Config, devices: &mut dyn Devices) -> Result<Target, Err
         None => config.dpdk,
     };
     Ok(match (&config.selector, pci, auxiliary) {
-        _ if dpdk => Target::Dpdk,
-        (Some(Selector::Name(name)), ..) => Target::Name(name.clone()),
-        (Some(Selector::Mac(mac)), ..) => Target::Mac(mac.clone()),
-        (Some(Selector::KernelPath(path)), ..) => Target::Network(path.join("net")),
-        (None, Some(id), _) => Target::Network(network_of(id, devices)?),
-        (None, None, Some(directory)) => Target::Network(directory.join("net")),
+        _ if dpdk => DeviceSearch::Dpdk,
+        (Some(Selector::Name(name)), ..) => DeviceSearch::Name(name.clone()),
+        (Some(Selector::Mac(mac)), ..) => DeviceSearch::Mac(mac.clone()),
+        (Some(Selector::KernelPath(path)), ..) => DeviceSearch::Network(path.join("net")),
+        (None, Some(id), _) => DeviceSearch::Network(network_of(id, devices)?),
+        (None, None, Some(directory)) => DeviceSearch::Network(directory.join("net")),
         (None, None, None) => return Err(ConfigError::NoDevice.into()),
     })
 }

@@ -1,4 +1,4 @@
-//! Finding the link that is to be moved, and which name it has by rights.
+//! Finds the link to be moved, and its original name.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::mac::Mac;
@@ -6,8 +6,8 @@ use cni_model::link::Link;
 use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
 
-use crate::devices::{Target, link_in};
-use crate::loan::Loan;
+use crate::devices::{DeviceSearch, link_in};
+use crate::moved_link::MovedLink;
 
 /// No link, or too many.
 #[derive(Debug, thiserror::Error)]
@@ -42,33 +42,33 @@ impl Failure for FindError {
 
 /// A link of the host that is to be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundLink {
     /// As it is.
     pub link: Link,
     /// As it was before the namespace of an earlier container ended and the kernel gave it back under the container's name;
     /// none for a link that has not been away.
-    pub earlier: Option<Loan>,
+    pub earlier: Option<MovedLink>,
 }
 
 /// Finds the link of a target.
-pub fn find(target: &Target, host: &mut dyn Host) -> Result<Option<Found>, Error> {
+pub fn find(target: &DeviceSearch, host: &mut dyn Host) -> Result<Option<FoundLink>, Error> {
     let link = match target {
-        Target::Dpdk => return Ok(None),
-        Target::Name(name) => return by_name(name, host).map(Some),
-        Target::Mac(mac) => by_mac(mac, host)?,
-        Target::Network(directory) => named(&link_in(directory, host.devices())?, host)?,
+        DeviceSearch::Dpdk => return Ok(None),
+        DeviceSearch::Name(name) => return by_name(name, host).map(Some),
+        DeviceSearch::Mac(mac) => by_mac(mac, host)?,
+        DeviceSearch::Network(directory) => named(&link_in(directory, host.devices())?, host)?,
     };
-    let earlier = Loan::of_lost(&link, host)?;
-    Ok(Some(Found { link, earlier }))
+    let earlier = MovedLink::of_lost(&link, host)?;
+    Ok(Some(FoundLink { link, earlier }))
 }
 
-fn by_name(name: &str, host: &mut dyn Host) -> Result<Found, Error> {
+fn by_name(name: &str, host: &mut dyn Host) -> Result<FoundLink, Error> {
     if let Some(link) = look_up(name, host)? {
-        return Ok(Found { link, earlier: None });
+        return Ok(FoundLink { link, earlier: None });
     }
     let lost = find_lost(name, host)?.ok_or_else(|| FindError::NoLink { name: name.to_owned() })?;
-    let earlier = Loan::of_lost(&lost, host)?.unwrap_or_else(|| Loan::by_alias(&lost, name));
-    Ok(Found { link: lost, earlier: Some(earlier) })
+    let earlier = MovedLink::of_lost(&lost, host)?.unwrap_or_else(|| MovedLink::by_alias(&lost, name));
+    Ok(FoundLink { link: lost, earlier: Some(earlier) })
 }
 
 fn named(name: &str, host: &mut dyn Host) -> Result<Link, Error> {
@@ -79,15 +79,15 @@ fn look_up(name: &str, host: &mut dyn Host) -> Result<Option<Link>, Error> {
     Ok(host.links(Ns::Host, LinkQuery::Called(name))?.pop())
 }
 
-/// The hardware whose alias says that it had this name on the host. It comes back under the container's name when its
-/// namespace ends without a DEL.
+/// Finds hardware whose alias contains its former name on the host. The kernel moves it back under the container's name
+/// when its namespace ends without a DEL.
 pub fn find_lost(name: &str, host: &mut dyn Host) -> Result<Option<Link>, Error> {
     let is_lost = |link: &Link| link.kind.is_none() && link.alias.as_deref() == Some(name);
     Ok(host.links(Ns::Host, LinkQuery::All)?.into_iter().find(is_lost))
 }
 
-/// A bond, a VLAN and a macvlan have the address of another link: so hardware goes first, and then the one that was made
-/// with the address.
+/// Finds a link by its MAC address. A bond, a VLAN and a macvlan have the address of another link: so hardware has
+/// precedence, then hardware with this permanent address.
 fn by_mac(mac: &Mac, host: &mut dyn Host) -> Result<Link, Error> {
     let mut links = host.links(Ns::Host, LinkQuery::All)?;
     links.retain(|link| link.mac.as_ref() == Some(mac));

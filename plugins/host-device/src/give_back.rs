@@ -1,5 +1,5 @@
-//! Giving the host its link back, wherever it is by now: in the container under any name, or on the host under the
-//! container's name, after its namespace has ended.
+//! Moves a link back to the host, wherever it is: in the container under any name, or on the host under the
+//! container's name, after the namespace has ended.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
@@ -12,26 +12,26 @@ use cni_plugin::json_record::JsonRecord as _;
 
 use crate::config::DeviceKeys;
 use crate::find::find_lost;
-use crate::loan::Loan;
-use crate::proof::{Evidence, FormerEnd, Verdict, judge};
+use crate::moved_link::MovedLink;
+use crate::proof::{FormerEnd, LinkIdentity, Proof, judge};
 
-/// What is known of an attachment when its link is to be given back.
+/// A request to move the link of an attachment back.
 #[derive(Clone, Debug)]
-pub struct Borrower<'a> {
+pub struct ReturnRequest<'a> {
     pub at: Attachment,
     /// `CNI_NETNS`; none for the one of ADD.
     pub netns: Option<&'a str>,
-    /// The link's name on the host, as the configuration tells it.
+    /// The link's name on the host in the configuration.
     pub configured: Option<&'a str>,
-    /// How the configuration names the device; none for one that cannot be read.
+    /// The keys that name the device; `None` if they are unreadable.
     pub asked: Option<&'a DeviceKeys>,
 }
 
-/// Gives the link back, if there is one. It is no failure if the link is gone with its namespace, or back already.
+/// Moves the link back, if there is one. A link that was deleted with its namespace, or moved back already, is success.
 ///
 /// # Errors
-/// When the link's name is taken on the host, or the kernel refuses; then the link stays where it is.
-pub fn give_back(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<(), Error> {
+/// If the link's name is taken on the host, or the kernel refuses; then the link stays where it is.
+pub fn give_back(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<(), Error> {
     let recorded = find_record(borrower, host)?;
     let found = match find_inside(borrower, recorded.as_ref(), host)? {
         Some(found) => Some(found),
@@ -44,18 +44,18 @@ pub fn give_back(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<(), Err
         restore(loan, host)?;
     }
     match recorded.filter(|_| !is_away) {
-        Some(loan) => host.apply(&Loan::remove(&loan.attachment()?)).map(|_| ()),
+        Some(loan) => host.apply(&MovedLink::remove(&loan.attachment()?)).map(|_| ()),
         None => Ok(()),
     }
 }
 
-/// Finds the record of the attachment, or the one that it had when its network had another name.
-fn find_record(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<Option<Loan>, Error> {
-    if let Some(loan) = Loan::read(&borrower.at, host)? {
+/// Finds the record of the attachment, also under a former network name.
+fn find_record(borrower: &ReturnRequest<'_>, host: &mut dyn Host) -> Result<Option<MovedLink>, Error> {
+    if let Some(loan) = MovedLink::read(&borrower.at, host)? {
         return Ok(Some(loan));
     }
-    let Some(loan) = Loan::of_other_network(&borrower.at, host)? else { return Ok(None) };
-    let Loan { network, name, ifname, .. } = &loan;
+    let Some(loan) = MovedLink::of_other_network(&borrower.at, host)? else { return Ok(None) };
+    let MovedLink { network, name, ifname, .. } = &loan;
     if borrower.asked == Some(&loan.asked) {
         log::warn!("{name} was moved by network {network:?}: it is given back, since the configuration names it");
         return Ok(Some(loan));
@@ -66,11 +66,11 @@ fn find_record(borrower: &Borrower<'_>, host: &mut dyn Host) -> Result<Option<Lo
     Ok(None)
 }
 
-/// Moves a link to the host. One that the container may have made itself gets neither a bridge nor a carrier there.
-fn bring_home(Stray { ns, link, loan, verdict }: Stray, host: &mut dyn Host) -> Result<(), Error> {
-    let is_proven = verdict == Verdict::Proven;
+/// Moves a link to the host. A link that the container may have made itself is not set up, and gets no bridge.
+fn bring_home(LinkToReturn { ns, link, loan, verdict }: LinkToReturn, host: &mut dyn Host) -> Result<(), Error> {
+    let is_proven = verdict == Proof::Proven;
     let master = if is_proven { host_master(&loan, host)? } else { None };
-    let former = Loan { up: loan.up && is_proven, ..loan };
+    let former = MovedLink { up: loan.up && is_proven, ..loan };
     host.carry_out(&plan(ns, &link, &former, master.as_ref())?)?;
     if !is_proven {
         let place = former.master.map_or_else(String::new, |master| format!(" and not in {master}"));
@@ -82,10 +82,10 @@ fn bring_home(Stray { ns, link, loan, verdict }: Stray, host: &mut dyn Host) -> 
 
 /// Gives a link that is on the host its bridge and its state of before: an ADD was killed before it moved the link, or a
 /// DEL after it did.
-fn restore(loan: &Loan, host: &mut dyn Host) -> Result<(), Error> {
+fn restore(loan: &MovedLink, host: &mut dyn Host) -> Result<(), Error> {
     let own = IfName::parse(&loan.name)?;
     let Some(link) = host.link(Ns::Host, &own)?.filter(|link| loan.is(link)) else { return Ok(()) };
-    if find_verdict(Ns::Host, &link, loan, host)? != Verdict::Proven {
+    if find_verdict(Ns::Host, &link, loan, host)? != Proof::Proven {
         return Ok(());
     }
     let master = if link.master.is_none() { host_master(loan, host)? } else { None };
@@ -94,24 +94,29 @@ fn restore(loan: &Loan, host: &mut dyn Host) -> Result<(), Error> {
     host.carry_out(&plan)
 }
 
-/// Whether the kernel may still give a link back: hardware that is nowhere comes when its namespace has ended.
-fn is_away(recorded: Option<&Loan>, host: &mut dyn Host) -> Result<bool, Error> {
+/// Whether the kernel may still move the link back: hardware that is not found appears when its namespace has ended.
+fn is_away(recorded: Option<&MovedLink>, host: &mut dyn Host) -> Result<bool, Error> {
     match recorded.filter(|loan| loan.is_hardware()) {
         Some(loan) => Ok(host.links(Ns::Host, LinkQuery::Called(&loan.name))?.is_empty()),
         None => Ok(false),
     }
 }
 
-/// A link that is not where it belongs.
-struct Stray {
+/// A link to be moved back.
+struct LinkToReturn {
     ns: Ns,
     link: Link,
-    loan: Loan,
-    verdict: Verdict,
+    loan: MovedLink,
+    verdict: Proof,
 }
 
-/// In the namespace that the runtime names, and else in the one of ADD: the path may lead to another container by now.
-fn find_inside(borrower: &Borrower<'_>, recorded: Option<&Loan>, host: &mut dyn Host) -> Result<Option<Stray>, Error> {
+/// Finds the link in the namespace that the runtime names, or else in the one of ADD: the path may lead to another
+/// container by now.
+fn find_inside(
+    borrower: &ReturnRequest<'_>,
+    recorded: Option<&MovedLink>,
+    host: &mut dyn Host,
+) -> Result<Option<LinkToReturn>, Error> {
     let told = borrower.netns.or(recorded.map(|loan| loan.netns.as_str())).unwrap_or_default();
     if let Some(found) = find_in(told, borrower, recorded, host)? {
         return Ok(Some(found));
@@ -122,10 +127,10 @@ fn find_inside(borrower: &Borrower<'_>, recorded: Option<&Loan>, host: &mut dyn 
 
 fn find_in(
     netns: &str,
-    borrower: &Borrower<'_>,
-    recorded: Option<&Loan>,
+    borrower: &ReturnRequest<'_>,
+    recorded: Option<&MovedLink>,
     host: &mut dyn Host,
-) -> Result<Option<Stray>, Error> {
+) -> Result<Option<LinkToReturn>, Error> {
     match host.enter(netns) {
         Ok(()) => {}
         Err(NetnsError::Gone { .. }) => return Ok(None),
@@ -134,7 +139,7 @@ fn find_in(
     let of_name = host.link(Ns::Container, &borrower.at.ifname)?;
     let Some(loan) = recorded else {
         let found = by_alias(of_name, host)?;
-        return Ok(found.map(|(link, loan)| Stray { ns: Ns::Container, link, loan, verdict: Verdict::Unproven }));
+        return Ok(found.map(|(link, loan)| LinkToReturn { ns: Ns::Container, link, loan, verdict: Proof::Unproven }));
     };
     let of_index = host.link_by_index(Ns::Container, loan.index)?;
     let is_by_place = |link: &Link| netns == loan.netns && of_name.as_ref() == Some(link);
@@ -146,50 +151,54 @@ fn find_in(
 }
 
 /// The link, unless it is another one, which stays where it is.
-fn judged(ns: Ns, link: Link, loan: &Loan, host: &mut dyn Host) -> Result<Option<Stray>, Error> {
+fn judged(ns: Ns, link: Link, loan: &MovedLink, host: &mut dyn Host) -> Result<Option<LinkToReturn>, Error> {
     let verdict = find_verdict(ns, &link, loan, host)?;
-    if verdict == Verdict::Refuted {
+    if verdict == Proof::Refuted {
         let (link, name) = (&link.name, &loan.name);
         log::warn!("{link} stays in the {ns} namespace: it is not {name}, which the container was given");
         return Ok(None);
     }
-    Ok(Some(Stray { ns, link, loan: loan.clone(), verdict }))
+    Ok(Some(LinkToReturn { ns, link, loan: loan.clone(), verdict }))
 }
 
-fn find_verdict(ns: Ns, link: &Link, loan: &Loan, host: &mut dyn Host) -> Result<Verdict, Error> {
-    let Some(recorded) = &loan.evidence else { return Ok(Verdict::Unproven) };
-    let found = Evidence::observe(ns, link, host)?;
+fn find_verdict(ns: Ns, link: &Link, loan: &MovedLink, host: &mut dyn Host) -> Result<Proof, Error> {
+    let Some(recorded) = &loan.evidence else { return Ok(Proof::Unproven) };
+    let found = LinkIdentity::observe(ns, link, host)?;
     Ok(judge(recorded, &found, find_former_end(recorded, host)?))
 }
 
-/// Looks where the link led to before ADD. Indices of the host are not used again.
-fn find_former_end(recorded: &Evidence, host: &mut dyn Host) -> Result<FormerEnd, Error> {
+/// Examines the former other end of the link. The kernel does not reuse indices of the host.
+fn find_former_end(recorded: &LinkIdentity, host: &mut dyn Host) -> Result<FormerEnd, Error> {
     let place = recorded.other_end.filter(|end| end.netns.is_none()).and_then(|end| end.index);
     let Some(index) = place else { return Ok(FormerEnd::Unknown) };
     Ok(host.link_by_index(Ns::Host, index)?.map_or(FormerEnd::Unknown, |_| FormerEnd::InPlace))
 }
 
 /// A link without a record is one that the reference has moved, if its alias is a name, and no other attachment has it.
-fn by_alias(link: Option<Link>, host: &mut dyn Host) -> Result<Option<(Link, Loan)>, Error> {
+fn by_alias(link: Option<Link>, host: &mut dyn Host) -> Result<Option<(Link, MovedLink)>, Error> {
     let Some(link) = link else { return Ok(None) };
     let Some(name) = link.alias.clone().filter(|alias| is_name(alias)) else { return Ok(None) };
-    if Loan::all(host)?.iter().any(|(_, loan)| loan.is(&link)) {
+    if MovedLink::all(host)?.iter().any(|(_, loan)| loan.is(&link)) {
         return Ok(None);
     }
-    let loan = Loan::by_alias(&link, &name);
+    let loan = MovedLink::by_alias(&link, &name);
     Ok(Some((link, loan)))
 }
 
-/// A container may have written anything there.
+/// Whether the alias is an interface name; a container may have set any text.
 fn is_name(alias: &str) -> bool {
     IfName::parse(alias).is_ok_and(|name| !is_pattern(&name) && name != IfName::lo())
 }
 
-/// The kernel gives hardware back under the name that the container had for it.
-fn find_on_host(borrower: &Borrower<'_>, recorded: Option<&Loan>, host: &mut dyn Host) -> Result<Option<Stray>, Error> {
+/// Finds the link on the host. The kernel moves hardware back under the name that it had in the container.
+fn find_on_host(
+    borrower: &ReturnRequest<'_>,
+    recorded: Option<&MovedLink>,
+    host: &mut dyn Host,
+) -> Result<Option<LinkToReturn>, Error> {
     let Some(name) = recorded.map(|loan| loan.name.as_str()).or(borrower.configured) else { return Ok(None) };
     let known = IfName::parse(name).ok().filter(|_| is_name(name));
-    let Some(own) = known.filter(|_| recorded.is_none_or(Loan::is_hardware)) else { return Ok(None) };
+    let Some(own) = known.filter(|_| recorded.is_none_or(MovedLink::is_hardware)) else { return Ok(None) };
     if host.link(Ns::Host, &own)?.is_some() {
         return Ok(None);
     }
@@ -199,20 +208,20 @@ fn find_on_host(borrower: &Borrower<'_>, recorded: Option<&Loan>, host: &mut dyn
     match recorded {
         Some(loan) => judged(Ns::Host, link, loan, host),
         None => {
-            let loan = Loan::by_alias(&link, name);
-            Ok(Some(Stray { ns: Ns::Host, link, loan, verdict: Verdict::Unproven }))
+            let loan = MovedLink::by_alias(&link, name);
+            Ok(Some(LinkToReturn { ns: Ns::Host, link, loan, verdict: Proof::Unproven }))
         }
     }
 }
 
-/// The bridge or bond that the link was a port of, if it is still there.
-fn host_master(loan: &Loan, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
+/// The bridge or bond that the link was a port of, if it still exists.
+fn host_master(loan: &MovedLink, host: &mut dyn Host) -> Result<Option<IfName>, Error> {
     let Some(name) = loan.master.as_deref().and_then(|name| IfName::parse(name).ok()) else { return Ok(None) };
     Ok(host.link(Ns::Host, &name)?.map(|_| name))
 }
 
 /// Gives the link its name, its alias, its bridge and its state of before.
-fn plan(ns: Ns, link: &Link, loan: &Loan, master: Option<&IfName>) -> Result<Plan, Error> {
+fn plan(ns: Ns, link: &Link, loan: &MovedLink, master: Option<&IfName>) -> Result<Plan, Error> {
     let (name, own) = (IfName::parse(&link.name)?, IfName::parse(&loan.name)?);
     let mut plan = Plan::default();
     let alias = loan.alias.clone().unwrap_or_default();
@@ -221,7 +230,7 @@ fn plan(ns: Ns, link: &Link, loan: &Loan, master: Option<&IfName>) -> Result<Pla
     Ok(plan)
 }
 
-/// Makes a link of the host a port of a bridge or bond, if there is one, and sets it up, if it is to be.
+/// Makes a link of the host a port of its bridge or bond, if there is one, and sets it up if it was up.
 fn settle(plan: &mut Plan, own: &IfName, master: Option<&IfName>, up: bool) {
     if let Some(master) = master {
         plan.owned(Step::set_link(Ns::Host, own, LinkSetting::Master(master.clone())));

@@ -1,7 +1,7 @@
 //! The host-device plugin: moves an interface of the host into the container, and back.
 //!
-//! `config.rs` says which device, `devices.rs` and `find.rs` find its link, `loan.rs` records what the link was on the host,
-//! and `give_back.rs` makes it that again, wherever it is by then, if `proof.rs` finds that it is that link.
+//! `config.rs` says which device, `devices.rs` and `find.rs` find its link, `moved_link.rs` records the properties
+//! that it had on the host, and `give_back.rs` restores them, if `proof.rs` finds that it is the same link.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -14,7 +14,7 @@ mod devices;
 mod find;
 mod gc;
 mod give_back;
-mod loan;
+mod moved_link;
 mod proof;
 mod status;
 

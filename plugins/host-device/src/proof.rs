@@ -1,7 +1,7 @@
-//! Whether a link is the one that ADD has moved.
+//! Tells whether a link is the one that ADD moved.
 //!
-//! Root in a container chooses the name, the alias, the MAC address and the index of every link that it makes, so none of
-//! them proves anything. It cannot choose which device drives a link, nor where the kernel says that a link leads: outside
+//! Root in a container chooses the name, the alias, the MAC address and the index of every link that it makes, so none
+//! of them proves anything. It cannot choose the device of a link, nor the other end that the kernel reports: outside
 //! its own namespaces it can make neither the peer of a veth nor a link on a master.
 
 use cni_core::error::Error;
@@ -10,21 +10,21 @@ use cni_model::plan::Ns;
 use cni_plugin::host::Host;
 use serde::{Deserialize, Serialize};
 
-/// What a container cannot choose of a link.
+/// The properties of a link that a container cannot choose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Evidence {
+pub struct LinkIdentity {
     /// `IFLA_INFO_KIND`
     pub kind: Option<String>,
     /// The device of hardware, by its bus and its address there.
     pub device: Option<String>,
     /// The address that hardware was made with.
     pub permanent_mac: Option<String>,
-    /// Where the link leads.
+    /// The other end of the link.
     pub other_end: Option<OtherEnd>,
 }
 
-impl Evidence {
+impl LinkIdentity {
     /// Asks the kernel about a link.
     pub fn observe(ns: Ns, link: &Link, host: &mut dyn Host) -> Result<Self, Error> {
         Ok(Self {
@@ -36,18 +36,18 @@ impl Evidence {
     }
 }
 
-/// Whether the host still has, at its old place, what the link led to before ADD.
+/// Whether the former other end of the link is still in its place on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormerEnd {
-    /// The host has it, so the link that leads there exists as well.
+    /// It is, so the link that leads to it exists as well.
     InPlace,
     /// The host does not have it, or cannot see it.
     Unknown,
 }
 
-/// What is known of a link that may be the one that ADD has moved.
+/// Whether a link is proven to be the one that ADD moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Proof {
     /// It is that one, or one that does the same.
     Proven,
     /// It may be that one, or one that the container has made.
@@ -59,13 +59,13 @@ pub enum Verdict {
 /// Links that pass nothing to anybody: one made anew does what the old one did.
 const INERT: [&str; 3] = ["dummy", "ifb", "vcan"];
 
-/// Compares a link with what ADD has recorded.
+/// Compares a link with the record of ADD.
 ///
-/// A tap device and a WireGuard tunnel are never proven: they lead to a process, or over a socket, of whoever made or opened
-/// them.
-pub fn judge(recorded: &Evidence, found: &Evidence, former_end: FormerEnd) -> Verdict {
+/// A tap device and a WireGuard tunnel are never proven: they lead to a process, or over a socket, of the one who made
+/// or opened them.
+pub fn judge(recorded: &LinkIdentity, found: &LinkIdentity, former_end: FormerEnd) -> Proof {
     if recorded.kind != found.kind || recorded.device != found.device {
-        return Verdict::Refuted;
+        return Proof::Refuted;
     }
     let Some(kind) = found.kind.as_deref().filter(|_| found.device.is_none()) else {
         return judge_hardware(recorded, found);
@@ -73,40 +73,40 @@ pub fn judge(recorded: &Evidence, found: &Evidence, former_end: FormerEnd) -> Ve
     // A tunnel leads to the namespace that it was made in. There the kernel does not say so.
     let leads_to = recorded.other_end.unwrap_or_default();
     match found.other_end {
-        _ if INERT.contains(&kind) => Verdict::Proven,
-        Some(end) if end == leads_to => Verdict::Proven,
-        _ if former_end == FormerEnd::InPlace => Verdict::Refuted,
-        _ => Verdict::Unproven,
+        _ if INERT.contains(&kind) => Proof::Proven,
+        Some(end) if end == leads_to => Proof::Proven,
+        _ if former_end == FormerEnd::InPlace => Proof::Refuted,
+        _ => Proof::Unproven,
     }
 }
 
-/// The ports of one card may have one device, but each has an address of its own. No container can make a link without a
-/// kind, which is all that there is to compare before Linux 5.6.
-fn judge_hardware(recorded: &Evidence, found: &Evidence) -> Verdict {
-    if recorded.permanent_mac == found.permanent_mac { Verdict::Proven } else { Verdict::Unproven }
+/// Compares hardware. The ports of one card may have one device, but each has its own address. A container cannot make
+/// a link without a kind; before Linux 5.6 nothing else can be compared.
+fn judge_hardware(recorded: &LinkIdentity, found: &LinkIdentity) -> Proof {
+    if recorded.permanent_mac == found.permanent_mac { Proof::Proven } else { Proof::Unproven }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of_kind(kind: &str, other_end: Option<(u32, Option<i32>)>) -> Evidence {
+    fn of_kind(kind: &str, other_end: Option<(u32, Option<i32>)>) -> LinkIdentity {
         let other_end = other_end.map(|(index, netns)| OtherEnd { index: Some(index), netns });
-        Evidence { kind: Some(kind.to_owned()), other_end, ..Evidence::default() }
+        LinkIdentity { kind: Some(kind.to_owned()), other_end, ..LinkIdentity::default() }
     }
 
-    fn tunnel(kind: &str) -> Evidence {
-        Evidence { other_end: Some(OtherEnd::default()), ..of_kind(kind, None) }
+    fn tunnel(kind: &str) -> LinkIdentity {
+        LinkIdentity { other_end: Some(OtherEnd::default()), ..of_kind(kind, None) }
     }
 
-    fn hardware(device: Option<&str>, permanent_mac: Option<&str>) -> Evidence {
+    fn hardware(device: Option<&str>, permanent_mac: Option<&str>) -> LinkIdentity {
         let [device, permanent_mac] = [device, permanent_mac].map(|text| text.map(str::to_owned));
-        Evidence { device, permanent_mac, ..Evidence::default() }
+        LinkIdentity { device, permanent_mac, ..LinkIdentity::default() }
     }
 
     #[test]
     fn each_link_that_root_in_a_container_can_make_is_decided() {
-        use Verdict::{Proven, Refuted, Unproven};
+        use Proof::{Proven, Refuted, Unproven};
         let (on_host, beyond) = (Some((7, None)), Some((7, Some(3))));
         let (card, mac) = (Some("pci/0000:05:00.0"), Some("02:00:00:00:00:0a"));
         let cases = [

@@ -1,4 +1,4 @@
-//! STATUS: whether the configuration can be carried out, and what the IPAM plugin says. The device may be in a container now.
+//! STATUS: checks the configuration, and asks the IPAM plugin. The device may be in a container at the moment.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

@@ -9,8 +9,8 @@ use cni_plugin::journal::Journal;
 
 use crate::allocate::Allocation;
 use crate::config::Config;
-use crate::presence::Presence;
-use crate::store::{Machine, Store, StoreError};
+use crate::presence::CurrentNamespace;
+use crate::store::{MachineIdentity, Store, StoreError};
 use crate::{requested, resolv_conf};
 
 /// A `resolv.conf` with a line that is too long.
@@ -36,9 +36,9 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let config = Config::parse(request)?;
     let dns = config.resolv_conf.as_deref().map_or_else(|| Ok(Dns::default()), read_dns)?;
     let attachment = request.attachment()?;
-    let mut presence = Presence::observe(journal.host(), request.netns(), &attachment)?;
-    let lease = |presence: &mut Presence<'_>| {
-        let mut store = Store::create(&config.directory, Machine::this())?;
+    let mut presence = CurrentNamespace::observe(journal.host(), request.netns(), &attachment)?;
+    let lease = |presence: &mut CurrentNamespace<'_>| {
+        let mut store = Store::create(&config.directory, MachineIdentity::this())?;
         Allocation::new(&mut store, presence, &attachment).run(&config.sets, requested.clone())
     };
     let (ips, done) = match lease(&mut presence) {
@@ -46,7 +46,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
         leased => leased?,
     };
     let directory = config.directory;
-    journal.on_failure(Box::new(move || match Store::existing(&directory, Machine::this())? {
+    journal.on_failure(Box::new(move || match Store::existing(&directory, MachineIdentity::this())? {
         Some(mut store) => Ok(store.undo(&done)?),
         None => Ok(()),
     }));

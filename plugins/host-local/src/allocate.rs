@@ -1,8 +1,7 @@
-//! ADD: one address from each range set, all of them or none.
+//! ADD: takes one address from each range set, all of them or none.
 //!
-//! A container that comes back in another network namespace gets the addresses that it still has a lease
-//! for. A lease that a crash or a reboot has left behind is taken when nothing else is free. A list of what was
-//! done lets a failed ADD undo exactly that.
+//! A container that comes back in another network namespace gets the addresses of its leases. A lease that a crash or
+//! a reboot has left is taken if nothing else is free. A list of what was done lets a failed ADD undo exactly that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,11 +11,11 @@ use cni_core::error::{Code, Error, Failure};
 use cni_core::names::Attachment;
 use cni_core::result::IpConfig;
 
-use crate::presence::{Occupant, Presence, Whereabouts};
+use crate::presence::{AddressUse, CurrentNamespace, HolderLocation};
 use crate::ranges::RangeSet;
-use crate::store::{Home, Lease, LeaseUndo, Owner, Scan, Store, StoreError};
+use crate::store::{DirectoryScan, Lease, LeaseOrigin, LeaseUndo, Owner, Store, StoreError};
 
-/// Why no address could be given.
+/// Errors of an allocation.
 #[derive(Debug, thiserror::Error)]
 pub enum AllocateError {
     /// A range set could not give one.
@@ -27,7 +26,7 @@ pub enum AllocateError {
     NotAll { addresses: Vec<IpAddr> },
 }
 
-/// Why a range set could not give an address.
+/// Why a range set has no address for the container.
 #[derive(Debug, thiserror::Error)]
 pub enum SetProblem {
     /// The requested address is the gateway's.
@@ -41,16 +40,16 @@ pub enum SetProblem {
     Duplicate {
         address: IpAddr,
         container: String,
-        /// Who uses it in another namespace than the container is now, if that is so.
-        elsewhere: Option<Occupant>,
+        /// How the address is used in another namespace than the container's present one, if it is.
+        elsewhere: Option<AddressUse>,
     },
     /// All addresses are taken.
     #[error("no IP addresses available in range set: {set}")]
     Exhausted {
         set: String,
-        /// How many addresses the set has.
+        /// The number of addresses of the set.
         capacity: u128,
-        /// How many of them are leased.
+        /// The number of leased addresses.
         leases: usize,
         containers: usize,
         directory: PathBuf,
@@ -97,7 +96,7 @@ fn words(addresses: &[IpAddr]) -> String {
     addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The allocation failed, and the attachment has a lease that it may use: whoever asked must not release it.
+/// The allocation failed, and the attachment has a lease that it may use: the caller must not release it.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 struct HeldError {
@@ -117,24 +116,24 @@ impl Failure for HeldError {
 /// The work of one ADD on a store.
 pub struct Allocation<'a, 'h> {
     store: &'a mut Store,
-    presence: &'a mut Presence<'h>,
+    presence: &'a mut CurrentNamespace<'h>,
     owner: Owner,
-    home: Home,
+    home: LeaseOrigin,
     done: Vec<LeaseUndo>,
 }
 
 impl<'a, 'h> Allocation<'a, 'h> {
     /// Prepares to lease addresses to an attachment.
-    pub fn new(store: &'a mut Store, presence: &'a mut Presence<'h>, attachment: &Attachment) -> Self {
+    pub fn new(store: &'a mut Store, presence: &'a mut CurrentNamespace<'h>, attachment: &Attachment) -> Self {
         let home = presence.home(store.machine());
         Self { store, presence, owner: Owner::of(attachment), home, done: Vec::new() }
     }
 
-    /// Leases one address from each set. Requested ones come first, and every one of them must be used.
+    /// Leases one address from each set. Requested addresses come first, and all of them must be used.
     ///
     /// # Errors
-    /// [`AllocateError`], or an error of the store. Then nothing new is leased. The code tells whether the attachment has a
-    /// lease that it may use.
+    /// [`AllocateError`], or an error of the store. Then nothing new is leased. The code says whether the attachment
+    /// has a lease that it may use.
     pub fn run(mut self, sets: &[RangeSet], requested: Vec<IpAddr>) -> Result<(Vec<IpConfig>, Vec<LeaseUndo>), Error> {
         match self.lease_all(sets, requested) {
             Ok(ips) => Ok((ips, self.done)),
@@ -153,7 +152,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
         let own = self.own_leases().unwrap_or_default();
         own.iter().any(|lease| {
             lease.owner.ifname.is_none()
-                || self.presence.whereabouts(lease).map_or(true, |place| place != Whereabouts::Left)
+                || self.presence.whereabouts(lease).map_or(true, |place| place != HolderLocation::Left)
         })
     }
 
@@ -184,13 +183,13 @@ impl<'a, 'h> Allocation<'a, 'h> {
         }
         let own = self.store.leases_of(&self.owner.container)?;
         if let Some(lease) = own.into_iter().find(|lease| lease.address == address && lease.owner == self.owner)
-            && self.presence.whereabouts(&lease)? == Whereabouts::Left
+            && self.presence.whereabouts(&lease)? == HolderLocation::Left
         {
             return Ok(self.keep(lease));
         }
         match self.take(number, std::iter::once(address))? {
-            Attempt::Leased(address) => Ok(address),
-            Attempt::Taken(scan) => {
+            LeaseAttempt::Leased(address) => Ok(address),
+            LeaseAttempt::Taken(scan) => {
                 let holder = scan.leases.into_iter().find(|lease| lease.address == address).map(|lease| lease.owner);
                 Err(refused(SetProblem::NotAvailable { address, set: set.to_string(), holder }).into())
             }
@@ -203,8 +202,10 @@ impl<'a, 'h> Allocation<'a, 'h> {
         }
         let last = self.store.last_reserved(number);
         match self.take(number, set.candidates(last))? {
-            Attempt::Leased(address) => Ok(address),
-            Attempt::Taken(scan) => Err(AllocateError::Set { set: number, problem: self.exhausted(set, &scan) }.into()),
+            LeaseAttempt::Leased(address) => Ok(address),
+            LeaseAttempt::Taken(scan) => {
+                Err(AllocateError::Set { set: number, problem: self.exhausted(set, &scan) }.into())
+            }
         }
     }
 
@@ -217,10 +218,10 @@ impl<'a, 'h> Allocation<'a, 'h> {
         own.retain(|lease| set.contains(lease.address));
         for lease in &own {
             let known = lease.owner.ifname.is_some() && !set.is_gateway(lease.address);
-            let elsewhere = match if known { self.presence.whereabouts(lease)? } else { Whereabouts::Here } {
-                Whereabouts::Left => continue,
-                Whereabouts::Here => None,
-                Whereabouts::Elsewhere(occupant) => Some(occupant),
+            let elsewhere = match if known { self.presence.whereabouts(lease)? } else { HolderLocation::Here } {
+                HolderLocation::Left => continue,
+                HolderLocation::Here => None,
+                HolderLocation::Elsewhere(occupant) => Some(occupant),
             };
             let (address, container) = (lease.address, self.owner.container.clone());
             let problem = SetProblem::Duplicate { address, container, elsewhere };
@@ -237,16 +238,16 @@ impl<'a, 'h> Allocation<'a, 'h> {
     }
 
     /// Leases the first candidate that is free. If none is, one that a crash or a reboot has left behind.
-    fn take(&mut self, number: usize, candidates: impl Iterator<Item = IpAddr> + Clone) -> Result<Attempt, Error> {
+    fn take(&mut self, number: usize, candidates: impl Iterator<Item = IpAddr> + Clone) -> Result<LeaseAttempt, Error> {
         for address in candidates.clone() {
             if self.lease(number, address)? {
-                return Ok(Attempt::Leased(address));
+                return Ok(LeaseAttempt::Leased(address));
             }
         }
         let scan = self.store.scan()?;
         match self.reclaim(&scan, candidates)? {
-            Some(address) if self.lease(number, address)? => Ok(Attempt::Leased(address)),
-            Some(_) | None => Ok(Attempt::Taken(scan)),
+            Some(address) if self.lease(number, address)? => Ok(LeaseAttempt::Leased(address)),
+            Some(_) | None => Ok(LeaseAttempt::Taken(scan)),
         }
     }
 
@@ -257,11 +258,11 @@ impl<'a, 'h> Allocation<'a, 'h> {
         Ok(true)
     }
 
-    /// Frees the first candidate whose file names no owner, or else one leased before the machine was restarted:
-    /// no container outlives that.
+    /// Frees the first candidate whose file names no owner, or else one leased before the machine was restarted: no
+    /// container survives that.
     fn reclaim(
         &mut self,
-        scan: &Scan,
+        scan: &DirectoryScan,
         mut candidates: impl Iterator<Item = IpAddr> + Clone,
     ) -> Result<Option<IpAddr>, Error> {
         if let Some((address, name)) = candidates.clone().find_map(|address| scan.unowned.get_key_value(&address)) {
@@ -281,7 +282,7 @@ impl<'a, 'h> Allocation<'a, 'h> {
         Ok(Some(lease.address))
     }
 
-    fn exhausted(&self, set: &RangeSet, scan: &Scan) -> SetProblem {
+    fn exhausted(&self, set: &RangeSet, scan: &DirectoryScan) -> SetProblem {
         let held: Vec<&Lease> = scan.leases.iter().filter(|lease| set.contains(lease.address)).collect();
         let containers: BTreeSet<&str> = held.iter().map(|lease| lease.owner.container.as_str()).collect();
         SetProblem::Exhausted {
@@ -294,9 +295,9 @@ impl<'a, 'h> Allocation<'a, 'h> {
     }
 }
 
-enum Attempt {
+enum LeaseAttempt {
     Leased(IpAddr),
-    Taken(Scan),
+    Taken(DirectoryScan),
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! CHECK: the attachment still has its leases. Changes nothing, not even a file's time.
+//! CHECK: verifies that the attachment still has its leases. It changes nothing, not even the times of a file.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::requested;
-use crate::store::{Lease, Machine, Store};
+use crate::store::{Lease, MachineIdentity, Store};
 
 /// Something that ADD made is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,16 +32,13 @@ impl Failure for CheckError {
     }
 }
 
-/// Verifies that the attachment holds a lease, and one for each address of ours in the result.
-///
-/// # Errors
-/// That of the configuration, [`CheckError`], or an error of the store.
+/// Verifies that the attachment has a lease, and one for each address of the result that is in the ranges.
 pub fn check(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::parse(request)?;
     requested::collect(request)?;
     let attachment = request.attachment()?;
     let result = request.prev_result()?;
-    let store = Store::reading(&config.directory, Machine::this())?;
+    let store = Store::reading(&config.directory, MachineIdentity::this())?;
     let leases = store.map(|mut store| store.leases_of_attachment(&attachment)).transpose()?.unwrap_or_default();
     let missing = |address| CheckError { container: attachment.container.to_string(), address };
     if leases.is_empty() {

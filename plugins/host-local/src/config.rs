@@ -1,7 +1,7 @@
-//! The configuration: which addresses may be given, where the leases are, what else is part of the result.
+//! The configuration: the ranges, the directory of the leases, and the rest of the result.
 //!
-//! ADD, CHECK and STATUS need a [`Config`], which exists only if it is valid. DEL and GC need the
-//! [`directory`] alone, so that they clean up even when the configuration has become invalid. Pure.
+//! ADD, CHECK and STATUS need a [`Config`], which exists only if it is valid. DEL and GC need only the [`directory`],
+//! so they clean up even if the configuration has become invalid. Pure.
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
@@ -13,9 +13,9 @@ use cni_core::version::Version;
 use cni_plugin::ipam::{IpamError, RouteKeys, parse_cidr, parse_optional_ip, refuse_several_of_a_family};
 use serde::Deserialize;
 
-use crate::ranges::{Given, RangeError, RangeSet, Subnet};
+use crate::ranges::{GivenRange, RangeError, RangeSet, Subnet};
 
-/// Where the directories of the networks are, unless the configuration names another place.
+/// The default directory of the networks' directories.
 const DATA_DIR: &str = "/var/lib/cni/networks";
 
 /// A configuration with a value that cannot be used.
@@ -71,7 +71,7 @@ pub struct Config {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Keys {
-    ipam: Option<Ipam>,
+    ipam: Option<HostLocalIpamKeys>,
     runtime_config: RuntimeConfig,
 }
 
@@ -83,7 +83,7 @@ struct RuntimeConfig {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Ipam {
+struct HostLocalIpamKeys {
     ranges: Vec<Vec<RangeKeys>>,
     subnet: Option<String>,
     range_start: String,
@@ -124,7 +124,7 @@ impl Config {
     }
 }
 
-impl Ipam {
+impl HostLocalIpamKeys {
     /// The old form of a single range. Without `subnet` its other keys mean nothing.
     fn take_flat(&mut self) -> Option<RangeKeys> {
         self.subnet.take().map(|subnet| RangeKeys {
@@ -136,7 +136,7 @@ impl Ipam {
     }
 }
 
-fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<Given>>, IpamError> {
+fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<GivenRange>>, IpamError> {
     let parse_set = |(index, set): (usize, &Vec<RangeKeys>)| {
         let ranges = set.iter().enumerate();
         ranges.map(|(place, keys)| keys.parse(&format!("{key}[{index}][{place}]"))).collect()
@@ -145,9 +145,9 @@ fn parse_sets(key: &str, sets: &[Vec<RangeKeys>]) -> Result<Vec<Vec<Given>>, Ipa
 }
 
 impl RangeKeys {
-    fn parse(&self, path: &str) -> Result<Given, IpamError> {
+    fn parse(&self, path: &str) -> Result<GivenRange, IpamError> {
         let subnet = self.subnet.as_deref().map(|text| parse_subnet(&format!("{path}.subnet"), text));
-        Ok(Given {
+        Ok(GivenRange {
             subnet: subnet.transpose()?,
             start: parse_optional_ip(&format!("{path}.rangeStart"), &self.range_start)?,
             end: parse_optional_ip(&format!("{path}.rangeEnd"), &self.range_end)?,
@@ -163,7 +163,7 @@ fn parse_subnet(key: &str, text: &str) -> Result<Subnet, IpamError> {
     Ok(if mapped { Subnet::Mapped } else { Subnet::Plain(cidr) })
 }
 
-fn validate(given: &[Vec<Given>], version: Version) -> Result<Vec<RangeSet>, Error> {
+fn validate(given: &[Vec<GivenRange>], version: Version) -> Result<Vec<RangeSet>, Error> {
     if given.is_empty() {
         return Err(ConfigError::NoRanges.into());
     }
@@ -183,26 +183,23 @@ fn validate(given: &[Vec<Given>], version: Version) -> Result<Vec<RangeSet>, Err
 }
 
 /// The directory of a network's leases. The rest of the configuration may be invalid.
-///
-/// # Errors
-/// When `dataDir` is not a string.
 pub fn directory(request: &Request) -> Result<PathBuf, LoadError> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Outer {
-        ipam: Inner,
+    struct DataDirConfig {
+        ipam: DataDirIpam,
     }
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
-    struct Inner {
+    struct DataDirIpam {
         data_dir: String,
     }
-    let Outer { ipam: Inner { data_dir } } = request.decode()?;
+    let DataDirConfig { ipam: DataDirIpam { data_dir } } = request.decode()?;
     let data_dir = if data_dir.is_empty() { DATA_DIR } else { &data_dir };
     Ok(clean(&Path::new(data_dir).join(request.network.as_str())))
 }
 
-/// A path without `.` and `..`, worked out from its text alone, as the reference does.
+/// A path without `.` and `..`, computed from its text alone, as in the reference.
 fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {

@@ -1,11 +1,11 @@
-//! DEL: the leases of an attachment are released. It makes no directory, and does not fail if a lease is gone already.
+//! DEL: releases the leases of an attachment. It creates no directory, and a missing lease is success.
 
 use cni_core::error::{Error, Failures};
 use cni_core::request::Request;
 use cni_plugin::host::Host;
 
 use crate::config;
-use crate::store::{Machine, Store};
+use crate::store::{MachineIdentity, Store};
 
 /// Releases all leases of an attachment.
 ///
@@ -14,7 +14,7 @@ use crate::store::{Machine, Store};
 pub fn del(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let directory = config::directory(request)?;
     let attachment = request.attachment()?;
-    let Some(mut store) = Store::existing(&directory, Machine::this())? else { return Ok(()) };
+    let Some(mut store) = Store::existing(&directory, MachineIdentity::this())? else { return Ok(()) };
     let leases = store.leases_of_attachment(&attachment)?;
     let mut failures = Failures::default();
     for lease in &leases {

@@ -1,5 +1,4 @@
-//! GC: leases that belong to no valid attachment are released. It makes no directory, and does not fail if a lease is
-//! gone already.
+//! GC: releases leases that belong to no valid attachment. It creates no directory, and a missing lease is success.
 
 use cni_core::error::{Error, Failures};
 use cni_core::request::Request;
@@ -7,7 +6,7 @@ use cni_core::valid::ValidAttachments;
 use cni_plugin::host::Host;
 
 use crate::config;
-use crate::store::{Machine, Store};
+use crate::store::{MachineIdentity, Store};
 
 /// Releases all leases except those of valid attachments, and removes files that name no owner.
 ///
@@ -15,7 +14,7 @@ use crate::store::{Machine, Store};
 /// The first file that could not be removed; all others are tried.
 pub fn gc(request: &Request, valid: &ValidAttachments, _host: &mut dyn Host) -> Result<(), Error> {
     let directory = config::directory(request)?;
-    let Some(mut store) = Store::existing(&directory, Machine::this())? else { return Ok(()) };
+    let Some(mut store) = Store::existing(&directory, MachineIdentity::this())? else { return Ok(()) };
     let scan = store.scan()?;
     let stale =
         scan.leases.iter().filter(|lease| !valid.contains(&lease.owner.container, lease.owner.ifname.as_deref()));

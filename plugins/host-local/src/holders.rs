@@ -1,4 +1,4 @@
-//! Which addresses a network has, and who holds them: for the administrator's tool, which compares that with who lives.
+//! Lists the addresses of a network and their holders, for the administrator's tool.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use cni_core::request::Request;
 
 use crate::config::{self, Config};
 use crate::ranges::Range;
-use crate::store::{Machine, Store};
+use crate::store::{MachineIdentity, Store};
 
 /// An address that is leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +25,9 @@ pub struct Holder {
 }
 
 /// Every lease of the request's network, in no order. It changes nothing.
-///
-/// # Errors
-/// When the leases cannot be read.
 pub fn holders(request: &Request) -> Result<Vec<Holder>, Error> {
     let directory = config::directory(request)?;
-    let Some(mut store) = Store::reading(&directory, Machine::this())? else { return Ok(Vec::new()) };
+    let Some(mut store) = Store::reading(&directory, MachineIdentity::this())? else { return Ok(Vec::new()) };
     let leases = store.scan()?.leases.into_iter();
     Ok(leases
         .map(|lease| Holder {

@@ -1,8 +1,8 @@
 //! The host-local IPAM plugin: addresses from ranges, kept as files.
 //!
-//! There is a file for each command. `config.rs`, `requested.rs`, `ranges.rs` and `resolv_conf.rs` read what is asked
-//! for, `presence.rs` knows whether a container still uses its address, `allocate.rs` chooses addresses, and `store.rs`
-//! keeps the leases; it alone touches the disk.
+//! There is a file for each command. `config.rs`, `requested.rs`, `ranges.rs` and `resolv_conf.rs` read the input,
+//! `presence.rs` tells whether a container still uses its address, `allocate.rs` chooses addresses, and `store.rs`
+//! keeps the leases; only `store` touches the disk.
 
 use cni_plugin::run::Plugin;
 

@@ -1,8 +1,8 @@
-//! Whether a container that has a lease still uses the address, or has come back without it.
+//! Tells whether a container that has a lease still uses the address, or has come back in another namespace.
 //!
-//! This plugin decides it, and not the one that makes the interface: it runs in the host's namespace as that one does,
-//! so it sees the same links; and it alone knows that there is a lease to be handed back, so that an ADD without one
-//! does not look. It also holds for every plugin that gives its links the alias of [`cni_interface::alias`].
+//! This plugin decides it, and not the one that makes the interface. It runs in the host's namespace too, so it sees
+//! the same links, and only it knows whether there is a lease to assign again; an ADD without one does not look. It
+//! works with every plugin that sets the alias of [`cni_interface::alias`].
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ use cni_plugin::attachment_record::AttachmentRecord;
 use cni_plugin::host::Host;
 use cni_plugin::namespace::Life;
 
-use crate::store::{Home, Lease, Machine};
+use crate::store::{Lease, LeaseOrigin, MachineIdentity};
 
 /// The container's network namespace as it is now.
-pub struct Presence<'a> {
+pub struct CurrentNamespace<'a> {
     host: &'a mut dyn Host,
     at: &'a Attachment,
     /// Its path, if it could be entered.
@@ -27,27 +27,27 @@ pub struct Presence<'a> {
     in_the_way: Option<IfName>,
 }
 
-/// Where the holder of a lease is, as far as can be known.
+/// The location of a lease's holder, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum HolderLocation {
     /// It no longer uses the address, for certain.
     Left,
-    /// In the namespace of the ADD, or nobody can tell.
+    /// In the namespace of the ADD, or unknown.
     Here,
     /// In another namespace that lives.
-    Elsewhere(Occupant),
+    Elsewhere(AddressUse),
 }
 
 /// By what a container is known to use an address in a namespace that the runtime may have lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Occupant {
+pub enum AddressUse {
     /// This link of the host leads there.
     Port(String),
     /// This path leads there, or has led there.
     Path(String),
 }
 
-impl fmt::Display for Occupant {
+impl fmt::Display for AddressUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Port(port) => write!(f, "which {port} of the host leads to"),
@@ -56,11 +56,11 @@ impl fmt::Display for Occupant {
     }
 }
 
-impl<'a> Presence<'a> {
-    /// Enters `CNI_NETNS`. If that fails, an address is given anyway, to whoever has no lease yet.
+impl<'a> CurrentNamespace<'a> {
+    /// Enters `CNI_NETNS`. If that fails, a container without a lease still gets an address.
     ///
     /// # Errors
-    /// When the kernel does not tell which namespace it is, though it could.
+    /// If the kernel cannot identify the namespace, although it should be able to.
     pub fn observe(host: &'a mut dyn Host, netns: Option<&'a str>, at: &'a Attachment) -> Result<Self, Error> {
         let netns = netns.filter(|path| {
             host.enter(path).inspect_err(|error| log::debug!("the container cannot be examined: {error}")).is_ok()
@@ -69,33 +69,30 @@ impl<'a> Presence<'a> {
         Ok(Self { host, at, netns, identity, in_the_way: None })
     }
 
-    /// Where the container is now, to be recorded with its leases.
-    pub fn home(&self, machine: &Machine) -> Home {
-        Home { machine: machine.clone(), namespace: self.identity.clone() }
+    /// The origin of leases that are made now.
+    pub fn home(&self, machine: &MachineIdentity) -> LeaseOrigin {
+        LeaseOrigin { machine: machine.clone(), namespace: self.identity.clone() }
     }
 
-    /// Where the holder of a lease of the container is. It has left when the lease was made for another namespace, or,
-    /// where that is unknown, when the container does not have the address; unless the interface that was made then is
-    /// still in a namespace that lives: the runtime has lost it, and who uses it has not.
-    ///
-    /// # Errors
-    /// When the kernel does not list links and addresses.
-    pub fn whereabouts(&mut self, lease: &Lease) -> Result<Whereabouts, Error> {
+    /// The location of the holder of a lease of the container. It has left if the lease was made for another namespace,
+    /// or, if that is unknown, if the container does not have the address. It has not left if the interface that was
+    /// made then is still in a namespace that exists: the runtime has lost it, but processes in it have not.
+    pub fn whereabouts(&mut self, lease: &Lease) -> Result<HolderLocation, Error> {
         if self.is_here(lease)? {
-            return Ok(Whereabouts::Here);
+            return Ok(HolderLocation::Here);
         }
         if let Some(link) = earlier::find_in_use(self.at, lease.address, self.host)? {
             self.in_the_way = Some(IfName::parse(&link.name)?);
-            return Ok(Whereabouts::Elsewhere(Occupant::Port(link.name)));
+            return Ok(HolderLocation::Elsewhere(AddressUse::Port(link.name)));
         }
         let path = match self.find_recorded(lease)? {
             Some(path) => Some(path),
             None => self.find_process(lease)?,
         };
-        Ok(path.map_or(Whereabouts::Left, |path| Whereabouts::Elsewhere(Occupant::Path(path))))
+        Ok(path.map_or(HolderLocation::Left, |path| HolderLocation::Elsewhere(AddressUse::Path(path))))
     }
 
-    /// The path of the namespace of an earlier ADD of the attachment, if it lives and has the address, whoever holds it.
+    /// The path of the namespace of an earlier ADD of the attachment, if it still exists and has the address.
     fn find_recorded(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
         let Some(record) = AttachmentRecord::find(self.at, self.host) else { return Ok(None) };
         let namespace = &record.namespace;
@@ -110,8 +107,8 @@ impl<'a> Presence<'a> {
         Ok(has_address.then(|| namespace.path.clone()))
     }
 
-    /// A path to the namespace that a lease was made for, if somebody is in it and it has the address: nothing on the
-    /// host shows an interface that is no veth.
+    /// A path to the namespace that a lease was made for, if a process is in it and it has the address. Interfaces
+    /// other than veths have no other end on the host that would show this.
     fn find_process(&mut self, lease: &Lease) -> Result<Option<String>, Error> {
         let (Some(then), Some(now)) = (&lease.home.namespace, self.netns) else { return Ok(None) };
         let Some(path) = self.host.namespaces().path_by_process(then)? else { return Ok(None) };
@@ -120,8 +117,8 @@ impl<'a> Presence<'a> {
         Ok(Some(path).filter(|_| has_address))
     }
 
-    /// Waits until nothing keeps an address from being handed back: the namespace may be about to end. Returns
-    /// whether that was what an allocation has failed for. It is not for whoever holds the lock of the leases.
+    /// Waits until an address can be assigned again: the namespace may be about to end. Returns whether the allocation
+    /// failed for that reason. The caller must not hold the lock of the leases.
     pub fn await_departure(&mut self) -> bool {
         self.in_the_way.take().is_some_and(|name| earlier::await_end(name, self.host))
     }

@@ -1,8 +1,8 @@
-//! Ranges of addresses, and sets of them, from each of which a container gets one address.
+//! Ranges of addresses, and range sets, from each of which a container gets one address.
 //!
-//! A [`Range`] exists only if it is valid, a [`RangeSet`] only if its ranges share a family and no
-//! address. [`RangeSet::candidates`] is the order in which addresses are handed out: from the one after the
-//! last that was given, through all ranges, back to that one.
+//! A [`Range`] exists only if it is valid, a [`RangeSet`] only if its ranges share a family and no address.
+//! [`RangeSet::candidates`] returns the addresses in the order of assignment: from the one after the last assigned
+//! address, through all ranges, back to that one.
 
 use std::fmt;
 use std::iter::successors;
@@ -23,7 +23,7 @@ pub enum Subnet {
 
 /// The keys of a range that were given.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Given {
+pub struct GivenRange {
     pub subnet: Option<Subnet>,
     /// `rangeStart`
     pub start: Option<IpAddr>,
@@ -68,7 +68,7 @@ pub enum RangeError {
 }
 
 impl RangeError {
-    /// What the message leaves out; it is the reference's.
+    /// What the message, which is the reference's, leaves out.
     pub fn details(&self) -> Option<String> {
         match self {
             Self::HostBits { subnet } => Some(format!("subnet {subnet}")),
@@ -98,8 +98,8 @@ impl Range {
     /// gateway. A given gateway may be any address.
     ///
     /// # Errors
-    /// One [`RangeError`] for each rule, in the order of the reference.
-    pub fn new(given: &Given) -> Result<Self, RangeError> {
+    /// One `RangeError` for each rule, in the order of the reference.
+    pub fn new(given: &GivenRange) -> Result<Self, RangeError> {
         let subnet = match given.subnet {
             None => return Err(RangeError::NoSubnet),
             Some(Subnet::Mapped) => return Err(RangeError::Mapped),
@@ -124,7 +124,7 @@ impl Range {
         Ok(Self { subnet, start, end, gateway: given.gateway.unwrap_or(first) })
     }
 
-    /// Whether an address is between the first and the last one, both included.
+    /// Whether an address is in the range, including both ends.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.start <= address && address <= self.end
     }
@@ -160,7 +160,7 @@ impl Range {
         self.between(Some(self.start), self.end)
     }
 
-    /// How many addresses may be handed out.
+    /// The number of addresses that may be assigned.
     pub fn capacity(&self) -> u128 {
         let span = bits(self.end) - bits(self.start);
         if self.contains(self.gateway) { span } else { span.saturating_add(1) }
@@ -194,10 +194,7 @@ pub struct RangeSet(Vec<Range>);
 
 impl RangeSet {
     /// Joins ranges into a set.
-    ///
-    /// # Errors
-    /// The first [`RangeError`] of a range, then that of the set.
-    pub fn new(given: &[Given]) -> Result<Self, RangeError> {
+    pub fn new(given: &[GivenRange]) -> Result<Self, RangeError> {
         let mut ranges: Vec<Range> = Vec::with_capacity(given.len());
         for keys in given {
             let range = Range::new(keys)?;
@@ -224,7 +221,7 @@ impl RangeSet {
         self.range_of(address).is_some()
     }
 
-    /// Whether an address is the gateway of its range; such an address is never handed out.
+    /// Whether an address is the gateway of its range; such an address is never assigned.
     pub fn is_gateway(&self, address: IpAddr) -> bool {
         self.range_of(address).is_some_and(|range| range.gateway == address)
     }
@@ -239,7 +236,7 @@ impl RangeSet {
         &self.0
     }
 
-    /// How many addresses may be handed out.
+    /// The number of addresses that may be assigned.
     pub fn capacity(&self) -> u128 {
         self.0.iter().map(Range::capacity).fold(0, u128::saturating_add)
     }

@@ -1,4 +1,4 @@
-//! The addresses that the runtime or the user asks for: `CNI_ARGS`, `args.cni.ips`, `runtimeConfig.ips`.
+//! Addresses that the runtime or the user requests: `CNI_ARGS`, `args.cni.ips`, `runtimeConfig.ips`.
 //!
 //! They are kept in that order, without duplicates. A prefix length after an address is ignored. Pure.
 

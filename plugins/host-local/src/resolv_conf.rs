@@ -14,9 +14,6 @@ pub struct LineTooLong;
 
 /// Reads the name servers, the domain, the search list and the options. Lines with other words are skipped, and
 /// so are lines that are comments.
-///
-/// # Errors
-/// [`LineTooLong`]
 pub fn parse(bytes: &[u8]) -> Result<Dns, LineTooLong> {
     let text = String::from_utf8_lossy(bytes);
     let mut dns = Dns::default();

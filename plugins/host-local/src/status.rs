@@ -10,7 +10,7 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::ranges::RangeSet;
-use crate::store::{Machine, Store, StoreError};
+use crate::store::{MachineIdentity, Store, StoreError};
 
 /// Why an ADD would fail.
 #[derive(Debug, thiserror::Error)]
@@ -46,16 +46,13 @@ impl Failure for StatusError {
 }
 
 /// Verifies that leases can be written, and that each range set has a free address.
-///
-/// # Errors
-/// That of the configuration, [`StatusError`], or that the lock is not free.
 pub fn status(request: &Request, _host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::parse(request)?;
     let refused = |source: StoreError| match source {
         StoreError::Io { .. } => StatusError::Directory { directory: config.directory.clone(), source }.into(),
         StoreError::Locked { .. } => Error::from(source),
     };
-    let Some(mut store) = Store::existing(&config.directory, Machine::this()).map_err(refused)? else {
+    let Some(mut store) = Store::existing(&config.directory, MachineIdentity::this()).map_err(refused)? else {
         return Store::probe_creation(&config.directory).map_err(refused);
     };
     store.probe().map_err(refused)?;

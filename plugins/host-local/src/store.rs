@@ -1,11 +1,11 @@
 //! The leases of one network, as files in its directory: the only part of the plugin that touches the disk.
 //!
-//! A lease is a file whose name is the address and whose content is the container's id and the interface,
-//! byte for byte as the reference writes it, since both may work on one directory. A lease appears by
-//! `link(2)`, complete or not at all, and never in place of another. The directory's `lock` is held from
-//! the opening of a [`Store`] until it is dropped.
+//! A lease is a file whose name is the address and whose content is the container's id and the interface, byte for
+//! byte as the reference writes it, since both may work on one directory. A lease is created by `link(2)`: completely
+//! or not at all, and never in place of another. The directory's `lock` is held from the opening of a [`Store`] until
+//! it is dropped.
 //!
-//! Beside the leases lies the index, by which a container's leases are found without reading all.
+//! The index beside the leases finds a container's leases without reading all of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -28,15 +28,14 @@ mod shard;
 mod stamp;
 
 pub use error::StoreError;
-pub use lease::{Home, Lease, Owner};
-pub use machine::Machine;
+pub use lease::{Lease, LeaseOrigin, Owner};
+pub use machine::MachineIdentity;
 
-use index::Index;
+use index::LeaseIndex;
 use lease::{FILE_MODE, FileId};
 use lock::LOCK_WAIT;
 
-/// What lies beside the leases and is ours alone. No address has this name, and whoever reads all files
-/// below finds nothing that looks like a lease.
+/// The directory of the index, beside the leases. Its name is not an address, and its files do not look like leases.
 const OWN_DIRECTORY: &str = ".cni-plugins-rs";
 
 /// A lease that is complete but has no name yet. A crash may leave it; the next ADD removes it.
@@ -47,14 +46,14 @@ const MOST_OF_CURSOR: u64 = 4096;
 
 /// Every file that is named as an address.
 #[derive(Debug, Default)]
-pub struct Scan {
-    /// Those that somebody holds.
+pub struct DirectoryScan {
+    /// Leases with a holder.
     pub leases: Vec<Lease>,
-    /// Those that say nothing, which is what a crash can leave of a lease: nobody holds them.
+    /// Files without an owner, which a crash can leave of a lease.
     pub unowned: BTreeMap<IpAddr, String>,
 }
 
-/// What to undo when an ADD fails.
+/// The undo of an allocation.
 #[derive(Debug)]
 pub enum LeaseUndo {
     /// The lease was made.
@@ -65,7 +64,7 @@ pub enum LeaseUndo {
 
 /// Whether the directory may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+enum DirectoryAccess {
     Read,
     Write,
 }
@@ -75,28 +74,22 @@ enum Access {
 pub struct Store {
     path: PathBuf,
     handle: File,
-    access: Access,
-    machine: Machine,
-    index: Index,
+    access: DirectoryAccess,
+    machine: MachineIdentity,
+    index: LeaseIndex,
     draft: Option<(Owner, Draft)>,
     _lock: Option<Lock>,
 }
 
 impl Store {
     /// Opens the directory for changes, and makes it where it is missing.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file, or the lock and its holder.
-    pub fn create(path: &Path, machine: Machine) -> Result<Self, StoreError> {
+    pub fn create(path: &Path, machine: MachineIdentity) -> Result<Self, StoreError> {
         let file = in_directory(|| make(path), || open_or_create(&path.join("lock"), lock::MODE))?;
         Self::open_for_changes(path, machine, file)
     }
 
     /// Opens the directory for changes; `None` when it is missing.
-    ///
-    /// # Errors
-    /// As [`Store::create`].
-    pub fn existing(path: &Path, machine: Machine) -> Result<Option<Self>, StoreError> {
+    pub fn existing(path: &Path, machine: MachineIdentity) -> Result<Option<Self>, StoreError> {
         if is_missing(path)? {
             return Ok(None);
         }
@@ -107,15 +100,12 @@ impl Store {
         }
     }
 
-    fn open_for_changes(path: &Path, machine: Machine, lock: File) -> Result<Self, StoreError> {
+    fn open_for_changes(path: &Path, machine: MachineIdentity, lock: File) -> Result<Self, StoreError> {
         let lock = Lock::exclusive(lock, &path.join("lock"), LOCK_WAIT)?;
-        Self::open(path, machine, Access::Write, Some(lock))
+        Self::open(path, machine, DirectoryAccess::Write, Some(lock))
     }
 
     /// Shows that the directory, which is missing, can be made, and leaves nothing of it.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the directory that cannot be made.
     pub fn probe_creation(path: &Path) -> Result<(), StoreError> {
         let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
         in_directory(|| make(path), || Ok(()))?;
@@ -130,23 +120,25 @@ impl Store {
     }
 
     /// Opens the directory to look, which changes nothing at all; `None` when it is missing.
-    ///
-    /// # Errors
-    /// As [`Store::create`].
-    pub fn reading(path: &Path, machine: Machine) -> Result<Option<Self>, StoreError> {
+    pub fn reading(path: &Path, machine: MachineIdentity) -> Result<Option<Self>, StoreError> {
         if is_missing(path)? {
             return Ok(None);
         }
         let lock = lock::shared(&path.join("lock"), LOCK_WAIT)?;
-        match Self::open(path, machine, Access::Read, lock) {
+        match Self::open(path, machine, DirectoryAccess::Read, lock) {
             Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some),
         }
     }
 
-    fn open(path: &Path, machine: Machine, access: Access, lock: Option<Lock>) -> Result<Self, StoreError> {
+    fn open(
+        path: &Path,
+        machine: MachineIdentity,
+        access: DirectoryAccess,
+        lock: Option<Lock>,
+    ) -> Result<Self, StoreError> {
         let handle = File::open(path).map_err(StoreError::io("open", path))?;
-        let index = Index::open(path.join(OWN_DIRECTORY), &handle, &machine);
+        let index = LeaseIndex::open(path.join(OWN_DIRECTORY), &handle, &machine);
         Ok(Self { path: path.to_owned(), handle, access, machine, index, draft: None, _lock: lock })
     }
 
@@ -155,14 +147,14 @@ impl Store {
         &self.path
     }
 
-    /// The machine that the leases made here belong to.
-    pub const fn machine(&self) -> &Machine {
+    /// The machine of the leases that are made now.
+    pub const fn machine(&self) -> &MachineIdentity {
         &self.machine
     }
 
-    /// The leases whose holders are certainly gone, since this machine was restarted in the meantime. Machines that were
-    /// cloned from one image may share an id; on a disk that none of them shares, all leases are this one's.
-    pub fn dead<'a>(&self, scan: &'a Scan) -> Vec<&'a Lease> {
+    /// The leases whose holders have certainly ended, since this machine was restarted in the meantime. Machines that
+    /// were cloned from one image may have the same id; on a local disk all leases are this machine's.
+    pub fn dead<'a>(&self, scan: &'a DirectoryScan) -> Vec<&'a Lease> {
         let is_alone = is_local(&self.handle).unwrap_or_else(|error| {
             log::warn!("{} may be shared with other machines: {error}", self.path.display());
             false
@@ -171,10 +163,7 @@ impl Store {
         scan.leases.iter().filter(is_dead).collect()
     }
 
-    /// The leases of a container, in the order of their addresses, whatever the interface.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
+    /// The leases of a container, in the order of their addresses, for any interface.
     pub fn leases_of(&mut self, container: &str) -> Result<Vec<Lease>, StoreError> {
         let recorded = self.index.leases_of(container);
         if let Some(leases) = recorded.map(|leases| self.verify(leases)).transpose()?.flatten() {
@@ -187,10 +176,7 @@ impl Store {
         Ok(leases)
     }
 
-    /// The leases of an attachment; where it has none, those of old releases, which do not tell the interface.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
+    /// The leases of an attachment; if there are none, those of old releases, which name no interface.
     pub fn leases_of_attachment(&mut self, attachment: &Attachment) -> Result<Vec<Lease>, StoreError> {
         let all = self.leases_of(attachment.container.as_str())?;
         let owner = Owner::of(attachment);
@@ -211,17 +197,15 @@ impl Store {
     }
 
     /// Reads every lease.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
-    pub fn scan(&mut self) -> Result<Scan, StoreError> {
+    pub fn scan(&mut self) -> Result<DirectoryScan, StoreError> {
         let mut recorded = self.index.all();
-        let mut scan = Scan::default();
+        let mut scan = DirectoryScan::default();
         for (address, name) in self.names()? {
             match lease::read(&self.path.join(&name))? {
                 Some((Some(owner), file)) => {
                     let record = recorded.remove(&name).filter(|record| record.owner == owner);
-                    let mut lease = record.unwrap_or(Lease { address, name, owner, file, home: Home::default() });
+                    let mut lease =
+                        record.unwrap_or(Lease { address, name, owner, file, home: LeaseOrigin::default() });
                     lease.found_as(file);
                     scan.leases.push(lease);
                 }
@@ -235,10 +219,7 @@ impl Store {
         Ok(scan)
     }
 
-    /// The addresses for which there is a file, and the files' names.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the directory.
+    /// The addresses with a file, and the files' names.
     pub fn names(&self) -> Result<Vec<(IpAddr, String)>, StoreError> {
         let failed = || StoreError::io("read", &self.path);
         let mut names = Vec::new();
@@ -253,11 +234,8 @@ impl Store {
         Ok(names)
     }
 
-    /// Leases an address; `None` when there is a file of its name already.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
-    pub fn lease(&mut self, address: IpAddr, owner: &Owner, home: &Home) -> Result<Option<Lease>, StoreError> {
+    /// Leases an address; `None` if its file exists already.
+    pub fn lease(&mut self, address: IpAddr, owner: &Owner, home: &LeaseOrigin) -> Result<Option<Lease>, StoreError> {
         let name = address.to_string();
         let path = self.path.join(&name);
         let draft = self.ensure_draft(owner)?;
@@ -290,7 +268,7 @@ impl Store {
         Ok(draft)
     }
 
-    /// The draft is of no use any more; the next ADD removes what stays.
+    /// Removes the draft. If that fails, the next ADD removes it.
     fn remove_draft(&mut self) {
         if let Some((_, draft)) = self.draft.take()
             && let Err(error) = draft.discard()
@@ -300,23 +278,17 @@ impl Store {
     }
 
     /// Shows that a lease can be written, and leaves nothing of it.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
     pub fn probe(&mut self) -> Result<(), StoreError> {
         self.ensure_draft(&Owner { container: "probe".to_owned(), ifname: None })?;
         self.draft.take().map_or(Ok(()), |(_, draft)| Ok(draft.discard()?))
     }
 
     /// Hands a lease to the container again, in the namespace where it is now.
-    pub fn keep(&mut self, lease: &Lease, home: &Home) {
+    pub fn keep(&mut self, lease: &Lease, home: &LeaseOrigin) {
         self.index.insert(&Lease { home: home.clone(), ..lease.clone() });
     }
 
     /// Removes a lease.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
     pub fn release(&mut self, lease: &Lease) -> Result<(), StoreError> {
         self.index.touch();
         remove(&self.path.join(&lease.name))?;
@@ -324,19 +296,13 @@ impl Store {
         Ok(())
     }
 
-    /// Removes a file that nobody holds.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
+    /// Removes a file without an owner.
     pub fn remove_unowned(&mut self, name: &str) -> Result<(), StoreError> {
         self.index.touch();
         Ok(remove(&self.path.join(name))?)
     }
 
     /// Takes back what an ADD did, and nothing else: another's lease of the same address stays.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
     pub fn undo(&mut self, done: &[LeaseUndo]) -> Result<(), StoreError> {
         for undo in done.iter().rev() {
             let (LeaseUndo::Made(before) | LeaseUndo::Kept(before)) = undo;
@@ -363,9 +329,6 @@ impl Store {
     }
 
     /// Records which address of a range set was given last.
-    ///
-    /// # Errors
-    /// [`StoreError`] names the file.
     pub fn set_last_reserved(&mut self, set: usize, address: IpAddr) -> Result<(), StoreError> {
         self.index.touch();
         Ok(overwrite(&self.cursor(set), address.to_string().as_bytes(), FILE_MODE)?)
@@ -383,7 +346,7 @@ impl Store {
 /// The index is a cache: where it cannot be written the next look-up reads all leases, and nothing is lost.
 impl Drop for Store {
     fn drop(&mut self) {
-        if self.access == Access::Read {
+        if self.access == DirectoryAccess::Read {
             return;
         }
         // Under the lock a draft is ours, or of a process that was killed.
@@ -401,7 +364,7 @@ fn make(path: &Path) -> Result<(), FileError> {
     DirBuilder::new().recursive(true).mode(0o755).create(path).map_err(FileError::of("mkdir", path))
 }
 
-/// Whether there is nothing at a path.
+/// Whether a path does not exist.
 fn is_missing(path: &Path) -> Result<bool, StoreError> {
     path.try_exists().map(|exists| !exists).map_err(StoreError::io("stat", path))
 }

@@ -1,10 +1,10 @@
-//! ADD: finds the master, makes the link on it, and gives it addresses: of the IPAM plugin, or of the plugin before.
+//! ADD: finds the master, creates the link on it, and adds the addresses of the IPAM plugin, or of the plugin before.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::child::{self, Addressing, MasterChoice, NewChild};
-use cni_interface::network::{HostGateway, Network};
+use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_model::link::Link;
 use cni_model::plan::{ChildKind, IpvlanMode, Ns};
 use cni_plugin::host::{Host, LinkQuery};
@@ -57,7 +57,9 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     child::make(MAKING, &new, &choice.of_link(&master), request, journal)?;
     let network = match addresses {
         Addresses::Ipam(plugin) => child::ask_ipam(plugin, &config.dns, request, journal)?,
-        Addresses::Before(result) => Network::decide(result.clone(), HostGateway::None, child::INTERFACE, &config.dns)?,
+        Addresses::Before(result) => {
+            ResolvedNetwork::decide(result.clone(), HostGateway::None, child::INTERFACE, &config.dns)?
+        }
     };
     child::finish(Addressing::Network(network, child::NOTIFY), request, journal)
 }

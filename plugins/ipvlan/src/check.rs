@@ -1,4 +1,5 @@
-//! CHECK: whether the link is as ADD made it. Which master it has does not matter, so none need be named.
+//! CHECK: verifies that the link is as ADD made it. Its master does not matter, so the configuration need not name
+//! one.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
@@ -13,12 +14,12 @@ use crate::config::Config;
 /// The links of the master are in another mode.
 #[derive(Debug, thiserror::Error)]
 #[error("Container IPVlan mode {found} does not match expected value: {wanted}")]
-struct ModeError {
+struct IpvlanModeError {
     found: IpvlanMode,
     wanted: IpvlanMode,
 }
 
-impl Failure for ModeError {
+impl Failure for IpvlanModeError {
     fn code(&self) -> Code {
         Code::CheckFailed
     }
@@ -29,9 +30,9 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     child::check(KIND, config.ipam.as_deref(), request, host, |link| Ok(mode(link, config.mode)?))
 }
 
-fn mode(link: &Link, wanted: IpvlanMode) -> Result<(), ModeError> {
+fn mode(link: &Link, wanted: IpvlanMode) -> Result<(), IpvlanModeError> {
     match link.child {
-        Some(ChildKind::Ipvlan { mode: found }) if found != wanted => Err(ModeError { found, wanted }),
+        Some(ChildKind::Ipvlan { mode: found }) if found != wanted => Err(IpvlanModeError { found, wanted }),
         Some(_) | None => Ok(()),
     }
 }

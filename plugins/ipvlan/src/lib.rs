@@ -1,7 +1,7 @@
-//! The ipvlan plugin: a link inside the container that has the MAC address of an interface of the host (or of the
-//! container), its master, and addresses of its own, by which the kernel tells whose a packet is.
+//! The ipvlan plugin: a link inside the container that shares the MAC address of an interface of the host (or of the
+//! container), its master. The kernel assigns packets to links by IP address.
 //!
-//! What it shares with other links on a master is in `cni_interface::child`.
+//! `cni_interface::child` holds what it shares with macvlan and vlan.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

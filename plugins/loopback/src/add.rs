@@ -1,4 +1,4 @@
-//! ADD: `lo` is set up, and told with the addresses that the kernel gives it.
+//! ADD: sets `lo` up, and returns the addresses that the kernel gives it.
 
 use cni_core::error::Error;
 use cni_core::family::Family;

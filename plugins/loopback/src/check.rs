@@ -1,4 +1,4 @@
-//! CHECK: `lo` is up.
+//! CHECK: verifies that `lo` is up.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -1,4 +1,4 @@
-//! DEL: `lo` is set down, where the namespace still exists.
+//! DEL: sets `lo` down, if the namespace still exists.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -16,8 +16,8 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     }
 }
 
-/// An interface that is up belongs to another attachment, by which the container lives: another network of the same container, or another
-/// container, to which the path leads by now. In a list this plugin's DEL is the last.
+/// Sets `lo` down. Another interface that is up belongs to another attachment: another network of the same container,
+/// or another container, to which the path leads by now. In a list, DEL of this plugin is the last.
 fn set_down(host: &mut dyn Host) -> Result<(), Error> {
     let others = host.links(Ns::Container, LinkQuery::All)?;
     if others.iter().any(|link| link.up && link.name != "lo") {

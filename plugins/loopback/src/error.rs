@@ -1,9 +1,9 @@
-//! What is wrong with a container's loopback interface.
+//! Errors about a container's loopback interface.
 
 use cni_core::error::{Code, Failure};
 use cni_model::link::Address;
 
-/// What is wrong with a container's loopback interface.
+/// Errors about a container's loopback interface.
 #[derive(Debug, thiserror::Error)]
 pub enum LoopbackError {
     #[error("there is no interface lo in {netns:?}")]

@@ -1,7 +1,6 @@
-//! The loopback plugin: sets `lo` of a container up, and reports the addresses that the kernel gives it.
+//! The loopback plugin: sets `lo` of a container up, and returns the addresses that the kernel gives it.
 //!
-//! `CNI_IFNAME` is required but not used: the interface is always `lo`. A `prevResult` is passed through
-//! unchanged.
+//! `CNI_IFNAME` is required but not used: the interface is always `lo`. A `prevResult` is returned unchanged.
 
 use cni_plugin::run::Plugin;
 

@@ -1,4 +1,4 @@
-//! ADD: finds the master, makes the link on it, and gives it the addresses of the IPAM plugin, if there is one.
+//! ADD: finds the master, creates the link on it, and adds the addresses of the IPAM plugin, if there is one.
 
 use cni_core::error::Error;
 use cni_core::mac::Mac;

@@ -1,4 +1,5 @@
-//! CHECK: whether the link is as ADD made it. Another default route, or an MTU of the master that sank, does not matter.
+//! CHECK: verifies that the link is as ADD made it. A changed default route, or a smaller MTU of the master, does not
+//! matter.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
@@ -13,12 +14,12 @@ use crate::config::Config;
 /// The link is in another mode.
 #[derive(Debug, thiserror::Error)]
 #[error("container macvlan mode {found} does not match expected value: {wanted}")]
-struct ModeError {
+struct MacvlanModeError {
     found: MacvlanMode,
     wanted: MacvlanMode,
 }
 
-impl Failure for ModeError {
+impl Failure for MacvlanModeError {
     fn code(&self) -> Code {
         Code::CheckFailed
     }
@@ -29,9 +30,9 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     child::check(KIND, config.ipam.as_deref(), request, host, |link| Ok(mode(link, config.mode)?))
 }
 
-fn mode(link: &Link, wanted: MacvlanMode) -> Result<(), ModeError> {
+fn mode(link: &Link, wanted: MacvlanMode) -> Result<(), MacvlanModeError> {
     match link.child {
-        Some(ChildKind::Macvlan { mode: found, .. }) if found != wanted => Err(ModeError { found, wanted }),
+        Some(ChildKind::Macvlan { mode: found, .. }) if found != wanted => Err(MacvlanModeError { found, wanted }),
         Some(_) | None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
-//! The macvlan plugin: a link inside the container that has a MAC address of its own, and sends and receives by an
+//! The macvlan plugin: a link inside the container, with its own MAC address, that sends and receives through an
 //! interface of the host (or of the container), its master.
 //!
-//! What it shares with other links on a master is in `cni_interface::child`.
+//! `cni_interface::child` holds what it shares with vlan and ipvlan.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

@@ -1,4 +1,4 @@
-//! STATUS: whether the configuration can be carried out on this kernel and with this master, and what the IPAM plugin says.
+//! STATUS: checks that this kernel and this master can carry out the configuration, and asks the IPAM plugin.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

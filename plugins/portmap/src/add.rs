@@ -1,4 +1,4 @@
-//! ADD: maps the ports, and lets the host itself reach them by its loopback.
+//! ADD: maps the ports, and lets the host itself reach them by its loopback address.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use cni_core::error::{Code, Error};
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_model::plan::{Need, Ns, Plan, Step, Sysctl};
+use cni_model::plan::{Ns, Plan, Step, Sysctl, SysctlNeed};
 use cni_netfilter::flows::PortChange;
 use cni_netfilter::{Backend, RulePosition};
 use cni_plugin::host::Host;
@@ -15,15 +15,12 @@ use cni_plugin::journal::Journal;
 
 use crate::config::Config;
 use crate::contested::{self, ContestedPorts};
-use crate::told::Told;
+use crate::input::Input;
 use crate::{PortmapError, flows, iptables, localnet, nftables};
 
 /// Maps the ports to the container's addresses.
-///
-/// # Errors
-/// What cannot be used, or could not be done.
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
-    let told = Told::read(request, PortmapError::NotChained, journal.host())?;
+    let told = Input::read(request, PortmapError::NotChained, journal.host())?;
     let link = match localnet_target(&told) {
         Some(target) => observe_link(journal.host(), target)?,
         None => None,
@@ -38,16 +35,13 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     Ok(told.prev_result)
 }
 
-/// The address for which the host must route from its loopback, if there is one.
-pub fn localnet_target(told: &Told) -> Option<IpAddr> {
+/// The address to which the host must route from its loopback, if any.
+pub fn localnet_target(told: &Input) -> Option<IpAddr> {
     let target = told.mapped().find(|target| target.family() == localnet::FAMILY)?;
     told.config.masquerade.as_ref().map(|_| target.address())
 }
 
 /// The host's link to the container.
-///
-/// # Errors
-/// When the kernel does not answer.
 pub fn observe_link(host: &mut dyn Host, target: IpAddr) -> Result<Option<IfName>, Error> {
     match host.link_towards(Ns::Host, target)? {
         Some(link) => Ok(Some(IfName::parse(&link.name)?)),
@@ -66,8 +60,8 @@ fn guard_loopback(host: &mut dyn Host) {
     }
 }
 
-/// Makes way for ours where the reference has been at work before.
-fn supersede(host: &mut dyn Host, told: &Told) -> Result<(), Error> {
+/// Removes rules of the reference that would conflict with ours.
+fn supersede(host: &mut dyn Host, told: &Input) -> Result<(), Error> {
     if told.config.backend == Backend::Iptables {
         return Ok(());
     }
@@ -80,7 +74,7 @@ fn supersede(host: &mut dyn Host, told: &Told) -> Result<(), Error> {
 }
 
 /// Records which chain of iptables the container has.
-fn claim_chain(told: &Told, journal: &mut Journal<'_>) {
+fn claim_chain(told: &Input, journal: &mut Journal<'_>) {
     let mut plan = Plan::default();
     if told.config.backend == Backend::Iptables && told.mapped().next().is_some() {
         told.chains.claim().into_iter().for_each(|step| plan.owned(step));
@@ -90,24 +84,24 @@ fn claim_chain(told: &Told, journal: &mut Journal<'_>) {
     }
 }
 
-/// What leads to the container in each family. `link` is the host's link to the container, if loopback
-/// is to be routed on it; `contested` are the ports that others have.
-fn plan(told: &Told, link: Option<&IfName>, contested: &ContestedPorts) -> Plan {
+/// Plans the rules for each family. `link` is the host's link to the container, if loopback addresses are to be routed
+/// on it; `contested` are the ports that others have.
+fn plan(told: &Input, link: Option<&IfName>, contested: &ContestedPorts) -> Plan {
     let mut plan = Plan::default();
     for target in told.mapped() {
         let family = target.family();
         lead(&mut plan, told, target, contested, PortChange::Mapped);
         if let Some(name) = link.filter(|_| family == localnet::FAMILY) {
             let key = Sysctl::interface(family, name, "route_localnet");
-            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: Need::Required });
+            plan.shared(Step::SetSysctl { ns: Ns::Host, key, value: "1".to_owned(), need: SysctlNeed::Required });
         }
     }
     plan
 }
 
-/// The rules that lead to one of the container's addresses, and an end of the connections that lead elsewhere.
-pub fn lead(plan: &mut Plan, told: &Told, target: Cidr, contested: &ContestedPorts, change: PortChange) {
-    let Told { config, at, chains, .. } = told;
+/// Plans the rules that lead to one of the container's addresses, and the deletion of connections that lead elsewhere.
+pub fn lead(plan: &mut Plan, told: &Input, target: Cidr, contested: &ContestedPorts, change: PortChange) {
+    let Input { config, at, chains, .. } = told;
     let later = contested.later(target.family());
     match config.backend {
         Backend::Iptables => {
@@ -130,7 +124,7 @@ pub fn lead(plan: &mut Plan, told: &Told, target: Cidr, contested: &ContestedPor
     }
 }
 
-/// Adds the administrator's keys to a refusal of the backend, whose text is about its own input only.
+/// Adds the administrator's keys to an error of the back end, whose text is only about its own input.
 fn with_unchecked(error: Error, config: &Config) -> Error {
     if [Code::Kernel, Code::Program].contains(&error.code()) {
         return config.unchecked().into_iter().fold(error, Error::with_note);

@@ -1,8 +1,9 @@
-//! Which chain of iptables holds the rules of an attachment.
+//! The iptables chain that holds the rules of an attachment.
 //!
-//! The reference names the chain for network and container. A second interface of a container in one network needs a chain
-//! of its own, or the ADD of one would replace the ports of the other. The first one has the chain that the reference
-//! finds, and a record says which one that is. Without the record, an attachment has the reference's chain.
+//! The reference derives the chain's name from network and container. A second interface of a container in one network
+//! needs its own chain, or its ADD would replace the ports of the first. The first interface has the chain that the
+//! reference finds; a record says which interface that is. Without the record, an attachment has the reference's
+//! chain.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use cni_plugin::records::Records;
 
 use crate::register::{PORTS, read, whole_lines};
 
-/// What names of these records begin with.
+/// The beginning of the names of these records.
 const CHAIN: &str = "chain-";
 
 /// The attachments of a container in a network that have rules in iptables.
@@ -22,7 +23,7 @@ const CHAIN: &str = "chain-";
 pub struct ChainRegister {
     owner: Attachment,
     holders: Vec<ChainHolder>,
-    /// Whether there is a record that names nobody.
+    /// Whether a record exists that names no owner.
     is_torn: bool,
 }
 
@@ -64,7 +65,8 @@ impl ChainRegister {
         is_new.then(|| self.write(self.holders.iter().chain([&own])))
     }
 
-    /// DEL: the step that forgets the attachment, if it is recorded. A record that names nobody goes as well.
+    /// DEL: the step that removes the attachment's record, if there is one. A record that names no owner is removed
+    /// too.
     pub fn release(&self) -> Option<Step> {
         let others: Vec<&ChainHolder> = self.holders.iter().filter(|holder| holder.owner != self.owner).collect();
         (self.is_torn || others.len() < self.holders.len()).then(|| self.write(others))

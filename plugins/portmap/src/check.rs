@@ -1,19 +1,16 @@
-//! CHECK: whether everything that leads to the container is there.
+//! CHECK: verifies that every rule of the mappings exists.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_plugin::host::Host;
 
 use crate::PortmapError;
+use crate::input::Input;
 use crate::missing::observe_missing;
-use crate::told::Told;
 
 /// Looks for what ADD has made.
-///
-/// # Errors
-/// The first rule that is missing.
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let told = Told::read(request, PortmapError::NoPrevResult, host)?;
+    let told = Input::read(request, PortmapError::NoPrevResult, host)?;
     for target in told.mapped() {
         if let Some(missing) = observe_missing(host, &told, target)? {
             return Err(missing.into());

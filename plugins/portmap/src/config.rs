@@ -1,8 +1,8 @@
-//! The keys of the portmap plugin's configuration, decoded and checked before anything is done.
+//! The keys of the portmap plugin, decoded and checked before anything is done.
 //!
-//! What cannot be used is refused here, with the key, the index and the value; a [`Config`] can only be
-//! carried out. The words of `conditionsV4` and `conditionsV6` are the administrator's own and stay as
-//! they are, except those that could not be in one line of the backend's input.
+//! Values that cannot be used are refused here, with key, index and value; a valid [`Config`] can be carried out. The
+//! words of `conditionsV4` and `conditionsV6` are the administrator's and are not changed, but words that do not fit
+//! on one line of the back end's input are refused.
 
 use std::net::IpAddr;
 
@@ -20,10 +20,10 @@ pub use error::ConfigError;
 /// The bit of the packet mark that asks for masquerading, unless `markMasqBit` names another.
 const MASQUERADE_BIT: u8 = 13;
 
-/// What the plugin is to do.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Who keeps the rules.
+    /// The back end that holds the rules.
     pub backend: Backend,
     /// Which connections get the host's address as their source, if any.
     pub masquerade: Option<Masquerade>,
@@ -39,13 +39,13 @@ pub struct Config {
 /// by a host port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Masquerade {
-    /// Whose connections.
+    /// The connections that are masqueraded.
     pub sources: Sources,
-    /// Who marks them.
+    /// How they are marked.
     pub marker: Marker,
 }
 
-/// Whose connections are masqueraded.
+/// The sources of the connections that are masqueraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
     /// Those from the container's own network and from the host's loopback.
@@ -53,7 +53,7 @@ pub enum Sources {
     All,
 }
 
-/// Who marks the connections that are masqueraded.
+/// How connections are marked that are masqueraded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Marker {
     /// This plugin, with this mark.
@@ -69,13 +69,13 @@ pub struct Mapping {
     pub container_port: u16,
     /// Protocol.
     pub proto: Proto,
-    /// Where the host listens.
-    pub listen: Listen,
+    /// The host's addresses of the mapping.
+    pub listen: ListenAddress,
 }
 
-/// Where the host listens for a mapping.
+/// The host's addresses of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Listen {
+pub enum ListenAddress {
     /// On every address.
     Anywhere,
     /// On every address of a family.
@@ -85,7 +85,7 @@ pub enum Listen {
 }
 
 impl Mapping {
-    /// Whether packets of a family can take the mapping.
+    /// Whether packets of a family can match the mapping.
     pub fn applies_to(&self, family: Family) -> bool {
         self.listen.takes(family)
     }
@@ -105,7 +105,7 @@ impl Config {
         }
     }
 
-    /// The keys, each with its value, whose values only the backend can check.
+    /// The keys with their values that only the back end can check.
     pub fn unchecked(&self) -> Vec<String> {
         let conditions = [("conditionsV4", &self.conditions_v4), ("conditionsV6", &self.conditions_v6)];
         let given = conditions.into_iter().filter(|(_, words)| !words.is_empty());
@@ -136,12 +136,12 @@ pub struct Keys {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RuntimeKeys {
-    port_mappings: Vec<Entry>,
+    port_mappings: Vec<PortMappingKeys>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Entry {
+struct PortMappingKeys {
     host_port: i64,
     container_port: i64,
     protocol: String,
@@ -150,21 +150,20 @@ struct Entry {
 }
 
 impl Keys {
-    /// Whether some mapping may be for a family, as far as that is known before they are read.
+    /// Whether a mapping may be for a family, before the mappings are checked.
     pub fn may_map(&self, family: Family) -> bool {
-        let listens = |entry: &Entry| Listen::parse(entry.host_ip.clone(), 0).map_or(true, |on| on.takes(family));
+        let listens = |entry: &PortMappingKeys| {
+            ListenAddress::parse(entry.host_ip.clone(), 0).map_or(true, |on| on.takes(family))
+        };
         self.runtime_config.port_mappings.is_empty() || self.runtime_config.port_mappings.iter().any(listens)
     }
 
-    /// Whether the backend is told, and not the plugin's choice.
+    /// Whether the configuration names the back end.
     pub const fn names_backend(&self) -> bool {
         self.backend.is_some()
     }
 
     /// Checks in the order of the reference. `automatic` keeps the rules unless a backend is named.
-    ///
-    /// # Errors
-    /// The first key that cannot be used.
     pub fn check(self, automatic: Backend) -> Result<Config, ConfigError> {
         let Keys {
             backend,
@@ -255,7 +254,7 @@ fn refuse_unwritable(backend: Backend, key: &'static str, words: &[String]) -> R
     bad.map_or(Ok(()), |index| Err(ConfigError::Condition { key, index, word: words[index].clone() }))
 }
 
-impl Entry {
+impl PortMappingKeys {
     fn check(self, index: usize) -> Result<Mapping, ConfigError> {
         let Self { host_port, container_port, protocol, host_ip } = self;
         let container_port = port(container_port).ok_or(ConfigError::Port {
@@ -268,7 +267,7 @@ impl Entry {
             port(host_port).ok_or(ConfigError::Port { side: "host", key: "hostPort", index, port: host_port })?;
         let proto = Proto::parse(&protocol).filter(|proto| matches!(proto, Proto::Tcp | Proto::Udp | Proto::Sctp));
         let proto = proto.ok_or(ConfigError::Protocol { index, protocol })?;
-        Ok(Mapping { host_port, container_port, proto, listen: Listen::parse(host_ip, index)? })
+        Ok(Mapping { host_port, container_port, proto, listen: ListenAddress::parse(host_ip, index)? })
     }
 }
 
@@ -276,7 +275,7 @@ fn port(number: i64) -> Option<u16> {
     u16::try_from(number).ok().filter(|port| *port > 0)
 }
 
-impl Listen {
+impl ListenAddress {
     /// Whether it is for packets of a family.
     fn takes(self, family: Family) -> bool {
         match self {

@@ -1,9 +1,9 @@
-//! Two containers with one port of the host: the older one keeps it while it lives, and then the newer one gets it.
+//! Two containers with one host port: the older one keeps it while it lives, then the newer one gets it.
 //!
-//! The first rule that fits a packet wins, and rules are added behind those of others, as in the reference. So the newer
-//! container gets the port at the moment when the rules of the older one are removed, whichever plugin does that. A dead
-//! container whose DEL never came would keep the port for ever; therefore an ADD removes what such a container has left.
-//! Which containers have a port is recorded (`register.rs`), so that no rule is read in the absence of a conflict.
+//! The first matching rule wins, and rules are added after those of others, as in the reference. So the newer
+//! container gets the port when the rules of the older one are removed, whichever plugin removes them. A dead
+//! container without a DEL would keep the port for ever; therefore ADD removes what such a container has left. The
+//! register (`register.rs`) records which containers have a port, so no rule is read unless there is a conflict.
 
 use std::net::SocketAddr;
 
@@ -21,37 +21,37 @@ use cni_plugin::namespace::{Life, RecordedNamespace};
 use cni_plugin::removal::Removal;
 
 use crate::chains::ChainRegister;
+use crate::input::Input;
 use crate::published::PublishedPort;
 use crate::register::{self, OwnPorts, PortLine, PortRegister};
-use crate::told::Told;
 use crate::{iptables, nftables};
 
 /// The ports of a container that others have as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContestedPorts(Vec<Rival>);
+pub struct ContestedPorts(Vec<ContestingAttachment>);
 
 /// Another attachment that has some of the ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rival {
+struct ContestingAttachment {
     owner: Attachment,
     home: Option<RecordedNamespace>,
     ports: Vec<PublishedPort>,
-    /// Whether it has come after the attachment in question.
+    /// Whether it was added after the attachment in question.
     is_later: bool,
 }
 
-/// Whether a container is still there.
+/// Whether a container still exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
+enum ContainerPresence {
     Dead,
-    /// It lives, or nobody can tell.
+    /// It exists, or this is unknown.
     Living,
 }
 
 impl ContestedPorts {
-    /// The attachments whose rules of a family come behind those of the container.
+    /// The attachments whose rules of a family come after those of the container.
     pub fn later(&self, family: Family) -> impl Iterator<Item = &Attachment> {
-        let has_family = move |rival: &&Rival| rival.ports.iter().any(|port| port.family() == family);
+        let has_family = move |rival: &&ContestingAttachment| rival.ports.iter().any(|port| port.family() == family);
         self.0.iter().filter(|rival| rival.is_later).filter(has_family).map(|rival| &rival.owner)
     }
 
@@ -62,9 +62,9 @@ impl ContestedPorts {
     }
 }
 
-/// ADD: records whose the ports are, removes the rules of dead containers that have some of them, and returns what
-/// others have.
-pub fn claim(request: &Request, told: &Told, journal: &mut Journal<'_>) -> ContestedPorts {
+/// ADD: records the ports, removes the rules of dead containers that have some of them, and returns the ports of
+/// others.
+pub fn claim(request: &Request, told: &Input, journal: &mut Journal<'_>) -> ContestedPorts {
     let published = told.published();
     if published.is_empty() {
         return ContestedPorts::default();
@@ -84,7 +84,7 @@ pub fn claim(request: &Request, told: &Told, journal: &mut Journal<'_>) -> Conte
 }
 
 /// A repair: returns what others have, and what is to be recorded. Nothing is changed.
-pub fn observe(request: &Request, told: &Told, host: &mut dyn Host) -> (ContestedPorts, Plan) {
+pub fn observe(request: &Request, told: &Input, host: &mut dyn Host) -> (ContestedPorts, Plan) {
     let published = told.published();
     let ports = OwnPorts::observe(&told.at, published.iter().map(|own| own.port), host.records());
     let register = PortRegister::observe(ports, host.records());
@@ -92,11 +92,8 @@ pub fn observe(request: &Request, told: &Told, host: &mut dyn Host) -> (Conteste
     (ContestedPorts(rivals(&register, &published)), record)
 }
 
-/// DEL: forgets whose the ports were, once no rule leads to the container, and removes what dead containers with the
-/// same ports have left.
-///
-/// # Errors
-/// When a record cannot be changed.
+/// DEL: removes the records of the ports, after the rules, and the rules that dead containers with the same ports have
+/// left.
 pub fn forget(at: &Attachment, mapped: impl IntoIterator<Item = u16>, host: &mut dyn Host) -> Result<(), Error> {
     let ports = OwnPorts::observe(at, mapped, host.records());
     let published = PortRegister::observe(ports.clone(), host.records()).published();
@@ -108,9 +105,6 @@ pub fn forget(at: &Attachment, mapped: impl IntoIterator<Item = u16>, host: &mut
 }
 
 /// GC: forgets the ports of all attachments of a network that are not valid, and removes their rules in iptables.
-///
-/// # Errors
-/// The first failure, with notes of the others.
 pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let recorded = register::of_network(network, host.records())?;
     let mut removal = Removal::new(host);
@@ -122,11 +116,11 @@ pub fn forget_stale(network: &NetworkName, valid: &ValidAttachments, host: &mut 
     removal.finish()
 }
 
-/// What is recorded of some ports, which are locked until the plugin ends: others change a record at the same time.
+/// The records of some ports, locked until the plugin ends, since others may change a record at the same time.
 struct LockedPorts {
     register: PortRegister,
-    /// Dead attachments that had some of the ports shortly before.
-    dead: Vec<Rival>,
+    /// Dead attachments that had some of the ports until now.
+    dead: Vec<ContestingAttachment>,
 }
 
 impl LockedPorts {
@@ -135,7 +129,7 @@ impl LockedPorts {
     fn observe(mut ports: OwnPorts, published: &[PublishedPort], host: &mut dyn Host) -> Self {
         let unlocked = PortRegister::observe(ports.clone(), host.records());
         let mut dead = rivals(&unlocked, published);
-        dead.retain(|rival| observe_presence(rival.home.as_ref(), host) == Presence::Dead);
+        dead.retain(|rival| observe_presence(rival.home.as_ref(), host) == ContainerPresence::Dead);
         dead.iter().for_each(|rival| ports.add(OwnPorts::observe(&rival.owner, [], host.records())));
         for port in ports.numbers() {
             if let Err(error) = host.lock(&LockName::host_port(port)) {
@@ -146,23 +140,28 @@ impl LockedPorts {
     }
 
     /// Removes the rules of dead attachments. Returns these, and the others that have some of the ports.
-    fn remove_dead(&self, published: &[PublishedPort], host: &mut dyn Host) -> (Vec<Attachment>, Vec<Rival>) {
+    fn remove_dead(
+        &self,
+        published: &[PublishedPort],
+        host: &mut dyn Host,
+    ) -> (Vec<Attachment>, Vec<ContestingAttachment>) {
         let rivals = rivals(&self.register, published);
-        let is_dead =
-            |rival: &Rival| self.dead.iter().any(|dead| (&dead.owner, &dead.home) == (&rival.owner, &rival.home));
-        let (removed, others): (Vec<Rival>, Vec<Rival>) =
+        let is_dead = |rival: &ContestingAttachment| {
+            self.dead.iter().any(|dead| (&dead.owner, &dead.home) == (&rival.owner, &rival.home))
+        };
+        let (removed, others): (Vec<ContestingAttachment>, Vec<ContestingAttachment>) =
             rivals.into_iter().partition(|rival| is_dead(rival) && is_removed(&rival.owner, host));
         (removed.into_iter().map(|rival| rival.owner).collect(), others)
     }
 }
 
-fn rivals(register: &PortRegister, published: &[PublishedPort]) -> Vec<Rival> {
-    let mut rivals: Vec<Rival> = Vec::new();
+fn rivals(register: &PortRegister, published: &[PublishedPort]) -> Vec<ContestingAttachment> {
+    let mut rivals: Vec<ContestingAttachment> = Vec::new();
     for line in register.rivals(published) {
         let PortLine { published, owner, home } = line;
         match rivals.iter_mut().find(|rival| rival.owner == *owner) {
             Some(rival) => rival.ports.push(*published),
-            None => rivals.push(Rival {
+            None => rivals.push(ContestingAttachment {
                 owner: owner.clone(),
                 home: home.clone(),
                 ports: vec![*published],
@@ -173,13 +172,13 @@ fn rivals(register: &PortRegister, published: &[PublishedPort]) -> Vec<Rival> {
     rivals
 }
 
-fn observe_presence(home: Option<&RecordedNamespace>, host: &mut dyn Host) -> Presence {
+fn observe_presence(home: Option<&RecordedNamespace>, host: &mut dyn Host) -> ContainerPresence {
     match home.map(|home| home.life(None, host)) {
-        Some(Life::Dead) => Presence::Dead,
-        Some(Life::Alive) | None => Presence::Living,
+        Some(Life::Dead) => ContainerPresence::Dead,
+        Some(Life::Alive) | None => ContainerPresence::Living,
         Some(Life::Unknown(reason)) => {
             log::info!("a container counts as living: {reason}");
-            Presence::Living
+            ContainerPresence::Living
         }
     }
 }
@@ -202,7 +201,7 @@ fn is_removed(dead: &Attachment, host: &mut dyn Host) -> bool {
     }
 }
 
-/// Removes the rules of a container of which just the names are known.
+/// Removes the rules of a container, given only its names.
 fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     removal.attempt(|host| iptables::del(host, at, None, &[]));
@@ -210,7 +209,7 @@ fn remove_rules(at: &Attachment, host: &mut dyn Host) -> Result<(), Error> {
     removal.finish()
 }
 
-/// Forgets which chains of iptables some attachments had.
+/// Removes the records of some attachments' iptables chains.
 fn release_chains<'a>(owners: impl IntoIterator<Item = &'a Attachment>, plan: &mut Plan, host: &mut dyn Host) {
     for owner in owners {
         let step = ChainRegister::observe(owner, host.records()).release();
@@ -226,7 +225,7 @@ fn observe_home(request: &Request, host: &mut dyn Host) -> Option<RecordedNamesp
     })
 }
 
-fn warning(rival: &Rival, at: &Attachment) -> String {
+fn warning(rival: &ContestingAttachment, at: &Attachment) -> String {
     let ports: Vec<String> = rival.ports.iter().map(ToString::to_string).collect();
     let Attachment { network, container, ifname } = &rival.owner;
     format!(

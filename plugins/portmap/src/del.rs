@@ -1,5 +1,5 @@
-//! DEL: it needs only the names of the attachment. Everything else that it gets makes it faster. Both
-//! backends are cleaned, whichever the configuration names now.
+//! DEL: needs only the names of the attachment. Everything else only makes it faster. It removes the rules from both
+//! back ends, whatever the configuration names now.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
@@ -11,17 +11,14 @@ use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
 use crate::config::{Config, Keys};
-use crate::{contested, flows, iptables, nftables, told};
+use crate::{contested, flows, input, iptables, nftables};
 
-/// Removes what a container has. What fails does not keep the rest; whose the ports are stays recorded then.
-///
-/// # Errors
-/// The first failure, with notes of the others.
+/// Removes the attachment. Every part is tried; if one fails, the ports stay recorded.
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let at = request.attachment()?;
     let prev_result = logged("prevResult", request.prev_result().map_err(Error::from)).flatten();
-    let targets = prev_result.map(|result| told::targets(&result, &at.ifname)).unwrap_or_default();
-    let config = logged("its configuration", told::config(request, &targets, host));
+    let targets = prev_result.map(|result| input::targets(&result, &at.ifname)).unwrap_or_default();
+    let config = logged("its configuration", input::config(request, &targets, host));
     let mut removal = Removal::new(host);
     let from_iptables = removal.attempt(|host| match &config {
         Some(Config { backend: Backend::Nftables, .. }) => iptables::del(host, &at, None, &[]),
@@ -46,7 +43,7 @@ fn known_in_nftables(request: &Request, config: &Config, targets: &[Cidr]) -> Ve
     mapped.filter(|_| is_told && config.backend == Backend::Nftables).collect()
 }
 
-/// What DEL can do without is logged when it is of no use.
+/// Logs an error about input that DEL can do without.
 fn logged<T>(what: &str, found: Result<T, Error>) -> Option<T> {
     match found {
         Ok(found) => Some(found),

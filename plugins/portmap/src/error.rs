@@ -1,8 +1,8 @@
-//! What the plugin cannot do, beside what the configuration says.
+//! Errors of the plugin, except those of the configuration.
 
 use cni_core::error::{Code, Failure};
 
-/// What the plugin cannot do, or finds.
+/// Errors of the plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum PortmapError {
     /// ADD without the result of an earlier plugin.

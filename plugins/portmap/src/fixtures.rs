@@ -1,4 +1,4 @@
-//! Whose ports are mapped in the tests of this crate.
+//! Containers and ports for the tests of this crate.
 
 use cni_core::json::Json;
 use cni_core::names::Attachment;

@@ -1,5 +1,4 @@
-//! The UDP connections that mappings lead, or have led, to a container: from the configuration, or from
-//! the rules of the container's chain.
+//! The tracked UDP connections of mappings: from the configuration, or from the rules of the container's chain.
 
 use std::net::SocketAddr;
 
@@ -12,13 +11,13 @@ use cni_netfilter::{Proto, RuleRemoval};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, ListenAddress};
 
 /// The connections that a change of all UDP mappings to an address makes stale; `None` without such a mapping.
 pub fn of_mappings(change: PortChange, config: &Config, target: Cidr) -> Option<StaleFlows> {
     let taken = config.mappings.iter().filter(|mapping| mapping.applies_to(target.family()));
     let ports = taken.filter(|mapping| mapping.proto == Proto::Udp).map(|mapping| UdpPort {
-        host_ip: if let Listen::Address(address) = mapping.listen { Some(address) } else { None },
+        host_ip: if let ListenAddress::Address(address) = mapping.listen { Some(address) } else { None },
         port: mapping.host_port,
         target: SocketAddr::new(target.address(), mapping.container_port),
     });
@@ -52,11 +51,8 @@ fn udp_port(rule: &IptablesRule) -> Option<UdpPort> {
     Some(UdpPort { host_ip, port, target })
 }
 
-/// Removes rules, and then makes the kernel forget the connections that they have led to the container. In the other
-/// order, the rules would lead the next packet there again.
-///
-/// # Errors
-/// The first failure, with notes of the others.
+/// Removes rules, and then deletes the connections that they have led to the container. In the other order, the rules
+/// would lead the next packet there again.
 pub fn remove_with_flows(host: &mut dyn Host, rules: RuleRemoval, flows: Vec<StaleFlows>) -> Result<(), Error> {
     let mut plan = Plan::default();
     plan.owned(Step::remove_rules(rules));

@@ -1,4 +1,4 @@
-//! GC: removes what belongs to no valid attachment of the network, whichever backend made it.
+//! GC: removes what belongs to no valid attachment of the network, in both back ends.
 
 use cni_core::error::Error;
 use cni_core::request::Request;
@@ -9,9 +9,6 @@ use cni_plugin::removal::Removal;
 use crate::{contested, iptables, nftables};
 
 /// Removes what is stale. A backend or a family that fails does not keep the others.
-///
-/// # Errors
-/// The first failure, with notes of the others.
 pub fn gc(request: &Request, valid: &ValidAttachments, host: &mut dyn Host) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     let from_iptables = removal.attempt(|host| iptables::gc(host, &request.network, valid));

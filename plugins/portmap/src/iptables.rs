@@ -1,8 +1,8 @@
 //! `backend: "iptables"`: the rules of the reference, in its order.
 //!
-//! Packets to one of the host's own addresses and a mapped port enter the container's chain, which gives
-//! them the container's address, and marks those that need the host's address as their source. All of it
-//! can be found again from the names of the network and the container.
+//! Packets to a mapped port of one of the host's addresses enter the container's chain. It translates the destination
+//! to the container's address, and marks packets whose source must become the host's address. Everything can be found
+//! by the names of the network and the container.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -16,15 +16,15 @@ use cni_model::plan::Ns;
 use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{PortChange, StaleFlows};
 use cni_netfilter::iptables::{
-    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
-    OwnedChainRef, Place, PortSet, SharedRule, Target, stale,
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, Mark, Match, OwnedChain,
+    OwnedChainRef, PortSet, RulePlacement, SharedRule, Target, stale,
 };
 use cni_netfilter::{Proto, RuleRemoval, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
 use crate::chains::ChainRegister;
-use crate::config::{Config, Listen, Mapping, Marker, Sources};
+use crate::config::{Config, ListenAddress, Mapping, Marker, Sources};
 use crate::{flows, localnet};
 
 /// The chain that leads to every container's own.
@@ -33,7 +33,7 @@ const DNAT: &str = "CNI-HOSTPORT-DNAT";
 const SETMARK: &str = "CNI-HOSTPORT-SETMARK";
 /// The chain that masquerades what is marked.
 const MASQ: &str = "CNI-HOSTPORT-MASQ";
-/// The chain that led to every container's source translation in old releases of the reference.
+/// The chain of old releases of the reference with the source translation of all containers.
 const OLD_SNAT: &str = "CNI-HOSTPORT-SNAT";
 
 /// Everything that a container needs in the family of its address.
@@ -54,7 +54,7 @@ pub fn ensure(
     shared_chains.push(ChainName::fixed(DNAT));
     for chain in ["PREROUTING", "OUTPUT"] {
         let to_host = IptablesRule::new(ChainName::fixed(chain), vec![Match::LocalDestination], jump(DNAT));
-        shared.push(SharedRule { rule: to_host, place: Place::Last });
+        shared.push(SharedRule { rule: to_host, place: RulePlacement::Last });
     }
     let rules = container_rules(config, name, target);
     let chain = OwnedChain { rules, name: name.clone(), existing: ExistingChain::Replace };
@@ -62,7 +62,8 @@ pub fn ensure(
     IptablesRuleset { family, table: IptablesTable::Nat, shared_chains, shared, chains: vec![chain], rules, position }
 }
 
-/// The jump goes before the masquerade rules of other plugins, which would take the packets first.
+/// The rules of the masquerade. The jump precedes the masquerade rules of other plugins, which would match the packets
+/// first.
 fn masquerade_rules(mark: Mark) -> [SharedRule; 3] {
     let rule = |chain, matches, target| IptablesRule::new(ChainName::fixed(chain), matches, target);
     let comment = |text| vec![Match::Comment(Comment::new(text))];
@@ -70,9 +71,9 @@ fn masquerade_rules(mark: Mark) -> [SharedRule; 3] {
     let masquerade = rule(MASQ, vec![Match::Mark(mark)], Target::Masquerade);
     let enter = rule("POSTROUTING", comment("CNI portfwd requiring masquerade"), jump(MASQ));
     [
-        SharedRule { rule: set, place: Place::Last },
-        SharedRule { rule: masquerade, place: Place::Last },
-        SharedRule { rule: enter, place: Place::First },
+        SharedRule { rule: set, place: RulePlacement::Last },
+        SharedRule { rule: masquerade, place: RulePlacement::Last },
+        SharedRule { rule: enter, place: RulePlacement::First },
     ]
 }
 
@@ -92,8 +93,8 @@ fn container_rules(config: &Config, chain: &ChainName, target: Cidr) -> Vec<Ipta
 /// are masqueraded like the container's own.
 fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Mapping) -> Vec<IptablesRule> {
     let listen = match mapping.listen {
-        Listen::Address(address) => Some(Match::Destination(Cidr::host(address))),
-        Listen::Anywhere | Listen::Family(_) => None,
+        ListenAddress::Address(address) => Some(Match::Destination(Cidr::host(address))),
+        ListenAddress::Anywhere | ListenAddress::Family(_) => None,
     };
     let rule = |source: Option<Match>, action| {
         let port = Match::Port(mapping.proto, mapping.host_port);
@@ -119,8 +120,8 @@ fn mapping_rules(config: &Config, chain: &ChainName, target: Cidr, mapping: &Map
     rules
 }
 
-/// The rules that lead to the container's chain, one for each protocol and each fifteen ports. As in the
-/// reference, ports that listen on the other family's address are among them.
+/// The rules that jump to the container's chain, one for each protocol and fifteen ports. As in the reference, they
+/// include ports that listen on an address of the other family.
 fn entries(config: &Config, at: &Attachment, chain: &ChainName, family: Family) -> Vec<IptablesRule> {
     if !config.maps(family) {
         return Vec::new();
@@ -147,10 +148,10 @@ fn entry(config: &Config, at: &Attachment, chain: &ChainName, family: Family, po
     IptablesRule::new(ChainName::fixed(DNAT), matches, Target::Jump(chain.clone()))
 }
 
-/// Removes the chains that a container may have, and what leads to them. `expected` are the rules that are
-/// believed to lead to them.
+/// Removes the chains that a container may have, and the rules that jump to them. `expected` are the rules that are
+/// believed to jump to them.
 fn removal(family: Family, at: &Attachment, name: &ChainName, expected: Vec<IptablesRule>) -> IptablesRemoval {
-    let chain = |name, parent| OwnedChainRef { name, parents: vec![ChainName::fixed(parent)], jumps: Jumps::All };
+    let chain = |name, parent| OwnedChainRef { name, parents: vec![ChainName::fixed(parent)], jumps: JumpRemoval::All };
     let old = (*name == at.dnat_chain()).then(|| chain(at.snat_chain(), OLD_SNAT));
     let chains = [chain(name.clone(), DNAT)].into_iter().chain(old).collect();
     IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: expected }
@@ -169,31 +170,31 @@ pub fn del(host: &mut dyn Host, at: &Attachment, config: Option<&Config>, target
         let flows =
             target.zip(config).and_then(|(target, config)| flows::of_mappings(PortChange::Unmapped, config, *target));
         let address = target.map(|target| target.address());
-        removal.attempt(|host| remove(host, family, at, &chain, Expected { entries, flows, address }));
+        removal.attempt(|host| remove(host, family, at, &chain, ExpectedRules { entries, flows, address }));
     }
     removal.finish()
 }
 
-/// What a container is believed to have.
-struct Expected {
-    /// The rules that lead to its chain.
+/// The rules that a container is believed to have.
+struct ExpectedRules {
+    /// The rules that jump to its chain.
     entries: Vec<IptablesRule>,
-    /// Connections that the rules have led to it.
+    /// The connections that the rules have led to it.
     flows: Option<StaleFlows>,
-    /// Where its rules lead, if that is known.
+    /// The destination of its rules, if it is known.
     address: Option<IpAddr>,
 }
 
-/// Removes a container's chains. The rules that lead to them, expected or seen, prove in one batch that
-/// nothing is left. Most containers have no chain, so without expectations it is looked for first.
+/// Removes a container's chains. The rules that jump to them, expected or listed, prove in one batch that nothing is
+/// left. Most containers have no chain, so without expectations the chain is looked up first.
 fn remove(
     host: &mut dyn Host,
     family: Family,
     at: &Attachment,
     chain: &ChainName,
-    expected: Expected,
+    expected: ExpectedRules,
 ) -> Result<(), Error> {
-    let Expected { mut entries, flows, address } = expected;
+    let ExpectedRules { mut entries, flows, address } = expected;
     let known = !entries.is_empty() && address.is_some();
     let mut flows: Vec<StaleFlows> = flows.into_iter().collect();
     if !known {
@@ -212,13 +213,13 @@ fn remove(
     flows::remove_with_flows(host, if known { unwanted.known() } else { unwanted }, flows)
 }
 
-/// The rules of a chain that may not be there.
+/// The rules of a chain; `None` if it does not exist.
 fn list(host: &mut dyn Host, family: Family, chain: &ChainName) -> Result<Option<Vec<IptablesRule>>, Error> {
     let listed = host.netfilter(Ns::Host)?.iptables().list(family, IptablesTable::Nat, chain);
     Ok(unless_absent(listed)?.flatten())
 }
 
-/// Whether there are translations, and all of them to other addresses.
+/// Whether there are translations, and all of them lead to other addresses.
 fn leads_elsewhere(rules: &[IptablesRule], address: IpAddr) -> bool {
     let target = |rule: &IptablesRule| if let Target::Dnat(to) = &rule.target { Some(to.ip()) } else { None };
     let mut targets = rules.iter().filter_map(target);
@@ -230,8 +231,7 @@ fn observe_entries(host: &mut dyn Host, family: Family, chain: &ChainName) -> Re
     Ok(rules.into_iter().filter(|rule| rule.jumps_to(chain)).collect())
 }
 
-/// GC in both families: removes the chains of containers that are no more, as far as rules of this network lead
-/// to them.
+/// GC in both families: removes the chains of containers that are not valid, if rules of this network jump to them.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
     let mut removal = Removal::new(host);
     for family in Family::ALL {

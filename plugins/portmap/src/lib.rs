@@ -1,10 +1,9 @@
-//! The portmap plugin: host ports forwarded to a container.
+//! The portmap plugin: forwards host ports to a container.
 //!
-//! It is chained behind a plugin that assigns addresses, passes that plugin's result through, and changes nothing
-//! in the container. There is a file for each command; `config.rs` reads the configuration, `told.rs`
-//! the rest of what a call gets, `iptables.rs` and `nftables.rs` know the rules, `flows.rs` the connections
-//! that go with them, `contested.rs` what becomes of ports that several containers have, and `localnet.rs` guards the
-//! host's loopback.
+//! It follows a plugin that assigns addresses, returns that plugin's result, and changes nothing in the container.
+//! There is a file for each command; `config.rs` reads the configuration, `input.rs` the rest of a call's input,
+//! `iptables.rs` and `nftables.rs` have the rules, `flows.rs` the tracked connections, `contested.rs` handles ports
+//! that several containers have, and `localnet.rs` protects the host's loopback address.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -20,6 +19,7 @@ mod error;
 mod fixtures;
 mod flows;
 mod gc;
+mod input;
 mod iptables;
 mod localnet;
 mod missing;
@@ -27,7 +27,6 @@ mod nftables;
 mod published;
 mod register;
 mod status;
-mod told;
 
 use error::PortmapError;
 

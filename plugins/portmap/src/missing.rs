@@ -1,5 +1,5 @@
-//! What others have removed of a container's port mappings, and of the guard of the host's loopback: CHECK
-//! reports it, and a repair restores it. Kernel settings are not rules: `route_localnet` stays as it is.
+//! Finds missing rules of a container's port mappings, and of the protection of the host's loopback address: CHECK
+//! reports them, and `repair` restores them. `route_localnet` is not a rule, and is not restored.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Error, Failure};
@@ -12,15 +12,12 @@ use cni_plugin::host::Host;
 use cni_plugin::missing::MissingPart;
 
 use crate::add::{lead, localnet_target, observe_link};
-use crate::told::Told;
+use crate::input::Input;
 use crate::{PortmapError, contested, iptables, localnet, nftables};
 
 /// The rules of an attachment that are not complete, and the guard if it needs one.
-///
-/// # Errors
-/// When a packet filter cannot be read.
 pub fn find_missing(request: &Request, host: &mut dyn Host) -> Result<Vec<MissingPart>, Error> {
-    let told = Told::read(request, PortmapError::NoPrevResult, host)?;
+    let told = Input::read(request, PortmapError::NoPrevResult, host)?;
     let mut parts = Vec::new();
     if let Some(target) = localnet_target(&told)
         && observe_link(host, target)?.is_some()
@@ -50,16 +47,16 @@ fn missing_guard(host: &mut dyn Host) -> Result<Option<MissingPart>, Error> {
     }))
 }
 
-/// What the reference has made counts as complete, as in CHECK, and goes where it is not. The rules come first: they
-/// are put back even where nothing can be recorded.
+/// The missing rules and records of a mapping. Rules of the reference count as complete, as in CHECK, and are replaced
+/// if incomplete. The rules come first: they are restored even if records cannot be written.
 fn missing_mapping(
     request: &Request,
-    told: &Told,
+    told: &Input,
     target: Cidr,
     host: &mut dyn Host,
 ) -> Result<Option<MissingPart>, Error> {
     let Some(MissingMapping { missing, family }) = observe_missing(host, told, target)? else { return Ok(None) };
-    let Told { config, at, .. } = told;
+    let Input { config, at, .. } = told;
     let mut plan = Plan::default();
     if config.backend == Backend::Nftables
         && let Some(unwanted) = nftables::observe_superseded(host, config, at, family)?
@@ -77,11 +74,8 @@ fn missing_mapping(
 
 /// Looks for what a container needs in the family of its address: the first rule that is missing, unless the
 /// container has all that the reference makes.
-///
-/// # Errors
-/// When the packet filter cannot be read.
-pub fn observe_missing(host: &mut dyn Host, told: &Told, target: Cidr) -> Result<Option<MissingMapping>, Error> {
-    let Told { config, at, chains, .. } = told;
+pub fn observe_missing(host: &mut dyn Host, told: &Input, target: Cidr) -> Result<Option<MissingMapping>, Error> {
+    let Input { config, at, chains, .. } = told;
     let missing = match config.backend {
         Backend::Iptables => Ruleset::from(iptables::ensure(config, at, &chains.chain(), target, RulePosition::Back))
             .missing(host.netfilter(Ns::Host)?)?,

@@ -1,17 +1,17 @@
-//! `backend: "nftables"`: the mappings in the reference's table `cni_hostport`, one of each family in use.
+//! `backend: "nftables"`: the mappings in the reference's table `cni_hostport`, one table for each family in use.
 //!
-//! Packets to a local address come through `hostports_all` to `hostports`, where each mapping has a rule
-//! whose comment is the container's ID: by this the reference counts the rules in CHECK and deletes them
-//! in DEL. The comment does not distinguish the container's networks, so a rule of ours does not translate
-//! by itself. It jumps to a chain that is the attachment's alone and named after the digits of its network,
-//! and of its interface and container: `dnat-<network>-<interface:container>`. By where they jump the rules
-//! are replaced in ADD, deleted in DEL, and known in GC. The reference's DEL leaves our chains; nothing
-//! leads to them then. Its own rules jump nowhere, and go with the container's first DEL, as they do there.
+//! Packets to a local address come through `hostports_all` to `hostports`, where each mapping has a rule whose comment
+//! is the container's ID: the reference counts these rules in CHECK and deletes them in DEL. The comment does not
+//! distinguish the container's networks, so the rule does not translate addresses itself. It jumps to a chain of the
+//! attachment, named after hashes of its network, and of its interface and container:
+//! `dnat-<network>-<interface:container>`. By their jump target, rules are replaced in ADD, deleted in DEL, and found
+//! in GC. The reference's DEL leaves these chains, but no rule jumps to them then. The reference's rules jump nowhere,
+//! and are deleted at the container's first DEL, as in the reference.
 //!
-//! Conditions are in the attachment's own chain, so that they apply to no other container; the reference
-//! puts them into `prerouting` and `output`, which are for everyone. In `masquerading` the network of the
-//! container is masqueraded, not only the container, else a neighbour's answers are bridged past the host;
-//! only connections that were translated are meant, since bridged packets may pass there as well.
+//! Conditions are in the attachment's chain, so they apply to no other container; the reference puts them into
+//! `prerouting` and `output`, which all containers share. In `masquerading` the whole network of the container is
+//! masqueraded, otherwise a neighbour's answers would be bridged past the host. The rules match only translated
+//! connections, since bridged packets may pass there as well.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
@@ -25,15 +25,15 @@ use cni_model::plan::Ns;
 use cni_netfilter::RulePosition;
 use cni_netfilter::flows::{StaleFlows, UdpPort};
 use cni_netfilter::nftables::{
-    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, Owned, TableId, Tag, Unwanted, Verdict, WantedChain,
-    Which,
+    BaseChainType, ChainContent, ChainId, Equality, ExistingRules, Expression, Hook, ListedRule, NftChain, NftComment,
+    NftName, NftRemoval, NftRule, NftRuleset, NftTable, NftablesError, OwnedRules, PacketEnd, RuleSelection, RuleTag,
+    TableId, UnwantedNftRules, Verdict, WantedChain,
 };
 use cni_netfilter::{MissingRule, Proto, Ruleset, unless_absent};
 use cni_plugin::host::Host;
 use cni_plugin::removal::Removal;
 
-use crate::config::{Config, Listen, Mapping, Sources};
+use crate::config::{Config, ListenAddress, Mapping, Sources};
 use crate::flows;
 
 const HOSTPORTS: &str = "hostports";
@@ -44,7 +44,7 @@ const PREROUTING: &str = "prerouting";
 const OUTPUT: &str = "output";
 const MASQUERADING: &str = "masquerading";
 
-/// What the chains of attachments begin with.
+/// The beginning of the names of attachments' chains.
 const OWN_DNAT: &str = "dnat";
 const OWN_MASQUERADE: &str = "masquerade";
 
@@ -106,41 +106,41 @@ pub fn ensure(config: &Config, at: &Attachment, target: Cidr, position: RulePosi
 /// ADD without masquerading: removes what an earlier ADD may have masqueraded.
 pub fn unmasquerade(at: &Attachment, family: Family) -> NftRemoval {
     let name = own(OWN_MASQUERADE, at);
-    let rules = vec![tagged(masquerading(family), Tag::LeadsTo(name.clone()))];
+    let rules = vec![tagged(masquerading(family), RuleTag::LeadsTo(name.clone()))];
     NftRemoval { rules, chains: vec![table(family).chain_named(name)], ..NftRemoval::default() }
 }
 
 /// DEL: removes what a container has in a family, made by this plugin or by the reference.
 fn remove(at: &Attachment, family: Family) -> NftRemoval {
     let [dnat, masquerade] = [OWN_DNAT, OWN_MASQUERADE].map(|start| own(start, at));
-    let references = || Tag::LeadsNowhere(comment(at));
+    let references = || RuleTag::LeadsNowhere(comment(at));
     let rules = vec![
-        tagged(hostports(family), Tag::LeadsTo(dnat.clone())),
+        tagged(hostports(family), RuleTag::LeadsTo(dnat.clone())),
         tagged(hostports(family), references()),
         tagged(table(family).chain(OLD_HOSTPORTS), references()),
-        tagged(masquerading(family), Tag::LeadsTo(masquerade.clone())),
+        tagged(masquerading(family), RuleTag::LeadsTo(masquerade.clone())),
         tagged(masquerading(family), references()),
     ];
     let chains = [dnat, masquerade].map(|name| table(family).chain_named(name)).to_vec();
     NftRemoval { rules, chains, ..NftRemoval::default() }
 }
 
-fn tagged(chain: ChainId, tag: Tag) -> Unwanted {
-    Unwanted { chain, which: Which::Tagged(tag) }
+fn tagged(chain: ChainId, tag: RuleTag) -> UnwantedNftRules {
+    UnwantedNftRules { chain, which: RuleSelection::Tagged(tag) }
 }
 
-fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>, position: RulePosition) -> Owned {
-    Owned { chain, tag: Tag::LeadsTo(own), rules, existing: ExistingRules::Replace, position }
+fn owned(chain: ChainId, own: NftName, rules: Vec<NftRule>, position: RulePosition) -> OwnedRules {
+    OwnedRules { chain, tag: RuleTag::LeadsTo(own), rules, existing: ExistingRules::Replace, position }
 }
 
 fn filled(chain: &ChainId, rules: Vec<NftRule>) -> WantedChain {
-    WantedChain { chain: NftChain::regular(chain.clone()), content: Content::Own(rules) }
+    WantedChain { chain: NftChain::regular(chain.clone()), content: ChainContent::Own(rules) }
 }
 
-/// What all containers share, in the order of the reference. `conditions` are for all of them.
+/// The chains and rules that all containers share, in the order of the reference. `conditions` apply to all of them.
 fn skeleton(config: &Config, family: Family, conditions: &[String]) -> NftRuleset {
     let regular = |name| NftChain::regular(table(family).chain(name));
-    let open = |chain| WantedChain { chain, content: Content::Open };
+    let open = |chain| WantedChain { chain, content: ChainContent::Open };
     let jump = |name| Expression::Verdict(Verdict::Jump(NftName::fixed(name)));
     let all = table(family).chain(ALL_HOSTPORTS);
     let onwards = [OLD_HOSTPORTS, HOSTPORTS].map(|name| NftRule::new(all.clone(), vec![jump(name)]));
@@ -148,17 +148,20 @@ fn skeleton(config: &Config, family: Family, conditions: &[String]) -> NftRulese
         let id = table(family).chain(name);
         let local = [Expression::LocalDestination, jump(ALL_HOSTPORTS)];
         let rule = NftRule::new(id.clone(), words(conditions).into_iter().chain(local).collect());
-        WantedChain { chain: NftChain::base(id, Kind::Nat, hook, -100), content: Content::Fixed(vec![rule]) }
+        WantedChain {
+            chain: NftChain::base(id, BaseChainType::Nat, hook, -100),
+            content: ChainContent::Fixed(vec![rule]),
+        }
     };
     let mut chains = vec![
         open(regular(HOSTPORTS)),
         open(regular(OLD_HOSTPORTS)),
-        WantedChain { chain: regular(ALL_HOSTPORTS), content: Content::Fixed(onwards.to_vec()) },
+        WantedChain { chain: regular(ALL_HOSTPORTS), content: ChainContent::Fixed(onwards.to_vec()) },
         entrance(PREROUTING, Hook::Prerouting),
         entrance(OUTPUT, Hook::Output),
     ];
     if config.masquerade.is_some() {
-        chains.push(open(NftChain::base(masquerading(family), Kind::Nat, Hook::Postrouting, 100)));
+        chains.push(open(NftChain::base(masquerading(family), BaseChainType::Nat, Hook::Postrouting, 100)));
     }
     let tables = vec![NftTable { id: table(family), comment: Some(NftComment::cut("CNI portmap plugin")) }];
     NftRuleset { tables, chains, ..NftRuleset::default() }
@@ -176,8 +179,10 @@ fn mappings(config: &Config, family: Family) -> Vec<Mapping> {
 
 fn matches(mapping: &Mapping) -> Vec<Expression> {
     let listen = match mapping.listen {
-        Listen::Address(address) => Some(Expression::Address(End::Destination, Is::Equal, Cidr::host(address))),
-        Listen::Anywhere | Listen::Family(_) => None,
+        ListenAddress::Address(address) => {
+            Some(Expression::Address(PacketEnd::Destination, Equality::Equal, Cidr::host(address)))
+        }
+        ListenAddress::Anywhere | ListenAddress::Family(_) => None,
     };
     listen.into_iter().chain([Expression::Port(mapping.proto, mapping.host_port)]).collect()
 }
@@ -191,8 +196,8 @@ fn translation(mapping: &Mapping, target: Cidr) -> Vec<Expression> {
 /// among them: the reference's CHECK wants as many rules.
 fn sources(sources: Sources, target: Cidr) -> Vec<Vec<Expression>> {
     let family = target.family();
-    let from = |cidr| Expression::Address(End::Source, Is::Equal, cidr);
-    let to = Expression::Address(End::Destination, Is::Equal, Cidr::host(target.address()));
+    let from = |cidr| Expression::Address(PacketEnd::Source, Equality::Equal, cidr);
+    let to = Expression::Address(PacketEnd::Destination, Equality::Equal, Cidr::host(target.address()));
     let mut rules = vec![vec![from(target.network()), to.clone(), Expression::DestinationTranslated]];
     if family == Family::V4 {
         rules.push(vec![from(Cidr::host(family.loopback())), to.clone()]);
@@ -204,14 +209,14 @@ fn sources(sources: Sources, target: Cidr) -> Vec<Vec<Expression>> {
     rules
 }
 
-/// What the reference's ADD leaves for a container.
+/// The rules that the reference's ADD makes for a container.
 fn references(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
     let family = target.family();
     let rule = |chain, expressions| NftRule::new(chain, expressions).with_comment(comment(at));
     let mut want = skeleton(config, family, config.conditions(family));
-    let of = |chain, rules| Owned {
+    let of = |chain, rules| OwnedRules {
         chain,
-        tag: Tag::LeadsNowhere(comment(at)),
+        tag: RuleTag::LeadsNowhere(comment(at)),
         rules,
         existing: ExistingRules::Keep,
         position: RulePosition::Back,
@@ -223,8 +228,8 @@ fn references(config: &Config, at: &Attachment, target: Cidr) -> NftRuleset {
         let own = Cidr::host(target.address());
         let loopback = (family == Family::V4).then(|| Cidr::host(family.loopback()));
         let masquerade = |from| {
-            let from = Expression::Address(End::Source, Is::Equal, from);
-            let to = Expression::Address(End::Destination, Is::Equal, own);
+            let from = Expression::Address(PacketEnd::Source, Equality::Equal, from);
+            let to = Expression::Address(PacketEnd::Destination, Equality::Equal, own);
             rule(masquerading(family), vec![from, to, Expression::Masquerade])
         };
         let rules = [own].into_iter().chain(loopback).map(masquerade).collect();
@@ -248,7 +253,7 @@ pub fn observe_missing(
     Ok(Some(missing).filter(|_| !is_references))
 }
 
-/// The reference's rules for the container that would take the packets of the same mappings before ours.
+/// The reference's rules for the container that would match the packets of the same mappings before ours.
 pub fn observe_superseded(
     host: &mut dyn Host,
     config: &Config,
@@ -267,18 +272,18 @@ pub fn observe_superseded(
         .filter(|parts| supersedes(parts))
         .map(|parts| NftRule::new(chain.clone(), parts).with_comment(comment(at)))
         .collect();
-    let which = Which::Listed(rules);
-    let rules = vec![Unwanted { chain, which: which.clone() }];
-    Ok((which != Which::Listed(Vec::new())).then(|| NftRemoval { rules, ..NftRemoval::default() }))
+    let which = RuleSelection::Listed(rules);
+    let rules = vec![UnwantedNftRules { chain, which: which.clone() }];
+    Ok((which != RuleSelection::Listed(Vec::new())).then(|| NftRemoval { rules, ..NftRemoval::default() }))
 }
 
-/// Where packets must go to for a mapping: to which address, if not to any, by which protocol, and to which port.
+/// The packets of a mapping: destination address, if restricted, protocol and port.
 type HostPort = (Option<Cidr>, Proto, u16);
 
-/// What the first parts of a rule ask for, as far as [`matches`] writes it.
+/// The packets that the first parts of a rule match, if [`matches`] has written them.
 fn host_port(parts: &[Expression]) -> Option<HostPort> {
     match parts {
-        [Expression::Address(End::Destination, Is::Equal, cidr), Expression::Port(proto, port), ..] => {
+        [Expression::Address(PacketEnd::Destination, Equality::Equal, cidr), Expression::Port(proto, port), ..] => {
             Some((Some(*cidr), *proto, *port))
         }
         [Expression::Port(proto, port), ..] => Some((None, *proto, *port)),
@@ -287,7 +292,7 @@ fn host_port(parts: &[Expression]) -> Option<HostPort> {
 }
 
 /// DEL in both families. `flows` are the connections that the mappings are known to have led to the container, and
-/// `known` the families in which it has rules here if the kernel has nf_tables at all, so that they must be readable.
+/// `known` the families in which it has rules here; if the kernel has nf_tables, these must be readable.
 pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[Family]) -> Result<(), Error> {
     each_family(host, |host, family| {
         let references = [made_by_reference(at)];
@@ -307,8 +312,8 @@ pub fn del(host: &mut dyn Host, at: &Attachment, flows: &[StaleFlows], known: &[
     })
 }
 
-/// GC in both families: removes our chains that belong to the network and to no valid attachment. Whose
-/// network the reference's rules belong to is unknown.
+/// GC in both families: removes chains of the network that belong to no valid attachment. The network of the
+/// reference's rules is unknown.
 pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) -> Result<(), Error> {
     each_family(host, |host, family| {
         let mut unwanted = NftRemoval::default();
@@ -319,7 +324,7 @@ pub fn gc(host: &mut dyn Host, network: &NetworkName, valid: &ValidAttachments) 
                 let own = table(family).chain_named(name.clone());
                 let found = list(host, &own)?.unwrap_or_default();
                 ports.extend(found.iter().filter_map(udp_port));
-                unwanted.rules.push(tagged(chain.clone(), Tag::LeadsTo(name)));
+                unwanted.rules.push(tagged(chain.clone(), RuleTag::LeadsTo(name)));
                 unwanted.chains.push(own);
             }
         }
@@ -344,11 +349,11 @@ fn stale(
 }
 
 /// The rules of the reference for an attachment, which has no chains of its own.
-fn made_by_reference(at: &Attachment) -> Which {
-    Which::Tagged(Tag::LeadsNowhere(comment(at)))
+fn made_by_reference(at: &Attachment) -> RuleSelection {
+    RuleSelection::Tagged(RuleTag::LeadsNowhere(comment(at)))
 }
 
-/// The rules of a chain that may not be there.
+/// The rules of a chain; `None` if it does not exist.
 fn list(host: &mut dyn Host, chain: &ChainId) -> Result<Option<Vec<ListedRule>>, Error> {
     Ok(unless_absent(host.netfilter(Ns::Host)?.nftables().list(chain))?.flatten())
 }
@@ -368,7 +373,11 @@ fn udp_port(rule: &ListedRule) -> Option<UdpPort> {
     let port =
         parts.iter().find_map(|part| if let Expression::Port(Proto::Udp, port) = part { Some(*port) } else { None })?;
     let host_ip = parts.iter().find_map(|part| {
-        if let Expression::Address(End::Destination, Is::Equal, cidr) = part { Some(cidr.address()) } else { None }
+        if let Expression::Address(PacketEnd::Destination, Equality::Equal, cidr) = part {
+            Some(cidr.address())
+        } else {
+            None
+        }
     });
     let to =
         parts.iter().find_map(|part| if let Expression::Dnat(to, port) = part { Some((*to, *port)) } else { None });

@@ -1,4 +1,4 @@
-//! A port of the host as packets meet it: two containers can have the same one.
+//! A host port, as packets match it: two containers can have the same one.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_netfilter::Proto;
 
-use crate::config::{Listen, Mapping};
+use crate::config::{ListenAddress, Mapping};
 
 /// A port of the host that leads to a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,18 +19,18 @@ pub struct PublishedPort {
 }
 
 impl PublishedPort {
-    /// What a mapping publishes in the family of a container's address, if anything.
+    /// The host port of a mapping in the family of a container's address, if any.
     pub fn of(mapping: &Mapping, target: Cidr) -> Option<Self> {
         let family = target.family();
         let address = match mapping.listen {
-            Listen::Address(address) => address,
-            Listen::Anywhere | Listen::Family(_) => family.unspecified(),
+            ListenAddress::Address(address) => address,
+            ListenAddress::Anywhere | ListenAddress::Family(_) => family.unspecified(),
         };
         let port = Self { port: mapping.host_port, proto: mapping.proto, address };
         mapping.applies_to(family).then_some(port)
     }
 
-    /// Whether some packet is for both.
+    /// Whether a packet can match both.
     pub fn overlaps(&self, other: &Self) -> bool {
         let same_address = self.address == other.address;
         let same_family = Family::of(self.address) == Family::of(other.address);

@@ -1,8 +1,8 @@
-//! Which containers have a port of the host, written down so that an ADD notices a conflict without reading any rule.
+//! The register of host ports: ADD notices a conflict without reading any rule.
 //!
 //! There is a record for each port number, with a line for each mapping, the newest container last, and one for each
-//! attachment that names its ports. They tell of this plugin's containers only: the reference writes none. What cannot
-//! be read is passed over and stays as it is, since a mapping works without its record.
+//! attachment that names its ports. Only this plugin's containers are recorded; the reference writes no records.
+//! Unreadable records are ignored and not changed, since a mapping works without its record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::published::PublishedPort;
 
 pub const PORTS: RecordKind = RecordKind::new("ports");
 
-/// What the names of records of attachments begin with; those of ports are numbers.
+/// The beginning of the names of attachments' records; those of ports are numbers.
 const OWNER: &str = "owner-";
 
 /// A mapping of a container, as it is recorded.
@@ -28,7 +28,7 @@ const OWNER: &str = "owner-";
 pub struct PortLine {
     pub published: PublishedPort,
     pub owner: Attachment,
-    /// The container's namespace, if it could be told from others.
+    /// The container's namespace, if it could be identified.
     pub home: Option<RecordedNamespace>,
 }
 
@@ -60,14 +60,14 @@ impl OwnPorts {
     }
 }
 
-/// What is recorded of the ports of an attachment.
+/// The records of an attachment's ports.
 #[derive(Clone, Debug)]
 pub struct PortRegister {
     owner: Attachment,
     list: Option<String>,
-    /// The mappings of each port whose record is readable, the oldest first.
+    /// The mappings of each port with a readable record, the oldest first.
     lines: BTreeMap<u16, Vec<PortLine>>,
-    /// Ports whose record says something that makes no sense, and nothing else.
+    /// Ports whose record is unreadable.
     torn: BTreeSet<u16>,
 }
 
@@ -93,8 +93,8 @@ impl PortRegister {
         self.lines.values().flatten().filter(is_rival).collect()
     }
 
-    /// Whether another attachment has recorded a mapping of a port after this one. An attachment of which nothing is
-    /// recorded is the latest.
+    /// Whether another attachment has recorded a mapping of a port after this one. An attachment without a record is
+    /// the latest.
     pub fn is_later(&self, rival: &PortLine) -> bool {
         let lines = self.lines.get(&rival.published.port).map(Vec::as_slice).unwrap_or_default();
         let own = lines.iter().position(|line| line.owner == self.owner);
@@ -107,8 +107,8 @@ impl PortRegister {
         own.map(|line| line.published).collect()
     }
 
-    /// Records the mappings of the attachment, all that it has, and forgets some others. It keeps its place among
-    /// others, or is the latest. Its own record comes first: whatever is stopped then, all that was recorded is found.
+    /// Records all mappings of the attachment, and removes some others. It keeps its position, or is the latest. Its
+    /// own record is written first: if the process is killed then, all records can still be found.
     pub fn claim(&self, home: Option<&RecordedNamespace>, published: &[PublishedPort], removed: &[Attachment]) -> Plan {
         let mut plan = self.changed(published, |port, lines| {
             lines.retain(|line| !removed.contains(&line.owner));
@@ -184,10 +184,7 @@ impl PortRegister {
     }
 }
 
-/// The attachments of a network of which something is recorded.
-///
-/// # Errors
-/// When the records cannot be listed.
+/// The attachments of a network that have records.
 pub fn of_network(network: &NetworkName, records: &mut dyn Records) -> Result<Vec<Attachment>, Error> {
     let mut found = Vec::new();
     for name in records.names(PORTS)?.iter().filter(|name| name.starts_with(OWNER)) {
@@ -219,7 +216,7 @@ impl fmt::Display for PortLine {
     }
 }
 
-/// The text of a record, nothing when there is none; `None` when it cannot be read.
+/// The text of a record, empty if it is missing; `None` if it cannot be read.
 pub fn read(key: &RecordKey, records: &mut dyn Records) -> Option<String> {
     match records.read(key) {
         Ok(text) => Some(text.unwrap_or_default()),

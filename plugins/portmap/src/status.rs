@@ -1,4 +1,4 @@
-//! STATUS: whether the backend that ADD would use is there.
+//! STATUS: checks that the back end that ADD would use is available.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -7,13 +7,10 @@ use cni_model::plan::Ns;
 use cni_netfilter::iptables::IptablesTable;
 use cni_plugin::host::Host;
 
-use crate::told;
+use crate::input;
 
 /// Asks iptables or nf_tables.
-///
-/// # Errors
-/// What is not available, or a configuration that ADD would refuse.
 pub fn status(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
-    let backend = told::config_for(request, &[Family::V4], host)?.backend;
+    let backend = input::config_for(request, &[Family::V4], host)?.backend;
     Ok(backend.verify_available(host.netfilter(Ns::Host)?, IptablesTable::Nat)?)
 }

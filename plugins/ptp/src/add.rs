@@ -1,10 +1,10 @@
-//! ADD: asks for what has to be known and for addresses, plans, and does what is planned.
+//! ADD: asks for facts and addresses, makes a plan, and applies it.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::network::{HostGateway, Network};
+use cni_interface::network::{HostGateway, ResolvedNetwork};
 use cni_interface::result::described;
 use cni_interface::veth::NewVeth;
 use cni_interface::{ipam, masquerade, verify};
@@ -28,7 +28,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     journal.host().enter(netns)?;
     let veth = NewVeth::choose(&at, None, journal.host())?;
     let answer = ipam::add(&config.ipam, request, journal)?;
-    let network = Network::decide(answer, HostGateway::None, CONTAINER, &config.dns)?;
+    let network = ResolvedNetwork::decide(answer, HostGateway::None, CONTAINER, &config.dns)?;
     let addresses = RoutedAddress::all(&network.result.ips)?;
     let stale_routes = occupant::evict(&at, &addresses, journal.host())?;
     let mut rules = Vec::new();

@@ -1,4 +1,4 @@
-//! CHECK: whether everything that carries the container's traffic is as ADD made it, on both ends of the pair.
+//! CHECK: verifies that everything that carries the container's traffic is as ADD made it, at both ends of the pair.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 
-/// What is missing or wrong on the host.
+/// Differences on the host that CHECK finds.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The container's interface leads nowhere, or the host's end is another attachment's.

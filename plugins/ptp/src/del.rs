@@ -1,5 +1,6 @@
-//! DEL: rules go before the interface, and all goes before the addresses are given to others. The host's routes and the
-//! gateway's address go with the interface. Rules are looked for even if the configuration does not ask for any now.
+//! DEL: removes the rules before the interface, and both before the addresses are released. The kernel deletes the
+//! host's routes and the gateway's address with the interface. Rules are removed even if the configuration no longer
+//! asks for them.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

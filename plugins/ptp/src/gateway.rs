@@ -1,5 +1,5 @@
-//! Addresses with their gateways, and the routes that connect them. Neither end of the pair has an address in common
-//! with the other: all packets go by routes.
+//! Addresses with their gateways, and the routes that connect them. The two ends of the pair share no network: all
+//! packets are routed.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! GC: removes what belongs to no valid attachment of the network. Rules say in their comment whose they are, and links
-//! in their alias. Rules go before the IPAM plugin gives their addresses to others.
+//! GC: removes what belongs to no valid attachment of the network. The comment of a rule and the alias of a link name
+//! their owner. Rules are removed before the IPAM plugin releases their addresses.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;

@@ -1,8 +1,8 @@
-//! The ptp plugin: a veth pair between container and host, whose host's end is the container's gateway. Packets are
-//! routed, and no bridge joins the containers.
+//! The ptp plugin: a veth pair between container and host. The host's end is the container's gateway; packets are
+//! routed, without a bridge.
 //!
-//! `gateway.rs` and `occupant.rs` are what it has beyond what all plugins share that make interfaces: which routes
-//! connect an address by its gateway, and what to do if the host has a route to the address already.
+//! `gateway.rs` has the routes that connect an address by its gateway, and `occupant.rs` handles an existing route of
+//! the host to the address. `cni-interface` holds what all plugins that make interfaces share.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

@@ -1,4 +1,4 @@
-//! What others have removed of an attachment's masquerade.
+//! Finds missing masquerade rules of an attachment.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

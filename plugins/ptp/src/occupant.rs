@@ -1,8 +1,8 @@
-//! Who has a route of the host to an address that the IPAM plugin gives the container.
+//! Finds who owns an existing route of the host to the address of a new container.
 //!
-//! The reference keeps such a route, so that packets to the new container go where the old route leads. We refuse the
-//! address if another container uses it. If nobody has noted whose the veth is, it is what a failed ADD of the
-//! reference has left: then its route gives way.
+//! The reference keeps such a route, so packets to the new container go where the old route leads. This plugin refuses
+//! the address if another container uses it. A veth without an alias is left from a failed ADD of the reference: then
+//! its route is replaced.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ pub fn evict(at: &Attachment, addresses: &[RoutedAddress], host: &mut dyn Host) 
 fn is_stale(link: &Link, at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     Ok(match LinkOwner::of(link, at) {
         _ if !is_veth(link) => false,
-        LinkOwner::Unsaid => true,
+        LinkOwner::Unlabelled => true,
         LinkOwner::This | LinkOwner::Another => earlier::await_end(IfName::parse(&link.name)?, host),
     })
 }

@@ -1,4 +1,4 @@
-//! STATUS: whether the configuration can be carried out, and what the IPAM plugin says.
+//! STATUS: checks the configuration, and asks the IPAM plugin.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

@@ -6,7 +6,7 @@ use cni_core::names::IfName;
 use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, NewRoute, Ns, Step, Sysctl, VethPeer};
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, NewRoute, Ns, Step, Sysctl, SysctlNeed, VethPeer};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::{Caller, FakeContainer, FakeHost, lifecycle, told};
 
@@ -285,7 +285,7 @@ fn with_route(alias: Option<&str>) -> FakeHost {
         ns: Ns::Host,
         key: Sysctl::forwarding(family),
         value: "1".to_owned(),
-        need: Need::Required,
+        need: SysctlNeed::Required,
     };
     for step in [
         forward(Family::V4),

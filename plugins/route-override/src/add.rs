@@ -1,4 +1,4 @@
-//! ADD: removes routes and adds others. A record of both is written first, since nothing else tells DEL what to restore.
+//! ADD: removes and adds routes. It first records both, since nothing else tells DEL what to restore.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

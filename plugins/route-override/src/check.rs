@@ -1,4 +1,4 @@
-//! CHECK: the routes that were removed are missing, and those that were added exist.
+//! CHECK: verifies that the removed routes are missing, and that the added ones exist.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

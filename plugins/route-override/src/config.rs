@@ -34,12 +34,12 @@ struct Keys {
     delroutes: Option<Vec<Route>>,
     addroutes: Option<Vec<Route>>,
     skipcheck: Option<bool>,
-    args: Option<Box<Args>>,
+    args: Option<Box<RouteOverrideArgs>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Args {
+struct RouteOverrideArgs {
     cni: Keys,
 }
 
@@ -58,12 +58,12 @@ impl Config {
         })
     }
 
-    /// Whether no route is to be changed.
+    /// Whether no route changes.
     pub fn is_empty(&self) -> bool {
         !self.flush_routes && !self.flush_gateway && self.removed.is_empty() && self.added.is_empty()
     }
 
-    /// Whether a route of the interface is to be removed. The routes that the kernel made for addresses stay.
+    /// Whether a route of the interface is removed. The routes that the kernel made for addresses stay.
     pub fn removes(&self, route: &FullRoute) -> bool {
         let is_default = route.dst == route.dst.family().default_route();
         let is_flushed = route.scope != ON_LINK && (is_default || route.gateway.is_some() && !is_link_local(route.dst));

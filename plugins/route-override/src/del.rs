@@ -1,5 +1,5 @@
-//! DEL: removes the routes that ADD added, and restores those that it removed, by the record. The runtime removes the
-//! interface next, as a rule, so a route that the kernel no longer accepts does not fail DEL.
+//! DEL: removes the routes that ADD added, and restores those that it removed, according to the record. Usually the
+//! runtime removes the interface next, so a route that the kernel no longer accepts does not fail DEL.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;

@@ -1,4 +1,4 @@
-//! Why routes cannot be changed, or what CHECK finds.
+//! Errors of changing routes, and differences that CHECK finds.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};

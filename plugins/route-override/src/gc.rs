@@ -1,4 +1,5 @@
-//! GC: removes the records of attachments that are not valid. Their routes ended with their interfaces.
+//! GC: removes the records of attachments that are not valid. The kernel has deleted their routes with their
+//! interfaces.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -1,5 +1,5 @@
-//! The route-override plugin: removes routes of the interface that an earlier plugin has made, adds others, and returns the
-//! result with these routes. DEL restores the former routes.
+//! The route-override plugin: removes and adds routes of the interface that an earlier plugin has made, and returns
+//! the result with the new routes. DEL restores the former routes.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

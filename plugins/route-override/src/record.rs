@@ -1,5 +1,5 @@
-//! What ADD has changed, recorded for DEL: nothing else tells which routes there were. Without the record DEL changes
-//! nothing, and the routes end with the interface.
+//! The record of what ADD has changed, for DEL. Without the record DEL changes nothing, and the kernel deletes the
+//! routes with the interface.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -32,7 +32,8 @@ impl JsonRecord for RouteRecord {
 }
 
 impl RouteRecord {
-    /// What an earlier ADD changed in the namespace that was entered; nothing if there was none. A record that cannot be used counts as missing.
+    /// The record of an earlier ADD in the entered namespace; empty if there was none. An unusable record counts as
+    /// missing.
     pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
         let namespace = host.namespaces().identity(Ns::Container)?;
         let earlier = match Self::read(at, host)? {
@@ -55,7 +56,7 @@ impl RouteRecord {
     }
 }
 
-/// Whether the kernel takes two routes for one.
+/// Whether the kernel treats two routes as the same.
 pub fn is_same(one: &FullRoute, other: &FullRoute) -> bool {
     (one.dst, one.gateway, one.table) == (other.dst, other.gateway, other.table)
 }

@@ -17,7 +17,7 @@ pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<(u32, Vec<FullRou
     Ok((link, routes::of_link(link, MAIN_TABLE, host)?))
 }
 
-/// Whether a route of the interface is one that was asked for.
+/// Whether a route of the interface is the configured one.
 pub fn is(route: &FullRoute, wanted: &Route) -> bool {
     route.dst == wanted.dst.network() && (wanted.gw.is_none() || route.gateway == wanted.gw)
 }

@@ -1,4 +1,4 @@
-//! STATUS: whether ADD would accept the configuration.
+//! STATUS: checks the configuration.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -13,9 +13,9 @@ use cni_plugin::json_record::JsonRecord as _;
 
 use crate::addresses::OwnAddress;
 use crate::facts::Facts;
-use crate::lanes::Lanes;
+use crate::interface_routing::InterfaceRouting;
 use crate::record::RoutingRecord;
-use crate::{addresses, config, lanes, record};
+use crate::{addresses, config, interface_routing, record};
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let table = config::table(request)?;
@@ -31,16 +31,16 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     };
     let earlier = match record::earlier(&at, host)? {
         Some(record) => record,
-        None => RoutingRecord::of_rules(lanes::own_rules(&own_sources(&own), table, &facts.rules)),
+        None => RoutingRecord::of_rules(interface_routing::own_rules(&own_sources(&own), table, &facts.rules)),
     };
-    let lanes = match table {
-        Some(table) => Lanes::to_table(table, &own, &facts),
-        None => Lanes::choose(&own, &facts, &earlier.rules),
+    let routing = match table {
+        Some(table) => InterfaceRouting::to_table(table, &own, &facts),
+        None => InterfaceRouting::choose(&own, &facts, &earlier.rules),
     };
     let mut plan = Plan::default();
-    plan.owned(earlier.with(&lanes, &at, host)?.write(&at));
+    plan.owned(earlier.with(&routing, &at, host)?.write(&at));
     journal.apply(&plan)?;
-    journal.apply(&lanes.plan())?;
+    journal.apply(&routing.plan())?;
     Ok(result)
 }
 

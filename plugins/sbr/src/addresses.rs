@@ -1,4 +1,4 @@
-//! The addresses of the interface, as the plugins before have told them.
+//! The addresses of the interface in the result of the earlier plugins.
 
 use std::net::IpAddr;
 
@@ -15,12 +15,12 @@ use crate::error::SbrError;
 pub struct OwnAddress {
     /// With the prefix length of its network.
     pub cidr: Cidr,
-    /// That of the address, or else that of the default route.
+    /// The gateway of the address, or else that of the default route.
     pub gateway: Option<IpAddr>,
 }
 
 impl OwnAddress {
-    /// The address alone, as rules have it.
+    /// The address with a full-length prefix, as in rules.
     pub fn source(&self) -> Cidr {
         Cidr::host(self.cidr.address())
     }
@@ -35,9 +35,6 @@ pub fn prev_result(request: &Request) -> Result<CniResult, Error> {
 }
 
 /// The addresses of an interface: those that name it, and those that name none.
-///
-/// # Errors
-/// [`SbrError::Index`] and [`SbrError::NoAddress`].
 pub fn own_addresses(result: &CniResult, ifname: &IfName) -> Result<Vec<OwnAddress>, SbrError> {
     let mut own = Vec::new();
     for ip in &result.ips {
@@ -56,7 +53,7 @@ fn is_of(ip: &IpConfig, result: &CniResult, ifname: &IfName) -> Result<bool, Sbr
     Ok(found.ok_or_else(unknown)?.name == ifname.as_str())
 }
 
-/// The IPAM plugin may have told the gateway by a route alone.
+/// The gateway of the default route, if the IPAM plugin names the gateway only there.
 fn default_gateway(result: &CniResult, ip: &IpConfig) -> Option<IpAddr> {
     let of_family = |route: &&Route| route.is_default() && route.family() == ip.address.family();
     result.routes.iter().filter(of_family).find_map(|route| route.gw)

@@ -1,4 +1,4 @@
-//! CHECK: whether packets with an address of the interface find their way to it.
+//! CHECK: verifies that packets with a source address of the interface leave through it.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;

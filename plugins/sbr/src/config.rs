@@ -12,10 +12,7 @@ struct Keys {
     table: Option<i64>,
 }
 
-/// The table that rules lead to; none for one that the plugin chooses and fills.
-///
-/// # Errors
-/// [`SbrError::Table`], or when the key is no number.
+/// The configured table; `None` if the plugin chooses and fills one.
 pub fn table(request: &Request) -> Result<Option<u32>, Error> {
     let Keys { table } = request.decode()?;
     let checked = |table: i64| u32::try_from(table).ok().filter(|number| *number != 0).ok_or(SbrError::Table { table });

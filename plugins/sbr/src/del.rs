@@ -1,6 +1,6 @@
-//! DEL: removes the rules, and restores the routes of the main table. What ADD recorded is removed when all of it is
-//! done: the next DEL has nothing else to know it from. The runtime removes the interface next, as a rule, so a route that
-//! the kernel no longer accepts does not fail DEL.
+//! DEL: removes the rules, and restores the routes of the main table. The record of ADD is removed when all of it is
+//! done, since the next DEL needs it otherwise. Usually the runtime removes the interface next, so a route that the
+//! kernel no longer accepts does not fail DEL.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use cni_plugin::removal::Removal;
 
 use crate::config;
 use crate::facts::Facts;
-use crate::lanes;
+use crate::interface_routing;
 use crate::record::{self, RoutingRecord};
 
 pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
@@ -70,10 +70,10 @@ fn rules_of(
     }
     let sources = sources(request, at, link, host)?;
     let table = config::table(request).unwrap_or_else(|error| {
-        log::warn!("rules to tables from {} on are removed: {}", lanes::FIRST, error.in_full());
+        log::warn!("rules to tables from {} on are removed: {}", interface_routing::FIRST, error.in_full());
         None
     });
-    Ok(lanes::own_rules(&sources, table, &found))
+    Ok(interface_routing::own_rules(&sources, table, &found))
 }
 
 fn sources(

@@ -1,4 +1,4 @@
-//! Why packets cannot be routed by their source, or are not.
+//! Errors of routing packets by their source, and differences that CHECK finds.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub enum SbrError {
     /// The plugins before have given the interface no address.
     #[error("No IP addresses supplied on interface: {ifname}")]
     NoAddress { ifname: String },
-    /// An address belongs to an interface that the result does not have.
+    /// An address names an interface that the result does not have.
     #[error("address {address} of prevResult has the interface index {index}, and there are {count} interfaces")]
     Index { address: Cidr, index: i64, count: usize },
     /// The container has no such interface.

@@ -1,4 +1,4 @@
-//! What the kernel has of routes and rules in the container.
+//! The routes and rules of the container.
 
 use std::collections::BTreeSet;
 
@@ -26,10 +26,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Asks for the rules alone, in the namespace that was entered.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
+    /// Asks only for the rules, in the entered namespace.
     pub fn of_rules(host: &mut dyn Host) -> Result<Self, Error> {
         let mut facts = Self::default();
         for family in Family::ALL {
@@ -39,9 +36,6 @@ impl Facts {
     }
 
     /// Asks for all of them, in the namespace that was entered.
-    ///
-    /// # Errors
-    /// [`SbrError::NoLink`], or when the kernel does not answer.
     pub fn observe(ifname: &IfName, host: &mut dyn Host) -> Result<Self, Error> {
         let no_link = || SbrError::NoLink { ifname: ifname.to_string() };
         let link = host.link(Ns::Container, ifname)?.ok_or_else(no_link)?.index;

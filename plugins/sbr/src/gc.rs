@@ -1,4 +1,5 @@
-//! GC: removes what was written down about attachments that are not valid. Routes and rules went with the containers.
+//! GC: removes the records of attachments that are not valid. The kernel has deleted routes and rules with the
+//! containers.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

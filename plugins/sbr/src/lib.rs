@@ -1,5 +1,5 @@
-//! The sbr plugin (source based routing): packets that have an address of the interface leave by the interface. Each
-//! address gets a routing table of its own, and a rule that leads there.
+//! The sbr plugin (source based routing): packets with a source address of the interface leave through the interface.
+//! Each address gets its own routing table, and a rule that selects it.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;
@@ -12,7 +12,7 @@ mod del;
 mod error;
 mod facts;
 mod gc;
-mod lanes;
+mod interface_routing;
 mod record;
 mod status;
 

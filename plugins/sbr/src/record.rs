@@ -1,7 +1,7 @@
-//! What ADD has made, recorded for DEL: which routes were in the main table, nobody else knows.
+//! The record of what ADD has made, for DEL: nothing else tells which routes were in the main table.
 //!
-//! Without the record, as after an ADD of the reference, DEL removes rules alone, and the tables stay for as long as the
-//! interface does.
+//! Without the record, as after an ADD of the reference, DEL removes only the rules, and the tables stay until the
+//! interface is deleted.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;
@@ -13,7 +13,7 @@ use cni_plugin::host::Host;
 use cni_plugin::json_record::{JsonRecord, is_of_entered};
 use serde::{Deserialize, Serialize};
 
-use crate::lanes::{Lanes, push_new};
+use crate::interface_routing::{InterfaceRouting, push_new};
 
 /// The routes and rules of one attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,36 +41,30 @@ impl JsonRecord for RoutingRecord {
 }
 
 impl RoutingRecord {
-    /// What an ADD has left that wrote nothing down: rules alone can be told.
+    /// The record of an ADD that wrote none: only its rules can be found.
     pub fn of_rules(rules: Vec<SourceRule>) -> Self {
         let rules = rules.into_iter().map(|rule| (rule.source, rule.table)).collect();
         Self { rules, ..Self::default() }
     }
 
-    /// What an ADD is about to do in the namespace that was entered, with this, which an earlier one has done there.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    pub fn with(self, lanes: &Lanes, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
+    /// The record of a new ADD in the entered namespace, with what an earlier one has done there.
+    pub fn with(self, routing: &InterfaceRouting, at: &Attachment, host: &mut dyn Host) -> Result<Self, Error> {
         let mut record = self;
         record.network = at.network.to_string();
         record.container = at.container.to_string();
         record.ifname = at.ifname.to_string();
         record.namespace = host.namespaces().identity(Ns::Container)?;
-        for lane in lanes.lanes.iter().filter(|lane| !lane.has_rule) {
-            push_new(&mut record.rules, (lane.rule.source, lane.rule.table));
+        for source in routing.sources.iter().filter(|source| !source.has_rule) {
+            push_new(&mut record.rules, (source.rule.source, source.rule.table));
         }
-        lanes.added().for_each(|route| push_new(&mut record.added, route.clone()));
-        lanes.moved.iter().for_each(|route| push_new(&mut record.moved, route.clone()));
+        routing.added().for_each(|route| push_new(&mut record.added, route.clone()));
+        routing.moved.iter().for_each(|route| push_new(&mut record.moved, route.clone()));
         record.moved.sort_by_key(|route| route.gateway.is_some());
         Ok(record)
     }
 }
 
-/// What an attachment has in the namespace that was entered. A record that makes no sense is as good as none.
-///
-/// # Errors
-/// When the record cannot be read, or the kernel does not answer.
+/// The record of an attachment in the entered namespace. An unreadable record counts as missing.
 pub fn earlier(at: &Attachment, host: &mut dyn Host) -> Result<Option<RoutingRecord>, Error> {
     let Some(record) = RoutingRecord::read(at, host)? else { return Ok(None) };
     Ok(is_of_entered(record.namespace.as_deref(), host)?.then_some(record))

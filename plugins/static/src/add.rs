@@ -1,4 +1,4 @@
-//! ADD: the configured addresses are the result.
+//! ADD: returns the configured addresses.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

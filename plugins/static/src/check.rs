@@ -1,4 +1,4 @@
-//! CHECK: the result of ADD still has every configured address, with its gateway.
+//! CHECK: verifies that `prevResult` has every configured address, with its gateway.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! The addresses of all sources, in the reference's order: those of `ipam.addresses` and of `CNI_ARGS`, unless
-//! `args.cni.ips` or, before that, `runtimeConfig.ips` replaces them. Pure.
+//! The addresses of all sources, in the reference's order: those of `ipam.addresses` and `CNI_ARGS`, unless
+//! `args.cni.ips` replaces them; `runtimeConfig.ips` replaces all others. Pure.
 
 use std::net::IpAddr;
 
@@ -53,7 +53,7 @@ pub struct FixedAddress {
     pub gateway: Option<IpAddr>,
 }
 
-/// What the result of ADD is made of.
+/// The content of the result of ADD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The addresses in the order of the result.
@@ -82,8 +82,8 @@ struct IpamKeys {
 struct AddressKeys {
     address: String,
     gateway: String,
-    /// The reference has two fields whose names differ in case alone: this is no spelling of `address`. It wants an object
-    /// of bytes here, which nobody writes; a text is the address if there is no other.
+    /// `Address`. The reference has two fields whose names differ only in case, so this is not another spelling of
+    /// `address`. There it is an object of bytes, which nobody uses; here a text counts if there is no `address`.
     #[serde(rename = "Address")]
     capitalized: Option<Json>,
 }
@@ -139,8 +139,8 @@ impl AddressKeys {
     }
 }
 
-/// A network. The reference makes `/0` of an IPv4 address in IPv6 notation whose prefix is shorter than the 96 bits
-/// of the notation; it is refused here.
+/// Parses a network. The reference treats an IPv4 address in IPv6 notation with a prefix shorter than 96 as `/0`; it is
+/// refused here.
 fn parse_cidr(text: &str) -> Option<Cidr> {
     let is_plain = |cidr: &Cidr| cidr.address().to_canonical() == cidr.address();
     text.parse().ok().filter(is_plain)
@@ -178,7 +178,7 @@ fn parse_list(key: &str, list: &[String], configured: &[FixedAddress]) -> Result
     list.iter().enumerate().map(parse).collect()
 }
 
-/// Gives each gateway to the addresses in whose network it lies, the last one winning.
+/// Sets each gateway for the addresses whose network contains it; the last one wins.
 fn set_gateways(addresses: &mut [FixedAddress], list: Option<&str>) -> Result<(), AddressError> {
     for text in list.into_iter().flat_map(|list| list.split(',')) {
         let gateway = parse_ip(text.trim()).ok_or_else(|| AddressError::Gateway { text: text.to_owned() })?;

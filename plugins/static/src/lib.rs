@@ -1,6 +1,6 @@
-//! The static IPAM plugin: hands out the addresses of its configuration, and remembers nothing.
+//! The static IPAM plugin: returns the configured addresses, and keeps no state.
 //!
-//! Nothing of the machine is looked at. There is a file for each command but DEL, which has nothing to do; `config.rs`
+//! It does not look at the machine. There is a file for each command except DEL, which has nothing to do; `config.rs`
 //! reads the addresses of all sources.
 
 use cni_core::error::Error;

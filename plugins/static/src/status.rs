@@ -1,4 +1,4 @@
-//! STATUS: whether the configuration can be carried out.
+//! STATUS: checks the configuration.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

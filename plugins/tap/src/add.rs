@@ -1,4 +1,4 @@
-//! ADD: makes the device, and gives it the addresses of the IPAM plugin, if there is one.
+//! ADD: creates the device, and adds the addresses of the IPAM plugin, if there is one.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -6,7 +6,7 @@ use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_core::request::Request;
 use cni_core::result::CniResult;
-use cni_interface::addressing::Setting;
+use cni_interface::addressing::InterfaceParameter;
 use cni_interface::child::{self, Addressing};
 use cni_interface::naming;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, TapHeaders};
@@ -16,7 +16,7 @@ use crate::bridge;
 use crate::config::{Config, MAKING};
 
 /// By which neighbours that know an address by another MAC address learn of the new one.
-const NOTIFY: &[Setting] = &[Setting { family: Family::V4, parameter: "arp_notify", value: "1" }];
+const NOTIFY: &[InterfaceParameter] = &[InterfaceParameter { family: Family::V4, parameter: "arp_notify", value: "1" }];
 
 pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Error> {
     let config = Config::load(request)?;

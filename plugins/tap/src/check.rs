@@ -1,25 +1,25 @@
-//! CHECK: whether the device is as ADD made it.
+//! CHECK: verifies that the device is as ADD made it.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
 use cni_interface::child;
 use cni_model::link::Link;
-use cni_model::plan::Tap;
+use cni_model::plan::TapOptions;
 use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::{KIND, bridge};
 
-/// Somebody else may open the device, or in another way.
+/// The device has other users or another number of queues.
 #[derive(Debug, thiserror::Error)]
 #[error("interface {name} is {found}, and not {wanted}")]
-struct TapError {
+struct TapMismatchError {
     name: String,
-    found: Tap,
-    wanted: Tap,
+    found: TapOptions,
+    wanted: TapOptions,
 }
 
-impl Failure for TapError {
+impl Failure for TapMismatchError {
     fn code(&self) -> Code {
         Code::CheckFailed
     }
@@ -38,10 +38,10 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     }
 }
 
-/// The kernels before 4.17 do not tell.
-fn same(link: &Link, wanted: Tap) -> Result<(), TapError> {
+/// Compares the device with the configuration. Kernels before 4.17 do not report its properties.
+fn same(link: &Link, wanted: TapOptions) -> Result<(), TapMismatchError> {
     match link.tap {
-        Some(found) if found != wanted => Err(TapError { name: link.name.clone(), found, wanted }),
+        Some(found) if found != wanted => Err(TapMismatchError { name: link.name.clone(), found, wanted }),
         Some(_) | None => Ok(()),
     }
 }

@@ -8,24 +8,24 @@ use cni_core::names::{IfName, NameError};
 use cni_core::request::Request;
 use cni_core::result::Dns;
 use cni_interface::keys::{self, IpamKey, MacKey};
-use cni_model::plan::{Tap, TapQueues};
+use cni_model::plan::{TapOptions, TapQueues};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// What could not be done, for error messages.
+/// The operation in error messages.
 pub const MAKING: &str = "create tap";
 
-/// The smallest and the greatest MTU in bytes that the kernel takes: `MIN_MTU` and `MAX_MTU` of `drivers/net/tun.c`, of
-/// which an Ethernet header goes off.
+/// The smallest and the largest MTU that the kernel accepts: `MIN_MTU` and `MAX_MTU` of `drivers/net/tun.c`, less an
+/// Ethernet header.
 const MTU: std::ops::RangeInclusive<i64> = 68..=65521;
 
 /// A value that the plugin cannot use.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// `mtu` is none of such a device.
+    /// `mtu` is out of range.
     #[error("invalid mtu {mtu} (must be between {} and {})", MTU.start(), MTU.end())]
     Mtu { mtu: i64 },
-    /// The number means nobody to the kernel.
+    /// The kernel uses the number for "nobody".
     #[error("invalid {key} {id} (the number means nobody)")]
     Nobody { key: &'static str, id: u32 },
     /// `bridge` is no name of an interface.
@@ -48,11 +48,11 @@ impl Failure for ConfigError {
     }
 }
 
-/// A configuration that can be carried out, as far as it tells without a look at the container.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Who may open the device.
-    pub tap: Tap,
+    /// The users and queues of the device.
+    pub tap: TapOptions,
     /// The SELinux label of its maker.
     pub label: Option<String>,
     /// Its MTU in bytes; 1500 if none.
@@ -98,7 +98,7 @@ impl Config {
         ];
         let queues = if keys.multi_queue { TapQueues::Many } else { TapQueues::One };
         Ok(Self {
-            tap: Tap { owner: somebody("owner", keys.owner)?, group: somebody("group", keys.group)?, queues },
+            tap: TapOptions { owner: somebody("owner", keys.owner)?, group: somebody("group", keys.group)?, queues },
             label: label(keys.selinux_context)?,
             mtu: mtu(keys.mtu)?,
             mac: keys::first_mac(MAKING, given)?,

@@ -1,4 +1,4 @@
-//! DEL: the device is removed before its addresses are released. Neither `CNI_ARGS` nor any key but `ipam` matters.
+//! DEL: removes the device before its addresses are released. It needs neither `CNI_ARGS` nor any key but `ipam`.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

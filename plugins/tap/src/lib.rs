@@ -1,5 +1,5 @@
-//! The tap plugin: a device in the container by which a program, such as a virtual machine, sends and receives Ethernet
-//! frames.
+//! The tap plugin: a device in the container through which a program, such as a virtual machine, sends and receives
+//! Ethernet frames.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

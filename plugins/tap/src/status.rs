@@ -1,4 +1,4 @@
-//! STATUS: whether there is the kernel's driver, and what the IPAM plugin says.
+//! STATUS: checks that the kernel has the driver, and asks the IPAM plugin.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use cni_core::mac::Mac;
 use cni_core::request::Command;
 use cni_core::version::Version;
 use cni_model::link::Link;
-use cni_model::plan::{Ns, Tap as Device, TapQueues};
+use cni_model::plan::{Ns, TapOptions as Device, TapQueues};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{
     assert_add_is_all_or_nothing, assert_del_removes_what_add_made, assert_failed_ipam_is_released,

@@ -1,4 +1,5 @@
-//! ADD: makes the device, exchanges its frames with those of the interface, and tells what the virtual machine takes over.
+//! ADD: creates the device, exchanges its frames with those of the interface, and adds the virtual machine to the
+//! result.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
@@ -8,7 +9,9 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::{alias, naming, verify};
 use cni_model::link::Link;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Sysctl, Tap, TapHeaders};
+use cni_model::plan::{
+    IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Sysctl, SysctlNeed, TapHeaders, TapOptions,
+};
 use cni_model::traffic::FilterRank;
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
@@ -29,7 +32,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let inside = guest::inside(&result, netns, journal.host())?;
     let ips = guest::addresses(&result, &at.ifname, |interface| inside.contains(interface))?;
     refuse_redirected(&link, journal.host())?;
-    let device = Device {
+    let device = NewDevice {
         name: config.name.choose(journal.host())?,
         mac: naming::random_mac(journal.host())?,
         mtu: mtu(&link),
@@ -43,9 +46,6 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
 }
 
 /// The interface whose frames are redirected.
-///
-/// # Errors
-/// [`RedirectError::NoInterface`], or when the kernel does not answer.
 pub fn interface(ifname: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
     let no_interface = || RedirectError::NoInterface { ifname: ifname.to_string() };
     Ok(host.link(Ns::Container, ifname)?.ok_or_else(no_interface)?)
@@ -74,25 +74,25 @@ pub fn mtu(link: &Link) -> u32 {
 }
 
 /// The device to be made.
-struct Device {
+struct NewDevice {
     name: IfName,
     mac: Mac,
     mtu: u32,
-    tap: Tap,
+    tap: TapOptions,
     headers: TapHeaders,
 }
 
 /// The device has its alias before it is persistent, so DEL finds it after an ADD that was killed. Without an IPv6 address of its
 /// own it sends nothing into the virtual machine. The filters on the device are deleted with it.
-fn plan(at: &Attachment, device: &Device) -> Plan {
-    let Device { name, mac, mtu, tap, headers } = device;
+fn plan(at: &Attachment, device: &NewDevice) -> Plan {
+    let NewDevice { name, mac, mtu, tap, headers } = device;
     let ns = Ns::Container;
     let kind = LinkKind::Tap { tap: *tap, label: None, headers: *headers, alias: Some(alias::of(at)) };
     let (mac, mtu, if_present) = (Some(mac.clone()), Some(*mtu), IfPresent::Refuse);
     let mut plan = Plan::default();
     plan.owned(Step::CreateLink { ns, link: NewLink { name: name.clone(), mac, mtu, if_present, kind } });
     let key = Sysctl::interface(Family::V6, name, "addr_gen_mode");
-    plan.within(Step::SetSysctl { ns, key, value: "1".to_owned(), need: Need::Wanted });
+    plan.within(Step::SetSysctl { ns, key, value: "1".to_owned(), need: SysctlNeed::Wanted });
     plan.within(Step::set_link(ns, name, LinkSetting::Up));
     let redirect = |from: &IfName, to: &IfName| Step::AddRedirect {
         ns,

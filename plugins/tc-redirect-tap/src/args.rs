@@ -1,4 +1,4 @@
-//! `CNI_ARGS`. Other keys than the plugin's own never fail, whatever `IgnoreUnknown` says, and a value may contain `=`.
+//! `CNI_ARGS`. Unknown keys never fail, whatever `IgnoreUnknown` says, and a value may contain `=`.
 
 use cni_core::error::{Code, Failure};
 
@@ -8,7 +8,7 @@ const GID: &str = "TC_REDIRECT_TAP_GID";
 
 /// Arguments that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ArgsError {
+pub enum TapArgsError {
     /// A piece between semicolons is not `key=value`.
     #[error("Invalid cni arguments format, {piece:?}")]
     Piece { piece: String },
@@ -17,7 +17,7 @@ pub enum ArgsError {
     Number { what: &'static str, value: String },
 }
 
-impl Failure for ArgsError {
+impl Failure for TapArgsError {
     fn code(&self) -> Code {
         match self {
             Self::Piece { .. } | Self::Number { .. } => Code::InvalidEnvironment,
@@ -34,21 +34,21 @@ impl Failure for ArgsError {
 
 /// The plugin's own arguments; an empty name counts as none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Args {
+pub struct TapArgs {
     pub name: Option<String>,
     pub owner: Option<u32>,
     pub group: Option<u32>,
 }
 
-impl Args {
+impl TapArgs {
     /// Splits `K=V;K=V`; the last of several values of a key counts.
-    pub fn parse(text: &str) -> Result<Self, ArgsError> {
+    pub fn parse(text: &str) -> Result<Self, TapArgsError> {
         let pieces = if text.is_empty() { Vec::new() } else { text.split(';').collect() };
         pieces.into_iter().try_fold(Self::default(), |args, piece| args.with(piece))
     }
 
-    fn with(self, piece: &str) -> Result<Self, ArgsError> {
-        let (key, value) = piece.split_once('=').ok_or_else(|| ArgsError::Piece { piece: piece.to_owned() })?;
+    fn with(self, piece: &str) -> Result<Self, TapArgsError> {
+        let (key, value) = piece.split_once('=').ok_or_else(|| TapArgsError::Piece { piece: piece.to_owned() })?;
         Ok(match key {
             NAME => Self { name: Some(value.to_owned()).filter(|name| !name.is_empty()), ..self },
             UID => Self { owner: Some(number("tapUID", value)?), ..self },
@@ -58,35 +58,35 @@ impl Args {
     }
 }
 
-fn number(what: &'static str, value: &str) -> Result<u32, ArgsError> {
+fn number(what: &'static str, value: &str) -> Result<u32, TapArgsError> {
     let number = value.parse().ok().filter(|number| *number != u32::MAX);
-    number.ok_or_else(|| ArgsError::Number { what, value: value.to_owned() })
+    number.ok_or_else(|| TapArgsError::Number { what, value: value.to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn args(name: Option<&str>, owner: Option<u32>, group: Option<u32>) -> Args {
-        Args { name: name.map(str::to_owned), owner, group }
+    fn args(name: Option<&str>, owner: Option<u32>, group: Option<u32>) -> TapArgs {
+        TapArgs { name: name.map(str::to_owned), owner, group }
     }
 
     #[test]
     fn own_keys_are_read_and_others_ignored() {
         for (text, want) in [
-            ("", Args::default()),
+            ("", TapArgs::default()),
             (
                 "TC_REDIRECT_TAP_NAME=vm0;TC_REDIRECT_TAP_UID=1000;TC_REDIRECT_TAP_GID=5",
                 args(Some("vm0"), Some(1000), Some(5)),
             ),
-            ("IgnoreUnknown=maybe;NOMAD_JOB_ID=a=b;K8S_POD_NAME=", Args::default()),
+            ("IgnoreUnknown=maybe;NOMAD_JOB_ID=a=b;K8S_POD_NAME=", TapArgs::default()),
             ("TC_REDIRECT_TAP_NAME=a;TC_REDIRECT_TAP_NAME=b", args(Some("b"), None, None)),
-            ("TC_REDIRECT_TAP_NAME=a;TC_REDIRECT_TAP_NAME=", Args::default()),
+            ("TC_REDIRECT_TAP_NAME=a;TC_REDIRECT_TAP_NAME=", TapArgs::default()),
             ("TC_REDIRECT_TAP_NAME=a=b", args(Some("a=b"), None, None)),
             ("TC_REDIRECT_TAP_UID=4294967294;TC_REDIRECT_TAP_GID=+7", args(None, Some(4_294_967_294), Some(7))),
-            ("tc_redirect_tap_uid=x", Args::default()),
+            ("tc_redirect_tap_uid=x", TapArgs::default()),
         ] {
-            assert_eq!(Args::parse(text), Ok(want), "{text}");
+            assert_eq!(TapArgs::parse(text), Ok(want), "{text}");
         }
     }
 
@@ -101,7 +101,7 @@ mod tests {
             ("TC_REDIRECT_TAP_GID=", r#"tapGID should be numeric convertible, got """#),
             ("TC_REDIRECT_TAP_GID=4294967295", r#"tapGID should be numeric convertible, got "4294967295""#),
         ] {
-            let error = Args::parse(text).expect_err(text);
+            let error = TapArgs::parse(text).expect_err(text);
             assert_eq!((error.code().number(), error.to_string()), (4, message.to_owned()));
         }
     }

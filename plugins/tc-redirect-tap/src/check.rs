@@ -1,4 +1,4 @@
-//! CHECK: whether the device is as ADD made it, and frames get through.
+//! CHECK: verifies that the device is as ADD made it, and that frames are redirected.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
@@ -6,19 +6,19 @@ use cni_core::request::Request;
 use cni_core::result::Interface;
 use cni_interface::verify;
 use cni_model::link::Link;
-use cni_model::plan::{Ns, Tap};
+use cni_model::plan::{Ns, TapOptions};
 use cni_plugin::host::Host;
 
 use crate::add::{interface, mtu};
 use crate::config::Config;
 use crate::error::{CheckError, RedirectError};
-use crate::pair::{self, Pair};
+use crate::pair::{self, TapEntries};
 
 pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     let config = Config::load(request)?;
     let result = request.prev_result()?.ok_or(RedirectError::NoPrevResult)?;
     let at = request.attachment()?;
-    let pair = Pair::of(&result, &at.container)?;
+    let pair = TapEntries::of(&result, &at.container)?;
     host.enter(request.netns().unwrap_or_default())?;
     let link = interface(&at.ifname, host)?;
     let tap = verify::present(Ns::Container, &IfName::parse(&pair.tap.name)?, host)?;
@@ -30,7 +30,8 @@ pub fn check(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     verify_redirect(&tap, &link, host)
 }
 
-/// An owner and a group count where they were named: a runtime may leave the arguments out. Kernels before 4.17 do not tell.
+/// Compares the device with the configuration. Owner and group are compared if they are given: a runtime may omit the
+/// arguments. Kernels before 4.17 do not report them.
 fn verify_device(link: &Link, config: &Config) -> Result<(), CheckError> {
     let name = link.name.clone();
     if link.kind.as_deref() != Some(crate::KIND) {
@@ -38,7 +39,7 @@ fn verify_device(link: &Link, config: &Config) -> Result<(), CheckError> {
     }
     let Some(found) = link.tap else { return Ok(()) };
     let wanted =
-        Tap { owner: config.owner.or(found.owner), group: config.group.or(found.group), queues: config.queues };
+        TapOptions { owner: config.owner.or(found.owner), group: config.group.or(found.group), queues: config.queues };
     if found == wanted { Ok(()) } else { Err(CheckError::Settings { name, found, wanted }) }
 }
 

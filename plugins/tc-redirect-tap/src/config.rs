@@ -1,32 +1,33 @@
-//! The keys and arguments of the plugin, checked before anything is done. An argument overrides the key of the same meaning.
+//! The keys and arguments of the plugin, checked before anything is done. An argument overrides the key of the same
+//! meaning.
 
 use std::collections::BTreeMap;
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
-use cni_model::plan::{Tap, TapHeaders, TapQueues};
+use cni_model::plan::{TapHeaders, TapOptions, TapQueues};
 use cni_plugin::host::Host;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::args::Args;
-use crate::name::{Origin, TapName};
+use crate::args::TapArgs;
+use crate::name::{NameOrigin, TapName};
 
-/// The number by which the kernel means nobody.
+/// The number means "nobody" to the kernel.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid {key} {id} (must be at most {})", u32::MAX - 1)]
-struct NobodyError {
+struct ReservedIdError {
     key: &'static str,
     id: u32,
 }
 
-impl Failure for NobodyError {
+impl Failure for ReservedIdError {
     fn code(&self) -> Code {
         Code::InvalidConfig
     }
 }
 
-/// A configuration that can be carried out, as far as it tells without a look at the container.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub name: TapName,
@@ -61,7 +62,7 @@ impl Config {
     /// Reads and checks every key and argument.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let keys: Keys = request.decode()?;
-        let args = Args::parse(request.args_text())?;
+        let args = TapArgs::parse(request.args_text())?;
         Ok(Self {
             name: name(&keys.tap_name, args.name.as_deref())?,
             owner: args.owner.or(somebody("owner", keys.owner)?),
@@ -71,21 +72,22 @@ impl Config {
         })
     }
 
-    /// The device to be made. As in the original, it belongs to the plugin's own user and group unless others are named.
-    pub fn tap(&self, host: &mut dyn Host) -> Tap {
+    /// The properties of the device. As in the original, it belongs to the plugin's own user and group unless others
+    /// are named.
+    pub fn tap(&self, host: &mut dyn Host) -> TapOptions {
         let (user, group) = host.files().effective_ids();
-        Tap { owner: self.owner.or(Some(user)), group: self.group.or(Some(group)), queues: self.queues }
+        TapOptions { owner: self.owner.or(Some(user)), group: self.group.or(Some(group)), queues: self.queues }
     }
 }
 
 fn name(key: &str, argument: Option<&str>) -> Result<TapName, Error> {
-    let key = if key.is_empty() { TapName::default() } else { TapName::parse(key, Origin::Key)? };
-    Ok(argument.map_or(Ok(key), |name| TapName::parse(name, Origin::Arguments))?)
+    let key = if key.is_empty() { TapName::default() } else { TapName::parse(key, NameOrigin::Key)? };
+    Ok(argument.map_or(Ok(key), |name| TapName::parse(name, NameOrigin::Arguments))?)
 }
 
-fn somebody(key: &'static str, id: Option<u32>) -> Result<Option<u32>, NobodyError> {
+fn somebody(key: &'static str, id: Option<u32>) -> Result<Option<u32>, ReservedIdError> {
     match id {
-        Some(id @ u32::MAX) => Err(NobodyError { key, id }),
+        Some(id @ u32::MAX) => Err(ReservedIdError { key, id }),
         other => Ok(other),
     }
 }

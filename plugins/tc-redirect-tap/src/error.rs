@@ -1,10 +1,10 @@
-//! What keeps the plugin from its work.
+//! Errors of the plugin.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
-use cni_model::plan::Tap;
+use cni_model::plan::TapOptions;
 
-/// Why ADD and CHECK cannot work.
+/// Errors of ADD and CHECK.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
     /// There was no plugin before.
@@ -40,7 +40,7 @@ impl Failure for RedirectError {
     }
 }
 
-/// What CHECK finds.
+/// Differences that CHECK finds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     /// `prevResult` has no entry of the virtual machine.
@@ -55,9 +55,9 @@ pub enum CheckError {
     /// The device is not a tap device.
     #[error("interface {name} is not a tap device")]
     NotTap { name: String },
-    /// Somebody else may open it, or in another way.
+    /// The device has other users or another number of queues.
     #[error("tap device {name} is {found}, and not {wanted}")]
-    Settings { name: String, found: Tap, wanted: Tap },
+    Settings { name: String, found: TapOptions, wanted: TapOptions },
     /// Its MTU is less than that of the interface.
     #[error("tap device {name} has MTU {found}, and not {wanted}")]
     Mtu { name: String, found: u32, wanted: u32 },

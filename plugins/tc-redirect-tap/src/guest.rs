@@ -1,4 +1,4 @@
-//! The result: which device the virtual machine opens, and which addresses it takes over.
+//! The entries of the virtual machine in the result: the device that it opens, and the addresses that it takes over.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
@@ -38,10 +38,7 @@ fn interface(result: &CniResult, index: i64) -> Option<&Interface> {
     usize::try_from(index).ok().and_then(|index| result.interfaces.get(index))
 }
 
-/// Which interfaces of a result are in the container's namespace, by whatever path the result names it.
-///
-/// # Errors
-/// When the namespace does not answer.
+/// The interfaces of a result that are in the container's namespace, by any path of it.
 pub fn inside(result: &CniResult, netns: &str, host: &mut dyn Host) -> Result<Vec<Interface>, Error> {
     let mut found = Vec::new();
     for interface in &result.interfaces {

@@ -1,6 +1,6 @@
-//! The tc-redirect-tap plugin: makes a tap device in the container, and exchanges all frames between it and the interface
-//! `CNI_IFNAME`, which an earlier plugin has made. A virtual machine that opens the device takes over that interface's MAC address
-//! and IP addresses; the result tells its monitor which they are.
+//! The tc-redirect-tap plugin: creates a tap device in the container, and exchanges all frames between it and the
+//! interface `CNI_IFNAME`, which an earlier plugin has made. A virtual machine that opens the device takes over that
+//! interface's MAC address and IP addresses, which the result names.
 
 use cni_core::version::Version;
 use cni_plugin::run::Plugin;

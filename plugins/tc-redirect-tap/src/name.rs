@@ -5,7 +5,7 @@ use cni_core::names::{IfName, NameError};
 use cni_model::plan::Ns;
 use cni_plugin::host::{Host, LinkQuery};
 
-/// What the kernel replaces by the first number that is free.
+/// The pattern that the kernel replaces by the first free number.
 const NUMBER: &str = "%d";
 
 /// The kernel's own choice for a tap device.
@@ -18,13 +18,13 @@ pub enum TapNameError {
     #[error("invalid name {name:?} of the tap device ({})", origin.text())]
     Invalid {
         name: String,
-        origin: Origin,
+        origin: NameOrigin,
         #[source]
         source: NameError,
     },
     /// A `%` means something else than a number.
     #[error("invalid name {name:?} of the tap device ({}): a % must be the only one, and be followed by d", origin.text())]
-    Pattern { name: String, origin: Origin },
+    Pattern { name: String, origin: NameOrigin },
     /// An interface of the container has the name.
     #[error("failed to create tap device: the container has an interface {name:?} already")]
     Taken { name: String, kind: Option<String> },
@@ -47,16 +47,16 @@ impl Failure for TapNameError {
     }
 }
 
-/// Where the name comes from.
+/// The source of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum NameOrigin {
     /// `TC_REDIRECT_TAP_NAME` in `CNI_ARGS`.
     Arguments,
     /// `tapName` in the configuration.
     Key,
 }
 
-impl Origin {
+impl NameOrigin {
     const fn text(self) -> &'static str {
         match self {
             Self::Arguments => "CNI_ARGS TC_REDIRECT_TAP_NAME",
@@ -72,7 +72,7 @@ impl Origin {
     }
 }
 
-/// How the device is named.
+/// The name of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TapName {
     /// Exactly so.
@@ -88,8 +88,8 @@ impl Default for TapName {
 }
 
 impl TapName {
-    /// Reads a name, in which one `%d` may stand for a number.
-    pub fn parse(name: &str, origin: Origin) -> Result<Self, TapNameError> {
+    /// Parses a name with at most one `%d`.
+    pub fn parse(name: &str, origin: NameOrigin) -> Result<Self, TapNameError> {
         let invalid = |source| TapNameError::Invalid { name: name.to_owned(), origin, source };
         let parsed = IfName::parse(name).map_err(invalid)?;
         if !name.contains('%') {
@@ -125,7 +125,7 @@ impl TapName {
 mod tests {
     use super::*;
 
-    fn refused(name: &str, origin: Origin) -> (u32, String) {
+    fn refused(name: &str, origin: NameOrigin) -> (u32, String) {
         let error = TapName::parse(name, origin).expect_err(name);
         (error.code().number(), error.to_string())
     }
@@ -134,7 +134,7 @@ mod tests {
     fn a_name_is_fixed_or_has_one_number() {
         let numbered =
             |before: &str, after: &str| TapName::Numbered { before: before.to_owned(), after: after.to_owned() };
-        let parse = |name: &str| TapName::parse(name, Origin::Key);
+        let parse = |name: &str| TapName::parse(name, NameOrigin::Key);
         assert_eq!(parse("vm0"), Ok(TapName::Fixed(IfName::parse("vm0").expect("a name"))));
         assert_eq!(parse("vm%d"), Ok(numbered("vm", "")));
         assert_eq!(parse("%d.vm"), Ok(numbered("", ".vm")));
@@ -145,12 +145,12 @@ mod tests {
     fn a_name_that_no_interface_can_have_is_refused() {
         for name in ["sixteen-letters-", "a/b", "a b", ".", "..", ""] {
             let text = format!("invalid name {name:?} of the tap device (tapName)");
-            assert_eq!(refused(name, Origin::Key), (7, text));
+            assert_eq!(refused(name, NameOrigin::Key), (7, text));
         }
         for name in ["vm%", "vm%s", "%d%d", "%%d", "100%"] {
             let text = "(CNI_ARGS TC_REDIRECT_TAP_NAME): a % must be the only one, and be followed by d";
             assert_eq!(
-                refused(name, Origin::Arguments),
+                refused(name, NameOrigin::Arguments),
                 (4, format!("invalid name {name:?} of the tap device {text}"))
             );
         }

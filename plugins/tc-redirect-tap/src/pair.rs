@@ -1,4 +1,4 @@
-//! Finds the tap device of an attachment: by the result, by its alias, or by where the frames of the interface go.
+//! Finds the tap device of an attachment: by the result, by its alias, or by the redirect of the interface.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName};
@@ -13,12 +13,12 @@ use crate::error::CheckError;
 
 /// The two entries that ADD appends to the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair<'a> {
+pub struct TapEntries<'a> {
     pub tap: &'a Interface,
     pub guest: &'a Interface,
 }
 
-impl<'a> Pair<'a> {
+impl<'a> TapEntries<'a> {
     /// Finds them as the original does: the virtual machine by its sandbox, which is the container's id, and the device by
     /// the same name elsewhere.
     pub fn of(result: &'a CniResult, container: &ContainerId) -> Result<Self, CheckError> {
@@ -40,22 +40,22 @@ pub fn is_tap(link: &Link) -> bool {
     link.kind.as_deref() == Some(KIND) && link.tap.is_some()
 }
 
-/// Every tap device of the attachment: ours have its alias; one of the original has none, and is named by the result, or
-/// exchanges its frames with the interface.
+/// The tap devices of the attachment: ours have its alias; a device of the original has none, and is found by the
+/// result, or by the redirect of the interface.
 pub fn devices(
     at: &Attachment,
     result: Option<&CniResult>,
     interface: Option<&Link>,
     host: &mut dyn Host,
 ) -> Result<Vec<Link>, Error> {
-    let named = result.and_then(|result| Pair::of(result, &at.container).ok()).map(|pair| pair.tap.name.clone());
+    let named = result.and_then(|result| TapEntries::of(result, &at.container).ok()).map(|pair| pair.tap.name.clone());
     let targets = targets(interface, host)?;
     let mut found = Vec::new();
     for link in host.links(Ns::Container, LinkQuery::Kind(KIND))?.into_iter().filter(is_tap) {
         let is_own = match LinkOwner::of(&link, at) {
             LinkOwner::This => true,
             LinkOwner::Another => false,
-            LinkOwner::Unsaid => {
+            LinkOwner::Unlabelled => {
                 named.as_deref() == Some(link.name.as_str())
                     || targets.contains(&link.index) && leads_back(&link, interface, host)?
             }

@@ -1,4 +1,4 @@
-//! STATUS: whether the kernel can make the device and redirect frames.
+//! STATUS: checks that the kernel can create the device and redirect frames.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use cni_plugin::host::Host;
 
 use crate::config::Config;
 
-/// What the kernel lacks.
+/// The kernel lacks something.
 #[derive(Debug, thiserror::Error)]
 enum StatusError {
     #[error("/dev/net/tun does not exist, load the module tun")]

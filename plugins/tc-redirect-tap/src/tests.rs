@@ -6,7 +6,7 @@ use cni_core::names::IfName;
 use cni_core::result::CniResult;
 use cni_interface::alias;
 use cni_model::link::Link;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, Tap, TapHeaders, TapQueues};
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, TapHeaders, TapOptions, TapQueues};
 use cni_model::traffic::{FilterRank, RedirectPart};
 use cni_plugin::host::{Host, LinkQuery};
 use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
@@ -83,7 +83,7 @@ fn redirect(from: &str, to: &str) -> Step {
 
 /// What the original makes: the same without an alias.
 fn add_as_the_original(host: &mut FakeHost) {
-    let tap = Tap { owner: Some(0), group: Some(0), queues: TapQueues::One };
+    let tap = TapOptions { owner: Some(0), group: Some(0), queues: TapQueues::One };
     let kind = LinkKind::Tap { tap, label: None, headers: TapHeaders::Virtio, alias: None };
     let (mtu, if_present) = (Some(1450), IfPresent::Refuse);
     let link = NewLink { name: name("tap0"), mac: None, mtu, if_present, kind };
@@ -336,7 +336,9 @@ fn check_names_what_is_not_as_add_made_it() {
             "see ip -details link show tap0",
         ),
         (
-            |host| change(host, "tap0", |link| link.tap = Some(Tap { owner: Some(7), ..link.tap.expect("a tap") })),
+            |host| {
+                change(host, "tap0", |link| link.tap = Some(TapOptions { owner: Some(7), ..link.tap.expect("a tap") }))
+            },
             "tap device tap0 is tun mode tap user 7 group 5, and not tun mode tap user 1000 group 5",
             "see ip -details link show tap0",
         ),
@@ -369,7 +371,7 @@ fn check_names_what_is_not_as_add_made_it() {
         (
             |host| {
                 change(host, "tap0", |link| {
-                    link.tap = Some(Tap { queues: TapQueues::Many, ..link.tap.expect("a tap") })
+                    link.tap = Some(TapOptions { queues: TapQueues::Many, ..link.tap.expect("a tap") })
                 })
             },
             "tap device tap0 is tun mode tap multi_queue user 1000 group 5",

@@ -1,17 +1,17 @@
-//! ADD: first the kernel parameters, then the properties of the interface. What both were is written down before.
+//! ADD: sets the kernel parameters, then the properties of the interface. It first records the present values of both.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::verify;
-use cni_model::plan::{LinkSetting, Need, Ns, Plan, Step};
+use cni_model::plan::{LinkSetting, Ns, Plan, Step, SysctlNeed};
 use cni_model::state_file::{StateFile, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
 use cni_plugin::json_record::JsonRecord as _;
 
-use crate::announce::Switch;
+use crate::announce::NotifyParameter;
 use crate::changes::Changes;
 use crate::config::{Config, backup_in};
 use crate::error::TuningError;
@@ -59,12 +59,12 @@ fn tune(config: &Config, at: &Attachment, journal: &mut Journal<'_>) -> Result<(
     journal.apply(&plan)
 }
 
-/// What has to be switched on while the MAC address changes.
-fn announcement(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Vec<Switch>, Error> {
+/// The parameters to set while the MAC address changes.
+fn announcement(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Vec<NotifyParameter>, Error> {
     if config.wanted.mac.is_some() { announce::switches(name, host) } else { Ok(Vec::new()) }
 }
 
-/// What an ADD has recorded that is not undone yet.
+/// The record of an ADD that was not undone.
 enum EarlierAdd {
     Nothing,
     /// It was in this namespace.
@@ -90,7 +90,7 @@ impl EarlierAdd {
     }
 }
 
-/// What an earlier ADD has kept in another directory than the one that is configured now.
+/// A state file of an earlier ADD in another directory than the configured one.
 struct FormerBackup {
     file: StateFile,
     before: Properties,
@@ -145,7 +145,7 @@ fn backup_written(
     Ok(Step::WriteStateFile { file, text: backup::render(&before) })
 }
 
-/// What the interface was, as far as the file or else the kernel knows.
+/// The former properties of the interface, from the state file or else from the kernel.
 fn observe_interface(
     config: &Config,
     name: &IfName,
@@ -176,7 +176,7 @@ fn observe_interface(
 fn set_parameters(plan: &mut Plan, config: &Config, name: &IfName) {
     for parameter in &config.parameters {
         let (key, value) = (parameter.name.of(name), parameter.value.clone());
-        plan.owned(Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Required });
+        plan.owned(Step::SetSysctl { ns: Ns::Container, key, value, need: SysctlNeed::Required });
     }
 }
 
@@ -192,7 +192,7 @@ fn properties(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Pla
     Ok(plan)
 }
 
-/// Podman looks for the address of the container there. Interfaces of this name on the host are others.
+/// Sets the new MAC address in the result, where podman reads it. Interfaces of this name on the host are others.
 fn tell(result: &mut CniResult, name: &IfName, wanted: &Properties) {
     let told = result.interfaces.iter_mut().filter(|told| told.name == name.as_str() && !told.sandbox.is_empty());
     for told in told {

@@ -1,5 +1,5 @@
-//! The parameters that the administrator allows: a file of patterns, one on each line. Without it every parameter of
-//! the container is allowed; with an empty one, none.
+//! The parameters that the administrator allows: a file with one pattern on each line. Without the file every
+//! parameter of the container is allowed; with an empty file, none.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ mod pattern;
 
 use pattern::PatternFault;
 
-/// Where the administrator writes it; nodes of OpenShift have such a file.
+/// The path of the administrator's list; nodes of OpenShift have such a file.
 pub const PATH: &str = "/etc/cni/tuning/allowlist.conf";
 
 /// A line that is no pattern. It is an error when it is reached, and never allows anything.
@@ -50,10 +50,7 @@ impl Failure for AllowListError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AllowList(Vec<String>);
 
-/// Whether the administrator allows all of these.
-///
-/// # Errors
-/// [`TuningError::NotAllowed`] and [`AllowListError`], or when the file cannot be read.
+/// Verifies that the administrator allows all of these.
 pub fn verify(parameters: &[Parameter], host: &mut dyn Host) -> Result<(), Error> {
     if parameters.is_empty() {
         return Ok(());
@@ -64,7 +61,7 @@ pub fn verify(parameters: &[Parameter], host: &mut dyn Host) -> Result<(), Error
 }
 
 impl AllowList {
-    /// Reads the lines; there are no comments.
+    /// Parses the lines; there are no comments.
     fn parse(text: &str) -> Self {
         Self(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
     }
@@ -79,7 +76,7 @@ impl AllowList {
     }
 }
 
-/// Whether a line matches some part of a key.
+/// Whether a line matches a part of a key.
 pub fn matches(line: &str, key: &str) -> Result<bool, AllowListError> {
     let pattern = pattern::translate(line).map_err(|fault| AllowListError::Fault { line: line.to_owned(), fault })?;
     let pattern = Regex::new(&pattern).map_err(|source| AllowListError::Engine { line: line.to_owned(), source })?;

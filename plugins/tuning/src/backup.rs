@@ -1,5 +1,5 @@
-//! What an interface was before ADD, as text in the reference's format: the members that ADD has changed, in a
-//! fixed order, on lines of their own.
+//! The former properties of an interface, in the reference's format: the members that ADD has changed, in a fixed
+//! order, one on each line.
 
 use cni_core::json::{Json, JsonError};
 use serde::Deserialize;
@@ -31,10 +31,10 @@ pub fn render(before: &Properties) -> String {
     if members.is_empty() { "{}".to_owned() } else { format!("{{\n{}\n}}", members.join(",\n")) }
 }
 
-/// Reads what the interface was. A member that no interface can have had is left out.
+/// Parses the former properties. A value that no interface can have had is ignored.
 ///
 /// # Errors
-/// When it is not the whole of such a text: a killed process of the reference leaves half of one.
+/// If the text is incomplete: a killed process of the reference leaves half of it.
 pub fn parse(text: &str) -> Result<Properties, JsonError> {
     let BackupMembers { mac, promisc, mtu, allmulti, tx_queue_length } = Json::parse(text.as_bytes())?.decode()?;
     Ok(Properties {

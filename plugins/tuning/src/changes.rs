@@ -1,7 +1,7 @@
-//! What ADD has changed, recorded for DEL and GC beside the reference's file, which has no place for kernel
-//! parameters and does not tell the network.
+//! The record of what ADD has changed, for DEL and GC. The reference's file has no place for kernel parameters and the
+//! network.
 //!
-//! Without the record, as after an ADD of the reference, DEL sets back what the file says, and parameters stay.
+//! Without the record, as after an ADD of the reference, DEL restores what the file says, and parameters stay.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;
@@ -11,7 +11,7 @@ use cni_plugin::host::Host;
 use cni_plugin::json_record::{JsonRecord, is_of_entered};
 use serde::{Deserialize, Serialize};
 
-use crate::announce::Switch;
+use crate::announce::NotifyParameter;
 use crate::config::Config;
 use crate::sysctl;
 
@@ -45,7 +45,7 @@ impl ChangedParameter {
         Sysctl::fixed(&self.path.split('/').collect::<Vec<_>>())
     }
 
-    /// Whether another one is the same, whatever its value.
+    /// Whether another one is the same parameter, with any value.
     pub fn is_same(&self, other: &Self) -> bool {
         self.path == other.path
     }
@@ -60,11 +60,8 @@ impl JsonRecord for Changes {
 }
 
 impl Changes {
-    /// What an ADD is about to change in the namespace that was entered. What an earlier one has changed there, or one of
-    /// another attachment of the container, keeps the value that it had before.
-    ///
-    /// # Errors
-    /// When the kernel does not answer, or the records cannot be read.
+    /// The changes of a new ADD in the entered namespace. A parameter that an earlier ADD, or another attachment of the
+    /// container, has changed there keeps its first value.
     pub fn observe(
         config: &Config,
         at: &Attachment,
@@ -100,9 +97,9 @@ impl Changes {
     }
 
     /// The same with parameters that have another value for a moment: a killed ADD leaves them so.
-    pub fn with_switches(&self, switches: &[Switch]) -> Self {
+    pub fn with_switches(&self, switches: &[NotifyParameter]) -> Self {
         let mut changes = self.clone();
-        for Switch { key, before } in switches {
+        for NotifyParameter { key, before } in switches {
             let (path, value, before) = (key.path(), "1".to_owned(), Some(before.clone()));
             let switch = ChangedParameter { path, value, before };
             if !self.parameters.iter().any(|parameter| parameter.is_same(&switch)) {
@@ -112,19 +109,13 @@ impl Changes {
         changes
     }
 
-    /// Whether they were made in the namespace that was entered, as far as the kernel can tell.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
+    /// Whether the changes were made in the entered namespace, if the kernel can tell.
     pub fn are_here(&self, host: &mut dyn Host) -> Result<bool, Error> {
         is_of_entered(self.namespace.as_deref(), host)
     }
 }
 
-/// What other attachments of the container have changed in the namespace that was entered.
-///
-/// # Errors
-/// When the records cannot be read, or the kernel does not answer.
+/// The changes of other attachments of the container in the entered namespace.
 pub fn of_others(at: &Attachment, host: &mut dyn Host) -> Result<Vec<Changes>, Error> {
     let mut others = Vec::new();
     for changes in Changes::others(at, host)? {

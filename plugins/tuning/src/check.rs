@@ -1,5 +1,5 @@
-//! CHECK: whether everything still has the value that ADD gave it. Values are compared and not their spelling, and
-//! what was not asked for is not looked at.
+//! CHECK: verifies that everything still has the value that ADD set. It compares values, not spellings, and ignores
+//! what is not configured.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
@@ -19,7 +19,7 @@ pub enum CheckError {
     /// A kernel parameter.
     #[error("Error: Tuning configured value of /proc/sys/{path} is {wanted}, current value is {found}")]
     Parameter { path: String, wanted: String, found: String },
-    /// The interface is gone.
+    /// The interface is missing.
     #[error("Cannot find container link {name}")]
     NoLink { name: String },
     /// A property of the interface.

@@ -1,4 +1,4 @@
-//! The keys of the tuning plugin from all their places, checked before anything is done.
+//! The keys of the tuning plugin from all sources, checked before anything is done.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::mac::Mac;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::properties::Properties;
 use crate::sysctl::{Parameter, SysctlKeys, merge};
 
-/// Where the reference keeps what it has changed.
+/// The default directory of state files, as in the reference.
 const DATA_DIR: &str = "/run/cni/tuning";
 
 /// A value that no interface can have.
@@ -36,7 +36,7 @@ impl Failure for ConfigError {
     }
 }
 
-/// What is to be tuned.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Kernel parameters, in the order of the document.
@@ -57,17 +57,17 @@ struct Keys {
     #[serde(rename = "txQLen")]
     tx_queue_length: Option<i64>,
     data_dir: String,
-    args: Args,
+    args: TuningArgs,
     runtime_config: MacKey,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Args {
+struct TuningArgs {
     cni: ArgKeys,
 }
 
-/// What is given here goes before everything else.
+/// Keys that override all others.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ArgKeys {
@@ -82,15 +82,12 @@ struct ArgKeys {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct DataDirKey {
+struct TuningDataDirKey {
     data_dir: String,
 }
 
 impl Config {
     /// Reads and checks every key.
-    ///
-    /// # Errors
-    /// Those of the first value that cannot be used.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let keys: Keys = request.decode()?;
         let args = keys.args.cni;
@@ -110,10 +107,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Where what the interface was before is kept.
-    ///
-    /// # Errors
-    /// [`ConfigError::DataDir`]
+    /// The state file with the former properties.
     pub fn backup(&self, at: &Attachment) -> Result<StateFile, ConfigError> {
         backup_in(&self.data_dir, at.container.as_str(), at.ifname.as_str()).map_err(ConfigError::DataDir)
     }
@@ -123,20 +117,17 @@ impl Config {
         &self.data_dir
     }
 
-    /// Whether nothing is to be tuned, as in the lists that podman and nerdctl write.
+    /// Whether nothing changes, as with the lists that podman and nerdctl write.
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty() && self.wanted.is_empty()
     }
 }
 
-/// Where ADD has kept it, as far as a configuration can be read that may have become unusable since.
-///
-/// # Errors
-/// [`StateFileError`]
+/// The state file of ADD, even if the configuration has become invalid since.
 pub fn backup_for_del(request: &Request, at: &Attachment) -> Result<StateFile, StateFileError> {
-    let DataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
+    let TuningDataDirKey { data_dir } = request.decode().unwrap_or_else(|error| {
         log::warn!("dataDir is taken for {DATA_DIR}: {}", Error::from(error).in_full());
-        DataDirKey::default()
+        TuningDataDirKey::default()
     });
     let (container, ifname) = (at.container.as_str(), at.ifname.as_str());
     backup_in(&data_dir, container, ifname).or_else(|error| {
@@ -147,9 +138,6 @@ pub fn backup_for_del(request: &Request, at: &Attachment) -> Result<StateFile, S
 
 /// The file of an interface in a directory; the reference's if that is empty. So is the name, but where the reference fails
 /// since no file can have it.
-///
-/// # Errors
-/// [`StateFileError`]
 pub fn backup_in(directory: &str, container: &str, ifname: &str) -> Result<StateFile, StateFileError> {
     let directory = if directory.is_empty() { DATA_DIR } else { directory };
     let name = format!("{container}_{ifname}.json");

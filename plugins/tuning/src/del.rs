@@ -1,13 +1,13 @@
-//! DEL: sets the interface and the kernel parameters back to what they were before ADD.
+//! DEL: restores the interface and the kernel parameters to their former values.
 //!
-//! The runtime removes the interface next, as a rule. So whatever cannot be set back is told to the log and keeps
-//! nobody waiting, as in the reference; what ADD has written down is removed when there is nothing left to set back.
+//! Usually the runtime removes the interface next. So a value that cannot be restored is logged and does not fail DEL,
+//! as in the reference. The records of ADD are removed when nothing is left to restore.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, IfName};
 use cni_core::request::Request;
 use cni_model::netns::NetnsError;
-use cni_model::plan::{Need, Ns, Step};
+use cni_model::plan::{Ns, Step, SysctlNeed};
 use cni_model::state_file::{StateFile, StateFileError, StateFileReadError};
 use cni_plugin::host::Host;
 use cni_plugin::json_record::JsonRecord as _;
@@ -33,13 +33,13 @@ pub fn del(request: &Request, host: &mut dyn Host) -> Result<(), Error> {
     }
 }
 
-/// Where ADD has kept what the interface was. The record says it: the configuration may name another directory by now.
+/// The state file of ADD. The record names it: the configuration may name another directory by now.
 fn backup_of(request: &Request, at: &Attachment, changes: Option<&Changes>) -> Result<StateFile, StateFileError> {
     let recorded = changes.map(|changes| backup_in(&changes.data_dir, at.container.as_str(), at.ifname.as_str()));
     recorded.and_then(Result::ok).map_or_else(|| backup_for_del(request, at), Ok)
 }
 
-/// Whether a later DEL has anything to do.
+/// Whether a later DEL has anything left to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Restored {
     All,
@@ -111,8 +111,9 @@ fn attempt(step: &Step, host: &mut dyn Host) -> Restored {
     }
 }
 
-/// The last one comes first. One that somebody has changed since stays as it is; one that another attachment of the
-/// container has changed as well gets that one's value, and is left to it.
+/// Restores the parameters, the last one first. A parameter that somebody has changed since keeps its value. For one
+/// that another attachment of the container has changed too, that attachment's value is set, and its DEL restores the
+/// first.
 fn restore_parameters(at: &Attachment, changes: &Changes, host: &mut dyn Host) -> Result<Restored, Error> {
     let others = changes::of_others(at, host)?;
     let (mut steps, mut restored) = (Vec::new(), Restored::All);
@@ -135,5 +136,5 @@ fn step_back(parameter: &ChangedParameter, others: &[Changes], host: &mut dyn Ho
     let Some(now) = sysctl::value(&key, host)? else { return Ok(None) };
     let is_wanted = sysctl::is_same(&now, &value) || held.iter().any(|value| sysctl::is_same(&now, value));
     let is_ours = sysctl::is_same(&now, &parameter.value) && !is_wanted;
-    Ok(is_ours.then_some(Step::SetSysctl { ns: Ns::Container, key, value, need: Need::Required }))
+    Ok(is_ours.then_some(Step::SetSysctl { ns: Ns::Container, key, value, need: SysctlNeed::Required }))
 }

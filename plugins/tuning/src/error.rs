@@ -1,4 +1,4 @@
-//! Why a container cannot be tuned.
+//! Errors of the plugin.
 
 use cni_core::error::{Code, Failure};
 

@@ -1,4 +1,4 @@
-//! GC: removes what was written down about attachments that are not valid. Their interfaces went with the containers.
+//! GC: removes the records of attachments that are not valid. Their interfaces ended with the containers.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -1,5 +1,5 @@
 //! The tuning plugin: writes kernel parameters of the container, and changes the MAC address, the MTU and other
-//! properties of the interface that a plugin before it has made. DEL sets them back.
+//! properties of the interface that an earlier plugin has made. DEL restores them.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

@@ -1,12 +1,11 @@
-//! The properties of an interface that the plugin sets: those that a configuration asks for, or those that the
-//! interface had before.
+//! The properties of an interface that the plugin sets: configured ones, or former ones.
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_model::link::Link;
 use cni_model::plan::{LinkSetting, Ns, Step};
 
-/// Five properties, each with its value if it is told.
+/// Five properties, each with its value if it is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     pub mac: Option<Mac>,
@@ -36,7 +35,7 @@ impl Properties {
         }
     }
 
-    /// These, and of the others those that these do not tell.
+    /// These properties, and the missing ones from `others`.
     pub fn or(self, others: Self) -> Self {
         Self {
             mac: self.mac.or(others.mac),

@@ -1,4 +1,4 @@
-//! STATUS: whether ADD would take the configuration, and the administrator allows its parameters.
+//! STATUS: checks the configuration, and that the administrator allows its parameters.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -1,7 +1,7 @@
 //! Kernel parameters as configurations name them.
 //!
-//! `net.ipv4.conf.IFNAME.rp_filter` and `net/ipv4/conf/IFNAME/rp_filter` are the same. The interface's own name may
-//! have dots, so it takes its place after they have become slashes. Only parameters below `net` belong to the
+//! `net.ipv4.conf.IFNAME.rp_filter` and `net/ipv4/conf/IFNAME/rp_filter` are the same. The name of the interface may
+//! contain dots, so it is inserted after dots have become slashes. Only parameters below `net` belong to the
 //! container; others are refused.
 
 use std::fmt;
@@ -13,13 +13,13 @@ use cni_plugin::host::Host;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-/// What stands for `CNI_IFNAME` in a name.
+/// The placeholder for `CNI_IFNAME` in a name.
 const PLACEHOLDER: &str = "IFNAME";
 
 /// A parameter that cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SysctlError {
-    /// It does not belong to the container's network.
+    /// The parameter does not belong to the container's network.
     #[error("invalid net sysctl key: {path:?}")]
     NotBelowNet { key: String, path: String },
     /// It is given more than once.
@@ -53,9 +53,6 @@ pub struct SysctlName {
 
 impl SysctlName {
     /// Reads a name.
-    ///
-    /// # Errors
-    /// [`SysctlError::NotBelowNet`]
     pub fn parse(key: &str) -> Result<Self, SysctlError> {
         let path: Vec<String> = key.split(['.', '/']).filter(|part| !part.is_empty()).map(str::to_owned).collect();
         match &path[..] {
@@ -82,15 +79,12 @@ impl SysctlName {
 /// The parameters that can only be written: each write makes the kernel do something.
 const WRITE_ONLY: [&str; 2] = ["net/ipv4/route/flush", "net/ipv6/route/flush"];
 
-/// Whether a parameter can only be written, and so has no value.
+/// Whether a parameter is write-only, and so has no value.
 pub fn is_write_only(key: &Sysctl) -> bool {
     WRITE_ONLY.contains(&key.path().as_str())
 }
 
 /// Reads the value of a parameter of the container; `None` when it has none, or the kernel does not have it.
-///
-/// # Errors
-/// When it exists and cannot be read.
 pub fn value(key: &Sysctl, host: &mut dyn Host) -> Result<Option<String>, Error> {
     if is_write_only(key) { Ok(None) } else { host.files().sysctl(Ns::Container, key) }
 }
@@ -136,7 +130,7 @@ pub fn merge(mut parameters: Vec<Parameter>, later: Vec<Parameter>) -> Vec<Param
     parameters
 }
 
-/// Whether two values mean the same: the kernel separates the numbers of a list by tabs.
+/// Whether two values are equal: the kernel separates the numbers of a list by tabs.
 pub fn is_same(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }

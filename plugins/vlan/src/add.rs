@@ -1,4 +1,4 @@
-//! ADD: finds the master, makes the link on it, and gives it the addresses of the IPAM plugin.
+//! ADD: finds the master, creates the link on it, and adds the addresses of the IPAM plugin.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
@@ -14,7 +14,7 @@ use crate::config::{Config, MAKING};
 
 /// The master cannot have the link.
 #[derive(Debug, thiserror::Error)]
-enum MasterError {
+enum VlanMasterError {
     /// It is down, and then no link on it can be up.
     #[error("failed to {MAKING}: network is down: its master {name:?} is down")]
     Down { name: String },
@@ -23,7 +23,7 @@ enum MasterError {
     Taken { master: String, id: u16, by: String },
 }
 
-impl Failure for MasterError {
+impl Failure for VlanMasterError {
     fn code(&self) -> Code {
         match self {
             Self::Down { .. } => Code::TryAgain,
@@ -54,8 +54,8 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     child::finish(Addressing::Network(network, &[]), request, journal)
 }
 
-fn refuse_down(master: &Link) -> Result<(), MasterError> {
-    if master.up { Ok(()) } else { Err(MasterError::Down { name: master.name.clone() }) }
+fn refuse_down(master: &Link) -> Result<(), VlanMasterError> {
+    if master.up { Ok(()) } else { Err(VlanMasterError::Down { name: master.name.clone() }) }
 }
 
 /// A link in another namespace is not seen here. The kernel refuses a second one all the same.
@@ -68,7 +68,7 @@ fn refuse_taken(config: &Config, master: &Link, host: &mut dyn Host) -> Result<(
     match beside(config.master.ns, host)?.iter().find(is_same) {
         Some(link) => {
             let (master, by) = (master.name.clone(), link.name.clone());
-            Err(MasterError::Taken { master, id: config.id, by }.into())
+            Err(VlanMasterError::Taken { master, id: config.id, by }.into())
         }
         None => Ok(()),
     }

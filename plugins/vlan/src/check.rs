@@ -1,4 +1,4 @@
-//! CHECK: whether the link is as ADD made it.
+//! CHECK: verifies that the link is as ADD made it.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::request::Request;
@@ -10,7 +10,7 @@ use cni_plugin::host::Host;
 use crate::KIND;
 use crate::config::Config;
 
-/// What of the link is not as the configuration says.
+/// Differences between the link and the configuration.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
     /// It is in another VLAN.

@@ -11,7 +11,7 @@ use cni_model::vlan::VlanId;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// What could not be done, for error messages.
+/// The operation in error messages.
 pub const MAKING: &str = "create vlan";
 
 /// The greatest number of a VLAN: 4095 is reserved by IEEE 802.1Q. 0 means frames that have a priority and no VLAN.
@@ -46,10 +46,10 @@ impl Failure for ConfigError {
     }
 }
 
-/// A configuration that can be carried out, as far as it tells without a look at the master.
+/// The checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The link whose VLAN it is.
+    /// The master.
     pub master: MasterChoice,
     /// The number of the VLAN.
     pub id: u16,

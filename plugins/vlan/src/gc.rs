@@ -1,4 +1,4 @@
-//! GC: the links went with the namespaces of their containers, and leases are the IPAM plugin's.
+//! GC: runs GC of the IPAM plugin. The kernel deletes the links with the namespaces of their containers.
 
 use cni_core::error::Error;
 use cni_core::request::{Command, Request};

@@ -1,7 +1,7 @@
-//! The vlan plugin: a link inside the container that sends and receives the frames of one VLAN of an interface of the
-//! host (or of the container), its master.
+//! The vlan plugin: a link inside the container that sends and receives the frames of one VLAN through an interface of
+//! the host (or of the container), its master.
 //!
-//! What it shares with other links on a master is in `cni_interface::child`.
+//! `cni_interface::child` holds what it shares with macvlan and ipvlan.
 
 use cni_plugin::run::Plugin;
 use cni_plugin::share::Share;

@@ -1,4 +1,4 @@
-//! ADD: makes the VRF, unless it is there, and puts the interface under it with its addresses and routes.
+//! ADD: creates the VRF unless it exists, and puts the interface into it with its addresses and routes.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
@@ -6,7 +6,7 @@ use cni_core::request::Request;
 use cni_core::result::CniResult;
 use cni_interface::{naming, tables};
 use cni_model::link::Link;
-use cni_model::plan::{IfPresent, LinkKind, LinkSetting, Need, NewLink, Ns, Plan, Step, Until};
+use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, SysctlNeed, Until};
 use cni_model::routing::{FullRoute, MAIN_TABLE};
 use cni_plugin::host::Host;
 use cni_plugin::journal::Journal;
@@ -34,7 +34,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     let mut plan = Plan::default();
     make(&mut plan, &config.name, table, vrf.map(|(link, _)| link).as_ref());
     if interface.master.is_none() {
-        let kept = facts::kept_addresses(&ifname, Need::Required, host)?;
+        let kept = facts::kept_addresses(&ifname, SysctlNeed::Required, host)?;
         put_under(&mut plan, (&config.name, &ifname), interface.up, &routes, kept);
     }
     routes.iter().for_each(|route| {
@@ -67,8 +67,9 @@ fn make(plan: &mut Plan, name: &IfName, table: u32, found: Option<&Link>) {
     }
 }
 
-/// The kernel sets the interface down and up. Its routes go by that, so they are removed before, one by one: then each is
-/// brought back when the ADD fails later. Its IPv6 addresses would go too, but for a parameter, which `kept` switches.
+/// Puts the interface into the VRF. The kernel sets it down and up, which removes its routes. So they are removed
+/// before, one by one: then each is restored if the ADD fails later. Its IPv6 addresses would be removed too without a
+/// parameter, which `kept` sets.
 fn put_under(
     plan: &mut Plan,
     (vrf, ifname): (&IfName, &IfName),

@@ -1,4 +1,4 @@
-//! CHECK: whether the interface is under the VRF.
+//! CHECK: verifies that the interface is in the VRF.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

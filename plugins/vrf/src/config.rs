@@ -25,9 +25,6 @@ struct Keys {
 
 impl Config {
     /// Reads and checks every key.
-    ///
-    /// # Errors
-    /// [`VrfError::Name`], or when a key has another type.
     pub fn load(request: &Request) -> Result<Self, Error> {
         let Keys { vrfname, table } = request.decode()?;
         let name = IfName::parse(&vrfname).map_err(|_| VrfError::Name { vrfname })?;

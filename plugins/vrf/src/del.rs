@@ -1,5 +1,5 @@
-//! DEL: takes the interface out of the VRF, with its routes, and removes the VRF with its last interface. The runtime removes
-//! the interface next, as a rule, so a route that the kernel no longer accepts does not fail DEL.
+//! DEL: takes the interface out of the VRF, with its routes, and removes the VRF with its last interface. Usually the
+//! runtime removes the interface next, so a route that the kernel no longer accepts does not fail DEL.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;
@@ -7,7 +7,7 @@ use cni_core::request::Request;
 use cni_interface::tables;
 use cni_model::link::Link;
 use cni_model::netns::NetnsError;
-use cni_model::plan::{LinkSetting, Need, Ns, Step};
+use cni_model::plan::{LinkSetting, Ns, Step, SysctlNeed};
 use cni_model::routing::MAIN_TABLE;
 use cni_plugin::host::{Host, LinkQuery};
 use cni_plugin::removal::Removal;
@@ -72,7 +72,7 @@ fn take_out(ifname: &IfName, vrf: &VrfLink, host: &mut dyn Host) -> Result<(), E
 /// any case, and at the second attempt if the first one fails.
 fn release(link: &Link, ifname: &IfName, table: u32, host: &mut dyn Host) -> Result<(), Error> {
     let routes = facts::routes(link.index, table, host)?;
-    let kept = facts::kept_addresses(ifname, Need::Wanted, host)?;
+    let kept = facts::kept_addresses(ifname, SysctlNeed::Wanted, host)?;
     if let Some([on, _]) = &kept {
         host.apply(on)?;
     }

@@ -1,4 +1,4 @@
-//! Why an interface cannot be put under a VRF, or is not.
+//! Errors of putting an interface into a VRF, and differences that CHECK finds.
 
 use cni_core::error::{Code, Failure};
 
@@ -23,7 +23,7 @@ pub enum VrfError {
     /// The interface is a port of something else.
     #[error("interface {ifname} has already a master set: {master}")]
     OtherMaster { ifname: String, master: String },
-    /// The VRF is gone.
+    /// The VRF is missing.
     #[error("could not find VRF {name}: Link not found")]
     NoVrf { name: String },
     /// The interface is not under it.

@@ -1,21 +1,18 @@
-//! What the container has of VRFs, tables and routes.
+//! The VRFs, tables and routes of the container.
 
 use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_interface::routes;
 use cni_model::link::Link;
-use cni_model::plan::{Need, Ns, Step, Sysctl};
+use cni_model::plan::{Ns, Step, Sysctl, SysctlNeed};
 use cni_model::routing::{BY_KERNEL, FullRoute};
 use cni_plugin::host::Host;
 
 use crate::config::Config;
 use crate::error::VrfError;
 
-/// The VRF of a name with its table, if there is one.
-///
-/// # Errors
-/// [`VrfError::NotVrf`] and [`VrfError::OtherTable`], or when the kernel does not answer.
+/// The VRF of a name with its table, if it exists.
 pub fn vrf(config: &Config, host: &mut dyn Host) -> Result<Option<(Link, u32)>, Error> {
     let Some(link) = host.link(Ns::Container, &config.name)? else { return Ok(None) };
     let name = link.name.clone();
@@ -29,11 +26,8 @@ pub fn vrf(config: &Config, host: &mut dyn Host) -> Result<Option<(Link, u32)>, 
     Ok(Some((link, table)))
 }
 
-/// The routes of an interface in a table that the kernel does not make by itself; those whose next hop is in the network of
-/// another route come behind it.
-///
-/// # Errors
-/// When the kernel does not answer.
+/// The routes of an interface in a table, except those that the kernel adds itself; routes whose next hop is in the
+/// network of another route come after it.
 pub fn routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRoute>, Error> {
     let mut routes = routes::of_link(link, table, host)?;
     routes.retain(|route| route.protocol != BY_KERNEL);
@@ -43,10 +37,7 @@ pub fn routes(link: u32, table: u32, host: &mut dyn Host) -> Result<Vec<FullRout
 
 /// The steps that let an interface keep its IPv6 addresses while it is down for a moment, and that end this; none where it
 /// does so anyway, or has no IPv6.
-///
-/// # Errors
-/// When the parameter cannot be read.
-pub fn kept_addresses(ifname: &IfName, need: Need, host: &mut dyn Host) -> Result<Option<[Step; 2]>, Error> {
+pub fn kept_addresses(ifname: &IfName, need: SysctlNeed, host: &mut dyn Host) -> Result<Option<[Step; 2]>, Error> {
     let key = Sysctl::interface(Family::V6, ifname, "keep_addr_on_down");
     let before = host.files().sysctl(Ns::Container, &key)?.filter(|value| value != "1");
     let set = |value: &str| {
@@ -57,9 +48,6 @@ pub fn kept_addresses(ifname: &IfName, need: Need, host: &mut dyn Host) -> Resul
 }
 
 /// The interface of the container.
-///
-/// # Errors
-/// [`VrfError::NoLink`], or when the kernel does not answer.
 pub fn interface(ifname: &IfName, host: &mut dyn Host) -> Result<Link, Error> {
     let link = host.link(Ns::Container, ifname)?;
     Ok(link.ok_or_else(|| VrfError::NoLink { ifname: ifname.to_string() })?)

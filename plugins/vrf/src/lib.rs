@@ -1,4 +1,4 @@
-//! The vrf plugin: puts the interface that a plugin before it has made under a VRF, a link with a routing table of its own,
+//! The vrf plugin: puts the interface that an earlier plugin has made into a VRF, a link with its own routing table,
 //! so that the networks of two interfaces may overlap.
 
 use cni_core::version::Version;

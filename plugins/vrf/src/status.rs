@@ -1,4 +1,4 @@
-//! STATUS: whether ADD would take the configuration, and the kernel has VRFs.
+//! STATUS: checks the configuration, and that the kernel has VRFs.
 
 use cni_core::error::Error;
 use cni_core::request::Request;

@@ -1,4 +1,4 @@
-//! The networks that each family has.
+//! The special networks of each family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

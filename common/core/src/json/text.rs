@@ -1,4 +1,4 @@
-//! A document as text, in the form in which Go prints a map: compact, with sorted keys.
+//! Prints a document as Go prints a map: compact, with sorted keys.
 
 use std::collections::BTreeMap;
 use std::fmt;

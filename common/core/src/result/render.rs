@@ -1,4 +1,4 @@
-//! Results as text: the shape, the order of keys and the escapes of the reference, for every version.
+//! Prints results with the structure, key order and escapes of the reference, for every version.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -21,29 +21,29 @@ impl CniResult {
         })
     }
 
-    fn ancient(&self, version: Version) -> Result<Ancient<'_>, ResultError> {
+    fn ancient(&self, version: Version) -> Result<RenderedResult010<'_>, ResultError> {
         let [ip4, ip6] = Family::ALL.map(|family| self.ancient_ip(family));
         if ip4.is_none() && ip6.is_none() {
             return Err(ResultError::NoAddress { version });
         }
-        Ok(Ancient { version, ip4, ip6, dns: LegacyDns(&self.dns) })
+        Ok(RenderedResult010 { version, ip4, ip6, dns: LegacyDns(&self.dns) })
     }
 
     /// These versions hold one address of each family, and of a route only its destination and gateway.
-    fn ancient_ip(&self, family: Family) -> Option<AncientIp> {
+    fn ancient_ip(&self, family: Family) -> Option<RenderedIp010> {
         let ip = self.ips.iter().find(|ip| ip.address.family() == family)?;
         let routes = self.routes.iter().filter(|route| route.family() == family);
-        Some(AncientIp {
+        Some(RenderedIp010 {
             ip: ip.address.to_string(),
             gateway: ip.gateway.map(|gateway| gateway.to_string()),
             routes: routes
-                .map(|route| AncientRoute { dst: route.dst.to_string(), gw: route.gw.map(|gw| gw.to_string()) })
+                .map(|route| RenderedRoute010 { dst: route.dst.to_string(), gw: route.gw.map(|gw| gw.to_string()) })
                 .collect(),
         })
     }
 
-    fn legacy(&self, version: Version) -> Legacy<'_> {
-        Legacy {
+    fn legacy(&self, version: Version) -> RenderedResult030<'_> {
+        RenderedResult030 {
             version,
             interfaces: self.interfaces.iter().map(LegacyInterface).collect(),
             ips: self.ips.iter().map(LegacyIp).collect(),
@@ -52,8 +52,8 @@ impl CniResult {
         }
     }
 
-    fn modern(&self, version: Version) -> Modern<'_> {
-        Modern {
+    fn modern(&self, version: Version) -> RenderedResult100<'_> {
+        RenderedResult100 {
             version,
             dns: Some(ModernDns(&self.dns)).filter(|dns| !dns.is_empty()),
             interfaces: self.interfaces.iter().map(ModernInterface).collect(),
@@ -73,7 +73,7 @@ pub fn to_text(value: &impl Serialize) -> String {
     }
 }
 
-/// JSON with the characters escaped that Go escapes. In JSON they stand in texts alone.
+/// Escapes the characters that Go escapes in JSON. They occur only inside strings.
 pub(crate) fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
@@ -86,34 +86,34 @@ pub(crate) fn escaped(json: &str) -> String {
 }
 
 #[derive(Serialize)]
-struct Ancient<'a> {
+struct RenderedResult010<'a> {
     #[serde(rename = "cniVersion", serialize_with = "version_text")]
     version: Version,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ip4: Option<AncientIp>,
+    ip4: Option<RenderedIp010>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ip6: Option<AncientIp>,
+    ip6: Option<RenderedIp010>,
     dns: LegacyDns<'a>,
 }
 
 #[derive(Serialize)]
-struct AncientIp {
+struct RenderedIp010 {
     ip: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     gateway: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    routes: Vec<AncientRoute>,
+    routes: Vec<RenderedRoute010>,
 }
 
 #[derive(Serialize)]
-struct AncientRoute {
+struct RenderedRoute010 {
     dst: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     gw: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Legacy<'a> {
+struct RenderedResult030<'a> {
     #[serde(rename = "cniVersion", serialize_with = "version_text")]
     version: Version,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -127,7 +127,7 @@ struct Legacy<'a> {
 
 /// Keys are in alphabetical order at every level.
 #[derive(Serialize)]
-struct Modern<'a> {
+struct RenderedResult100<'a> {
     #[serde(rename = "cniVersion", serialize_with = "version_text")]
     version: Version,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,10 +144,10 @@ fn version_text<S: Serializer>(version: &Version, serializer: S) -> Result<S::Ok
     serializer.serialize_str(version.as_str())
 }
 
-/// An object of which empty members are left out.
-struct Members<M>(M);
+/// An object without its empty members.
+struct NonEmptyMembers<M>(M);
 
-impl<M: SerializeMap> Members<M> {
+impl<M: SerializeMap> NonEmptyMembers<M> {
     fn text(&mut self, key: &'static str, value: &str) -> Result<(), M::Error> {
         if value.is_empty() { Ok(()) } else { self.0.serialize_entry(key, value) }
     }
@@ -176,7 +176,7 @@ macro_rules! object {
         impl Serialize for $name<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let $value = self.0;
-                let mut $members = Members(serializer.serialize_map(None)?);
+                let mut $members = NonEmptyMembers(serializer.serialize_map(None)?);
                 $body
                 $members.0.end()
             }

@@ -190,7 +190,7 @@ fn unknown_versions_and_wrong_types_are_named() {
         (r#"{"ips":[null]}"#, "ips[0]: missing field `address`"),
         (r#"{"ips":[{"address":"10.0.0.1/8","gateway":"x"}]}"#, "ips[0].gateway: invalid IP address: x"),
         (r#"{"routes":[{"dst":"0.0.0.0/0","mtu":"x"}]}"#, r#"routes[0].mtu: invalid type: string "x", expected i64"#),
-        ("[]", "invalid type: sequence, expected struct Listed"),
+        ("[]", "invalid type: sequence, expected struct ResultFrom030"),
         (r#"{"cniVersion":1}"#, "cniVersion: invalid type: integer `1`, expected a string"),
     ] {
         let error = CniResult::parse_prev(&json(text), Version::V1_0_0).expect_err("refused");

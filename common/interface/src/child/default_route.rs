@@ -1,4 +1,4 @@
-//! The master of a configuration that names none: the link by which packets without a better route leave.
+//! Finds the master if the configuration names none: the link of the default route.
 
 use cni_core::error::Error;
 use cni_core::family::Family;

@@ -1,25 +1,25 @@
-//! Why there is no master.
+//! Errors of finding the master.
 
 use cni_core::error::{Code, Failure};
 use cni_model::plan::Ns;
 
-/// There is no such master, or none can be told.
+/// The master does not exist, or none can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MasterError {
-    /// The configuration names one that is not there.
+    /// The configured master does not exist.
     #[error("failed to lookup master {name:?}: Link not found")]
     NotFound {
         /// The name.
         name: String,
-        /// Where it was looked for.
+        /// The namespace that was searched.
         ns: Ns,
     },
     /// The configuration names none, and no default route leads to one.
     #[error("no default route interface found")]
     NoDefaultRoute {
-        /// Where it was looked for.
+        /// The namespace that was searched.
         ns: Ns,
-        /// The default routes that lead to no master, and why.
+        /// The default routes that lead to no usable master, with the reason.
         unusable: Vec<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! Which link is the master.
+//! Finds the master.
 
 use cni_core::error::Error;
 use cni_model::link::Link;
@@ -18,7 +18,8 @@ pub struct MasterChoice {
 }
 
 impl MasterChoice {
-    /// By the keys `master`, whose empty text means none, as podman and nerdctl write it, and `linkInContainer`.
+    /// The choice by the keys `master`, which is absent if empty, as podman and nerdctl write it, and
+    /// `linkInContainer`.
     pub fn of_keys(master: String, link_in_container: bool) -> Self {
         let ns = if link_in_container { Ns::Container } else { Ns::Host };
         Self { name: Some(master).filter(|name| !name.is_empty()), ns }
@@ -32,7 +33,7 @@ impl MasterChoice {
         Ok(self.look_up(host)??)
     }
 
-    /// Finds it, or says why there is none.
+    /// Finds the master, or returns why there is none.
     pub(super) fn look_up(&self, host: &mut dyn Host) -> Result<Result<Link, MasterError>, Error> {
         let Some(name) = &self.name else { return default_route::link(self.ns, host) };
         let found = host.links(self.ns, LinkQuery::Called(name))?.pop();

@@ -1,4 +1,4 @@
-//! The MTU of a child, which its master bounds.
+//! The MTU of the link, which must not exceed that of its master.
 
 use cni_core::error::{Code, Failure};
 use cni_model::link::Link;

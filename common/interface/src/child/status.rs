@@ -1,4 +1,4 @@
-//! What STATUS says of a master.
+//! STATUS: checks the master.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_model::plan::Ns;
@@ -10,7 +10,7 @@ use super::master::MasterChoice;
 /// The master cannot serve containers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MasterStatusError {
-    /// There is none.
+    /// The master does not exist.
     #[error("{}", source)]
     Absent {
         /// Why.
@@ -41,11 +41,8 @@ impl Failure for MasterStatusError {
     }
 }
 
-/// Requires that there is a master, and that it is up. One that is to be in the container is not looked for: STATUS is
-/// about none.
-///
-/// # Errors
-/// [`MasterStatusError`], or when the kernel does not answer.
+/// Requires that the master exists and is up. A master in the container is not looked for, since STATUS is about no
+/// container.
 pub fn require(choice: &MasterChoice, host: &mut dyn Host) -> Result<(), Error> {
     if choice.ns == Ns::Container {
         return Ok(());

@@ -35,7 +35,7 @@ fn host() -> FakeHost {
     host_with(Some("cni:net1:c1:eth0"), Some("cni:net1:c1:eth1"))
 }
 
-fn sandbox(host: &mut FakeHost) -> Sandbox {
+fn sandbox(host: &mut FakeHost) -> NamespaceContents {
     observe_sandbox(&request(NETNS), &attachment("c1", "eth0"), host).expect("observed")
 }
 
@@ -48,8 +48,8 @@ fn the_sandbox_tells_own_addresses_from_those_of_other_interfaces() {
     let mut host = host();
     let lo = Address { cidr: "10.1.2.5/32".parse().expect("CIDR"), tentative: false, dad_failed: false };
     host.add_address(Ns::Container, "lo", lo);
-    let Sandbox { veth, own, others } = sandbox(&mut host);
-    assert!(matches!(veth, SandboxVeth::Own(_)), "{veth:?}");
+    let NamespaceContents { veth, own, others } = sandbox(&mut host);
+    assert!(matches!(veth, NamespaceVeth::Own(_)), "{veth:?}");
     assert_eq!((own, others), (ips(&["10.1.2.5"]), ips(&["10.1.3.5"])));
 }
 
@@ -82,8 +82,8 @@ fn what_is_no_veth_is_not_the_attachments() {
     let mut host = FakeHost::new().with_container(NETNS, FakeContainer::Present(None));
     host.enter(NETNS).expect("entered");
     host.add_link(Ns::Container, Link { kind: None, ..link("eth0", None) });
-    assert_eq!(sandbox(&mut host), Sandbox::default());
-    remove_veth(&attachment("c1", "eth0"), &Sandbox::default(), &mut host).expect("removed");
+    assert_eq!(sandbox(&mut host), NamespaceContents::default());
+    remove_veth(&attachment("c1", "eth0"), &NamespaceContents::default(), &mut host).expect("removed");
     assert!(has(&mut host, Ns::Container, "eth0"));
 }
 
@@ -92,7 +92,7 @@ fn a_namespace_that_is_gone_is_no_failure_and_one_that_is_closed_is() {
     let mut host = host();
     host.set_container(NETNS, FakeContainer::Gone);
     let at = attachment("c1", "eth0");
-    assert_eq!(observe_sandbox(&request(NETNS), &at, &mut host).expect("gone"), Sandbox::default());
+    assert_eq!(observe_sandbox(&request(NETNS), &at, &mut host).expect("gone"), NamespaceContents::default());
     remove_child("macvlan", &request(NETNS), &mut host).expect("gone");
     host.set_container(NETNS, FakeContainer::Closed);
     assert_eq!(observe_sandbox(&request(NETNS), &at, &mut host).expect_err("closed").code().number(), 8);
@@ -125,7 +125,7 @@ fn names(host: &mut FakeHost) -> Vec<&'static str> {
 #[test]
 fn the_links_of_one_attachment_are_removed_by_their_alias() {
     let mut host = with_aliases(&ALIASES);
-    remove_veth(&attachment("c1", "eth0"), &Sandbox::default(), &mut host).expect("removed");
+    remove_veth(&attachment("c1", "eth0"), &NamespaceContents::default(), &mut host).expect("removed");
     assert_eq!(names(&mut host), ["veth2", "veth3", "veth4"]);
 }
 

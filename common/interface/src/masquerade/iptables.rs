@@ -1,5 +1,5 @@
-//! The masquerade by iptables: a chain for each container in each network, named by the reference's hash,
-//! and a jump to it for each address.
+//! Masquerade by iptables: a chain for each container in each network, named by the reference's hash, and a jump to it
+//! for each address.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use cni_core::family::Family;
 use cni_core::names::{Attachment, ChainName};
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Match, OwnedChain,
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, Match, OwnedChain,
     OwnedChainRef, Target,
 };
 
@@ -62,7 +62,7 @@ pub fn remove(at: &Attachment, family: Family, own: &[IpAddr], kept: &[IpAddr]) 
         chains: vec![OwnedChainRef {
             name: at.masquerade_chain(),
             parents: vec![postrouting()],
-            jumps: Jumps::AllBut(of_family(kept)),
+            jumps: JumpRemoval::AllBut(of_family(kept)),
         }],
         rules: of_family(own).into_iter().map(|address| jump(at, address)).collect(),
     }

@@ -1,6 +1,6 @@
-//! The masquerade by nf_tables: one table for all containers, the reference's, and a rule for each address.
+//! Masquerade by nf_tables: one table for all containers, as in the reference, and a rule for each address.
 //!
-//! The rules are known by their comment, so that they are found without the addresses.
+//! The rules are found by their comment, without the addresses.
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -8,8 +8,9 @@ use cni_core::names::{Attachment, NetworkName, hash_hex};
 use cni_core::valid::ValidAttachments;
 use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
-    ChainId, Content, End, ExistingRules, Expression, Hook, Is, Kind, ListedRule, NftChain, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, Owned, TableFamily, TableId, Tag, Unwanted, Verdict, WantedChain, Which,
+    BaseChainType, ChainContent, ChainId, Equality, ExistingRules, Expression, Hook, ListedRule, NftChain, NftComment,
+    NftName, NftRemoval, NftRule, NftRuleset, NftTable, OwnedRules, PacketEnd, RuleSelection, RuleTag, TableFamily,
+    TableId, UnwantedNftRules, Verdict, WantedChain,
 };
 
 const TABLE_COMMENT: &str = "Masquerading for plugins from github.com/containernetworking/plugins";
@@ -35,21 +36,21 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> NftRuleset {
         unquoted(at.container.as_str())
     ));
     let rule = |cidr: &Cidr| {
-        let own = Expression::Address(End::Source, Is::Equal, Cidr::host(cidr.address()));
-        let outside = Expression::Address(End::Destination, Is::Other, cidr.network());
+        let own = Expression::Address(PacketEnd::Source, Equality::Equal, Cidr::host(cidr.address()));
+        let outside = Expression::Address(PacketEnd::Destination, Equality::Other, cidr.network());
         NftRule::new(checks(), vec![own, outside, Expression::Masquerade]).with_comment(comment.clone())
     };
     let mut rules: Vec<NftRule> = addresses.iter().map(rule).collect();
     rules.dedup();
     let open = NftChain { comment: Some(NftComment::cut(CHECKS_COMMENT)), ..NftChain::regular(checks()) };
-    let postrouting = NftChain::base(postrouting(), Kind::Nat, Hook::Postrouting, 100);
+    let postrouting = NftChain::base(postrouting(), BaseChainType::Nat, Hook::Postrouting, 100);
     NftRuleset {
         tables: vec![NftTable { id: table(), comment: Some(NftComment::cut(TABLE_COMMENT)) }],
         chains: vec![
-            WantedChain { chain: open, content: Content::Open },
-            WantedChain { chain: postrouting, content: Content::Fixed(entrance()) },
+            WantedChain { chain: open, content: ChainContent::Open },
+            WantedChain { chain: postrouting, content: ChainContent::Fixed(entrance()) },
         ],
-        owned: vec![Owned {
+        owned: vec![OwnedRules {
             chain: checks(),
             tag: tag(at),
             rules,
@@ -60,24 +61,23 @@ pub fn ensure(at: &Attachment, addresses: &[Cidr]) -> NftRuleset {
     }
 }
 
-/// Removes the rules of an attachment, whatever its addresses are.
+/// Removes the rules of an attachment, for any address.
 pub fn remove(at: &Attachment) -> NftRemoval {
-    let rules = vec![Unwanted { chain: checks(), which: Which::Tagged(tag(at)) }];
+    let rules = vec![UnwantedNftRules { chain: checks(), which: RuleSelection::Tagged(tag(at)) }];
     NftRemoval { rules, ..NftRemoval::default() }
 }
 
-/// Removes the rules whose comments name another attachment of the network than the valid ones; `None` when
-/// there is none.
+/// Removes the rules whose comments name an attachment of the network that is not valid; `None` if there are none.
 pub fn stale(rules: &[ListedRule], network: &NetworkName, valid: &ValidAttachments) -> Option<NftRemoval> {
     let kept: Vec<String> = valid.of_network(network).map(|at| instance(&at)).collect();
     let start = format!("{}-", digits(network.as_str()));
-    let mut unwanted: Vec<Unwanted> = Vec::new();
+    let mut unwanted: Vec<UnwantedNftRules> = Vec::new();
     for comment in rules.iter().filter_map(|rule| rule.comment.as_deref()) {
         let instance = comment.split(',').next().unwrap_or_default();
-        let which = Which::Tagged(Tag::Begins(instance.to_owned()));
+        let which = RuleSelection::Tagged(RuleTag::Begins(instance.to_owned()));
         let known = kept.iter().any(|kept| kept == instance) || unwanted.iter().any(|one| one.which == which);
         if instance.starts_with(&start) && !known {
-            unwanted.push(Unwanted { chain: checks(), which });
+            unwanted.push(UnwantedNftRules { chain: checks(), which });
         }
     }
     (!unwanted.is_empty()).then_some(NftRemoval { rules: unwanted, ..NftRemoval::default() })
@@ -87,22 +87,22 @@ fn postrouting() -> ChainId {
     table().chain("postrouting")
 }
 
-/// What all packets pass that leave the host.
+/// The rules that all packets pass that leave the host.
 fn entrance() -> Vec<NftRule> {
     let multicast = |family: Family| {
-        let destination = Expression::Address(End::Destination, Is::Equal, family.multicast());
+        let destination = Expression::Address(PacketEnd::Destination, Equality::Equal, family.multicast());
         NftRule::new(postrouting(), vec![destination, Expression::Verdict(Verdict::Return)])
     };
     let others = NftRule::new(postrouting(), vec![Expression::Verdict(Verdict::Goto(NftName::fixed(CHECKS)))]);
     Family::ALL.into_iter().map(multicast).chain([others]).collect()
 }
 
-/// How the rules of an attachment are known.
-pub fn tag(at: &Attachment) -> Tag {
-    Tag::Begins(instance(at))
+/// The tag by which the rules of an attachment are found.
+pub fn tag(at: &Attachment) -> RuleTag {
+    RuleTag::Begins(instance(at))
 }
 
-/// What the reference calls the instance: 16 digits for the network, and 16 for the interface of the container.
+/// The reference's name of the instance: 16 digits for the network, and 16 for the interface of the container.
 fn instance(at: &Attachment) -> String {
     format!("{}-{}", digits(at.network.as_str()), digits(&format!("{}:{}", at.ifname, at.container)))
 }

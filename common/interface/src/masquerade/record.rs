@@ -1,5 +1,5 @@
-//! The record that an attachment has a masquerade. The configuration may ask for none by the time of DEL, and to look for rules
-//! without a reason would cost each container without a masquerade the reading of a long chain, or a program.
+//! The record that an attachment has masquerade rules. DEL needs it, since the configuration may have changed. Without
+//! a record, DEL of every container would have to read a long chain, or start a program.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, NetworkName};
@@ -26,10 +26,7 @@ pub fn forget(at: &Attachment) -> Step {
     Step::RemoveRecord { key: key(at) }
 }
 
-/// Whether an attachment is recorded to have a masquerade.
-///
-/// # Errors
-/// When the record cannot be read.
+/// Whether a masquerade of the attachment is recorded.
 pub fn is_recorded(at: &Attachment, host: &mut dyn Host) -> Result<bool, Error> {
     Ok(host.records().read(&key(at))?.is_some())
 }

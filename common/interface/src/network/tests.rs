@@ -15,8 +15,8 @@ fn ipam(addresses: &[&str], routes: &[&str]) -> CniResult {
     }
 }
 
-fn decide(ipam: CniResult, gateway: HostGateway) -> Result<Network, NetworkError> {
-    Network::decide(ipam, gateway, 1, &Dns::default())
+fn decide(ipam: CniResult, gateway: HostGateway) -> Result<ResolvedNetwork, NetworkError> {
+    ResolvedNetwork::decide(ipam, gateway, 1, &Dns::default())
 }
 
 #[test]
@@ -71,6 +71,6 @@ fn name_resolution_is_the_configurations_as_a_whole_or_else_ipams() {
     let told = || CniResult { dns: dns("ipam"), ..ipam(&["10.1.2.5/24"], &[]) };
     let empty = Dns { search: Some(Vec::new()), ..Dns::default() };
     for (own, want) in [(Dns::default(), dns("ipam")), (dns("own"), dns("own")), (empty.clone(), empty)] {
-        assert_eq!(Network::decide(told(), HostGateway::None, 0, &own).expect("a network").result.dns, want);
+        assert_eq!(ResolvedNetwork::decide(told(), HostGateway::None, 0, &own).expect("a network").result.dns, want);
     }
 }

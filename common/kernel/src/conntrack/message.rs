@@ -1,4 +1,4 @@
-//! The messages of ctnetlink, as `linux/netfilter/nfnetlink_conntrack.h` lays them out.
+//! The messages of ctnetlink, as defined in `linux/netfilter/nfnetlink_conntrack.h`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -59,8 +59,8 @@ pub(super) struct ConntrackMessage {
 }
 
 impl ConntrackMessage {
-    /// Asks for the connections that pass a filter, whatever their port if it has several. Before Linux 5.8
-    /// the kernel sends all, before 5.13 without regard to translation.
+    /// Asks for the connections that match a filter, with any port if it has several. Before Linux 5.8 the kernel sends
+    /// all, before 5.13 without regard to translation.
     pub(super) fn list(filter: &FlowFilter) -> Self {
         Self::new(GET, number(filter.family), &filtered(filter))
     }
@@ -101,8 +101,8 @@ impl NetlinkSerializable for ConntrackMessage {
     }
 }
 
-/// What the kernel compares. For IPv6 addresses, Linux 5.8 to 6.18 at least let pass every address except the requested
-/// one, so IPv6 addresses are not filtered.
+/// The filter that the kernel applies. Linux 5.8 to 6.18 at least compare IPv6 addresses wrongly: they send every
+/// address except the requested one. So IPv6 addresses are not filtered.
 fn filtered(filter: &FlowFilter) -> Vec<u8> {
     let FlowFilter { family: _, to, ports, led_to } = filter;
     let (mut flags, mut ip, mut proto) = (COUNTS_PROTO_NUMBER, Vec::new(), written(PROTO_NUMBER, &[UDP]));

@@ -1,9 +1,9 @@
-//! The UDP connections that the kernel tracks: a filtered dump, deleting one entry, and deleting by a filter.
+//! Tracked UDP connections: a filtered dump, the deletion of one entry, and the deletion by a filter.
 //!
-//! The dump is filtered by the kernel (`CTA_FILTER`, Linux 5.8; older kernels send all) and once more as it is read, so
-//! memory holds only what was requested. An entry is deleted by its own tuple and number, so that a later connection
-//! between the same ends is not hit in its place. When it deletes by a filter the kernel skips empty buckets of its
-//! table, while a dump locks each: 0.1 ms instead of 11 with 262 144 buckets and few connections.
+//! The kernel filters the dump (`CTA_FILTER`, Linux 5.8; older kernels send everything), and it is filtered again
+//! while it is read, so memory holds only matching entries. An entry is deleted by its tuple and number, so that a
+//! later connection between the same ends is not deleted instead. Deletion by a filter skips empty buckets of the
+//! table, while a dump locks each: 0.1 ms instead of 11 ms with 262 144 buckets and few connections.
 
 mod entry;
 mod message;
@@ -23,14 +23,11 @@ pub struct Conntrack(Socket);
 
 impl Conntrack {
     /// Opens a socket in the network namespace of the calling thread, in which it is to be used.
-    ///
-    /// # Errors
-    /// When the kernel gives no socket.
     pub fn open() -> Result<Self, NetlinkError> {
         Socket::of(NETLINK_NETFILTER).map(Self)
     }
 
-    /// Uses a socket whose kernel is played.
+    /// Uses a socket with a simulated kernel.
     #[cfg(feature = "fuzz")]
     #[must_use]
     pub const fn played(socket: Socket) -> Self {
@@ -52,11 +49,8 @@ impl Conntrack {
         found.map_err(during(|| format!("list the IP{} connections", filter.family)))
     }
 
-    /// Deletes the IPv4 connections that pass any of the filters, each of which names one port. Returns whether the
-    /// kernel can do that.
-    ///
-    /// # Errors
-    /// The first refusal of the kernel.
+    /// Deletes the IPv4 connections that match any of the filters, each of which names one port. Returns whether the
+    /// kernel supports that.
     pub fn delete_all(&mut self, filters: &[FlowFilter]) -> Result<bool, NetlinkError> {
         let mut first = Ok(());
         let refused = |_: &FlowFilter, cause: Cause| {
@@ -71,10 +65,7 @@ impl Conntrack {
         }
     }
 
-    /// Deletes entries; it is not an error if one is gone already. A failure does not stop the rest.
-    ///
-    /// # Errors
-    /// The first refusal of the kernel.
+    /// Deletes entries; a missing entry is success. A failure does not stop the rest.
     pub fn delete(&mut self, entries: &[TrackedConnection]) -> Result<(), NetlinkError> {
         let mut first = Ok(());
         let refused = |entry: &TrackedConnection, cause: Cause| {

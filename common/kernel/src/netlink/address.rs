@@ -60,9 +60,6 @@ impl Socket {
     }
 
     /// Removes an address from a link; it is not an error if the address or the link is absent.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn remove_address(&mut self, index: u32, cidr: Cidr) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::DelAddress(address_message(index, cidr)), 0)
             .or_else(|cause| match cause.errno() {

@@ -1,7 +1,7 @@
-//! Attributes: their iteration, the few kinds of values they hold, and writing one as bytes.
+//! Netlink attributes: iteration, the few types of values that are used, and encoding.
 //!
-//! Nothing here fails: a value with an unexpected length is `None`, and an incomplete list of attributes ends before
-//! the incomplete one.
+//! Nothing here fails: a value of an unexpected length is `None`, and an incomplete list of attributes ends before the
+//! incomplete one.
 
 use std::net::IpAddr;
 
@@ -37,7 +37,7 @@ impl<'a> Attribute<'a> {
         self.u32().filter(|index| *index != 0)
     }
 
-    /// The number of a network namespace; a negative one means that there is none (`NETNSA_NSID_NOT_ASSIGNED`).
+    /// The number of a network namespace; a negative one means none (`NETNSA_NSID_NOT_ASSIGNED`).
     pub fn netns_id(self) -> Option<i32> {
         field(self.value, 0).map(i32::from_ne_bytes).filter(|id| *id >= 0)
     }
@@ -73,7 +73,7 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     })
 }
 
-/// The `N` bytes at an offset, if there are as many.
+/// The `N` bytes at an offset; `None` if there are fewer.
 pub fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }

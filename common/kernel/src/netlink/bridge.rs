@@ -26,9 +26,6 @@ impl Socket {
     }
 
     /// Removes a port from its bridge.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn clear_master(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::Controller(0))
             .map_err(during(|| format!("remove link {index} from its bridge")))

@@ -1,4 +1,4 @@
-//! What the kernel is told, and tells, of the children of a master: `IFLA_LINKINFO` of macvlan, ipvlan and vlan.
+//! Encodes and decodes `IFLA_LINKINFO` of links on a master: macvlan, ipvlan and vlan.
 
 use cni_core::names::IfName;
 use cni_model::plan::{ChildKind, IpvlanMode, MacvlanMode};
@@ -52,7 +52,7 @@ fn queue_length(packets: u32) -> InfoMacVlan {
     InfoMacVlan::Other(DefaultNla::new(MACVLAN_BC_QUEUE_LEN, packets.to_ne_bytes().to_vec()))
 }
 
-/// What a link of one of these kinds is.
+/// Decodes the properties of a link of one of these kinds.
 pub(super) fn read_child(kind: &str, data: Attribute<'_>) -> Option<ChildKind> {
     let part = |kind| data.nested().find(|attribute| attribute.kind == kind);
     match kind {

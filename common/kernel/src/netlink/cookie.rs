@@ -1,5 +1,5 @@
-//! The cookie of a network namespace: a number that the kernel gives out once per boot, unlike the
-//! inode of the namespace, which a later namespace may get again.
+//! The cookie of a network namespace: a number that the kernel assigns once per boot. The inode of a namespace, in
+//! contrast, may be reused for a later one.
 
 use std::io;
 use std::mem::size_of;
@@ -9,17 +9,11 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 /// Reads the cookie of the calling thread's network namespace; `None` on kernels before 5.14, which do not know
 /// the question.
-///
-/// # Errors
-/// When the kernel gives no socket, or does not answer.
 pub fn netns_cookie() -> io::Result<Option<u64>> {
     cookie_of(&netlink_sys::Socket::new(NETLINK_ROUTE)?)
 }
 
 /// Reads the cookie of the network namespace that a socket belongs to; `None` on kernels before 5.14.
-///
-/// # Errors
-/// When the kernel does not answer.
 pub fn cookie_of(socket: &netlink_sys::Socket) -> io::Result<Option<u64>> {
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! Creating links: one request for each, with all its properties.
+//! Creates links: one request per link, with all its properties.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -53,12 +53,9 @@ impl Socket {
 }
 
 impl Socket {
-    /// Whether the kernel can make links of a kind, by its own word. It is asked for one with a link-layer address of one
-    /// byte, which no kind of Ethernet link takes (`dummy_validate` of `drivers/net/dummy.c`, and so on), and without the
-    /// master that ipvlan needs, which does not look at the address.
-    ///
-    /// # Errors
-    /// When the kernel answers anything else than that it does not have the kind, or that the address is wrong.
+    /// Whether the kernel can create links of a kind, such as `dummy`. The request has a link-layer address of one
+    /// byte, which no kind of Ethernet link accepts (for example `dummy_validate` in `drivers/net/dummy.c`), and no
+    /// master, without which ipvlan is refused.
     pub fn has_link_kind(&mut self, kind: &'static str) -> Result<bool, NetlinkError> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::Address(vec![2]));

@@ -1,6 +1,6 @@
-//! Why a netlink request failed, in three parts that a caller can use apart.
+//! Errors of netlink requests, in three parts.
 //!
-//! [`NetlinkError`] names the operation and its object; its source, a [`Cause`], holds the plain error text of C
+//! [`NetlinkError`] names the operation and its object. Its source, a [`Cause`], holds the error text of the C library
 //! (`file exists`); the source of that is the kernel's own text, if it sent one (`ipv4: Address already assigned`).
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
 
-/// How long an answer of the kernel may take.
+/// The time limit for an answer of the kernel.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The kernel's own text: the `NLMSGERR_ATTR_MSG` of its answer.
@@ -89,7 +89,7 @@ impl std::error::Error for Errno {
     }
 }
 
-/// Why a request failed.
+/// The cause of a failed request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// The kernel refused.

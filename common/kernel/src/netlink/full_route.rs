@@ -1,4 +1,4 @@
-//! Routes with everything that the kernel holds of them.
+//! Routes with all attributes that the kernel stores.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,8 @@ const NEXT_HOP_ID: u16 = 30;
 /// `RTNH_F_ONLINK` of `linux/rtnetlink.h`.
 const ONLINK: u32 = 4;
 
-/// What has a field of its own, or is of the moment: how long a route is valid, the object that a next hop was taken from.
+/// Attributes that have their own field, or are only temporary: the remaining lifetime of a route, the object that a
+/// next hop refers to.
 const KNOWN: [u16; 10] = [
     libc::RTA_DST,
     libc::RTA_OIF,
@@ -38,9 +39,6 @@ const KNOWN: [u16; 10] = [
 impl Socket {
     /// Lists the unicast routes of a family in one table; of those with several next hops each hop. Routes that ask for
     /// the source of a packet are left out.
-    ///
-    /// # Errors
-    /// When the kernel refuses. A table that does not exist has no routes.
     pub fn full_routes(&mut self, family: Family, table: u32) -> Result<Vec<FullRoute>, NetlinkError> {
         let mut question = RouteMessage::default();
         question.header.address_family = address_family(family);
@@ -65,7 +63,7 @@ impl Socket {
     /// Removes a route.
     ///
     /// # Errors
-    /// When the kernel refuses: `ESRCH` when it is gone.
+    /// If the kernel refuses: `ESRCH` if it does not exist.
     pub fn remove_full_route(&mut self, route: &FullRoute) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::DelRoute(message(route)), 0)
             .map_err(during(|| format!("remove route {route}")))
@@ -126,27 +124,27 @@ fn read(payload: &[u8], family: Family) -> Option<Vec<FullRoute>> {
 }
 
 /// A next hop of several.
-struct Hop {
+struct NextHop {
     link: u32,
     gateway: Option<IpAddr>,
     onlink: bool,
 }
 
-impl Hop {
+impl NextHop {
     fn of(&self, route: &FullRoute) -> FullRoute {
         let Self { link, gateway, onlink } = *self;
         FullRoute { link, gateway, onlink, is_one_of_several: true, ..route.clone() }
     }
 }
 
-fn hops_of(mut hops: &[u8]) -> impl Iterator<Item = Hop> {
+fn hops_of(mut hops: &[u8]) -> impl Iterator<Item = NextHop> {
     std::iter::from_fn(move || {
         let [low, high, flags, _] = field(hops, 0)?;
         let length = usize::from(u16::from_ne_bytes([low, high]));
         let link = field(hops, 4).map(u32::from_ne_bytes)?;
         let gateway = attributes(hops.get(HOP_LENGTH..length)?).find(|attribute| attribute.kind == libc::RTA_GATEWAY);
         hops = hops.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(Hop { link, gateway: gateway.and_then(Attribute::ip), onlink: u32::from(flags) & ONLINK != 0 })
+        Some(NextHop { link, gateway: gateway.and_then(Attribute::ip), onlink: u32::from(flags) & ONLINK != 0 })
     })
 }
 

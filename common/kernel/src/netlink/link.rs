@@ -1,6 +1,6 @@
-//! Links: looking one up, and changing what every kind of link has.
+//! Links: looks one up, and changes the properties that every kind of link has.
 //!
-//! A link is looked up by its name or index; only veths are listed as well. `create` makes links.
+//! A link is looked up by its name or index; only veths are listed as well. `create` creates links.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -35,10 +35,10 @@ const PARENT_DEVICE_BUS: u16 = 57;
 const LONGEST_NAME: usize = 128;
 
 impl Socket {
-    /// Looks a link up by name; `None` when there is none of that name.
+    /// Looks up a link by name; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the kernel refuses, such as a name of more than 15 bytes (`ERANGE`).
+    /// If the kernel refuses, such as a name of more than 15 bytes (`ERANGE`).
     pub fn link(&mut self, name: &str) -> Result<Option<Link>, NetlinkError> {
         let mut question = LinkMessage::default();
         question.attributes.push(LinkAttribute::IfName(name.to_owned()));
@@ -46,9 +46,6 @@ impl Socket {
     }
 
     /// Looks a link up by a name or alternative name; `None` when no link is called so.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn link_called(&mut self, name: &str) -> Result<Option<Link>, NetlinkError> {
         if name.contains('\0') || name.len() >= LONGEST_NAME {
             return Ok(None);
@@ -62,27 +59,18 @@ impl Socket {
         self.ask_for_link(question).map_err(during(|| format!("look up link {name}")))
     }
 
-    /// Looks a link up by index; `None` when there is none of that index.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Looks up a link by index; `None` if it does not exist.
     pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, NetlinkError> {
         self.ask_for_link(link_message(index)).map_err(during(|| format!("look up link {index}")))
     }
 
     /// Lists the links of a kind, by the kernel's word. Older kernels send all links; the others are left out here.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn links_of_kind(&mut self, kind: &str) -> Result<Vec<Link>, NetlinkError> {
         let listed = self.dump(&RouteNetlinkMessage::GetLink(question_about_kind(kind, None)), read_of_kind(kind));
         listed.map_err(during(|| format!("list the {kind} links")))
     }
 
     /// Lists all links.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
         let mut question = LinkMessage::default();
         question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
@@ -100,34 +88,22 @@ impl Socket {
     }
 
     /// Sets a link up.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn set_link_up(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.switch_flag(index, LinkFlags::Up, true).map_err(during(|| format!("set link {index} up")))
     }
 
     /// Sets a link down.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn set_link_down(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.switch_flag(index, LinkFlags::Up, false).map_err(during(|| format!("set link {index} down")))
     }
 
     /// Sets promiscuous mode of a link on or off (`IFF_PROMISC`).
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn set_promisc(&mut self, index: u32, on: bool) -> Result<(), NetlinkError> {
         self.switch_flag(index, LinkFlags::Promisc, on)
             .map_err(during(|| format!("set promiscuous mode of link {index} to {on}")))
     }
 
     /// Lets a link receive every multicast frame, or not (`IFF_ALLMULTI`).
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn set_all_multicast(&mut self, index: u32, on: bool) -> Result<(), NetlinkError> {
         self.switch_flag(index, LinkFlags::Allmulti, on)
             .map_err(during(|| format!("set reception of all multicast of link {index} to {on}")))
@@ -163,9 +139,6 @@ impl Socket {
     }
 
     /// Sets how many packets may wait to be sent by a link.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn set_tx_queue_length(&mut self, index: u32, packets: u32) -> Result<(), NetlinkError> {
         self.set_attribute(index, LinkAttribute::TxQueueLen(packets))
             .map_err(during(|| format!("set the transmit queue length of link {index} to {packets}")))
@@ -180,11 +153,11 @@ impl Socket {
             .map_err(during(|| format!("set the alias of link {index} to {alias:?}")))
     }
 
-    /// Moves a link to a namespace, or leaves it where it is, and gives it a name and an alias there.
+    /// Moves a link to a namespace, or leaves it in its own, and gives it a name and an alias there.
     ///
     /// # Errors
-    /// When the kernel refuses: `EEXIST` when the name is taken there, though it has moved the link under its own name then,
-    /// or when another of its names is, and `EINVAL` for one that belongs to its namespace, such as `lo`.
+    /// If the kernel refuses: `EEXIST` if the name is taken there (it has then moved the link under its old name) or if
+    /// one of its other names is; `EINVAL` for a link that cannot leave its namespace, such as `lo`.
     pub fn move_link(
         &mut self,
         index: u32,
@@ -206,10 +179,10 @@ impl Socket {
         self.change(RouteNetlinkMessage::SetLink(change), 0)
     }
 
-    /// Deletes a link, whatever its kind; a veth takes its peer along.
+    /// Deletes a link of any kind; the peer of a veth is deleted with it.
     ///
     /// # Errors
-    /// When the kernel refuses: `ENODEV` when there is no such link, `EOPNOTSUPP` for `lo`.
+    /// If the kernel refuses: `ENODEV` if there is no such link, `EOPNOTSUPP` for `lo`.
     pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::DelLink(link_message(index)), 0)
             .map_err(during(|| format!("delete link {index}")))

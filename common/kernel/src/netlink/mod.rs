@@ -28,7 +28,7 @@ pub use cookie::netns_cookie;
 pub use error::during;
 pub use error::{Cause, Errno, KernelText, NetlinkError};
 pub use socket::Socket;
-pub use socket::batch::Refused;
+pub use socket::batch::RefusedChange;
 #[cfg(any(test, feature = "fuzz"))]
 pub use socket::played::played;
 pub use traffic::{FilterPlace, FilterSlot, ReceiveFilter};

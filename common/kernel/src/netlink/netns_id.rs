@@ -1,5 +1,5 @@
-//! The numbers that a network namespace has for others: see `ip-netns(8)`, `nsid`. By one of them a socket is answered
-//! about a namespace that it does not belong to, and to which no path may lead any more.
+//! The ids of network namespaces: see `ip-netns(8)`, `nsid`. A namespace can have an id in another one. With the id, a
+//! socket can ask about a namespace to which no path leads.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -28,9 +28,6 @@ const TARGET_NETNSID: u16 = 10;
 
 impl Socket {
     /// The number that the socket's namespace has for another one; `None` when it has none.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn netns_id(&mut self, netns: BorrowedFd<'_>) -> Result<Option<i32>, NetlinkError> {
         let mut question = NsidMessage::default();
         question.attributes.push(NsidAttribute::Fd(netns.as_raw_fd().unsigned_abs()));
@@ -43,18 +40,12 @@ impl Socket {
     }
 
     /// Gives another namespace a number, unless it has one, so that a question can be about it for as long as it lives.
-    ///
-    /// # Errors
-    /// When the kernel refuses for another reason.
     pub fn number_netns(&mut self, netns: BorrowedFd<'_>) -> Result<(), NetlinkError> {
         self.request_number(netns, ANY_NUMBER).map_err(during(|| "give a network namespace a number".to_owned()))
     }
 
     /// Gives another namespace this number, or some number where this one is taken, unless it has one. Returns the number
     /// that it has.
-    ///
-    /// # Errors
-    /// When the kernel refuses for another reason.
     pub fn ensure_number(&mut self, netns: BorrowedFd<'_>, wanted: i32) -> Result<Option<i32>, NetlinkError> {
         for number in [wanted, ANY_NUMBER] {
             if let Some(number) = self.netns_id(netns)? {
@@ -79,9 +70,6 @@ impl Socket {
 
     /// Looks up the link of an index in the namespace of a number. The kernel answers EINVAL for a number that no living
     /// namespace has (`rtnl_get_net_ns_capable`).
-    ///
-    /// # Errors
-    /// When the kernel refuses for another reason.
     pub fn numbered_link(&mut self, number: i32, index: u32) -> Result<NumberedLink, NetlinkError> {
         match self.ask(RouteNetlinkMessage::GetLink(question_about_index(index, number)), read_link) {
             Ok(link) => Ok(NumberedLink::Link(Box::new(link))),
@@ -94,9 +82,6 @@ impl Socket {
     }
 
     /// Lists the links in the namespace of a number; `None` for a number that no living namespace has.
-    ///
-    /// # Errors
-    /// When the kernel refuses for another reason.
     pub fn numbered_links(&mut self, number: i32) -> Result<Option<Vec<Link>>, NetlinkError> {
         match self.dump(&RouteNetlinkMessage::GetLink(question_about_index(0, number)), read_link) {
             Ok(links) => Ok(Some(links)),
@@ -108,9 +93,6 @@ impl Socket {
     }
 
     /// Lists the addresses in the namespace of a number; `None` for a number that no living namespace has.
-    ///
-    /// # Errors
-    /// When the kernel refuses for another reason.
     pub fn numbered_addresses(&mut self, number: i32) -> Result<Option<Vec<Address>>, NetlinkError> {
         let mut found = Vec::new();
         for family in Family::ALL {
@@ -127,9 +109,6 @@ impl Socket {
     }
 
     /// Deletes the link of an index in the namespace of a number; absence of either is success.
-    ///
-    /// # Errors
-    /// When the kernel refuses for another reason.
     pub fn delete_numbered_link(&mut self, number: i32, index: u32) -> Result<(), NetlinkError> {
         match self.change(RouteNetlinkMessage::DelLink(question_about_index(index, number)), 0) {
             Err(cause) if matches!(cause.errno(), Some(libc::ENODEV | libc::EINVAL)) => Ok(()),
@@ -139,10 +118,8 @@ impl Socket {
         }
     }
 
-    /// A link of a kind in any other namespace that has a number, and whose master is that of an index in the socket's own.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Finds a link of a kind in another namespace that has a number, whose master has this index in the socket's own
+    /// namespace.
     pub fn child_elsewhere(
         &mut self,
         master: u32,
@@ -164,9 +141,6 @@ impl Socket {
     }
 
     /// Lists the numbers that the socket's namespace has for others.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn numbered_netns(&mut self) -> Result<Vec<i32>, NetlinkError> {
         let read = |payload: &[u8]| {
             attributes(payload.get(HEADER_LENGTH..)?).find(|attribute| attribute.kind == NSID)?.netns_id()
@@ -185,9 +159,6 @@ impl Socket {
 
     /// The addresses of the other end of a veth in another namespace; `None` when it is in the socket's own, or when
     /// its namespace has lost its last user: the kernel answers for no such one (`get_net_ns_by_id`).
-    ///
-    /// # Errors
-    /// When the kernel refuses for another reason.
     pub fn peer_addresses(&mut self, link: &Link) -> Result<Option<Vec<Address>>, NetlinkError> {
         let (Some(peer), Some(netns)) = (link.peer, link.peer_netns) else { return Ok(None) };
         let mut found = Vec::new();

@@ -1,8 +1,8 @@
-//! Kernel parameters of interfaces, as rtnetlink tells them.
+//! Kernel parameters of interfaces, read by rtnetlink.
 //!
-//! A file below `/proc/sys/net` is found along a chain of those of the same name in all network namespaces
-//! (`proc_sys_compare` of `fs/proc/proc_sysctl.c`): on a host with 1000 containers to open one takes a millisecond. The
-//! same value by netlink takes 20 microseconds, however many there are. Few of them can be set by netlink.
+//! To open a file below `/proc/sys/net`, the kernel walks a list of the files of the same name in all network
+//! namespaces (`proc_sys_compare` in `fs/proc/proc_sysctl.c`): with 1000 containers that takes a millisecond. Netlink
+//! reads the same value in 20 microseconds, however many there are. Only a few parameters can be set by netlink.
 
 use cni_core::family::Family;
 use cni_model::plan::Sysctl;
@@ -38,20 +38,22 @@ const PLACES: [(Family, &str, usize); 6] = [
     (Family::V6, "forwarding", 0),
 ];
 
-/// Where netlink has a parameter.
-enum Place<'a> {
-    /// That of the whole namespace by which a family is forwarded.
+/// The place of a parameter in netlink messages.
+enum NetconfLocation<'a> {
+    /// The forwarding parameter of a family, for the whole namespace.
     Forwarding(Family),
     /// One of an interface.
     Interface { family: Family, name: &'a str, place: usize },
 }
 
 impl Socket {
-    /// The value of a parameter, as its file has it; `None` where netlink does not tell, for whatever reason: the file does.
+    /// The value of a parameter, as its file has it; `None` if netlink does not return it, and the file must be read.
     pub fn parameter(&mut self, key: &Sysctl) -> Option<String> {
         let answer = match place(key)? {
-            Place::Forwarding(family) => self.ask(NetconfQuestion(family), |payload| Some(read_forwarding(payload))),
-            Place::Interface { family, name, place } => {
+            NetconfLocation::Forwarding(family) => {
+                self.ask(NetconfQuestion(family), |payload| Some(read_forwarding(payload)))
+            }
+            NetconfLocation::Interface { family, name, place } => {
                 let mut question = LinkMessage::default();
                 question.attributes.push(LinkAttribute::IfName(name.to_owned()));
                 question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
@@ -67,7 +69,7 @@ impl Socket {
         }
     }
 
-    /// Sets a parameter. Returns whether that is done; if not, for whatever reason, its file can be written.
+    /// Sets a parameter. Returns whether it was set; if not, its file must be written.
     pub fn set_parameter(&mut self, key: &Sysctl, value: &str) -> bool {
         let Some((name, attribute)) = setting(key, value) else { return false };
         let mut change = LinkMessage::default();
@@ -81,13 +83,13 @@ impl Socket {
     }
 }
 
-/// Those that are nothing but a number to the kernel, so that one set by netlink (`inet_set_link_af` of `net/ipv4/devinet.c`)
-/// is as good as one written into the file, and of the family of which netlink sets any.
+/// Parameters that netlink may set, because the kernel only stores their value (`inet_set_link_af` in
+/// `net/ipv4/devinet.c`), so writing the file would have no other effect. Netlink sets only IPv4 parameters.
 const SETTABLE: [&str; 1] = ["arp_notify"];
 
 /// The attribute that sets one of the parameters of an interface, and the interface.
 fn setting<'a>(key: &'a Sysctl, value: &str) -> Option<(&'a str, LinkAttribute)> {
-    let Place::Interface { family: Family::V4, name, place } = place(key)? else { return None };
+    let NetconfLocation::Interface { family: Family::V4, name, place } = place(key)? else { return None };
     if !key.parts().last().is_some_and(|parameter| SETTABLE.contains(&parameter)) {
         return None;
     }
@@ -97,16 +99,16 @@ fn setting<'a>(key: &'a Sysctl, value: &str) -> Option<(&'a str, LinkAttribute)>
     Some((name, LinkAttribute::Other(DefaultNla::new(libc::IFLA_AF_SPEC, own))))
 }
 
-fn place(key: &Sysctl) -> Option<Place<'_>> {
+fn place(key: &Sysctl) -> Option<NetconfLocation<'_>> {
     let parts: Vec<&str> = key.parts().collect();
     if let Some(family) = Family::ALL.into_iter().find(|family| parts == family.forwarding_key()) {
-        return Some(Place::Forwarding(family));
+        return Some(NetconfLocation::Forwarding(family));
     }
     let [net, word, conf, name, parameter] = parts[..] else { return None };
     let is_interface = net == "net" && conf == "conf" && name != "all" && name != "default";
     let is_it = |(family, known, _): &&(Family, &str, usize)| family.word() == word && *known == parameter;
     let (family, _, place) = PLACES.iter().find(is_it).filter(|_| is_interface)?;
-    Some(Place::Interface { family: *family, name, place: *place })
+    Some(NetconfLocation::Interface { family: *family, name, place: *place })
 }
 
 /// One of the parameters of an interface in a message about it.
@@ -170,8 +172,8 @@ mod tests {
 
     fn told(key: &Sysctl) -> Option<(bool, usize)> {
         place(key).map(|place| match place {
-            Place::Forwarding(family) => (family == Family::V4, 0),
-            Place::Interface { family, name, place } => {
+            NetconfLocation::Forwarding(family) => (family == Family::V4, 0),
+            NetconfLocation::Interface { family, name, place } => {
                 assert_eq!(name, "eth0.5");
                 (family == Family::V4, place)
             }

@@ -1,6 +1,6 @@
-//! Reading answers: the messages in a datagram, and what each means for the request.
+//! Reads answers: splits a datagram into messages, and classifies each of them.
 //!
-//! The header of a message is checked here; the payload is decoded in the modules for links, addresses and routes.
+//! The header of a message is checked here; the modules for links, addresses and routes decode the payload.
 
 use netlink_packet_core::{
     NLM_F_ACK_TLVS, NLM_F_CAPPED, NLMSG_ALIGNTO, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, NetlinkBuffer,
@@ -28,7 +28,7 @@ pub struct Message<'a> {
     payload: &'a [u8],
 }
 
-/// What a message means for the request.
+/// The meaning of a message for the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyKind<'a> {
     /// Part of the answer.

@@ -1,4 +1,4 @@
-//! Routes: those of a table, the one that an address takes, and changing one.
+//! Routes: lists a table, looks up the route to an address, and changes one.
 
 use std::net::IpAddr;
 
@@ -27,10 +27,7 @@ pub(super) const HOP_LENGTH: usize = 8;
 const UNREACHABLE: [i32; 4] = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL];
 
 impl Socket {
-    /// Lists the routes of a family, whatever their type, in one table or in all.
-    ///
-    /// # Errors
-    /// When the kernel refuses. A table that does not exist has no routes.
+    /// Lists the routes of a family, of any type, in one table or in all.
     pub fn routes(&mut self, family: Family, table: Option<u32>) -> Result<Vec<KernelRoute>, NetlinkError> {
         let mut question = RouteMessage::default();
         question.header.address_family = address_family(family);
@@ -46,10 +43,7 @@ impl Socket {
         Ok(found)
     }
 
-    /// Asks through which link packets to an address leave; `None` when there is no route.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Returns the link through which packets to an address leave; `None` without a route.
     pub fn route_to(&mut self, address: IpAddr) -> Result<Option<u32>, NetlinkError> {
         match self.ask(RouteNetlinkMessage::GetRoute(question_about(address)), read_output) {
             Err(cause) if matches!(cause.errno(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => Ok(None),
@@ -57,11 +51,8 @@ impl Socket {
         }
     }
 
-    /// Looks up the route to exactly an address; `None` when there is none, but at most one to a network that it is in,
-    /// or when packets to it are refused.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Looks up the route to exactly this address; `None` if there is only a route to a network that contains it, or if
+    /// packets to it are refused.
     pub fn exact_route(&mut self, address: IpAddr) -> Result<Option<KernelRoute>, NetlinkError> {
         let cidr = Cidr::host(address);
         let mut question = question_about(address);
@@ -85,11 +76,8 @@ impl Socket {
         }
     }
 
-    /// Lists the networks of a family whose packets the kernel keeps for the host itself: its addresses, each as
-    /// a network of its own, and whatever else an administrator has made local.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Lists the networks of a family that belong to the host itself: its addresses, each as a network with a
+    /// full-length prefix, and local routes that an administrator has added.
     pub fn local_networks(&mut self, family: Family) -> Result<Vec<Cidr>, NetlinkError> {
         let mut question = RouteMessage::default();
         question.header.address_family = address_family(family);
@@ -116,20 +104,14 @@ impl Socket {
             .map_err(during(|| describe("add", link, route)))
     }
 
-    /// Removes a route through the link of an index; tells whether it was there.
-    ///
-    /// # Errors
-    /// When the kernel refuses, or when destination and gateway are of different families.
+    /// Removes a route through a link; returns whether it existed.
     pub fn remove_route(&mut self, link: u32, route: &NewRoute) -> Result<bool, NetlinkError> {
         let removed = route_message(link, route).and_then(|message| self.remove_if_present(message));
         removed.map_err(during(|| describe("remove", link, route)))
     }
 
-    /// Removes the route through the link of an index that the kernel has made for the network of an address, and no
-    /// other to the same network; tells whether it was there.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Removes the route that the kernel added for the network of a link's address, and no other route to that network;
+    /// returns whether it existed.
     pub fn remove_connected_route(&mut self, link: u32, dst: Cidr) -> Result<bool, NetlinkError> {
         let route = NewRoute { scope: Some(libc::RT_SCOPE_LINK), ..NewRoute::to(dst) };
         let removed = route_message(link, &route).and_then(|mut message| {
@@ -180,7 +162,7 @@ fn route_message(link: u32, route: &NewRoute) -> Result<RouteMessage, Cause> {
     Ok(message)
 }
 
-/// Names a table: in the header if it fits there, else in an attribute, as `ip` does.
+/// Sets the table: in the header if it fits there, otherwise in an attribute, as `ip` does.
 pub(super) fn set_table(message: &mut RouteMessage, table: u32) {
     match u8::try_from(table) {
         Ok(table) => message.header.table = table,

@@ -1,4 +1,4 @@
-//! Rules by which the kernel chooses a routing table.
+//! Policy routing rules, which select a routing table.
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
@@ -26,9 +26,6 @@ const INVERT: u32 = 2;
 
 impl Socket {
     /// Lists the rules of a family, in order.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn rules(&mut self, family: Family) -> Result<Vec<KernelRule>, NetlinkError> {
         let mut question = RuleMessage::default();
         question.header.family = address_family(family);
@@ -37,9 +34,6 @@ impl Socket {
     }
 
     /// Adds a rule.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn add_rule(&mut self, rule: &SourceRule) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::NewRule(message(rule)), NLM_F_CREATE | NLM_F_EXCL)
             .map_err(during(|| format!("add rule {rule}")))
@@ -48,7 +42,7 @@ impl Socket {
     /// Removes a rule.
     ///
     /// # Errors
-    /// When the kernel refuses: `ENOENT` when it is gone.
+    /// If the kernel refuses: `ENOENT` if it does not exist.
     pub fn remove_rule(&mut self, rule: &SourceRule) -> Result<(), NetlinkError> {
         self.change(RouteNetlinkMessage::DelRule(message(rule)), 0).map_err(during(|| format!("remove rule {rule}")))
     }
@@ -85,7 +79,7 @@ fn read(payload: &[u8], family: Family) -> Option<KernelRule> {
     Some(KernelRule { table, by_source: by_source.map(|source| SourceRule { source, table, priority }) })
 }
 
-/// Whether an attribute is one that every rule has.
+/// Whether an attribute adds no condition to those of a source rule.
 fn says_nothing_more(attribute: &Attribute<'_>) -> bool {
     match attribute.kind {
         SOURCE | PRIORITY | TABLE | PROTOCOL => true,

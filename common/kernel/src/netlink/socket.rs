@@ -1,9 +1,9 @@
-//! The socket, and the three kinds of request on it: for one object, for all objects of a kind (a dump), and for a
-//! change. Many changes at a time, which netfilter's sockets know, have files of their own.
+//! The socket and its three kinds of requests: for one object, for all objects of a kind (a dump), and for a change.
+//! `batch` and `series` send several changes at once.
 //!
-//! Connected to the kernel, so that no other process can answer. Every request has its own sequence
-//! number; what belongs to an earlier one, such as an answer that came after its time-out, is skipped.
-//! What the answers hold is left to the caller's `read` function.
+//! The socket is connected to the kernel, so no other process can answer. Every request has its own sequence number;
+//! messages that belong to an earlier request, such as an answer after a time-out, are skipped. The caller's `read`
+//! function decodes the answers.
 
 pub mod batch;
 #[cfg(any(test, feature = "fuzz"))]
@@ -27,27 +27,27 @@ use super::error::{Cause, NetlinkError, TIMEOUT, during};
 use super::reply::{Messages, ReplyKind};
 use crate::netns::Netns;
 
-use release::Ending;
+use release::SocketClosing;
 
-/// How often a dump is repeated that was interrupted by a change: it may lack what was there all the time. One takes a few
-/// milliseconds.
+/// How often a dump is repeated that was interrupted by a change, since it may lack entries that existed all the time.
+/// A dump takes a few milliseconds.
 const REPEATS: u32 = 50;
-/// Room for the largest message. The pieces of a dump have at most 32 KiB; a link with many virtual functions is more.
-/// Memory is used as far as it is written to.
+/// The size of the receive buffer. The parts of a dump have at most 32 KiB; a link with many virtual functions is
+/// larger. Only memory that is written to is used.
 const CAPACITY: usize = 1024 * 1024;
 
-/// A netlink socket in the network namespace that its thread was in when it was opened: route netlink, but
-/// for the few that other modules open for a protocol of their own.
+/// A netlink socket in the network namespace that its thread was in when it was opened. It speaks route netlink, except
+/// the few that other modules open for their own protocol.
 #[derive(Debug)]
 pub struct Socket {
     inner: netlink_sys::Socket,
     /// Dropped behind the descriptor.
-    ending: Ending,
+    ending: SocketClosing,
     sequence: u32,
     buffer: Vec<u8>,
-    /// Whether the kernel may hold more of a dump. It refuses another one then (`EBUSY`).
+    /// Whether the kernel may have more messages of a dump. Then it refuses another dump (`EBUSY`).
     has_open_dump: bool,
-    /// What opens another one in its place; `None` in tests, where the kernel is played.
+    /// The protocol, to open the socket again; `None` in tests with a simulated kernel.
     protocol: Option<isize>,
 }
 
@@ -59,9 +59,6 @@ impl Drop for Socket {
 
 impl Socket {
     /// Opens a socket in the network namespace of the calling thread.
-    ///
-    /// # Errors
-    /// When the kernel gives no socket. Extended errors and strict checks are used where the kernel has them.
     pub fn open() -> Result<Self, NetlinkError> {
         Self::of(NETLINK_ROUTE)
     }
@@ -88,22 +85,19 @@ impl Socket {
     }
 
     fn on(inner: netlink_sys::Socket, protocol: Option<isize>) -> Self {
-        let ending = protocol.map_or_else(Ending::default, Ending::of);
+        let ending = protocol.map_or_else(SocketClosing::default, SocketClosing::of);
         Self { inner, ending, sequence: 0, buffer: Vec::with_capacity(CAPACITY), has_open_dump: false, protocol }
     }
 
-    /// Replaces a socket whose last dump was not read to its end by a new one in the same namespace. Reading on would not
-    /// do: when the kernel itself fails in the middle of a dump, it sends nothing more and keeps the dump open.
+    /// Replaces a socket whose last dump was not read to its end by a new one in the same namespace. It would not help
+    /// to read on: if the kernel fails in the middle of a dump, it sends nothing more and keeps the dump open.
     fn close_dump(&mut self) -> Result<(), Cause> {
         let Some(protocol) = self.protocol.filter(|_| self.has_open_dump) else { return Ok(()) };
         *self = Netns::of_socket(&self.inner)?.inside(|| Self::connect(protocol))??;
         Ok(())
     }
 
-    /// The cookie of the namespace that the socket belongs to; `None` before Linux 5.14.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
+    /// The cookie of the socket's namespace; `None` before Linux 5.14.
     pub fn netns_cookie(&self) -> io::Result<Option<u64>> {
         cookie_of(&self.inner)
     }
@@ -119,7 +113,7 @@ impl Socket {
         answer.ok_or(Cause::Malformed)
     }
 
-    /// Asks for one object of which the kernel tells only what it would tell of a change; none where it tells nothing.
+    /// Asks for an object that the kernel returns only as the notification of a change; `None` if it returns nothing.
     pub fn ask_with_echo<T>(
         &mut self,
         question: impl NetlinkSerializable,

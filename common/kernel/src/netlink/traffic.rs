@@ -1,7 +1,7 @@
-//! Traffic control: the queueing discipline by which a link sends, and filters on what it receives.
+//! Traffic control: the queueing discipline of a link, and filters on the packets that it receives.
 //!
-//! Each is asked for by the link that it belongs to. What the kernel is told is built from the message types of
-//! `netlink-packet-route`, but for the options of `tbf`, which that crate does not have.
+//! Each request names the link. The messages are built from the types of `netlink-packet-route`, except for the
+//! options of `tbf`, which that crate does not have.
 
 use cni_model::traffic::{RootQdisc, Shaper};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
@@ -25,7 +25,7 @@ const OPTIONS: u16 = 2;
 const TBF_PARMS: u16 = 1;
 const TBF_RATE64: u16 = 4;
 const TBF_PARMS_LENGTH: usize = 36;
-/// Where `struct tc_tbf_qopt` has the rate, the limit and the buffer.
+/// The offsets of rate, limit and buffer in `struct tc_tbf_qopt`.
 const RATE: usize = 8;
 const LIMIT: usize = 24;
 const BUFFER: usize = 28;
@@ -39,12 +39,12 @@ const MIRRED_PARMS: u16 = 2;
 const EGRESS_REDIRECT: i32 = 1;
 /// The priority that the kernel gives to the first filter without one: `tcf_auto_prio` of `net/sched/cls_api.c`.
 const KERNEL_PRIORITY: u32 = 0xc000;
-/// The priorities of filters in a discipline that was there before.
+/// The priorities of filters in a discipline that existed before.
 const FOREIGN_PLACE: std::ops::Range<u32> = 0x8000..KERNEL_PRIORITY;
 
 /// The handle of the queueing disciplines that plugins make, `1:`.
 const OWN: TcHandle = TcHandle { major: 1, minor: 0 };
-/// The class of packets that the filter matches, `1:1`. Nobody reads it.
+/// The class of packets that the filter matches, `1:1`. It has no effect.
 const CLASS: TcHandle = TcHandle { major: 1, minor: 1 };
 /// The handle of the discipline `ingress`, `ffff:`.
 const INGRESS: TcHandle = TcHandle { major: u16::MAX, minor: 0 };
@@ -67,7 +67,7 @@ pub enum FilterSlot {
     First,
     /// The one that the kernel chooses for the first filter without a number, or the next before it that is free.
     Last,
-    /// The next before that. It tells that the discipline was there before the filter.
+    /// The next free priority before that; it marks that the discipline existed before the filter.
     LastInForeignPlace,
 }
 
@@ -90,7 +90,7 @@ pub struct ReceiveFilter {
     handle: u32,
     /// The place among all filters, and the protocol.
     info: u32,
-    /// The link to which it leads everything, 0 for one that is gone; none for filters that do something else.
+    /// The link to which the filter redirects every packet, 0 for one that no longer exists; `None` for other filters.
     pub redirect: Option<u32>,
 }
 
@@ -99,37 +99,33 @@ impl ReceiveFilter {
         self.info >> 16
     }
 
-    /// Whether its priority tells that the discipline was there before it.
+    /// Whether its priority marks that the discipline existed before it.
     pub const fn is_in_foreign_place(self) -> bool {
         FOREIGN_PLACE.start <= self.priority() && self.priority() < FOREIGN_PLACE.end
     }
 
-    /// Whether it is one that packets meet, and not the table that holds such ones (`TC_U32_NODE` of `linux/pkt_cls.h`).
+    /// Whether it is a filter that packets pass, and not the table that contains such filters (`TC_U32_NODE` of
+    /// `linux/pkt_cls.h`).
     const fn is_node(self) -> bool {
         self.handle & 0xfff != 0
     }
 }
 
 impl Socket {
-    /// Looks up the queueing discipline by which a link sends; `None` for the kernel's own choice, and for a link that is gone.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Looks up the queueing discipline of a link; `None` for the kernel's default, and for a missing link.
     pub fn root_qdisc(&mut self, link: u32) -> Result<Option<RootQdisc>, NetlinkError> {
         self.qdisc(message(link, TcHandle::ROOT, TcHandle::UNSPEC), read_root)
             .map_err(during(|| format!("look up the root qdisc of link {link}")))
     }
 
-    /// Looks up the discipline that has the filters on what a link receives; a link that is gone has none.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
+    /// Looks up the discipline that holds the filters on what a link receives; `None` for a missing link.
     pub fn filter_place(&mut self, link: u32) -> Result<Option<FilterPlace>, NetlinkError> {
         self.qdisc(message(link, TcHandle::INGRESS, TcHandle::UNSPEC), read_place)
             .map_err(during(|| format!("look up the ingress qdisc of link {link}")))
     }
 
-    /// The kernel sends what it would tell those who listen for changes; of a discipline of its own it tells nothing.
+    /// Looks up a discipline. The kernel answers with the notification that it sends about changes; it sends none about
+    /// its default discipline.
     fn qdisc<T>(&mut self, question: TcMessage, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, Cause> {
         match self.ask_with_echo(RouteNetlinkMessage::GetQueueDiscipline(question), read) {
             Err(cause) if matches!(cause.errno(), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV)) => Ok(None),
@@ -158,10 +154,10 @@ impl Socket {
             .map_err(during(|| format!("remove the root qdisc of link {link}")))
     }
 
-    /// Makes the discipline for filters on what a link receives.
+    /// Adds the discipline for filters on what a link receives.
     ///
     /// # Errors
-    /// When the kernel refuses: `EEXIST` when there is one.
+    /// If the kernel refuses: `EEXIST` if there is one.
     pub fn add_filter_place(&mut self, link: u32) -> Result<(), NetlinkError> {
         let mut change = message(link, TcHandle::INGRESS, INGRESS);
         change.attributes = vec![TcAttribute::Kind("ingress".to_owned()), TcAttribute::Options(Vec::new())];
@@ -172,7 +168,7 @@ impl Socket {
     /// Removes the discipline for filters on what a link receives, with all filters.
     ///
     /// # Errors
-    /// When the kernel refuses: `ENOENT` or `EINVAL` when there is none.
+    /// If the kernel refuses: `ENOENT` or `EINVAL` if there is none.
     pub fn remove_filter_place(&mut self, link: u32) -> Result<(), NetlinkError> {
         let change = message(link, TcHandle::INGRESS, INGRESS);
         self.change(RouteNetlinkMessage::DelQueueDiscipline(change), 0)
@@ -180,9 +176,6 @@ impl Socket {
     }
 
     /// Lists the filters on what a link receives.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn receive_filters(&mut self, link: u32) -> Result<Vec<ReceiveFilter>, NetlinkError> {
         let question = message(link, RECEIVED, TcHandle::UNSPEC);
         let listed = self.dump(&RouteNetlinkMessage::GetTrafficFilter(question), read_filter);
@@ -190,9 +183,6 @@ impl Socket {
     }
 
     /// Leads everything that a link receives to another one.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn add_redirect(
         &mut self,
         link: u32,
@@ -226,10 +216,11 @@ impl Socket {
             .map_err(during(|| format!("filter what link {link} receives")))
     }
 
-    /// Removes a filter on what a link receives, and the table that it alone is in, of all that there are.
+    /// Removes a filter on what a link receives, and the table that contains only this filter. `all` are all filters of
+    /// the link.
     ///
     /// # Errors
-    /// When the kernel refuses: `ENOENT` when it is gone.
+    /// If the kernel refuses: `ENOENT` if it does not exist.
     pub fn remove_receive_filter(
         &mut self,
         link: u32,
@@ -332,7 +323,7 @@ fn read_filter(payload: &[u8]) -> Option<ReceiveFilter> {
     Some(ReceiveFilter { handle, info, redirect })
 }
 
-/// Where a filter leads everything.
+/// The link to which a filter redirects every packet.
 fn read_redirect(options: Attribute<'_>) -> Option<u32> {
     let part = |kind| options.nested().find(|attribute| attribute.kind == kind);
     let first = part(U32_ACTIONS).filter(|_| part(U32_SELECTOR).is_some_and(matches_all))?.nested().next()?;
@@ -343,7 +334,7 @@ fn read_redirect(options: Attribute<'_>) -> Option<u32> {
     field(parms, 24).map(u32::from_ne_bytes).filter(|_| is_redirect)
 }
 
-/// Whether no key of a selector asks for a bit.
+/// Whether a selector matches every packet.
 fn matches_all(selector: Attribute<'_>) -> bool {
     let keys = selector.value.get(SELECTOR_LENGTH..).unwrap_or_default();
     keys.chunks_exact(KEY_LENGTH).all(|key| field::<4>(key, 0) == Some([0; 4]))

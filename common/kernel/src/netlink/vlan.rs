@@ -1,7 +1,7 @@
 //! The VLANs of a bridge port.
 //!
-//! The kernel cannot be asked for the VLANs of one port in this form, so [`Socket::bridge_vlans`] reads those of every
-//! port; they are sent as ranges.
+//! The kernel cannot list the VLANs of a single port in this form, so [`Socket::bridge_vlans`] reads those of every
+//! port. They are sent as ranges.
 
 use std::ops::RangeInclusive;
 
@@ -21,9 +21,6 @@ const VLAN_INFO: u16 = 2;
 
 impl Socket {
     /// Lists the VLANs of a bridge port in ascending order; none for a link that is not a port.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn bridge_vlans(&mut self, index: u32) -> Result<Vec<BridgeVlan>, NetlinkError> {
         let mut question = bridge_message(0);
         question.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::BrvlanCompressed]));

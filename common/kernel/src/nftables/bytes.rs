@@ -1,4 +1,4 @@
-//! A rule as the bytes of its message: for the fuzz targets.
+//! Encodes a rule as the bytes of its message, for the fuzz targets.
 
 use cni_netfilter::nftables::{ListedRule, NftRule, TableFamily};
 use netlink_packet_core::NetlinkSerializable;

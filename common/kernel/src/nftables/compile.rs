@@ -1,4 +1,4 @@
-//! From a rule to the instructions that `nft` (1.0.6) would write for it, so that it lists the same.
+//! Compiles a rule to the instructions that `nft` (1.0.6) would write for it, so that `nft` lists the same rule.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::Proto;
-use cni_netfilter::nftables::{Direction, End, Expression, Is, NftName, TableFamily};
+use cni_netfilter::nftables::{Direction, Equality, Expression, NftName, PacketEnd, TableFamily};
 
 use super::instruction::{Header, Instruction, Meta};
 
@@ -36,13 +36,13 @@ pub const fn transport_number(proto: Proto) -> u8 {
     }
 }
 
-/// Where in its header an address begins.
-pub const fn address_offset(end: End, family: Family) -> u32 {
+/// The offset of an address in its header.
+pub const fn address_offset(end: PacketEnd, family: Family) -> u32 {
     match (end, family) {
-        (End::Source, Family::V4) => 12,
-        (End::Destination, Family::V4) => 16,
-        (End::Source, Family::V6) => 8,
-        (End::Destination, Family::V6) => 24,
+        (PacketEnd::Source, Family::V4) => 12,
+        (PacketEnd::Destination, Family::V4) => 16,
+        (PacketEnd::Source, Family::V6) => 8,
+        (PacketEnd::Destination, Family::V6) => 24,
     }
 }
 
@@ -82,23 +82,23 @@ pub fn compile(table: TableFamily, expressions: &[Expression]) -> Option<Vec<Ins
         match expression {
             Expression::Address(end, is, cidr) => rule.address(*end, *is, *cidr),
             Expression::LocalDestination => {
-                rule.extend([Instruction::DestinationType, Instruction::Compare(Is::Equal, local())]);
+                rule.extend([Instruction::DestinationType, Instruction::Compare(Equality::Equal, local())]);
             }
             Expression::Port(proto, port) => {
                 rule.require_transport(*proto);
-                rule.extend([PORT, Instruction::Compare(Is::Equal, port.to_be_bytes().to_vec())]);
+                rule.extend([PORT, Instruction::Compare(Equality::Equal, port.to_be_bytes().to_vec())]);
             }
             Expression::Interface(direction, is, name) => rule.interface(*direction, *is, name),
             Expression::EtherSource(mac) => {
                 rule.require_ethernet();
-                rule.extend([ETHER_SOURCE, Instruction::Compare(Is::Equal, mac.bytes().to_vec())]);
+                rule.extend([ETHER_SOURCE, Instruction::Compare(Equality::Equal, mac.bytes().to_vec())]);
             }
             Expression::EstablishedRelated => {
-                let none = Instruction::Compare(Is::Other, vec![0; 4]);
+                let none = Instruction::Compare(Equality::Other, vec![0; 4]);
                 rule.extend([Instruction::ConnectionState, Instruction::Mask(established_related()), none]);
             }
             Expression::DestinationTranslated => {
-                let none = Instruction::Compare(Is::Other, vec![0; 4]);
+                let none = Instruction::Compare(Equality::Other, vec![0; 4]);
                 rule.extend([Instruction::ConnectionStatus, Instruction::Mask(destination_translated()), none]);
             }
             Expression::InSet(end, family, set) => rule.in_set(*end, *family, set),
@@ -121,9 +121,9 @@ impl Compiler {
         self.instructions.extend(instructions);
     }
 
-    /// What must hold for the rest to make sense; asked for once.
+    /// Adds a condition on which the next ones depend, once.
     fn require(&mut self, fact: Meta, value: Vec<u8>) {
-        let condition = [Instruction::Meta(fact), Instruction::Compare(Is::Equal, value)];
+        let condition = [Instruction::Meta(fact), Instruction::Compare(Equality::Equal, value)];
         if !self.instructions.windows(2).any(|pair| *pair == condition) {
             self.extend(condition);
         }
@@ -148,12 +148,12 @@ impl Compiler {
         }
     }
 
-    fn address(&mut self, end: End, is: Is, cidr: Cidr) {
+    fn address(&mut self, end: PacketEnd, is: Equality, cidr: Cidr) {
         self.require_family(cidr.family());
         self.extend(compare_network(end, is, cidr));
     }
 
-    fn interface(&mut self, direction: Direction, is: Is, name: &IfName) {
+    fn interface(&mut self, direction: Direction, is: Equality, name: &IfName) {
         let fact = match direction {
             Direction::In => Meta::InName,
             Direction::Out => Meta::OutName,
@@ -163,7 +163,7 @@ impl Compiler {
         self.extend([Instruction::Meta(fact), Instruction::Compare(is, bytes)]);
     }
 
-    fn in_set(&mut self, end: End, family: Family, set: &NftName) {
+    fn in_set(&mut self, end: PacketEnd, family: Family, set: &NftName) {
         self.require_family(family);
         let (offset, length) = (address_offset(end, family), u32::from(family.bits() / 8));
         let load = Instruction::Payload { header: Header::Network, offset, length };
@@ -182,7 +182,7 @@ impl Compiler {
 
 /// Compares an address of a packet of the network's family. A prefix of whole bytes is compared as such; of
 /// another the rest is masked.
-pub fn compare_network(end: End, is: Is, cidr: Cidr) -> Vec<Instruction> {
+pub fn compare_network(end: PacketEnd, is: Equality, cidr: Cidr) -> Vec<Instruction> {
     let bytes = octets(cidr.network().address());
     let (whole, rest) = (usize::from(cidr.prefix() / 8), cidr.prefix() % 8);
     let length = if rest == 0 && whole > 0 { whole } else { bytes.len() };
@@ -204,7 +204,7 @@ pub fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// As many bytes, of which the first bits are set.
+/// A mask of `length` bytes whose first `prefix` bits are set.
 pub fn mask(prefix: u8, length: usize) -> Vec<u8> {
     let bits = usize::from(prefix);
     let byte = |at: usize| match bits.saturating_sub(at * 8) {

@@ -1,4 +1,4 @@
-//! From instructions back to the rule that they were made of, by whichever program.
+//! Decodes instructions, written by any program, back to a rule.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use cni_core::family::Family;
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
 use cni_netfilter::Proto;
-use cni_netfilter::nftables::{Direction, End, Expression, Is, TableFamily};
+use cni_netfilter::nftables::{Direction, Equality, Expression, PacketEnd, TableFamily};
 
 use super::compile::{
     ETHER_SOURCE, PORT, address_offset, destination_translated, established_related, ether_type, ethernet,
@@ -22,7 +22,7 @@ pub(super) fn decompile(table: TableFamily, instructions: &[Instruction]) -> Opt
         TableFamily::Ip6 => Some(Family::V6),
         TableFamily::Inet | TableFamily::Bridge => None,
     };
-    let mut known = Known { family, transport: None, ethernet: table == TableFamily::Bridge, unused: None };
+    let mut known = PacketConditions { family, transport: None, ethernet: table == TableFamily::Bridge, unused: None };
     let mut expressions = Vec::new();
     let mut rest = instructions;
     while !rest.is_empty() {
@@ -38,8 +38,8 @@ pub(super) fn decompile(table: TableFamily, instructions: &[Instruction]) -> Opt
     Some(expressions).filter(|_| known.unused.is_none())
 }
 
-/// What the conditions so far say of the packet.
-struct Known {
+/// What is known of the packet from the conditions so far.
+struct PacketConditions {
     family: Option<Family>,
     transport: Option<Proto>,
     ethernet: bool,
@@ -47,10 +47,12 @@ struct Known {
     unused: Option<Meta>,
 }
 
-impl Known {
+impl PacketConditions {
     /// Takes a condition that another expression needs; returns what follows it.
     fn condition<'a>(&mut self, rest: &'a [Instruction]) -> Option<&'a [Instruction]> {
-        let [Instruction::Meta(fact), Instruction::Compare(Is::Equal, value), rest @ ..] = rest else { return None };
+        let [Instruction::Meta(fact), Instruction::Compare(Equality::Equal, value), rest @ ..] = rest else {
+            return None;
+        };
         match fact {
             Meta::Family => self.take_family(|one| [family_number(one)] == **value)?,
             Meta::Protocol => self.take_family(|one| ether_type(one) == **value)?,
@@ -75,19 +77,21 @@ impl Known {
                 self.unused = self.unused.take().filter(|fact| !is_needed(*fact, *header));
                 self.payload(rest)
             }
-            [Instruction::DestinationType, Instruction::Compare(Is::Equal, value), rest @ ..] if *value == local() => {
+            [Instruction::DestinationType, Instruction::Compare(Equality::Equal, value), rest @ ..]
+                if *value == local() =>
+            {
                 Some((Expression::LocalDestination, rest))
             }
             [
                 Instruction::ConnectionState,
                 Instruction::Mask(bits),
-                Instruction::Compare(Is::Other, none),
+                Instruction::Compare(Equality::Other, none),
                 rest @ ..,
             ] if *bits == established_related() && *none == [0; 4] => Some((Expression::EstablishedRelated, rest)),
             [
                 Instruction::ConnectionStatus,
                 Instruction::Mask(bits),
-                Instruction::Compare(Is::Other, none),
+                Instruction::Compare(Equality::Other, none),
                 rest @ ..,
             ] if *bits == destination_translated() && *none == [0; 4] => {
                 Some((Expression::DestinationTranslated, rest))
@@ -109,11 +113,11 @@ impl Known {
                 let (end, family) = self.whole_address(load)?;
                 Some((Expression::InSet(end, family, set.clone()), rest))
             }
-            [Instruction::Compare(Is::Equal, value), rest @ ..] if *load == PORT => {
+            [Instruction::Compare(Equality::Equal, value), rest @ ..] if *load == PORT => {
                 let port = u16::from_be_bytes(value.as_slice().try_into().ok()?);
                 Some((Expression::Port(self.transport?, port), rest))
             }
-            [Instruction::Compare(Is::Equal, value), rest @ ..] if *load == ETHER_SOURCE && self.ethernet => {
+            [Instruction::Compare(Equality::Equal, value), rest @ ..] if *load == ETHER_SOURCE && self.ethernet => {
                 Some((Expression::EtherSource(Mac::from_kernel(value)?), rest))
             }
             [Instruction::Compare(is, value), rest @ ..] => {
@@ -128,7 +132,7 @@ impl Known {
         }
     }
 
-    fn address(&self, load: &Instruction, is: Is, value: &[u8], prefix: u8) -> Option<Expression> {
+    fn address(&self, load: &Instruction, is: Equality, value: &[u8], prefix: u8) -> Option<Expression> {
         let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
         let family = self.family?;
         let end = end(*offset, family)?;
@@ -140,14 +144,14 @@ impl Known {
         (fits && cidr.family() == family && cidr.is_network()).then_some(Expression::Address(end, is, cidr))
     }
 
-    fn whole_address(&self, load: &Instruction) -> Option<(End, Family)> {
+    fn whole_address(&self, load: &Instruction) -> Option<(PacketEnd, Family)> {
         let Instruction::Payload { header: Header::Network, offset, length } = load else { return None };
         let family = self.family?;
         (*length == u32::from(family.bits() / 8)).then_some((end(*offset, family)?, family))
     }
 }
 
-/// Whether a condition says which header it is that is read.
+/// Whether a condition only determines which header is read.
 const fn is_needed(fact: Meta, header: Header) -> bool {
     match fact {
         Meta::Family | Meta::Protocol => matches!(header, Header::Network),
@@ -157,8 +161,8 @@ const fn is_needed(fact: Meta, header: Header) -> bool {
     }
 }
 
-fn end(offset: u32, family: Family) -> Option<End> {
-    [End::Source, End::Destination].into_iter().find(|end| address_offset(*end, family) == offset)
+fn end(offset: u32, family: Family) -> Option<PacketEnd> {
+    [PacketEnd::Source, PacketEnd::Destination].into_iter().find(|end| address_offset(*end, family) == offset)
 }
 
 fn ip(bytes: &[u8]) -> Option<IpAddr> {
@@ -174,7 +178,7 @@ fn prefix(bits: &[u8]) -> Option<u8> {
 }
 
 /// A name that is compared up to its end mark; a shorter one would be the beginning of any name.
-fn interface(fact: Meta, is: Is, value: &[u8]) -> Option<Expression> {
+fn interface(fact: Meta, is: Equality, value: &[u8]) -> Option<Expression> {
     let direction = match fact {
         Meta::InName => Direction::In,
         Meta::OutName => Direction::Out,

@@ -1,10 +1,10 @@
-//! The instructions that the kernel runs for a rule, and their attributes: `linux/netfilter/nf_tables.h`.
+//! The instructions of nf_tables and their attributes: `linux/netfilter/nf_tables.h`.
 //!
-//! Only those have a type that the plugins' own rules need. What is compared always goes through the
-//! first register, as with `nft`. Numbers of the protocol are big endian; data is as in a packet, or in
-//! the byte order of the host for what no packet holds.
+//! Only the instructions that the plugins' rules need have a type. Comparisons always use the first register, as those
+//! of `nft` do. Numbers of the protocol are big endian; data is in the byte order of the packet, or of the host if it
+//! is not in a packet.
 
-use cni_netfilter::nftables::{Is, NftName, Verdict};
+use cni_netfilter::nftables::{Equality, NftName, Verdict};
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED};
 
 use crate::netlink::attribute::{Attribute, attributes, field};
@@ -30,7 +30,7 @@ impl Meta {
     const ALL: [Self; 6] = [Self::Protocol, Self::InName, Self::OutName, Self::InType, Self::Family, Self::Transport];
 }
 
-/// Where in a packet bytes are counted from: `enum nft_payload_bases`.
+/// The header from which offsets are counted: `enum nft_payload_bases`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// The Ethernet header.
@@ -61,7 +61,7 @@ pub enum Instruction {
     /// Keeps only some bits.
     Mask(Vec<u8>),
     /// Continues if what was loaded is, or is not, this.
-    Compare(Is, Vec<u8>),
+    Compare(Equality, Vec<u8>),
     /// Continues if a set contains what was loaded.
     InSet(NftName),
     /// Loads a constant into a register.
@@ -148,8 +148,8 @@ impl Instruction {
             Self::Mask(mask) => ("bitwise", bitwise(mask)),
             Self::Compare(is, bytes) => {
                 let operator = match is {
-                    Is::Equal => EQUAL,
-                    Is::Other => NOT_EQUAL,
+                    Equality::Equal => EQUAL,
+                    Equality::Other => NOT_EQUAL,
                 };
                 ("cmp", vec![be32(1, FIRST), be32(2, operator), data(3, bytes)])
             }
@@ -163,7 +163,7 @@ impl Instruction {
 
     /// Reads an instruction that this or another program has written; `None` for any that has no type.
     pub fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
-        let parts = Parts(bytes);
+        let parts = InstructionAttributes(bytes);
         match name {
             "meta" if parts.is(1, FIRST) => Meta::ALL.into_iter().find(|key| parts.is(2, *key as u32)).map(Self::Meta),
             "payload" if parts.is(1, FIRST) => {
@@ -180,7 +180,7 @@ impl Instruction {
             },
             "bitwise" => parts.mask().map(Self::Mask),
             "cmp" if parts.is(1, FIRST) => {
-                let is = if parts.is(2, EQUAL) { Is::Equal } else { Is::Other };
+                let is = if parts.is(2, EQUAL) { Equality::Equal } else { Equality::Other };
                 (parts.is(2, EQUAL) || parts.is(2, NOT_EQUAL)).then_some(Self::Compare(is, parts.value(3)?))
             }
             "lookup" => parts.lookup(),
@@ -209,9 +209,9 @@ fn nat(family: u32, port: bool) -> Vec<DefaultNla> {
 
 /// The attributes of an instruction.
 #[derive(Clone, Copy)]
-struct Parts<'a>(&'a [u8]);
+struct InstructionAttributes<'a>(&'a [u8]);
 
-impl<'a> Parts<'a> {
+impl<'a> InstructionAttributes<'a> {
     fn find(self, kind: u16) -> Option<Attribute<'a>> {
         attributes(self.0).find(|attribute| attribute.kind == kind)
     }
@@ -224,7 +224,7 @@ impl<'a> Parts<'a> {
         self.be32(kind) == Some(value)
     }
 
-    /// Whether a number is absent, or says nothing.
+    /// Whether a number is absent or zero.
     fn is_unset(self, kind: u16) -> bool {
         self.be32(kind).is_none_or(|value| value == 0)
     }
@@ -239,7 +239,7 @@ impl<'a> Parts<'a> {
 
     fn verdict(self, kind: u16) -> Option<Verdict> {
         let inner = self.find(kind)?.nested().find(|attribute| attribute.kind == VERDICT_DATA)?;
-        let inner = Parts(inner.value);
+        let inner = InstructionAttributes(inner.value);
         match inner.be32(1)? {
             ACCEPT => Some(Verdict::Accept),
             DROP => Some(Verdict::Drop),
@@ -295,8 +295,8 @@ mod tests {
             Instruction::ConnectionState,
             Instruction::ConnectionStatus,
             Instruction::Mask(vec![0xf0, 0, 0, 0]),
-            Instruction::Compare(Is::Equal, vec![1]),
-            Instruction::Compare(Is::Other, vec![0; 16]),
+            Instruction::Compare(Equality::Equal, vec![1]),
+            Instruction::Compare(Equality::Other, vec![0; 16]),
             Instruction::InSet(name()),
             Instruction::Load { register: 1, data: vec![10, 0, 0, 1] },
             Instruction::Dnat { family: 2, port: true },

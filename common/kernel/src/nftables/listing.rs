@@ -1,4 +1,4 @@
-//! Reading a rule from its message. Attributes that a newer kernel adds are skipped.
+//! Decodes a rule from its message. Attributes of newer kernels are skipped.
 
 use cni_netfilter::nftables::{Generation, ListedRule, TableFamily};
 
@@ -35,7 +35,7 @@ pub fn read_generation(payload: &[u8]) -> Option<Generation> {
 pub struct RawRule<'a> {
     /// Its number in its table.
     pub handle: u64,
-    /// Who owns it.
+    /// The owner.
     pub comment: Option<String>,
     /// The names of its expressions, and their attributes.
     pub expressions: Vec<(String, &'a [u8])>,

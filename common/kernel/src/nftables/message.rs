@@ -1,9 +1,9 @@
-//! Changes and questions as messages of nf_tables, in the types of `netlink-packet-netfilter`.
+//! Encodes changes and questions as messages of nf_tables, in the types of `netlink-packet-netfilter`.
 //!
-//! Of the instructions of a rule that crate knows only some, so all of them go by name and attributes.
+//! That crate knows only some instructions, so all of them are encoded by name and attributes.
 
 use cni_netfilter::nftables::{
-    Base, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableId,
+    BaseChain, ChainId, Generation, Hook, NftChain, NftChange, NftComment, NftRule, NftTable, Policy, TableId,
 };
 use netlink_packet_core::{DefaultNla, NLM_F_APPEND, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
@@ -18,7 +18,7 @@ use super::instruction::{Instruction, be32, nested};
 use super::request::{ChangeMessage, message};
 use super::set;
 
-/// `NFNL_SUBSYS_NFTABLES`: whom a batch is for.
+/// `NFNL_SUBSYS_NFTABLES`: the subsystem of a batch.
 const NFTABLES: u16 = 10;
 
 /// `NFTNL_UDATA_RULE_COMMENT` of libnftnl's `udata.h`; those of tables and chains are the same number.
@@ -47,7 +47,7 @@ pub fn get_generation() -> NetfilterMessage {
     NetfilterMessage::new(header, NfTablesMessage::GetGen(GenMessage { attributes: Vec::new() }))
 }
 
-/// The question whether there is a chain.
+/// Asks whether a chain exists.
 pub fn get_chain(chain: &ChainId) -> NetfilterMessage {
     message(chain.table.family, NfTablesMessage::GetChain(ChainMessage { attributes: names(chain) }))
 }
@@ -86,12 +86,12 @@ pub fn change(op: &NftChange) -> Option<Vec<ChangeMessage>> {
     }
 }
 
-/// What names a chain in a message about it.
+/// The attributes that name a chain in a message about it.
 pub fn names(ChainId { table, name }: &ChainId) -> Vec<ChainAttribute> {
     vec![ChainAttribute::Table(table.name.to_string()), ChainAttribute::Name(name.to_string())]
 }
 
-/// What names the chain of rules in a message about those.
+/// The attributes that name the chain in a message about its rules.
 pub fn stands_in(ChainId { table, name }: &ChainId) -> Vec<RuleAttribute> {
     vec![RuleAttribute::Table(table.name.to_string()), RuleAttribute::Chain(name.to_string())]
 }
@@ -101,7 +101,7 @@ fn delete_rules(chain: &ChainId, attributes: Vec<RuleAttribute>) -> ChangeMessag
     (message(chain.table.family, NfTablesMessage::DeleteRule(RuleMessage { attributes })), 0)
 }
 
-/// What `nft` shows as a comment: type, length, text and an end mark. A comment has at most 128 bytes.
+/// The data that `nft` shows as a comment: type, length, text and a null byte. A comment has at most 128 bytes.
 fn user_data(comment: &NftComment) -> Vec<u8> {
     let text = comment.as_str().as_bytes();
     let length = u8::try_from(text.len() + 1).unwrap_or(u8::MAX);
@@ -114,16 +114,16 @@ fn add_table(NftTable { id, comment }: &NftTable) -> ChangeMessage {
     (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
 }
 
-/// Makes sure that there is a table, and leaves one that is there as it is.
+/// Adds a table, or leaves an existing one unchanged.
 pub fn ensure_table(id: &TableId) -> ChangeMessage {
     let attributes = vec![TableAttribute::Name(id.name.to_string())];
     (message(id.family, NfTablesMessage::NewTable(TableMessage { attributes })), NLM_F_CREATE)
 }
 
-/// Makes sure that there is a chain.
+/// Adds a chain, or leaves an existing one unchanged.
 pub fn add_chain(NftChain { id, base, comment }: &NftChain) -> ChangeMessage {
     let mut attributes = names(id);
-    if let Some(Base { kind, hook, priority, policy }) = base {
+    if let Some(BaseChain { kind, hook, priority, policy }) = base {
         attributes.push(ChainAttribute::Type(kind.to_string()));
         // NFTA_CHAIN_HOOK with NFTA_HOOK_HOOKNUM and NFTA_HOOK_PRIORITY, which may be negative.
         let place = [be32(1, hook_number(*hook)), DefaultNla::new(2, priority.to_be_bytes().to_vec())];
@@ -134,7 +134,7 @@ pub fn add_chain(NftChain { id, base, comment }: &NftChain) -> ChangeMessage {
     (message(id.table.family, NfTablesMessage::NewChain(ChainMessage { attributes })), NLM_F_CREATE)
 }
 
-/// `enum nf_inet_hooks`, whose numbers are those of bridges, too.
+/// `enum nf_inet_hooks`; bridges have the same numbers.
 const fn hook_number(hook: Hook) -> u32 {
     match hook {
         Hook::Prerouting => 0,
@@ -153,7 +153,7 @@ const fn policy_number(policy: Policy) -> u32 {
     }
 }
 
-/// Without `NLM_F_APPEND`, a rule goes before all others.
+/// Adds a rule after all others. A caller that removes `NLM_F_APPEND` adds it before them.
 pub fn add_rule(rule: &NftRule) -> Option<ChangeMessage> {
     let family = rule.chain.table.family;
     let instructions = compile(family, &rule.expressions)?;

@@ -1,7 +1,7 @@
 //! Messages to and from nf_tables.
 //!
-//! A rule is compiled to the instructions that `nft` would write for it, and read back from those that any program
-//! wrote. [`xt`] does the same for rules as iptables-nft writes them.
+//! A rule is compiled to the instructions that `nft` would write for it, and decoded from those that any program
+//! wrote. [`xt`] does the same for the rules of iptables-nft.
 
 #[cfg(feature = "fuzz")]
 pub mod bytes;

@@ -1,4 +1,4 @@
-//! A message to the tables of a family, with the flags of its header.
+//! A request about the tables of a family, with the flags of its header.
 
 use cni_netfilter::nftables::TableFamily;
 use netlink_packet_netfilter::nftables::NfTablesMessage;

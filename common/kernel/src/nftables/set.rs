@@ -34,7 +34,7 @@ pub fn add(Set { id, family }: &Set) -> ChangeMessage {
     (message(id.table.family, NfTablesMessage::Other { message_type: NEW_SET, attributes }), NLM_F_CREATE)
 }
 
-/// The question whether there is a set.
+/// Asks whether a set exists.
 pub fn get(id: &SetId) -> NetfilterMessage {
     let attributes = vec![text(1, id.table.name.as_str()), text(2, id.name.as_str())];
     message(id.table.family, NfTablesMessage::Other { message_type: GET_SET, attributes })

@@ -6,7 +6,7 @@ use cni_core::names::IfName;
 use cni_model::plan::{Dad, IfPresent, NewGateway, Ns};
 
 use super::look_up::index;
-use super::made::{Made, accept_absent, accept_existing};
+use super::made::{Creation, accept_absent, accept_existing};
 use crate::locks::{PATIENCE, take_short};
 use crate::machine::LinuxHost;
 
@@ -21,12 +21,12 @@ pub(super) fn add(
     cidr: Cidr,
     dad: Dad,
     if_present: IfPresent,
-) -> Result<Made, Error> {
+) -> Result<Creation, Error> {
     let index = index(host, ns, name)?;
     let added = host.socket(ns)?.add_address(index, cidr, dad);
     Ok(match if_present {
         IfPresent::Accept => accept_existing(added),
-        IfPresent::Refuse => added.map(|()| Made::Now),
+        IfPresent::Refuse => added.map(|()| Creation::Now),
     }?)
 }
 

@@ -1,7 +1,8 @@
-//! Children of a master: making one inside the container.
+//! Creates a link on a master inside the container.
 //!
-//! The request goes to the master's namespace and names the other one, so the link never moves. It has its own
-//! name at once, unless the kernel looks for that name beside the master as well: Linux 6.1 does, 6.18 does not.
+//! The request goes to the master's namespace and names the other one, so the link is never moved. It is created with
+//! its final name, unless the kernel also looks for that name in the master's namespace: Linux 6.1 does, 6.18 does
+//! not.
 
 mod error;
 
@@ -17,20 +18,20 @@ use crate::machine::LinuxHost;
 use cni_kernel::netlink::NetlinkError;
 use error::{ChildError, hint};
 
-/// Where a child is made, and what it is there.
-pub(super) struct NewChild<'a> {
-    /// The namespace that it is for.
+/// The link to create, and where.
+pub(super) struct ChildRequest<'a> {
+    /// The namespace of the link.
     pub ns: Ns,
-    /// What every link has.
+    /// The properties that every link has.
     pub link: &'a NewLink,
     /// Its master.
     pub master: &'a MasterLink,
-    /// What it is.
+    /// The kind of the link.
     pub kind: &'a ChildKind,
 }
 
 /// Makes a child of a master; nothing of it is left when that fails.
-pub(super) fn create(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Error> {
+pub(super) fn create(host: &mut LinuxHost, new: &ChildRequest<'_>) -> Result<(), Error> {
     if let ChildKind::Ipvlan { .. } = new.kind {
         number_netns(host, new)?;
     }
@@ -41,15 +42,16 @@ pub(super) fn create(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Err
     }
 }
 
-/// So that whoever makes another ipvlan on the master sees this one, and its mode. The number goes with the namespace.
-fn number_netns(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Error> {
+/// Gives the namespace a number, so that whoever makes another ipvlan on the master sees this one and its mode. The
+/// number is removed with the namespace.
+fn number_netns(host: &mut LinuxHost, new: &ChildRequest<'_>) -> Result<(), Error> {
     match host.socket_and_netns(new.master.ns, Some(new.ns))? {
         (socket, Some(netns)) if new.master.ns != new.ns => Ok(socket.number_netns(netns.as_fd())?),
         _ => Ok(()),
     }
 }
 
-fn create_and_rename(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Error> {
+fn create_and_rename(host: &mut LinuxHost, new: &ChildRequest<'_>) -> Result<(), Error> {
     let first = temporary_name(&new.link.name);
     if let Err(refused) = attempt(host, new, &first)? {
         return Err(refusal(host, new, &first, refused));
@@ -58,20 +60,20 @@ fn create_and_rename(host: &mut LinuxHost, new: &NewChild<'_>) -> Result<(), Err
     renamed.map_err(|error| without_left_over(host, new, &first, error))
 }
 
-fn attempt(host: &mut LinuxHost, new: &NewChild<'_>, name: &IfName) -> Result<Result<(), NetlinkError>, Error> {
+fn attempt(host: &mut LinuxHost, new: &ChildRequest<'_>, name: &IfName) -> Result<Result<(), NetlinkError>, Error> {
     let link = NewLink { name: name.clone(), ..new.link.clone() };
     let (socket, netns) = host.socket_and_netns(new.master.ns, Some(new.ns))?;
     Ok(socket.create_link(&link, netns.as_deref().map(AsFd::as_fd)))
 }
 
-fn rename(host: &mut LinuxHost, new: &NewChild<'_>, first: &IfName) -> Result<(), Error> {
+fn rename(host: &mut LinuxHost, new: &ChildRequest<'_>, first: &IfName) -> Result<(), Error> {
     let index = super::look_up::index(host, new.ns, first)?;
     let (kind, name) = (new.kind.name(), &new.link.name);
     let renamed = host.socket(new.ns)?.set_name(index, name);
     Ok(renamed.map_err(|source| ChildError::Rename { kind, name: name.clone(), source })?)
 }
 
-fn refusal(host: &mut LinuxHost, new: &NewChild<'_>, name: &IfName, source: NetlinkError) -> Error {
+fn refusal(host: &mut LinuxHost, new: &ChildRequest<'_>, name: &IfName, source: NetlinkError) -> Error {
     let kind = new.kind.name();
     let is_unknown = source.errno() == Some(libc::EOPNOTSUPP)
         && host.socket(Ns::Host).is_ok_and(|socket| socket.has_link_kind(kind) == Ok(false));
@@ -81,8 +83,9 @@ fn refusal(host: &mut LinuxHost, new: &NewChild<'_>, name: &IfName, source: Netl
     without_left_over(host, new, name, error.into())
 }
 
-/// The kernel's answer may have been lost. Whoever asked for the link has made sure that the name was free.
-fn without_left_over(host: &mut LinuxHost, new: &NewChild<'_>, name: &IfName, error: Error) -> Error {
+/// Removes the link if it was created although the kernel's answer was lost. The caller has verified that the name was
+/// free.
+fn without_left_over(host: &mut LinuxHost, new: &ChildRequest<'_>, name: &IfName, error: Error) -> Error {
     let Ok(socket) = host.socket(new.ns) else { return error };
     let is_ours = |found: &Link| {
         let same_mac = new.link.mac.is_none() || found.mac == new.link.mac;

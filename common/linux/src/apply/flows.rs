@@ -1,4 +1,4 @@
-//! Makes the kernel forget tracked connections that still lead to the old place.
+//! Deletes tracked connections that still lead to an old address.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

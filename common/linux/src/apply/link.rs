@@ -1,4 +1,4 @@
-//! Links: making, setting and removing one.
+//! Creates, changes and removes links.
 
 use std::os::fd::AsFd;
 
@@ -7,9 +7,9 @@ use cni_core::names::IfName;
 use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step};
 
-use super::child::{self, NewChild};
+use super::child::{self, ChildRequest};
 use super::look_up::{index, present};
-use super::made::{Made, accept_absent, accept_existing};
+use super::made::{Creation, accept_absent, accept_existing};
 use super::tap::{self, TapSettings};
 use super::vlan;
 use crate::machine::LinuxHost;
@@ -58,7 +58,7 @@ impl Failure for LinkError {
 /// Makes a link; returns the step that undoes it if the link did not exist before.
 pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Option<Step>, Error> {
     if let LinkKind::Child { master, kind } = &link.kind {
-        child::create(host, &NewChild { ns, link, master, kind })?;
+        child::create(host, &ChildRequest { ns, link, master, kind })?;
         return Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }));
     }
     if let LinkKind::Tap { tap, label, headers, alias } = &link.kind {
@@ -69,21 +69,21 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink) -> Result<Opt
     let made = try_to_create(host, ns, link)?;
     let made = match link.if_present {
         IfPresent::Accept => accept_existing(made),
-        IfPresent::Refuse => made.map(|()| Made::Now),
+        IfPresent::Refuse => made.map(|()| Creation::Now),
     };
     match made {
-        Ok(Made::Now) => {
+        Ok(Creation::Now) => {
             settle_mac(host.socket(ns)?, link)?;
             Ok(Some(Step::RemoveLink { ns, name: link.name.clone() }))
         }
-        Ok(Made::Earlier) => Ok(None),
+        Ok(Creation::Earlier) => Ok(None),
         Err(source) => Err(refusal(host.socket(ns)?, link, source)),
     }
 }
 
-/// Gives a new bridge the MAC address that it has, so that it keeps it whatever ports come and go. Any other one, even in
-/// the request that makes it, would end its carrier until a port is up (`br_stp_change_bridge_id` of
-/// `net/bridge/br_stp_if.c`), and with it would go its link-local address.
+/// Sets the MAC address that a new bridge already has, so that it keeps it when ports are added and removed. Another
+/// address, even in the request that creates it, would end its carrier until a port is up (`br_stp_change_bridge_id` in
+/// `net/bridge/br_stp_if.c`), and its link-local address with it.
 fn settle_mac(socket: &mut Socket, link: &NewLink) -> Result<(), Error> {
     let (LinkKind::Bridge { .. }, None) = (&link.kind, &link.mac) else { return Ok(()) };
     if let Some(Link { index, mac: Some(mac), .. }) = socket.link(link.name.as_str())? {
@@ -139,8 +139,8 @@ fn refusal(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
     }
 }
 
-/// The kernel's answer may have been lost. A link with the random address that was chosen for it is ours, and so is a VRF with
-/// the table that was chosen, since nobody had the name a moment ago.
+/// Removes the link if it was created although the kernel's answer was lost. A link with the random address that was
+/// chosen for it is ours, and so is a VRF with the chosen table, since the name was free a moment ago.
 fn removed_if_made(socket: &mut Socket, link: &NewLink, source: NetlinkError) -> Error {
     let has_table = |found: &Link| matches!(link.kind, LinkKind::Vrf { table } if found.vrf_table == Some(table));
     let is_ours = |found: &Link| (link.mac.is_some() && found.mac == link.mac) || has_table(found);
@@ -207,7 +207,7 @@ fn change(host: &mut LinuxHost, ns: Ns, link: &Link, setting: &LinkSetting) -> R
     }?)
 }
 
-/// The kernel's answer may have been lost. A property that has the value all the same is ours to set back.
+/// Restores a property if it was changed although the kernel's answer was lost.
 fn set_back_if_changed(
     host: &mut LinuxHost,
     ns: Ns,

@@ -1,4 +1,4 @@
-//! Moving a link to another namespace.
+//! Moves a link to another namespace.
 
 use std::os::fd::AsFd;
 
@@ -69,8 +69,8 @@ fn way_back(moved: &LinkMove, before: &Link) -> LinkMove {
     LinkMove { from: to, name: new_name, to: from, new_name: name, alias: before.alias.clone().unwrap_or_default() }
 }
 
-/// The error for a link that is where it was. The kernel may have moved it all the same: when it could not rename it
-/// there, or when its answer was lost.
+/// The error for a move that failed. The kernel may have moved the link all the same: if it could not rename it there,
+/// or if its answer was lost.
 fn refusal(host: &mut LinuxHost, moved: &LinkMove, before: &Link, source: NetlinkError) -> Error {
     let LinkMove { from, name, to, new_name, alias: _ } = moved;
     let (from, to) = (*from, *to);

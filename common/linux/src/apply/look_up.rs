@@ -1,4 +1,4 @@
-//! Finding the link that a step is about.
+//! Finds the link of a step.
 
 use cni_core::error::Error;
 use cni_core::names::IfName;

@@ -1,21 +1,21 @@
-//! Routes that move between tables, and the rules that choose one.
+//! Moves routes between tables, and changes policy routing rules.
 
 use cni_core::error::Error;
 use cni_model::plan::{NewRoute, Ns, Step};
 use cni_model::routing::{FullRoute, SourceRule};
 
-use super::made::{Made, accept_absent, accept_existing};
+use super::made::{Creation, accept_absent, accept_existing};
 use crate::machine::LinuxHost;
 use cni_kernel::netlink::NetlinkError;
 
-/// Adds a route; returns the step that removes it, unless it was there.
+/// Adds a route; returns the step that removes it, unless it existed before.
 pub(super) fn add_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<Option<Step>, Error> {
     let socket = host.socket(ns)?;
     let before = socket.full_routes(route.dst.family(), route.table)?;
     let undo = Step::RemoveFullRoute { ns, route: route.clone() };
     match accept_existing(socket.add_full_route(route)) {
-        Ok(Made::Now) => Ok(Some(undo)),
-        Ok(Made::Earlier) => Ok(None),
+        Ok(Creation::Now) => Ok(Some(undo)),
+        Ok(Creation::Earlier) => Ok(None),
         Err(refused) => {
             // The kernel's answer may have been lost.
             let undone = if before.iter().any(|found| is_same(found, route)) {
@@ -41,7 +41,7 @@ pub(super) fn add_route_of(host: &mut LinuxHost, ns: Ns, link: u32, route: &NewR
     })
 }
 
-/// The answers of the kernel to a route that does not fit the interface any more. The same route would not do later either.
+/// The kernel's errors for a route that does not fit the interface. The same route would be refused later too.
 const UNFIT: [i32; 7] = [
     libc::EACCES,
     libc::EADDRNOTAVAIL,
@@ -52,7 +52,7 @@ const UNFIT: [i32; 7] = [
     libc::ENODEV,
 ];
 
-/// Adds a route back, unless it does not fit the interface any more.
+/// Adds a former route again, unless it no longer fits the interface.
 pub(super) fn restore_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<(), Error> {
     match accept_existing(host.socket(ns)?.add_full_route(route)) {
         Err(refused) if refused.errno().is_some_and(|number| UNFIT.contains(&number)) => {
@@ -63,13 +63,13 @@ pub(super) fn restore_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> 
     }
 }
 
-/// Whether two describe the same route; the kernel has told one, and gives IPv6 routes a metric.
+/// Whether two values describe the same route; one is from the kernel, which gives IPv6 routes a metric.
 fn is_same(found: &FullRoute, route: &FullRoute) -> bool {
     let metric = found.metric == route.metric || route.metric == 0;
     metric && (found.dst, found.gateway, found.link) == (route.dst, route.gateway, route.link)
 }
 
-/// Removes a route; returns the step that brings it back, if it was there.
+/// Removes a route; returns the step that adds it again, if it existed.
 pub(super) fn remove_route(host: &mut LinuxHost, ns: Ns, route: &FullRoute) -> Result<Option<Step>, Error> {
     let socket = host.socket(ns)?;
     match socket.remove_full_route(route) {
@@ -94,7 +94,7 @@ pub(super) fn add_rule(host: &mut LinuxHost, ns: Ns, rule: &SourceRule) -> Resul
     })
 }
 
-/// Removes a rule; it may be gone.
+/// Removes a rule; a missing one is success.
 pub(super) fn remove_rule(host: &mut LinuxHost, ns: Ns, rule: &SourceRule) -> Result<(), Error> {
     Ok(accept_absent(host.socket(ns)?.remove_rule(rule))?)
 }

@@ -1,4 +1,4 @@
-//! Files in which a plugin keeps what its DEL needs.
+//! Writes and removes state files.
 
 use std::path::PathBuf;
 

@@ -1,20 +1,20 @@
-//! Tap devices: making one inside the container, with all that it is to have before anybody may keep it.
+//! Creates a tap device inside the container, with all its properties, before it is made persistent.
 
 use std::error::Error as _;
 use std::io;
 
 use cni_core::error::{Code, Error, Failure};
-use cni_model::plan::{NewLink, Ns, Tap, TapHeaders};
+use cni_model::plan::{NewLink, Ns, TapHeaders, TapOptions};
 
 use super::look_up::index;
 use crate::machine::LinuxHost;
 use cni_kernel::netlink::Errno;
 use cni_kernel::tun::NewTap;
 
-/// Why a tap device was not made; nothing of it is left.
+/// Errors of creating a tap device; nothing of it is left.
 #[derive(Debug, thiserror::Error)]
-enum TapError {
-    /// The driver is not there, or refuses.
+enum TapCreateError {
+    /// The driver is missing, or refuses.
     #[error("failed to create tap: {}", plain(source))]
     Refused {
         #[source]
@@ -33,7 +33,7 @@ fn plain(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |number| Errno::new(number).to_string())
 }
 
-impl Failure for TapError {
+impl Failure for TapCreateError {
     fn code(&self) -> Code {
         match self {
             Self::Refused { source } => match source.raw_os_error() {
@@ -56,10 +56,10 @@ impl Failure for TapError {
     }
 }
 
-/// What a tap device is to be, beside its name, MAC address and MTU.
+/// The properties of a tap device, besides name, MAC address and MTU.
 #[derive(Clone, Copy)]
 pub(super) struct TapSettings<'a> {
-    pub(super) tap: Tap,
+    pub(super) tap: TapOptions,
     pub(super) headers: TapHeaders,
     pub(super) label: Option<&'a str>,
     pub(super) alias: Option<&'a str>,
@@ -70,8 +70,8 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink, settings: Tap
     let NewLink { name, mac, mtu, .. } = link;
     let TapSettings { tap, headers, label, alias } = settings;
     let failed = |source| match label {
-        None => TapError::Refused { source },
-        Some(label) => TapError::Label { label: label.to_owned(), source },
+        None => TapCreateError::Refused { source },
+        Some(label) => TapCreateError::Label { label: label.to_owned(), source },
     };
     let new = host.side(ns)?.within(|| NewTap::make(name, tap, headers, label)).map_err(failed)?;
     let made = index(host, ns, name)?;
@@ -79,5 +79,5 @@ pub(super) fn create(host: &mut LinuxHost, ns: Ns, link: &NewLink, settings: Tap
     mac.as_ref().map_or(Ok(()), |mac| socket.set_mac(made, mac))?;
     mtu.map_or(Ok(()), |mtu| socket.set_mtu(made, mtu))?;
     alias.map_or(Ok(()), |alias| socket.set_alias(made, alias))?;
-    Ok(new.keep().map_err(|source| TapError::Refused { source })?)
+    Ok(new.keep().map_err(|source| TapCreateError::Refused { source })?)
 }

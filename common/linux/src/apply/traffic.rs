@@ -1,4 +1,4 @@
-//! Limits and redirects of packets.
+//! Limits and redirects packets.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
@@ -11,15 +11,15 @@ use crate::machine::LinuxHost;
 use crate::observe::traffic_control;
 use cni_kernel::netlink::{FilterPlace, FilterSlot, NetlinkError, ReceiveFilter, Socket};
 
-/// Somebody else limits the link already.
+/// Another program limits the link already.
 #[derive(Debug, thiserror::Error)]
 #[error("create qdisc: file exists")]
-struct TakenError {
+struct OtherLimitError {
     name: String,
     kind: String,
 }
 
-impl Failure for TakenError {
+impl Failure for OtherLimitError {
     fn code(&self) -> Code {
         Code::Conflict
     }
@@ -39,7 +39,7 @@ pub(super) fn set_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName, shaper: &S
     let before = match socket.root_qdisc(link)? {
         None => None,
         Some(RootQdisc::Shaper(before)) => Some(before),
-        Some(RootQdisc::Other { kind }) => return Err(TakenError { name: name.to_string(), kind }.into()),
+        Some(RootQdisc::Other { kind }) => return Err(OtherLimitError { name: name.to_string(), kind }.into()),
     };
     if before == Some(*shaper) {
         return Ok(None);
@@ -54,7 +54,7 @@ pub(super) fn set_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName, shaper: &S
     }))
 }
 
-/// The kernel's answer may have been lost. A limit that is there all the same is ours to take back.
+/// Removes the limit if it was set although the kernel's answer was lost.
 fn without_shaper(
     socket: &mut Socket,
     link: u32,
@@ -71,7 +71,7 @@ fn without_shaper(
     with_note(refused.into(), undone)
 }
 
-/// Ends a limit; a link that is gone has none.
+/// Removes a limit; a missing link has none.
 pub(super) fn remove_shaper(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<(), Error> {
     let socket = host.socket(ns)?;
     let Some(link) = socket.link(name.as_str())? else { return Ok(()) };
@@ -123,7 +123,7 @@ fn redirect(
     socket.add_redirect(link, (earlier.unwrap_or(FilterPlace::Ingress), slot), &others, to)
 }
 
-/// Ends that; a link that is gone receives nothing.
+/// Removes the redirect; a missing link has none.
 pub(super) fn remove_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &IfName) -> Result<(), Error> {
     let socket = host.socket(ns)?;
     let Some(link) = socket.link(name.as_str())? else { return Ok(()) };
@@ -131,8 +131,8 @@ pub(super) fn remove_redirect(host: &mut LinuxHost, ns: Ns, name: &IfName, to: &
     Ok(end_redirects(socket, link.index, target)?)
 }
 
-/// The place for filters is removed with the last of them, unless it was there before. One of eBPF programs stays, since they
-/// expect it.
+/// Removes redirects. The discipline for filters is removed with the last of them, unless it existed before. A `clsact`
+/// stays, since eBPF programs need it.
 fn end_redirects(socket: &mut Socket, link: u32, target: Option<u32>) -> Result<(), NetlinkError> {
     let Some(place) = socket.filter_place(link)? else { return Ok(()) };
     let unwanted = |filter: &ReceiveFilter| is_dead(filter) || (target.is_some() && filter.redirect == target);
@@ -145,7 +145,7 @@ fn end_redirects(socket: &mut Socket, link: u32, target: Option<u32>) -> Result<
     Ok(())
 }
 
-/// Whether a filter leads to a link that is gone, so that everything is lost.
+/// Whether a filter redirects to a link that no longer exists, so that every packet is lost.
 fn is_dead(filter: &ReceiveFilter) -> bool {
     filter.redirect == Some(0)
 }

@@ -1,17 +1,17 @@
-//! The VLANs of bridge ports, and the link that puts the host itself into one.
+//! The VLANs of bridge ports, and the link that connects the host itself to a VLAN.
 
 use cni_core::error::{Code, Error, Failure};
 use cni_core::names::IfName;
 use cni_model::link::Link;
 use cni_model::plan::{BridgePort, IfPresent, LinkKind, NewLink, Ns, VethPeer};
-use cni_model::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
+use cni_model::vlan::{BridgeVlan, EarlierVlans, PortVlans, VlanId, VlanLink};
 
 use super::look_up::present;
-use super::made::{Made, accept_absent, accept_existing};
+use super::made::{Creation, accept_absent, accept_existing};
 use crate::machine::LinuxHost;
 use cni_kernel::netlink::{NetlinkError, Socket};
 
-/// Why the kernel refused VLANs.
+/// Errors of the VLANs of a port.
 #[derive(Debug, thiserror::Error)]
 pub enum VlanError {
     /// The kernel was built without `CONFIG_BRIDGE_VLAN_FILTERING`.
@@ -69,21 +69,21 @@ pub(super) fn set_port_vlans(host: &mut LinuxHost, ns: Ns, name: &IfName, vlans:
 /// One request for each range, and one that removes all VLANs of the port, so that they need not be listed.
 fn write_port_vlans(socket: &mut Socket, index: u32, vlans: &PortVlans) -> Result<(), NetlinkError> {
     let PortVlans { native, tagged, earlier } = vlans;
-    if *earlier == Earlier::Removed {
+    if *earlier == EarlierVlans::Removed {
         socket.remove_port_vlans(index, VlanId::FIRST..=VlanId::LAST)?;
     }
     socket.add_port_vlan(index, BridgeVlan { id: *native, pvid: true, untagged: true })?;
     tagged.iter().try_for_each(|range| socket.add_port_vlan_range(index, range.clone()))
 }
 
-/// Makes the pair, or finishes one that was left half-made: its port is set up last, so a port that is up has its
-/// VLANs. A link with this name that is not a veth is used as it is: somebody has made it on purpose.
+/// Creates the pair, or completes one that was left half-made: its port is set up last, so a port that is up has its
+/// VLANs. A link with this name that is not a veth is used as it is: an administrator has made it.
 pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), Error> {
     let failed = |source| VlanError::Link { name: link.name.to_string(), source };
     let found = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?;
-    let created = if found.is_none() { create_pair(host, link)? } else { Made::Earlier };
+    let created = if found.is_none() { create_pair(host, link)? } else { Creation::Earlier };
     let finished = finish_pair(host, link);
-    if created == Made::Now
+    if created == Creation::Now
         && finished.is_err()
         && let Some(made) = host.socket(Ns::Host)?.link(link.name.as_str()).map_err(failed)?
     {
@@ -92,7 +92,7 @@ pub(super) fn ensure_link(host: &mut LinuxHost, link: &VlanLink) -> Result<(), E
     finished
 }
 
-fn create_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<Made, Error> {
+fn create_pair(host: &mut LinuxHost, link: &VlanLink) -> Result<Creation, Error> {
     let mtu = present(host, Ns::Host, &link.bridge)?.mtu;
     let VlanLink { name, mac, port, port_mac, .. } = link.clone();
     let peer = VethPeer { ns: Ns::Host, name: port, mac: port_mac };

@@ -13,7 +13,7 @@ use cni_model::plan::Ns;
 use super::look_up::present;
 use crate::machine::LinuxHost;
 
-/// Why waiting for a link ended without success.
+/// Errors of waiting for a link.
 #[derive(Debug, thiserror::Error)]
 enum WaitError {
     /// Another host has the address.
@@ -27,7 +27,7 @@ enum WaitError {
     /// The port does not pass packets.
     #[error("bridge port in error state: {state}")]
     PortState { name: String, state: OperState },
-    /// Somebody is still in the namespace.
+    /// A process is still in the namespace.
     #[error("the other end of {name} is still in a namespace that lives")]
     PeerLives { name: String },
 }
@@ -41,11 +41,11 @@ impl Failure for WaitError {
     }
 }
 
-/// How long duplicate address detection may take, and how often it is looked at. It takes one to two seconds, and longer
-/// where the kernel changes many links at a time; the reference gives up after five.
+/// The time limit for duplicate address detection, and the interval of looking. It takes one to two seconds, and longer
+/// while the kernel changes many links; the reference gives up after five.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
-/// How long a link may take to have a carrier. The kernel looks for no other user of an address without one.
+/// The time limit for the carrier of a link. Without a carrier, duplicate address detection does not run.
 const CARRIER_LIMIT: Duration = Duration::from_secs(1);
 
 /// Waits until no address is tentative, or could become settled for want of a carrier.
@@ -70,7 +70,7 @@ pub(super) fn until_settled(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Resu
     }
 }
 
-/// How long addresses may be tentative. A link whose driver does not say may have a carrier.
+/// How long addresses may be tentative. A link of unknown state may have a carrier.
 const fn settle_limit(state: OperState) -> Duration {
     match state {
         OperState::Up | OperState::Unknown => SETTLE_LIMIT,
@@ -98,7 +98,7 @@ pub(super) fn until_up(host: &mut LinuxHost, ns: Ns, name: &IfName) -> Result<()
     Err(WaitError::PortState { name: name.to_string(), state }.into())
 }
 
-/// How long the kernel may take to let go of a namespace without processes, and how often it is looked at.
+/// The time limit for the kernel to delete a namespace without processes, and the interval of looking.
 const RELEASE_LIMIT: Duration = Duration::from_secs(1);
 const RELEASE_PAUSE: Duration = Duration::from_millis(10);
 

@@ -1,7 +1,7 @@
-//! Calls over D-Bus, each within a time limit.
+//! Calls over D-Bus, each with a time limit.
 //!
-//! Each call has a connection of its own, which is closed before the answer is read: so zbus needs no thread, and a
-//! plugin that makes no call pays nothing.
+//! Each call has its own connection, which is closed before the answer is read. So zbus needs no thread, and a plugin
+//! that makes no call pays nothing.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -13,10 +13,10 @@ use zbus::connection::Builder;
 use zbus::{Connection, DBusError, fdo};
 use zruntime::{SharedRuntime, TimedOut};
 
-/// Why a call over D-Bus failed.
+/// Errors of a call over D-Bus.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
-    /// Nobody listens.
+    /// Nothing listens.
     #[error("cannot connect to D-Bus at {}", place(address))]
     Absent {
         address: String,
@@ -49,9 +49,9 @@ fn place(address: &str) -> &str {
 
 /// The answer of a method.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer<T> {
+pub(super) enum BusAnswer<T> {
     Value(T),
-    /// It failed, with the text of whoever was called.
+    /// The call failed, with the text of the error.
     Error {
         /// Which failure it is.
         name: String,
@@ -60,17 +60,17 @@ pub(super) enum Answer<T> {
     },
 }
 
-/// The address of a bus; there may be none.
+/// The address of a bus, if there is one.
 #[derive(Clone, Debug)]
 pub(super) struct Bus {
     /// D-Bus specification, "Server Addresses": several, with a semicolon between them.
     pub(super) addresses: String,
-    /// How long to wait for a connection, and for an answer.
+    /// The time limit for a connection, and for an answer.
     pub(super) limit: Cell<Duration>,
 }
 
-/// How long is waited for one that has been waited for in vain: it would make ten seconds for each address. A message
-/// is sent all the same, and does its work once it is read.
+/// The time limit after an address has timed out once, so that the call does not wait ten seconds for each address. The
+/// message is still sent, and takes effect when it is read.
 const IMPATIENCE: Duration = Duration::from_millis(200);
 
 /// A connection to a bus.
@@ -90,7 +90,7 @@ impl Bus {
         answer
     }
 
-    /// Connects to the first address where somebody listens.
+    /// Connects to the first address where a bus listens.
     async fn connect(&self) -> Result<OpenBus, BusError> {
         let mut addresses = self.addresses.split(';');
         let mut tried = self.connect_to(addresses.next().unwrap_or_default()).await;
@@ -115,16 +115,19 @@ impl Bus {
 
 impl OpenBus {
     /// Waits for the answer of a method.
-    pub(super) async fn answer<T>(&self, call: impl Future<Output = zbus::Result<T>>) -> Result<Answer<T>, BusError> {
+    pub(super) async fn answer<T>(
+        &self,
+        call: impl Future<Output = zbus::Result<T>>,
+    ) -> Result<BusAnswer<T>, BusError> {
         let address = || self.address.clone();
         match within(self.limit, call).await {
-            Ok(answer) => Answer::of(answer).map_err(|problem| BusError::Failed { address: address(), problem }),
+            Ok(answer) => BusAnswer::of(answer).map_err(|problem| BusError::Failed { address: address(), problem }),
             Err(TimedOut { .. }) => Err(BusError::Silent { address: address(), limit: self.limit }),
         }
     }
 }
 
-impl<T> Answer<T> {
+impl<T> BusAnswer<T> {
     /// A method that fails has answered.
     fn of(answer: zbus::Result<T>) -> zbus::Result<Self> {
         match answer {

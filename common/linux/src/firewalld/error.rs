@@ -1,4 +1,4 @@
-//! Requests that firewalld did not carry out.
+//! Errors of requests to firewalld.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::bus::BusError;
 
 /// A request to firewalld.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct FirewalldRequest {
     method: Method,
     pub(super) zone: Zone,
     pub(super) source: Cidr,
@@ -24,17 +24,17 @@ pub(super) enum Method {
     Query,
 }
 
-/// Why firewalld did not carry out a request.
+/// Errors of requests to firewalld.
 #[derive(Debug, thiserror::Error)]
 pub enum FirewalldError {
     /// It refused, with this text.
     #[error("failed to {attempt}: {text}")]
-    Refused { attempt: Attempt, text: String },
+    Refused { attempt: FirewalldRequest, text: String },
     /// It did not answer.
     #[error("failed to {attempt}")]
     Unanswered {
-        attempt: Attempt,
-        /// What is wrong with the bus.
+        attempt: FirewalldRequest,
+        /// The error of the bus.
         #[source]
         source: Box<BusError>,
     },
@@ -51,7 +51,7 @@ impl Failure for FirewalldError {
     }
 }
 
-impl Attempt {
+impl FirewalldRequest {
     pub(super) fn new(method: Method, zone: &Zone, address: IpAddr) -> Self {
         Self { method, zone: zone.clone(), source: Cidr::host(address) }
     }
@@ -66,7 +66,7 @@ impl Attempt {
     }
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for FirewalldRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, zone, source } = self;
         match method {

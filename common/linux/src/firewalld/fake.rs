@@ -1,4 +1,4 @@
-//! A bus for tests: a socket, and a thread that plays the other side by a script.
+//! A bus for tests: a socket, and a thread that answers according to a script.
 
 use std::future::poll_fn;
 use std::os::unix::net::UnixListener;
@@ -11,9 +11,9 @@ use zbus::export::futures_core::Stream;
 use zbus::message::Type;
 use zbus::{Connection, Guid, Message};
 
-/// What the bus does with a call.
+/// The bus's reply to a call.
 #[derive(Clone, Copy, Debug)]
-pub enum Say {
+pub enum FakeReply {
     /// Answers nothing.
     Nothing,
     /// Answers without a value.
@@ -37,8 +37,8 @@ pub struct FakeBus {
 
 impl FakeBus {
     /// A bus that lets the client in, and then does this with its calls.
-    pub fn start(script: &[Say]) -> Self {
-        let script: Vec<Say> = [Say::Text(":1.7")].iter().chain(script).copied().collect();
+    pub fn start(script: &[FakeReply]) -> Self {
+        let script: Vec<FakeReply> = [FakeReply::Text(":1.7")].iter().chain(script).copied().collect();
         Self::with(move |listener| zbus::block_on(play(listener, script)))
     }
 
@@ -51,7 +51,7 @@ impl FakeBus {
         Self { address: format!("unix:path={}", path.display()), heard, _directory: directory }
     }
 
-    /// What was called, once the client is gone, but for the greeting.
+    /// The calls, except the greeting, after the client has disconnected.
     pub fn heard(self) -> Vec<String> {
         let mut heard = self.heard.join().expect("the bus ends in order");
         assert_eq!(heard.first().map(String::as_str), Some("0 org.freedesktop.DBus.Hello()"));
@@ -60,7 +60,7 @@ impl FakeBus {
     }
 }
 
-async fn play(listener: UnixListener, script: Vec<Say>) -> Vec<String> {
+async fn play(listener: UnixListener, script: Vec<FakeReply>) -> Vec<String> {
     let (client, _) = listener.accept().expect("a client");
     let builder = Builder::unix_stream(client).server(Guid::generate()).p2p();
     let mut calls = builder.build_message_stream().await.expect("the client is let in");
@@ -70,7 +70,7 @@ async fn play(listener: UnixListener, script: Vec<Say>) -> Vec<String> {
         if call.message_type() == Type::MethodCall {
             heard.push(text(&call));
             match script.next() {
-                Some(Say::HangUp) => break,
+                Some(FakeReply::HangUp) => break,
                 Some(say) => answer(&bus, &call, say).await.expect("an answer"),
                 None => {}
             }
@@ -92,18 +92,18 @@ fn text(call: &Message) -> String {
     format!("{flags} {interface}.{member}({})", arguments.join(", "))
 }
 
-async fn answer(bus: &Connection, call: &Message, say: Say) -> zbus::Result<()> {
+async fn answer(bus: &Connection, call: &Message, say: FakeReply) -> zbus::Result<()> {
     let header = call.header();
     let greeting = header.member().is_some_and(|member| member == "Hello");
     if !greeting {
         bus.emit_signal(None::<&str>, "/x", "a.b", "C", &"a signal that nobody asked for").await?;
     }
     match say {
-        Say::Nothing | Say::HangUp => Ok(()),
-        Say::Done => bus.reply(&header, &()).await,
-        Say::Text(text) => bus.reply(&header, &text).await,
-        Say::Bool(yes) => bus.reply(&header, &yes).await,
-        Say::Fail(name, "") => bus.reply_error(&header, name, &()).await,
-        Say::Fail(name, text) => bus.reply_error(&header, name, &text).await,
+        FakeReply::Nothing | FakeReply::HangUp => Ok(()),
+        FakeReply::Done => bus.reply(&header, &()).await,
+        FakeReply::Text(text) => bus.reply(&header, &text).await,
+        FakeReply::Bool(yes) => bus.reply(&header, &yes).await,
+        FakeReply::Fail(name, "") => bus.reply_error(&header, name, &()).await,
+        FakeReply::Fail(name, text) => bus.reply_error(&header, name, &text).await,
     }
 }

@@ -1,7 +1,7 @@
 //! firewalld over D-Bus.
 //!
-//! Nothing connects to the bus unless firewalld is used. A firewalld that is not running has no sources: it forgets
-//! them when it ends.
+//! Nothing connects to the bus unless firewalld is used. If firewalld does not run, it has no sources: it forgets them
+//! when it ends.
 
 mod bus;
 mod error;
@@ -20,9 +20,9 @@ use zbus::fdo::DBusProxy;
 use zbus::names::BusName;
 
 pub use bus::BusError;
-pub use error::{Attempt, FirewalldError};
+pub use error::{FirewalldError, FirewalldRequest};
 
-use bus::{Answer, Bus, OpenBus};
+use bus::{Bus, BusAnswer, OpenBus};
 use error::Method;
 use zones::{NAME, ZonesProxy};
 
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether this call has added the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum SourceAdded {
     /// It was not there before.
     Now,
     /// It was.
@@ -60,31 +60,25 @@ impl SystemFirewalld {
     }
 
     /// Makes an address a source of a zone.
-    ///
-    /// # Errors
-    /// [`FirewalldError`]. If there is no answer, firewalld gets a call that undoes the first one.
-    pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<Added, FirewalldError> {
-        let attempt = Attempt::new(Method::Add, zone, address);
+    pub fn add_source(&self, zone: &Zone, address: IpAddr) -> Result<SourceAdded, FirewalldError> {
+        let attempt = FirewalldRequest::new(Method::Add, zone, address);
         match self.bus.ask(async |bus| add(bus, &attempt).await) {
-            Ok(Answer::Value(_)) => Ok(Added::Now),
-            Ok(Answer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(Added::Before),
-            Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text)),
+            Ok(BusAnswer::Value(_)) => Ok(SourceAdded::Now),
+            Ok(BusAnswer::Error { text, .. }) if text.contains("ZONE_ALREADY_SET") => Ok(SourceAdded::Before),
+            Ok(BusAnswer::Error { name, text }) => Err(attempt.refused(name, text)),
             Err(error) => Err(attempt.unanswered(error)),
         }
     }
 
     /// Removes an address from the sources of a zone, if it is one.
-    ///
-    /// # Errors
-    /// [`FirewalldError`].
     pub fn remove_source(&self, zone: &Zone, address: IpAddr) -> Result<(), FirewalldError> {
-        let attempt = Attempt::new(Method::Remove, zone, address);
+        let attempt = FirewalldRequest::new(Method::Remove, zone, address);
         let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
         let answer =
             self.bus.ask(async |bus| bus.answer(async { zones(bus).await?.remove_source(zone, &source).await }).await);
         match answer {
-            Ok(Answer::Value(_)) => Ok(()),
-            Ok(Answer::Error { name, text }) if is_absence(&name, &text) => {
+            Ok(BusAnswer::Value(_)) => Ok(()),
+            Ok(BusAnswer::Error { name, text }) if is_absence(&name, &text) => {
                 log::debug!("{source} is not a source of zone {zone}: {text}");
                 Ok(())
             }
@@ -92,7 +86,7 @@ impl SystemFirewalld {
                 log::debug!("{source} is not a source of zone {zone}: {error}");
                 Ok(())
             }
-            Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text)),
+            Ok(BusAnswer::Error { name, text }) => Err(attempt.refused(name, text)),
             Err(error) => Err(attempt.unanswered(error)),
         }
     }
@@ -107,8 +101,8 @@ impl Default for SystemFirewalld {
 impl Firewalld for SystemFirewalld {
     fn is_running(&mut self) -> bool {
         match self.bus.ask(async |bus| bus.answer(owner(bus)).await) {
-            Ok(Answer::Value(())) => true,
-            Ok(Answer::Error { text, .. }) => {
+            Ok(BusAnswer::Value(())) => true,
+            Ok(BusAnswer::Error { text, .. }) => {
                 log::debug!("firewalld is not running: {text}");
                 false
             }
@@ -124,15 +118,15 @@ impl Firewalld for SystemFirewalld {
     }
 
     fn has_source(&mut self, zone: &Zone, address: IpAddr) -> Result<bool, Error> {
-        let attempt = Attempt::new(Method::Query, zone, address);
+        let attempt = FirewalldRequest::new(Method::Query, zone, address);
         let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
         let answer =
             self.bus.ask(async |bus| bus.answer(async { zones(bus).await?.query_source(zone, &source).await }).await);
         match answer {
-            Ok(Answer::Value(yes)) => Ok(yes),
-            Ok(Answer::Error { name, .. }) if is_stopped(&name) => Ok(false),
+            Ok(BusAnswer::Value(yes)) => Ok(yes),
+            Ok(BusAnswer::Error { name, .. }) if is_stopped(&name) => Ok(false),
             Err(BusError::Absent { .. }) => Ok(false),
-            Ok(Answer::Error { name, text }) => Err(attempt.refused(name, text).into()),
+            Ok(BusAnswer::Error { name, text }) => Err(attempt.refused(name, text).into()),
             Err(error) => Err(attempt.unanswered(error).into()),
         }
     }
@@ -151,7 +145,7 @@ async fn zones(bus: &OpenBus) -> zbus::Result<ZonesProxy<'_>> {
 
 /// Adds a source, and removes it again unless firewalld confirms. The bus carries out the calls of a connection in
 /// order, even after the connection is closed.
-async fn add(bus: &OpenBus, attempt: &Attempt) -> Result<Answer<String>, BusError> {
+async fn add(bus: &OpenBus, attempt: &FirewalldRequest) -> Result<BusAnswer<String>, BusError> {
     let (zone, source) = (attempt.zone.as_str(), attempt.source.to_string());
     let answer = bus.answer(async { zones(bus).await?.add_source(zone, &source).await }).await;
     if answer.is_err()

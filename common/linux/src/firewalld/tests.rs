@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use cni_core::error::{Code, Failure};
 
-use super::fake::{FakeBus, Say};
+use super::fake::{FakeBus, FakeReply};
 use super::*;
 
 const EXCEPTION: &str = "org.fedoraproject.FirewallD1.Exception";
@@ -21,7 +21,7 @@ fn trusted() -> Zone {
 }
 
 /// Asks a firewalld that says this; returns what was asked as well.
-fn asking<T>(say: Say, ask: impl FnOnce(&mut SystemFirewalld) -> T) -> (T, Vec<String>) {
+fn asking<T>(say: FakeReply, ask: impl FnOnce(&mut SystemFirewalld) -> T) -> (T, Vec<String>) {
     let fake = FakeBus::start(&[say]);
     let mut firewalld = SystemFirewalld::at(fake.address.clone(), LIMIT);
     let answer = ask(&mut firewalld);
@@ -35,8 +35,8 @@ fn describe(error: &dyn Failure) -> (u32, String) {
 
 #[test]
 fn a_source_is_added_once() {
-    let set = Say::Fail(EXCEPTION, "ZONE_ALREADY_SET: '10.88.0.5/32' already bound to 'trusted'");
-    for (say, want) in [(Say::Text("trusted"), Added::Now), (set, Added::Before)] {
+    let set = FakeReply::Fail(EXCEPTION, "ZONE_ALREADY_SET: '10.88.0.5/32' already bound to 'trusted'");
+    for (say, want) in [(FakeReply::Text("trusted"), SourceAdded::Now), (set, SourceAdded::Before)] {
         let (added, heard) = asking(say, |firewalld| firewalld.add_source(&trusted(), address()));
         assert_eq!(added.expect("added"), want);
         assert_eq!(heard, ["0 org.fedoraproject.FirewallD1.zone.addSource(trusted, 10.88.0.5/32)"]);
@@ -51,18 +51,18 @@ fn a_source_that_is_refused_is_so_in_the_words_of_firewalld() {
         (EXCEPTION, "INVALID_ZONE: trusted", 7),
         ("org.freedesktop.DBus.Error.ServiceUnknown", unknown, 104),
     ] {
-        let (added, _) = asking(Say::Fail(name, text), |firewalld| firewalld.add_source(&trusted(), address()));
+        let (added, _) = asking(FakeReply::Fail(name, text), |firewalld| firewalld.add_source(&trusted(), address()));
         let want = (code, format!("failed to add the address 10.88.0.5/32 to trusted zone: {text}"));
         assert_eq!(describe(&added.expect_err("refused")), want);
     }
-    let (added, _) = asking(Say::Fail(EXCEPTION, ""), |firewalld| firewalld.add_source(&trusted(), address()));
+    let (added, _) = asking(FakeReply::Fail(EXCEPTION, ""), |firewalld| firewalld.add_source(&trusted(), address()));
     let want = format!("failed to add the address 10.88.0.5/32 to trusted zone: {EXCEPTION}");
     assert_eq!(describe(&added.expect_err("refused")), (104, want));
 }
 
 #[test]
 fn a_source_that_gets_no_answer_is_taken_back_in_the_end() {
-    let (added, heard) = asking(Say::Nothing, |firewalld| firewalld.add_source(&trusted(), address()));
+    let (added, heard) = asking(FakeReply::Nothing, |firewalld| firewalld.add_source(&trusted(), address()));
     let error = added.expect_err("no answer");
     assert_eq!(describe(&error), (11, "failed to add the address 10.88.0.5/32 to trusted zone".to_owned()));
     assert!(error.details().ends_with("did not answer within 3s"), "{}", error.details());
@@ -75,11 +75,11 @@ fn a_source_that_gets_no_answer_is_taken_back_in_the_end() {
 #[test]
 fn a_source_is_gone_whatever_the_reason() {
     for say in [
-        Say::Text("trusted"),
-        Say::Fail(EXCEPTION, "UNKNOWN_SOURCE: '10.88.0.5/32' is not in any zone"),
-        Say::Fail(EXCEPTION, "ZONE_CONFLICT: remove_source(trusted, 10.88.0.5/32): zos='work'"),
-        Say::Fail(EXCEPTION, "INVALID_ZONE: trusted"),
-        Say::Fail(NO_OWNER, "Name \"org.fedoraproject.FirewallD1\" does not exist"),
+        FakeReply::Text("trusted"),
+        FakeReply::Fail(EXCEPTION, "UNKNOWN_SOURCE: '10.88.0.5/32' is not in any zone"),
+        FakeReply::Fail(EXCEPTION, "ZONE_CONFLICT: remove_source(trusted, 10.88.0.5/32): zos='work'"),
+        FakeReply::Fail(EXCEPTION, "INVALID_ZONE: trusted"),
+        FakeReply::Fail(NO_OWNER, "Name \"org.fedoraproject.FirewallD1\" does not exist"),
     ] {
         let (removed, heard) = asking(say, |firewalld| firewalld.remove_source(&trusted(), address()));
         removed.expect("gone");
@@ -89,30 +89,30 @@ fn a_source_is_gone_whatever_the_reason() {
 
 #[test]
 fn a_source_that_stays_is_a_failure() {
-    let say = Say::Fail(EXCEPTION, "COMMAND_FAILED: nft");
+    let say = FakeReply::Fail(EXCEPTION, "COMMAND_FAILED: nft");
     let (removed, _) = asking(say, |firewalld| firewalld.remove_source(&trusted(), address()));
     let want = "failed to remove the address 10.88.0.5/32 from trusted zone: COMMAND_FAILED: nft";
     assert_eq!(describe(&removed.expect_err("stays")), (104, want.to_owned()));
-    let (removed, _) = asking(Say::HangUp, |firewalld| firewalld.remove_source(&trusted(), address()));
+    let (removed, _) = asking(FakeReply::HangUp, |firewalld| firewalld.remove_source(&trusted(), address()));
     assert_eq!(removed.expect_err("stays").code(), Code::Io);
 }
 
 #[test]
 fn a_source_is_found_or_not() {
     for (say, want) in [
-        (Say::Bool(true), true),
-        (Say::Bool(false), false),
-        (Say::Fail(NO_OWNER, "Name \"org.fedoraproject.FirewallD1\" does not exist"), false),
+        (FakeReply::Bool(true), true),
+        (FakeReply::Bool(false), false),
+        (FakeReply::Fail(NO_OWNER, "Name \"org.fedoraproject.FirewallD1\" does not exist"), false),
     ] {
         let (found, heard) = asking(say, |firewalld| firewalld.has_source(&trusted(), address()));
         assert_eq!(found.expect("an answer"), want);
         assert_eq!(heard, ["2 org.fedoraproject.FirewallD1.zone.querySource(trusted, 10.88.0.5/32)"]);
     }
     for (say, code, text) in [
-        (Say::Fail(EXCEPTION, "INVALID_ZONE: trusted"), 7, ": INVALID_ZONE: trusted"),
-        (Say::Text("yes"), 5, ""),
-        (Say::Done, 5, ""),
-        (Say::Nothing, 11, ""),
+        (FakeReply::Fail(EXCEPTION, "INVALID_ZONE: trusted"), 7, ": INVALID_ZONE: trusted"),
+        (FakeReply::Text("yes"), 5, ""),
+        (FakeReply::Done, 5, ""),
+        (FakeReply::Nothing, 11, ""),
     ] {
         let (found, _) = asking(say, |firewalld| firewalld.has_source(&trusted(), address()));
         let error = found.expect_err("no answer");
@@ -123,7 +123,9 @@ fn a_source_is_found_or_not() {
 
 #[test]
 fn firewalld_runs_when_somebody_has_its_name() {
-    for (say, want) in [(Say::Text(":1.3"), true), (Say::Fail(NO_OWNER, "nobody"), false), (Say::Nothing, false)] {
+    for (say, want) in
+        [(FakeReply::Text(":1.3"), true), (FakeReply::Fail(NO_OWNER, "nobody"), false), (FakeReply::Nothing, false)]
+    {
         let (running, heard) = asking(say, Firewalld::is_running);
         assert_eq!(running, want, "{say:?}");
         assert_eq!(heard, ["0 org.freedesktop.DBus.GetNameOwner(org.fedoraproject.FirewallD1)"]);
@@ -143,7 +145,7 @@ fn without_a_bus_there_is_no_firewalld_and_no_source() {
 
 #[test]
 fn the_first_bus_that_answers_is_used() {
-    let fake = FakeBus::start(&[Say::Bool(true)]);
+    let fake = FakeBus::start(&[FakeReply::Bool(true)]);
     let list = format!("unix:path=/nonexistent/bus;{}", fake.address);
     assert!(SystemFirewalld::at(list, LIMIT).has_source(&trusted(), address()).expect("an answer"));
 }

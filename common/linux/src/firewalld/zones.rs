@@ -1,4 +1,4 @@
-//! The interface `org.fedoraproject.FirewallD1.zone` of firewalld.dbus(5), as far as it is used.
+//! The parts of the interface `org.fedoraproject.FirewallD1.zone` (firewalld.dbus(5)) that are used.
 
 use zbus::proxy;
 

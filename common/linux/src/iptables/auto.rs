@@ -1,9 +1,9 @@
-//! The host's tables: over netlink where its iptables keeps them in nf_tables, else by its programs.
+//! Chooses how to access iptables: over netlink if the host's iptables uses nf_tables, otherwise by its programs.
 //!
-//! Both lead to the same rules, byte for byte. What the one cannot read or write with certainty the other
-//! does: a chain with a rule of an unknown kind, a look at a table that does not exist yet, a user's own words.
+//! Both ways give the same rules, byte for byte. If netlink cannot read or write something with certainty, the
+//! programs do it: a chain with a rule of an unknown kind, a table that does not exist yet, a user's own words.
 //!
-//! Where the programs have been removed since the rules were made, rules in nf_tables are still read and removed.
+//! If the programs have been removed since the rules were made, rules in nf_tables are still read and removed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ use cni_core::names::ChainName;
 use cni_files::find_program;
 use cni_netfilter::Netfilter;
 use cni_netfilter::iptables::{
-    Batch, BatchError, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock,
+    Batch, BatchError, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
 };
 use cni_netfilter::nftables::Nftables;
 
@@ -25,7 +25,7 @@ use super::restore::RestoreIptables;
 use crate::nftables::NetlinkNftables;
 use cni_kernel::netns::NetnsScope;
 
-/// What the programs of iptables that keep their tables in nf_tables are links to.
+/// The program that the iptables programs of the nf_tables flavour are links to.
 const NFT_FLAVOUR: &str = "xtables-nft-multi";
 
 /// The packet filter of the network namespace that the calling thread is in when it is first used.
@@ -64,7 +64,7 @@ impl AutoIptables {
         Self { programs: programs.within(scope.clone()), kernel: kernel.within(scope), in_nftables }
     }
 
-    /// Whether the programs of a family are gone, and only nf_tables can hold rules of this table.
+    /// Whether the programs of a family are missing, so that only nf_tables can hold rules of this table.
     fn has_lost_programs(&self, family: Family, table: IptablesTable) -> bool {
         !self.programs.has(family) && !is_in_legacy_kernel(family, table, self.programs.scope())
     }
@@ -107,7 +107,7 @@ fn is_in_legacy_kernel(family: Family, table: IptablesTable, scope: &NetnsScope)
     }
 }
 
-/// Whether a program that `path` leads to is one of those. A script in its place may be there for a reason.
+/// Whether `path` leads to a program of the nf_tables flavour. A script in its place does not count.
 fn is_in_nftables(program: &str, path: &OsStr) -> bool {
     let file = find_program(program, path).and_then(|file| fs::canonicalize(file).ok());
     file.is_some_and(|file| file.file_name() == Some(OsStr::new(NFT_FLAVOUR)))
@@ -188,7 +188,7 @@ impl Iptables for AutoIptables {
             Native::Done(BatchOutcome::Committed) => Ok(()),
             Native::Done(BatchOutcome::Refused(line)) => {
                 let program = format!("table {family} {table} of nf_tables");
-                Err(BatchError::Refused(Refusal { program, text: format!("{line}: does not fit") }))
+                Err(BatchError::Refused(BatchRefusal { program, text: format!("{line}: does not fit") }))
             }
             Native::Done(BatchOutcome::Unanswered(cause)) => {
                 Err(BatchError::Failed(IptablesError::Unanswered { family, table, source: Box::new(cause) }))

@@ -1,7 +1,7 @@
-//! The lock among these plugins around changes of what containers share in the packet filter.
+//! The lock for changes of the chains and rules that all containers share.
 //!
-//! There is one for each network namespace, known by its inode. It is advisory, held for a few
-//! milliseconds, and goes with the process that holds it.
+//! There is one for each network namespace, named by its inode. Only these plugins use it. It is held for a few
+//! milliseconds, and the kernel releases it when the process ends.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,8 +13,8 @@ use cni_netfilter::iptables::IptablesError;
 use crate::locks::take_short;
 use cni_kernel::netns::{NetnsScope, OWN_NETNS};
 
-/// Takes the lock of a network namespace; it is released when it is dropped. A host whose run directory cannot be
-/// written to has none: there the kernel and the programs alone see to it that rules are changed one by one.
+/// Takes the lock of a network namespace, which is released when it is dropped. If the run directory cannot be written,
+/// there is no lock: then only the kernel and the programs ensure that rules are changed one after the other.
 pub(super) fn acquire(patience: Duration, scope: &NetnsScope) -> Result<Option<Lock>, IptablesError> {
     let netns = scope.run(|| fs::metadata(OWN_NETNS)).and_then(|found| found);
     let netns = netns.map_err(FileError::of("stat", OWN_NETNS.as_ref())).map_err(no_file)?;

@@ -1,8 +1,7 @@
-//! The machine's packet filter, behind [`cni_netfilter::iptables::Iptables`].
+//! Implements [`cni_netfilter::iptables::Iptables`] for the machine's packet filter.
 //!
-//! [`RestoreIptables`] works through the programs of iptables, whichever flavour the host has, and
-//! [`AutoIptables`] without them where it can. They decide nothing: what to write and what to do when it does
-//! not fit is the business of `cni_netfilter::iptables`.
+//! [`RestoreIptables`] uses the programs of either flavour of iptables; [`AutoIptables`] avoids them where it can.
+//! They decide nothing: `cni_netfilter::iptables` decides what to write, and what to do if the kernel refuses it.
 
 mod auto;
 mod lock;

@@ -1,4 +1,4 @@
-//! The programs of iptables: where they are, how they are called, what their failures mean.
+//! The programs of iptables: finds and calls them, and interprets their failures.
 
 use std::env;
 use std::ffi::OsStr;
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use cni_files::{Holders, find_program, holders};
+use cni_files::{LockHolders, find_program, holders};
 use cni_netfilter::iptables::IptablesError;
 
 use crate::process::{self, Output, ProcessError};
 use cni_kernel::netns::NetnsScope;
 
-/// How much longer than for its lock a program may run: it may have thousands of rules to read.
+/// How much longer than its lock a program may take: it may have thousands of rules to read.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// The exit status for a lock that stayed taken, among other things: `RESOURCE_PROBLEM` of xtables.h.
+/// The exit status for a lock that is held, among other things: `RESOURCE_PROBLEM` of xtables.h.
 const RESOURCE_PROBLEM: i32 = 4;
 
 /// A program found in `PATH`.
@@ -24,14 +24,14 @@ pub(super) struct Program {
 }
 
 /// A program's end.
-pub(super) struct Ended {
+pub(super) struct ProgramEnd {
     /// The program with its arguments.
     pub(super) command: String,
-    /// How it ended.
+    /// The exit status.
     pub(super) status: ExitStatus,
-    /// What it printed.
+    /// The standard output.
     pub(super) stdout: String,
-    /// What it complained of.
+    /// The standard error.
     pub(super) stderr: String,
 }
 
@@ -53,7 +53,7 @@ impl Program {
         input: &str,
         patience: Duration,
         scope: &NetnsScope,
-    ) -> Result<Ended, IptablesError> {
+    ) -> Result<ProgramEnd, IptablesError> {
         let seconds = patience.as_secs().max(1).to_string();
         let arguments = [&["-w", &seconds], arguments].concat();
         let command = format!("{} {}", self.path.display(), arguments.join(" "));
@@ -69,7 +69,7 @@ impl Program {
     }
 }
 
-impl Ended {
+impl ProgramEnd {
     /// The failure of the program where no rule is at fault.
     pub(super) fn failure(self) -> IptablesError {
         let Self { command, status, stdout: _, stderr } = self;
@@ -77,13 +77,13 @@ impl Ended {
     }
 }
 
-fn ended(command: String, output: Output, waited: Duration) -> Result<Ended, IptablesError> {
+fn ended(command: String, output: Output, waited: Duration) -> Result<ProgramEnd, IptablesError> {
     let Output { status, stdout, stderr } = output;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let ended = Ended { command, status, stdout: text(stdout), stderr: text(stderr) };
+    let ended = ProgramEnd { command, status, stdout: text(stdout), stderr: text(stderr) };
     if status.code() == Some(RESOURCE_PROBLEM) && ended.stderr.contains("holding the xtables lock") {
         let lock = env::var_os("XTABLES_LOCKFILE").map_or_else(|| PathBuf::from("/run/xtables.lock"), PathBuf::from);
-        let holder = lock.metadata().map_or_else(|_| Holders::default(), |file| holders(&file)).to_string();
+        let holder = lock.metadata().map_or_else(|_| LockHolders::default(), |file| holders(&file)).to_string();
         return Err(IptablesError::Locked { lock: lock.display().to_string(), holder, waited });
     }
     Ok(ended)
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    fn end(code: i32, stderr: &str) -> Result<Ended, IptablesError> {
+    fn end(code: i32, stderr: &str) -> Result<ProgramEnd, IptablesError> {
         let output = Output { status: ExitStatus::from_raw(code << 8), stdout: Vec::new(), stderr: stderr.into() };
         ended("iptables -w 10".to_owned(), output, Duration::from_secs(10))
     }

@@ -1,7 +1,7 @@
-//! Applies batches by one `iptables-restore --noflush` process each, and reads chains by `iptables -S`.
+//! Applies each batch by one process of `iptables-restore --noflush`, and reads chains by `iptables -S`.
 //!
-//! Both flavours of iptables, nf_tables and legacy, behave alike in this; where their words differ, no
-//! word is treated as absence that could mean something else.
+//! Both flavours of iptables, nf_tables and legacy, behave alike here. A message counts as "does not exist" only if it
+//! cannot mean anything else.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,19 +10,20 @@ use std::time::Duration;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
-    Batch, BatchError, BatchLine, Iptables, IptablesError, IptablesRule, IptablesTable, Refusal, SkeletonLock, Target,
+    Batch, BatchError, BatchLine, BatchRefusal, Iptables, IptablesError, IptablesRule, IptablesTable, SkeletonLock,
+    Target,
 };
 
 use cni_files::Lock;
 
 use super::lock;
-use super::program::{Ended, Program};
+use super::program::{Program, ProgramEnd};
 use cni_kernel::netns::NetnsScope;
 
-/// How long a lock is waited for, our own and that of legacy iptables.
+/// The time limit for a lock, our own and that of legacy iptables.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long one is waited for that has been waited for in vain: it would make ten seconds of each family's.
+/// The time limit after one lock has timed out: otherwise each family would wait ten seconds.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
 /// The packet filter of the network namespace of the calling thread, by the programs of iptables.
@@ -33,11 +34,11 @@ pub struct RestoreIptables {
     scope: NetnsScope,
 }
 
-/// What a look at a chain gave.
-enum Look {
+/// The outcome of listing a chain.
+enum ChainListing {
     Rules(Vec<IptablesRule>),
     Absent,
-    Unreadable(Ended),
+    Unreadable(ProgramEnd),
 }
 
 impl RestoreIptables {
@@ -69,7 +70,7 @@ impl RestoreIptables {
         Program::locate(&format!("{}-restore", family.iptables()), &self.path).is_ok()
     }
 
-    /// Where the programs are run.
+    /// The namespace in which the programs run.
     pub(super) const fn scope(&self) -> &NetnsScope {
         &self.scope
     }
@@ -79,12 +80,12 @@ impl RestoreIptables {
         &self.path
     }
 
-    fn restore(&mut self, batch: &Batch) -> Result<Ended, IptablesError> {
+    fn restore(&mut self, batch: &Batch) -> Result<ProgramEnd, IptablesError> {
         let text = batch.text()?;
         self.run(&format!("{}-restore", batch.family.iptables()), &["--noflush"], &text)
     }
 
-    fn run(&mut self, program: &str, arguments: &[&str], input: &str) -> Result<Ended, IptablesError> {
+    fn run(&mut self, program: &str, arguments: &[&str], input: &str) -> Result<ProgramEnd, IptablesError> {
         let ended = Program::locate(program, &self.path)?.run(arguments, input, self.patience, &self.scope);
         if let Err(IptablesError::Locked { .. }) = ended {
             self.patience = self.patience.min(IMPATIENCE);
@@ -92,20 +93,20 @@ impl RestoreIptables {
         ended
     }
 
-    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<Look, IptablesError> {
+    fn look(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<ChainListing, IptablesError> {
         let arguments = ["-t", table.as_str(), "-S", chain.as_str()];
         let ended = self.run(family.iptables(), &arguments, "")?;
         match ended.status.code() {
-            Some(0) => Ok(Look::Rules(ended.stdout.lines().filter_map(IptablesRule::parse).collect())),
-            Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(Look::Absent),
-            Some(1) if self.is_absent(family, table, chain)? => Ok(Look::Absent),
-            Some(_) | None => Ok(Look::Unreadable(ended)),
+            Some(0) => Ok(ChainListing::Rules(ended.stdout.lines().filter_map(IptablesRule::parse).collect())),
+            Some(1) if ended.stderr.contains("No chain/target/match by that name") => Ok(ChainListing::Absent),
+            Some(1) if self.is_absent(family, table, chain)? => Ok(ChainListing::Absent),
+            Some(_) | None => Ok(ChainListing::Unreadable(ended)),
         }
     }
 
-    /// Whether a chain of which `iptables -S` says that it is "incompatible" does not exist at all: the
-    /// words of iptables-nft 1.8.9 are the same. The batch is refused in either case, at the second line
-    /// when there is a chain and at the third when there is none, so it changes nothing.
+    /// Whether a chain that `iptables -S` calls "incompatible" does not exist at all: iptables-nft 1.8.9 uses the same
+    /// words for both. The batch is always refused, at the second line if the chain exists and at the third if not, so
+    /// it changes nothing.
     fn is_absent(&mut self, family: Family, table: IptablesTable, chain: &ChainName) -> Result<bool, IptablesError> {
         let never = IptablesRule::new(chain.clone(), Vec::new(), Target::Return);
         let ops = vec![BatchLine::CreateChain(chain.clone()), BatchLine::Require(never)];
@@ -128,13 +129,13 @@ impl Iptables for RestoreIptables {
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError> {
         match self.look(family, table, chain)? {
-            Look::Rules(rules) => Ok(Some(rules)),
-            Look::Absent => Ok(None),
+            ChainListing::Rules(rules) => Ok(Some(rules)),
+            ChainListing::Absent => Ok(None),
             // Somebody may have made the chain just after we looked.
-            Look::Unreadable(_) => match self.look(family, table, chain)? {
-                Look::Rules(rules) => Ok(Some(rules)),
-                Look::Absent => Ok(None),
-                Look::Unreadable(ended) => Err(ended.failure()),
+            ChainListing::Unreadable(_) => match self.look(family, table, chain)? {
+                ChainListing::Rules(rules) => Ok(Some(rules)),
+                ChainListing::Absent => Ok(None),
+                ChainListing::Unreadable(ended) => Err(ended.failure()),
             },
         }
     }
@@ -143,7 +144,7 @@ impl Iptables for RestoreIptables {
         let ended = self.restore(batch).map_err(BatchError::Failed)?;
         match ended.status.code() {
             Some(0) => Ok(()),
-            Some(_) => Err(BatchError::Refused(Refusal { program: ended.command, text: ended.stderr })),
+            Some(_) => Err(BatchError::Refused(BatchRefusal { program: ended.command, text: ended.stderr })),
             None => Err(BatchError::Failed(ended.failure())),
         }
     }

@@ -1,8 +1,8 @@
-//! The connection to nf_tables: one socket for the tables in their own terms and for those of iptables.
+//! The connection to nf_tables: one socket, both for nf_tables itself and for the tables of iptables.
 //!
-//! It is opened when it is first used and then kept: closing it waits until the kernel has thrown away what was
-//! deleted. After a batch that was not carried out it is another: the kernel answers every refused change, and
-//! what nobody reads may fill the socket, which then loses the next answer.
+//! It is opened on first use and then kept: closing it waits until the kernel has freed what was deleted. After a
+//! batch that was refused, a new socket is used: the kernel answers every refused change, and unread answers could
+//! fill the socket, so that the next answer is lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use cni_netfilter::nftables::{ChainId, Generation};
 use netlink_packet_netfilter::NetfilterMessage;
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::cache::{CachedChain, CachedRule, ChainCache, ChangedChain, LONG, TouchedChain, Turn};
+use super::cache::{CachedChain, CachedRule, ChainCache, ChangeLock, ChangedChain, LONG, TouchedChain};
 use crate::latecomer::LatecomerLock;
-use cni_kernel::netlink::{Cause, Refused, Socket};
+use cni_kernel::netlink::{Cause, RefusedChange, Socket};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::listing::{self, RawRule};
 use cni_kernel::nftables::message;
@@ -37,12 +37,12 @@ impl NftConnection {
         Self { scope, socket: None, cache }
     }
 
-    /// What is known of the long chains of the namespace.
+    /// The cached long chains of the namespace.
     pub(crate) const fn cache(&mut self) -> &mut ChainCache {
         &mut self.cache
     }
 
-    /// Whether there is what a question asks for.
+    /// Whether the object of a question exists.
     pub(crate) fn exists(&mut self, question: NetfilterMessage) -> Result<bool, Cause> {
         match self.converse(|socket| socket.ask(question, |_| Some(()))) {
             Ok(()) => Ok(true),
@@ -51,14 +51,14 @@ impl NftConnection {
         }
     }
 
-    /// The rules of a chain that is there; those for which `read` has `None` are left out.
+    /// The rules of a chain that exists; those for which `read` returns `None` are left out.
     pub(crate) fn rules<T>(&mut self, chain: &ChainId, read: impl Fn(&[u8]) -> Option<T>) -> Result<Vec<T>, Cause> {
         let rules = self.converse(|socket| socket.dump(&message::get_rules(chain), read))?;
         log::debug!("listed chain {chain}: {} rules", rules.len());
         Ok(rules)
     }
 
-    /// The rule of a chain that has a number; `None` when there is none such, or `read` has `None`.
+    /// The rule with a handle; `None` if it does not exist, or `read` returns `None`.
     pub(crate) fn rule<T>(
         &mut self,
         chain: &ChainId,
@@ -83,8 +83,8 @@ impl NftConnection {
         &mut self,
         since: Option<Generation>,
         changes: Vec<ChangeMessage>,
-    ) -> Result<HashMap<usize, u64>, Refused> {
-        let socket = self.socket().map_err(|cause| Refused { change: None, cause })?;
+    ) -> Result<HashMap<usize, u64>, RefusedChange> {
+        let socket = self.socket().map_err(|cause| RefusedChange { change: None, cause })?;
         let mut made = HashMap::new();
         let done = socket.batch(message::batch_ends(since), changes, |change, kind, payload| {
             // The kernel also tells of the generation.
@@ -116,10 +116,15 @@ impl NftConnection {
         }
     }
 
-    /// Takes note of a batch that was carried out on a generation, and of what became of the chains that it touched; `None`
-    /// for one that was not cached. Without a turn there was no cache before; now there may be one, of which nobody has told
-    /// the batch.
-    pub(crate) fn committed(&mut self, turn: Option<&Turn>, since: Option<Generation>, touched: Vec<TouchedChain>) {
+    /// Records a batch that was carried out on a generation, and the state of the chains that it touched; `None` for a
+    /// chain that was not cached. Without the lock there was no cache before the batch; if there is one now, it does
+    /// not know of the batch.
+    pub(crate) fn committed(
+        &mut self,
+        turn: Option<&ChangeLock>,
+        since: Option<Generation>,
+        touched: Vec<TouchedChain>,
+    ) {
         if let (Some(turn), Some(since)) = (turn, since) {
             let changed = touched.into_iter().filter_map(|(chain, changed)| Some((chain, changed?)));
             return self.cache.committed(turn, since, changed.collect());

@@ -7,7 +7,7 @@ use cni_netfilter::nftables::{ChainId, Generation, NftChange};
 use super::cache::{ChainCache, DraftedChain, TouchedChain};
 use super::line;
 
-/// What is to be cached after a transaction on a generation.
+/// The chains to cache after a transaction on a generation.
 pub(super) struct ChainDrafts {
     /// `None` where nothing is to be cached.
     since: Option<Generation>,
@@ -19,8 +19,8 @@ impl ChainDrafts {
         Self { since, chains: BTreeMap::new() }
     }
 
-    /// Takes note of a change, of which `index` is the first message. Returns whether the kernel has to tell of the rule
-    /// that it makes.
+    /// Records a change, whose first message is `index`. Returns whether the kernel must report the handle of the rule
+    /// that it adds.
     pub(super) fn take(&mut self, cache: &mut ChainCache, change: &NftChange, index: usize) -> bool {
         match change {
             NftChange::AddRule(rule) => {
@@ -50,7 +50,7 @@ impl ChainDrafts {
         self.chains.entry(chain.clone()).or_insert_with(draft).as_mut()
     }
 
-    /// What became of them; `made` has the numbers of the rules that changes have made.
+    /// The state of the chains after the transaction; `made` has the handles of the rules that changes have added.
     pub(super) fn into_touched(self, made: &HashMap<usize, u64>) -> Vec<TouchedChain> {
         let touched = |(id, drafted): (ChainId, Option<DraftedChain>)| {
             (id, drafted.and_then(|drafted| drafted.into_changed(made)))

@@ -1,11 +1,11 @@
-//! How the cache knows a rule: its comment, where it leads, and a digest of its text, on one line.
+//! A rule as one line of a cache file: its comment, its jump target, and a digest of its text.
 
 use std::collections::{BTreeSet, HashMap};
 
 use cni_core::names::hash_hex;
-use cni_netfilter::nftables::{Expression, ListedRule, NftRule, TableFamily, Tag, Which, text};
+use cni_netfilter::nftables::{Expression, ListedRule, NftRule, RuleSelection, RuleTag, TableFamily, text};
 
-/// The line of a rule that was found. Of one that holds a part without a type here, only the comment is told.
+/// The line of a listed rule. If the rule has a part without a type here, the line has only its comment.
 pub(super) fn of_listed(family: TableFamily, rule: &ListedRule) -> String {
     line(family, rule.comment.as_deref(), rule.expressions.as_deref())
 }
@@ -17,27 +17,27 @@ pub(super) fn of_rule(rule: &NftRule) -> String {
 }
 
 /// Rules that are looked for among lines.
-pub(super) struct MeantLines<'a> {
-    tags: Vec<&'a Tag>,
+pub(super) struct WantedLines<'a> {
+    tags: Vec<&'a RuleTag>,
     lines: HashMap<String, &'a NftRule>,
-    /// The comments of the lines, mostly one: what other containers have is told by that.
+    /// The comments of the lines, usually one: other containers' rules are recognised by their comment.
     comments: BTreeSet<String>,
 }
 
-impl<'a> MeantLines<'a> {
-    pub(super) fn new(meant: &'a [Which]) -> Self {
+impl<'a> WantedLines<'a> {
+    pub(super) fn new(meant: &'a [RuleSelection]) -> Self {
         let (mut tags, mut lines) = (Vec::new(), HashMap::new());
         for which in meant {
             match which {
-                Which::Tagged(tag) => tags.push(tag),
-                Which::Listed(rules) => lines.extend(rules.iter().map(|rule| (of_rule(rule), rule))),
+                RuleSelection::Tagged(tag) => tags.push(tag),
+                RuleSelection::Listed(rules) => lines.extend(rules.iter().map(|rule| (of_rule(rule), rule))),
             }
         }
         let comments = lines.keys().map(|line: &String| comment_of(line).to_owned()).collect();
         Self { tags, lines, comments }
     }
 
-    /// Whether they hold the rule of a line.
+    /// Whether the rule of a line is among them.
     pub(super) fn hold(&self, line: &str) -> bool {
         self.rule(line).is_some() || self.tags.iter().any(|tag| is_on(tag, line))
     }
@@ -56,18 +56,18 @@ fn comment_of(line: &str) -> &str {
     line.split_once('\t').map_or(line, |(comment, _)| comment)
 }
 
-fn is_on(tag: &Tag, line: &str) -> bool {
+fn is_on(tag: &RuleTag, line: &str) -> bool {
     let (comment, rest) = line.split_once('\t').unwrap_or((line, ""));
     let leads_to = rest.split_once('\t').map_or("", |(leads_to, _)| leads_to);
     match tag {
-        Tag::Exactly(tag) => comment == quoted(tag.as_str()),
-        Tag::Begins(start) => comment.starts_with(&quoted(start)),
-        Tag::LeadsTo(chain) => leads_to.split(' ').any(|name| name == chain.as_str()),
-        Tag::LeadsNowhere(tag) => leads_to.is_empty() && comment == quoted(tag.as_str()),
+        RuleTag::Exactly(tag) => comment == quoted(tag.as_str()),
+        RuleTag::Begins(start) => comment.starts_with(&quoted(start)),
+        RuleTag::LeadsTo(chain) => leads_to.split(' ').any(|name| name == chain.as_str()),
+        RuleTag::LeadsNowhere(tag) => leads_to.is_empty() && comment == quoted(tag.as_str()),
     }
 }
 
-/// So many hexadecimal digits of a text's SHA-512 stand for one that is longer: 128 bits. The rules of 1000 containers are
+/// The number of hexadecimal digits of SHA-512 that replace a longer text: 128 bits. The rules of 1000 containers are
 /// long, and each call reads and writes them again.
 const DIGITS: usize = 32;
 
@@ -96,7 +96,7 @@ fn quoted(comment: &str) -> String {
 mod tests {
     use super::*;
     use cni_netfilter::Proto;
-    use cni_netfilter::nftables::{ChainId, MeantRules, NftComment, NftName, TableId, Verdict};
+    use cni_netfilter::nftables::{ChainId, NftComment, NftName, TableId, Verdict, WantedRules};
     use proptest::prelude::*;
 
     fn chain() -> ChainId {
@@ -122,14 +122,17 @@ mod tests {
         })
     }
 
-    fn which() -> impl Strategy<Value = Which> {
+    fn which() -> impl Strategy<Value = RuleSelection> {
         let tag = prop_oneof![
-            comment().prop_filter_map("a comment", |text| NftComment::parse(&text).ok().map(Tag::Exactly)),
-            comment().prop_filter_map("a comment", |text| NftComment::parse(&text).ok().map(Tag::LeadsNowhere)),
-            comment().prop_map(Tag::Begins),
-            "[ab]{1,2}".prop_map(|name| Tag::LeadsTo(NftName::parse(&name).expect("a name"))),
+            comment().prop_filter_map("a comment", |text| NftComment::parse(&text).ok().map(RuleTag::Exactly)),
+            comment().prop_filter_map("a comment", |text| NftComment::parse(&text).ok().map(RuleTag::LeadsNowhere)),
+            comment().prop_map(RuleTag::Begins),
+            "[ab]{1,2}".prop_map(|name| RuleTag::LeadsTo(NftName::parse(&name).expect("a name"))),
         ];
-        prop_oneof![tag.prop_map(Which::Tagged), proptest::collection::vec(rule(), 0..3).prop_map(Which::Listed)]
+        prop_oneof![
+            tag.prop_map(RuleSelection::Tagged),
+            proptest::collection::vec(rule(), 0..3).prop_map(RuleSelection::Listed)
+        ]
     }
 
     proptest! {
@@ -141,8 +144,8 @@ mod tests {
                 expressions: known.then(|| rule.expressions.clone()),
             };
             let line = of_listed(TableFamily::Ip, &listed);
-            let meant = MeantRules::new([&which]).hold(TableFamily::Ip, &listed);
-            prop_assert_eq!(MeantLines::new(&[which]).hold(&line), meant, "{:?}", line);
+            let meant = WantedRules::new([&which]).hold(TableFamily::Ip, &listed);
+            prop_assert_eq!(WantedLines::new(&[which]).hold(&line), meant, "{:?}", line);
             prop_assert!(!line.contains('\n'));
             if known {
                 prop_assert_eq!(line, of_rule(&rule));

@@ -1,7 +1,7 @@
-//! The machine's nf_tables, behind [`cni_netfilter::nftables::Nftables`]: netlink messages, no program.
+//! Implements [`cni_netfilter::nftables::Nftables`] by netlink messages, without a program.
 //!
-//! A rule is compiled to the instructions that `nft` would write for it, and read back from those that
-//! any program wrote. Only a user's own words take `nft` itself.
+//! A rule is compiled to the instructions that `nft` would write for it, and decoded from those that any program
+//! wrote. `nft` itself is started only for conditions that a user has written in its language.
 
 pub(crate) mod cache;
 pub(crate) mod connection;
@@ -14,20 +14,20 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use cni_netfilter::nftables::{
-    ChainId, Generation, ListedRule, MeantRules, NftChange, Nftables, NftablesError, SetElements, Transaction,
-    TransactionError, Which,
+    ChainId, Generation, ListedRule, NftChange, Nftables, NftablesError, RuleSelection, SetElements, Transaction,
+    TransactionError, WantedRules,
 };
 use netlink_packet_core::NLM_F_ECHO;
 
 use crate::latecomer::LatecomerLock;
 use cache::CachedRule;
-use cni_kernel::netlink::{Cause, Refused};
+use cni_kernel::netlink::{Cause, RefusedChange};
 use cni_kernel::netns::NetnsScope;
 use cni_kernel::nftables::request::ChangeMessage;
 use cni_kernel::nftables::{listing, message, set};
 use connection::NftConnection;
 use drafts::ChainDrafts;
-use line::MeantLines;
+use line::WantedLines;
 
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
 const FEW: usize = 64;
@@ -61,11 +61,11 @@ impl NetlinkNftables {
         Self { connection: NftConnection::new(scope.clone()), scope, ..self }
     }
 
-    /// The rules of a chain that are meant, if the cache knows all of them. The kernel is asked for those of which the cache
-    /// does not tell everything.
-    fn known(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, Cause> {
+    /// The selected rules of a chain, if the cache knows all of them. The kernel is asked for rules that are only
+    /// partly cached.
+    fn known(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, Cause> {
         let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
-        let (family, wanted) = (chain.table.family, MeantLines::new(meant));
+        let (family, wanted) = (chain.table.family, WantedLines::new(meant));
         let (mut known, mut asked) = (Vec::new(), 0);
         for CachedRule { handle, text } in cached.rules.iter().filter(|rule| wanted.hold(&rule.text)) {
             if let Some(rule) = wanted.rule(text) {
@@ -86,9 +86,9 @@ impl NetlinkNftables {
     }
 
     /// The numbers of the rules of a chain that are meant, if the cache knows all of them.
-    fn known_handles(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<u64>>, Cause> {
+    fn known_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, Cause> {
         let Some(cached) = self.connection.cached(chain)? else { return Ok(None) };
-        let wanted = MeantLines::new(meant);
+        let wanted = WantedLines::new(meant);
         Ok(Some(cached.rules.iter().filter(|rule| wanted.hold(&rule.text)).map(|rule| rule.handle).collect()))
     }
 
@@ -122,18 +122,18 @@ impl Nftables for NetlinkNftables {
         Ok(Some(rules))
     }
 
-    fn find(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
         let known = self.known(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
         let rules = match known {
             Some(known) => Some(known),
             None => self.list(chain)?,
         };
-        let meant = MeantRules::new(meant);
+        let meant = WantedRules::new(meant);
         let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
         Ok(rules.map(|rules| rules.into_iter().filter(is_meant).collect()))
     }
 
-    fn find_handles(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<u64>>, NftablesError> {
+    fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NftablesError> {
         let known =
             self.known_handles(chain, meant).map_err(|cause| unreadable(format!("list chain {chain}"), cause))?;
         match known {
@@ -205,11 +205,11 @@ impl Nftables for NetlinkNftables {
     }
 }
 
-/// What is tried when no change alone is to blame.
+/// The operation in errors that no single change has caused.
 const COMMIT: &str = "commit to nf_tables";
 
 /// Names the change that was refused. What someone else's change may have caused is worth another look.
-fn refusal(Refused { change, cause }: Refused, origins: &[&NftChange]) -> TransactionError {
+fn refusal(RefusedChange { change, cause }: RefusedChange, origins: &[&NftChange]) -> TransactionError {
     let op = change.and_then(|index| origins.get(index));
     let operation = op.map_or_else(|| COMMIT.to_owned(), |op| op.command());
     match cause.errno() {
@@ -220,7 +220,7 @@ fn refusal(Refused { change, cause }: Refused, origins: &[&NftChange]) -> Transa
     }
 }
 
-/// A kernel without nf_tables does not know whom a question is for: `EINVAL`.
+/// The error of a question. A kernel without nf_tables answers `EINVAL`.
 fn unreadable(operation: String, cause: Cause) -> NftablesError {
     match cause.errno() {
         Some(libc::EINVAL) => NftablesError::Unsupported { operation, source: Box::new(cause) },
@@ -250,7 +250,7 @@ mod tests {
 
     fn refused(number: i32) -> TransactionError {
         let op = NftChange::AddChain(NftChain::regular(TableId::fixed(TableFamily::Bridge, "nat").chain("x")));
-        refusal(Refused { change: Some(0), cause: Errno::new(number).into() }, &[&op])
+        refusal(RefusedChange { change: Some(0), cause: Errno::new(number).into() }, &[&op])
     }
 
     #[test]

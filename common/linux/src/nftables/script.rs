@@ -1,4 +1,4 @@
-//! Transactions with words that only `nft` understands: one run of `nft -f -`, which is atomic as well.
+//! Transactions that only `nft` can read: one run of `nft -f -`, which is atomic as well.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use cni_kernel::netns::NetnsScope;
 /// The program.
 const NFT: &str = "nft";
 
-/// How long it may run.
+/// The time limit of `nft`.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a transaction as a script.

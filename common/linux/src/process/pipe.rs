@@ -1,4 +1,4 @@
-//! The parent's ends of a child's pipes: one kind to fill, one to empty. Neither ever waits.
+//! The parent's ends of a child's pipes: one type to write, one to read. Neither ever blocks.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -8,23 +8,23 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 
 /// The rest of a child's input, and the pipe that takes it.
-pub(super) struct Feed<'a> {
+pub(super) struct InputPipe<'a> {
     pipe: Option<ChildStdin>,
     rest: &'a [u8],
 }
 
-impl<'a> Feed<'a> {
+impl<'a> InputPipe<'a> {
     pub(super) fn new(pipe: Option<ChildStdin>, rest: &'a [u8]) -> io::Result<Self> {
         pipe.iter().try_for_each(set_nonblocking)?;
         Ok(Self { pipe, rest })
     }
 
-    /// What to wait for before the next [`Feed::write`].
+    /// The event to wait for before the next [`InputPipe::write`].
     pub(super) fn interest(&self) -> Option<PollFd<'_>> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT))
     }
 
-    /// Writes as much as the pipe accepts now, and closes it after the last byte or when nobody reads it.
+    /// Writes as much as the pipe accepts now, and closes it after the last byte or if the reader has closed it.
     pub(super) fn write(&mut self) -> io::Result<()> {
         while let Some(pipe) = &mut self.pipe {
             if self.rest.is_empty() {
@@ -43,46 +43,46 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Whether there is room for more of what a child prints.
+/// Whether a child may print more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum OutputSpace {
     /// There is.
     Left,
-    /// It has printed too much.
+    /// The child has printed too much.
     Full,
 }
 
-/// What a child printed so far, and the pipe it comes from.
-pub(super) struct Drain<P> {
+/// The output of a child so far, and its pipe.
+pub(super) struct OutputPipe<P> {
     pipe: Option<P>,
     bytes: Vec<u8>,
 }
 
-impl<P: Read + AsFd> Drain<P> {
+impl<P: Read + AsFd> OutputPipe<P> {
     pub(super) fn new(pipe: Option<P>) -> io::Result<Self> {
         pipe.iter().try_for_each(set_nonblocking)?;
         Ok(Self { pipe, bytes: Vec::new() })
     }
 
-    /// What to wait for before the next [`Drain::read`].
+    /// The event to wait for before the next [`OutputPipe::read`].
     pub(super) fn interest(&self) -> Option<PollFd<'_>> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Reads what is available now, and closes the pipe at its end. If the child goes on printing meanwhile, stops
-    /// when there are more than `most` bytes.
-    pub(super) fn read(&mut self, most: usize) -> io::Result<Room> {
+    /// Reads what is available now, and closes the pipe at its end. If the child keeps printing, it stops at more than
+    /// `most` bytes.
+    pub(super) fn read(&mut self, most: usize) -> io::Result<OutputSpace> {
         let Some(pipe) = &mut self.pipe else {
-            return Ok(Room::Left);
+            return Ok(OutputSpace::Left);
         };
         let room = (most + 1).saturating_sub(self.bytes.len());
         match pipe.take(room as u64).read_to_end(&mut self.bytes) {
-            Ok(_) if self.bytes.len() > most => return Ok(Room::Full),
+            Ok(_) if self.bytes.len() > most => return Ok(OutputSpace::Full),
             Ok(_) => self.pipe = None,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
-        Ok(Room::Left)
+        Ok(OutputSpace::Left)
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {

@@ -17,7 +17,7 @@ use cni_core::names::{Comment, IfName};
 use cni_kernel::netns::{Netns, NetnsScope};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{
-    Batch, BatchLine, Iptables, IptablesRemoval, IptablesRule, IptablesTable, Jumps, Mark, Match, OwnedChainRef,
+    Batch, BatchLine, Iptables, IptablesRemoval, IptablesRule, IptablesTable, JumpRemoval, Mark, Match, OwnedChainRef,
     PortRange, PortSet, Target, UidRange, ensure, missing, remove, undo,
 };
 use nix::sched::{CloneFlags, unshare};
@@ -204,7 +204,7 @@ fn addresses_of_one_container_share_a_chain_that_goes_with_the_last() {
         assert_eq!(missing(&mut tables, &masquerade(family, 1)).expect("looked"), None);
         undo(&mut tables, &change).expect("undone");
         assert_eq!(host.iptables("-t nat -S CNI-a19237f207ed3fa9670f34ba").lines().count(), 3);
-        let gone = |stays: u16, jumps: &dyn Fn(std::net::IpAddr) -> Jumps| IptablesRemoval {
+        let gone = |stays: u16, jumps: &dyn Fn(std::net::IpAddr) -> JumpRemoval| IptablesRemoval {
             family,
             table: IptablesTable::Nat,
             chains: vec![OwnedChainRef {
@@ -214,9 +214,9 @@ fn addresses_of_one_container_share_a_chain_that_goes_with_the_last() {
             }],
             rules: Vec::new(),
         };
-        remove(&mut tables, &gone(1, &|stays| Jumps::AllBut(vec![stays]))).expect("nothing to remove");
+        remove(&mut tables, &gone(1, &|stays| JumpRemoval::AllBut(vec![stays]))).expect("nothing to remove");
         assert_eq!(missing(&mut tables, &masquerade(family, 1)).expect("looked"), None);
-        remove(&mut tables, &gone(1, &|_| Jumps::All)).expect("removed");
+        remove(&mut tables, &gone(1, &|_| JumpRemoval::All)).expect("removed");
         assert_eq!(host.dump("nat"), [""; 0]);
     });
 }

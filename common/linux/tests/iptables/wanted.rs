@@ -8,8 +8,8 @@ use cni_core::names::{ChainName, Comment};
 use cni_netfilter::Proto;
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, Jumps, Mark, Match, OwnedChain,
-    OwnedChainRef, Place, PortSet, SharedRule, Target, UidRange,
+    ExistingChain, IptablesRemoval, IptablesRule, IptablesRuleset, IptablesTable, JumpRemoval, Mark, Match, OwnedChain,
+    OwnedChainRef, PortSet, RulePlacement, SharedRule, Target, UidRange,
 };
 
 pub fn chain(name: &str) -> ChainName {
@@ -52,11 +52,11 @@ pub fn portmap(family: Family, n: u16) -> IptablesRuleset {
         table: IptablesTable::Nat,
         shared_chains: vec![setmark, masq.clone(), dnat.clone()],
         shared: vec![
-            shared(Place::Last, set),
-            shared(Place::Last, IptablesRule::new(masq.clone(), vec![Match::Mark(mark())], Target::Masquerade)),
-            shared(Place::First, jump("POSTROUTING", &masq, commented("CNI portfwd requiring masquerade"))),
-            shared(Place::Last, jump("PREROUTING", &dnat, Match::LocalDestination)),
-            shared(Place::Last, jump("OUTPUT", &dnat, Match::LocalDestination)),
+            shared(RulePlacement::Last, set),
+            shared(RulePlacement::Last, IptablesRule::new(masq.clone(), vec![Match::Mark(mark())], Target::Masquerade)),
+            shared(RulePlacement::First, jump("POSTROUTING", &masq, commented("CNI portfwd requiring masquerade"))),
+            shared(RulePlacement::Last, jump("PREROUTING", &dnat, Match::LocalDestination)),
+            shared(RulePlacement::Last, jump("OUTPUT", &dnat, Match::LocalDestination)),
         ],
         chains: vec![OwnedChain { name: dnat_chain(n), rules: mapping(family, n), existing: ExistingChain::Replace }],
         rules: entries(n),
@@ -90,7 +90,7 @@ pub fn entries(n: u16) -> Vec<IptablesRule> {
 
 pub fn unmap(family: Family, n: u16) -> IptablesRemoval {
     let parents = vec![chain("CNI-HOSTPORT-DNAT")];
-    let chains = vec![OwnedChainRef { name: dnat_chain(n), parents, jumps: Jumps::All }];
+    let chains = vec![OwnedChainRef { name: dnat_chain(n), parents, jumps: JumpRemoval::All }];
     IptablesRemoval { family, table: IptablesTable::Nat, chains, rules: entries(n) }
 }
 
@@ -150,7 +150,7 @@ pub fn accept(family: Family, n: u16) -> IptablesRuleset {
     let host = Cidr::host(address(family, n).address());
     let first = |from: ChainName, text, to: &ChainName| SharedRule {
         rule: IptablesRule::new(from, vec![commented(text)], Target::Jump(to.clone())),
-        place: Place::First,
+        place: RulePlacement::First,
     };
     IptablesRuleset {
         family,

@@ -15,9 +15,9 @@ use cni_kernel::netns::{Netns, NetnsScope};
 use cni_linux::nftables::NetlinkNftables;
 use cni_netfilter::Proto;
 use cni_netfilter::nftables::{
-    Content, Direction, End, Expression, Is, NftChain, NftChange, NftComment, NftName, NftRemoval, NftRule, NftRuleset,
-    NftTable, NftUndo, Nftables, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError, Verdict,
-    ensure, missing, remove, undo,
+    ChainContent, Direction, Equality, Expression, NftChain, NftChange, NftComment, NftName, NftRemoval, NftRule,
+    NftRuleset, NftTable, NftUndo, Nftables, PacketEnd, Set, SetElements, SetId, TableFamily, TableId, Transaction,
+    TransactionError, Verdict, ensure, missing, remove, undo,
 };
 use cni_testkit::FakeNftables;
 use nix::sched::{CloneFlags, unshare};
@@ -46,9 +46,9 @@ fn bodies(table: TableFamily) -> Vec<Vec<Expression>> {
         vec![Expression::Verdict(Verdict::Return)],
         vec![Expression::Verdict(Verdict::Jump(NftName::fixed("other")))],
         vec![Expression::Verdict(Verdict::Goto(NftName::fixed("other")))],
-        vec![Expression::Interface(Direction::In, Is::Equal, name("eth0.100")), accept()],
-        vec![Expression::Interface(Direction::Out, Is::Other, name("abcdefghijklmno")), accept()],
-        vec![Expression::Interface(Direction::In, Is::Other, name("eth*")), accept()],
+        vec![Expression::Interface(Direction::In, Equality::Equal, name("eth0.100")), accept()],
+        vec![Expression::Interface(Direction::Out, Equality::Other, name("abcdefghijklmno")), accept()],
+        vec![Expression::Interface(Direction::In, Equality::Other, name("eth*")), accept()],
         vec![Expression::EtherSource("02:00:00:00:00:01".parse().expect("MAC")), accept()],
     ];
     bodies.extend(Proto::ALL.map(|proto| vec![Expression::Port(proto, 8080), accept()]));
@@ -72,18 +72,22 @@ fn address_bodies(family: Family) -> Vec<Vec<Expression>> {
     };
     let in_set = |end| Expression::InSet(end, family, NftName::fixed(set_name(family)));
     let mut bodies = vec![
-        vec![in_set(End::Source), accept()],
-        vec![in_set(End::Destination), accept()],
+        vec![in_set(PacketEnd::Source), accept()],
+        vec![in_set(PacketEnd::Destination), accept()],
         vec![
             Expression::Port(Proto::Udp, 53),
-            Expression::Address(End::Source, Is::Equal, one),
-            Expression::Address(End::Destination, Is::Equal, one),
+            Expression::Address(PacketEnd::Source, Equality::Equal, one),
+            Expression::Address(PacketEnd::Destination, Equality::Equal, one),
             accept(),
         ],
     ];
     for (index, prefix) in prefixes.iter().enumerate() {
         let network = Cidr::truncated(one.address(), *prefix).network();
-        let (end, is) = if index % 2 == 0 { (End::Source, Is::Equal) } else { (End::Destination, Is::Other) };
+        let (end, is) = if index % 2 == 0 {
+            (PacketEnd::Source, Equality::Equal)
+        } else {
+            (PacketEnd::Destination, Equality::Other)
+        };
         bodies.push(vec![Expression::Address(end, is, network), accept()]);
     }
     bodies
@@ -465,7 +469,7 @@ fn the_policy_of_a_chain_that_is_there_stays() {
         );
         ensure(&mut nftables(), &spoof(1)).expect("ensured");
         assert!(ruleset().contains("policy drop;"), "{}", ruleset());
-        let own = spoof(1).chains.iter().filter(|wanted| matches!(wanted.content, Content::Own(_))).count();
+        let own = spoof(1).chains.iter().filter(|wanted| matches!(wanted.content, ChainContent::Own(_))).count();
         assert_eq!(own, 2);
     });
 }

@@ -3,9 +3,9 @@
 use cni_core::family::Family;
 use cni_core::names::IfName;
 use cni_netfilter::nftables::{
-    Content, Direction, End, Expression, Generation, Hook, Is, Kind, NftChain, NftChange, NftName, NftRemoval, NftRule,
-    NftRuleset, NftTable, Nftables, Set, SetElements, SetId, TableFamily, TableId, Transaction, TransactionError,
-    Verdict, WantedChain, ensure, missing, missing_elements, remove,
+    BaseChainType, ChainContent, Direction, Equality, Expression, Generation, Hook, NftChain, NftChange, NftName,
+    NftRemoval, NftRule, NftRuleset, NftTable, Nftables, PacketEnd, Set, SetElements, SetId, TableFamily, TableId,
+    Transaction, TransactionError, Verdict, WantedChain, ensure, missing, missing_elements, remove,
 };
 
 use super::host::{alone, nft, nftables, ruleset};
@@ -33,21 +33,21 @@ fn hosts(family: Family, last: &[u8]) -> SetElements {
 /// A base chain that asks a set of each family, a rule for a link among those for other links, and elements.
 fn want(link: u8, last: &[u8]) -> NftRuleset {
     let asks = |family| {
-        let known = Expression::InSet(End::Source, family, set(family).name);
+        let known = Expression::InSet(PacketEnd::Source, family, set(family).name);
         NftRule::new(table().chain("asks"), vec![known, Expression::Verdict(Verdict::Accept)])
     };
     let name = IfName::parse(&format!("br{link}")).expect("a name");
-    let by_link = Expression::Interface(Direction::In, Is::Equal, name);
+    let by_link = Expression::Interface(Direction::In, Equality::Equal, name);
     let among = vec![NftRule::new(table().chain("links"), vec![by_link, Expression::Verdict(Verdict::Return)])];
     let sets = Family::ALL.map(|family| Set { id: set(family), family });
     NftRuleset {
         tables: vec![NftTable { id: table(), comment: None }],
         sets: sets.to_vec(),
         chains: vec![
-            WantedChain { chain: NftChain::regular(table().chain("links")), content: Content::AtLeast(among) },
+            WantedChain { chain: NftChain::regular(table().chain("links")), content: ChainContent::AtLeast(among) },
             WantedChain {
-                chain: NftChain::base(table().chain("asks"), Kind::Filter, Hook::Forward, 0),
-                content: Content::Fixed(Family::ALL.map(asks).to_vec()),
+                chain: NftChain::base(table().chain("asks"), BaseChainType::Filter, Hook::Forward, 0),
+                content: ChainContent::Fixed(Family::ALL.map(asks).to_vec()),
             },
         ],
         elements: Family::ALL.map(|family| hosts(family, last)).to_vec(),

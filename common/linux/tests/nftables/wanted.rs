@@ -6,16 +6,16 @@ use cni_core::names::IfName;
 use cni_netfilter::Proto;
 use cni_netfilter::RulePosition;
 use cni_netfilter::nftables::{
-    Base, ChainId, Content, Direction, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftComment, NftName,
-    NftRemoval, NftRule, NftRuleset, NftTable, Owned, Policy, TableFamily, TableId, Tag, Unwanted, Verdict,
-    WantedChain, Which,
+    BaseChain, BaseChainType, ChainContent, ChainId, Direction, Equality, ExistingRules, Expression, Hook, NftChain,
+    NftComment, NftName, NftRemoval, NftRule, NftRuleset, NftTable, OwnedRules, PacketEnd, Policy, RuleSelection,
+    RuleTag, TableFamily, TableId, UnwantedNftRules, Verdict, WantedChain,
 };
 
 pub fn cidr(text: &str) -> Cidr {
     text.parse().expect("CIDR")
 }
 
-fn wanted(chain: NftChain, content: Content) -> WantedChain {
+fn wanted(chain: NftChain, content: ChainContent) -> WantedChain {
     WantedChain { chain, content }
 }
 
@@ -33,14 +33,14 @@ pub fn masquerade(container: u8) -> NftRuleset {
     let (checks, postrouting) = (table.chain("masq_checks"), table.chain("postrouting"));
     let comment = "Masquerade traffic from certain IPs to any (non-multicast) IP outside their subnet";
     let multicast = |family: Family| {
-        let address = Expression::Address(End::Destination, Is::Equal, family.multicast());
+        let address = Expression::Address(PacketEnd::Destination, Equality::Equal, family.multicast());
         NftRule::new(postrouting.clone(), vec![address, Expression::Verdict(Verdict::Return)])
     };
     let goto = Expression::Verdict(Verdict::Goto(NftName::fixed("masq_checks")));
     let skeleton = vec![multicast(Family::V4), multicast(Family::V6), NftRule::new(postrouting.clone(), vec![goto])];
     let rule = |cidr: Cidr| {
-        let source = Expression::Address(End::Source, Is::Equal, Cidr::host(cidr.address()));
-        let outside = Expression::Address(End::Destination, Is::Other, cidr);
+        let source = Expression::Address(PacketEnd::Source, Equality::Equal, Cidr::host(cidr.address()));
+        let outside = Expression::Address(PacketEnd::Destination, Equality::Other, cidr);
         let rule = NftRule::new(checks.clone(), vec![source, outside, Expression::Masquerade]);
         rule.with_comment(NftComment::cut(&masquerade_comment(container)))
     };
@@ -53,13 +53,16 @@ pub fn masquerade(container: u8) -> NftRuleset {
         chains: vec![
             wanted(
                 NftChain { comment: Some(NftComment::cut(comment)), ..NftChain::regular(checks.clone()) },
-                Content::Open,
+                ChainContent::Open,
             ),
-            wanted(NftChain::base(postrouting, Kind::Nat, Hook::Postrouting, 100), Content::Fixed(skeleton)),
+            wanted(
+                NftChain::base(postrouting, BaseChainType::Nat, Hook::Postrouting, 100),
+                ChainContent::Fixed(skeleton),
+            ),
         ],
-        owned: vec![Owned {
+        owned: vec![OwnedRules {
             chain: checks.clone(),
-            tag: Tag::Begins(format!("net-{container:03},")),
+            tag: RuleTag::Begins(format!("net-{container:03},")),
             rules: addresses.into_iter().map(rule).collect(),
             existing: ExistingRules::Replace,
             position: RulePosition::Back,
@@ -73,8 +76,8 @@ fn masquerade_comment(container: u8) -> String {
 }
 
 pub fn remove_masquerade(container: u8) -> NftRemoval {
-    let which = Which::Tagged(Tag::Begins(format!("net-{container:03},")));
-    let rules = vec![Unwanted { chain: masquerade_table().chain("masq_checks"), which }];
+    let which = RuleSelection::Tagged(RuleTag::Begins(format!("net-{container:03},")));
+    let rules = vec![UnwantedNftRules { chain: masquerade_table().chain("masq_checks"), which }];
     NftRemoval { rules, ..NftRemoval::default() }
 }
 
@@ -111,24 +114,24 @@ pub fn portmap(family: Family, conditions: &[&str]) -> NftRuleset {
             let words = conditions.iter().map(|&word| word.to_owned()).collect();
             rule.expressions.insert(0, Expression::Raw(words));
         }
-        Content::Fixed(vec![rule])
+        ChainContent::Fixed(vec![rule])
     };
     let comment = || NftComment::cut("ctr1");
     let dnat = |proto, port, to| [Expression::Port(proto, port), Expression::Dnat(address.address(), Some(to))];
-    let on_host_ip = Expression::Address(End::Destination, Is::Equal, host_ip);
+    let on_host_ip = Expression::Address(PacketEnd::Destination, Equality::Equal, host_ip);
     let mappings = vec![
         NftRule::new(hostports.clone(), [&[on_host_ip][..], &dnat(Proto::Tcp, 8080, 80)].concat()),
         NftRule::new(hostports.clone(), dnat(Proto::Udp, 8081, 81).to_vec()),
         NftRule::new(hostports.clone(), dnat(Proto::Sctp, 8082, 82).to_vec()),
     ];
     let hairpin = |source| {
-        let source = Expression::Address(End::Source, Is::Equal, source);
-        let own = Expression::Address(End::Destination, Is::Equal, address);
+        let source = Expression::Address(PacketEnd::Source, Equality::Equal, source);
+        let own = Expression::Address(PacketEnd::Destination, Equality::Equal, address);
         NftRule::new(masquerading.clone(), vec![source, own, Expression::Masquerade])
     };
-    let owned = |chain: &ChainId, rules: Vec<NftRule>| Owned {
+    let owned = |chain: &ChainId, rules: Vec<NftRule>| OwnedRules {
         chain: chain.clone(),
-        tag: Tag::Exactly(comment()),
+        tag: RuleTag::Exactly(comment()),
         rules: rules.into_iter().map(|rule| rule.with_comment(comment())).collect(),
         existing: ExistingRules::Keep,
         position: RulePosition::Back,
@@ -137,12 +140,18 @@ pub fn portmap(family: Family, conditions: &[&str]) -> NftRuleset {
     NftRuleset {
         tables: vec![NftTable { id: table.clone(), comment: Some(NftComment::cut("CNI portmap plugin")) }],
         chains: vec![
-            wanted(NftChain::regular(hostports.clone()), Content::Open),
-            wanted(NftChain::regular(chain("hostip_hostports")), Content::Open),
-            wanted(NftChain::regular(chain("hostports_all")), Content::Fixed(all)),
-            wanted(NftChain::base(chain("prerouting"), Kind::Nat, Hook::Prerouting, -100), to_us("prerouting")),
-            wanted(NftChain::base(chain("output"), Kind::Nat, Hook::Output, -100), to_us("output")),
-            wanted(NftChain::base(masquerading.clone(), Kind::Nat, Hook::Postrouting, 100), Content::Open),
+            wanted(NftChain::regular(hostports.clone()), ChainContent::Open),
+            wanted(NftChain::regular(chain("hostip_hostports")), ChainContent::Open),
+            wanted(NftChain::regular(chain("hostports_all")), ChainContent::Fixed(all)),
+            wanted(
+                NftChain::base(chain("prerouting"), BaseChainType::Nat, Hook::Prerouting, -100),
+                to_us("prerouting"),
+            ),
+            wanted(NftChain::base(chain("output"), BaseChainType::Nat, Hook::Output, -100), to_us("output")),
+            wanted(
+                NftChain::base(masquerading.clone(), BaseChainType::Nat, Hook::Postrouting, 100),
+                ChainContent::Open,
+            ),
         ],
         owned: vec![
             owned(&hostports, mappings),
@@ -197,24 +206,25 @@ pub fn spoof(container: u8) -> NftRuleset {
     let comment = || NftComment::cut(&format!("macspoofchk-id{container}-eth0"));
     let rule = |chain: &ChainId, expressions| NftRule::new(chain.clone(), expressions).with_comment(comment());
     let veth = IfName::parse(&format!("veth{container:08x}")).expect("a name");
-    let by_veth = Expression::Interface(Direction::In, Is::Equal, veth);
+    let by_veth = Expression::Interface(Direction::In, Equality::Equal, veth);
     let to = |chain: &ChainId| Expression::Verdict(Verdict::Jump(chain.name.clone()));
     let own_mac = format!("02:00:00:00:00:{container:02x}").parse().expect("MAC");
     let check = vec![
         rule(&mac, vec![Expression::EtherSource(own_mac), Expression::Verdict(Verdict::Return)]),
         rule(&mac, vec![Expression::Verdict(Verdict::Drop)]),
     ];
-    let base = Base { kind: Kind::Filter, hook: Hook::Prerouting, priority: -300, policy: Some(Policy::Accept) };
+    let base =
+        BaseChain { kind: BaseChainType::Filter, hook: Hook::Prerouting, priority: -300, policy: Some(Policy::Accept) };
     NftRuleset {
         tables: vec![NftTable { id: table, comment: None }],
         chains: vec![
-            wanted(NftChain { id: prerouting.clone(), base: Some(base), comment: None }, Content::Open),
-            wanted(NftChain::regular(iface.clone()), Content::Own(vec![rule(&iface, vec![to(&mac)])])),
-            wanted(NftChain::regular(mac), Content::Own(check)),
+            wanted(NftChain { id: prerouting.clone(), base: Some(base), comment: None }, ChainContent::Open),
+            wanted(NftChain::regular(iface.clone()), ChainContent::Own(vec![rule(&iface, vec![to(&mac)])])),
+            wanted(NftChain::regular(mac), ChainContent::Own(check)),
         ],
-        owned: vec![Owned {
+        owned: vec![OwnedRules {
             chain: prerouting.clone(),
-            tag: Tag::Exactly(comment()),
+            tag: RuleTag::Exactly(comment()),
             rules: vec![rule(&prerouting, vec![by_veth, to(&iface)])],
             existing: ExistingRules::Replace,
             position: RulePosition::Back,
@@ -225,13 +235,13 @@ pub fn spoof(container: u8) -> NftRuleset {
 
 pub fn remove_spoof(container: u8) -> NftRemoval {
     let table = bridge_table();
-    let tag = Tag::Exactly(NftComment::cut(&format!("macspoofchk-id{container}-eth0")));
+    let tag = RuleTag::Exactly(NftComment::cut(&format!("macspoofchk-id{container}-eth0")));
     let named = |suffix: &str| {
         let name = format!("cni-br-iface-id{container}-eth0{suffix}");
         table.chain_named(NftName::parse(&name).expect("a name"))
     };
     NftRemoval {
-        rules: vec![Unwanted { chain: table.chain("PREROUTING"), which: Which::Tagged(tag) }],
+        rules: vec![UnwantedNftRules { chain: table.chain("PREROUTING"), which: RuleSelection::Tagged(tag) }],
         chains: vec![named(""), named("-mac")],
         ..NftRemoval::default()
     }

@@ -1,4 +1,4 @@
-//! Links that work by way of another one, their master: macvlan, ipvlan and vlan.
+//! Links on another link, their master: macvlan, ipvlan and vlan.
 
 use std::fmt;
 
@@ -9,22 +9,23 @@ use super::ns::Ns;
 /// The link by which a child sends and receives. The kernel takes its index, since a name may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterLink {
-    /// Where it is; its child need not be there.
+    /// The namespace of the master; the link on it may be in another one.
     pub ns: Ns,
-    /// Its index there.
+    /// The index of the master in its namespace.
     pub index: u32,
     /// Its name, for messages.
     pub name: String,
 }
 
-/// What a child of a master is, with what has to be said when it is made.
+/// The kind of a link on a master, with the settings for its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildKind {
     /// A link with a MAC address of its own.
     Macvlan {
-        /// How the children of a master reach each other.
+        /// How the links of the master reach each other.
         mode: MacvlanMode,
-        /// How many broadcast and multicast packets may wait (`IFLA_MACVLAN_BC_QUEUE_LEN`); the kernel's 1000 if none.
+        /// How many broadcast and multicast packets may wait (`IFLA_MACVLAN_BC_QUEUE_LEN`); the kernel's default is
+        /// 1000.
         broadcast_queue: Option<u32>,
     },
     /// A link for the frames of one VLAN (802.1Q).
@@ -32,7 +33,7 @@ pub enum ChildKind {
         /// Its number, 0 to 4094; 0 is for frames that have a priority and no VLAN.
         id: u16,
     },
-    /// A link with the MAC address of its master, known by its addresses.
+    /// A link with the MAC address of its master; the kernel assigns packets by IP address.
     Ipvlan {
         /// The mode of the master's links, which all have the same: each that is made sets it for all.
         mode: IpvlanMode,
@@ -72,7 +73,7 @@ pub enum MacvlanMode {
     Vepa,
     /// At once.
     Bridge,
-    /// There is one child alone, which has the master's MAC address.
+    /// Only one link, which has the master's MAC address.
     Passthru,
     /// As [`MacvlanMode::Bridge`], for senders on a list. No plugin makes such a link; an administrator may.
     Source,
@@ -116,7 +117,7 @@ impl fmt::Display for MacvlanMode {
 pub enum IpvlanMode {
     /// In the container, which takes part in the network of the master.
     L2,
-    /// On the host, past its packet filter; there are no broadcasts and multicasts.
+    /// The host routes, without its packet filter; broadcasts and multicasts are dropped.
     L3,
     /// On the host, by its packet filter.
     L3s,
@@ -151,8 +152,8 @@ impl fmt::Display for IpvlanMode {
     }
 }
 
-/// The name that a child has for a moment where the kernel does not take the one it is for (before Linux 6.6, while
-/// the host has a link of that name). It follows from that one, so that DEL finds what a killed ADD has left under it.
+/// The temporary name of a link if the kernel does not accept the final one at creation (before Linux 6.6, while the
+/// host has a link of that name). It is derived from the final name, so DEL finds a link that a killed ADD has left.
 pub fn temporary_name(name: &IfName) -> IfName {
     IfName::host_veth(u32::from_str_radix(&hash_hex(name.as_str())[..8], 16).unwrap_or_default())
 }

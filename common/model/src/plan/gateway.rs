@@ -1,4 +1,4 @@
-//! The address by which the containers of a network reach the host, on a link that other networks may use as well.
+//! The address by which the containers of a network reach the host. It is on a link that other networks may use too.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::{Code, Failure};
@@ -25,7 +25,7 @@ pub struct NewGateway {
     pub cidr: Cidr,
     /// All gateways of the network: they are not in each other's way.
     pub network: Vec<Cidr>,
-    /// What to do with any other.
+    /// What to do with any other address.
     pub other: OtherAddress,
 }
 
@@ -50,9 +50,6 @@ impl Failure for OtherAddressError {
 
 impl NewGateway {
     /// Which addresses of the link have to go: none where it has the gateway's already.
-    ///
-    /// # Errors
-    /// When there is one that is not to be taken away.
     pub fn unwanted(&self, present: &[Address]) -> Result<Vec<Cidr>, OtherAddressError> {
         let others = if self.is_among(present) { Vec::new() } else { self.conflicts(present) };
         match (self.other, others.first()) {
@@ -63,7 +60,7 @@ impl NewGateway {
         }
     }
 
-    /// Whether the link has the gateway's address.
+    /// Whether the gateway's address is among those of the link.
     pub fn is_among(&self, present: &[Address]) -> bool {
         present.iter().any(|address| address.cidr == self.cidr)
     }

@@ -1,4 +1,4 @@
-//! Links that are to be made, and what can be set on those that exist.
+//! Links to be created, and the settings of existing links.
 
 use cni_core::mac::Mac;
 use cni_core::names::IfName;
@@ -6,7 +6,7 @@ use cni_core::names::IfName;
 use super::child::{ChildKind, MasterLink};
 use super::ns::Ns;
 use super::present::IfPresent;
-use super::tap::{Tap, TapHeaders};
+use super::tap::{TapHeaders, TapOptions};
 use crate::link::Link;
 
 /// A link to be made.
@@ -18,13 +18,13 @@ pub struct NewLink {
     pub mac: Option<Mac>,
     /// Its MTU in bytes, which for a veth is that of both ends; the kernel's default if none.
     pub mtu: Option<u32>,
-    /// What a link of this name means.
+    /// What to do if a link of this name exists.
     pub if_present: IfPresent,
-    /// What kind of link.
+    /// The kind of the link.
     pub kind: LinkKind,
 }
 
-/// What a link is, with what has to be said when it is made.
+/// The kind of a link, with the settings for its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// A switch for its ports.
@@ -32,14 +32,14 @@ pub enum LinkKind {
         /// Whether ports are separated by VLAN.
         vlan_filtering: bool,
     },
-    /// A pair of links, of which one receives what the other sends.
+    /// A pair of links; each receives what the other sends.
     Veth {
         /// The other end.
         peer: VethPeer,
     },
     /// A link that drops what it is to send.
     Dummy,
-    /// A link that sends whatever is redirected to it, and hands it back to where that came from: a place for a queue.
+    /// A link with a queue: packets redirected to it wait there, and then continue where they came from.
     Ifb,
     /// A link that has a routing table for all links that it is the master of.
     Vrf {
@@ -55,9 +55,10 @@ pub enum LinkKind {
     },
     /// A device that programs open (`/dev/net/tun`), which stays when none has it open.
     Tap {
-        /// Who may open it.
-        tap: Tap,
-        /// The SELinux label of the process that makes it, which decides who may open it there; that of the plugin if none.
+        /// The users that may open it.
+        tap: TapOptions,
+        /// The SELinux label of the process that creates it, which decides who may open it; the plugin's own label if
+        /// `None`.
         label: Option<String>,
         /// The headers of its frames.
         headers: TapHeaders,
@@ -92,26 +93,26 @@ pub struct VethPeer {
     pub mac: Mac,
 }
 
-/// A link that leaves a namespace for another one, and is called something else there. The kernel sets it down, and
-/// takes its addresses, its routes and its bridge away.
+/// The move of a link to another namespace, with a new name. The kernel sets the link down, and removes its addresses,
+/// its routes and its place in a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkMove {
-    /// Where it is.
+    /// The namespace before.
     pub from: Ns,
-    /// Its name there.
+    /// The name before.
     pub name: IfName,
-    /// Where it is to be.
+    /// The namespace after.
     pub to: Ns,
-    /// Its name there, which no link may have.
+    /// The name after; no link may have it.
     pub new_name: IfName,
-    /// Its alias from then on, at most 255 bytes; empty for none.
+    /// The alias after, at most 255 bytes; empty for none.
     pub alias: String,
 }
 
-/// How a bridge treats one of its ports.
+/// The settings of a bridge port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BridgePort {
-    /// Whether frames may leave by the port they came in by.
+    /// Whether frames may leave by the port that they came in by.
     pub hairpin: bool,
     /// Whether frames to other isolated ports are dropped.
     pub isolated: bool,
@@ -128,25 +129,25 @@ pub enum LinkSetting {
     Mac(Mac),
     /// Its MTU in bytes.
     Mtu(u32),
-    /// `IFLA_IFALIAS`, at most 255 bytes: whose the link is.
+    /// `IFLA_IFALIAS`, at most 255 bytes: names the owner of the link.
     Alias(String),
-    /// Whether it receives frames for other addresses.
+    /// Whether the link receives frames for other addresses.
     Promisc(bool),
-    /// Whether it receives every multicast frame.
+    /// Whether the link receives every multicast frame.
     AllMulticast(bool),
-    /// How many packets may wait to be sent.
+    /// The length of the transmit queue, in packets.
     TxQueueLength(u32),
     /// A port of a bridge, or a member of a VRF.
     Master(IfName),
-    /// No longer a port or member; a link that does not exist is none.
+    /// The link leaves its master: a bridge, bond or VRF. A missing link is success.
     NoMaster,
-    /// What it may do as a port of a bridge.
+    /// The settings of the link as a port of a bridge.
     Port(BridgePort),
 }
 
 impl LinkSetting {
-    /// What sets a link to what it was; `master` is the name of that of `before`. None where that is what the
-    /// setting says, and for [`LinkSetting::Port`], which ends with being a port.
+    /// The setting that restores the link; `master` is the name of the former master. `None` if the setting changes
+    /// nothing, and for [`LinkSetting::Port`], whose effect ends when the link leaves the bridge.
     pub fn undo(&self, before: &Link, master: Option<&IfName>) -> Option<Self> {
         let earlier = match self {
             Self::Up | Self::Down if before.up => Self::Up,

@@ -1,6 +1,6 @@
-//! What a step does about an object that exists already.
+//! What a step does if its object already exists.
 
-/// What an object that exists already means to the step that would make it.
+/// What a step does if its object exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfPresent {
     /// Success: it is shared, and another ADD may have made it a moment ago.

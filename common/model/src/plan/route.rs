@@ -1,4 +1,4 @@
-//! Routes that are to be made.
+//! Routes to be added.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub struct NewRoute {
     pub source: Option<IpAddr>,
     /// Routing table; the main one if none.
     pub table: Option<u32>,
-    /// The metric. The kernel prefers the lowest. `None` stands for its default.
+    /// The metric; the lowest is preferred. `None` is the kernel's default.
     pub priority: Option<u32>,
     /// Scope as in `linux/rtnetlink.h`; global (0) if none.
     pub scope: Option<u8>,
@@ -24,7 +24,7 @@ pub struct NewRoute {
     pub mtu: Option<u32>,
     /// Largest segment in bytes that is announced to TCP peers (`RTAX_ADVMSS`); from the MTU if none.
     pub advmss: Option<u32>,
-    /// Whether the next hop is on the link even if no address says so (`RTNH_F_ONLINK`).
+    /// Whether the next hop is on the link even if no address of the link contains it (`RTNH_F_ONLINK`).
     pub onlink: bool,
 }
 

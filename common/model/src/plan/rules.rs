@@ -1,7 +1,7 @@
-//! The rules of iptables on the host of several plans, made in as few changes as possible.
+//! Combines the iptables rules of several plans into as few changes as possible.
 //!
-//! For every change of a table the kernel checks all of it, so to make the rules of many containers one after the other takes
-//! a time that grows with the square of their number.
+//! The kernel checks the whole table at every change. If the rules of many containers were added one container after
+//! the other, the time would grow with the square of their number.
 
 use super::{Ns, Plan, Step};
 use cni_netfilter::{Backend, Ruleset};
@@ -21,7 +21,7 @@ impl Plan {
         plan
     }
 
-    /// What is left of the plan when these rules are made.
+    /// The plan without these rules.
     #[must_use]
     pub fn without_rules(&self) -> Self {
         Self { steps: self.steps.iter().filter(|(_, step)| host_rules(step).is_none()).cloned().collect() }
@@ -41,7 +41,7 @@ mod tests {
     use cni_core::names::ChainName;
     use cni_netfilter::RulePosition;
     use cni_netfilter::iptables::{
-        ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, OwnedChain, Place, SharedRule, Target,
+        ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, OwnedChain, RulePlacement, SharedRule, Target,
     };
 
     fn jump(from: &'static str, to: &'static str) -> IptablesRule {
@@ -54,7 +54,7 @@ mod tests {
             family: Family::V4,
             table,
             shared_chains: vec![ChainName::fixed("SHARED")],
-            shared: vec![SharedRule { rule: jump("INPUT", "SHARED"), place: Place::First }],
+            shared: vec![SharedRule { rule: jump("INPUT", "SHARED"), place: RulePlacement::First }],
             chains: vec![OwnedChain {
                 name: ChainName::fixed(chain),
                 rules: vec![jump(chain, "SHARED")],

@@ -1,4 +1,4 @@
-//! The changes that a plan is made of, and what takes each back.
+//! The changes that a plan consists of, and the step that undoes each.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::link::{LinkMove, LinkSetting, NewLink};
 use super::ns::Ns;
 use super::present::IfPresent;
 use super::route::NewRoute;
-use super::sysctl::{Need, Sysctl};
+use super::sysctl::{Sysctl, SysctlNeed};
 use crate::daemon::DaemonCall;
 use crate::record::RecordKey;
 use crate::routing::{FullRoute, SourceRule};
@@ -56,8 +56,8 @@ pub enum Step {
         /// The property.
         setting: LinkSetting,
     },
-    /// Moves a link to another namespace, under another name. It is undone by moving it back. Only host-device needs it: what it
-    /// lends to a container was there before, and cannot be made again.
+    /// Moves a link to another namespace, under another name. The undo moves it back. Only host-device uses it: its
+    /// interface existed before ADD, and cannot be created again.
     MoveLink(LinkMove),
     /// Sets the VLANs that a port of a bridge takes part in. Only bridge has ports.
     SetPortVlans {
@@ -79,9 +79,9 @@ pub enum Step {
         name: IfName,
         /// Address and prefix length.
         cidr: Cidr,
-        /// Whether to look for another user of it first.
+        /// Whether duplicate address detection comes first.
         dad: Dad,
-        /// What it means that the link has the address.
+        /// What to do if the link has the address already.
         if_present: IfPresent,
     },
     /// Gives a link of the host the address of a gateway, which only bridge shares with other networks. It is one step, since another network may give the link one of
@@ -131,8 +131,8 @@ pub enum Step {
         /// The route.
         route: FullRoute,
     },
-    /// Adds a route back that was moved elsewhere. One that the kernel does not accept any more, since its next hop, its
-    /// source address or its interface have changed, is logged and left out.
+    /// Adds a former route again. A route that the kernel no longer accepts, since its next hop, its source address or
+    /// its interface have changed, is logged and left out.
     RestoreRoute {
         /// Where.
         ns: Ns,
@@ -177,20 +177,20 @@ pub enum Step {
         /// The link.
         name: IfName,
     },
-    /// Leads everything that a link receives to another one. What led to links that are gone is removed.
+    /// Redirects everything that a link receives to another link. Redirects to links that no longer exist are removed.
     AddRedirect {
-        /// Where both are.
+        /// The namespace of both.
         ns: Ns,
         /// The link that receives.
         name: IfName,
         /// The other one.
         to: IfName,
-        /// Whether filters of others see the packets before.
+        /// Whether filters of other programs see the packets first.
         rank: FilterRank,
     },
-    /// Ends that; absence is success. What led to links that are gone is removed.
+    /// Removes the redirect; a missing one is success. Redirects to links that no longer exist are removed.
     RemoveRedirect {
-        /// Where both are.
+        /// The namespace of both.
         ns: Ns,
         /// The link that receives.
         name: IfName,
@@ -214,8 +214,8 @@ pub enum Step {
         key: Sysctl,
         /// Its value.
         value: String,
-        /// What a failure means.
-        need: Need,
+        /// What to do if it fails.
+        need: SysctlNeed,
     },
     /// Makes rules of the packet filter.
     EnsureRules {
@@ -235,14 +235,14 @@ pub enum Step {
     UndoRules {
         /// Of which namespace.
         ns: Ns,
-        /// What it has changed.
+        /// The undo of the change.
         undo: RuleUndo,
     },
     /// Lets the kernel forget connections, so that the rules are asked again. A failure is logged: the
     /// kernel forgets them by itself, later. Only portmap needs it: only its rules translate what comes from outside.
     ForgetFlows(StaleFlows),
-    /// Makes an address a source of a zone of firewalld. What is there already is not undone. Only firewall
-    /// has firewalld as a back end.
+    /// Makes an address a source of a zone of firewalld. An address that is a source already is not undone. Only
+    /// firewall has firewalld as a back end.
     AddSource {
         /// The zone.
         zone: Zone,
@@ -256,12 +256,12 @@ pub enum Step {
         /// The address.
         address: IpAddr,
     },
-    /// Writes a record, in place of one of this key. Where nothing can be written at all, the log says so and
-    /// the plan goes on: see [`crate::record`].
+    /// Writes a record, and replaces one with this key. If records cannot be written at all, this is logged and the
+    /// plan continues: see [`crate::record`].
     WriteRecord {
         /// Which.
         key: RecordKey,
-        /// What it says.
+        /// The content.
         text: String,
     },
     /// Removes a record; absence is success.
@@ -269,26 +269,26 @@ pub enum Step {
         /// Which.
         key: RecordKey,
     },
-    /// Writes a file that only root may read, all of it at once, and makes its directory if there is none. Only tuning needs it:
-    /// the reference keeps former properties there.
+    /// Writes a file that only root can read, atomically, and makes its directory if it is missing. Only tuning and
+    /// flannel use it, for files that the reference has too.
     WriteStateFile {
         /// Which.
         file: StateFile,
-        /// What it says.
+        /// The content.
         text: String,
     },
     /// Removes a file; absence is success.
     RemoveStateFile {
         /// Which.
         file: StateFile,
-        /// Directories that go with it where they are empty then, the innermost first.
+        /// Directories that are removed with the file if they are empty, the innermost first.
         directories: Vec<PathBuf>,
     },
-    /// Tells a daemon of ours something, whose answer does not matter. Only dhcp has a daemon.
+    /// Sends a message to a plugin's daemon, and ignores the answer. Only dhcp has a daemon.
     TellDaemon(DaemonCall),
 }
 
-/// What a plan waits for.
+/// The condition that a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// No IPv6 address of the link is tentative.

@@ -34,9 +34,9 @@ impl Sysctl {
     }
 }
 
-/// What to do when a kernel parameter cannot be written.
+/// What to do if a kernel parameter cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum SysctlNeed {
     /// The step fails.
     Required,
     /// It is logged, and the plan continues. For parameters that only some kernels have.

@@ -1,19 +1,20 @@
-//! Devices by which a program sends and receives Ethernet frames: `drivers/net/tun.c` of the kernel, in its mode tap.
+//! Tap devices, by which a program sends and receives Ethernet frames: `drivers/net/tun.c` of the kernel, in its mode
+//! tap.
 
 use std::fmt;
 
-/// Who may use a tap device, and how.
+/// The users of a tap device, and its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tap {
+pub struct TapOptions {
     /// The only user, besides root, who may open it (`TUNSETOWNER`).
     pub owner: Option<u32>,
     /// The only group (`TUNSETGROUP`).
     pub group: Option<u32>,
-    /// How many programs may have it open at once.
+    /// The number of queues.
     pub queues: TapQueues,
 }
 
-/// How many queues of frames there may be. Whoever opens the device must ask for the same.
+/// The number of queues of a tap device. A program that opens the device must ask for the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TapQueues {
     /// One.
@@ -45,7 +46,7 @@ impl fmt::Display for TapHeaders {
     }
 }
 
-impl fmt::Display for Tap {
+impl fmt::Display for TapOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { owner, group, queues } = self;
         f.write_str("tun mode tap")?;

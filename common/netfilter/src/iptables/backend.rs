@@ -1,4 +1,4 @@
-//! The seam between what is wanted of iptables and the machine.
+//! The trait between decisions about iptables and the machine.
 
 use std::any::Any;
 
@@ -21,10 +21,7 @@ pub trait Iptables {
         chain: &ChainName,
     ) -> Result<Option<Vec<IptablesRule>>, IptablesError>;
 
-    /// The same, of which only the rules count: a chain of the table itself that nobody has used yet is not made by looking.
-    ///
-    /// # Errors
-    /// As [`Iptables::list`].
+    /// Reads only the rules of chains: a built-in chain that is not used yet is not created by reading it.
     fn look(
         &mut self,
         family: Family,
@@ -34,8 +31,8 @@ pub trait Iptables {
         self.list(family, table, chain)
     }
 
-    /// Where the copies of each of some rules are in their chain, counted from 0, if that is known without reading the
-    /// chain whole.
+    /// Returns the positions of each copy of some rules in their chain, counted from 0, if they are known without
+    /// reading the whole chain.
     fn places(
         &mut self,
         _family: Family,
@@ -46,13 +43,13 @@ pub trait Iptables {
         None
     }
 
-    /// Carries out a batch, all of it or nothing.
+    /// Carries out a batch, completely or not at all.
     ///
     /// # Errors
-    /// [`BatchError::Refused`] when one of its lines does not fit what is there.
+    /// [`BatchError::Refused`] if a line does not fit what exists.
     fn commit(&mut self, batch: &Batch) -> Result<(), BatchError>;
 
-    /// Whether there is a program for the family; none is run to find out.
+    /// Whether the family's programs are installed; none is started to find out.
     fn is_installed(&mut self, family: Family) -> bool;
 
     /// Keeps other plugins from changing what containers share, until the value is dropped.
@@ -71,12 +68,12 @@ pub struct SkeletonLock {
 }
 
 impl SkeletonLock {
-    /// A lock that is released when `held` is dropped, and whether others had it when it was asked for.
+    /// A lock that is released when `held` is dropped; `has_waited` says whether another process held it at first.
     pub fn new(held: impl Any, has_waited: bool) -> Self {
         Self { has_waited, held: Box::new(held) }
     }
 
-    /// Whether others had it when it was asked for, and may have made what was missing.
+    /// Whether another process held the lock at first, and may have made what was missing.
     pub const fn has_waited(&self) -> bool {
         self.has_waited
     }

@@ -1,4 +1,4 @@
-//! Changes to one table that take effect together or not at all, and their text for `iptables-restore`.
+//! Changes of one table that take effect together or not at all, and their text for `iptables-restore`.
 
 use super::error::IptablesError;
 use super::rule::{IptablesRule, IptablesTable};
@@ -48,7 +48,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether nothing is added.
+    /// Whether the batch adds nothing.
     pub fn only_removes(&self) -> bool {
         self.ops.iter().all(|op| match op {
             BatchLine::Require(_) | BatchLine::EmptyChain(_) | BatchLine::DeleteChain(_) | BatchLine::Delete(_) => true,
@@ -56,15 +56,15 @@ impl Batch {
         })
     }
 
-    /// Whether it holds conditions alone.
+    /// Whether the batch consists of conditions only.
     pub fn changes_nothing(&self) -> bool {
         self.ops.iter().all(|op| matches!(op, BatchLine::Require(_)))
     }
 
-    /// What `iptables-restore --noflush` reads.
+    /// The input of `iptables-restore --noflush`.
     ///
     /// # Errors
-    /// [`IptablesError::Unprintable`] for a rule whose words would not stay on their line.
+    /// [`IptablesError::Unprintable`] for a rule whose words do not fit on one line.
     pub fn text(&self) -> Result<String, IptablesError> {
         let mut text = format!("*{}\n", self.table);
         for op in &self.ops {

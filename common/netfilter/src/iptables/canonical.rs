@@ -1,4 +1,4 @@
-//! The one form that a rule has in a listing, so that equal rules are equal values.
+//! The canonical form of a rule, as in a listing, so that equal rules are equal values.
 
 use super::rule::{IptablesRule, Match, Target};
 
@@ -10,13 +10,13 @@ impl IptablesRule {
         if self.has_words() { self.reread() } else { self.sorted() }
     }
 
-    /// Whether the rule is only known as text, which iptables may spell otherwise in a listing.
+    /// Whether the rule is known only as text, which iptables may print in another spelling.
     pub fn has_words(&self) -> bool {
         let words = |part: &Match| matches!(part, Match::Raw(_));
         matches!(self.target, Target::Raw(_)) || self.matches.iter().any(words) || self.repeats_protocol()
     }
 
-    /// Whether two matches ask for different protocols, or one for nothing but what another asks for too.
+    /// Whether two matches require different protocols, or one of them adds nothing to the other.
     fn repeats_protocol(&self) -> bool {
         let mut asking = self.matches.iter().filter(|part| part.protocol().is_some());
         let Some(first) = asking.next() else { return false };
@@ -30,9 +30,8 @@ impl IptablesRule {
         Self { chain: self.chain.clone(), matches, target: plain_target(&self.target) }
     }
 
-    /// By its text: when something moves to the front, what is then side by side may be read differently than
-    /// before, so the text is read again until that changes nothing. What has moved to the front stays there, so
-    /// this comes to an end.
+    /// Parses the rule's own text again, until it no longer changes: when a match moves to the front, its new
+    /// neighbours may be parsed differently. A match that has moved to the front stays there, so this ends.
     pub(super) fn reread(&self) -> Self {
         let mut rule = self.clone();
         loop {
@@ -62,7 +61,7 @@ fn plain(part: &Match) -> Match {
 /// The place of matches that are extensions, behind all others.
 pub(super) const EXTENSION: u8 = 5;
 
-/// Where a match is in a listing; those of the same place keep their order.
+/// The position of a match in a listing; matches with the same position keep their order.
 pub(super) const fn place(part: &Match) -> u8 {
     match part {
         Match::Source(_) | Match::NotSource(_) => 0,

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 use super::rule::{IptablesRule, IptablesTable};
 use crate::position::RulePosition;
-use crate::undo::Undo;
+use crate::undo::ReplacementUndo;
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
-/// Where a missing shared rule is added. One that exists elsewhere in the chain is left where it is.
+/// Where a missing shared rule is added. A rule that exists elsewhere in the chain is not moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RulePlacement {
     /// Before all others.
     First,
     /// After all others.
@@ -26,30 +26,30 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRule {
     pub rule: IptablesRule,
-    /// Where it goes.
-    pub place: Place,
+    /// Where the rule is added.
+    pub place: RulePlacement,
 }
 
 impl SharedRule {
-    /// The rule, and the one that it must be above, if there is any such.
+    /// The rule, and the one that it must precede, if any.
     pub(super) const fn order(&self) -> Option<(&IptablesRule, &IptablesRule)> {
         match &self.place {
-            Place::Above(other) => Some((&self.rule, other)),
-            Place::First | Place::Last | Place::Below(_) => None,
+            RulePlacement::Above(other) => Some((&self.rule, other)),
+            RulePlacement::First | RulePlacement::Last | RulePlacement::Below(_) => None,
         }
     }
 }
 
-/// What happens to the rules of an owned chain that exists already.
+/// What to do with the rules of an owned chain that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingChain {
     /// They are removed unless they are what is wanted. So are the unwanted rules that jump to the chain from the chains that
     /// contain our rules; wanted ones keep their places.
     Replace,
-    /// The same, and their order counts, as does that of the rules that jump to the chain: where it differs, all are made
-    /// anew. A look for what is missing minds the order.
+    /// As `Replace`, and the order matters, including that of the rules that jump to the chain: if it differs, all are
+    /// made again. The search for missing rules compares the order too.
     ReplaceInOrder,
-    /// They stay; missing ones are added before the last of ours, which stays behind all others.
+    /// The rules stay; missing ones are added before the last of the wanted rules, which stays last.
     Merge,
 }
 
@@ -59,7 +59,7 @@ pub struct OwnedChain {
     pub name: ChainName,
     /// Its rules in order.
     pub rules: Vec<IptablesRule>,
-    /// What to do when it exists.
+    /// What to do if the chain exists.
     pub existing: ExistingChain,
 }
 
@@ -72,11 +72,11 @@ pub struct IptablesRuleset {
     pub shared_chains: Vec<ChainName>,
     /// Rules of the skeleton, in the order in which missing ones are put in their places.
     pub shared: Vec<SharedRule>,
-    /// The container's own chains. They may lead to each other.
+    /// The container's own chains. They may jump to each other.
     pub chains: Vec<OwnedChain>,
     /// The container's own rules in chains that it shares, in order.
     pub rules: Vec<IptablesRule>,
-    /// Where they go among those of others. Rules that are there already stay where they are.
+    /// The position of the rules among those of others. Existing rules are not moved.
     pub position: RulePosition,
 }
 
@@ -99,7 +99,7 @@ impl IptablesRuleset {
     }
 }
 
-/// Appends what is not there.
+/// Appends the elements that are missing.
 fn extend<T: Clone + PartialEq>(there: &mut Vec<T>, more: &[T]) {
     for one in more {
         if !there.contains(one) {
@@ -108,9 +108,9 @@ fn extend<T: Clone + PartialEq>(there: &mut Vec<T>, more: &[T]) {
     }
 }
 
-/// Which rules that lead to an owned chain go with it, beside those that are listed.
+/// The rules that jump to an owned chain and are removed with it, besides those that are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Jumps {
+pub enum JumpRemoval {
     All,
     /// All but those for packets from these addresses. The chain stays as long as one of these does.
     AllBut(Vec<IpAddr>),
@@ -122,21 +122,21 @@ pub enum Jumps {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedChainRef {
     pub name: ChainName,
-    /// The chains that contain rules which lead to it.
+    /// The chains with rules that jump to it.
     pub parents: Vec<ChainName>,
     /// Which of those rules go.
-    pub jumps: Jumps,
+    pub jumps: JumpRemoval,
 }
 
-/// What takes back a change of one table.
-pub type IptablesUndo = Undo<IptablesRuleset, IptablesRemoval>;
+/// The undo of a change of one table.
+pub type IptablesUndo = ReplacementUndo<IptablesRuleset, IptablesRemoval>;
 
 /// Rules to be removed. Absence is success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IptablesRemoval {
     pub family: Family,
     pub table: IptablesTable,
-    /// Chains that go, with their rules and the rules that lead to them.
+    /// Chains to be removed, with their rules and the rules that jump to them.
     pub chains: Vec<OwnedChainRef>,
     /// Rules to remove, every copy of them, from chains that stay.
     pub rules: Vec<IptablesRule>,
@@ -167,7 +167,7 @@ impl fmt::Display for ExistingChain {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RulePlacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::First | Self::Above(_) | Self::Below(_) => "first",
@@ -176,7 +176,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Jumps {
+impl fmt::Display for JumpRemoval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all jumps"),

@@ -1,35 +1,36 @@
-//! Makes sure that rules exist.
+//! Ensures that rules exist.
 //!
-//! The first try is one batch that holds its own conditions: the shared rules are required, the owned
-//! chains must be new, which also proves that nothing leads to them. Where that does not fit, the chains in
-//! question are read under the lock, and one batch mends what is shared and adds what is owned. Whoever has waited for
-//! the lock tries the first batch again, since others may have made what was missing. Others who know nothing of the lock
-//! may still come in between; then what is there is read again.
+//! The first attempt is one batch with its own conditions: the shared rules must exist, and the owned chains must be
+//! new, which also proves that nothing jumps to them. If the batch is refused, the chains are read under the lock, and
+//! one batch repairs what is shared and adds what is owned. A process that has waited for the lock tries the first
+//! batch again, since another one may have made what was missing. Programs that do not know the lock may still change
+//! something in between; then the chains are read again.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
 use super::change::{
-    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
+    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
+    RulePlacement, SharedRule,
 };
 use super::error::{BatchError, IptablesError};
 use super::owned::OwnedState;
-use super::place::Places;
+use super::place::RulePlaces;
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{IptablesRule, Target};
 use super::seen::SeenChains;
 use crate::position::RulePosition;
-use crate::undo::Undo;
+use crate::undo::ReplacementUndo;
 use cni_core::names::ChainName;
 
-/// Makes sure that rules exist, each once. Returns what takes back exactly what was changed: `None` for nothing,
-/// never anything shared, nor a rule that existed before. A chain that holds what is wanted is left alone.
+/// Ensures that rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it never
+/// removes shared rules, nor a rule that existed before. A chain that holds the wanted rules is not changed.
 ///
 /// # Errors
 /// Then nothing was changed.
 pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<IptablesUndo>, IptablesError> {
-    if let Tried::Done(undo) = try_at_once(tables, want)? {
+    if let BatchAttempt::Done(undo) = try_at_once(tables, want)? {
         return Ok(undo);
     }
     if !tables.is_installed(want.family) {
@@ -40,7 +41,7 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
     if lock.has_waited() {
         // Others wait as well, and their batches may fit now too.
         drop(lock);
-        if let Tried::Done(undo) = try_at_once(tables, want)? {
+        if let BatchAttempt::Done(undo) = try_at_once(tables, want)? {
             return Ok(undo);
         }
         lock = tables.lock()?;
@@ -50,22 +51,22 @@ pub fn ensure(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Optio
     repaired
 }
 
-/// What became of the batch that holds its own conditions.
-enum Tried {
+/// The outcome of the batch with its own conditions.
+enum BatchAttempt {
     Done(Option<IptablesUndo>),
     /// Nothing was changed.
     Unfit,
 }
 
-fn try_at_once(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Tried, IptablesError> {
-    let Some(draft) = BatchDraft::optimistic(tables, want)? else { return Ok(Tried::Unfit) };
+fn try_at_once(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<BatchAttempt, IptablesError> {
+    let Some(draft) = BatchDraft::optimistic(tables, want)? else { return Ok(BatchAttempt::Unfit) };
     if draft.ops.is_empty() {
-        return Ok(Tried::Done(None));
+        return Ok(BatchAttempt::Done(None));
     }
     match tables.commit(&draft.batch()) {
-        Ok(()) => Ok(Tried::Done(draft.undo())),
+        Ok(()) => Ok(BatchAttempt::Done(draft.undo())),
         Err(BatchError::Failed(error)) => Err(taken_back(tables, draft, error)),
-        Err(BatchError::Refused(_)) => Ok(Tried::Unfit),
+        Err(BatchError::Refused(_)) => Ok(BatchAttempt::Unfit),
     }
 }
 
@@ -94,7 +95,7 @@ fn repair(tables: &mut dyn Iptables, want: &IptablesRuleset) -> Result<Option<Ip
 /// # Errors
 /// The first failure; what was replaced and what was added are tried both.
 pub fn undo(tables: &mut dyn Iptables, undo: &IptablesUndo) -> Result<(), IptablesError> {
-    let Undo { replaced, added } = undo;
+    let ReplacementUndo { replaced, added } = undo;
     let restored = replaced.as_ref().map_or(Ok(()), |replaced| ensure(tables, replaced).map(|_| ()));
     let removed = added.as_ref().map_or(Ok(()), |added| remove(tables, added));
     restored.and(removed)
@@ -111,7 +112,7 @@ fn taken_back(tables: &mut dyn Iptables, draft: BatchDraft<'_>, error: IptablesE
     }
 }
 
-/// A batch that is being built, and which of it is ours.
+/// A batch under construction, and which parts of it belong to the attachment.
 struct BatchDraft<'a> {
     want: &'a IptablesRuleset,
     ops: Vec<BatchLine>,
@@ -120,7 +121,7 @@ struct BatchDraft<'a> {
     /// Chains of the container that this batch fills, those that it makes included.
     filled: Vec<&'a OwnedChain>,
     added: Vec<IptablesRule>,
-    /// What this batch replaces.
+    /// The rules that this batch replaces.
     replaced: Option<IptablesRuleset>,
 }
 
@@ -149,7 +150,7 @@ impl<'a> BatchDraft<'a> {
             want.rules.iter().for_each(|rule| draft.append(rule));
             return Ok(Some(draft));
         }
-        let places = Places::find(tables, want.family, want.table, &want.rules)?;
+        let places = RulePlaces::find(tables, want.family, want.table, &want.rules)?;
         want.rules.iter().for_each(|rule| draft.add_missing(rule, places.copies(rule)));
         Ok(Some(draft))
     }
@@ -186,30 +187,32 @@ impl<'a> BatchDraft<'a> {
         draft
     }
 
-    /// Puts a shared rule in its place, or takes away the surplus copies.
+    /// Adds a shared rule at its place, or removes surplus copies.
     fn mend(&mut self, SharedRule { rule, place }: &SharedRule, seen: &SeenChains) {
         match (seen.copies(rule), place) {
-            (0, Place::First | Place::Above(_)) => self.ops.push(BatchLine::Insert(rule.clone())),
-            (0, Place::Below(top)) => {
+            (0, RulePlacement::First | RulePlacement::Above(_)) => self.ops.push(BatchLine::Insert(rule.clone())),
+            (0, RulePlacement::Below(top)) => {
                 self.ops.push(BatchLine::Insert(rule.clone()));
                 self.move_to_top(top, seen);
             }
-            (0, Place::Last) => self.ops.push(BatchLine::Append(rule.clone())),
-            (_, Place::Above(other)) if !seen.is_above(rule, other) => self.move_to_top(rule, seen),
-            (1, Place::First | Place::Last | Place::Above(_) | Place::Below(_)) => {}
-            (_, Place::First | Place::Above(_)) if seen.is_first(rule) => self.move_to_top(rule, seen),
-            (_, Place::Below(top)) if seen.is_first(rule) => {
+            (0, RulePlacement::Last) => self.ops.push(BatchLine::Append(rule.clone())),
+            (_, RulePlacement::Above(other)) if !seen.is_above(rule, other) => self.move_to_top(rule, seen),
+            (1, RulePlacement::First | RulePlacement::Last | RulePlacement::Above(_) | RulePlacement::Below(_)) => {}
+            (_, RulePlacement::First | RulePlacement::Above(_)) if seen.is_first(rule) => self.move_to_top(rule, seen),
+            (_, RulePlacement::Below(top)) if seen.is_first(rule) => {
                 self.move_to_top(rule, seen);
                 self.move_to_top(top, seen);
             }
             // Deletion takes the first copy, so the last one stays: never before a rule that was before it.
-            (copies, Place::First | Place::Last | Place::Below(_)) => self.delete(rule, copies - 1),
-            (_, Place::Above(_)) => self.move_to_top(rule, seen),
+            (copies, RulePlacement::First | RulePlacement::Last | RulePlacement::Below(_)) => {
+                self.delete(rule, copies - 1)
+            }
+            (_, RulePlacement::Above(_)) => self.move_to_top(rule, seen),
         }
     }
 
-    /// Puts a rule before all others of its chain, if there is one, and leaves one copy. What this batch has moved
-    /// already stays where it was put.
+    /// Moves a rule to the front of its chain, if it exists, and leaves one copy. A rule that this batch has moved
+    /// already is not moved again.
     fn move_to_top(&mut self, rule: &IptablesRule, seen: &SeenChains) {
         let copies = seen.copies(rule);
         let insert = BatchLine::Insert(rule.clone());
@@ -237,7 +240,7 @@ impl<'a> BatchDraft<'a> {
         }
     }
 
-    /// Puts the rules into the chains that are to be filled, once all chains are there to which they may lead.
+    /// Fills the chains, after all chains exist to which their rules may jump.
     fn fill(&mut self) {
         let rules = self.filled.iter().flat_map(|chain| &chain.rules);
         self.ops.extend(rules.cloned().map(BatchLine::Append));
@@ -303,7 +306,7 @@ impl<'a> BatchDraft<'a> {
         let chains = created.iter().map(|chain| {
             let mut parents: Vec<_> = want.rules.iter().map(|rule| rule.chain.clone()).collect();
             parents.dedup();
-            OwnedChainRef { name: chain.name.clone(), parents, jumps: Jumps::Listed }
+            OwnedChainRef { name: chain.name.clone(), parents, jumps: JumpRemoval::Listed }
         });
         let removal =
             IptablesRemoval { family: want.family, table: want.table, chains: chains.collect(), rules: added };
@@ -320,7 +323,7 @@ pub(super) fn out_of_order<'a>(
 ) -> Result<Option<&'a IptablesRule>, IptablesError> {
     let ordered: Vec<(&IptablesRule, &IptablesRule)> = want.shared.iter().filter_map(SharedRule::order).collect();
     let both = ordered.iter().flat_map(|(rule, other)| [*rule, *other]);
-    let places = Places::find(tables, want.family, want.table, both)?;
+    let places = RulePlaces::find(tables, want.family, want.table, both)?;
     Ok(ordered.into_iter().find(|(rule, other)| !places.is_above(rule, other)).map(|(rule, _)| rule))
 }
 
@@ -328,7 +331,8 @@ fn leads_to_one<'a>(rule: &IptablesRule, chains: impl IntoIterator<Item = &'a Ow
     chains.into_iter().any(|chain| rule.jumps_to(&chain.name))
 }
 
-/// Whether requiring the shared rules proves that the shared chains exist: each holds one or is led to.
+/// Whether requiring the shared rules proves that the shared chains exist: each contains a rule or is the target of
+/// one.
 fn skeleton_is_provable(want: &IptablesRuleset) -> bool {
     want.shared_chains.iter().all(|chain| {
         want.shared.iter().any(|SharedRule { rule, place: _ }| rule.chain == *chain || rule.jumps_to(chain))

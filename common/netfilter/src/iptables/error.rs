@@ -1,4 +1,4 @@
-//! Why iptables could not be read or changed.
+//! Errors of reading and changing iptables.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use cni_core::error::{Code, Failure};
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 
-/// What was said to a batch that was not carried out.
+/// The message about a batch that was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Who said it.
+pub struct BatchRefusal {
+    /// The program that printed it.
     pub program: String,
     /// The words.
     pub text: String,
 }
 
-/// Why a batch was not carried out.
+/// Errors of a batch.
 #[derive(Debug)]
 pub enum BatchError {
-    /// It does not fit what is there, or is wrong in itself.
-    Refused(Refusal),
+    /// The batch does not fit what exists, or is invalid.
+    Refused(BatchRefusal),
     /// It could not be tried.
     Failed(IptablesError),
 }
@@ -66,15 +66,15 @@ pub enum IptablesError {
     },
     /// Rules were refused again and again.
     #[error("the {family} rules of table {table} were refused")]
-    Refused { family: Family, table: IptablesTable, refusal: Refusal },
+    Refused { family: Family, table: IptablesTable, refusal: BatchRefusal },
     /// A chain is empty now, and unreachable from where we put rules, but something else still leads to it.
     #[error("the {family} chain {chain} of table {table} is still in use")]
-    InUse { family: Family, table: IptablesTable, chain: ChainName, refusal: Refusal },
+    InUse { family: Family, table: IptablesTable, chain: ChainName, refusal: BatchRefusal },
     /// It is not known whether a batch was carried out, and it could not be undone.
     #[error("{error}")]
     Unsettled {
         error: Box<IptablesError>,
-        /// What happened to the batch that was to undo it.
+        /// The error of the batch that should have undone it.
         undo: Box<IptablesError>,
     },
     /// The text of a rule contains a character that would end its line.
@@ -117,8 +117,8 @@ impl Failure for IptablesError {
         match self {
             Self::NoProgram { path, .. } => format!("PATH={path}"),
             Self::Failed { text, .. } => without_swallowed_phrases(text),
-            Self::Refused { refusal: Refusal { program, text }, .. }
-            | Self::InUse { refusal: Refusal { program, text }, .. } => {
+            Self::Refused { refusal: BatchRefusal { program, text }, .. }
+            | Self::InUse { refusal: BatchRefusal { program, text }, .. } => {
                 format!("{program}: {}", without_swallowed_phrases(text))
             }
             Self::Run { source, .. } | Self::Unanswered { source, .. } => {
@@ -143,7 +143,7 @@ mod tests {
         let error = IptablesError::Refused {
             family: Family::V4,
             table: IptablesTable::Nat,
-            refusal: Refusal { program: "iptables-restore".to_owned(), text },
+            refusal: BatchRefusal { program: "iptables-restore".to_owned(), text },
         };
         assert_eq!(error.to_string(), "the v4 rules of table nat were refused");
         assert_eq!(

@@ -7,19 +7,16 @@ use super::batch::{Batch, BatchLine};
 use super::change::{ExistingChain, IptablesRuleset, OwnedChain};
 use super::ensure::out_of_order;
 use super::error::{BatchError, IptablesError};
-use super::place::Places;
+use super::place::RulePlaces;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
 
-/// The first wanted rule that does not exist, or is behind one that it must be above; `None` when all are in order. Where
-/// else a rule is in its chain, what else is in the chain, and how many copies of the rule exist, does not matter.
+/// The first wanted rule that does not exist, or that is after a rule that it must precede; `None` if all are in order.
+/// Other rules of the chain, the rule's position otherwise, and the number of its copies do not matter.
 ///
-/// A batch of conditions alone changes nothing: one is enough when all hold. Where not all do, chains are read to
-/// say which does not, and before where many rules are wanted of one chain.
-///
-/// # Errors
-/// When the packet filter cannot be read.
+/// A batch that consists of conditions changes nothing; a single one is enough if all conditions hold. Otherwise the
+/// chains are read to find the missing rule. They are read first if many rules of one chain are wanted.
 pub fn missing<'a>(
     tables: &mut dyn Iptables,
     want: &'a IptablesRuleset,
@@ -28,7 +25,7 @@ pub fn missing<'a>(
     if rules.is_empty() || holds(tables, want, &rules)? {
         return disordered(tables, want);
     }
-    let places = Places::find(tables, want.family, want.table, rules.iter().copied())?;
+    let places = RulePlaces::find(tables, want.family, want.table, rules.iter().copied())?;
     for rule in rules {
         // A user's own text may look different in a listing, so only the condition can decide.
         if places.copies(rule) == 0 && !holds(tables, want, &[rule])? {

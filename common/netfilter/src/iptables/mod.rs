@@ -1,9 +1,9 @@
-//! The packet filter: a rule as a value, its text, and the changes that plugins want, carried out over
-//! the small trait [`Iptables`].
+//! iptables: rules as values, their text, and the changes that plugins want, carried out through the trait
+//! [`Iptables`].
 //!
-//! [`IptablesRule`] is what `iptables -S` prints, typed. [`IptablesRuleset`] and [`IptablesRemoval`] say what
-//! a plugin wants of one family and table; [`ensure`], [`remove`] and [`missing`] carry it out, with one batch
-//! in the common case. What a batch does to a machine is decided by the implementation of [`Iptables`].
+//! An [`IptablesRule`] is a line of `iptables -S` as a value. [`IptablesRuleset`] and [`IptablesRemoval`] say what a
+//! plugin wants of one family and table; [`ensure`], [`remove`] and [`missing`] carry it out, usually with one batch.
+//! The implementation of [`Iptables`] decides what a batch does to a machine.
 
 mod backend;
 mod batch;
@@ -24,10 +24,11 @@ mod stale;
 pub use backend::{Iptables, SkeletonLock};
 pub use batch::{Batch, BatchLine};
 pub use change::{
-    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, Jumps, OwnedChain, OwnedChainRef, Place, SharedRule,
+    ExistingChain, IptablesRemoval, IptablesRuleset, IptablesUndo, JumpRemoval, OwnedChain, OwnedChainRef,
+    RulePlacement, SharedRule,
 };
 pub use ensure::{ensure, undo};
-pub use error::{BatchError, IptablesError, Refusal};
+pub use error::{BatchError, BatchRefusal, IptablesError};
 pub use missing::missing;
 pub use remove::remove;
 pub use rule::{IptablesRule, IptablesTable, Mark, Match, PortRange, PortSet, Target, UidRange};

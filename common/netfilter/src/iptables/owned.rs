@@ -1,4 +1,4 @@
-//! What exists of the chains of a container that a change may replace, and of the rules that lead to them.
+//! What exists of the chains of a container that a change may replace, and of the rules that jump to them.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use super::rule::{IptablesRule, Target};
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
 
-/// The chains of a container that exist and may be replaced, with the rules that lead to them.
+/// The chains of a container that exist and may be replaced, with the rules that jump to them.
 pub(super) struct OwnedState {
     existing: IptablesRuleset,
-    /// The rules that lead to the chains and do not keep their places.
+    /// The rules that jump to the chains and do not keep their positions.
     stale: Vec<IptablesRule>,
 }
 
@@ -42,7 +42,7 @@ impl OwnedState {
         }
     }
 
-    /// The rules that lead to the chains and are removed.
+    /// The rules that jump to the chains and are removed.
     pub(super) fn stale_entries(&self) -> Vec<IptablesRule> {
         self.stale.clone()
     }
@@ -53,7 +53,7 @@ impl OwnedState {
     }
 }
 
-/// Whether a chain that exists is replaced.
+/// Whether an existing chain is replaced.
 const fn is_replaceable(chain: &OwnedChain) -> bool {
     match chain.existing {
         ExistingChain::Replace | ExistingChain::ReplaceInOrder => true,
@@ -65,8 +65,8 @@ fn of_chain<'a>(rules: &'a [IptablesRule], chain: &'a ChainName) -> impl Iterato
     rules.iter().filter(move |rule| rule.chain == *chain)
 }
 
-/// The rules that are removed of those that lead to a container's chains. Where their order counts, that is all of them
-/// unless they are what is wanted.
+/// The rules to be removed among those that jump to a container's chains. If their order matters, that is all of them
+/// unless they are the wanted ones.
 fn stale_entries(
     want: &IptablesRuleset,
     found: &[IptablesRule],
@@ -81,7 +81,7 @@ fn stale_entries(
     }
 }
 
-/// Whether each chain holds the same of some rules as of others, in the same order.
+/// Whether two lists of rules are the same in each chain, in the same order.
 fn are_same(found: &[IptablesRule], wanted: &[IptablesRule], parents: &BTreeSet<&ChainName>) -> bool {
     parents.iter().all(|parent| of_chain(found, parent).eq(of_chain(wanted, parent)))
 }

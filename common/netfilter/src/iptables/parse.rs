@@ -1,8 +1,8 @@
-//! Reads a rule from the text that `iptables -S` prints.
+//! Parses a rule from the text that `iptables -S` prints.
 //!
-//! Any rule of any host can be read: what has no type here is kept as words. The words are split as
-//! `add_param_to_argv` (iptables/xshared.c) does it. A value gets a type only when its text is the one
-//! that `render.rs` would write, so nothing is lost by reading and writing a rule.
+//! Any rule of any host can be parsed: what has no type here is kept as words. The words are split as
+//! `add_param_to_argv` (iptables/xshared.c) does. A value gets a type only if its text is the one that `render.rs`
+//! would write, so reading and writing a rule loses nothing.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -111,7 +111,7 @@ fn starts_part(words: &[&str]) -> bool {
         || matches!(words, ["!", "-s" | "-d" | "-i" | "-o" | "-p", ..])
 }
 
-/// Whether more options of the extension follow.
+/// Whether another option of the extension follows.
 fn goes_on(rest: &[&str]) -> bool {
     matches!(rest, ["!", word, ..] | [word, ..] if word.starts_with("--"))
 }

@@ -1,4 +1,4 @@
-//! Where some rules are in their chains: true at the moment of reading only.
+//! The positions of rules in their chains, at the moment of reading.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,9 +10,9 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 
 /// The places of the rules that were asked for.
-pub(super) struct Places(HashMap<IptablesRule, Vec<usize>>);
+pub(super) struct RulePlaces(HashMap<IptablesRule, Vec<usize>>);
 
-impl Places {
+impl RulePlaces {
     /// Looks rules up. A chain is read whole only where it is not known already.
     pub(super) fn find<'a>(
         tables: &mut dyn Iptables,
@@ -36,12 +36,12 @@ impl Places {
         Ok(Self(found))
     }
 
-    /// How many copies of a rule there are.
+    /// The number of copies of a rule.
     pub(super) fn copies(&self, rule: &IptablesRule) -> usize {
         self.of(rule).len()
     }
 
-    /// Whether a rule comes before another one of its chain; also where there is not either of them.
+    /// Whether a rule precedes another one of its chain; true if either is missing.
     pub(super) fn is_above(&self, rule: &IptablesRule, other: &IptablesRule) -> bool {
         self.of(rule).first().zip(self.of(other).first()).is_none_or(|(rule, other)| rule < other)
     }

@@ -1,28 +1,28 @@
-//! Makes sure that rules are gone.
+//! Ensures that rules do not exist.
 //!
-//! The first try is one batch that deletes what is expected: a table refuses to delete a chain that
-//! anything still leads to, so success proves that nothing is left. Otherwise the chains in question are
-//! read, and what is ours in them goes, whatever it looks like.
+//! The first attempt is one batch that deletes what is expected. The kernel does not delete a chain that a rule still
+//! jumps to, so success proves that nothing is left. Otherwise the chains are read, and everything in them that
+//! belongs to the attachment is removed, whatever it looks like.
 
 use std::collections::HashSet;
 
 use super::backend::Iptables;
 use super::batch::{Batch, BatchLine};
-use super::change::{IptablesRemoval, Jumps, OwnedChainRef};
-use super::error::{BatchError, IptablesError, Refusal};
-use super::place::Places;
+use super::change::{IptablesRemoval, JumpRemoval, OwnedChainRef};
+use super::error::{BatchError, BatchRefusal, IptablesError};
+use super::place::RulePlaces;
 use super::rule::IptablesRule;
 use super::seen::SeenChains;
 use cni_core::names::ChainName;
 
-/// How often a change is tried on what was seen, when others keep changing the same chains in between.
+/// How often a change is tried if other programs change the same chains in between.
 pub(super) const ATTEMPTS: usize = 5;
 
-/// Makes sure that rules are gone. Absence is success; what belongs to others stays.
+/// Ensures that rules do not exist. Absence is success; rules of others stay.
 ///
 /// # Errors
-/// [`IptablesError::InUse`] when foreign rules lead to an owned chain, which is then empty and otherwise
-/// unreachable. With any other error nothing was changed.
+/// [`IptablesError::InUse`] if other rules jump to an owned chain, which is then empty and otherwise unreachable. With
+/// any other error nothing was changed.
 pub fn remove(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), IptablesError> {
     if is_provable(unwanted) {
         match tables.commit(&batch(unwanted, expected(unwanted))) {
@@ -34,11 +34,11 @@ pub fn remove(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(
     sweep(tables, unwanted)
 }
 
-/// Whether a batch that succeeds leaves nothing behind, and one for something absent does not succeed.
+/// Whether success of the batch proves that nothing is left, and absence of any part makes it fail.
 fn is_provable(unwanted: &IptablesRemoval) -> bool {
-    let alone = |jumps: &Jumps| match jumps {
-        Jumps::All | Jumps::Listed => true,
-        Jumps::AllBut(sources) => sources.is_empty(),
+    let alone = |jumps: &JumpRemoval| match jumps {
+        JumpRemoval::All | JumpRemoval::Listed => true,
+        JumpRemoval::AllBut(sources) => sources.is_empty(),
     };
     let IptablesRemoval { chains, rules, .. } = unwanted;
     !rules.is_empty()
@@ -55,7 +55,7 @@ fn expected(unwanted: &IptablesRemoval) -> Vec<BatchLine> {
     rules.chain(discard(unwanted.chains.iter().map(|chain| &chain.name))).collect()
 }
 
-/// Empties chains and removes them. They may lead to each other, so all of them are empty before the first one goes.
+/// Empties chains and removes them. They may jump to each other, so all are emptied before the first is removed.
 fn discard<'a>(chains: impl Iterator<Item = &'a ChainName> + Clone) -> impl Iterator<Item = BatchLine> {
     chains.clone().cloned().map(BatchLine::EmptyChain).chain(chains.cloned().map(BatchLine::DeleteChain))
 }
@@ -80,10 +80,10 @@ fn sweep(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<(), Ip
     }
 }
 
-/// The lines that delete every copy of the unwanted rules, where no chain goes.
+/// The lines that delete every copy of the unwanted rules, if no chain is removed.
 fn copies(tables: &mut dyn Iptables, unwanted: &IptablesRemoval) -> Result<Vec<BatchLine>, IptablesError> {
     let IptablesRemoval { family, table, rules, .. } = unwanted;
-    let places = Places::find(tables, *family, *table, rules)?;
+    let places = RulePlaces::find(tables, *family, *table, rules)?;
     let mut listed = HashSet::new();
     let once = rules.iter().map(IptablesRule::canonical).filter(|rule| listed.insert(rule.clone()));
     Ok(once.flat_map(|rule| std::iter::repeat_n(BatchLine::Delete(rule.clone()), places.copies(&rule))).collect())
@@ -113,20 +113,20 @@ fn leads_to(rule: &IptablesRule, chain: &OwnedChainRef) -> bool {
     rule.jumps_to(&chain.name) && chain.parents.contains(&rule.chain)
 }
 
-fn is_kept(rule: &IptablesRule, jumps: &Jumps) -> bool {
+fn is_kept(rule: &IptablesRule, jumps: &JumpRemoval) -> bool {
     match jumps {
-        Jumps::All => false,
-        Jumps::AllBut(sources) => rule.source().is_some_and(|cidr| sources.contains(&cidr.address())),
-        Jumps::Listed => true,
+        JumpRemoval::All => false,
+        JumpRemoval::AllBut(sources) => rule.source().is_some_and(|cidr| sources.contains(&cidr.address())),
+        JumpRemoval::Listed => true,
     }
 }
 
-/// Where a chain cannot go, at least its rules and those that lead to it do, so that it catches no packet.
+/// Removes the rules of a chain that cannot be removed, and the rules that jump to it, so that no packet enters it.
 fn unlink(
     tables: &mut dyn Iptables,
     unwanted: &IptablesRemoval,
     mut ops: Vec<BatchLine>,
-    refusal: Refusal,
+    refusal: BatchRefusal,
 ) -> IptablesError {
     let (family, table) = (unwanted.family, unwanted.table);
     let deleted =

@@ -16,7 +16,7 @@ impl fmt::Display for IptablesRule {
 }
 
 impl IptablesRule {
-    /// What follows `-A`, `-I`, `-D` or `-C`: the chain and the words of the rule.
+    /// The text after `-A`, `-I`, `-D` or `-C`: the chain and the words of the rule.
     pub fn specification(&self) -> String {
         let Self { chain, matches, target } = self;
         let mut words = vec![chain.to_string()];
@@ -31,22 +31,22 @@ impl IptablesRule {
     }
 }
 
-type Words = Vec<String>;
+type RuleWords = Vec<String>;
 
-fn option(name: &str, value: &str) -> Words {
+fn option(name: &str, value: &str) -> RuleWords {
     vec![name.to_owned(), value.to_owned()]
 }
 
-fn negated(name: &str, value: &str) -> Words {
+fn negated(name: &str, value: &str) -> RuleWords {
     vec!["!".to_owned(), name.to_owned(), value.to_owned()]
 }
 
 /// A network of prefix 0 holds every address, which iptables says by saying nothing.
-fn network(name: &str, cidr: Cidr) -> Words {
+fn network(name: &str, cidr: Cidr) -> RuleWords {
     if cidr.prefix() > 0 { option(name, &cidr.network().to_string()) } else { Vec::new() }
 }
 
-fn part_words(part: &Match) -> Words {
+fn part_words(part: &Match) -> RuleWords {
     let module = |module: &str, name: &str, value: &str| ["-m", module, name, value].map(str::to_owned).to_vec();
     match part {
         Match::Source(cidr) => network("-s", *cidr),
@@ -58,7 +58,7 @@ fn part_words(part: &Match) -> Words {
         Match::Out(name) => option("-o", &word(name.as_str())),
         Match::NotOut(name) => negated("-o", &word(name.as_str())),
         // Said once for the whole rule.
-        Match::Protocol(_) => Words::new(),
+        Match::Protocol(_) => RuleWords::new(),
         Match::LocalDestination => module("addrtype", "--dst-type", "LOCAL"),
         Match::Port(proto, port) => module(proto.as_str(), "--dport", &port.to_string()),
         Match::PortRange(proto, ports) => module(proto.as_str(), "--dport", &ports.to_string()),
@@ -76,7 +76,7 @@ fn joined(ports: &[u16]) -> String {
     ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn target_words(target: &Target) -> Words {
+fn target_words(target: &Target) -> RuleWords {
     let jump = |words: &[&str]| ["-j"].iter().chain(words).map(|&text| text.to_owned()).collect();
     match target {
         Target::Accept => jump(&["ACCEPT"]),

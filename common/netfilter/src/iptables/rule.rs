@@ -1,7 +1,7 @@
-//! A rule as a value: its chain, what it matches, and what it does.
+//! A rule as a value: its chain, its matches and its target.
 //!
-//! Only what the plugins themselves write has a type; anything else that a host holds, or a user asks
-//! for, is kept as text.
+//! Only what the plugins themselves write has a type; everything else that a host has, or a user asks for, is kept as
+//! text.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -67,7 +67,7 @@ impl PortSet {
     /// The most ports that one rule holds.
     pub const MAX: usize = 15;
 
-    /// Takes ports in order; `None` for none or too many.
+    /// Makes a set of sorted ports; `None` for none or too many.
     pub fn new(ports: Vec<u16>) -> Option<Self> {
         (1..=Self::MAX).contains(&ports.len()).then_some(Self(ports))
     }
@@ -91,8 +91,8 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// The ports from one to another; `None` for a single one, for all, and for none. Of a range of all ports, iptables
-    /// keeps only the protocol.
+    /// The ports of a range; `None` for a single one, for all, and for an empty range. For all ports, iptables keeps
+    /// only the protocol.
     pub const fn new(first: u16, last: u16) -> Option<Self> {
         if first >= last || (first == 0 && last == u16::MAX) { None } else { Some(Self { first, last }) }
     }
@@ -122,10 +122,10 @@ pub struct UidRange {
 }
 
 impl UidRange {
-    /// The highest number of a user: the next one means nobody, and `xt_owner` does not take it.
+    /// The highest user number: the next one means "nobody", and `xt_owner` does not accept it.
     pub const MAX: u32 = u32::MAX - 1;
 
-    /// The users from one to another; `None` for none, and past [`UidRange::MAX`].
+    /// The users of a range; `None` for an empty range, and beyond [`UidRange::MAX`].
     pub const fn new(first: u32, last: u32) -> Option<Self> {
         if first > last || last > Self::MAX { None } else { Some(Self { first, last }) }
     }
@@ -148,7 +148,7 @@ impl fmt::Display for UidRange {
     }
 }
 
-/// What a packet must be for a rule to apply.
+/// A condition on a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Match {
     /// `-s`: from this network. Host bits do not count; a prefix of 0 matches everything and has no text.
@@ -167,7 +167,7 @@ pub enum Match {
     Out(IfName),
     /// `! -o`: leaving by another interface.
     NotOut(IfName),
-    /// Of this protocol, whatever its ports. It says nothing beside a match on ports.
+    /// The packet has this protocol, with any port. A match on ports implies it.
     Protocol(Proto),
     /// To an address of the host itself.
     LocalDestination,
@@ -183,13 +183,13 @@ pub enum Match {
     User(UidRange),
     /// Part of a connection that exists, or related to one.
     RelatedEstablished,
-    /// Matches everything, and says whose the rule is.
+    /// Matches every packet; names the owner of the rule.
     Comment(Comment),
     /// Options of iptables that have no type here.
     Raw(Vec<String>),
 }
 
-/// What happens to a packet to which a rule applies.
+/// What happens to a matching packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// It passes.
@@ -204,11 +204,11 @@ pub enum Target {
     Dnat(SocketAddr),
     /// It gets this destination, and keeps its port.
     DnatAddress(IpAddr),
-    /// It goes to this port of the machine itself.
+    /// The packet goes to this port of the machine itself.
     Redirect(u16),
     /// It gets this mark.
     SetMark(Mark),
-    /// It goes through another chain.
+    /// The packet continues in another chain.
     Jump(ChainName),
     /// The words at the end of the rule, including `-j` or `-g`; none for a rule that only counts packets.
     Raw(Vec<String>),
@@ -241,15 +241,15 @@ impl Match {
 
 /// One rule of a chain.
 ///
-/// The order of the matches matters, except for addresses, interfaces and the protocol: these come first in
-/// a rule's text, whatever their place here.
+/// The order of the matches matters, except for addresses, interfaces and the protocol: these come first in a rule's
+/// text, wherever they are here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IptablesRule {
     /// The chain that the rule is in.
     pub chain: ChainName,
-    /// What must hold, all of it.
+    /// The conditions; all must hold.
     pub matches: Vec<Match>,
-    /// What then happens.
+    /// What happens to a matching packet.
     pub target: Target,
 }
 
@@ -259,7 +259,7 @@ impl IptablesRule {
         Self { chain, matches, target }
     }
 
-    /// Whether packets go on to a chain.
+    /// Whether the rule jumps to a chain.
     pub fn jumps_to(&self, chain: &ChainName) -> bool {
         matches!(&self.target, Target::Jump(to) if to == chain)
     }

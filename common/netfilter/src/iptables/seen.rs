@@ -1,4 +1,4 @@
-//! What was read of some chains: facts for a repair, true at the moment of reading only.
+//! The chains that were read for a repair, as they were at that moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -12,8 +12,7 @@ use cni_core::names::ChainName;
 /// The chains that were asked for; `None` for one that does not exist.
 pub(super) struct SeenChains(BTreeMap<ChainName, Option<SeenChain>>);
 
-/// The rules of a chain in order, and how many copies there are of each, so that one is looked up and not
-/// compared with all.
+/// The rules of a chain in order, with the number of copies of each, for fast look-up.
 struct SeenChain {
     rules: Vec<Rc<IptablesRule>>,
     copies: HashMap<Rc<IptablesRule>, usize>,
@@ -78,19 +77,19 @@ impl SeenChains {
         self.chain(chain).into_iter().flat_map(|chain| &chain.rules).map(Rc::as_ref)
     }
 
-    /// How many copies of a rule there are.
+    /// The number of copies of a rule.
     pub(super) fn copies(&self, rule: &IptablesRule) -> usize {
         let copies = self.chain(&rule.chain).and_then(|chain| chain.copies.get(&rule.canonical()));
         copies.copied().unwrap_or_default()
     }
 
-    /// Whether the first rule of its chain is this one.
+    /// Whether this is the first rule of its chain.
     pub(super) fn is_first(&self, rule: &IptablesRule) -> bool {
         let first = self.chain(&rule.chain).and_then(|chain| chain.rules.first());
         first.is_some_and(|first| **first == rule.canonical())
     }
 
-    /// Where the copies of a rule are, counted from 0.
+    /// The positions of the copies of a rule, counted from 0.
     pub(super) fn places(&self, rule: &IptablesRule) -> Vec<usize> {
         if self.copies(rule) == 0 {
             return Vec::new();
@@ -99,13 +98,13 @@ impl SeenChains {
         rules.into_iter().flatten().enumerate().filter(|(_, one)| ***one == rule).map(|(place, _)| place).collect()
     }
 
-    /// Whether a rule comes before another one of its chain; also where there is not either of them.
+    /// Whether a rule precedes another one of its chain; true if either is missing.
     pub(super) fn is_above(&self, rule: &IptablesRule, other: &IptablesRule) -> bool {
         let place = |rule| self.places(rule).first().copied();
         place(rule).zip(place(other)).is_none_or(|(rule, other)| rule < other)
     }
 
-    /// Whether the last rule of its chain is this one.
+    /// Whether this is the last rule of its chain.
     pub(super) fn is_last(&self, rule: &IptablesRule) -> bool {
         let last = self.chain(&rule.chain).and_then(|chain| chain.rules.last());
         last.is_some_and(|last| **last == rule.canonical())

@@ -1,18 +1,18 @@
-//! Finds the rules of containers that are no more.
+//! Finds the rules of containers that no longer exist.
 
-use super::change::{IptablesRemoval, Jumps, OwnedChainRef};
+use super::change::{IptablesRemoval, JumpRemoval, OwnedChainRef};
 use super::rule::{IptablesRule, IptablesTable, Match, Target};
 use cni_core::family::Family;
 use cni_core::names::{ChainName, Comment, NetworkName};
 use cni_core::valid::ValidAttachments;
 
-/// How the name of every container's own chain begins.
+/// The beginning of the name of every container's own chain.
 const OWNED: &str = "CNI-";
 
-/// What removes the containers' chains to which some of these rules lead, and these rules: those whose
-/// comments say that they belong to the network, but to no valid attachment. `None` when there is none.
+/// The removal of the containers' chains to which some of these rules jump, and of these rules: those whose comments
+/// name an attachment of the network that is not valid. `None` if there are none.
 ///
-/// The rules are those of one chain. A container's chain stays as long as a rule of another's leads to it.
+/// The rules are those of one chain. A container's chain stays as long as a rule of another container jumps to it.
 pub fn stale(
     family: Family,
     table: IptablesTable,
@@ -29,7 +29,7 @@ pub fn stale(
             continue;
         };
         if chains.iter().all(|chain| chain.name != name) {
-            chains.push(OwnedChainRef { name, parents: vec![rule.chain.clone()], jumps: Jumps::Listed });
+            chains.push(OwnedChainRef { name, parents: vec![rule.chain.clone()], jumps: JumpRemoval::Listed });
         }
         stale.push(rule);
     }

@@ -1,8 +1,8 @@
-//! The seam between what is wanted of nf_tables and the machine.
+//! The trait between decisions about nf_tables and the machine.
 
 use std::net::IpAddr;
 
-use super::change::{MeantRules, Which};
+use super::change::{RuleSelection, WantedRules};
 use super::error::{NftablesError, TransactionError};
 use super::listed::ListedRule;
 use super::object::ChainId;
@@ -21,8 +21,8 @@ pub trait Nftables {
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn find(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
-        let meant = MeantRules::new(meant);
+    fn find(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<ListedRule>>, NftablesError> {
+        let meant = WantedRules::new(meant);
         let is_meant = |rule: &ListedRule| meant.hold(chain.table.family, rule);
         Ok(self.list(chain)?.map(|rules| rules.into_iter().filter(is_meant).collect()))
     }
@@ -31,7 +31,7 @@ pub trait Nftables {
     ///
     /// # Errors
     /// When the chain cannot be read, which is never treated as absence.
-    fn find_handles(&mut self, chain: &ChainId, meant: &[Which]) -> Result<Option<Vec<u64>>, NftablesError> {
+    fn find_handles(&mut self, chain: &ChainId, meant: &[RuleSelection]) -> Result<Option<Vec<u64>>, NftablesError> {
         Ok(self.find(chain, meant)?.map(|rules| rules.iter().map(|rule| rule.handle).collect()))
     }
 
@@ -42,15 +42,12 @@ pub trait Nftables {
     fn held(&mut self, elements: &SetElements) -> Result<Option<Vec<IpAddr>>, NftablesError>;
 
     /// The state that everything is in.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
     fn generation(&mut self) -> Result<Generation, NftablesError>;
 
-    /// Carries out a transaction, all of it or nothing.
+    /// Carries out a transaction, completely or not at all.
     ///
     /// # Errors
-    /// [`TransactionError::Refused`] when one of its changes does not fit what is there, or when there has been
-    /// a change since the state that it is bound to.
+    /// [`TransactionError::Refused`] if a change does not fit what exists, or if something has changed since the
+    /// generation that it is bound to.
     fn commit(&mut self, transaction: &Transaction) -> Result<(), TransactionError>;
 }

@@ -10,32 +10,32 @@ use super::rule::NftRule;
 use super::set::{Set, SetElements};
 use super::transaction::NftChange;
 use crate::position::RulePosition;
-use crate::undo::Undo;
+use crate::undo::ReplacementUndo;
 
 /// By what the rules of an attachment are known: a comment, or where they lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tag {
+pub enum RuleTag {
     /// The comment is this.
     Exactly(NftComment),
     /// The comment begins with this.
     Begins(String),
-    /// The rule jumps to this chain, which is the attachment's alone.
+    /// The rule jumps to this chain, which belongs to the attachment alone.
     LeadsTo(NftName),
-    /// The comment is this, and the rule does by itself what it is for: it jumps to no chain.
+    /// The rule has this comment, and jumps to no chain.
     LeadsNowhere(NftComment),
 }
 
-/// What a chain is to hold, and who owns it.
+/// The wanted rules of a chain, and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum ChainContent {
     /// Part of the skeleton. Attachments put their rules into it.
     Open,
     /// Part of the skeleton. It holds exactly these rules: where it holds anything else it is emptied and
     /// filled in one transaction, so that no packet ever meets it half full.
     Fixed(Vec<NftRule>),
-    /// Part of the skeleton. It holds these rules among others, which nobody undoes.
+    /// Part of the skeleton. It contains these rules among others; they are never undone.
     AtLeast(Vec<NftRule>),
-    /// The attachment's alone. It holds exactly these rules, likewise.
+    /// The attachment's own chain. It contains exactly these rules.
     Own(Vec<NftRule>),
 }
 
@@ -43,31 +43,31 @@ pub enum Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedChain {
     pub chain: NftChain,
-    /// What it is to hold.
-    pub content: Content,
+    /// The wanted rules.
+    pub content: ChainContent,
 }
 
-/// What happens to rules with the attachment's tag that exist already.
+/// What to do with existing rules that have the attachment's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingRules {
     /// They are what is left of an earlier attempt, and are removed unless they are wanted.
     Replace,
-    /// They may belong to another interface of the container, and stay; only what is missing is added.
+    /// They may belong to another interface of the container, and stay; only missing rules are added.
     Keep,
 }
 
 /// The rules of one attachment in a chain that it shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owned {
+pub struct OwnedRules {
     /// The chain, which is part of the skeleton.
     pub chain: ChainId,
-    /// How the attachment's rules are known; all of `rules` have it.
-    pub tag: Tag,
+    /// The tag of the attachment's rules; all of `rules` have it.
+    pub tag: RuleTag,
     /// The rules in order, which all are in `chain`.
     pub rules: Vec<NftRule>,
-    /// What to do with others that have the tag.
+    /// What to do with other rules that have the tag.
     pub existing: ExistingRules,
-    /// Where the rules go among those of others.
+    /// The position of the rules among those of others.
     pub position: RulePosition,
 }
 
@@ -81,49 +81,49 @@ pub struct NftRuleset {
     /// Chains, in the order in which missing ones are made. Those of the skeleton are never removed.
     pub chains: Vec<WantedChain>,
     /// The attachment's rules in chains that it shares.
-    pub owned: Vec<Owned>,
+    pub owned: Vec<OwnedRules>,
     /// The attachment's elements in some of `sets`.
     pub elements: Vec<SetElements>,
 }
 
 /// Which rules of a chain go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum RuleSelection {
     /// All with this tag.
-    Tagged(Tag),
+    Tagged(RuleTag),
     /// Every copy of these.
     Listed(Vec<NftRule>),
 }
 
 /// Rules that are looked for. One that is found is looked up among them, and not compared with each.
 #[derive(Debug)]
-pub struct MeantRules<'a> {
-    tags: Vec<&'a Tag>,
+pub struct WantedRules<'a> {
+    tags: Vec<&'a RuleTag>,
     texts: HashSet<RuleText>,
 }
 
 /// Rules to be removed from a chain that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwanted {
+pub struct UnwantedNftRules {
     pub chain: ChainId,
     /// Which of its rules go.
-    pub which: Which,
+    pub which: RuleSelection,
 }
 
-/// What takes back a change of nf_tables.
-pub type NftUndo = Undo<NftRuleset, NftRemoval>;
+/// The undo of a change of nf_tables.
+pub type NftUndo = ReplacementUndo<NftRuleset, NftRemoval>;
 
 /// Rules and chains to be removed. Absence is success, that of the chain and the table included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NftRemoval {
     pub elements: Vec<SetElements>,
-    pub rules: Vec<Unwanted>,
+    pub rules: Vec<UnwantedNftRules>,
     /// Chains with all their rules, in this order: one that jumps to another comes before it.
     pub chains: Vec<ChainId>,
 }
 
-impl Tag {
-    /// Whether a rule has it.
+impl RuleTag {
+    /// Whether a rule has the tag.
     pub fn is_on(&self, rule: &ListedRule) -> bool {
         let comment = rule.comment.as_deref();
         match self {
@@ -135,27 +135,27 @@ impl Tag {
     }
 }
 
-impl<'a> MeantRules<'a> {
+impl<'a> WantedRules<'a> {
     /// The rules that at least one of some questions means.
-    pub fn new(meant: impl IntoIterator<Item = &'a Which>) -> Self {
+    pub fn new(meant: impl IntoIterator<Item = &'a RuleSelection>) -> Self {
         let (mut tags, mut texts) = (Vec::new(), HashSet::new());
         for which in meant {
             match which {
-                Which::Tagged(tag) => tags.push(tag),
-                Which::Listed(rules) => texts.extend(rules.iter().map(RuleText::of)),
+                RuleSelection::Tagged(tag) => tags.push(tag),
+                RuleSelection::Listed(rules) => texts.extend(rules.iter().map(RuleText::of)),
             }
         }
         Self { tags, texts }
     }
 
-    /// Whether they hold a rule that was found in a table of a family.
+    /// Whether a listed rule in a table of a family is among them.
     pub fn hold(&self, family: TableFamily, found: &ListedRule) -> bool {
         self.tags.iter().any(|tag| tag.is_on(found))
             || !self.texts.is_empty() && found.text(family).is_some_and(|text| self.texts.contains(&text))
     }
 }
 
-impl Content {
+impl ChainContent {
     /// The rules that the chain is to hold.
     pub(super) fn rules(&self) -> Option<&[NftRule]> {
         match self {
@@ -166,10 +166,11 @@ impl Content {
 }
 
 impl NftRuleset {
-    /// Whether some rules may have to be added beside others that stay.
+    /// Whether rules may have to be added to a chain whose other rules stay.
     pub(super) fn adds_to_others(&self) -> bool {
-        let at_least = |wanted: &WantedChain| matches!(&wanted.content, Content::AtLeast(rules) if !rules.is_empty());
-        let kept = |owned: &Owned| owned.existing == ExistingRules::Keep && !owned.rules.is_empty();
+        let at_least =
+            |wanted: &WantedChain| matches!(&wanted.content, ChainContent::AtLeast(rules) if !rules.is_empty());
+        let kept = |owned: &OwnedRules| owned.existing == ExistingRules::Keep && !owned.rules.is_empty();
         self.chains.iter().any(at_least) || self.owned.iter().any(kept)
     }
 
@@ -180,7 +181,7 @@ impl NftRuleset {
     }
 }
 
-impl fmt::Display for Tag {
+impl fmt::Display for RuleTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exactly(comment) => write!(f, "comment \"{comment}\""),
@@ -203,7 +204,7 @@ impl fmt::Display for NftRuleset {
             let rules = content.rules().unwrap_or_default();
             rules.iter().try_for_each(|rule| command(f, NftChange::AddRule(rule.clone())))?;
         }
-        for Owned { chain, tag, rules, existing, position } in owned {
+        for OwnedRules { chain, tag, rules, existing, position } in owned {
             match existing {
                 ExistingRules::Replace => write!(f, "\n  replace in {chain}: {tag}")?,
                 ExistingRules::Keep => write!(f, "\n  keep in {chain}: {tag}")?,
@@ -222,10 +223,12 @@ impl fmt::Display for NftRemoval {
         let Self { elements, rules, chains } = self;
         f.write_str("remove nftables")?;
         elements.iter().try_for_each(|elements| write!(f, "\n  delete element {elements}"))?;
-        for Unwanted { chain, which } in rules {
+        for UnwantedNftRules { chain, which } in rules {
             match which {
-                Which::Tagged(tag) => write!(f, "\n  from {chain}: {tag}")?,
-                Which::Listed(rules) => rules.iter().try_for_each(|rule| write!(f, "\n  from {chain}: {rule}"))?,
+                RuleSelection::Tagged(tag) => write!(f, "\n  from {chain}: {tag}")?,
+                RuleSelection::Listed(rules) => {
+                    rules.iter().try_for_each(|rule| write!(f, "\n  from {chain}: {rule}"))?
+                }
             }
         }
         chains.iter().try_for_each(|chain| write!(f, "\n  delete chain {chain}"))

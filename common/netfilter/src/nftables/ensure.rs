@@ -1,30 +1,31 @@
-//! Makes sure that rules exist: reads the chains in question, and adds what is missing in one transaction.
+//! Ensures that rules exist: reads the chains, and adds what is missing in one transaction.
 //!
-//! What others change between the reading and the transaction shows in two ways. A rule or a chain that
-//! was read and is gone makes the kernel refuse, and all is read again. A chain that somebody else filled
-//! meanwhile is filled once more: emptying and filling are in the same transaction, so nothing is ever
-//! there twice. A rule that is added to those of others could be, so that transaction is bound to what was
-//! read: the kernel refuses it when anything has changed since.
+//! Another program may change something between the reading and the transaction. If a rule or chain that was read is
+//! deleted, the kernel refuses the transaction, and everything is read again. If a chain is filled in between, it is
+//! not filled twice, since the transaction empties it first. A rule that is added to the rules of others could be
+//! added twice. Such a transaction is bound to the generation that was read: the kernel refuses it if anything has
+//! changed since.
 
 use std::collections::HashSet;
 
 use super::backend::Nftables;
 use super::change::{
-    Content, ExistingRules, NftRemoval, NftRuleset, NftUndo, Owned, Tag, Unwanted, WantedChain, Which,
+    ChainContent, ExistingRules, NftRemoval, NftRuleset, NftUndo, OwnedRules, RuleSelection, RuleTag, UnwantedNftRules,
+    WantedChain,
 };
 use super::error::{NftablesError, TransactionError};
 use super::listed::{ListedRule, RuleText};
 use super::object::{ChainId, NftChain};
 use super::remove::{ATTEMPTS, remove};
 use super::rule::{Expression, NftRule};
-use super::seen::{Questions, SeenObjects};
+use super::seen::{ChainQueries, SeenObjects};
 use super::set::{SetElements, SetId};
 use super::transaction::{NftChange, Transaction};
 use crate::position::RulePosition;
-use crate::undo::Undo;
+use crate::undo::ReplacementUndo;
 
-/// Makes sure that rules exist, each once. Returns what takes back exactly what was changed: `None` for nothing,
-/// never anything shared, nor a rule that existed before.
+/// Ensures that rules exist, each once. Returns the undo of exactly what was changed: `None` if nothing was; it never
+/// removes shared rules, nor a rule that existed before.
 ///
 /// # Errors
 /// Then nothing was changed.
@@ -54,28 +55,30 @@ pub fn ensure(nftables: &mut dyn Nftables, want: &NftRuleset) -> Result<Option<N
 /// # Errors
 /// The first failure; what was replaced and what was added are tried both.
 pub fn undo(nftables: &mut dyn Nftables, undo: &NftUndo) -> Result<(), NftablesError> {
-    let Undo { replaced, added } = undo;
+    let ReplacementUndo { replaced, added } = undo;
     let restored = replaced.as_ref().map_or(Ok(()), |replaced| ensure(nftables, replaced).map(|_| ()));
     let removed = added.as_ref().map_or(Ok(()), |added| remove(nftables, added));
     restored.and(removed)
 }
 
-/// What has to be known of the chains. Those that hold the rules of all containers need not be read whole, but where a rule
-/// has to come before all others.
-fn questions(want: &NftRuleset) -> Questions<'_> {
-    let mut questions = Questions::default();
+/// What must be known of the chains. Chains with the rules of all containers are not read as a whole, unless a rule
+/// must precede all others.
+fn questions(want: &NftRuleset) -> ChainQueries<'_> {
+    let mut questions = ChainQueries::default();
     for WantedChain { chain, content } in &want.chains {
         match content {
-            Content::Open => questions.these(&chain.id, []),
-            Content::AtLeast(rules) => questions.these(&chain.id, [Which::Listed(rules.clone())]),
-            Content::Fixed(_) | Content::Own(_) => questions.whole(&chain.id),
+            ChainContent::Open => questions.these(&chain.id, []),
+            ChainContent::AtLeast(rules) => questions.these(&chain.id, [RuleSelection::Listed(rules.clone())]),
+            ChainContent::Fixed(_) | ChainContent::Own(_) => questions.whole(&chain.id),
         }
     }
-    for Owned { chain, tag, rules, existing, position } in &want.owned {
+    for OwnedRules { chain, tag, rules, existing, position } in &want.owned {
         match (position, existing) {
             (RulePosition::Before(_), _) => questions.whole(chain),
-            (RulePosition::Back, ExistingRules::Replace) => questions.these(chain, [Which::Tagged(tag.clone())]),
-            (RulePosition::Back, ExistingRules::Keep) => questions.these(chain, [Which::Listed(rules.clone())]),
+            (RulePosition::Back, ExistingRules::Replace) => {
+                questions.these(chain, [RuleSelection::Tagged(tag.clone())])
+            }
+            (RulePosition::Back, ExistingRules::Keep) => questions.these(chain, [RuleSelection::Listed(rules.clone())]),
         }
     }
     questions
@@ -85,11 +88,11 @@ fn questions(want: &NftRuleset) -> Questions<'_> {
 #[derive(Default)]
 struct TransactionDraft {
     transaction: Transaction,
-    /// What is added of the attachment's own.
+    /// The attachment's own rules that are added.
     added: NftRemoval,
-    /// What is replaced of the attachment's own.
+    /// The attachment's own rules that are replaced.
     replaced: NftRuleset,
-    /// Whether rules are added beside rules that stay.
+    /// Whether rules are added to a chain whose other rules stay.
     adds_to_others: bool,
 }
 
@@ -115,16 +118,16 @@ impl TransactionDraft {
     /// Fills a chain, unless it holds exactly what it should.
     fn fill(&mut self, WantedChain { chain, content }: &WantedChain, seen: &SeenObjects) {
         match content {
-            Content::Open => {}
-            Content::AtLeast(rules) => {
+            ChainContent::Open => {}
+            ChainContent::AtLeast(rules) => {
                 let lacking: Vec<NftRule> = lacking(rules, seen.rules(&chain.id)).collect();
                 self.adds_to_others |= !lacking.is_empty();
                 self.extend(lacking.into_iter().map(NftChange::AddRule));
             }
-            Content::Fixed(rules) => {
+            ChainContent::Fixed(rules) => {
                 self.refill(&chain.id, rules, seen);
             }
-            Content::Own(rules) => {
+            ChainContent::Own(rules) => {
                 if self.refill(&chain.id, rules, seen) {
                     self.note_filled(chain, seen);
                 }
@@ -132,7 +135,7 @@ impl TransactionDraft {
         }
     }
 
-    /// Whether a chain had to be filled anew.
+    /// Fills a chain again if its rules differ. Returns whether they did.
     fn refill(&mut self, chain: &ChainId, rules: &[NftRule], seen: &SeenObjects) -> bool {
         let differs = !seen.exists(chain) || !are(seen.rules(chain).iter(), rules);
         if differs {
@@ -142,13 +145,13 @@ impl TransactionDraft {
         differs
     }
 
-    /// Remembers what undoes the filling of a chain. One that has held a rule with a user's own words keeps its new rules:
-    /// the kernel does not tell the words, and the chain of a living attachment must not be empty.
+    /// Records how to undo the filling of a chain. A chain that held a rule with a user's own words keeps its new
+    /// rules: the kernel does not return the words, and the chain of a living attachment must not be empty.
     fn note_filled(&mut self, chain: &NftChain, seen: &SeenObjects) {
         if !seen.exists(&chain.id) {
             self.added.chains.push(chain.id.clone());
         } else if let Some(rules) = made_again(seen.rules(&chain.id), &chain.id) {
-            self.replaced.chains.push(WantedChain { chain: chain.clone(), content: Content::Own(rules) });
+            self.replaced.chains.push(WantedChain { chain: chain.clone(), content: ChainContent::Own(rules) });
         }
     }
 
@@ -162,8 +165,8 @@ impl TransactionDraft {
     }
 
     /// Adds the attachment's rules to a chain that it shares.
-    fn own(&mut self, owned: &Owned, seen: &SeenObjects) {
-        let Owned { chain, tag, rules, existing, position } = owned;
+    fn own(&mut self, owned: &OwnedRules, seen: &SeenObjects) {
+        let OwnedRules { chain, tag, rules, existing, position } = owned;
         let found = seen.rules(chain);
         let lacking = match existing {
             ExistingRules::Keep => {
@@ -189,21 +192,26 @@ impl TransactionDraft {
     }
 
     /// Remembers what undoes the replacement of an attachment's rules in a chain that it shares.
-    fn note_replaced(&mut self, owned: &Owned, before: Vec<&ListedRule>) {
-        let Owned { chain, tag, rules, .. } = owned;
+    fn note_replaced(&mut self, owned: &OwnedRules, before: Vec<&ListedRule>) {
+        let OwnedRules { chain, tag, rules, .. } = owned;
         if let Some(before) = made_again(before, chain).filter(|before| !before.is_empty()) {
-            self.replaced.owned.push(Owned { rules: before, ..owned.clone() });
+            self.replaced.owned.push(OwnedRules { rules: before, ..owned.clone() });
             return;
         }
         let which = match tag {
-            Tag::LeadsTo(_) => Which::Tagged(tag.clone()),
-            Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => Which::Listed(rules.clone()),
+            RuleTag::LeadsTo(_) => RuleSelection::Tagged(tag.clone()),
+            RuleTag::Exactly(_) | RuleTag::Begins(_) | RuleTag::LeadsNowhere(_) => RuleSelection::Listed(rules.clone()),
         };
-        self.added.rules.push(Unwanted { chain: chain.clone(), which });
+        self.added.rules.push(UnwantedNftRules { chain: chain.clone(), which });
     }
 
     /// Moves the rules of others that come later behind the attachment's. One that cannot be written as it was read stays.
-    fn move_later(&mut self, Owned { chain, rules, position, .. }: &Owned, found: &[ListedRule], is_extended: bool) {
+    fn move_later(
+        &mut self,
+        OwnedRules { chain, rules, position, .. }: &OwnedRules,
+        found: &[ListedRule],
+        is_extended: bool,
+    ) {
         let own: HashSet<RuleText> = rules.iter().map(RuleText::of).collect();
         let is_own = |rule: &ListedRule| rule.text(chain.table.family).is_some_and(|text| own.contains(&text));
         let is_later = |rule: &ListedRule| rule.leads_to().any(|to| position.is_before(to.as_str()));
@@ -219,25 +227,25 @@ impl TransactionDraft {
             return;
         }
         self.extend(rules.iter().cloned().map(NftChange::AddRule));
-        self.added.rules.push(Unwanted { chain: chain.clone(), which: Which::Listed(rules.to_vec()) });
+        self.added.rules.push(UnwantedNftRules { chain: chain.clone(), which: RuleSelection::Listed(rules.to_vec()) });
     }
 }
 
-/// What makes the rules with a tag those that are wanted.
+/// The changes that replace the rules with a tag by the wanted ones.
 struct Replacement<'a> {
     stale: Vec<&'a ListedRule>,
     lacking: Vec<NftRule>,
 }
 
 impl<'a> Replacement<'a> {
-    fn new(tag: &Tag, wanted: &[NftRule], found: &[&'a ListedRule]) -> Self {
+    fn new(tag: &RuleTag, wanted: &[NftRule], found: &[&'a ListedRule]) -> Self {
         if are(found.iter().copied(), wanted) {
             return Self { stale: Vec::new(), lacking: Vec::new() };
         }
         match tag {
             // These all lead to one chain, so their order does not matter, and those that stay keep their places.
-            Tag::LeadsTo(_) => Self::of_difference(wanted, found),
-            Tag::Exactly(_) | Tag::Begins(_) | Tag::LeadsNowhere(_) => {
+            RuleTag::LeadsTo(_) => Self::of_difference(wanted, found),
+            RuleTag::Exactly(_) | RuleTag::Begins(_) | RuleTag::LeadsNowhere(_) => {
                 Self { stale: found.to_vec(), lacking: wanted.to_vec() }
             }
         }
@@ -266,14 +274,14 @@ fn lacking<'a>(rules: &'a [NftRule], found: &'a [ListedRule]) -> impl Iterator<I
     rules.iter().filter(|rule| !found.iter().any(|found| found.is(rule))).cloned()
 }
 
-/// Whether a rule that exists proves that a set is: the kernel keeps a set that a rule names.
+/// Whether an existing rule proves that a set exists: the kernel keeps a set that a rule refers to.
 fn is_named(set: &SetId, want: &NftRuleset, seen: &SeenObjects) -> bool {
     let chains = want.chains.iter().map(|wanted| &wanted.chain.id).filter(|chain| chain.table == set.table);
     let parts = chains.flat_map(|chain| seen.rules(chain)).filter_map(|rule| rule.expressions.as_deref()).flatten();
     parts.filter_map(Expression::looks_in).any(|name| *name == set.name)
 }
 
-/// Whether rules that were found are exactly those that are wanted, in order.
+/// Whether the found rules are exactly the wanted ones, in order.
 fn are<'a>(found: impl ExactSizeIterator<Item = &'a ListedRule>, wanted: &[NftRule]) -> bool {
     found.len() == wanted.len() && found.zip(wanted).all(|(found, wanted)| found.is(wanted))
 }

@@ -1,11 +1,11 @@
-//! Why nf_tables could not be read or changed.
+//! Errors of reading and changing nf_tables.
 
 use std::fmt;
 
 use crate::phrases::without_swallowed_phrases;
 use cni_core::error::{Code, Failure};
 
-/// Why a transaction was not carried out.
+/// Errors of a transaction.
 #[derive(Debug)]
 pub enum TransactionError {
     /// It does not fit what exists: someone may have changed that in the meantime.
@@ -14,7 +14,7 @@ pub enum TransactionError {
     Failed(NftablesError),
 }
 
-/// What lies below a failure of nf_tables.
+/// The cause of a failure of nf_tables.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The nf_tables could not be read or changed.

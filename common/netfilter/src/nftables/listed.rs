@@ -1,9 +1,9 @@
-//! A rule as it was found.
+//! A rule from a listing.
 
 use super::name::{NftComment, NftName};
 use super::object::{ChainId, TableFamily};
 use super::render;
-use super::rule::{Direction, Expression, Is, NftRule};
+use super::rule::{Direction, Equality, Expression, NftRule};
 use cni_core::names::IfName;
 
 /// A rule as it was found.
@@ -11,14 +11,14 @@ use cni_core::names::IfName;
 pub struct ListedRule {
     /// Its number in its table.
     pub handle: u64,
-    /// Who owns it.
+    /// The owner.
     pub comment: Option<String>,
     /// Its parts; `None` for a rule that holds one which has no type here.
     pub expressions: Option<Vec<Expression>>,
 }
 
 impl ListedRule {
-    /// A rule that is known to be there under a number.
+    /// A rule that is known to exist with a handle.
     pub fn of(rule: &NftRule, handle: u64) -> Self {
         let comment = rule.comment.as_ref().map(ToString::to_string);
         Self { handle, comment, expressions: Some(rule.expressions.clone()) }
@@ -41,25 +41,25 @@ impl ListedRule {
     /// The link by which packets come in that the rule is for.
     pub fn incoming_interface(&self) -> Option<&IfName> {
         let mut parts = self.expressions.iter().flatten();
-        parts.find_map(
-            |part| if let Expression::Interface(Direction::In, Is::Equal, name) = part { Some(name) } else { None },
-        )
+        parts.find_map(|part| {
+            if let Expression::Interface(Direction::In, Equality::Equal, name) = part { Some(name) } else { None }
+        })
     }
 
-    /// How it reads in a listing of a table of a family; `None` for a rule that holds a part without a type here.
+    /// The text of the rule in a listing of a table of a family; `None` for a rule with a part that has no type here.
     pub(super) fn text(&self, family: TableFamily) -> Option<RuleText> {
         let parts = self.expressions.as_deref()?;
         Some(RuleText { comment: self.comment.clone(), parts: render::text(family, parts) })
     }
 
-    /// Whether this is a rule, as it reads in a listing.
+    /// Whether this is the given rule, by its text in a listing.
     pub fn is(&self, rule: &NftRule) -> bool {
         self.comment.as_deref() == rule.comment.as_ref().map(NftComment::as_str)
             && self.text(rule.chain.table.family).is_some_and(|text| text == RuleText::of(rule))
     }
 
-    /// Whether this is a rule with a user's own words, as the kernel has it: it has the same owner and the same other
-    /// parts in the same places, and in the place of the words any others, since `nft` spells them in its own way.
+    /// Whether this is the given rule with a user's own words, as the kernel has it: the same owner and the same other
+    /// parts in the same places, and any parts in place of the words, since `nft` prints them in its own spelling.
     pub(super) fn is_in_other_words(&self, rule: &NftRule) -> bool {
         let (Some(found), wanted) = (self.expressions.as_deref(), rule.expressions.as_slice()) else { return false };
         let is_words = |part: &Expression| matches!(part, Expression::Raw(_));
@@ -94,7 +94,7 @@ pub(super) struct RuleText {
 }
 
 impl RuleText {
-    /// How a rule that is made will read.
+    /// The text of a new rule in a listing.
     pub(super) fn of(rule: &NftRule) -> Self {
         let comment = rule.comment.as_ref().map(ToString::to_string);
         Self { comment, parts: render::text(rule.chain.table.family, &rule.expressions) }
@@ -104,7 +104,7 @@ impl RuleText {
 #[cfg(test)]
 mod tests {
     use super::super::object::{ChainId, TableId};
-    use super::super::rule::{End, Verdict};
+    use super::super::rule::{PacketEnd, Verdict};
     use super::*;
     use crate::proto::Proto;
     use cni_core::cidr::Cidr;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn from(cidr: &str) -> Expression {
-        Expression::Address(End::Source, Is::Equal, cidr.parse::<Cidr>().expect("a network"))
+        Expression::Address(PacketEnd::Source, Equality::Equal, cidr.parse::<Cidr>().expect("a network"))
     }
 
     /// A rule of port 80 from a network, with somebody's condition before the port.

@@ -1,5 +1,5 @@
-//! What tables, chains, sets and rules are called: names and comments, as long as the kernel and `nft`
-//! allow, and without a character that would mean something else in a script.
+//! Names of tables, chains, sets and comments. They have at most the length that the kernel and `nft` accept, and no
+//! character with a special meaning in a script.
 
 use std::fmt;
 
@@ -69,8 +69,8 @@ impl NftName {
         Self(name)
     }
 
-    /// A name of a fixed part, and 16 digits for each of some texts of any length. Names of which the first
-    /// texts are the same begin the same.
+    /// A name made of a fixed part, and 16 hash digits for each of some texts of any length. Names whose first texts
+    /// are the same have the same beginning.
     pub fn hashed_parts(start: &'static str, texts: &[&str]) -> Self {
         let digits = texts.iter().map(|text| hash_hex(text)[..16].to_owned());
         let name = [start.to_owned()].into_iter().chain(digits).collect::<Vec<_>>().join("-");

@@ -1,11 +1,11 @@
-//! Tables and chains, which contain the rules.
+//! Tables and chains.
 
 use std::fmt;
 
 use super::name::{NftComment, NftName};
 use cni_core::family::Family;
 
-/// What packets a table sees.
+/// The packets that a table sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TableFamily {
     /// IPv4.
@@ -48,7 +48,7 @@ impl fmt::Display for TableFamily {
 /// Which table: `inet cni_plugins_masquerade`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId {
-    /// What packets it sees.
+    /// The packets that the table sees.
     pub family: TableFamily,
     pub name: NftName,
 }
@@ -93,20 +93,20 @@ impl fmt::Display for ChainId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NftTable {
     pub id: TableId,
-    /// What an administrator should know of it.
+    /// A note for the administrator.
     pub comment: Option<NftComment>,
 }
 
-/// What a base chain is for.
+/// The type of a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum BaseChainType {
     /// Address translation: sees the first packet of each connection.
     Nat,
     /// Admission.
     Filter,
 }
 
-/// Where on a packet's way a base chain is.
+/// The point on a packet's path at which a base chain is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hook {
     /// When it has come in.
@@ -121,7 +121,7 @@ pub enum Hook {
     Postrouting,
 }
 
-/// What happens to a packet that the rules of a base chain say nothing of.
+/// What happens to a packet that no rule of a base chain decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// It passes.
@@ -130,10 +130,10 @@ pub enum Policy {
     Drop,
 }
 
-/// What makes a chain one that packets come to by themselves.
+/// The properties of a base chain, which packets enter without a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Base {
-    pub kind: Kind,
+pub struct BaseChain {
+    pub kind: BaseChainType,
     pub hook: Hook,
     /// Its place among the chains of the same hook, lowest first.
     pub priority: i32,
@@ -145,9 +145,9 @@ pub struct Base {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NftChain {
     pub id: ChainId,
-    /// How packets come to it, if not by a jump.
-    pub base: Option<Base>,
-    /// What an administrator should know of it.
+    /// The properties of a base chain; `None` for a chain that is entered only by jumps.
+    pub base: Option<BaseChain>,
+    /// A note for the administrator.
     pub comment: Option<NftComment>,
 }
 
@@ -158,12 +158,12 @@ impl NftChain {
     }
 
     /// A chain that packets come to by themselves; the policy of one that exists stays as it is.
-    pub const fn base(id: ChainId, kind: Kind, hook: Hook, priority: i32) -> Self {
-        Self { id, base: Some(Base { kind, hook, priority, policy: None }), comment: None }
+    pub const fn base(id: ChainId, kind: BaseChainType, hook: Hook, priority: i32) -> Self {
+        Self { id, base: Some(BaseChain { kind, hook, priority, policy: None }), comment: None }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for BaseChainType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nat => "nat",

@@ -1,18 +1,18 @@
-//! Makes sure that rules are gone: looks for them, and deletes in one transaction what was found.
+//! Ensures that rules do not exist: finds them, and deletes them in one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::backend::Nftables;
-use super::change::{NftRemoval, Unwanted, Which};
+use super::change::{NftRemoval, RuleSelection, UnwantedNftRules};
 use super::error::{NftablesError, TransactionError};
 use super::object::ChainId;
-use super::seen::{Questions, SeenObjects};
+use super::seen::{ChainQueries, SeenObjects};
 use super::transaction::{NftChange, Transaction};
 
-/// How often a change is tried on what was seen, when others keep changing the same chains in between.
+/// How often a change is tried if other programs change the same chains in between.
 pub(super) const ATTEMPTS: usize = 20;
 
-/// Makes sure that rules are gone. Absence is success; what belongs to others stays.
+/// Ensures that rules do not exist. Absence is success; rules of others stay.
 ///
 /// # Errors
 /// Then nothing was changed.
@@ -31,15 +31,15 @@ pub fn remove(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<(), 
     }
 }
 
-/// What there is of it to be deleted. Rules that may lead to a chain go before the chain.
+/// The changes that delete what exists. Rules that may jump to a chain are deleted before the chain.
 fn deletion(nftables: &mut dyn Nftables, unwanted: &NftRemoval) -> Result<Vec<NftChange>, NftablesError> {
     let NftRemoval { elements, rules, chains } = unwanted;
-    let seen = SeenObjects::observe(nftables, &Questions::default(), elements)?;
+    let seen = SeenObjects::observe(nftables, &ChainQueries::default(), elements)?;
     let held = elements.iter().map(|elements| seen.divide(elements).0);
     let mut ops: Vec<NftChange> =
         held.filter(|held| !held.addresses.is_empty()).map(NftChange::DeleteElements).collect();
-    let mut meant: BTreeMap<&ChainId, Vec<Which>> = chains.iter().map(|chain| (chain, Vec::new())).collect();
-    for Unwanted { chain, which } in rules {
+    let mut meant: BTreeMap<&ChainId, Vec<RuleSelection>> = chains.iter().map(|chain| (chain, Vec::new())).collect();
+    for UnwantedNftRules { chain, which } in rules {
         meant.entry(chain).or_default().push(which.clone());
     }
     let mut there = BTreeSet::new();

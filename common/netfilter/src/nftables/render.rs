@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::object::TableFamily;
-use super::rule::{Direction, End, Expression, Is, NftRule, Verdict};
+use super::rule::{Direction, Equality, Expression, NftRule, PacketEnd, Verdict};
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::IfName;
@@ -63,17 +63,17 @@ impl fmt::Display for Verdict {
     }
 }
 
-const fn operator(is: Is) -> &'static str {
+const fn operator(is: Equality) -> &'static str {
     match is {
-        Is::Equal => "",
-        Is::Other => "!= ",
+        Equality::Equal => "",
+        Equality::Other => "!= ",
     }
 }
 
-fn address_field(end: End, family: Family) -> String {
+fn address_field(end: PacketEnd, family: Family) -> String {
     let end = match end {
-        End::Source => "saddr",
-        End::Destination => "daddr",
+        PacketEnd::Source => "saddr",
+        PacketEnd::Destination => "daddr",
     };
     format!("{} {end}", TableFamily::from(family))
 }
@@ -90,7 +90,7 @@ fn interface(name: &IfName) -> String {
     }
 }
 
-/// A table of one family need not say of which family the address is.
+/// The text of DNAT. A table of one family does not name the family of the address.
 fn dnat(table: TableFamily, address: IpAddr, port: Option<u16>) -> String {
     let family = match table {
         TableFamily::Ip | TableFamily::Ip6 => String::new(),

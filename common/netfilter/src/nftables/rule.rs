@@ -1,7 +1,6 @@
-//! A rule as a value: its chain, what it matches, what it does, and who owns it.
+//! A rule as a value: its chain, its expressions, its verdict and its owner.
 //!
-//! Only what the plugins themselves write has a type; anything else that a user asks for is kept as the
-//! text.
+//! Only what the plugins themselves write has a type; everything else that a user asks for is kept as text.
 
 use std::net::IpAddr;
 
@@ -15,14 +14,14 @@ use cni_core::names::IfName;
 
 /// One of the two ends of a packet's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
-    /// Where it comes from.
+pub enum PacketEnd {
+    /// The source of a packet.
     Source,
-    /// Where it goes to.
+    /// The destination of a packet.
     Destination,
 }
 
-/// By which link a packet goes.
+/// The link of a packet: incoming or outgoing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The one by which it came.
@@ -31,9 +30,9 @@ pub enum Direction {
     Out,
 }
 
-/// How something of a packet compares.
+/// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Is {
+pub enum Equality {
     /// It is that, or part of it.
     Equal,
     /// It is something else.
@@ -49,9 +48,9 @@ pub enum Verdict {
     Drop,
     /// The chain ends here.
     Return,
-    /// It goes through another chain, and comes back.
+    /// The packet continues in another chain, and returns.
     Jump(NftName),
-    /// It goes through another chain, and does not come back.
+    /// The packet continues in another chain, and does not return.
     Goto(NftName),
 }
 
@@ -59,13 +58,13 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
     /// An address of the packet is, or is not, part of a network. Host bits do not count.
-    Address(End, Is, Cidr),
-    /// The packet goes to an address of the host itself.
+    Address(PacketEnd, Equality, Cidr),
+    /// The destination is an address of the host itself.
     LocalDestination,
-    /// The packet goes to this port.
+    /// The destination is this port.
     Port(Proto, u16),
-    /// The packet goes by this link, or by another.
-    Interface(Direction, Is, IfName),
+    /// The packet comes or leaves by this link, or by another one.
+    Interface(Direction, Equality, IfName),
     /// The frame comes from this address.
     EtherSource(Mac),
     /// The packet is part of a connection that exists, or related to one.
@@ -73,7 +72,7 @@ pub enum Expression {
     /// The destination of the packet's connection has been translated.
     DestinationTranslated,
     /// An address of the packet is in the set of this name.
-    InSet(End, Family, NftName),
+    InSet(PacketEnd, Family, NftName),
     /// What happens to the packet next.
     Verdict(Verdict),
     /// The packet gets the address of the link by which it leaves.
@@ -84,8 +83,8 @@ pub enum Expression {
     Raw(Vec<String>),
 }
 
-/// What of its table an expression names, which has to be there as long as the rule is.
-enum Named<'a> {
+/// An object of the table that an expression refers to, which must exist as long as the rule.
+enum NamedObject<'a> {
     /// A chain that packets enter by it.
     Chain(&'a NftName),
     /// A set that it looks in.
@@ -93,10 +92,10 @@ enum Named<'a> {
 }
 
 impl Expression {
-    const fn named(&self) -> Option<Named<'_>> {
+    const fn named(&self) -> Option<NamedObject<'_>> {
         match self {
-            Self::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(Named::Chain(chain)),
-            Self::InSet(.., set) => Some(Named::Set(set)),
+            Self::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(NamedObject::Chain(chain)),
+            Self::InSet(.., set) => Some(NamedObject::Set(set)),
             Self::Verdict(Verdict::Accept | Verdict::Drop | Verdict::Return)
             | Self::Address(..)
             | Self::LocalDestination
@@ -113,12 +112,12 @@ impl Expression {
 
     /// The chain that packets enter by it.
     pub const fn leads_to(&self) -> Option<&NftName> {
-        if let Some(Named::Chain(name)) = self.named() { Some(name) } else { None }
+        if let Some(NamedObject::Chain(name)) = self.named() { Some(name) } else { None }
     }
 
     /// The set that it looks in.
     pub const fn looks_in(&self) -> Option<&NftName> {
-        if let Some(Named::Set(name)) = self.named() { Some(name) } else { None }
+        if let Some(NamedObject::Set(name)) = self.named() { Some(name) } else { None }
     }
 }
 
@@ -129,7 +128,7 @@ pub struct NftRule {
     pub chain: ChainId,
     /// Its parts in order.
     pub expressions: Vec<Expression>,
-    /// Who owns it.
+    /// The owner.
     pub comment: Option<NftComment>,
 }
 
@@ -139,13 +138,13 @@ impl NftRule {
         Self { chain, expressions, comment: None }
     }
 
-    /// The same rule, somebody's.
+    /// The same rule with an owner.
     #[must_use]
     pub fn with_comment(self, comment: NftComment) -> Self {
         Self { comment: Some(comment), ..self }
     }
 
-    /// Whether a user's own words are part of the rule, which only `nft` understands.
+    /// Whether the rule contains a user's own words, which only `nft` can read.
     pub fn has_words(&self) -> bool {
         self.expressions.iter().any(|expression| matches!(expression, Expression::Raw(_)))
     }

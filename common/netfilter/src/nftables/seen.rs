@@ -1,43 +1,43 @@
-//! What was read of some chains and sets: facts for one transaction, true at the moment of reading only.
+//! The chains and sets that were read for one transaction, as they were at that moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::backend::Nftables;
-use super::change::Which;
+use super::change::RuleSelection;
 use super::error::NftablesError;
 use super::listed::ListedRule;
 use super::object::{ChainId, TableId};
 use super::set::{SetElements, SetId};
 
-/// What is to be read of a chain.
-enum Question {
+/// How much of a chain is read.
+enum ChainQuery {
     Whole,
     /// Those of its rules that are meant, and whether it exists.
-    These(Vec<Which>),
+    These(Vec<RuleSelection>),
 }
 
-/// What is to be read of some chains, each named once, in the order in which they are asked for.
+/// How much of some chains is read, each named once, in the order of the requests.
 #[derive(Default)]
-pub(super) struct Questions<'a>(Vec<(&'a ChainId, Question)>);
+pub(super) struct ChainQueries<'a>(Vec<(&'a ChainId, ChainQuery)>);
 
-impl<'a> Questions<'a> {
+impl<'a> ChainQueries<'a> {
     /// Asks for all rules of a chain.
     pub(super) fn whole(&mut self, chain: &'a ChainId) {
-        *self.of(chain) = Question::Whole;
+        *self.of(chain) = ChainQuery::Whole;
     }
 
     /// Asks for some rules of a chain, and whether it exists.
-    pub(super) fn these(&mut self, chain: &'a ChainId, meant: impl IntoIterator<Item = Which>) {
+    pub(super) fn these(&mut self, chain: &'a ChainId, meant: impl IntoIterator<Item = RuleSelection>) {
         match self.of(chain) {
-            Question::Whole => {}
-            Question::These(asked) => asked.extend(meant),
+            ChainQuery::Whole => {}
+            ChainQuery::These(asked) => asked.extend(meant),
         }
     }
 
-    fn of(&mut self, chain: &'a ChainId) -> &mut Question {
+    fn of(&mut self, chain: &'a ChainId) -> &mut ChainQuery {
         let at = self.0.iter().position(|(asked, _)| *asked == chain).unwrap_or_else(|| {
-            self.0.push((chain, Question::These(Vec::new())));
+            self.0.push((chain, ChainQuery::These(Vec::new())));
             self.0.len() - 1
         });
         &mut self.0[at].1
@@ -54,17 +54,17 @@ pub(super) struct SeenObjects {
 }
 
 impl SeenObjects {
-    /// Reads chains, as far as is asked, and looks for elements.
+    /// Reads chains, as far as requested, and looks up elements.
     pub(super) fn observe(
         nftables: &mut dyn Nftables,
-        chains: &Questions<'_>,
+        chains: &ChainQueries<'_>,
         elements: &[SetElements],
     ) -> Result<Self, NftablesError> {
         let mut seen = Self::default();
         for (chain, question) in &chains.0 {
             let rules = match question {
-                Question::Whole => nftables.list(chain)?,
-                Question::These(meant) => nftables.find(chain, meant)?,
+                ChainQuery::Whole => nftables.list(chain)?,
+                ChainQuery::These(meant) => nftables.find(chain, meant)?,
             };
             seen.chains.insert((*chain).clone(), rules);
         }
@@ -78,12 +78,12 @@ impl SeenObjects {
         self.chains.get(chain).is_some_and(Option::is_some)
     }
 
-    /// Whether one of its chains proves that a table is there.
+    /// Whether one of its chains proves that a table exists.
     pub(super) fn has_table(&self, table: &TableId) -> bool {
         self.chains.iter().any(|(chain, rules)| chain.table == *table && rules.is_some())
     }
 
-    /// Whether one of its elements was looked for with success, or its set was there to look into.
+    /// Whether a set exists: one of its elements was found, or the set was read.
     pub(super) fn has_set(&self, set: &SetId) -> bool {
         self.sets.iter().any(|(seen, held)| seen == set && held.is_some())
     }

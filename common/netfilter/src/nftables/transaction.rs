@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::error::NftablesError;
-use super::object::{Base, ChainId, NftChain, NftTable};
+use super::object::{BaseChain, ChainId, NftChain, NftTable};
 use super::rule::NftRule;
 use super::set::{Set, SetElements};
 
@@ -22,7 +22,7 @@ pub enum NftChange {
     DeleteElements(SetElements),
     /// Takes all rules out of a chain, which must exist.
     FlushChain(ChainId),
-    /// Removes a chain and its rules. It must exist, and nothing may lead to it.
+    /// Deletes a chain and its rules. It must exist, and no rule may jump to it.
     DeleteChain(ChainId),
     /// Adds a rule after all others of its chain, which must exist.
     AddRule(NftRule),
@@ -34,8 +34,8 @@ pub enum NftChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     pub ops: Vec<NftChange>,
-    /// What must still hold: nothing has changed since then. `nft` does not know of it, so it does not
-    /// bind a transaction with words.
+    /// The generation that the transaction is bound to: nothing may have changed since. `nft` does not support this, so
+    /// a transaction with a user's own words is not bound.
     pub since: Option<Generation>,
 }
 
@@ -62,15 +62,15 @@ impl From<Vec<NftChange>> for Transaction {
 }
 
 impl Transaction {
-    /// Whether a user's own words are part of it, which only `nft` understands.
+    /// Whether a rule contains a user's own words, which only `nft` can read.
     pub fn has_words(&self) -> bool {
         self.ops.iter().any(|op| op.added_rule().is_some_and(NftRule::has_words))
     }
 
-    /// What `nft -f` reads.
+    /// The input of `nft -f`.
     ///
     /// # Errors
-    /// [`NftablesError::Unprintable`] for a rule whose words would not stay the one command they are part of.
+    /// [`NftablesError::Unprintable`] for a rule whose words would not stay part of one command.
     pub fn script(&self) -> Result<String, NftablesError> {
         let mut script = String::new();
         for op in &self.ops {
@@ -117,7 +117,7 @@ impl NftChange {
 fn add_chain(chain: &NftChain) -> String {
     let NftChain { id, base, comment } = chain;
     let mut block = String::new();
-    if let Some(Base { kind, hook, priority, policy }) = base {
+    if let Some(BaseChain { kind, hook, priority, policy }) = base {
         // Writing to a string cannot fail.
         let _ = write!(block, " type {kind} hook {hook} priority {priority} ;");
         if let Some(policy) = policy {

@@ -5,7 +5,7 @@ use cni_core::names::ChainName;
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
     Batch, BatchLine, ExistingChain, IptablesError, IptablesRule, IptablesRuleset, IptablesTable, IptablesUndo,
-    OwnedChain, Place, SharedRule, ensure, undo,
+    OwnedChain, RulePlacement, SharedRule, ensure, undo,
 };
 use cni_testkit::FakeIptables;
 
@@ -20,7 +20,7 @@ fn chain(name: &str) -> ChainName {
     ChainName::parse(name).expect(name)
 }
 
-fn shared(place: Place, line: &str) -> SharedRule {
+fn shared(place: RulePlacement, line: &str) -> SharedRule {
     SharedRule { rule: rule(line), place }
 }
 
@@ -35,9 +35,9 @@ fn portmap(own: &str, port: u16, existing: ExistingChain) -> IptablesRuleset {
         table: IptablesTable::Nat,
         shared_chains: vec![chain("CNI-HOSTPORT-DNAT"), chain("CNI-HOSTPORT-SETMARK")],
         shared: vec![
-            shared(Place::Last, "-A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000"),
-            shared(Place::First, "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE"),
-            shared(Place::Last, "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT"),
+            shared(RulePlacement::Last, "-A CNI-HOSTPORT-SETMARK -j MARK --set-xmark 0x2000/0x2000"),
+            shared(RulePlacement::First, "-A POSTROUTING -m mark --mark 0x2000/0x2000 -j MASQUERADE"),
+            shared(RulePlacement::Last, "-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT"),
         ],
         chains: vec![OwnedChain { name: chain(own), rules, existing }],
         rules: vec![rule(&format!("-A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports {port} -j {own}"))],
@@ -130,7 +130,7 @@ fn missing_parts_of_the_skeleton_are_put_in_their_places() {
 #[test]
 fn several_missing_first_rules_end_in_the_reverse_of_their_order() {
     let mut want = portmap("CNI-DN-1", 8080, ExistingChain::Replace);
-    want.shared.push(shared(Place::First, "-A POSTROUTING -s 1.1.1.1/32 -j RETURN"));
+    want.shared.push(shared(RulePlacement::First, "-A POSTROUTING -s 1.1.1.1/32 -j RETURN"));
     let mut fake = FakeIptables::new();
     run(&mut fake, &want);
     let text = dump(&fake);
@@ -269,9 +269,12 @@ fn accepts(ip: &str) -> IptablesRuleset {
         table: IptablesTable::Filter,
         shared_chains: vec![chain("CNI-FORWARD"), chain("CNI-ADMIN")],
         shared: vec![
-            shared(Place::First, r#"-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#),
             shared(
-                Place::First,
+                RulePlacement::First,
+                r#"-A FORWARD -m comment --comment "CNI firewall plugin rules" -j CNI-FORWARD"#,
+            ),
+            shared(
+                RulePlacement::First,
                 r#"-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN"#,
             ),
         ],
@@ -323,10 +326,10 @@ const OTHER: &str = "-A FORWARD -j DOCKER-USER";
 /// A rule that lets pass, and, with a policy, the one that must be asked before it.
 fn ordered(with_policy: bool) -> IptablesRuleset {
     let mut shared_chains = vec![chain("CNI-FORWARD")];
-    let mut skeleton = vec![shared(Place::Below(rule(TO_STAGES)), TO_RULES)];
+    let mut skeleton = vec![shared(RulePlacement::Below(rule(TO_STAGES)), TO_RULES)];
     if with_policy {
         shared_chains.push(chain("CNI-STAGE"));
-        skeleton.push(shared(Place::Above(rule(TO_RULES)), TO_STAGES));
+        skeleton.push(shared(RulePlacement::Above(rule(TO_RULES)), TO_STAGES));
     }
     IptablesRuleset { shared_chains, shared: skeleton, rules: Vec::new(), ..accepts("10.88.0.5") }
 }

@@ -4,7 +4,8 @@ use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::RulePosition;
 use cni_netfilter::iptables::{
-    ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, Match, OwnedChain, Place, SharedRule, Target, missing,
+    ExistingChain, IptablesRule, IptablesRuleset, IptablesTable, Match, OwnedChain, RulePlacement, SharedRule, Target,
+    missing,
 };
 use cni_testkit::FakeIptables;
 
@@ -27,7 +28,7 @@ fn want() -> IptablesRuleset {
         family: Family::V4,
         table: IptablesTable::Nat,
         shared_chains: Vec::new(),
-        shared: vec![SharedRule { rule: rule("-A OUTPUT -j RETURN"), place: Place::First }],
+        shared: vec![SharedRule { rule: rule("-A OUTPUT -j RETURN"), place: RulePlacement::First }],
         chains: vec![OwnedChain { name: own, rules, existing: ExistingChain::Merge }],
         rules: vec![rule("-A POSTROUTING -s 10.1.0.2/32 -j CNI-1")],
         position: RulePosition::Back,
@@ -90,7 +91,7 @@ fn a_rule_that_is_behind_the_one_that_it_must_be_above_is_missing_there() {
     let rule = |line: &str| IptablesRule::parse(line).expect("a rule");
     let mut want = typed();
     want.rules.clear();
-    want.shared = vec![SharedRule { rule: rule(upper), place: Place::Above(rule(lower)) }];
+    want.shared = vec![SharedRule { rule: rule(upper), place: RulePlacement::Above(rule(lower)) }];
     assert_eq!(look(HOST, &want).0, None, "the other one is not there");
     let [in_order, out_of_order] = [[upper, lower], [lower, upper]].map(|order| HOST.replace(upper, &order.join("\n")));
     assert_eq!(look(&in_order, &want).0, None);

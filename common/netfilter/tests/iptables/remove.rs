@@ -3,7 +3,7 @@
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::{
-    Batch, BatchLine, IptablesRemoval, IptablesRule, IptablesTable, Jumps, OwnedChainRef, remove,
+    Batch, BatchLine, IptablesRemoval, IptablesRule, IptablesTable, JumpRemoval, OwnedChainRef, remove,
 };
 use cni_testkit::FakeIptables;
 
@@ -22,7 +22,7 @@ const OTHER: &str = "\
 -A CNI-2 ! -d 224.0.0.0/4 -j MASQUERADE
 -A POSTROUTING -s 10.1.0.3/32 -j CNI-2";
 
-fn unwanted(jumps: Jumps, rules: &[&str]) -> IptablesRemoval {
+fn unwanted(jumps: JumpRemoval, rules: &[&str]) -> IptablesRemoval {
     let parents = vec![ChainName::fixed("POSTROUTING")];
     IptablesRemoval {
         family: Family::V4,
@@ -48,7 +48,7 @@ const SECOND: &str = "-A POSTROUTING -s 10.9.0.2/32 -j CNI-1";
 #[test]
 fn what_is_as_expected_goes_in_one_batch() {
     let mut fake = host(HOST);
-    remove(&mut fake, &unwanted(Jumps::All, &[FIRST, SECOND])).expect("removed");
+    remove(&mut fake, &unwanted(JumpRemoval::All, &[FIRST, SECOND])).expect("removed");
     assert_eq!((dump(&fake).as_str(), fake.commits(), fake.lists()), (OTHER, 1, 0));
 }
 
@@ -56,7 +56,7 @@ fn what_is_as_expected_goes_in_one_batch() {
 fn rules_that_nobody_expected_go_as_well() {
     for rules in [&[FIRST][..], &[], &["-A POSTROUTING -s 10.7.7.7/32 -j CNI-1"]] {
         let mut fake = host(HOST);
-        remove(&mut fake, &unwanted(Jumps::All, rules)).expect("removed");
+        remove(&mut fake, &unwanted(JumpRemoval::All, rules)).expect("removed");
         assert_eq!(dump(&fake), OTHER, "{rules:?}");
     }
 }
@@ -65,7 +65,7 @@ fn rules_that_nobody_expected_go_as_well() {
 fn absence_is_success_and_changes_nothing() {
     let mut fake = host(OTHER);
     for rules in [&[FIRST][..], &[]] {
-        remove(&mut fake, &unwanted(Jumps::All, rules)).expect("removed");
+        remove(&mut fake, &unwanted(JumpRemoval::All, rules)).expect("removed");
         assert_eq!(dump(&fake), OTHER);
     }
     assert_eq!(fake.commits(), 1);
@@ -74,7 +74,7 @@ fn absence_is_success_and_changes_nothing() {
 #[test]
 fn every_copy_goes() {
     let mut fake = host(&format!("{HOST}\n{FIRST}\n{FIRST}"));
-    remove(&mut fake, &unwanted(Jumps::All, &[FIRST])).expect("removed");
+    remove(&mut fake, &unwanted(JumpRemoval::All, &[FIRST])).expect("removed");
     assert_eq!(dump(&fake), OTHER);
 }
 
@@ -82,19 +82,19 @@ fn every_copy_goes() {
 fn the_rules_of_addresses_that_stay_keep_the_chain() {
     let mut fake = host(HOST);
     let kept = vec!["10.9.0.2".parse().expect("address")];
-    remove(&mut fake, &unwanted(Jumps::AllBut(kept), &[FIRST])).expect("removed");
+    remove(&mut fake, &unwanted(JumpRemoval::AllBut(kept), &[FIRST])).expect("removed");
     assert_eq!(dump(&fake), HOST.replace(&format!("{FIRST}\n"), ""));
     let gone = vec!["10.9.0.99".parse().expect("address")];
-    remove(&mut fake, &unwanted(Jumps::AllBut(gone), &[])).expect("removed");
+    remove(&mut fake, &unwanted(JumpRemoval::AllBut(gone), &[])).expect("removed");
     assert_eq!(dump(&fake), OTHER);
 }
 
 #[test]
 fn only_listed_rules_go_when_so_asked() {
     let mut fake = host(HOST);
-    remove(&mut fake, &unwanted(Jumps::Listed, &[FIRST])).expect("removed");
+    remove(&mut fake, &unwanted(JumpRemoval::Listed, &[FIRST])).expect("removed");
     assert_eq!(dump(&fake), HOST.replace(&format!("{FIRST}\n"), ""));
-    remove(&mut fake, &unwanted(Jumps::Listed, &[SECOND])).expect("removed");
+    remove(&mut fake, &unwanted(JumpRemoval::Listed, &[SECOND])).expect("removed");
     assert_eq!(dump(&fake), OTHER);
 }
 
@@ -116,7 +116,7 @@ fn rules_without_a_chain_go_with_all_their_copies_and_no_other() {
 fn a_chain_that_foreign_rules_use_is_at_least_emptied_and_said_so() {
     let foreign = "-A OUTPUT -d 10.1.0.2/32 -j CNI-1";
     let mut fake = host(&format!("{HOST}\n{foreign}"));
-    let error = remove(&mut fake, &unwanted(Jumps::All, &[FIRST])).expect_err("in use");
+    let error = remove(&mut fake, &unwanted(JumpRemoval::All, &[FIRST])).expect_err("in use");
     assert_eq!(error.to_string(), "the v4 chain CNI-1 of table nat is still in use");
     let text = dump(&fake);
     assert!(
@@ -131,7 +131,7 @@ fn a_rule_that_appears_in_between_is_seen_on_the_next_look() {
     let late = IptablesRule::parse("-A POSTROUTING -s 10.5.5.5/32 -j CNI-1").expect("a rule");
     let ops = vec![BatchLine::Append(late)];
     fake.before_commit(2, Batch { family: Family::V4, table: IptablesTable::Nat, ops });
-    remove(&mut fake, &unwanted(Jumps::All, &[FIRST])).expect("removed");
+    remove(&mut fake, &unwanted(JumpRemoval::All, &[FIRST])).expect("removed");
     assert_eq!((dump(&fake).as_str(), fake.commits()), (OTHER, 3));
 }
 
@@ -139,7 +139,7 @@ fn a_rule_that_appears_in_between_is_seen_on_the_next_look() {
 fn a_failure_from_outside_is_reported() {
     let mut fake = host(HOST);
     fake.fail_commit(1);
-    let error = remove(&mut fake, &unwanted(Jumps::All, &[FIRST])).expect_err("failed");
+    let error = remove(&mut fake, &unwanted(JumpRemoval::All, &[FIRST])).expect_err("failed");
     assert_eq!(error.to_string(), "fake failed, as it was told to");
     assert_eq!(dump(&fake), HOST);
 }
@@ -148,7 +148,7 @@ fn a_failure_from_outside_is_reported() {
 fn a_plan_reads_like_a_listing() {
     let kept = vec!["10.9.0.2".parse().expect("address")];
     assert_eq!(
-        unwanted(Jumps::AllBut(kept), &[FIRST]).to_string(),
+        unwanted(JumpRemoval::AllBut(kept), &[FIRST]).to_string(),
         format!("remove v4 nat\n  chain CNI-1, all jumps but from 10.9.0.2 in POSTROUTING\n  {FIRST}")
     );
 }

@@ -3,9 +3,10 @@
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_netfilter::nftables::{
-    Content, End, ExistingRules, Expression, Hook, Is, Kind, NftChain, NftChange, NftComment, NftName, NftRemoval,
-    NftRule, NftRuleset, NftTable, Nftables, Owned, Set, SetElements, SetId, TableFamily, TableId, Tag, Transaction,
-    Unwanted, Verdict, WantedChain, Which, ensure, missing, missing_elements, remove, undo,
+    BaseChainType, ChainContent, Equality, ExistingRules, Expression, Hook, NftChain, NftChange, NftComment, NftName,
+    NftRemoval, NftRule, NftRuleset, NftTable, Nftables, OwnedRules, PacketEnd, RuleSelection, RuleTag, Set,
+    SetElements, SetId, TableFamily, TableId, Transaction, UnwantedNftRules, Verdict, WantedChain, ensure, missing,
+    missing_elements, remove, undo,
 };
 use cni_netfilter::{Proto, RulePosition};
 use cni_testkit::FakeNftables;
@@ -21,30 +22,30 @@ fn jump(from: &'static str, to: &'static str) -> NftRule {
 
 fn accept(chain: &'static str, last: u8, comment: &str) -> NftRule {
     let address = Cidr::host([10, 0, 0, last].into());
-    let source = Expression::Address(End::Source, Is::Equal, address);
+    let source = Expression::Address(PacketEnd::Source, Equality::Equal, address);
     NftRule::new(table().chain(chain), vec![source, Expression::Verdict(Verdict::Accept)])
         .with_comment(NftComment::cut(comment))
 }
 
-fn wanted(chain: NftChain, content: Content) -> WantedChain {
+fn wanted(chain: NftChain, content: ChainContent) -> WantedChain {
     WantedChain { chain, content }
 }
 
 /// A skeleton of a base chain that leads to an open one, an own chain, and rules in the open one.
 fn want(id: &str, hosts: &[u8], existing: ExistingRules) -> NftRuleset {
     let own = NftChain::regular(table().chain_named(NftName::parse(&format!("own-{id}")).expect("a name")));
-    let base = NftChain::base(table().chain("base"), Kind::Filter, Hook::Forward, 0);
+    let base = NftChain::base(table().chain("base"), BaseChainType::Filter, Hook::Forward, 0);
     let closing = NftRule::new(own.id.clone(), vec![Expression::Verdict(Verdict::Drop)]);
     NftRuleset {
         tables: vec![NftTable { id: table(), comment: Some(NftComment::cut("test")) }],
         chains: vec![
-            wanted(NftChain::regular(table().chain("open")), Content::Open),
-            wanted(base, Content::Fixed(vec![jump("base", "open")])),
-            wanted(own, Content::Own(vec![closing])),
+            wanted(NftChain::regular(table().chain("open")), ChainContent::Open),
+            wanted(base, ChainContent::Fixed(vec![jump("base", "open")])),
+            wanted(own, ChainContent::Own(vec![closing])),
         ],
-        owned: vec![Owned {
+        owned: vec![OwnedRules {
             chain: table().chain("open"),
-            tag: Tag::Begins(format!("{id}, ")),
+            tag: RuleTag::Begins(format!("{id}, ")),
             rules: hosts.iter().map(|host| accept("open", *host, &format!("{id}, x"))).collect(),
             existing,
             position: RulePosition::Back,
@@ -54,9 +55,9 @@ fn want(id: &str, hosts: &[u8], existing: ExistingRules) -> NftRuleset {
 }
 
 fn unwanted(id: &str) -> NftRemoval {
-    let which = Which::Tagged(Tag::Begins(format!("{id}, ")));
+    let which = RuleSelection::Tagged(RuleTag::Begins(format!("{id}, ")));
     NftRemoval {
-        rules: vec![Unwanted { chain: table().chain("open"), which }],
+        rules: vec![UnwantedNftRules { chain: table().chain("open"), which }],
         chains: vec![table().chain_named(NftName::parse(&format!("own-{id}")).expect("a name"))],
         ..NftRemoval::default()
     }
@@ -135,7 +136,7 @@ fn a_chain_that_was_filled_anew_gets_its_rules_back() {
     ensure(&mut fake, &first).expect("ensured");
     let before = fake.dump();
     let own = first.chains.last_mut().expect("its own chain");
-    own.content = Content::Own(vec![jump("own-a", "open")]);
+    own.content = ChainContent::Own(vec![jump("own-a", "open")]);
     let change = ensure(&mut fake, &first).expect("ensured").expect("something");
     assert_ne!(fake.dump(), before);
     undo(&mut fake, &change).expect("undone");
@@ -220,7 +221,7 @@ fn a_rule_with_a_users_words_is_there_when_one_is_that_cannot_be_read() {
     let mut want = want("a", &[1], ExistingRules::Replace);
     let words = Expression::Raw(vec!["meta".to_owned(), "mark".to_owned(), "7".to_owned()]);
     let rule = NftRule::new(table().chain("base"), vec![words, Expression::Verdict(Verdict::Accept)]);
-    want.chains[1].content = Content::Fixed(vec![rule.clone()]);
+    want.chains[1].content = ChainContent::Fixed(vec![rule.clone()]);
     assert_eq!(missing(&mut fake, &want).expect("looked"), Some(&rule));
     ensure(&mut fake, &want).expect("ensured");
     assert_eq!((missing(&mut fake, &want).expect("looked"), fake.scripts()), (None, 1));
@@ -236,7 +237,7 @@ fn a_rule_that_cannot_be_read_is_there_for_one_rule_with_a_users_words() {
         let words = Expression::Raw(vec!["meta".to_owned(), "mark".to_owned(), "7".to_owned()]);
         NftRule::new(table().chain("base"), vec![words, Expression::Port(Proto::Tcp, port)])
     };
-    want.chains[1].content = Content::Fixed(vec![rule(80), rule(81)]);
+    want.chains[1].content = ChainContent::Fixed(vec![rule(80), rule(81)]);
     ensure(&mut fake, &want).expect("ensured");
     assert_eq!(missing(&mut fake, &want).expect("looked"), None);
     let handle = fake.list(&table().chain("base")).expect("listed").expect("there")[0].handle;
@@ -281,15 +282,15 @@ fn hosts(last: &[u8]) -> Vec<SetElements> {
 fn want_elements(among: &[u8], elements: &[u8]) -> NftRuleset {
     let asks = NftRule::new(
         table().chain("asks"),
-        vec![Expression::InSet(End::Source, Family::V4, set().id.name), Expression::Verdict(Verdict::Accept)],
+        vec![Expression::InSet(PacketEnd::Source, Family::V4, set().id.name), Expression::Verdict(Verdict::Accept)],
     );
     let among = among.iter().map(|host| accept("open", *host, "x")).collect();
     NftRuleset {
         tables: vec![NftTable { id: table(), comment: None }],
         sets: vec![set()],
         chains: vec![
-            wanted(NftChain::regular(table().chain("open")), Content::AtLeast(among)),
-            wanted(NftChain::regular(table().chain("asks")), Content::Fixed(vec![asks])),
+            wanted(NftChain::regular(table().chain("open")), ChainContent::AtLeast(among)),
+            wanted(NftChain::regular(table().chain("asks")), ChainContent::Fixed(vec![asks])),
         ],
         elements: hosts(elements),
         ..NftRuleset::default()
@@ -371,9 +372,9 @@ fn want_jumps(id: &str, hosts: &[u8], later: &[&str], existing: ExistingRules) -
         ],
         ..accept("open", *host, id)
     };
-    want.owned[0] = Owned {
+    want.owned[0] = OwnedRules {
         chain: table().chain("open"),
-        tag: Tag::LeadsTo(own.clone()),
+        tag: RuleTag::LeadsTo(own.clone()),
         rules: hosts.iter().map(lead).collect(),
         existing,
         position: RulePosition::before(later.iter().map(|id| format!("own-{id}"))),

@@ -1,6 +1,6 @@
 use cni_netfilter::nftables::{
     ChainId, Expression, NftChain, NftChange, NftComment, NftName, NftRemoval, NftRule, NftTable, Nftables,
-    TableFamily, TableId, Tag, Transaction, Unwanted, Verdict, Which, remove,
+    RuleSelection, RuleTag, TableFamily, TableId, Transaction, UnwantedNftRules, Verdict, remove,
 };
 use cni_testkit::FakeNftables;
 
@@ -33,9 +33,9 @@ fn host() -> FakeNftables {
 }
 
 fn unwanted() -> NftRemoval {
-    let which = Which::Tagged(Tag::Exactly(NftComment::cut("a")));
+    let which = RuleSelection::Tagged(RuleTag::Exactly(NftComment::cut("a")));
     NftRemoval {
-        rules: vec![Unwanted { chain: table().chain("PREROUTING"), which }],
+        rules: vec![UnwantedNftRules { chain: table().chain("PREROUTING"), which }],
         chains: vec![table().chain("a1"), table().chain("a2")],
         ..NftRemoval::default()
     }

@@ -3,7 +3,7 @@
 use cni_core::error::Error;
 use cni_core::names::IfName;
 use cni_model::link::{Address, Link};
-use cni_model::plan::{IfPresent, LinkKind, LinkMove, LinkSetting, Need, NewLink, Ns, Step, Sysctl, Until};
+use cni_model::plan::{IfPresent, LinkKind, LinkMove, LinkSetting, NewLink, Ns, Step, Sysctl, SysctlNeed, Until};
 use cni_plugin::host::Host as _;
 
 use super::FakeHost;
@@ -289,11 +289,11 @@ fn write(
     space: &Space,
     (ns, key): (Ns, &Sysctl),
     value: &str,
-    need: Need,
+    need: SysctlNeed,
 ) -> Result<Option<Step>, Error> {
     let path = key.path();
     let Some(earlier) = kernel.parameter(space, &path) else {
-        return if need == Need::Wanted { Ok(None) } else { refuse(format!("there is no {path}")) };
+        return if need == SysctlNeed::Wanted { Ok(None) } else { refuse(format!("there is no {path}")) };
     };
     if earlier == value {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Links that work by way of another one.
+//! Links on a master.
 
 use cni_core::error::Error;
 use cni_model::link::Link;

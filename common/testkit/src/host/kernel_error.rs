@@ -1,4 +1,4 @@
-//! What the kernel in memory refuses.
+//! Errors of the kernel in memory.
 
 use cni_core::error::{Code, Error, Failure};
 

@@ -1,4 +1,4 @@
-//! Routes: those that steps have made, and those that come with an address.
+//! Routes: those that steps have added, and those that come with an address.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Routes that move between tables, and the rules that choose one.
+//! Routes that are moved between tables, and policy routing rules.
 
 use cni_core::cidr::Cidr;
 use cni_core::error::Error;

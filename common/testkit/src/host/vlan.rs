@@ -1,8 +1,8 @@
-//! The VLANs of bridge ports, and the link that puts the host itself into one.
+//! The VLANs of bridge ports, and the link that connects the host itself to a VLAN.
 
 use cni_core::error::Error;
 use cni_model::link::Link;
-use cni_model::vlan::{BridgeVlan, Earlier, PortVlans, VlanId, VlanLink};
+use cni_model::vlan::{BridgeVlan, EarlierVlans, PortVlans, VlanId, VlanLink};
 
 use super::kernel::{Kernel, Space};
 use super::kernel_error::refuse;
@@ -17,7 +17,7 @@ impl Kernel {
         if entry.link.master.is_none() {
             return refuse(format!("{name} is no port of a bridge"));
         }
-        if vlans.earlier == Earlier::Removed {
+        if vlans.earlier == EarlierVlans::Removed {
             entry.vlans.clear();
         }
         let tagged = vlans.tagged.iter().flat_map(|range| range.start().through(*range.end()));

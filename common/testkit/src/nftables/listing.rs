@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use cni_netfilter::nftables::{Base, Hook, Policy, Set, TableFamily};
+use cni_netfilter::nftables::{BaseChain, Hook, Policy, Set, TableFamily};
 
 use super::table::{FakeChain, FakeTable};
 
@@ -33,7 +33,7 @@ fn chain(FakeChain { chain, rules }: &FakeChain) -> String {
     if let Some(comment) = &chain.comment {
         text.push_str(&format!("\t\tcomment \"{comment}\"\n"));
     }
-    if let Some(Base { kind, hook, priority, policy }) = chain.base {
+    if let Some(BaseChain { kind, hook, priority, policy }) = chain.base {
         let priority = place(chain.id.table.family, hook, priority);
         let policy = policy.unwrap_or(Policy::Accept);
         text.push_str(&format!("\t\ttype {kind} hook {hook} priority {priority}; policy {policy};\n"));

@@ -1,7 +1,7 @@
 use cni_netfilter::nftables::NftTable;
 
 use super::*;
-use cni_netfilter::nftables::{Hook, Kind, NftName, TableFamily, Verdict};
+use cni_netfilter::nftables::{BaseChainType, Hook, NftName, TableFamily, Verdict};
 
 fn id() -> ChainId {
     TableId::fixed(TableFamily::Ip, "t").chain("a")
@@ -63,7 +63,7 @@ fn a_priority_has_the_name_that_nft_has_for_it() {
     for (number, (family, hook, priority, want)) in places.into_iter().enumerate() {
         let id = TableId::fixed(family, "t").chain(["a", "b", "c", "d", "e"][number]);
         let [table, _] = chain(id.clone());
-        let base = NftChange::AddChain(NftChain::base(id, Kind::Filter, hook, priority));
+        let base = NftChange::AddChain(NftChain::base(id, BaseChainType::Filter, hook, priority));
         fake.commit(&transaction(&[table, base])).expect("made");
         let dump = fake.dump();
         assert!(dump.contains(&format!("hook {hook} priority {want}; policy accept;")), "{dump}");

@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use cni_fuzz::{TARGETS, Target, target};
+use cni_fuzz::{FuzzTarget, TARGETS, target};
 
-static CHOSEN: LazyLock<&'static Target> = LazyLock::new(|| {
+static CHOSEN: LazyLock<&'static FuzzTarget> = LazyLock::new(|| {
     let name = std::env::var("CNI_FUZZ_TARGET").unwrap_or_default();
     let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
     target(&name).unwrap_or_else(|| panic!("CNI_FUZZ_TARGET is {name:?}, not one of {}", names.join(" ")))

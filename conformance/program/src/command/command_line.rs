@@ -11,12 +11,12 @@ use clap::{Args, Parser, Subcommand};
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: ProgramCommand,
 }
 
 /// What the program can do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ProgramCommand {
     /// Run the cases, or list them. Status 0: all passed; 1: some failed; 2: wrong arguments, or a machine that cannot run
     /// them.
     Run(RunOptions),

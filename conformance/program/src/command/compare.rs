@@ -6,7 +6,7 @@ use std::panic;
 use cni_conformance_program::histories::again::{Recurrence, recurrence};
 use cni_conformance_program::histories::difference::Acceptance;
 use cni_conformance_program::histories::minimise::{Trials, minimise};
-use cni_conformance_program::histories::{Comparison, Difference, History, Pair, PluginSet, draw, situations};
+use cni_conformance_program::histories::{ComparedSets, Comparison, Difference, History, PluginSet, draw, situations};
 
 use crate::command_line::CompareOptions;
 use crate::preflight::{self, Problem};
@@ -18,7 +18,7 @@ pub fn run(options: &CompareOptions) -> Result<u8, Problem> {
     let plugins = PluginSet::open(preflight::visible_folder("--plugins", &options.plugins)?)?;
     let reference = PluginSet::open(preflight::visible_folder("--reference", &options.reference)?)?;
     preflight::machine()?;
-    let pair = Pair { plugins, reference, acceptance };
+    let pair = ComparedSets { plugins, reference, acceptance };
     // A plugin that no runtime could go on with ends a life, and the difference tells why.
     panic::set_hook(Box::new(|_| {}));
     match &options.history {
@@ -27,7 +27,7 @@ pub fn run(options: &CompareOptions) -> Result<u8, Problem> {
     }
 }
 
-fn again(pair: &Pair, history: &History) -> u8 {
+fn again(pair: &ComparedSets, history: &History) -> u8 {
     match pair.difference(history) {
         Comparison::Same => println!("no difference in {} steps", history.steps.len()),
         Comparison::Ended { step } => println!("no difference up to step {}, in which both have failed", step + 1),
@@ -42,7 +42,7 @@ fn again(pair: &Pair, history: &History) -> u8 {
     PASSED
 }
 
-fn drawn(pair: &Pair, options: &CompareOptions) -> u8 {
+fn drawn(pair: &ComparedSets, options: &CompareOptions) -> u8 {
     let (mut steps, mut seen_once, mut passed_over) = (0, 0, situations::LeftOut::default());
     for number in 0..options.cases {
         progress(&format!("history {} of {}", number + 1, options.cases));
@@ -84,7 +84,7 @@ fn and_seen_once(count: usize) -> String {
 }
 
 /// Lives through the history again, and returns the difference that it shows then; one that does not come again is told here.
-fn confirmed(pair: &Pair, history: &History, first: Difference) -> Option<Difference> {
+fn confirmed(pair: &ComparedSets, history: &History, first: Difference) -> Option<Difference> {
     let found = recurrence(history, &first, &mut |history| pair.difference(history));
     if !matches!(found, Recurrence::AtOnce(_)) {
         tell_all(pair, history, &first);
@@ -100,7 +100,7 @@ fn confirmed(pair: &Pair, history: &History, first: Difference) -> Option<Differ
 }
 
 /// Leaves out nothing of what may never be seen again.
-fn tell_all(pair: &Pair, history: &History, difference: &Difference) {
+fn tell_all(pair: &ComparedSets, history: &History, difference: &Difference) {
     println!("seen once, and not when both lived it again:");
     show_steps(history, difference.step);
     difference.changes.iter().for_each(|change| println!("  {change}"));
@@ -117,7 +117,7 @@ fn progress(text: &str) {
 }
 
 /// Makes the history small, and shows it with the command that lives through it again.
-fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Difference) {
+fn tell(pair: &ComparedSets, options: &CompareOptions, history: &History, difference: Difference) {
     let mut cut = history.clone();
     cut.steps.truncate(difference.step + 1);
     let mut tried = 0;
@@ -133,7 +133,7 @@ fn tell(pair: &Pair, options: &CompareOptions, history: &History, difference: Di
     tell_command(pair, &small);
 }
 
-fn tell_command(pair: &Pair, history: &History) {
+fn tell_command(pair: &ComparedSets, history: &History) {
     let strict = match pair.acceptance {
         Acceptance::Strict => " --strict",
         Acceptance::Accept => "",
@@ -147,7 +147,7 @@ fn tell_command(pair: &Pair, history: &History) {
 }
 
 /// A history that got small must not be one whose steps may differ.
-fn candidate_is_allowed(pair: &Pair, candidate: &History) -> bool {
+fn candidate_is_allowed(pair: &ComparedSets, candidate: &History) -> bool {
     !pair.accepts() || situations::LeftOut::default().without(candidate.clone()) == *candidate
 }
 

@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 
 /// What a process left.
 #[derive(Debug)]
-pub struct Left {
+pub struct ProcessOutput {
     /// How it ended, or nothing when it was killed because the time was up.
     pub status: Option<ExitStatus>,
     /// Its standard output.
@@ -27,10 +27,7 @@ pub struct Left {
 }
 
 /// Runs a program as the first process of a new process namespace, and ends all of them when the time is up.
-///
-/// # Errors
-/// When the kernel refuses the namespace, or the program cannot be started.
-pub fn run(command: Command, limit: Duration) -> io::Result<Left> {
+pub fn run(command: Command, limit: Duration) -> io::Result<ProcessOutput> {
     let started = Instant::now();
     let (mut child, ended) = start(command)?;
     let stdout = collect(child.stdout.take());
@@ -48,18 +45,18 @@ pub fn run(command: Command, limit: Duration) -> io::Result<Left> {
         }
     };
     let text = |pipe: Receiver<String>| pipe.recv().unwrap_or_default();
-    Ok(Left { status, stdout: text(stdout), stderr: text(stderr), elapsed: started.elapsed() })
+    Ok(ProcessOutput { status, stdout: text(stdout), stderr: text(stderr), elapsed: started.elapsed() })
 }
 
 /// How the thread that waits for a process is told of it, and tells of its end.
-struct Ended {
+struct ProcessWaiter {
     go: mpsc::Sender<Child>,
     status: Receiver<io::Result<ExitStatus>>,
 }
 
 /// Starts it from a thread of its own, since a thread can make but one process namespace. The thread stays until the end: a
 /// process that asks to be killed with its parent means the thread.
-fn start(mut command: Command) -> io::Result<(Child, Ended)> {
+fn start(mut command: Command) -> io::Result<(Child, ProcessWaiter)> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (started, child) = mpsc::channel();
     let (go, waited_for) = mpsc::channel::<Child>();
@@ -73,7 +70,7 @@ fn start(mut command: Command) -> io::Result<(Child, Ended)> {
         }
     });
     let child = child.recv().map_err(io::Error::other)??;
-    Ok((child, Ended { go, status }))
+    Ok((child, ProcessWaiter { go, status }))
 }
 
 fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
@@ -94,9 +91,6 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
 pub const SHOWN: &str = "/mnt/cni-conformance";
 
 /// Shows a folder, to this process and its children, where private hosts do not hide it.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn show(folder: &Path) -> io::Result<()> {
     let none = None::<&str>;
     mount(Some("tmpfs"), "/mnt", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
@@ -106,9 +100,6 @@ pub fn show(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes this process, the first of its namespace, see that namespace in `/proc`, and end with the one that has started it.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn settle() -> io::Result<()> {
     let none = None::<&str>;
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;

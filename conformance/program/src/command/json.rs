@@ -7,20 +7,20 @@ use cni_conformance::transcript::Exchange;
 use cni_conformance_program::suite::{Case, CaseEnding};
 use serde::Serialize;
 
-use crate::tally::{Done, Tally};
+use crate::tally::{FinishedCase, Tally};
 
 #[derive(Serialize)]
-struct Document<'d> {
+struct RunDocument<'d> {
     plugins: String,
     passed: usize,
     failed: usize,
     not_run: usize,
     seconds: f64,
-    cases: Vec<Entry<'d>>,
+    cases: Vec<CaseEntry<'d>>,
 }
 
 #[derive(Serialize)]
-struct Entry<'d> {
+struct CaseEntry<'d> {
     name: String,
     group: String,
     topic: String,
@@ -38,20 +38,17 @@ struct Entry<'d> {
 }
 
 /// Writes the document.
-///
-/// # Errors
-/// When it cannot be written as JSON.
-pub fn document(folder: &Path, done: &[Done], elapsed: Duration) -> serde_json::Result<String> {
+pub fn document(folder: &Path, done: &[FinishedCase], elapsed: Duration) -> serde_json::Result<String> {
     let Tally { passed, failed, not_run } = Tally::of(done);
     let (plugins, seconds) = (folder.display().to_string(), elapsed.as_secs_f64());
     let cases = done.iter().map(entry).collect();
-    serde_json::to_string_pretty(&Document { plugins, passed, failed, not_run, seconds, cases })
+    serde_json::to_string_pretty(&RunDocument { plugins, passed, failed, not_run, seconds, cases })
 }
 
-fn entry(done: &Done) -> Entry<'_> {
-    let Done { case, ending, calls, elapsed } = done;
+fn entry(done: &FinishedCase) -> CaseEntry<'_> {
+    let FinishedCase { case, ending, calls, elapsed } = done;
     let Case { template, subject, version } = case;
-    Entry {
+    CaseEntry {
         name: case.name(),
         group: template.group().to_string(),
         topic: template.topic.to_string(),

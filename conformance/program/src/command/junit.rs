@@ -5,13 +5,10 @@ use std::time::Duration;
 use cni_conformance_program::suite::CaseEnding;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use crate::tally::Done;
+use crate::tally::FinishedCase;
 
 /// Writes the document.
-///
-/// # Errors
-/// When it cannot be written as XML.
-pub fn document(done: &[Done], elapsed: Duration) -> Result<String, String> {
+pub fn document(done: &[FinishedCase], elapsed: Duration) -> Result<String, String> {
     let mut report = Report::new("cni-conformance");
     report.set_time(elapsed);
     for of_suite in done.chunk_by(|a, b| suite_of(a) == suite_of(b)) {
@@ -22,11 +19,11 @@ pub fn document(done: &[Done], elapsed: Duration) -> Result<String, String> {
     report.to_string().map_err(|error| format!("write JUnit's XML: {error}"))
 }
 
-fn suite_of(done: &Done) -> String {
+fn suite_of(done: &FinishedCase) -> String {
     format!("{}/{}", done.case.template.group(), done.case.template.topic)
 }
 
-fn test_case(done: &Done) -> TestCase {
+fn test_case(done: &FinishedCase) -> TestCase {
     let status = match &done.ending {
         CaseEnding::Passed => TestCaseStatus::success(),
         CaseEnding::Failed(mismatch) => {

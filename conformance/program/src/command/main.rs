@@ -18,7 +18,7 @@ use std::process::{self, ExitCode};
 
 use clap::Parser;
 
-use command_line::{Arguments, Command};
+use command_line::{Arguments, ProgramCommand};
 
 /// All passed.
 const PASSED: u8 = 0;
@@ -30,10 +30,10 @@ const UNABLE: u8 = 2;
 fn main() -> ExitCode {
     end_with_reader();
     let status = match Arguments::parse().command {
-        Command::Run(options) => run::run(&options),
-        Command::Compare(options) => compare::run(&options),
-        Command::Requirements(options) => requirements::run(&options).map(|()| PASSED),
-        Command::Case(options) => Ok(one_case::run(&options)),
+        ProgramCommand::Run(options) => run::run(&options),
+        ProgramCommand::Compare(options) => compare::run(&options),
+        ProgramCommand::Requirements(options) => requirements::run(&options).map(|()| PASSED),
+        ProgramCommand::Case(options) => Ok(one_case::run(&options)),
     };
     ExitCode::from(status.unwrap_or_else(|problem| {
         eprintln!("cni-conformance: {problem}");

@@ -3,7 +3,7 @@
 use std::panic;
 
 use cni_conformance::transcript;
-use cni_conformance_program::suite::{Case, CaseEnding, PrivateHost, Report, cases_of};
+use cni_conformance_program::suite::{Case, CaseEnding, CaseReport, PrivateHost, cases_of};
 
 use crate::command_line::CaseOptions;
 use crate::isolated::SHOWN;
@@ -51,7 +51,7 @@ fn judge(case: &Case) -> CaseEnding {
 }
 
 fn tell(ending: CaseEnding) {
-    let report = Report { ending, calls: transcript::so_far() };
+    let report = CaseReport { ending, calls: transcript::so_far() };
     match serde_json::to_string(&report) {
         Ok(text) => println!("{text}"),
         Err(error) => eprintln!("write a report: {error}"),

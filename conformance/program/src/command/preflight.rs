@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cni_conformance::binaries::HIDDEN;
 use cni_conformance::plugins;
-use cni_conformance_program::suite::Subject;
+use cni_conformance_program::suite::PluginUnderTest;
 use serde_json::Value;
 
 /// Why nothing can be run.
@@ -23,9 +23,6 @@ const PROGRAMS: [(&str, &str); 4] = [
 ];
 
 /// Returns the folder of plugins by its true path.
-///
-/// # Errors
-/// When it is no folder with plugins.
 pub fn folder(option: &str, given: &Path) -> Result<PathBuf, Problem> {
     let folder = given.canonicalize().map_err(|error| format!("{option} {}: {error}", given.display()))?;
     let found = executables(&folder).map_err(|error| format!("{option} {}: {error}", folder.display()))?;
@@ -36,9 +33,6 @@ pub fn folder(option: &str, given: &Path) -> Result<PathBuf, Problem> {
 }
 
 /// Returns the folder of plugins by its true path, which private hosts see as well.
-///
-/// # Errors
-/// When it is no folder with plugins, or one that a private host hides.
 pub fn visible_folder(option: &str, given: &Path) -> Result<PathBuf, Problem> {
     let folder = folder(option, given)?;
     if is_hidden(&folder) {
@@ -54,9 +48,6 @@ pub fn is_hidden(folder: &Path) -> bool {
 }
 
 /// Requires root, and the programs that private hosts are made with.
-///
-/// # Errors
-/// With what is missing and how it is had.
 pub fn machine() -> Result<(), Problem> {
     if !nix::unistd::geteuid().is_root() {
         return Err("private hosts are made by root alone: run it with sudo".to_owned());
@@ -68,9 +59,6 @@ pub fn machine() -> Result<(), Problem> {
 }
 
 /// Returns the names of the programs of a folder, in order.
-///
-/// # Errors
-/// When it cannot be listed.
 pub fn executables(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -85,15 +73,12 @@ pub fn executables(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Returns the plugins that cases are for: those that the suite knows, and those that configurations are given for.
-///
-/// # Errors
-/// When a configuration cannot be read, or is of a plugin that the suite knows.
-pub fn subjects(configurations: &[PathBuf]) -> Result<Vec<Arc<Subject>>, Problem> {
-    let known = plugins::ALL.iter().map(|plugin| Ok(Arc::new(Subject::of(plugin))));
+pub fn subjects(configurations: &[PathBuf]) -> Result<Vec<Arc<PluginUnderTest>>, Problem> {
+    let known = plugins::ALL.iter().map(|plugin| Ok(Arc::new(PluginUnderTest::of(plugin))));
     known.chain(configurations.iter().map(|file| foreign(file).map(Arc::new))).collect()
 }
 
-fn foreign(file: &Path) -> Result<Subject, Problem> {
+fn foreign(file: &Path) -> Result<PluginUnderTest, Problem> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("--config {shown}: {error}"))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| format!("--config {shown}: {error}"))?;
@@ -103,5 +88,5 @@ fn foreign(file: &Path) -> Result<Subject, Problem> {
     if plugins::ALL.contains(&plugin) {
         return Err(format!("--config {shown} is of {plugin}, which this program knows"));
     }
-    Ok(Subject::foreign(plugin, &value))
+    Ok(PluginUnderTest::foreign(plugin, &value))
 }

@@ -9,7 +9,7 @@ use crate::command_line::RequirementsOptions;
 use crate::preflight::{self, Problem};
 
 #[derive(Serialize)]
-struct Row {
+struct RequirementRow {
     id: &'static str,
     says: &'static str,
     /// `plugin` or `runtime`.
@@ -26,9 +26,6 @@ struct PassageRow {
 }
 
 /// Prints the table.
-///
-/// # Errors
-/// When it cannot be written as JSON.
 pub fn run(options: &RequirementsOptions) -> Result<(), Problem> {
     let rows = rows()?;
     if options.json {
@@ -39,7 +36,7 @@ pub fn run(options: &RequirementsOptions) -> Result<(), Problem> {
     Ok(())
 }
 
-fn rows() -> Result<Vec<Row>, Problem> {
+fn rows() -> Result<Vec<RequirementRow>, Problem> {
     let mut cases: BTreeMap<&str, usize> = BTreeMap::new();
     for case in cases_of(&preflight::subjects(&[])?) {
         for name in case.template.requirements() {
@@ -49,7 +46,7 @@ fn rows() -> Result<Vec<Row>, Problem> {
     Ok(requirement::all().map(|requirement| row(requirement, &cases)).collect())
 }
 
-fn row(requirement: &Requirement, cases: &BTreeMap<&str, usize>) -> Row {
+fn row(requirement: &Requirement, cases: &BTreeMap<&str, usize>) -> RequirementRow {
     let Requirement { id, says, breaker, passages } = requirement;
     let can_be_broken_by = match breaker {
         Breaker::Plugin => "plugin",
@@ -60,10 +57,16 @@ fn row(requirement: &Requirement, cases: &BTreeMap<&str, usize>) -> Row {
         level: passage.obligation.to_string(),
         section: passage.section,
     });
-    Row { id, says, can_be_broken_by, passages: passages.collect(), cases: cases.get(id).copied().unwrap_or_default() }
+    RequirementRow {
+        id,
+        says,
+        can_be_broken_by,
+        passages: passages.collect(),
+        cases: cases.get(id).copied().unwrap_or_default(),
+    }
 }
 
-fn print(row: &Row) {
+fn print(row: &RequirementRow) {
     println!("{}: {}", row.id, row.says);
     for PassageRow { version, level, section } in &row.passages {
         println!("    {level} of {version}, \"{section}\"");

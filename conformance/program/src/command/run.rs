@@ -12,29 +12,26 @@ use std::time::{Duration, Instant};
 use cni_conformance::child::{self, Limit};
 use cni_conformance_program::suite::case::Needs;
 use cni_conformance_program::suite::dhcp_lan::SERVER;
-use cni_conformance_program::suite::{Case, CaseEnding, Mismatch, Report, Subject, cases_of};
+use cni_conformance_program::suite::{Case, CaseEnding, CaseReport, Mismatch, PluginUnderTest, cases_of};
 use serde_json::Value;
 
 use crate::command_line::RunOptions;
 use crate::preflight::Problem;
-use crate::show::Show;
-use crate::tally::{Done, Tally};
+use crate::show::RunOutput;
+use crate::tally::{FinishedCase, Tally};
 use crate::{FAILED, PASSED, isolated, json, junit, preflight};
 
 /// How long a plugin may take to tell its versions before anything else.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// What all cases of a run have in common.
-struct Plan<'o> {
+struct RunPlan<'o> {
     options: &'o RunOptions,
     program: PathBuf,
     folder: PathBuf,
 }
 
 /// Runs the cases that are chosen, or lists them, and returns the exit status.
-///
-/// # Errors
-/// When nothing can be run.
 pub fn run(options: &RunOptions) -> Result<u8, Problem> {
     let subjects = preflight::subjects(&options.config)?;
     let cases: Vec<Case> = cases_of(&subjects).into_iter().filter(|case| is_chosen(case, &options.filter)).collect();
@@ -47,7 +44,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Problem> {
     }
     preflight::machine()?;
     let given = options.plugins.as_deref().ok_or("--plugins is missing")?;
-    let plan = Plan {
+    let plan = RunPlan {
         options,
         program: env::current_exe().map_err(|error| format!("find this program: {error}"))?,
         folder: preflight::folder("--plugins", given)?,
@@ -67,10 +64,10 @@ fn list(cases: &[Case]) {
     eprintln!("{} cases", cases.len());
 }
 
-impl Plan<'_> {
+impl RunPlan<'_> {
     fn run(&self, cases: Vec<Case>) -> Result<u8, Problem> {
         let started = Instant::now();
-        let mut show = Show::new(self.options, &self.folder, &cases, self.jobs());
+        let mut show = RunOutput::new(self.options, &self.folder, &cases, self.jobs());
         let skips = self.skips(&cases);
         let done = self.work(&cases, &skips, &mut show)?;
         let tally = Tally::of(&done);
@@ -93,7 +90,12 @@ impl Plan<'_> {
     }
 
     /// Runs all cases, and returns them in their order.
-    fn work(&self, cases: &[Case], skips: &[Option<String>], show: &mut Show<'_>) -> Result<Vec<Done>, Problem> {
+    fn work(
+        &self,
+        cases: &[Case],
+        skips: &[Option<String>],
+        show: &mut RunOutput<'_>,
+    ) -> Result<Vec<FinishedCase>, Problem> {
         let next = AtomicUsize::new(0);
         let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
@@ -104,7 +106,7 @@ impl Plan<'_> {
                         let at = next.fetch_add(1, Ordering::Relaxed);
                         let Some((case, skip)) = cases.get(at).zip(skips.get(at)) else { break };
                         let done = match skip {
-                            Some(reason) => Ok(Done::not_run(case, reason)),
+                            Some(reason) => Ok(FinishedCase::not_run(case, reason)),
                             None => self.one(case),
                         };
                         if sender.send((at, done)).is_err() {
@@ -119,7 +121,7 @@ impl Plan<'_> {
     }
 
     /// Runs one case in a process of its own.
-    fn one(&self, case: &Case) -> Result<Done, Problem> {
+    fn one(&self, case: &Case) -> Result<FinishedCase, Problem> {
         let mut command = Command::new(&self.program);
         command.arg("case").arg(case.name()).env_clear();
         if preflight::is_hidden(&self.folder) {
@@ -136,10 +138,10 @@ impl Plan<'_> {
             None => too_late(limit),
             Some(_) => serde_json::from_str(&left.stdout).unwrap_or_else(|error| {
                 let problem = format!("its process told nothing ({error})\n{}{}", left.stdout, left.stderr);
-                Report { ending: CaseEnding::Broken { problem }, calls: Vec::new() }
+                CaseReport { ending: CaseEnding::Broken { problem }, calls: Vec::new() }
             }),
         };
-        Ok(Done::told(case, report, left.elapsed))
+        Ok(FinishedCase::told(case, report, left.elapsed))
     }
 
     /// Returns for each case why it cannot be run, if so.
@@ -156,7 +158,7 @@ impl Plan<'_> {
 
     fn skip(&self, case: &Case, spoken: Option<&[String]>) -> Option<String> {
         let Case { template, subject, version } = case;
-        let Subject { plugin, needs, .. } = subject.as_ref();
+        let PluginUnderTest { plugin, needs, .. } = subject.as_ref();
         if !self.folder.join(plugin).exists() {
             return Some(format!("there is no such plugin in {}", self.folder.display()));
         }
@@ -175,12 +177,12 @@ impl Plan<'_> {
 
 /// Hands finished cases on in the order of the list.
 fn in_order(
-    finished: &mpsc::Receiver<(usize, Result<Done, Problem>)>,
+    finished: &mpsc::Receiver<(usize, Result<FinishedCase, Problem>)>,
     total: usize,
-    show: &mut Show<'_>,
-) -> Result<Vec<Done>, Problem> {
+    show: &mut RunOutput<'_>,
+) -> Result<Vec<FinishedCase>, Problem> {
     let mut early = BTreeMap::new();
-    let mut done: Vec<Done> = Vec::with_capacity(total);
+    let mut done: Vec<FinishedCase> = Vec::with_capacity(total);
     for (at, result) in finished {
         let result = result?;
         show.progress(done.len() + early.len() + 1, &result.case);
@@ -193,12 +195,12 @@ fn in_order(
     Ok(done)
 }
 
-fn too_late(limit: Duration) -> Report {
+fn too_late(limit: Duration) -> CaseReport {
     let mismatch = Mismatch {
         expected: format!("an end within {} seconds", limit.as_secs()),
         got: "the case was still running, and was killed".to_owned(),
     };
-    Report { ending: CaseEnding::Failed(mismatch), calls: Vec::new() }
+    CaseReport { ending: CaseEnding::Failed(mismatch), calls: Vec::new() }
 }
 
 /// Returns the versions that a plugin tells, or nothing when its answer is not understood: then its cases show what is wrong.

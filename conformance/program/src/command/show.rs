@@ -11,19 +11,19 @@ use std::time::Duration;
 use cni_conformance_program::suite::{Case, Template};
 
 use crate::command_line::RunOptions;
-use crate::tally::{Done, Tally};
+use crate::tally::{FinishedCase, Tally};
 
 use paint::{Colour, Painter};
 
 /// The output of a run for people; with `--json` and `--junit`, just how far it is.
-pub struct Show<'o> {
+pub struct RunOutput<'o> {
     options: &'o RunOptions,
     folder: &'o Path,
     painter: Painter,
     total: usize,
     failed: usize,
     /// The cases of a row that is not whole yet.
-    row: Row,
+    row: TemplateRow,
     /// How many cases of each row are still to come.
     expected: Vec<usize>,
     heading: String,
@@ -31,12 +31,12 @@ pub struct Show<'o> {
 
 /// The cases of one template.
 #[derive(Default)]
-struct Row {
+struct TemplateRow {
     tally: Tally,
     failed: Vec<String>,
 }
 
-impl<'o> Show<'o> {
+impl<'o> RunOutput<'o> {
     /// Says what is about to run.
     pub fn new(options: &'o RunOptions, folder: &'o Path, cases: &[Case], jobs: usize) -> Self {
         let rows = cases.chunk_by(|a, b| std::ptr::eq(a.template, b.template));
@@ -46,7 +46,7 @@ impl<'o> Show<'o> {
             painter: Painter::for_stdout(),
             total: cases.len(),
             failed: 0,
-            row: Row::default(),
+            row: TemplateRow::default(),
             expected: rows.map(<[Case]>::len).rev().collect(),
             heading: String::new(),
         };
@@ -74,7 +74,7 @@ impl<'o> Show<'o> {
     }
 
     /// Takes the next case in the order of the list.
-    pub fn case(&mut self, done: &Done) {
+    pub fn case(&mut self, done: &FinishedCase) {
         self.failed += usize::from(done.failed());
         if !self.for_people() {
             return;
@@ -127,7 +127,7 @@ impl<'o> Show<'o> {
     }
 
     /// Says what all of it comes to.
-    pub fn summary(&self, done: &[Done], elapsed: Duration) {
+    pub fn summary(&self, done: &[FinishedCase], elapsed: Duration) {
         summary::print(&self.painter, self.folder, done, elapsed);
     }
 }

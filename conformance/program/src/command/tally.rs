@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use cni_conformance::transcript::Exchange;
-use cni_conformance_program::suite::{Case, CaseEnding, Report};
+use cni_conformance_program::suite::{Case, CaseEnding, CaseReport};
 
 /// A case that is done with.
 #[derive(Debug)]
-pub struct Done {
+pub struct FinishedCase {
     /// Which.
     pub case: Case,
     /// How it ended.
@@ -18,7 +18,7 @@ pub struct Done {
     pub elapsed: Duration,
 }
 
-impl Done {
+impl FinishedCase {
     /// A case that was not tried.
     pub fn not_run(case: &Case, reason: &str) -> Self {
         let ending = CaseEnding::NotRun { reason: reason.to_owned() };
@@ -26,7 +26,7 @@ impl Done {
     }
 
     /// A case whose process has told this.
-    pub fn told(case: &Case, Report { ending, calls }: Report, elapsed: Duration) -> Self {
+    pub fn told(case: &Case, CaseReport { ending, calls }: CaseReport, elapsed: Duration) -> Self {
         Self { case: case.clone(), ending, calls, elapsed }
     }
 
@@ -49,7 +49,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts cases.
-    pub fn of<'d>(done: impl IntoIterator<Item = &'d Done>) -> Self {
+    pub fn of<'d>(done: impl IntoIterator<Item = &'d FinishedCase>) -> Self {
         let mut tally = Self::default();
         for case in done {
             tally.count(case);
@@ -58,7 +58,7 @@ impl Tally {
     }
 
     /// Counts one more case.
-    pub fn count(&mut self, done: &Done) {
+    pub fn count(&mut self, done: &FinishedCase) {
         match done.ending {
             CaseEnding::Passed => self.passed += 1,
             CaseEnding::Failed(_) | CaseEnding::Broken { .. } => self.failed += 1,

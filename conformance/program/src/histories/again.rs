@@ -3,7 +3,7 @@
 
 use super::difference::{Comparison, Difference};
 use super::history::History;
-use super::kind::Kind;
+use super::kind::DifferenceKind;
 
 /// What further lives have shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Recurrence {
 /// Lives through a history that has shown a difference once more, and twice if that shows none.
 pub fn recurrence(history: &History, first: &Difference, live: &mut dyn FnMut(&History) -> Comparison) -> Recurrence {
     if let Comparison::Different(second) = live(history) {
-        let same = Kind::of(history, first) == Kind::of(history, &second);
+        let same = DifferenceKind::of(history, first) == DifferenceKind::of(history, &second);
         return if same { Recurrence::AtOnce(second) } else { Recurrence::Otherwise(second) };
     }
     match live(history) {

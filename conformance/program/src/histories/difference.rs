@@ -4,10 +4,10 @@ use std::fmt;
 use std::thread;
 
 use super::history::History;
-use super::replay::{ErrorWords, Observation, Telling, live};
-use super::sets::{Maker, PluginSet};
-use super::situations::Course;
-use cni_conformance::compare::accepted::{self, Side};
+use super::replay::{ErrorWords, Observation, ResultForm, live};
+use super::sets::{PluginOrigin, PluginSet};
+use super::situations::ContainerStates;
+use cni_conformance::compare::accepted::{self, LineOwner};
 use cni_conformance::state::differences;
 
 /// Whether what may differ on purpose counts.
@@ -21,7 +21,7 @@ pub enum Acceptance {
 
 /// Two sets that are compared.
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub struct ComparedSets {
     /// The set under test.
     pub plugins: PluginSet,
     /// What it is compared with.
@@ -53,16 +53,16 @@ pub enum Comparison {
     Different(Difference),
 }
 
-impl Pair {
+impl ComparedSets {
     /// Tells whether the tables of wanted differences are for this pair: one set is ours, the other is not.
     pub fn accepts(&self) -> bool {
         self.acceptance == Acceptance::Accept && (self.side(&self.plugins) != self.side(&self.reference))
     }
 
     /// Returns what both sets know.
-    pub fn telling(&self) -> Telling {
+    pub fn telling(&self) -> ResultForm {
         let words = if self.accepts() { ErrorWords::Own } else { ErrorWords::Compared };
-        Telling { level: self.plugins.level.min(self.reference.level), words }
+        ResultForm { level: self.plugins.level.min(self.reference.level), words }
     }
 
     /// Lets both live through a history, and finds where they part first.
@@ -77,7 +77,7 @@ impl Pair {
             lives.map(|life| life.join().expect("a life ends with its last moment"))
         });
         let never = Observation::default();
-        let mut course = Course::of(history);
+        let mut course = ContainerStates::of(history);
         for (step, what) in history.steps.iter().enumerate() {
             let (theirs, ours) = (theirs.get(step).unwrap_or(&never), ours.get(step).unwrap_or(&never));
             let mut changes = self.changes(&theirs.printed, &ours.printed);
@@ -105,10 +105,10 @@ impl Pair {
         if self.accepts() { accepted::apply_in_histories(self.side(set), lines) } else { lines.to_vec() }
     }
 
-    fn side(&self, set: &PluginSet) -> Side {
+    fn side(&self, set: &PluginSet) -> LineOwner {
         match set.maker {
-            Maker::Ours => Side::Ours,
-            Maker::Others => Side::Reference,
+            PluginOrigin::Ours => LineOwner::Ours,
+            PluginOrigin::Others => LineOwner::Reference,
         }
     }
 }

@@ -11,7 +11,7 @@ use proptest::strategy::{Union, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use super::history::{History, HistoryStep, Member, Rules};
+use super::history::{History, HistoryStep, NetworkMember, Rules};
 use cni_conformance::drawn::{Chained, Setup, setups};
 use cni_conformance::plugin::Verb;
 use cni_conformance::ports::{self, Spelling};
@@ -36,7 +36,7 @@ fn histories(level: Level) -> impl Strategy<Value = History> {
     let flavour = prop_oneof![3 => Just(Flavour::Nft), 1 => Just(Flavour::Legacy)];
     let together = prop_oneof![2 => Just(false), 1 => Just(true)];
     (flavour, networks, 1..=4_usize, together).prop_flat_map(move |(iptables, networks, count, together)| {
-        let mut containers: BTreeMap<String, Member> = (0..count).map(|at| member(at, &networks)).collect();
+        let mut containers: BTreeMap<String, NetworkMember> = (0..count).map(|at| member(at, &networks)).collect();
         if together && networks.len() == 2 {
             join(&mut containers);
         }
@@ -116,7 +116,7 @@ fn apart(list: &Value, at: usize) -> Value {
 }
 
 /// Containers take turns in the networks, and each has host ports of its own.
-fn member(at: usize, networks: &[DrawnNetwork]) -> (String, Member) {
+fn member(at: usize, networks: &[DrawnNetwork]) -> (String, NetworkMember) {
     let of = at % networks.len();
     let DrawnNetwork { setup, requested, .. } = &networks[of];
     let mappings = setup.portmap.iter().flat_map(|(_, mappings)| mappings.clone());
@@ -133,7 +133,7 @@ fn member(at: usize, networks: &[DrawnNetwork]) -> (String, Member) {
         let network = subnet.rsplit_once('.').map(|(network, _)| network.to_owned()).unwrap_or_default();
         format!("IgnoreUnknown=1;IP={network}.{}", usize::from(host) + at)
     });
-    let member = Member {
+    let member = NetworkMember {
         network: format!("n{of}"),
         id: if at == 0 { setup.id.clone() } else { format!("{at}-{}", setup.id) },
         ifname: setup.ifname.to_owned(),
@@ -145,7 +145,7 @@ fn member(at: usize, networks: &[DrawnNetwork]) -> (String, Member) {
 }
 
 /// Makes the second container the second interface of the first, in the other network.
-fn join(containers: &mut BTreeMap<String, Member>) {
+fn join(containers: &mut BTreeMap<String, NetworkMember>) {
     let Some(id) = containers.get("c0").map(|first| first.id.clone()) else { return };
     if let Some(second) = containers.get_mut("c1") {
         second.id = id;
@@ -157,7 +157,7 @@ fn join(containers: &mut BTreeMap<String, Member>) {
 /// What happens: mostly calls, and now and then something is lost.
 fn steps(
     level: Level,
-    containers: &BTreeMap<String, Member>,
+    containers: &BTreeMap<String, NetworkMember>,
     networks: usize,
 ) -> impl Strategy<Value = Vec<HistoryStep>> + use<> {
     let names: Vec<String> = containers.keys().cloned().collect();

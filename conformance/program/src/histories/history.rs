@@ -18,14 +18,14 @@ pub struct History {
     /// Network configuration lists.
     pub networks: BTreeMap<String, Value>,
     /// Containers by name, which is also the name of their namespace.
-    pub containers: BTreeMap<String, Member>,
+    pub containers: BTreeMap<String, NetworkMember>,
     /// What happens.
     pub steps: Vec<HistoryStep>,
 }
 
 /// A container that is to be in one network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
+pub struct NetworkMember {
     /// Which one.
     pub network: String,
     /// `CNI_CONTAINERID`
@@ -159,9 +159,6 @@ impl FromStr for HistoryStep {
 
 impl History {
     /// Reads one that was written down.
-    ///
-    /// # Errors
-    /// When it is none, or a step or a container is about something that the history does not have.
     pub fn parse(text: &str) -> Result<Self, String> {
         let history: Self = serde_json::from_str(text).map_err(|error| format!("this is no history: {error}"))?;
         match history.dangling() {

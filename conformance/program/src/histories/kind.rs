@@ -7,16 +7,16 @@ use super::replay::FAILS;
 
 /// What two differences have in common when they may have one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
+pub struct DifferenceKind {
     /// The step without what it is about.
     deed: Option<String>,
     /// The weightiest that differs, and of several the first: what a plugin says goes on to those after it.
-    thing: Option<Thing>,
+    thing: Option<DifferenceSubject>,
 }
 
 /// What a line is about, the weightiest first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Thing {
+enum DifferenceSubject {
     /// One life has ended, with words of its own.
     End,
     /// One side's plugin has failed.
@@ -27,11 +27,11 @@ enum Thing {
     Left { section: String },
 }
 
-impl Kind {
+impl DifferenceKind {
     /// Returns that of a difference which a history has shown.
     pub fn of(history: &History, difference: &Difference) -> Self {
-        let things = difference.changes.iter().map(|change| Thing::of(change));
-        Self { deed: history.steps.get(difference.step).map(deed), thing: things.min_by_key(Thing::rank) }
+        let things = difference.changes.iter().map(|change| DifferenceSubject::of(change));
+        Self { deed: history.steps.get(difference.step).map(deed), thing: things.min_by_key(DifferenceSubject::rank) }
     }
 }
 
@@ -47,7 +47,7 @@ const OF_NAMESPACES: [&str; 6] = ["links", "addresses", "routes", "settings", "b
 /// Sections that the host alone has, by their first words.
 const OF_THE_HOST: [&str; 4] = ["iptables", "ip6tables", "nftables", "files"];
 
-impl Thing {
+impl DifferenceSubject {
     /// Reads a line of a difference: `- ` or `+ `, and what one side alone has.
     fn of(change: &str) -> Self {
         let (side, line) = (change.chars().next().unwrap_or_default(), change.get(2..).unwrap_or_default());
@@ -80,14 +80,17 @@ impl Thing {
 
 #[cfg(test)]
 mod tests {
-    use super::Kind;
+    use super::DifferenceKind;
     use crate::histories::{Difference, History};
 
     /// The kind of the difference that these lines make at the first step.
-    fn kind(step: &str, changes: &[&str]) -> Kind {
+    fn kind(step: &str, changes: &[&str]) -> DifferenceKind {
         let history = serde_json::json!({"iptables": "nft", "networks": {}, "containers": {}, "steps": [step]});
         let history: History = serde_json::from_value(history).expect("a history");
-        Kind::of(&history, &Difference { step: 0, changes: changes.iter().map(|&change| change.to_owned()).collect() })
+        DifferenceKind::of(
+            &history,
+            &Difference { step: 0, changes: changes.iter().map(|&change| change.to_owned()).collect() },
+        )
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Makes a history that shows a difference as small as it can be: fewer steps first, then less configuration. What is left
-//! shows a difference of the same [`Kind`]: a smaller history may well show another one, which tells nothing of the first.
+//! shows a difference of the same [`DifferenceKind`]: a smaller history may well show another one, which tells nothing of the first.
 //!
 //! Each trial is a whole life of both sets, so their number is limited.
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::difference::{Comparison, Difference};
 use super::history::History;
-use super::kind::Kind;
+use super::kind::DifferenceKind;
 
 /// A way of trying what a history shows, and how often that may be asked.
 pub struct Trials<'t> {
@@ -23,20 +23,20 @@ impl<'t> Trials<'t> {
 }
 
 /// What is looked for, and what the smallest history until now has shown of it.
-struct Search<'s, 't> {
+struct MinimisingSearch<'s, 't> {
     trials: &'s mut Trials<'t>,
-    kind: Kind,
+    kind: DifferenceKind,
     last: Difference,
 }
 
-impl Search<'_, '_> {
+impl MinimisingSearch<'_, '_> {
     fn show(&mut self, history: &History) -> bool {
         if self.trials.left == 0 {
             return false;
         }
         self.trials.left -= 1;
         match (self.trials.live)(history) {
-            Comparison::Different(found) if Kind::of(history, &found) == self.kind => {
+            Comparison::Different(found) if DifferenceKind::of(history, &found) == self.kind => {
                 self.last = found;
                 true
             }
@@ -47,7 +47,7 @@ impl Search<'_, '_> {
 
 /// Returns the smallest history that was found, and the difference that it shows.
 pub fn minimise(history: History, difference: Difference, trials: &mut Trials<'_>) -> (History, Difference) {
-    let mut search = Search { trials, kind: Kind::of(&history, &difference), last: difference };
+    let mut search = MinimisingSearch { trials, kind: DifferenceKind::of(&history, &difference), last: difference };
     let fewer = fewer_steps(history, &mut search).without_the_unused();
     let plain = plainer(fewer, &mut search);
     let small = fewer_steps(plain, &mut search).without_the_unused();
@@ -55,7 +55,7 @@ pub fn minimise(history: History, difference: Difference, trials: &mut Trials<'_
 }
 
 /// Delta debugging: leaves out halves, then quarters, down to single steps.
-fn fewer_steps(mut history: History, search: &mut Search<'_, '_>) -> History {
+fn fewer_steps(mut history: History, search: &mut MinimisingSearch<'_, '_>) -> History {
     let mut chunk = history.steps.len().div_ceil(2);
     while chunk > 0 {
         let mut start = 0;
@@ -79,7 +79,7 @@ fn fewer_steps(mut history: History, search: &mut Search<'_, '_>) -> History {
 }
 
 /// Tries whatever makes a history plainer until nothing does.
-fn plainer(mut history: History, search: &mut Search<'_, '_>) -> History {
+fn plainer(mut history: History, search: &mut MinimisingSearch<'_, '_>) -> History {
     'again: loop {
         for candidate in candidates(&history) {
             if search.show(&candidate) {
@@ -102,7 +102,7 @@ fn candidates(history: &History) -> Vec<History> {
         }
     }
     for (name, member) in &history.containers {
-        let mut change = |change: &dyn Fn(&mut super::Member)| {
+        let mut change = |change: &dyn Fn(&mut super::NetworkMember)| {
             let mut candidate = history.clone();
             candidate.containers.entry(name.clone()).and_modify(change);
             if candidate != *history {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::history::{History, HistoryStep, Member};
+use super::history::{History, HistoryStep, NetworkMember};
 use super::records::without_moment;
 use cni_conformance::compare::normal::{printed_by, snapshot};
 use cni_conformance::container::Container;
@@ -49,7 +49,7 @@ pub enum ErrorWords {
 
 /// How results are told.
 #[derive(Debug, Clone, Copy)]
-pub struct Telling {
+pub struct ResultForm {
     /// What both sets know.
     pub level: Level,
     /// Whether errors have the same words.
@@ -58,7 +58,7 @@ pub struct Telling {
 
 /// Lives through a history, and returns what was seen after each step. A plugin that does what no plugin may do (prints no
 /// JSON, does not end) ends it with a moment that says so.
-pub fn live(history: &History, folder: &Path, telling: Telling) -> Vec<Observation> {
+pub fn live(history: &History, folder: &Path, telling: ResultForm) -> Vec<Observation> {
     let mut moments = Vec::new();
     let ended = thread::scope(|scope| {
         let life =
@@ -73,9 +73,9 @@ pub fn live(history: &History, folder: &Path, telling: Telling) -> Vec<Observati
     moments
 }
 
-fn walk(history: &History, folder: &Path, telling: Telling, moments: &mut Vec<Observation>) {
+fn walk(history: &History, folder: &Path, telling: ResultForm, moments: &mut Vec<Observation>) {
     let sandbox = Sandbox::with_flavour(history.iptables);
-    let mut host = Life::new(&sandbox, history, folder, telling);
+    let mut host = HistoryHost::new(&sandbox, history, folder, telling);
     for step in &history.steps {
         let printed = host.happen(step);
         moments.push(Observation { printed, state: Some(host.seen()) });
@@ -86,33 +86,33 @@ fn walk(history: &History, folder: &Path, telling: Telling, moments: &mut Vec<Ob
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A private host with the containers of a history.
-struct Life<'h> {
+struct HistoryHost<'h> {
     sandbox: &'h Sandbox,
-    telling: Telling,
+    telling: ResultForm,
     runtimes: BTreeMap<&'h str, Runtime<'h>>,
     namespaces: BTreeMap<&'h str, Option<Container>>,
-    containers: BTreeMap<&'h str, Living<'h>>,
+    containers: BTreeMap<&'h str, LiveContainer<'h>>,
     /// What the configurations say, whose MAC addresses are not random.
     kept: String,
 }
 
 /// A container, and what the runtime knows of it.
-struct Living<'h> {
+struct LiveContainer<'h> {
     network: &'h str,
     home: &'h str,
     attachment: Attachment,
     added: bool,
 }
 
-impl<'h> Life<'h> {
-    fn new(sandbox: &'h Sandbox, history: &'h History, folder: &Path, telling: Telling) -> Self {
+impl<'h> HistoryHost<'h> {
+    fn new(sandbox: &'h Sandbox, history: &'h History, folder: &Path, telling: ResultForm) -> Self {
         let runtime = |list: &Value| Runtime::of_plugins(sandbox, list.clone(), folder);
         let homes: BTreeSet<&str> = history.containers.keys().map(|name| history.home(name)).collect();
         let namespaces: BTreeMap<_, _> = homes.into_iter().map(|home| (home, Some(sandbox.container(home)))).collect();
-        let living = |(name, member): (&'h String, &'h Member)| {
+        let living = |(name, member): (&'h String, &'h NetworkMember)| {
             let home = history.home(name);
             let namespace = namespaces[home].as_deref().expect("namespaces are there at the start");
-            (name.as_str(), Living::new(member, home, namespace))
+            (name.as_str(), LiveContainer::new(member, home, namespace))
         };
         Self {
             sandbox,
@@ -150,7 +150,7 @@ impl<'h> Life<'h> {
         }
     }
 
-    fn of(&mut self, name: &str) -> &mut Living<'h> {
+    fn of(&mut self, name: &str) -> &mut LiveContainer<'h> {
         self.containers.get_mut(name).expect("the history has its containers")
     }
 
@@ -211,8 +211,8 @@ fn veth_pairs(namespace: &Namespace) -> usize {
     Network::observe(namespace).links.iter().filter(|link| link.kind.as_deref() == Some("veth")).count()
 }
 
-impl<'h> Living<'h> {
-    fn new(member: &'h Member, home: &'h str, namespace: &Namespace) -> Self {
+impl<'h> LiveContainer<'h> {
+    fn new(member: &'h NetworkMember, home: &'h str, namespace: &Namespace) -> Self {
         let mut attachment = Attachment::new(&member.id, namespace).ifname(&member.ifname).args(&member.args);
         attachment.capabilities.insert("portMappings".to_owned(), member.ports.clone());
         Self { network: &member.network, home, attachment, added: false }

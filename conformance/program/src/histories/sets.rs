@@ -7,7 +7,7 @@ use cni_conformance::reference::{self, Level};
 
 /// Whose plugins they are, as far as it says what may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Maker {
+pub enum PluginOrigin {
     /// Those of this repository, or something in front of them.
     Ours,
     /// Anybody else's.
@@ -22,14 +22,11 @@ pub struct PluginSet {
     /// What they know.
     pub level: Level,
     /// Whose they are.
-    pub maker: Maker,
+    pub maker: PluginOrigin,
 }
 
 impl PluginSet {
     /// Asks the plugin `bridge` of a folder.
-    ///
-    /// # Errors
-    /// When there is none, or it cannot be started.
     ///
     /// # Panics
     /// When it does not answer VERSION.
@@ -39,7 +36,8 @@ impl PluginSet {
         let asked = command.env_clear().stdin(Stdio::null()).output();
         let asked = asked.map_err(|error| format!("start {}: {error}", bridge.display()))?;
         let said = [asked.stdout, asked.stderr].concat();
-        let maker = if String::from_utf8_lossy(&said).contains("+rs.") { Maker::Ours } else { Maker::Others };
+        let maker =
+            if String::from_utf8_lossy(&said).contains("+rs.") { PluginOrigin::Ours } else { PluginOrigin::Others };
         let level = reference::level_of(&folder);
         Ok(Self { folder, level, maker })
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::history::History;
-pub use steps::Course;
+pub use steps::ContainerStates;
 
 /// How much was left out, by the reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl LeftOut {
         for row in &configurations::ROWS {
             self.count(row.reason, (row.leave_out)(&mut history));
         }
-        let mut course = Course::of(&history);
+        let mut course = ContainerStates::of(&history);
         for step in std::mem::take(&mut history.steps) {
             match steps::reason(&course, &step) {
                 Some(reason) => self.count(reason, 1),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use cni_catalog::test_data;
 
 use super::host::PrivateHost;
-use super::judge::Verdict;
+use super::judge::CaseVerdict;
 use super::requirement::{self, Passage};
-use super::subject::{PluginKind, Subject};
+use super::subject::{PluginKind, PluginUnderTest};
 use super::version::SpecVersion;
 
 /// Where a case comes from.
@@ -49,7 +49,7 @@ pub enum Topic {
 
 /// The source of a template.
 #[derive(Debug, Clone, Copy)]
-pub enum Source {
+pub enum CaseSource {
     /// Requirements of the SPEC by name; the first says which versions the case is for.
     Spec(&'static [&'static str]),
     /// A page of the reference set.
@@ -60,7 +60,7 @@ pub enum Source {
 
 /// The plugins that a template is for.
 #[derive(Debug, Clone, Copy)]
-pub enum Who {
+pub enum PluginSelection {
     /// Every one.
     All,
     /// Those of these kinds, of which those that the suite does not know are in as well.
@@ -102,15 +102,15 @@ pub struct Template {
     /// What it requires, in a sentence.
     pub says: &'static str,
     /// Where that comes from.
-    pub source: Source,
+    pub source: CaseSource,
     /// Which plugins it is for.
-    pub who: Who,
+    pub who: PluginSelection,
     /// What must work for it.
     pub needs: Needs,
     /// Whether one version stands for all, since the plugin has not come to the configuration, or does not look at its version.
     pub once: bool,
     /// Finds out whether the plugin does it.
-    pub run: fn(&PrivateHost) -> Verdict,
+    pub run: fn(&PrivateHost) -> CaseVerdict,
 }
 
 /// A template for one plugin and version.
@@ -119,42 +119,56 @@ pub struct Case {
     /// What is required.
     pub template: &'static Template,
     /// The plugin.
-    pub subject: Arc<Subject>,
+    pub subject: Arc<PluginUnderTest>,
     /// The version of its configuration.
     pub version: SpecVersion,
 }
 
 impl Template {
     /// Says something of every plugin whose ADD works; where it comes from must be said as well, if it is some text.
-    pub const fn new(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Self {
-        Self { topic, what, says, source: Source::Robustness, who: Who::All, needs: Needs::Add, once: false, run }
+    pub const fn new(
+        topic: Topic,
+        what: &'static str,
+        says: &'static str,
+        run: fn(&PrivateHost) -> CaseVerdict,
+    ) -> Self {
+        Self {
+            topic,
+            what,
+            says,
+            source: CaseSource::Robustness,
+            who: PluginSelection::All,
+            needs: Needs::Add,
+            once: false,
+            run,
+        }
     }
 
     /// Names the requirements that it shows.
     #[must_use]
     pub const fn spec(mut self, requirements: &'static [&'static str]) -> Self {
-        self.source = Source::Spec(requirements);
+        self.source = CaseSource::Spec(requirements);
         self
     }
 
     /// Is what the page of one plugin promises.
     #[must_use]
     pub const fn page(mut self, plugin: &'static [&'static str; 1]) -> Self {
-        self.source = Source::Reference(plugin[0]);
-        self.who = Who::Only(plugin);
+        self.source = CaseSource::Reference(plugin[0]);
+        self.who = PluginSelection::Only(plugin);
         self
     }
 
     /// Is what all pages of the reference set promise.
     #[must_use]
     pub const fn set(mut self, pages: &'static str) -> Self {
-        self.source = Source::Reference(pages);
+        self.source = CaseSource::Reference(pages);
         self
     }
 
     /// Is for these plugins alone.
     #[must_use]
-    pub const fn of(mut self, who: Who) -> Self {
+    pub const fn of(mut self, who: PluginSelection) -> Self {
         self.who = who;
         self
     }
@@ -176,30 +190,30 @@ impl Template {
     /// Returns where its cases come from.
     pub fn group(&self) -> Group {
         match self.source {
-            Source::Spec(_) => Group::Spec,
-            Source::Reference(_) => Group::Reference,
-            Source::Robustness => Group::Robustness,
+            CaseSource::Spec(_) => Group::Spec,
+            CaseSource::Reference(_) => Group::Reference,
+            CaseSource::Robustness => Group::Robustness,
         }
     }
 
     /// Returns the requirements that its cases show.
     pub fn requirements(&self) -> &'static [&'static str] {
         match self.source {
-            Source::Spec(names) => names,
-            Source::Reference(_) | Source::Robustness => &[],
+            CaseSource::Spec(names) => names,
+            CaseSource::Reference(_) | CaseSource::Robustness => &[],
         }
     }
 
-    fn is_for(&self, subject: &Subject) -> bool {
+    fn is_for(&self, subject: &PluginUnderTest) -> bool {
         let chosen = match self.who {
-            Who::All => true,
-            Who::Kinds(kinds) => kinds.contains(&subject.kind),
-            Who::Delegating => subject.delegates(),
-            Who::DelegatingBut(names) => subject.delegates() && !names.contains(&subject.plugin.as_str()),
-            Who::Only(names) => subject.known && names.contains(&subject.plugin.as_str()),
-            Who::Damageable => subject.known && test_data(&subject.plugin).damage.is_some(),
-            Who::WithEffects => subject.known && !test_data(&subject.plugin).effects.is_empty(),
-            Who::AllBut(names) => subject.known && !names.contains(&subject.plugin.as_str()),
+            PluginSelection::All => true,
+            PluginSelection::Kinds(kinds) => kinds.contains(&subject.kind),
+            PluginSelection::Delegating => subject.delegates(),
+            PluginSelection::DelegatingBut(names) => subject.delegates() && !names.contains(&subject.plugin.as_str()),
+            PluginSelection::Only(names) => subject.known && names.contains(&subject.plugin.as_str()),
+            PluginSelection::Damageable => subject.known && test_data(&subject.plugin).damage.is_some(),
+            PluginSelection::WithEffects => subject.known && !test_data(&subject.plugin).effects.is_empty(),
+            PluginSelection::AllBut(names) => subject.known && !names.contains(&subject.plugin.as_str()),
         };
         chosen && (self.needs != Needs::Add || subject.stands_alone())
     }
@@ -228,16 +242,16 @@ impl Case {
     /// Returns where it comes from, in words.
     pub fn source(&self) -> String {
         match (self.template.source, self.passage()) {
-            (Source::Spec(_), Some(passage)) => passage.to_string(),
-            (Source::Spec(names), None) => names.join(", "),
-            (Source::Reference(page), _) => format!("the reference set's page of {page}"),
-            (Source::Robustness, _) => "what goes wrong on real hosts".to_owned(),
+            (CaseSource::Spec(_), Some(passage)) => passage.to_string(),
+            (CaseSource::Spec(names), None) => names.join(", "),
+            (CaseSource::Reference(page), _) => format!("the reference set's page of {page}"),
+            (CaseSource::Robustness, _) => "what goes wrong on real hosts".to_owned(),
         }
     }
 }
 
 /// Returns the cases of all templates for these plugins by group and topic, those of a template together.
-pub fn cases_of(subjects: &[Arc<Subject>]) -> Vec<Case> {
+pub fn cases_of(subjects: &[Arc<PluginUnderTest>]) -> Vec<Case> {
     let mut cases = Vec::new();
     for template in super::templates() {
         for subject in subjects.iter().filter(|subject| template.is_for(subject)) {

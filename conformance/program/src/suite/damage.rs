@@ -1,6 +1,6 @@
 //! How to take away what a plugin has made beside its result.
 
-use cni_catalog::{Side, test_data};
+use cni_catalog::{CommandSide, test_data};
 
 use super::host::PrivateHost;
 
@@ -18,10 +18,10 @@ pub fn of(host: &PrivateHost) {
 ///
 /// # Panics
 /// When it fails.
-pub fn run(host: &PrivateHost, side: Side, command: &str) -> String {
+pub fn run(host: &PrivateHost, side: CommandSide, command: &str) -> String {
     let words = ["sh", "-ec", command];
     match side {
-        Side::Host => host.sandbox.host().must(&words),
-        Side::Container => host.guest.container.must(&words),
+        CommandSide::Host => host.sandbox.host().must(&words),
+        CommandSide::Container => host.guest.container.must(&words),
     }
 }

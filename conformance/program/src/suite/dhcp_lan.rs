@@ -24,16 +24,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A program that ends with this value.
 #[derive(Debug)]
-pub struct Running(Child);
+pub struct ChildGuard(Child);
 
-impl Running {
+impl ChildGuard {
     fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self(command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}")))
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // It may have ended already.
         drop(self.0.kill());
@@ -45,7 +45,7 @@ impl Drop for Running {
 ///
 /// # Panics
 /// When the server does not get ready.
-pub fn serve(host: &PrivateHost) -> Running {
+pub fn serve(host: &PrivateHost) -> ChildGuard {
     let there = host.sandbox.container("server");
     host.sandbox.sh("ip link add srv0 netns server type veth peer name eth0 netns ctr1");
     host.guest.container.sh("ip link set eth0 up");
@@ -56,7 +56,7 @@ pub fn serve(host: &PrivateHost) -> Running {
     command.args(["--interface=srv0", "--bind-interfaces", "--user=root", "--pid-file=", "--dhcp-authoritative"]);
     command.args(["--dhcp-leasefile=/run/conformance/leases", "--log-dhcp", "--no-ping", "--dhcp-sequential-ip"]);
     command.args(["--dhcp-range=10.1.2.50,10.1.2.60,255.255.255.0,2m", "--dhcp-option=3,10.1.2.1"]);
-    let server = Running::start(command.arg(format!("--log-facility={LOG}")));
+    let server = ChildGuard::start(command.arg(format!("--log-facility={LOG}")));
     assert!(has_logged("DHCP, IP range"), "the server does not get ready: {}", log());
     server
 }
@@ -65,8 +65,8 @@ pub fn serve(host: &PrivateHost) -> Running {
 ///
 /// # Panics
 /// When nobody answers at its socket.
-pub fn daemon() -> Running {
-    let daemon = Running::start(Command::new(binaries::under_test().join("dhcp")).arg("daemon"));
+pub fn daemon() -> ChildGuard {
+    let daemon = ChildGuard::start(Command::new(binaries::under_test().join("dhcp")).arg("daemon"));
     assert!(until(|| UnixStream::connect(SOCKET).is_ok()), "nobody answers at {SOCKET}");
     daemon
 }

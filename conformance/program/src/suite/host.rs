@@ -15,8 +15,8 @@ use cni_conformance::plugin::Outcome;
 use cni_conformance::state::{State, differences};
 use cni_conformance::{Attachment, Container, Invocation, Loss, Namespace, Network, Sandbox, Verb, binaries, flannel};
 
-use super::judge::{Judge, Mismatch, Verdict, require, unchanged};
-use super::subject::{PluginKind, Subject, UPLINK};
+use super::judge::{CaseVerdict, JudgeOutcome, Mismatch, require, unchanged};
+use super::subject::{PluginKind, PluginUnderTest, UPLINK};
 use super::version::SpecVersion;
 use super::{ipam, settled};
 
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A container that calls are about.
 #[derive(Debug, Clone)]
-pub struct Guest {
+pub struct CaseContainer {
     /// Its namespace; the name is the container's ID.
     pub container: Container,
     /// The last byte of its address.
@@ -48,14 +48,14 @@ pub struct PrivateHost {
     /// Namespaces and files.
     pub sandbox: Sandbox,
     /// The container `ctr1`, which calls are about unless they say otherwise.
-    pub guest: Guest,
+    pub guest: CaseContainer,
     /// The plugin under test.
-    pub subject: Arc<Subject>,
+    pub subject: Arc<PluginUnderTest>,
     /// The version of configurations.
     pub version: SpecVersion,
 }
 
-impl Guest {
+impl CaseContainer {
     /// Its address with the length of the network's prefix.
     pub fn address(&self) -> String {
         format!("10.88.0.{}/24", self.number)
@@ -87,9 +87,9 @@ impl PrivateHost {
     ///
     /// # Panics
     /// When the kernel or a program of the machine refuses.
-    pub fn new(subject: Arc<Subject>, version: SpecVersion) -> Self {
+    pub fn new(subject: Arc<PluginUnderTest>, version: SpecVersion) -> Self {
         let sandbox = Sandbox::new();
-        let guest = Guest { container: sandbox.container("ctr1"), number: 5, previous: None };
+        let guest = CaseContainer { container: sandbox.container("ctr1"), number: 5, previous: None };
         let mut host = Self { sandbox, guest, subject, version };
         host.make_host_links();
         ipam::install();
@@ -101,8 +101,8 @@ impl PrivateHost {
     ///
     /// # Panics
     /// As [`PrivateHost::new`].
-    pub fn another(&self, id: &str, number: u8) -> Guest {
-        let mut guest = Guest { container: self.sandbox.container(id), number, previous: None };
+    pub fn another(&self, id: &str, number: u8) -> CaseContainer {
+        let mut guest = CaseContainer { container: self.sandbox.container(id), number, previous: None };
         guest.previous = self.prepare(&guest);
         guest
     }
@@ -128,7 +128,7 @@ impl PrivateHost {
     }
 
     /// Returns what plugins before a chained one would have answered.
-    fn prepare(&self, guest: &Guest) -> Option<Value> {
+    fn prepare(&self, guest: &CaseContainer) -> Option<Value> {
         match (self.subject.kind, self.subject.plugin.as_str()) {
             (PluginKind::Chained, _) => {
                 self.connect(guest);
@@ -154,8 +154,8 @@ impl PrivateHost {
     }
 
     /// Gives a container the interface `eth0` on the host's bridge, as plugins before a chained one do.
-    fn connect(&self, guest: &Guest) {
-        let Guest { container, number, previous: _ } = guest;
+    fn connect(&self, guest: &CaseContainer) {
+        let CaseContainer { container, number, previous: _ } = guest;
         let (end, mac, name, far) = (guest.host_end(), guest.host_mac(), container.name(), guest.mac());
         ip(
             self.sandbox.host(),
@@ -175,7 +175,7 @@ impl PrivateHost {
         );
     }
 
-    fn result_before(&self, guest: &Guest) -> Value {
+    fn result_before(&self, guest: &CaseContainer) -> Value {
         let interfaces = json!([
             {"name": HOST_BRIDGE, "mac": HOST_MAC},
             {"name": guest.host_end(), "mac": guest.host_mac()},
@@ -192,7 +192,7 @@ impl PrivateHost {
     }
 
     /// What the stand-in answers about a container.
-    pub fn ipam_result(&self, guest: &Guest) -> Value {
+    pub fn ipam_result(&self, guest: &CaseContainer) -> Value {
         let ip = self.ip_entry(&json!({"address": guest.address(), "gateway": GATEWAY}));
         let dns = json!({"nameservers": ["10.88.0.53"], "search": ["example.org"]});
         json!({"cniVersion": self.version.as_str(), "ips": [ip], "routes": [{"dst": "0.0.0.0/0"}], "dns": dns})
@@ -212,7 +212,7 @@ impl PrivateHost {
     }
 
     /// Returns a configuration that the plugin accepts for ADD of a container.
-    pub fn config_of(&self, guest: &Guest) -> Value {
+    pub fn config_of(&self, guest: &CaseContainer) -> Value {
         let mut config = self.config_of_network();
         match self.subject.plugin.as_str() {
             "host-device" => config["device"] = json!(guest.device()),
@@ -239,7 +239,7 @@ impl PrivateHost {
     }
 
     /// Prepares a call about a container with a configuration that the plugin accepts.
-    pub fn call_for(&self, verb: Verb, guest: &Guest) -> Invocation {
+    pub fn call_for(&self, verb: Verb, guest: &CaseContainer) -> Invocation {
         ipam::answer(&self.ipam_result(guest));
         let call = self.bare(verb).container_id(guest.container.name()).netns(guest.container.path());
         let call = call.ifname(self.subject.ifname()).config(&self.config_of(guest));
@@ -247,7 +247,7 @@ impl PrivateHost {
     }
 
     /// Prepares a call about a container, with the result of ADD and, maybe, other keys.
-    pub fn call_with(&self, verb: Verb, guest: &Guest, result: &Value, keys: &Value) -> Invocation {
+    pub fn call_with(&self, verb: Verb, guest: &CaseContainer, result: &Value, keys: &Value) -> Invocation {
         let config = with(&self.config_of(guest), keys);
         self.call_for(verb, guest).config(&with(&config, &json!({"prevResult": result})))
     }
@@ -256,7 +256,7 @@ impl PrivateHost {
     ///
     /// # Panics
     /// When there is nothing to lose.
-    pub fn del_after(&self, guest: &Guest, result: &Value, loss: Loss) -> Invocation {
+    pub fn del_after(&self, guest: &CaseContainer, result: &Value, loss: Loss) -> Invocation {
         let mut request = Attachment::new(guest.container.name(), &guest.container).ifname(self.subject.ifname());
         request.args = self.subject.args().to_owned();
         request.result = Some(result.clone());
@@ -283,25 +283,16 @@ impl PrivateHost {
     }
 
     /// Runs ADD of `ctr1`.
-    ///
-    /// # Errors
-    /// When it does not succeed with an object.
     pub fn add(&self) -> Result<Value, Mismatch> {
         self.add_of(&self.guest)
     }
 
     /// Runs ADD of a container.
-    ///
-    /// # Errors
-    /// When it does not succeed with an object.
-    pub fn add_of(&self, guest: &Guest) -> Result<Value, Mismatch> {
+    pub fn add_of(&self, guest: &CaseContainer) -> Result<Value, Mismatch> {
         self.call_for(Verb::Add, guest).run().must_print_object()
     }
 
     /// Runs ADD of `ctr1` with other keys.
-    ///
-    /// # Errors
-    /// When it does not succeed with an object.
     pub fn add_with(&self, keys: &Value) -> Result<Value, Mismatch> {
         self.try_to_add_with(keys).must_print_object()
     }
@@ -312,55 +303,37 @@ impl PrivateHost {
     }
 
     /// Runs CHECK of `ctr1` after ADD with no other keys than usual.
-    ///
-    /// # Errors
-    /// When it does not succeed.
-    pub fn check(&self, result: &Value) -> Verdict {
+    pub fn check(&self, result: &Value) -> CaseVerdict {
         self.check_of(&self.guest, result)
     }
 
     /// Runs CHECK of a container.
-    ///
-    /// # Errors
-    /// When it does not succeed.
-    pub fn check_of(&self, guest: &Guest, result: &Value) -> Verdict {
+    pub fn check_of(&self, guest: &CaseContainer, result: &Value) -> CaseVerdict {
         self.call_with(Verb::Check, guest, result, &json!({})).run().must_succeed().map(drop)
     }
 
     /// Requires that CHECK of `ctr1` fails with an error object.
-    ///
-    /// # Errors
-    /// When it succeeds, or fails otherwise.
-    pub fn check_must_fail(&self, result: &Value) -> Verdict {
+    pub fn check_must_fail(&self, result: &Value) -> CaseVerdict {
         self.call_with(Verb::Check, &self.guest, result, &json!({})).run().must_print_error().map(drop)
     }
 
     /// Runs DEL of a container.
-    ///
-    /// # Errors
-    /// When it does not succeed.
-    pub fn del_of(&self, guest: &Guest, result: &Value) -> Verdict {
+    pub fn del_of(&self, guest: &CaseContainer, result: &Value) -> CaseVerdict {
         self.call_with(Verb::Del, guest, result, &json!({})).run().must_succeed().map(drop)
     }
 
     /// Runs DEL of `ctr1`.
-    ///
-    /// # Errors
-    /// When it does not succeed.
-    pub fn del(&self, result: &Value) -> Verdict {
+    pub fn del(&self, result: &Value) -> CaseVerdict {
         self.del_of(&self.guest, result)
     }
 
     /// Runs DEL of `ctr1` with other keys.
-    ///
-    /// # Errors
-    /// When it does not succeed.
-    pub fn del_with(&self, result: &Value, keys: &Value) -> Verdict {
+    pub fn del_with(&self, result: &Value, keys: &Value) -> CaseVerdict {
         self.call_with(Verb::Del, &self.guest, result, keys).run().must_succeed().map(drop)
     }
 
     /// Takes a snapshot of the host and of some containers: of what does not change by itself.
-    pub fn state_with(&self, guests: &[&Guest]) -> Vec<String> {
+    pub fn state_with(&self, guests: &[&CaseContainer]) -> Vec<String> {
         let containers: Vec<&Namespace> = guests.iter().map(|guest| &*guest.container).collect();
         settled::lines(&State::capture(&self.sandbox, &containers))
     }
@@ -371,10 +344,7 @@ impl PrivateHost {
     }
 
     /// Requires that everything is as before, after some time for the kernel.
-    ///
-    /// # Errors
-    /// With the lines that went and came.
-    pub fn is_as_before(&self, before: &[String], now: impl Fn() -> Vec<String>) -> Verdict {
+    pub fn is_as_before(&self, before: &[String], now: impl Fn() -> Vec<String>) -> CaseVerdict {
         let started = Instant::now();
         let mut changes = differences(before, &now());
         while !changes.is_empty() && started.elapsed() < PATIENCE {
@@ -385,26 +355,17 @@ impl PrivateHost {
     }
 
     /// Requires that a command on the host shows a text.
-    ///
-    /// # Errors
-    /// With what it shows instead.
-    pub fn host_shows(&self, line: &str, part: &str) -> Verdict {
+    pub fn host_shows(&self, line: &str, part: &str) -> CaseVerdict {
         shows(self.sandbox.host(), line, part)
     }
 
     /// Requires that a command in `ctr1` shows a text.
-    ///
-    /// # Errors
-    /// With what it shows instead.
-    pub fn container_shows(&self, line: &str, part: &str) -> Verdict {
+    pub fn container_shows(&self, line: &str, part: &str) -> CaseVerdict {
         shows(&self.guest.container, line, part)
     }
 
     /// Requires that a command on the host does not show a text.
-    ///
-    /// # Errors
-    /// With what it shows.
-    pub fn host_lacks(&self, line: &str, part: &str) -> Verdict {
+    pub fn host_lacks(&self, line: &str, part: &str) -> CaseVerdict {
         let shown = self.sandbox.sh(line);
         require(!shown.contains(part), format!("no {part:?} in `{line}`"), shown)
     }
@@ -427,7 +388,7 @@ fn ip(namespace: &Namespace, lines: &[String]) {
     namespace.sh(&format!("ip -batch {batch}"));
 }
 
-fn shows(namespace: &Namespace, line: &str, part: &str) -> Verdict {
+fn shows(namespace: &Namespace, line: &str, part: &str) -> CaseVerdict {
     let shown = namespace.sh(line);
     require(shown.contains(part), format!("{part:?} in `{line}`"), if shown.is_empty() { "nothing" } else { &shown })
 }

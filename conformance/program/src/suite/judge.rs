@@ -17,67 +17,43 @@ pub struct Mismatch {
 }
 
 /// What a case finds.
-pub type Verdict = Result<(), Mismatch>;
+pub type CaseVerdict = Result<(), Mismatch>;
 
 /// How much of an output stands in a mismatch; `--verbose` shows all of it.
 const SHOWN: usize = 600;
 
 /// Requires something of what there was.
-///
-/// # Errors
-/// When it does not hold.
-pub fn require(holds: bool, expected: impl Into<String>, got: impl Display) -> Verdict {
+pub fn require(holds: bool, expected: impl Into<String>, got: impl Display) -> CaseVerdict {
     if holds { Ok(()) } else { Err(Mismatch { expected: expected.into(), got: got.to_string() }) }
 }
 
 /// Requires that something is as it should be.
-///
-/// # Errors
-/// With both when it is not.
-pub fn equal<T: PartialEq + Display>(what: &str, expected: T, got: T) -> Verdict {
+pub fn equal<T: PartialEq + Display>(what: &str, expected: T, got: T) -> CaseVerdict {
     let holds = expected == got;
     require(holds, format!("{what}: {expected}"), format!("{what}: {got}"))
 }
 
 /// Requires that nothing changed.
-///
-/// # Errors
-/// With the lines that went and came.
-pub fn unchanged(what: &str, changes: &[String]) -> Verdict {
+pub fn unchanged(what: &str, changes: &[String]) -> CaseVerdict {
     require(changes.is_empty(), what, changes.join("\n"))
 }
 
 /// What cases ask of an [`Outcome`].
-pub trait Judge {
+pub trait JudgeOutcome {
     /// Requires exit status 0.
-    ///
-    /// # Errors
-    /// With all that the plugin said.
     fn must_succeed(&self) -> Result<&Outcome, Mismatch>;
 
     /// Requires exit status 0 and nothing on standard output.
-    ///
-    /// # Errors
-    /// With all that the plugin said.
-    fn must_succeed_silently(&self) -> Verdict;
+    fn must_succeed_silently(&self) -> CaseVerdict;
 
     /// Requires exit status 0 and one JSON object on standard output.
-    ///
-    /// # Errors
-    /// With all that the plugin said.
     fn must_print_object(&self) -> Result<Value, Mismatch>;
 
     /// Requires another exit status than 0.
-    ///
-    /// # Errors
-    /// With all that the plugin said.
     fn must_fail(&self) -> Result<&Outcome, Mismatch>;
 
     /// Requires another exit status than 0 and an error object, of which it returns the code and the texts.
-    ///
-    /// # Errors
-    /// With all that the plugin said.
-    fn must_print_error(&self) -> Result<ErrorObject, Mismatch>;
+    fn must_print_error(&self) -> Result<ReportedError, Mismatch>;
 
     /// One line about how it ended and what it said.
     fn in_short(&self) -> String;
@@ -85,7 +61,7 @@ pub trait Judge {
 
 /// An error object of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ErrorObject {
+pub struct ReportedError {
     /// `code`
     pub code: u64,
     /// `msg` and `details`.
@@ -94,13 +70,13 @@ pub struct ErrorObject {
     pub object: Value,
 }
 
-impl Judge for Outcome {
+impl JudgeOutcome for Outcome {
     fn must_succeed(&self) -> Result<&Outcome, Mismatch> {
         require(self.succeeded(), "status 0", self.in_short())?;
         Ok(self)
     }
 
-    fn must_succeed_silently(&self) -> Verdict {
+    fn must_succeed_silently(&self) -> CaseVerdict {
         let holds = self.succeeded() && self.stdout().trim().is_empty();
         require(holds, "status 0 and nothing on standard output", self.in_short())
     }
@@ -119,7 +95,7 @@ impl Judge for Outcome {
         Ok(self)
     }
 
-    fn must_print_error(&self) -> Result<ErrorObject, Mismatch> {
+    fn must_print_error(&self) -> Result<ReportedError, Mismatch> {
         self.must_fail()?;
         error_object(self.stdout()).ok_or_else(|| Mismatch {
             expected: "an error object with the number `code` and the text `msg` on standard output".to_owned(),
@@ -140,12 +116,12 @@ impl Judge for Outcome {
     }
 }
 
-fn error_object(text: &str) -> Option<ErrorObject> {
+fn error_object(text: &str) -> Option<ReportedError> {
     let object: Value = serde_json::from_str(text).ok()?;
     let details = object.get("details").map_or(Some(""), Value::as_str)?;
     let code = object.get("code")?.as_u64()?;
     let text = format!("{}: {details}", object.get("msg")?.as_str()?);
-    Some(ErrorObject { code, text, object })
+    Some(ReportedError { code, text, object })
 }
 
 /// A text in one line that is not too long: objects without blanks.

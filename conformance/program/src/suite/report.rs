@@ -28,7 +28,7 @@ pub enum CaseEnding {
 
 /// An ending, and all that was sent and came back on the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct CaseReport {
     /// How the case ended.
     #[serde(flatten)]
     pub ending: CaseEnding,

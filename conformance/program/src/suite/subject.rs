@@ -8,7 +8,7 @@ use cni_conformance::{Feature, plugins};
 
 /// A plugin under test.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Subject {
+pub struct PluginUnderTest {
     /// The name of its binary.
     pub plugin: String,
     /// What it is for.
@@ -28,7 +28,7 @@ pub const BRIDGE: &str = "br0";
 /// Where host-local keeps its leases.
 pub const LEASES: &str = "/run/leases";
 
-impl Subject {
+impl PluginUnderTest {
     /// Returns one of the plugins that the suite knows.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{Invocation, State, Verb};
 use serde_json::{Value, json};
 
-use crate::firewall::firewalld::{DUAL, Machine, SOURCES, V4, call_newer, firewall, rules};
+use crate::firewall::firewalld::{DUAL, FirewalldHost, SOURCES, V4, call_newer, firewall, rules};
 
 /// Configurations that leave the choice to the plugin.
 fn automatic() -> [Value; 3] {
@@ -16,7 +16,7 @@ fn automatic() -> [Value; 3] {
 
 #[test]
 fn firewalld_is_taken_where_it_runs() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     for keys in automatic() {
         let client = firewall(&machine, "ctr1", DUAL, &keys);
         client.add();
@@ -30,7 +30,7 @@ fn firewalld_is_taken_where_it_runs() {
 /// The system bus of every distribution is here.
 #[test]
 fn the_bus_has_a_usual_place() {
-    let machine = Machine::with_system_bus();
+    let machine = FirewalldHost::with_system_bus();
     let client = firewall(&machine, "ctr1", V4, &json!({}));
     for variable in [None, Some("")] {
         let call = |verb| match variable {
@@ -46,7 +46,7 @@ fn the_bus_has_a_usual_place() {
 
 #[test]
 fn iptables_is_taken_where_firewalld_does_not_run() {
-    for machine in [Machine::bare, Machine::with_bare_bus] {
+    for machine in [FirewalldHost::bare, FirewalldHost::with_bare_bus] {
         let machine = machine();
         for keys in automatic() {
             let client = firewall(&machine, "ctr1", DUAL, &keys);
@@ -61,7 +61,7 @@ fn iptables_is_taken_where_firewalld_does_not_run() {
 
 #[test]
 fn iptables_is_taken_when_it_is_asked_for() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables"}));
     client.add();
     assert_eq!((machine.sources("trusted").len(), rules(machine.sandbox()).len()), (0, 4));
@@ -72,7 +72,7 @@ fn iptables_is_taken_when_it_is_asked_for() {
 
 #[test]
 fn with_iptables_the_bus_is_never_looked_for() {
-    let machine = Machine::bare();
+    let machine = FirewalldHost::bare();
     let listener = UnixListener::bind("/run/conformance/firewalld/bus").expect("listen in the place of a bus");
     listener.set_nonblocking(true).expect("make a listener return");
     let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables", "ingressPolicy": "isolated"}));
@@ -91,7 +91,7 @@ fn with_iptables_the_bus_is_never_looked_for() {
 #[test]
 fn check_and_del_find_rules_that_are_older_than_firewalld() {
     for keys in [json!({}), json!({"backend": "firewalld"})] {
-        let machine = Machine::with_firewalld();
+        let machine = FirewalldHost::with_firewalld();
         firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
         let client = firewall(&machine, "ctr1", DUAL, &keys);
         client.check();
@@ -103,7 +103,7 @@ fn check_and_del_find_rules_that_are_older_than_firewalld() {
 /// firewalld flushes the tables of iptables when it starts.
 #[test]
 fn a_container_that_lost_its_rules_to_firewalld_is_repaired_by_add() {
-    let mut machine = Machine::with_bare_bus();
+    let mut machine = FirewalldHost::with_bare_bus();
     firewall(&machine, "ctr1", DUAL, &json!({})).add();
     machine.start_firewalld();
     let client = firewall(&machine, "ctr1", DUAL, &json!({}));
@@ -121,7 +121,7 @@ fn del_removes_sources_whatever_the_backend_is_by_now() {
     for keys in
         [json!({"backend": "iptables"}), json!({"backend": "none"}), json!({"backend": "bogus"}), json!({"backend": 7})]
     {
-        let machine = Machine::with_firewalld();
+        let machine = FirewalldHost::with_firewalld();
         let before = State::of_host(machine.sandbox());
         firewall(&machine, "ctr1", DUAL, &json!({})).add();
         let call = firewall(&machine, "ctr1", DUAL, &keys).call(Verb::Del);
@@ -132,7 +132,7 @@ fn del_removes_sources_whatever_the_backend_is_by_now() {
 
 #[test]
 fn del_removes_what_was_added_to_both() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     firewall(&machine, "ctr1", DUAL, &json!({"backend": "iptables"})).add();
     let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
@@ -146,7 +146,7 @@ fn del_removes_what_was_added_to_both() {
 fn what_stands_in_nf_tables_is_found_beside_firewalld() {
     for (made_by, other) in [("nftables", "firewalld"), ("firewalld", "nftables")] {
         for prev_result in [true, false] {
-            let machine = Machine::with_firewalld();
+            let machine = FirewalldHost::with_firewalld();
             let elements = || machine.sandbox().sh("nft list ruleset").matches("elements = {").count();
             let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": made_by}));
             client.add();
@@ -190,9 +190,9 @@ fn del_succeeds_when_firewalld_or_the_bus_is_gone() {
 }
 
 /// Machines with a container, on which firewalld has ended alone, or with the bus.
-fn those_that_lost_firewalld(keys: &Value) -> impl Iterator<Item = Machine> {
+fn those_that_lost_firewalld(keys: &Value) -> impl Iterator<Item = FirewalldHost> {
     [false, true].into_iter().map(|bus_goes| {
-        let mut machine = Machine::with_firewalld();
+        let mut machine = FirewalldHost::with_firewalld();
         firewall(&machine, "ctr1", DUAL, keys).add();
         if bus_goes {
             machine.stop_bus();
@@ -205,7 +205,7 @@ fn those_that_lost_firewalld(keys: &Value) -> impl Iterator<Item = Machine> {
 }
 
 /// What the plugin has written down.
-fn claims(machine: &Machine) -> Vec<String> {
+fn claims(machine: &FirewalldHost) -> Vec<String> {
     let state = State::of_host(machine.sandbox());
     state.section("files").iter().filter(|line| line.contains("claims")).cloned().collect()
 }
@@ -213,7 +213,7 @@ fn claims(machine: &Machine) -> Vec<String> {
 /// As the reference's containers are, and those of which the record was lost.
 #[test]
 fn sources_that_nobody_wrote_down_are_removed() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let before = State::of_host(machine.sandbox());
     for keys in [json!({}), json!({"backend": "firewalld"}), json!({"backend": "nftables"})] {
         for source in SOURCES {
@@ -228,13 +228,13 @@ fn sources_that_nobody_wrote_down_are_removed() {
 /// Nothing says that iptables has ever been used.
 #[test]
 fn del_needs_no_program_of_which_there_is_no_trace() {
-    for machine in [Machine::bare, Machine::with_firewalld] {
+    for machine in [FirewalldHost::bare, FirewalldHost::with_firewalld] {
         let machine = machine();
         for keys in automatic() {
             without_programs(&firewall(&machine, "ctr1", DUAL, &keys).call(Verb::Del)).run().expect_success();
         }
     }
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     for verb in [Verb::Add, Verb::Check, Verb::Del] {
         without_programs(&client.call(verb)).run().expect_success();
@@ -244,7 +244,7 @@ fn del_needs_no_program_of_which_there_is_no_trace() {
 /// The reference fails there, and leaves them. What is in nf_tables needs no program to go.
 #[test]
 fn del_removes_rules_whose_programs_are_gone() {
-    let machine = Machine::bare();
+    let machine = FirewalldHost::bare();
     let client = firewall(&machine, "ctr1", V4, &json!({}));
     client.add();
     without_programs(&client.call(Verb::Del)).run().expect_success();
@@ -254,7 +254,7 @@ fn del_removes_rules_whose_programs_are_gone() {
 /// The reference fails there.
 #[test]
 fn a_host_without_firewalld_and_iptables_has_nf_tables() {
-    let machine = Machine::bare();
+    let machine = FirewalldHost::bare();
     for keys in automatic() {
         let client = firewall(&machine, "ctr1", DUAL, &keys);
         let addresses = || {

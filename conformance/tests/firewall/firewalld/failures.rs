@@ -7,12 +7,12 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{State, Verb};
 use serde_json::json;
 
-use crate::firewall::firewalld::{DUAL, Machine, V4, call_newer, firewall};
+use crate::firewall::firewalld::{DUAL, FirewalldHost, V4, call_newer, firewall};
 
 /// Go leaves the sources that it has added before.
 #[test]
 fn an_address_that_another_zone_has_fails_add_and_nothing_is_left() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     machine.zone("addSource", &["public", "fd00:88::5/128"]);
     let before = State::of_host(machine.sandbox());
     let client = firewall(&machine, "ctr1", DUAL, &json!({"ingressPolicy": "isolated"}));
@@ -28,7 +28,7 @@ fn an_address_that_another_zone_has_fails_add_and_nothing_is_left() {
 /// Go has the source in the zone by then.
 #[test]
 fn a_policy_that_fails_takes_the_sources_back() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let before = State::of_host(machine.sandbox());
     let client = firewall(&machine, "ctr1", DUAL, &json!({"ingressPolicy": "isolated"}));
     client.call(Verb::Add).env("PATH", "/nonexistent").run().expect_error(104, "iptables");
@@ -39,7 +39,7 @@ fn a_policy_that_fails_takes_the_sources_back() {
 
 #[test]
 fn a_zone_that_firewalld_does_not_know_is_refused() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let before = State::of_host(machine.sandbox());
     let client = firewall(&machine, "ctr1", DUAL, &json!({"firewalldZone": "nope"}));
     let error = client.call(Verb::Add).run().expect_error(7, "INVALID_ZONE");
@@ -57,8 +57,8 @@ fn a_zone_that_firewalld_does_not_know_is_refused() {
 fn firewalld_that_is_asked_for_must_be_there() {
     let absent = "cannot connect to D-Bus at /run/conformance/firewalld/bus";
     let stopped = "The name org.fedoraproject.FirewallD1 was not provided by any .service files";
-    type Make = fn() -> Machine;
-    let rows: [(Make, &str); 2] = [(Machine::bare, absent), (Machine::with_bare_bus, stopped)];
+    type Make = fn() -> FirewalldHost;
+    let rows: [(Make, &str); 2] = [(FirewalldHost::bare, absent), (FirewalldHost::with_bare_bus, stopped)];
     for (machine, text) in rows {
         let machine = machine();
         let before = State::of_host(machine.sandbox());
@@ -74,7 +74,7 @@ fn firewalld_that_is_asked_for_must_be_there() {
 /// Go waits for ever.
 #[test]
 fn a_bus_that_does_not_answer_is_given_up() {
-    let machine = Machine::bare();
+    let machine = FirewalldHost::bare();
     let before = State::of_host(machine.sandbox());
     let _silent = UnixListener::bind("/run/conformance/firewalld/bus").expect("listen in the place of a bus");
     let client = firewall(&machine, "ctr1", V4, &json!({"backend": "firewalld"}));
@@ -88,7 +88,7 @@ fn a_bus_that_does_not_answer_is_given_up() {
 #[test]
 fn a_backend_that_there_is_not_is_refused_and_del_cleans_up_all_the_same() {
     for backend in ["bogus", "IPTables", "firewalld "] {
-        let machine = Machine::with_firewalld();
+        let machine = FirewalldHost::with_firewalld();
         let before = State::of_host(machine.sandbox());
         let client = firewall(&machine, "ctr1", DUAL, &json!({}));
         let odd = client.clone().with("backend", json!(backend));

@@ -4,8 +4,8 @@
 //! backend anew for every command, so it looks in the wrong place once firewalld has come or gone, and its
 //! CHECK takes firewalld's `no` for a `yes`.
 
-use cni_conformance::firewalld::Machine;
-use cni_conformance::{Invocation, Lone, Sandbox, Verb};
+use cni_conformance::firewalld::FirewalldHost;
+use cni_conformance::{Invocation, Sandbox, Standalone, Verb};
 use serde_json::{Value, json};
 
 mod choice;
@@ -21,16 +21,16 @@ const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 const SOURCES: [&str; 2] = ["10.88.0.5/32", "fd00:88::5/128"];
 
 /// The firewall plugin, called alone for one container on `br0`.
-fn firewall<'m>(machine: &'m Machine, id: &str, addresses: &[&str], keys: &Value) -> Lone<'m> {
+fn firewall<'m>(machine: &'m FirewalldHost, id: &str, addresses: &[&str], keys: &Value) -> Standalone<'m> {
     let ips: Vec<Value> = addresses.iter().map(|address| json!({"address": address, "interface": 1})).collect();
     let interfaces = json!([{"name": "br0"}, {"name": "eth0", "sandbox": format!("/run/netns/{id}")}]);
     let prev_result = json!({"cniVersion": "1.0.0", "interfaces": interfaces, "ips": ips});
     let (name, value) = machine.bus_variable();
-    Lone::new(machine.sandbox(), "firewall", id, &prev_result, keys).env(name, value)
+    Standalone::new(machine.sandbox(), "firewall", id, &prev_result, keys).env(name, value)
 }
 
 /// Prepares a call of a command of version 1.1.0.
-fn call_newer(client: &Lone<'_>, verb: Verb) -> Invocation {
+fn call_newer(client: &Standalone<'_>, verb: Verb) -> Invocation {
     client.clone().with("cniVersion", json!("1.1.0")).call(verb)
 }
 

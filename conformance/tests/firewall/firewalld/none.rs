@@ -4,11 +4,11 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{State, Verb};
 use serde_json::json;
 
-use crate::firewall::firewalld::{DUAL, Machine, call_newer, firewall};
+use crate::firewall::firewalld::{DUAL, FirewalldHost, call_newer, firewall};
 
 #[test]
 fn nothing_is_made_and_nothing_is_missing() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let before = State::of_host(machine.sandbox());
     let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "none", "ingressPolicy": "open"}));
     assert_eq!(client.add(), client.config["prevResult"]);
@@ -24,7 +24,7 @@ fn nothing_is_made_and_nothing_is_missing() {
 
 #[test]
 fn a_policy_is_refused() {
-    let machine = Machine::bare();
+    let machine = FirewalldHost::bare();
     for policy in ["same-bridge", "isolated"] {
         let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "none", "ingressPolicy": policy}));
         client.call(Verb::Add).run().expect_error(7, &format!("ingressPolicy {policy:?}"));

@@ -3,7 +3,7 @@
 use cni_conformance::{CniTool, Container, Invocation, Outcome, Verb};
 use serde_json::{Value, json};
 
-use crate::firewall::firewalld::Machine;
+use crate::firewall::firewalld::FirewalldHost;
 
 /// The sources that three containers have.
 const THREE: [&str; 3] = ["10.88.0.2/32", "10.88.0.3/32", "10.88.0.4/32"];
@@ -14,12 +14,12 @@ fn list(firewall: &Value) -> Value {
     json!({"cniVersion": "1.0.0", "name": "n1", "plugins": [bridge, firewall]})
 }
 
-fn tool<'m>(machine: &'m Machine, list: &Value) -> CniTool<'m> {
+fn tool<'m>(machine: &'m FirewalldHost, list: &Value) -> CniTool<'m> {
     let (name, value) = machine.bus_variable();
     CniTool::new(machine.sandbox(), list).env(name, value)
 }
 
-fn add_three(machine: &Machine, tool: &CniTool<'_>) -> [Container; 3] {
+fn add_three(machine: &FirewalldHost, tool: &CniTool<'_>) -> [Container; 3] {
     ["one", "two", "three"].map(|name| {
         let container = machine.sandbox().container(name);
         tool.add(&container).expect_success();
@@ -27,7 +27,7 @@ fn add_three(machine: &Machine, tool: &CniTool<'_>) -> [Container; 3] {
     })
 }
 
-fn repair(machine: &Machine) -> Outcome {
+fn repair(machine: &FirewalldHost) -> Outcome {
     let call = Invocation::new(machine.sandbox(), "cni-plugins", Verb::Add).arguments(&["repair"]);
     machine.with_bus(call).run()
 }
@@ -39,7 +39,7 @@ fn said(outcome: &Outcome, text: &str) -> usize {
 /// It flushes the tables of iptables as well. Go's containers stay without connection until they are made anew.
 #[test]
 fn after_a_reload_the_sources_come_back() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let tool = tool(&machine, &list(&json!({"type": "firewall"})));
     let containers = add_three(&machine, &tool);
     assert_eq!(machine.sources("trusted"), THREE);
@@ -63,7 +63,7 @@ fn after_a_reload_the_sources_come_back() {
 
 #[test]
 fn a_firewalld_that_was_started_again_gets_the_sources_and_the_policy() {
-    let mut machine = Machine::with_firewalld();
+    let mut machine = FirewalldHost::with_firewalld();
     let list = list(&json!({"type": "firewall", "firewalldZone": "work", "ingressPolicy": "isolated"}));
     let containers = add_three(&machine, &tool(&machine, &list));
     machine.stop_firewalld();

@@ -8,12 +8,12 @@ use cni_conformance::traffic::{Echo, Transport, ask, ask_within};
 use cni_conformance::{Container, Invocation, Namespace, Outside, Verb};
 use serde_json::{Value, json};
 
-use crate::firewall::firewalld::{Machine, firewall};
+use crate::firewall::firewalld::{FirewalldHost, firewall};
 
 const NEVER: Duration = Duration::from_millis(300);
 
 /// Attaches a container to a bridge, with this list's first plugin alone.
-fn attach(machine: &Machine, ranges: &Value) -> (Container, Value) {
+fn attach(machine: &FirewalldHost, ranges: &Value) -> (Container, Value) {
     let container = machine.sandbox().container("ctr1");
     let config = json!({
         "cniVersion": "1.0.0", "name": "n1", "type": "bridge", "bridge": "br0", "isGateway": true,
@@ -44,7 +44,7 @@ fn assert_shut(from: &Namespace, to: IpAddr) {
 
 /// Pairs are an address of the outside and one of the host, both of the same family.
 fn reaches_out_while_it_is_attached(ranges: &Value, pairs: &[[IpAddr; 2]]) {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let outside = machine.sandbox().outside();
     let (container, result) = attach(&machine, ranges);
     let _servers = [&*outside, machine.sandbox().host()].map(|place| Echo::everywhere(place, 80));

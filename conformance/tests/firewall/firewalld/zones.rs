@@ -4,12 +4,12 @@ use cni_conformance::state::assert_same;
 use cni_conformance::{State, Verb};
 use serde_json::json;
 
-use crate::firewall::firewalld::{DUAL, Machine, SOURCES, V4, call_newer, firewall, rules};
+use crate::firewall::firewalld::{DUAL, FirewalldHost, SOURCES, V4, call_newer, firewall, rules};
 
 #[test]
 fn an_attachment_is_a_source_of_the_zone_for_as_long_as_it_lives() {
     for (addresses, count) in [(V4, 1), (DUAL, 2)] {
-        let machine = Machine::with_firewalld();
+        let machine = FirewalldHost::with_firewalld();
         let before = State::of_host(machine.sandbox());
         let client = firewall(&machine, "ctr1", addresses, &json!({}));
         assert_eq!(client.add(), client.config["prevResult"]);
@@ -24,7 +24,7 @@ fn an_attachment_is_a_source_of_the_zone_for_as_long_as_it_lives() {
 
 #[test]
 fn no_process_is_started() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "firewalld"}));
     for verb in [Verb::Add, Verb::Check, Verb::Del] {
         let outcome = client.call(verb).traced(true).run();
@@ -34,7 +34,7 @@ fn no_process_is_started() {
 
 #[test]
 fn another_zone_may_be_named() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let client = firewall(&machine, "ctr1", DUAL, &json!({"backend": "firewalld", "firewalldZone": "internal"}));
     client.add();
     assert_eq!(machine.sources("internal"), SOURCES);
@@ -46,7 +46,7 @@ fn another_zone_may_be_named() {
 
 #[test]
 fn a_repeated_add_changes_nothing() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
     let before = State::of_host(machine.sandbox());
@@ -59,7 +59,7 @@ fn a_repeated_add_changes_nothing() {
 /// The reference asks, and takes any answer.
 #[test]
 fn check_fails_when_firewalld_has_lost_a_source() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
     for source in SOURCES {
@@ -76,7 +76,7 @@ fn check_fails_when_firewalld_has_lost_a_source() {
 /// What is not permanent goes with a reload; ADD puts it back.
 #[test]
 fn check_fails_after_firewalld_has_started_anew() {
-    let mut machine = Machine::with_firewalld();
+    let mut machine = FirewalldHost::with_firewalld();
     firewall(&machine, "ctr1", V4, &json!({})).add();
     machine.stop_firewalld();
     machine.start_firewalld();
@@ -89,7 +89,7 @@ fn check_fails_after_firewalld_has_started_anew() {
 /// Go removes whatever the address is by now.
 #[test]
 fn a_late_del_leaves_the_new_owner_of_the_address_alone() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let old = firewall(&machine, "old", DUAL, &json!({}));
     let new = firewall(&machine, "new", DUAL, &json!({}));
     old.add();
@@ -105,7 +105,7 @@ fn a_late_del_leaves_the_new_owner_of_the_address_alone() {
 /// Go leaves the sources.
 #[test]
 fn del_needs_no_prev_result() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let before = State::of_host(machine.sandbox());
     let client = firewall(&machine, "ctr1", DUAL, &json!({}));
     client.add();
@@ -116,7 +116,7 @@ fn del_needs_no_prev_result() {
 #[test]
 fn a_policy_is_one_of_iptables_also_here() {
     for policy in ["same-bridge", "isolated"] {
-        let machine = Machine::with_firewalld();
+        let machine = FirewalldHost::with_firewalld();
         let client = firewall(&machine, "ctr1", DUAL, &json!({"ingressPolicy": policy}));
         client.add();
         assert_eq!(machine.sources("trusted"), SOURCES);
@@ -137,7 +137,7 @@ fn a_policy_is_one_of_iptables_also_here() {
 
 #[test]
 fn gc_removes_the_sources_of_containers_that_are_no_more() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let (kept, lost) =
         (firewall(&machine, "kept", &["10.88.0.6/24"], &json!({})), firewall(&machine, "lost", DUAL, &json!({})));
     kept.add();
@@ -151,8 +151,8 @@ fn gc_removes_the_sources_of_containers_that_are_no_more() {
 
 #[test]
 fn status_tells_whether_firewalld_is_there() {
-    let mut machine = Machine::with_firewalld();
-    let status = |machine: &Machine, keys| call_newer(&firewall(machine, "", V4, &keys), Verb::Status).run();
+    let mut machine = FirewalldHost::with_firewalld();
+    let status = |machine: &FirewalldHost, keys| call_newer(&firewall(machine, "", V4, &keys), Verb::Status).run();
     for keys in [json!({"backend": "firewalld"}), json!({})] {
         status(&machine, keys).expect_success();
     }
@@ -164,7 +164,7 @@ fn status_tells_whether_firewalld_is_there() {
 /// A container died without a DEL, and another one got its address, in another zone.
 #[test]
 fn the_address_of_a_dead_container_is_a_source_of_the_zone_of_the_next() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let in_zone = |id: &str, zone: &str| firewall(&machine, id, V4, &json!({"firewalldZone": zone}));
     let old = machine.sandbox().container("old");
     in_zone("old", "trusted").add();
@@ -184,7 +184,7 @@ fn the_address_of_a_dead_container_is_a_source_of_the_zone_of_the_next() {
 /// Its owner lives, so firewalld's refusal stays one.
 #[test]
 fn the_address_of_a_living_container_stays_in_its_zone() {
-    let machine = Machine::with_firewalld();
+    let machine = FirewalldHost::with_firewalld();
     let old = machine.sandbox().container("old");
     old.sh("ip address add 10.88.0.5/32 dev lo");
     firewall(&machine, "old", V4, &json!({})).add();

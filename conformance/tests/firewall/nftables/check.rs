@@ -2,7 +2,7 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
-use cni_conformance::{Lone, Sandbox, State, Verb};
+use cni_conformance::{Sandbox, Standalone, State, Verb};
 use serde_json::json;
 
 use crate::firewall::nftables::layout::FORWARD;
@@ -21,7 +21,7 @@ fn delete_rule(sandbox: &Sandbox, chain: &str, words: &str) {
 }
 
 #[track_caller]
-fn fails(sandbox: &Sandbox, lone: &Lone<'_>, says: &[&str]) {
+fn fails(sandbox: &Sandbox, lone: &Standalone<'_>, says: &[&str]) {
     let before = State::of_host(sandbox);
     let outcome = lone.call(Verb::Check).run();
     for words in says {

@@ -2,7 +2,7 @@
 
 use cni_conformance::cases::for_each;
 use cni_conformance::state::assert_same;
-use cni_conformance::{Lone, Sandbox, State, Verb, at_once};
+use cni_conformance::{Sandbox, Standalone, State, Verb, at_once};
 use serde_json::json;
 
 use crate::firewall::nftables::layout::Golden;
@@ -11,7 +11,7 @@ use crate::firewall::nftables::{DUAL, V4, claims, elements, firewall, forget_cla
 const IPS: [&str; 2] = ["10.88.0.5", "fd00:88::5"];
 
 /// A host where another container has been, and stays.
-fn inhabited(sandbox: &Sandbox) -> Lone<'_> {
+fn inhabited(sandbox: &Sandbox) -> Standalone<'_> {
     let neighbour = firewall(sandbox, "neighbour", &["10.88.0.9/24", "fd00:88::9/64"], &json!({}));
     neighbour.add();
     neighbour
@@ -55,7 +55,7 @@ fn status_makes_nothing() {
 }
 
 /// What comes before DEL, and DEL itself.
-type Del = fn(&Sandbox, Lone<'_>);
+type Del = fn(&Sandbox, Standalone<'_>);
 
 /// Whatever the runtime has forgotten, and whatever else was lost.
 #[test]
@@ -204,7 +204,7 @@ fn an_address_that_changed_is_taken_with_the_new_one() {
 fn first_containers_that_come_at_once_share_one_table() {
     let sandbox = Sandbox::new();
     let numbers = 1..=8;
-    let lones: Vec<Lone<'_>> = numbers
+    let lones: Vec<Standalone<'_>> = numbers
         .map(|number| {
             let addresses = [format!("10.88.0.{number}/24"), format!("fd00:88::{number}/64")];
             let keys = json!({"ingressPolicy": "same-bridge"});

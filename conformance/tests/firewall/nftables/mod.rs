@@ -7,8 +7,8 @@
 use std::fs;
 
 use cni_conformance::keys::with;
-use cni_conformance::lone::bridge_result;
-use cni_conformance::{Lone, Sandbox, State};
+use cni_conformance::standalone::bridge_result;
+use cni_conformance::{Sandbox, Standalone, State};
 use serde_json::{Value, json};
 
 mod check;
@@ -27,13 +27,13 @@ const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 const RECORDS: &str = "/run/cni/.cni-plugins-rs";
 
 /// The plugin, for a container on `br0`.
-fn firewall<'s>(sandbox: &'s Sandbox, id: &str, addresses: &[&str], keys: &Value) -> Lone<'s> {
+fn firewall<'s>(sandbox: &'s Sandbox, id: &str, addresses: &[&str], keys: &Value) -> Standalone<'s> {
     on_bridge(sandbox, "br0", id, addresses, keys)
 }
 
-fn on_bridge<'s>(sandbox: &'s Sandbox, bridge: &str, id: &str, addresses: &[&str], keys: &Value) -> Lone<'s> {
+fn on_bridge<'s>(sandbox: &'s Sandbox, bridge: &str, id: &str, addresses: &[&str], keys: &Value) -> Standalone<'s> {
     let keys = with(&json!({"backend": "nftables"}), keys);
-    Lone::new(sandbox, "firewall", id, &bridge_result(bridge, addresses), &keys)
+    Standalone::new(sandbox, "firewall", id, &bridge_result(bridge, addresses), &keys)
 }
 
 /// What `nft` lists of the table.

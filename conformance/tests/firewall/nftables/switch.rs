@@ -1,7 +1,7 @@
 //! The back end is another one by the time of CHECK or DEL: what was made is found where it was made.
 
 use cni_conformance::cases::for_each;
-use cni_conformance::{Lone, Sandbox, Verb};
+use cni_conformance::{Sandbox, Standalone, Verb};
 use serde_json::{Value, json};
 
 use crate::firewall::nftables::{DUAL, claims, elements, firewall, forget_claims, rules_of_iptables};
@@ -26,7 +26,7 @@ fn assert_nothing_left(sandbox: &Sandbox) {
     assert_eq!(claims(sandbox), [""; 0]);
 }
 
-fn with_backend<'s>(lone: &Lone<'s>, backend: Value) -> Lone<'s> {
+fn with_backend<'s>(lone: &Standalone<'s>, backend: Value) -> Standalone<'s> {
     lone.clone().with("backend", backend)
 }
 

@@ -4,10 +4,10 @@
 //! only iptables or nft can judge is refused by them (101, 104), and the error names the key beside their words.
 
 use cni_conformance::keys::with;
-use cni_conformance::lone::bridge_result;
+use cni_conformance::standalone::bridge_result;
 use cni_conformance::state::assert_same;
 use cni_conformance::table::work_out;
-use cni_conformance::{Lone, Sandbox, Skeleton, State, Verb};
+use cni_conformance::{Sandbox, Skeleton, Standalone, State, Verb};
 use serde_json::{Value, json};
 
 mod firewall;
@@ -43,13 +43,13 @@ impl Row {
         [self.plugin.to_owned(), self.backend.to_owned(), keys.to_string()]
     }
 
-    fn lone<'s>(&self, sandbox: &'s Sandbox) -> Lone<'s> {
+    fn lone<'s>(&self, sandbox: &'s Sandbox) -> Standalone<'s> {
         let Self { plugin, backend, addresses, keys, .. } = self;
         let mut all = json!({"backend": backend});
         if *plugin == "portmap" {
             all["runtimeConfig"] = mapping(&json!({}));
         }
-        Lone::new(sandbox, plugin, "ctr1", &bridge_result("br0", addresses), &with(&all, keys))
+        Standalone::new(sandbox, plugin, "ctr1", &bridge_result("br0", addresses), &with(&all, keys))
     }
 }
 
@@ -73,13 +73,13 @@ fn values_that_cannot_be_used_are_refused_and_change_nothing() {
 }
 
 /// A container with the same keys but for those of the row.
-fn neighbour<'s>(row: &Row, sandbox: &'s Sandbox) -> Lone<'s> {
+fn neighbour<'s>(row: &Row, sandbox: &'s Sandbox) -> Standalone<'s> {
     let backend = if row.backend == "firewalld" { "none" } else { row.backend };
     let keys = match row.plugin {
         "portmap" => json!({"backend": backend, "runtimeConfig": mapping(&json!({}))}),
         _ => json!({"backend": backend}),
     };
-    Lone::new(sandbox, row.plugin, "ctr2", &bridge_result("br0", &["10.88.0.6/24", "fd00:88::6/64"]), &keys)
+    Standalone::new(sandbox, row.plugin, "ctr2", &bridge_result("br0", &["10.88.0.6/24", "fd00:88::6/64"]), &keys)
 }
 
 fn is_refused(row: &Row, sandbox: &Sandbox) -> String {
@@ -113,7 +113,7 @@ fn a_host_ip_of_a_family_that_the_container_lacks_maps_nothing() {
         let sandbox = Sandbox::new();
         let before = State::of_host(&sandbox);
         let keys = json!({"backend": backend, "runtimeConfig": mapping(&json!({"hostIP": host_ip}))});
-        let portmap = Lone::new(&sandbox, "portmap", "ctr1", &bridge_result("br0", addresses), &keys);
+        let portmap = Standalone::new(&sandbox, "portmap", "ctr1", &bridge_result("br0", addresses), &keys);
         assert_eq!(portmap.call(Verb::Add).run().result(), portmap.config["prevResult"]);
         portmap.check();
         assert_same(&before, &State::of_host(&sandbox));

@@ -1,7 +1,7 @@
 //! The one table: back ends, families and commands.
 
 use cni_conformance::table::work_out;
-use cni_conformance::{Lone, Verb};
+use cni_conformance::{Standalone, Verb};
 use serde_json::json;
 
 use crate::backends::network::{Backend, Stack};
@@ -36,7 +36,7 @@ fn every_command_works_on_every_back_end_in_every_family() {
 
 /// The reference's portmap refuses it as well.
 fn why_ports_stand_elsewhere(world: &World) -> String {
-    let portmap = Lone::new(world.sandbox(), "portmap", "own", &json!({}), &json!({"backend": "firewalld"}));
+    let portmap = Standalone::new(world.sandbox(), "portmap", "own", &json!({}), &json!({"backend": "firewalld"}));
     let error = portmap.call(Verb::Add).run().expect_error(7, "unrecognized backend \"firewalld\"");
     format!("ports by iptables: {}", error.msg)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use cni_conformance::firewalld::Machine;
+use cni_conformance::firewalld::FirewalldHost;
 use cni_conformance::keys;
 use cni_conformance::traffic::{Capture, Echo, Packet, SCTP, Transport, ask, ask_within, send_sctp};
 use cni_conformance::{
@@ -34,7 +34,7 @@ pub struct World {
     unanswered: Cell<u32>,
     packets: Cell<u16>,
     list: Value,
-    machine: Machine,
+    machine: FirewalldHost,
 }
 
 /// An attached container, and its servers.
@@ -50,7 +50,7 @@ impl World {
     /// Where iptables keeps the rules, nothing is forwarded but what rules let pass, and the administrator lets in
     /// what goes to the bridge. What nftables and firewalld accept would not overrule that.
     pub fn new(backend: Backend, stack: Stack) -> Self {
-        let mut machine = Machine::on(Sandbox::with_flavour(backend.flavour()));
+        let mut machine = FirewalldHost::on(Sandbox::with_flavour(backend.flavour()));
         if backend == Backend::Firewalld {
             machine.start();
         }
@@ -75,7 +75,7 @@ impl World {
         self
     }
 
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &FirewalldHost {
         &self.machine
     }
 

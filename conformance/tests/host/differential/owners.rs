@@ -4,7 +4,7 @@
 //! The rules for an address carry no name. Ours records beside them whose they are, and the reference neither writes that
 //! nor removes it, so it must not be believed when its owner has gone.
 
-use cni_conformance::firewalld::Machine;
+use cni_conformance::firewalld::FirewalldHost;
 use cni_conformance::{Attachment, Flavour, Runtime, Sandbox, Verb, binaries};
 use serde_json::{Value, json};
 
@@ -35,10 +35,10 @@ enum Engine {
 }
 
 impl Engine {
-    fn machine(self) -> Machine {
+    fn machine(self) -> FirewalldHost {
         match self {
-            Self::Iptables(flavour) => Machine::on(Sandbox::with_flavour(flavour)),
-            Self::Firewalld => Machine::with_firewalld(),
+            Self::Iptables(flavour) => FirewalldHost::on(Sandbox::with_flavour(flavour)),
+            Self::Firewalld => FirewalldHost::with_firewalld(),
         }
     }
 
@@ -61,7 +61,7 @@ impl Engine {
 /// Both containers, each in a network of its own, and the filter.
 struct Stage {
     engine: Engine,
-    machine: Machine,
+    machine: FirewalldHost,
     reference: std::path::PathBuf,
     attachments: [Attachment; 2],
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cni_conformance::compare::accepted::{Side, apply, apply_sorted};
+use cni_conformance::compare::accepted::{LineOwner, apply, apply_sorted};
 use cni_conformance::compare::normal::snapshot;
 use cni_conformance::state::differences;
 use cni_conformance::{Attachment, Chain, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling, binaries};
@@ -115,7 +115,7 @@ fn checked(check: &Chain, by: Option<Level>) {
 /// Who wrote a file or made a link depends on the turn, so both sides' differences are set aside.
 fn comparable(lines: &[String]) -> Vec<String> {
     let lines: Vec<String> = lines.iter().map(|line| line.replace("/run/cni/nomad/", "/run/cni/net1/")).collect();
-    apply_sorted(Side::Ours, &apply(Side::Reference, &lines))
+    apply_sorted(LineOwner::Ours, &apply(LineOwner::Reference, &lines))
 }
 
 fn leases() -> Vec<String> {

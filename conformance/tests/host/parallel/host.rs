@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cni_conformance::firewalld::Machine;
+use cni_conformance::firewalld::FirewalldHost;
 use cni_conformance::{CniTool, Container, Flavour, Sandbox, binaries, script};
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ pub enum Sides {
 /// The host.
 pub struct Host {
     pub backend: Backend,
-    machine: Machine,
+    machine: FirewalldHost,
 }
 
 impl Host {
@@ -83,7 +83,7 @@ impl Host {
         if backend == Backend::IptablesScripts {
             install_scripts(&sandbox);
         }
-        let mut machine = Machine::on(sandbox);
+        let mut machine = FirewalldHost::on(sandbox);
         if backend == Backend::Firewalld {
             machine.start();
         }
@@ -94,7 +94,7 @@ impl Host {
         self.machine.sandbox()
     }
 
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &FirewalldHost {
         &self.machine
     }
 

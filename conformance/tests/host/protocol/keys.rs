@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::protocol::spelling::rich;
 use crate::protocol::{PLUGINS, VERBS, call, with};
 
-use Kind::{Flag, Integer, List, Object, Text};
+use KeyKind::{Flag, Integer, List, Object, Text};
 use cni_conformance::declared_keys::RESULT;
-pub use cni_conformance::declared_keys::{KEYS, Kind};
+pub use cni_conformance::declared_keys::{KEYS, KeyKind};
 pub use cni_conformance::keys::put as set;
 
 /// Returns values of all other types.
-fn wrong_types(kind: Kind) -> Vec<Value> {
+fn wrong_types(kind: KeyKind) -> Vec<Value> {
     let all = [
         (Text, json!("no-such")),
         (Flag, json!(true)),

@@ -1,6 +1,6 @@
 //! ADD, CHECK, DEL, GC and STATUS over the life of a container, and which programs they need.
 
-use cni_conformance::{Lone, Sandbox, Verb, at_once};
+use cni_conformance::{Sandbox, Standalone, Verb, at_once};
 use serde_json::{Value, json};
 
 use crate::portmap::nftables::{DUAL, portmap, ruleset, table, tcp, udp};
@@ -8,7 +8,7 @@ use crate::portmap::nftables::{DUAL, portmap, ruleset, table, tcp, udp};
 /// A list of directories without any program.
 const NO_PROGRAMS: &str = "/run/conformance";
 
-fn one<'s>(sandbox: &'s Sandbox, keys: Value) -> Lone<'s> {
+fn one<'s>(sandbox: &'s Sandbox, keys: Value) -> Standalone<'s> {
     portmap(sandbox, "ctr1", DUAL, json!([tcp(8080, 80), udp(8080, 80)]), &keys)
 }
 

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use cni_conformance::keys::with;
-use cni_conformance::{Lone, Sandbox};
+use cni_conformance::{Sandbox, Standalone};
 use serde_json::{Value, json};
 
 mod layout;
@@ -18,11 +18,11 @@ const V4: &[&str] = &["10.88.0.5/24"];
 const DUAL: &[&str] = &["10.88.0.5/24", "fd00:88::5/64"];
 
 /// Describes the plugin behind a bridge plugin that never ran, in the network `n1`.
-fn portmap<'s>(sandbox: &'s Sandbox, id: &str, addresses: &[&str], ports: Value, keys: &Value) -> Lone<'s> {
+fn portmap<'s>(sandbox: &'s Sandbox, id: &str, addresses: &[&str], ports: Value, keys: &Value) -> Standalone<'s> {
     let ips: Value = addresses.iter().map(|address| json!({"address": address})).collect();
     let prev_result = json!({"cniVersion": "1.0.0", "ips": ips});
     let config = json!({"backend": "nftables", "runtimeConfig": {"portMappings": ports}});
-    Lone::new(sandbox, "portmap", id, &prev_result, &with(&config, keys))
+    Standalone::new(sandbox, "portmap", id, &prev_result, &with(&config, keys))
 }
 
 fn tcp(host: u16, container: u16) -> Value {

@@ -3,7 +3,7 @@
 //! The reference's ADD is a script of `nft`, its DEL deletes the rules whose comment is the container's
 //! ID in three chains, its CHECK counts them. All three are written down here.
 
-use cni_conformance::{Lone, Sandbox};
+use cni_conformance::{Sandbox, Standalone};
 use serde_json::json;
 
 use crate::portmap::nftables::{V4, portmap, ruleset, run_script, table, tcp};
@@ -30,7 +30,7 @@ add rule ip cni_hostport masquerading ip saddr 10.88.0.5 ip daddr 10.88.0.5 masq
 add rule ip cni_hostport masquerading ip saddr 127.0.0.1 ip daddr 10.88.0.5 masquerade comment "ctr1"
 "#;
 
-fn lone(sandbox: &Sandbox) -> Lone<'_> {
+fn lone(sandbox: &Sandbox) -> Standalone<'_> {
     let mut first = tcp(8080, 80);
     first["hostIP"] = json!("10.88.0.1");
     portmap(sandbox, "ctr1", V4, json!([first, tcp(8081, 81)]), &json!({}))

@@ -1,4 +1,4 @@
-//! Why an ADD cannot be planned, in the reference's words where it has some.
+//! Errors of planning an ADD, in the reference's words where it has some.
 
 use cni_core::error::{Code, Failure};
 use cni_model::plan::OtherAddressError;

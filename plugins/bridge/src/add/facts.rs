@@ -1,4 +1,4 @@
-//! What an ADD has to know of the machine, and the names and addresses that it draws by lot.
+//! The facts that an ADD needs, and the names and addresses that it picks at random.
 
 use cni_core::error::Error;
 use cni_core::mac::Mac;
@@ -13,16 +13,16 @@ use cni_plugin::host::Host;
 use crate::config::Config;
 use crate::spoof::CheckNames;
 
-/// What an ADD has to know of the machine.
+/// The facts that an ADD needs.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The bridge, if it is there.
+    /// The bridge, if it exists.
     pub bridge: Option<Link>,
     /// The addresses of the link that has the gateway's, which is the bridge or its link to the VLAN.
     pub gateway_addresses: Vec<Address>,
     /// Which backend masquerades.
     pub masquerade_backend: Backend,
-    /// The names of the check of MAC addresses, if there is to be one.
+    /// The names of the check of MAC addresses, if one is configured.
     pub spoof_check: Option<CheckNames>,
     /// Names and addresses for what is made.
     pub names: NewNames,

@@ -1,8 +1,8 @@
-//! The host as the containers' gateway: its addresses on the bridge or on a link into their VLAN, and
-//! forwarding. All of it is shared.
+//! The host as the containers' gateway: its addresses, on the bridge or on a link to their VLAN, and forwarding. All
+//! of it is shared.
 
 use cni_interface::addressing;
-use cni_interface::network::Network;
+use cni_interface::network::ResolvedNetwork;
 use cni_interface::veth::accept_no_router;
 use cni_model::plan::{LinkSetting, NewGateway, Ns, Plan, Step};
 use cni_model::vlan::VlanLink;
@@ -16,7 +16,12 @@ use crate::vlan::GatewayLink;
 ///
 /// # Errors
 /// [`PlanError::OtherAddress`] when an address is in the way that must not be taken away.
-pub(super) fn gateways(plan: &mut Plan, config: &Config, network: &Network, facts: &Facts) -> Result<(), PlanError> {
+pub(super) fn gateways(
+    plan: &mut Plan,
+    config: &Config,
+    network: &ResolvedNetwork,
+    facts: &Facts,
+) -> Result<(), PlanError> {
     vlan_link(plan, config, &facts.names);
     let name = config.gateway_link();
     for cidr in &network.gateways {

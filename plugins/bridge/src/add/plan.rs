@@ -1,11 +1,11 @@
-//! What an ADD does, decided from the configuration, the IPAM result and a few facts.
+//! The plan of an ADD, made from the configuration, the IPAM result and a few facts.
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::Attachment;
-use cni_interface::addressing::{self, Setting};
+use cni_interface::addressing::{self, InterfaceParameter};
 use cni_interface::masquerade;
-use cni_interface::network::Network;
+use cni_interface::network::ResolvedNetwork;
 use cni_interface::veth::{accept_no_router, trust_link_local};
 use cni_model::plan::{Dad, IfPresent, LinkKind, LinkSetting, NewLink, Ns, Plan, Step, Until};
 
@@ -18,8 +18,13 @@ use crate::{ports, spoof};
 /// Plans an ADD: the bridge, the veth, and with IPAM the addresses, the gateway and the masquerade.
 ///
 /// # Errors
-/// [`PlanError`] when what is there is in the way.
-pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, facts: &Facts) -> Result<Plan, PlanError> {
+/// [`PlanError`] if something that exists prevents it.
+pub fn plan_add(
+    config: &Config,
+    at: &Attachment,
+    network: Option<&ResolvedNetwork>,
+    facts: &Facts,
+) -> Result<Plan, PlanError> {
     let mut plan = Plan::default();
     link(&mut plan, config, at, network, facts)?;
     match network {
@@ -34,11 +39,16 @@ pub fn plan_add(config: &Config, at: &Attachment, network: Option<&Network>, fac
     Ok(plan)
 }
 
-/// Plans what an ADD does when the addresses are known that were asked for by the container's interface.
+/// Plans the rest of an ADD, after the IPAM plugin has asked for addresses through the container's interface.
 ///
 /// # Errors
-/// [`PlanError`] when what is there is in the way.
-pub fn plan_addresses(config: &Config, at: &Attachment, network: &Network, facts: &Facts) -> Result<Plan, PlanError> {
+/// [`PlanError`] if something that exists prevents it.
+pub fn plan_addresses(
+    config: &Config,
+    at: &Attachment,
+    network: &ResolvedNetwork,
+    facts: &Facts,
+) -> Result<Plan, PlanError> {
     let mut plan = Plan::default();
     addresses(&mut plan, config, at, network, facts)?;
     plan.within(announce(at, facts));
@@ -56,7 +66,7 @@ fn link(
     plan: &mut Plan,
     config: &Config,
     at: &Attachment,
-    network: Option<&Network>,
+    network: Option<&ResolvedNetwork>,
     facts: &Facts,
 ) -> Result<(), PlanError> {
     bridge(plan, config, network, facts)?;
@@ -74,7 +84,7 @@ fn addresses(
     plan: &mut Plan,
     config: &Config,
     at: &Attachment,
-    network: &Network,
+    network: &ResolvedNetwork,
     facts: &Facts,
 ) -> Result<(), PlanError> {
     container(plan, config, at, network);
@@ -86,8 +96,8 @@ fn addresses(
     Ok(())
 }
 
-/// A bridge that is there is not changed; a new one keeps the MAC address that the kernel gives it.
-fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &Facts) -> Result<(), PlanError> {
+/// Plans the bridge. An existing one is not changed; a new one keeps the MAC address that the kernel gives it.
+fn bridge(plan: &mut Plan, config: &Config, network: Option<&ResolvedNetwork>, facts: &Facts) -> Result<(), PlanError> {
     let name = config.bridge.clone();
     match &facts.bridge {
         Some(link) if link.kind.as_deref() != Some("bridge") => {
@@ -104,7 +114,7 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
                 kind: LinkKind::Bridge { vlan_filtering: config.vlans.filtering },
             };
             plan.shared(Step::CreateLink { ns: Ns::Host, link });
-            if !config.detect_duplicates && network.is_some_and(Network::has_ipv6_gateway) {
+            if !config.detect_duplicates && network.is_some_and(ResolvedNetwork::has_ipv6_gateway) {
                 plan.shared(trust_link_local(&name));
             }
         }
@@ -120,9 +130,9 @@ fn bridge(plan: &mut Plan, config: &Config, network: Option<&Network>, facts: &F
 }
 
 /// With `enabledad` the kernel looks for another user of an IPv6 address first.
-fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &Network) {
-    let ipv6 = |parameter, value| Setting { family: Family::V6, parameter, value };
-    let arp_notify = Setting { family: Family::V4, parameter: "arp_notify", value: "1" };
+fn container(plan: &mut Plan, config: &Config, at: &Attachment, network: &ResolvedNetwork) {
+    let ipv6 = |parameter, value| InterfaceParameter { family: Family::V6, parameter, value };
+    let arp_notify = InterfaceParameter { family: Family::V4, parameter: "arp_notify", value: "1" };
     let has_ipv6 = network.addresses().any(|address| address.family() == Family::V6);
     let ndisc_notify = has_ipv6.then(|| ipv6("ndisc_notify", "1"));
     if config.detect_duplicates {

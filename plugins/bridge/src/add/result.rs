@@ -1,4 +1,4 @@
-//! The interfaces that ADD answers.
+//! The interfaces in the result of ADD.
 
 use cni_core::error::Error;
 use cni_core::names::Attachment;

@@ -169,13 +169,18 @@ fn a_single_rule_of_the_mac_spoof_check_is_missed() {
     let before = machine.netfilter.nftables.dump();
     let want = wanted_spoof_check();
     let rules = want.chains.iter().flat_map(|wanted| match &wanted.content {
-        nftables::Content::Own(rules) => rules.clone(),
-        nftables::Content::Open | nftables::Content::Fixed(_) | nftables::Content::AtLeast(_) => Vec::new(),
+        nftables::ChainContent::Own(rules) => rules.clone(),
+        nftables::ChainContent::Open | nftables::ChainContent::Fixed(_) | nftables::ChainContent::AtLeast(_) => {
+            Vec::new()
+        }
     });
     let rules: Vec<nftables::NftRule> = rules.chain(want.owned.into_iter().flat_map(|owned| owned.rules)).collect();
     assert!(rules.iter().any(|rule| matches!(rule.expressions[0], Expression::EtherSource(_))) && rules.len() == 4);
     for rule in rules {
-        let gone = nftables::Unwanted { chain: rule.chain.clone(), which: nftables::Which::Listed(vec![rule.clone()]) };
+        let gone = nftables::UnwantedNftRules {
+            chain: rule.chain.clone(),
+            which: nftables::RuleSelection::Listed(vec![rule.clone()]),
+        };
         let gone = nftables::NftRemoval { rules: vec![gone], ..nftables::NftRemoval::default() };
         nftables::remove(&mut machine.netfilter.nftables, &gone).expect("removed");
         assert_eq!(missing(keys, machine), [format!("nft {} {rule}", rule.chain)]);

@@ -4,7 +4,7 @@ use cni_core::error::Error;
 use cni_core::family::Family;
 use cni_core::request::{Command, Request};
 use cni_linux::host::LinuxHost;
-use cni_model::daemon::{DaemonCall, DaemonError, Patience};
+use cni_model::daemon::{AnswerTimeout, DaemonCall, DaemonError};
 use cni_model::link::{Address, Link};
 use cni_model::netns::NetnsError;
 use cni_model::plan::{Ns, Step};
@@ -108,7 +108,7 @@ impl Host for RefusingHost {
         self.host.delegate(plugin, command, other)
     }
 
-    fn ask_daemon(&mut self, call: &DaemonCall, patience: Patience<'_>) -> Result<Vec<u8>, DaemonError> {
+    fn ask_daemon(&mut self, call: &DaemonCall, patience: AnswerTimeout<'_>) -> Result<Vec<u8>, DaemonError> {
         self.host.ask_daemon(call, patience)
     }
 

@@ -1,4 +1,4 @@
-//! Why the daemon does not start, in the words of the reference where it has some.
+//! Errors of starting the daemon, in the words of the reference where it has some.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! `dhcp daemon` on Linux: listens for plugins, for answers of DHCP servers, and for the end. One thread does all of it, since it
-//! enters namespaces.
+//! `dhcp daemon` on Linux: waits for plugins, for answers of DHCP servers, and for the signal to end. It has a single
+//! thread, since it enters namespaces.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cni_dhcp::daemon::flags::USAGE;
-use cni_dhcp::daemon::{Asker, Daemon, Flags, FlagsError, World as _};
+use cni_dhcp::daemon::{ConnectionId, Daemon, DaemonHost as _, Flags, FlagsError};
 use cni_dhcp::key::LeaseKey;
 
 use cni_linux::logger;
-use machine::Machine;
+use machine::LinuxDaemonHost;
 use socket::OwnSocket;
 
 mod connection;
@@ -50,11 +50,11 @@ fn say(text: &str, status: ExitCode) -> ExitCode {
     status
 }
 
-/// Where plugins ask, and what ends with the daemon.
+/// The sockets of the daemon.
 struct Service {
     listener: UnixListener,
     end: OwnedFd,
-    machine: Machine,
+    machine: LinuxDaemonHost,
     daemon: Daemon,
     /// The socket that the daemon has made itself.
     own: Option<OwnSocket>,
@@ -70,7 +70,7 @@ fn start(flags: &Flags) -> Result<Service, StartError> {
     listener.set_nonblocking(true).map_err(StartError::Wait)?;
     let end = service::end_signal().map_err(StartError::Wait)?;
     let directory = cni_dhcp::leases_of(&socket);
-    let mut machine = Machine::new(flags.host_prefix.clone(), Path::new(&directory));
+    let mut machine = LinuxDaemonHost::new(flags.host_prefix.clone(), Path::new(&directory));
     let mut daemon = Daemon::new(flags.limits, flags.broadcast);
     for record in machine.kept() {
         daemon.resume(record, &mut machine);
@@ -93,11 +93,11 @@ fn write_pid_file(path: &str) -> Result<(), StartError> {
     fs::write(path, std::process::id().to_string()).map_err(failed)
 }
 
-/// What can be read.
-enum Ready {
+/// A source with input.
+enum ReadySource {
     End,
     Listener,
-    Connection(Asker),
+    Connection(ConnectionId),
     Wire(LeaseKey),
 }
 
@@ -107,13 +107,13 @@ impl Service {
             let ready = self.wait()?;
             for one in ready {
                 match one {
-                    Ready::End => {
+                    ReadySource::End => {
                         self.finish();
                         return Ok(());
                     }
-                    Ready::Listener => self.machine.accept(&self.listener),
-                    Ready::Connection(asker) => self.read(asker),
-                    Ready::Wire(key) => self.receive(&key),
+                    ReadySource::Listener => self.machine.accept(&self.listener),
+                    ReadySource::Connection(asker) => self.read(asker),
+                    ReadySource::Wire(key) => self.receive(&key),
                 }
             }
             self.daemon.on_time(&mut self.machine);
@@ -123,35 +123,35 @@ impl Service {
         }
     }
 
-    /// Waits for whatever comes first.
-    fn wait(&mut self) -> io::Result<Vec<Ready>> {
+    /// Waits until a source has input.
+    fn wait(&mut self) -> io::Result<Vec<ReadySource>> {
         let now = self.machine.now();
         let others = [self.machine.silent_until(), self.machine.deaf_until()];
         let due = self.daemon.due(now).into_iter().chain(others.into_iter().flatten()).min();
-        let mut what = vec![Ready::End];
+        let mut what = vec![ReadySource::End];
         let mut fds = vec![self.end.as_fd()];
         if self.machine.has_room() {
-            what.push(Ready::Listener);
+            what.push(ReadySource::Listener);
             fds.push(self.listener.as_fd());
         }
         for (asker, fd) in self.machine.connections() {
-            what.push(Ready::Connection(asker));
+            what.push(ReadySource::Connection(asker));
             fds.push(fd);
         }
         for (key, fd) in self.machine.wires() {
-            what.push(Ready::Wire(key.clone()));
+            what.push(ReadySource::Wire(key.clone()));
             fds.push(fd);
         }
         let can = service::wait(&fds, due.map(|due| due - now))?;
         Ok(what.into_iter().zip(can).filter_map(|(what, can)| can.then_some(what)).collect())
     }
 
-    fn read(&mut self, asker: Asker) {
+    fn read(&mut self, asker: ConnectionId) {
         match self.machine.read(asker) {
-            connection::Said::Nothing => {}
-            connection::Said::Question(verb) => self.daemon.asked(asker, *verb, &mut self.machine),
-            connection::Said::Odd(answer) => self.machine.answer(asker, &answer),
-            connection::Said::End => {
+            connection::ReadEvent::Nothing => {}
+            connection::ReadEvent::Question(verb) => self.daemon.asked(asker, *verb, &mut self.machine),
+            connection::ReadEvent::Odd(answer) => self.machine.answer(asker, &answer),
+            connection::ReadEvent::End => {
                 self.machine.hang_up(asker);
                 self.daemon.gone(asker, &mut self.machine);
             }
@@ -164,7 +164,7 @@ impl Service {
         }
     }
 
-    /// Leases stay: who starts again goes on with them.
+    /// Ends the daemon. Leases stay: the next daemon continues with them.
     fn finish(self) {
         if let Some(path) = &self.pid_file {
             let removed = fs::remove_file(path);

@@ -1,4 +1,4 @@
-//! What the daemon does to the machine.
+//! The effects of the daemon on Linux.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use crate::packet::PacketSocket;
 use cni_core::error::Error;
 use cni_core::family::Family;
-use cni_dhcp::client::Sending;
-use cni_dhcp::daemon::{Asker, PlaceError, World};
-use cni_dhcp::key::{LeaseKey, Place};
+use cni_dhcp::client::OutgoingPacket;
+use cni_dhcp::daemon::{ConnectionId, DaemonHost, PlaceError};
+use cni_dhcp::key::{InterfaceLocation, LeaseKey};
 use cni_dhcp::moment::Moment;
-use cni_dhcp::protocol::{Answer, Request};
+use cni_dhcp::protocol::{DaemonAnswer, LeaseRequest};
 use cni_dhcp::record::LeaseRecord;
 use cni_dhcp::wire::{Datagram, Hardware};
 use cni_kernel::netlink::Socket;
@@ -24,34 +24,34 @@ use cni_kernel::netns::Netns;
 use cni_linux::{clock, identity};
 use cni_model::netns::NetnsError;
 
-use crate::connection::{Connection, Said};
-use crate::records::Records;
+use crate::connection::{Connection, ReadEvent};
+use crate::records::LeaseRecords;
 
-/// How long a plugin may take to ask.
+/// The time limit for a plugin to send its question.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How many plugins may ask at once: more wait in the queue of the socket.
+/// The largest number of open connections: more wait in the queue of the socket.
 const MOST_CONNECTIONS: usize = 1000;
-/// How long plugins wait after one could not be listened to, such as for want of descriptors.
+/// The pause after a connection could not be accepted, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many packets are taken at a time, so that a flood on one interface does not keep the others waiting.
+/// How many packets are read at a time, so that a flood on one interface does not block the others.
 const MOST_PACKETS: usize = 32;
 
-pub struct Machine {
+pub struct LinuxDaemonHost {
     host_prefix: String,
-    records: Records,
-    connections: BTreeMap<Asker, Connection>,
+    records: LeaseRecords,
+    connections: BTreeMap<ConnectionId, Connection>,
     wires: BTreeMap<LeaseKey, PacketSocket>,
-    asked: Asker,
+    asked: ConnectionId,
     last: Moment,
     /// Until when no plugin is listened to, since the last one could not be.
     deaf_until: Option<Moment>,
 }
 
-impl Machine {
+impl LinuxDaemonHost {
     pub fn new(host_prefix: String, leases: &Path) -> Self {
         Self {
             host_prefix,
-            records: Records::new(leases),
+            records: LeaseRecords::new(leases),
             connections: BTreeMap::new(),
             wires: BTreeMap::new(),
             asked: 0,
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// The leases of before whose namespaces are still there.
+    /// The stored leases whose namespaces still exist.
     pub fn kept(&self) -> Vec<LeaseRecord> {
         let mut found = self.records.all();
         found.retain(|record| match open_place(&record.place) {
@@ -78,7 +78,7 @@ impl Machine {
         found
     }
 
-    /// Whether one more plugin can be listened to.
+    /// Whether another connection can be accepted.
     pub fn has_room(&self) -> bool {
         self.deaf_until.is_none_or(|until| until <= self.last) && self.connections.len() < MOST_CONNECTIONS
     }
@@ -109,7 +109,7 @@ impl Machine {
         }
     }
 
-    pub fn connections(&self) -> impl Iterator<Item = (Asker, BorrowedFd<'_>)> {
+    pub fn connections(&self) -> impl Iterator<Item = (ConnectionId, BorrowedFd<'_>)> {
         self.connections.iter().map(|(asker, connection)| (*asker, connection.stream.as_fd()))
     }
 
@@ -117,26 +117,26 @@ impl Machine {
         self.wires.iter().map(|(key, wire)| (key, wire.as_fd()))
     }
 
-    /// When the first plugin that has not asked yet has to be told off.
+    /// The time limit of the first connection without a question.
     pub fn silent_until(&self) -> Option<Moment> {
         self.connections.values().filter_map(|connection| connection.silent_until).min()
     }
 
-    /// Hangs up on those that have not asked in time, and tells who they were.
-    pub fn broken(&mut self) -> Vec<Asker> {
+    /// Closes the connections without a question in time, and returns them.
+    pub fn broken(&mut self) -> Vec<ConnectionId> {
         let now = self.now();
         let is_late = |connection: &Connection| connection.silent_until.is_some_and(|until| until <= now);
-        let late: Vec<Asker> =
+        let late: Vec<ConnectionId> =
             self.connections.iter().filter(|(_, connection)| is_late(connection)).map(|(asker, _)| *asker).collect();
         late.iter().for_each(|asker| self.hang_up(*asker));
         late
     }
 
-    pub fn read(&mut self, asker: Asker) -> Said {
-        self.connections.get_mut(&asker).map_or(Said::Nothing, Connection::read)
+    pub fn read(&mut self, asker: ConnectionId) -> ReadEvent {
+        self.connections.get_mut(&asker).map_or(ReadEvent::Nothing, Connection::read)
     }
 
-    pub fn hang_up(&mut self, asker: Asker) {
+    pub fn hang_up(&mut self, asker: ConnectionId) {
         self.connections.remove(&asker);
     }
 
@@ -158,12 +158,12 @@ impl Machine {
         packets
     }
 
-    fn netns_of(&self, asker: Option<Asker>) -> Option<&Netns> {
+    fn netns_of(&self, asker: Option<ConnectionId>) -> Option<&Netns> {
         self.connections.get(&asker?)?.netns.as_ref()
     }
 }
 
-impl World for Machine {
+impl DaemonHost for LinuxDaemonHost {
     fn now(&mut self) -> Moment {
         match clock::since_boot() {
             Ok(time) => self.last = Moment::at(time),
@@ -183,16 +183,21 @@ impl World for Machine {
         }
     }
 
-    fn place(&mut self, asker: Asker, request: &Request) -> Result<Place, PlaceError> {
+    fn place(&mut self, asker: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, PlaceError> {
         let netns = format!("{}{}", self.host_prefix, request.netns);
         let identity = match self.netns_of(Some(asker)) {
             Some(passed) => identity_of(passed)?,
             None => identity_of(&Netns::open(&netns).map_err(not_open)?)?,
         };
-        Ok(Place { netns, ifname: request.key.ifname.clone(), identity })
+        Ok(InterfaceLocation { netns, ifname: request.key.ifname.clone(), identity })
     }
 
-    fn listen(&mut self, key: &LeaseKey, place: &Place, asker: Option<Asker>) -> Result<Hardware, PlaceError> {
+    fn listen(
+        &mut self,
+        key: &LeaseKey,
+        place: &InterfaceLocation,
+        asker: Option<ConnectionId>,
+    ) -> Result<Hardware, PlaceError> {
         let (wire, hardware) = match self.netns_of(asker) {
             Some(netns) => open_wire(netns, &place.ifname)?,
             None => open_wire(&open_place(place)?, &place.ifname)?,
@@ -201,7 +206,7 @@ impl World for Machine {
         Ok(hardware)
     }
 
-    fn set_up(&mut self, place: &Place, asker: Asker) -> Result<(), PlaceError> {
+    fn set_up(&mut self, place: &InterfaceLocation, asker: ConnectionId) -> Result<(), PlaceError> {
         match self.netns_of(Some(asker)) {
             Some(netns) => set_link_up(netns, &place.ifname),
             None => set_link_up(&open_place(place)?, &place.ifname),
@@ -212,9 +217,9 @@ impl World for Machine {
         self.wires.remove(key);
     }
 
-    fn send(&mut self, key: &LeaseKey, sending: &Sending) {
+    fn send(&mut self, key: &LeaseKey, sending: &OutgoingPacket) {
         let Some(wire) = self.wires.get(key) else { return };
-        let Sending { source, destination, neighbour, message } = sending;
+        let OutgoingPacket { source, destination, neighbour, message } = sending;
         let datagram = Datagram { source: *source, destination: *destination, payload: message.bytes() };
         // It is sent again if nobody answers.
         if let Err(error) = wire.send(&datagram.bytes(), *neighbour) {
@@ -222,7 +227,7 @@ impl World for Machine {
         }
     }
 
-    fn withdraw(&mut self, place: &Place, address: Ipv4Addr) {
+    fn withdraw(&mut self, place: &InterfaceLocation, address: Ipv4Addr) {
         let done = on_link(place, |socket, index| {
             for found in socket.addresses(index, Some(Family::V4)).map_err(told)? {
                 if found.cidr.address() == IpAddr::V4(address) {
@@ -234,16 +239,16 @@ impl World for Machine {
         done.unwrap_or_else(|error| log::debug!("{address} was not taken from {}: {error}", place.netns));
     }
 
-    fn set_down(&mut self, place: &Place) {
+    fn set_down(&mut self, place: &InterfaceLocation) {
         let done = on_link(place, |socket, index| socket.set_link_down(index).map_err(told));
         done.unwrap_or_else(|error| log::warn!("{} of {} was not set down: {error}", place.ifname, place.netns));
     }
 
-    fn answer(&mut self, asker: Asker, answer: &Answer) {
+    fn answer(&mut self, asker: ConnectionId, answer: &DaemonAnswer) {
         if let Some(connection) = self.connections.get(&asker) {
             connection.answer(answer);
         }
-        if !matches!(answer, Answer::Wait { .. }) {
+        if !matches!(answer, DaemonAnswer::Wait { .. }) {
             self.hang_up(asker);
         }
     }
@@ -276,7 +281,7 @@ fn closed(error: io::Error) -> PlaceError {
     PlaceError::Now(format!("the network namespace cannot be entered: {error}"))
 }
 
-/// What tells a namespace from all others; on kernels that give no cookie, the boot and the file.
+/// A unique identifier of a namespace; on kernels without cookies, the boot and the inode.
 fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
     match netns.inside(identity::identity).map_err(closed)?.map_err(unknown)? {
         Some(identity) => Ok(identity),
@@ -287,8 +292,8 @@ fn identity_of(netns: &Netns) -> Result<String, PlaceError> {
     }
 }
 
-/// The namespace of a place, if the path still leads there.
-fn open_place(place: &Place) -> Result<Netns, PlaceError> {
+/// Opens the namespace of a location, if the path still leads to it.
+fn open_place(place: &InterfaceLocation) -> Result<Netns, PlaceError> {
     let netns = Netns::open(&place.netns).map_err(not_open)?;
     if identity_of(&netns)? == place.identity {
         Ok(netns)
@@ -322,7 +327,10 @@ fn set_link_up(netns: &Netns, ifname: &str) -> Result<(), PlaceError> {
 }
 
 /// Does something with the link of a place, by a socket of its namespace.
-fn on_link(place: &Place, work: impl FnOnce(&mut Socket, u32) -> Result<(), PlaceError>) -> Result<(), PlaceError> {
+fn on_link(
+    place: &InterfaceLocation,
+    work: impl FnOnce(&mut Socket, u32) -> Result<(), PlaceError>,
+) -> Result<(), PlaceError> {
     let netns = open_place(place)?;
     let mut socket = netns.inside(Socket::open).map_err(closed)?.map_err(told)?;
     match socket.link(&place.ifname).map_err(told)? {

@@ -1,4 +1,4 @@
-//! Packets of IPv4 on one interface, past the addresses that it has: how a client of DHCP is reached before it has any.
+//! IPv4 packets on one interface, independent of its addresses: a DHCP client is reached before it has an address.
 
 use std::io;
 use std::mem;
@@ -12,8 +12,8 @@ const IPV4: u16 = (libc::ETH_P_IP as u16).to_be();
 /// Everybody on an Ethernet.
 const EVERYBODY: [u8; 6] = [0xff; 6];
 
-/// What reaches the port of DHCP clients: whole datagrams of UDP to port 68, which the kernel picks out (BPF of
-/// `linux/filter.h`; the packet begins with the header of IP).
+/// Packets to the port of DHCP clients: unfragmented UDP datagrams to port 68, which the kernel filters (BPF of
+/// `linux/filter.h`; the packet begins with the IP header).
 const FILTER: [(u16, u8, u8, u32); 8] = [
     (0x30, 0, 0, 9),
     (0x15, 0, 5, 17),
@@ -36,9 +36,6 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Listens on an interface of the calling thread's namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn open(index: u32) -> io::Result<Self> {
         let index = i32::try_from(index).map_err(io::Error::other)?;
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -100,10 +97,7 @@ impl PacketSocket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Takes a packet, if one has come, and tells the MAC address that it is from.
-    ///
-    /// # Errors
-    /// When the interface is down or gone.
+    /// Reads a packet, if there is one, with the MAC address of its sender.
     pub fn receive(&self) -> io::Result<Option<(Vec<u8>, [u8; 6])>> {
         let mut packet = vec![0; LONGEST];
         // SAFETY: all zero is a valid value of this structure of numbers.

@@ -1,4 +1,4 @@
-//! The files that keep leases over a restart of the daemon.
+//! Files that keep leases while the daemon is restarted.
 
 use std::fs;
 use std::io;
@@ -9,11 +9,11 @@ use cni_dhcp::key::LeaseKey;
 use cni_dhcp::record::LeaseRecord;
 use cni_files::{FileError, read_private, remove_private, replace_private};
 
-pub struct Records {
+pub struct LeaseRecords {
     directory: PathBuf,
 }
 
-impl Records {
+impl LeaseRecords {
     pub fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }

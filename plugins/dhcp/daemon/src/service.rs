@@ -1,5 +1,5 @@
-//! What a daemon needs of the machine: sockets that were opened for it, the signal to end, and waiting for whatever comes
-//! first.
+//! What a daemon needs of the machine: sockets that systemd has opened, the signal to end, and waiting for several
+//! sources.
 
 use std::env;
 use std::io;
@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, umask};
 /// The first descriptor that systemd passes on (`sd_listen_fds(3)`).
 const FIRST_PASSED: i32 = 3;
 
-/// Why the sockets that were passed on cannot be used.
+/// Errors of the sockets that systemd passes.
 #[derive(Debug, thiserror::Error)]
 pub enum ActivationError {
     /// There is more than one.
@@ -29,9 +29,6 @@ pub enum ActivationError {
 }
 
 /// The socket that systemd has opened for this process; none if it was started otherwise.
-///
-/// # Errors
-/// [`ActivationError`]
 pub fn passed_listener() -> Result<Option<UnixListener>, ActivationError> {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<i32>().ok());
     let is_for_us = number("LISTEN_PID").and_then(|pid| u32::try_from(pid).ok()) == Some(std::process::id());
@@ -56,9 +53,6 @@ pub fn allow_most_descriptors() {
 }
 
 /// A descriptor that can be read once the process is to end: `SIGTERM` or `SIGINT`, which end it no more by themselves.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn end_signal() -> io::Result<OwnedFd> {
     // SAFETY: all zero is a valid value, which sigemptyset sets anew; the set outlives all calls, and the kernel has just
     // made the descriptor for us.
@@ -75,10 +69,7 @@ pub fn end_signal() -> io::Result<OwnedFd> {
     }
 }
 
-/// Waits until one of these can be read, or the time is up; tells of each whether it can, or has ended.
-///
-/// # Errors
-/// When the kernel refuses.
+/// Waits until one of these can be read, or the time is up; returns for each whether it can be read, or has ended.
 pub fn wait(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
     // A part of a millisecond would be none, and the wait end too early.
@@ -90,11 +81,11 @@ pub fn wait(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<Vec<b
     }
 }
 
-/// Makes a socket that its owner alone can connect to, whatever the umask, and listens on it. The umask is another for the
-/// time of the call: no other thread may make files then.
+/// Creates a socket that only its owner can connect to, with any umask, and listens on it. The call changes the umask
+/// for a moment, so no other thread may create files then.
 ///
 /// # Errors
-/// When the kernel refuses, such as `EADDRINUSE` for a path where something is.
+/// If the kernel refuses, such as `EADDRINUSE` if the path exists.
 pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
     let before = umask(Mode::from_bits_truncate(0o177));
     let listener = UnixListener::bind(path);
@@ -102,10 +93,7 @@ pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
     listener
 }
 
-/// Whether anything listens on a socket of this path. One that a killed daemon has left is no obstacle.
-///
-/// # Errors
-/// When that cannot be told.
+/// Whether a process listens on the socket at this path. A socket that a killed daemon has left has no listener.
 pub fn is_listened_on(path: &Path) -> io::Result<bool> {
     match UnixStream::connect(path) {
         Ok(_) => Ok(true),

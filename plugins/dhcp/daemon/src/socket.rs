@@ -1,4 +1,4 @@
-//! The socket that the daemon makes where nobody has made one for it.
+//! The socket that the daemon creates if systemd passes none.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -11,15 +11,15 @@ use cni_files::{Lock, open_or_create, remove};
 
 use crate::error::StartError;
 
-/// A socket that goes with the daemon. The lock keeps a second daemon away, and the socket of one that was killed does not
-/// keep the next one away.
+/// A socket that is removed with the daemon. The lock prevents a second daemon; the socket of a killed daemon is
+/// replaced.
 pub struct OwnSocket {
     path: PathBuf,
     #[expect(dead_code, reason = "it is held until the daemon ends")]
     lock: Lock,
 }
 
-/// How long the lock of a daemon is waited for that is just ending.
+/// The time limit for the lock of a daemon that is just ending.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl OwnSocket {

@@ -1,21 +1,21 @@
-//! When a message that was not answered is sent again, and when that ends.
+//! When an unanswered message is sent again, and when the client gives up.
 
 use std::time::Duration;
 
-use super::dice::Dice;
+use super::split_mix::SplitMix64;
 use crate::moment::Moment;
 
 /// The first pause: an answer takes a few milliseconds as a rule, but one may be lost on a link that has just come up.
 const FIRST: Duration = Duration::from_millis(300);
 
-/// What the administrator allows: flags of the daemon.
+/// The time limits, from flags of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest that the first pause may be (`-timeout`).
     pub first: Duration,
     /// The longest pause (`-resendmax`).
     pub pause: Duration,
-    /// How long an address is asked for (`-resendtimeout`).
+    /// The time limit for getting an address (`-resendtimeout`).
     pub whole: Duration,
 }
 
@@ -36,20 +36,20 @@ pub struct Retry {
 
 impl Retry {
     /// Begins with a message that is sent now.
-    pub fn new(limits: Limits, now: Moment, dice: &mut Dice) -> Self {
+    pub fn new(limits: Limits, now: Moment, dice: &mut SplitMix64) -> Self {
         let pause = FIRST.min(limits.first);
         Self { limits, end: now + limits.whole, pause, next: now }.sent(now, dice)
     }
 
     /// The same question in other words: pauses begin anew, and the end stays.
     #[must_use]
-    pub fn anew(self, now: Moment, dice: &mut Dice) -> Self {
+    pub fn anew(self, now: Moment, dice: &mut SplitMix64) -> Self {
         Self { pause: FIRST.min(self.limits.first), ..self }.sent(now, dice)
     }
 
     /// After a message that is sent now: the next pause is twice as long.
     #[must_use]
-    pub fn sent(self, now: Moment, dice: &mut Dice) -> Self {
+    pub fn sent(self, now: Moment, dice: &mut SplitMix64) -> Self {
         let next = (now + dice.about(self.pause)).min(self.end);
         Self { pause: (self.pause * 2).min(self.limits.pause), next, ..self }
     }
@@ -59,7 +59,7 @@ impl Retry {
         self.next
     }
 
-    /// Whether nothing is to be sent any more.
+    /// Whether no further message is sent.
     pub fn is_over(&self, now: Moment) -> bool {
         now >= self.end
     }
@@ -71,7 +71,7 @@ mod tests {
 
     /// The pauses between messages, in milliseconds and roughly.
     fn pauses(limits: Limits) -> Vec<u64> {
-        let mut dice = Dice::new(7);
+        let mut dice = SplitMix64::new(7);
         let start = Moment::default();
         let mut retry = Retry::new(limits, start, &mut dice);
         let mut pauses = Vec::new();

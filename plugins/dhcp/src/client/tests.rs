@@ -22,7 +22,7 @@ fn begun() -> (Client, Vec<Action>) {
     Client::begin(identity(), Limits::default(), 1, at(0.0))
 }
 
-fn sent(actions: &[Action]) -> &Sending {
+fn sent(actions: &[Action]) -> &OutgoingPacket {
     match actions {
         [Action::Send(sending), ..] => sending,
         other => panic!("nothing is sent: {other:?}"),
@@ -30,8 +30,8 @@ fn sent(actions: &[Action]) -> &Sending {
 }
 
 /// What a server says to a message.
-fn answer(kind: Kind, to: &Sending, address: Ipv4Addr, seconds: u32) -> Incoming {
-    let mut options = Options::default();
+fn answer(kind: MessageType, to: &OutgoingPacket, address: Ipv4Addr, seconds: u32) -> Incoming {
+    let mut options = DhcpOptions::default();
     options.set(code::SERVER_IDENTIFIER, &SERVER.octets());
     options.set(code::SUBNET_MASK, &[255, 255, 255, 0]);
     options.set(code::LEASE_TIME, &seconds.to_be_bytes());
@@ -41,9 +41,9 @@ fn answer(kind: Kind, to: &Sending, address: Ipv4Addr, seconds: u32) -> Incoming
 /// A client with a lease of 20 seconds since the start.
 fn bound() -> Client {
     let (mut client, actions) = begun();
-    let offer = answer(Kind::Offer, sent(&actions), ADDRESS, 20);
+    let offer = answer(MessageType::Offer, sent(&actions), ADDRESS, 20);
     let actions = client.on_message(&offer, SERVER_MAC, at(0.0));
-    let ack = answer(Kind::Ack, sent(&actions), ADDRESS, 20);
+    let ack = answer(MessageType::Ack, sent(&actions), ADDRESS, 20);
     assert_eq!(client.on_message(&ack, SERVER_MAC, at(0.0)), [Action::Leased]);
     client
 }
@@ -64,19 +64,19 @@ fn next(client: &mut Client, now: &mut Moment) -> Vec<Action> {
 fn an_address_is_looked_for_accepted_and_leased() {
     let (mut client, actions) = begun();
     let discover = sent(&actions).clone();
-    assert_eq!((discover.message.kind, discover.source), (Kind::Discover, Ipv4Addr::UNSPECIFIED));
+    assert_eq!((discover.message.kind, discover.source), (MessageType::Discover, Ipv4Addr::UNSPECIFIED));
     assert_eq!((discover.destination, discover.neighbour), (Ipv4Addr::BROADCAST, None));
     let options = &discover.message.options;
     assert_eq!(options.get(code::PARAMETER_REQUEST_LIST), Some(&[3, 1][..]));
     assert_eq!(options.get(code::CLIENT_IDENTIFIER), Some(&b"\0c1/n1/eth0"[..]));
     assert_eq!(options.get(code::HOST_NAME), Some(&b"web"[..]));
     assert_eq!(options.get(code::MAXIMUM_MESSAGE_SIZE), Some(&[5, 220][..]));
-    let actions = client.on_message(&answer(Kind::Offer, &discover, ADDRESS, 20), SERVER_MAC, at(0.1));
+    let actions = client.on_message(&answer(MessageType::Offer, &discover, ADDRESS, 20), SERVER_MAC, at(0.1));
     let request = sent(&actions);
-    assert_eq!((request.message.kind, request.message.own), (Kind::Request, Ipv4Addr::UNSPECIFIED));
+    assert_eq!((request.message.kind, request.message.own), (MessageType::Request, Ipv4Addr::UNSPECIFIED));
     assert_eq!(request.message.options.array(code::REQUESTED_ADDRESS), Some(ADDRESS.octets()));
     assert_eq!(request.message.options.array(code::SERVER_IDENTIFIER), Some(SERVER.octets()));
-    let ack = answer(Kind::Ack, request, ADDRESS, 20);
+    let ack = answer(MessageType::Ack, request, ADDRESS, 20);
     assert_eq!(client.on_message(&ack, SERVER_MAC, at(0.2)), [Action::Leased]);
     let lease = client.lease().expect("a lease");
     assert_eq!((lease.grant.address, lease.since, lease.end()), (ADDRESS, at(0.2), Some(at(20.2))));
@@ -86,22 +86,22 @@ fn an_address_is_looked_for_accepted_and_leased() {
 #[test]
 fn messages_for_others_and_of_other_questions_change_nothing() {
     let (mut client, actions) = begun();
-    let offer = answer(Kind::Offer, sent(&actions), ADDRESS, 20);
+    let offer = answer(MessageType::Offer, sent(&actions), ADDRESS, 20);
     let before = client.clone();
     let strange = [
         Incoming { mac: [7; 6], ..offer.clone() },
         Incoming { xid: offer.xid ^ 1, ..offer.clone() },
-        Incoming { kind: Kind::Ack, ..offer.clone() },
-        Incoming { kind: Kind::Nak, ..offer.clone() },
+        Incoming { kind: MessageType::Ack, ..offer.clone() },
+        Incoming { kind: MessageType::Nak, ..offer.clone() },
         Incoming { address: Ipv4Addr::UNSPECIFIED, ..offer.clone() },
-        Incoming { options: Options::default(), ..offer.clone() },
+        Incoming { options: DhcpOptions::default(), ..offer.clone() },
     ];
     for message in strange {
         assert_eq!(client.on_message(&message, SERVER_MAC, at(0.1)), [], "{message:?}");
         assert_eq!(client, before);
     }
     let actions = client.on_message(&offer, SERVER_MAC, at(0.1));
-    let mut of_another = answer(Kind::Ack, sent(&actions), ADDRESS, 20);
+    let mut of_another = answer(MessageType::Ack, sent(&actions), ADDRESS, 20);
     of_another.options.set(code::SERVER_IDENTIFIER, &[10, 1, 2, 77]);
     assert_eq!(client.on_message(&of_another, SERVER_MAC, at(0.2)), []);
 }
@@ -114,12 +114,12 @@ fn nobody_is_asked_for_longer_than_the_limit() {
         match next(&mut client, &mut now).pop().expect("an action") {
             Action::Send(sending) => {
                 messages += 1;
-                assert_eq!(sending.message.kind, Kind::Discover);
+                assert_eq!(sending.message.kind, MessageType::Discover);
             }
             end @ (Action::Leased | Action::Failed(_) | Action::Lost(_)) => break end,
         }
     };
-    assert_eq!((end, now), (Action::Failed(Why::Silence), at(208.0)));
+    assert_eq!((end, now), (Action::Failed(LeaseFailure::Silence), at(208.0)));
     assert!((9..14).contains(&messages), "{messages} messages");
     assert_eq!(client.due(now), None);
 }
@@ -127,31 +127,31 @@ fn nobody_is_asked_for_longer_than_the_limit() {
 #[test]
 fn an_offer_that_is_not_confirmed_or_refused_is_given_up_for_others() {
     let (mut client, actions) = begun();
-    let offer = answer(Kind::Offer, sent(&actions), ADDRESS, 20);
+    let offer = answer(MessageType::Offer, sent(&actions), ADDRESS, 20);
     client.on_message(&offer, SERVER_MAC, at(0.0));
     let (mut now, mut kinds) = (at(0.0), Vec::new());
-    while kinds.last() != Some(&Kind::Discover) {
+    while kinds.last() != Some(&MessageType::Discover) {
         kinds.push(sent(&next(&mut client, &mut now)).message.kind);
     }
-    assert_eq!(kinds, [Kind::Request, Kind::Request, Kind::Request, Kind::Discover]);
+    assert_eq!(kinds, [MessageType::Request, MessageType::Request, MessageType::Request, MessageType::Discover]);
 
     let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(Kind::Offer, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0));
-    assert_eq!(client.on_message(&answer(Kind::Nak, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0)), []);
+    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0));
+    assert_eq!(client.on_message(&answer(MessageType::Nak, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0)), []);
     let mut now = at(0.0);
-    assert_eq!(sent(&next(&mut client, &mut now)).message.kind, Kind::Discover);
+    assert_eq!(sent(&next(&mut client, &mut now)).message.kind, MessageType::Discover);
     assert!(now > at(0.1), "not at once: {now:?}");
 }
 
 #[test]
 fn an_answer_that_cannot_be_used_is_given_back() {
     let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(Kind::Offer, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0));
-    let mut ack = answer(Kind::Ack, sent(&actions), ADDRESS, 20);
+    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 20), SERVER_MAC, at(0.0));
+    let mut ack = answer(MessageType::Ack, sent(&actions), ADDRESS, 20);
     ack.options.set(code::SUBNET_MASK, &[]);
     let actions = client.on_message(&ack, SERVER_MAC, at(0.0));
-    assert_eq!((sent(&actions).message.kind, sent(&actions).source), (Kind::Release, ADDRESS));
-    assert_eq!(actions.last(), Some(&Action::Failed(Why::Answer(GrantError::NoMask))));
+    assert_eq!((sent(&actions).message.kind, sent(&actions).source), (MessageType::Release, ADDRESS));
+    assert_eq!(actions.last(), Some(&Action::Failed(LeaseFailure::Answer(GrantError::NoMask))));
 }
 
 /// As of a server that is silent: 10 s renewal, 17 s rebinding, 20 s the end.
@@ -171,7 +171,7 @@ fn a_lease_is_prolonged_by_its_server_then_by_any_and_then_it_ends() {
             end @ (Action::Leased | Action::Failed(_) | Action::Lost(_)) => break end,
         }
     };
-    assert_eq!((end, now), (Action::Lost(Why::Ended { address: ADDRESS }), at(20.0)));
+    assert_eq!((end, now), (Action::Lost(LeaseFailure::Ended { address: ADDRESS }), at(20.0)));
     for (when, destination, neighbour) in later {
         let any = (Ipv4Addr::BROADCAST, None);
         let want = if when < at(17.0) { (SERVER, Some(SERVER_MAC)) } else { any };
@@ -188,7 +188,7 @@ fn a_longer_lease_begins_with_its_answer() {
         while now < at(when) {
             question = sent(&next(&mut client, &mut now)).clone();
         }
-        let ack = answer(Kind::Ack, &question, ADDRESS, 100);
+        let ack = answer(MessageType::Ack, &question, ADDRESS, 100);
         assert_eq!(client.on_message(&ack, [7; 6], now), [Action::Leased]);
         let lease = client.lease().expect("a lease");
         assert_eq!((lease.end(), lease.neighbour), (Some(now + Duration::from_secs(100)), [7; 6]));
@@ -199,8 +199,8 @@ fn a_longer_lease_begins_with_its_answer() {
 #[test]
 fn no_socket_is_held_between_two_questions_of_a_long_lease() {
     let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(Kind::Offer, sent(&actions), ADDRESS, 86400), SERVER_MAC, at(0.0));
-    client.on_message(&answer(Kind::Ack, sent(&actions), ADDRESS, 86400), SERVER_MAC, at(0.0));
+    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 86400), SERVER_MAC, at(0.0));
+    client.on_message(&answer(MessageType::Ack, sent(&actions), ADDRESS, 86400), SERVER_MAC, at(0.0));
     let mut now = at(0.0);
     next(&mut client, &mut now);
     assert_eq!((now, client.listens(now)), (at(43200.0), true));
@@ -218,21 +218,21 @@ fn no_socket_is_held_between_two_questions_of_a_long_lease() {
 fn who_is_refused_asks_for_the_same_address_at_once() {
     let (mut client, mut now) = (bound(), at(0.0));
     let question = sent(&next(&mut client, &mut now)).clone();
-    let actions = client.on_message(&answer(Kind::Nak, &question, ADDRESS, 0), SERVER_MAC, now);
+    let actions = client.on_message(&answer(MessageType::Nak, &question, ADDRESS, 0), SERVER_MAC, now);
     let discover = sent(&actions).clone();
-    assert_eq!(discover.message.kind, Kind::Discover);
+    assert_eq!(discover.message.kind, MessageType::Discover);
     assert_eq!(discover.message.options.array(code::REQUESTED_ADDRESS), Some(ADDRESS.octets()));
 
     let mut regaining = client.clone();
-    let actions = regaining.on_message(&answer(Kind::Offer, &discover, ADDRESS, 20), SERVER_MAC, now);
-    let ack = answer(Kind::Ack, sent(&actions), ADDRESS, 20);
+    let actions = regaining.on_message(&answer(MessageType::Offer, &discover, ADDRESS, 20), SERVER_MAC, now);
+    let ack = answer(MessageType::Ack, sent(&actions), ADDRESS, 20);
     assert_eq!(regaining.on_message(&ack, SERVER_MAC, now), [Action::Leased]);
 
-    let actions = client.on_message(&answer(Kind::Offer, &discover, OTHER, 20), SERVER_MAC, now);
-    let ack = answer(Kind::Ack, sent(&actions), OTHER, 20);
+    let actions = client.on_message(&answer(MessageType::Offer, &discover, OTHER, 20), SERVER_MAC, now);
+    let ack = answer(MessageType::Ack, sent(&actions), OTHER, 20);
     let actions = client.on_message(&ack, SERVER_MAC, now);
-    assert_eq!((sent(&actions).message.kind, sent(&actions).source), (Kind::Release, OTHER));
-    assert_eq!(actions[1], Action::Lost(Why::Moved { address: ADDRESS, granted: OTHER }));
+    assert_eq!((sent(&actions).message.kind, sent(&actions).source), (MessageType::Release, OTHER));
+    assert_eq!(actions[1], Action::Lost(LeaseFailure::Moved { address: ADDRESS, granted: OTHER }));
 }
 
 /// The reference goes on for as long as the lease had lasted.
@@ -244,14 +244,14 @@ fn who_is_refused_and_hears_nothing_more_loses_the_address_soon_and_never_after_
         while now < at(refused) {
             question = sent(&next(&mut client, &mut now)).clone();
         }
-        client.on_message(&answer(Kind::Nak, &question, ADDRESS, 0), SERVER_MAC, now);
+        client.on_message(&answer(MessageType::Nak, &question, ADDRESS, 0), SERVER_MAC, now);
         let last = loop {
             match next(&mut client, &mut now).as_slice() {
                 [Action::Send(_)] => {}
                 other => break other.to_vec(),
             }
         };
-        assert_eq!(last, [Action::Lost(Why::Refused { address: ADDRESS })]);
+        assert_eq!(last, [Action::Lost(LeaseFailure::Refused { address: ADDRESS })]);
         assert!(now <= at(lost), "{now:?}");
     }
 }
@@ -260,8 +260,9 @@ fn who_is_refused_and_hears_nothing_more_loses_the_address_soon_and_never_after_
 fn a_server_that_wants_to_be_asked_at_once_is_asked_once_a_second() {
     for (seconds, pause) in [(20, 1.0), (2, 1.0), (1, 0.5), (0, 0.5)] {
         let (mut client, actions) = begun();
-        let actions = client.on_message(&answer(Kind::Offer, sent(&actions), ADDRESS, seconds), SERVER_MAC, at(0.0));
-        let mut ack = answer(Kind::Ack, sent(&actions), ADDRESS, seconds);
+        let actions =
+            client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, seconds), SERVER_MAC, at(0.0));
+        let mut ack = answer(MessageType::Ack, sent(&actions), ADDRESS, seconds);
         ack.options.set(code::RENEWAL_TIME, &0_u32.to_be_bytes());
         client.on_message(&ack, SERVER_MAC, at(0.0));
         assert_eq!(client.due(at(0.0)), Some(at(pause)), "{seconds}");
@@ -273,15 +274,15 @@ fn an_address_of_before_is_asked_for_by_name() {
     let begin = || Client::reboot(identity(), Limits::default(), 1, at(0.0), ADDRESS);
     let (mut client, actions) = begin();
     let request = sent(&actions);
-    assert_eq!((request.message.kind, request.message.own), (Kind::Request, Ipv4Addr::UNSPECIFIED));
+    assert_eq!((request.message.kind, request.message.own), (MessageType::Request, Ipv4Addr::UNSPECIFIED));
     assert_eq!(request.message.options.array(code::REQUESTED_ADDRESS), Some(ADDRESS.octets()));
     assert!(request.message.options.get(code::SERVER_IDENTIFIER).is_none());
-    let ack = answer(Kind::Ack, request, ADDRESS, 20);
+    let ack = answer(MessageType::Ack, request, ADDRESS, 20);
     assert_eq!(client.on_message(&ack, SERVER_MAC, at(0.1)), [Action::Leased]);
 
     let (mut client, actions) = begin();
-    let refused = answer(Kind::Nak, sent(&actions), ADDRESS, 20);
-    let why = Why::Refused { address: ADDRESS };
+    let refused = answer(MessageType::Nak, sent(&actions), ADDRESS, 20);
+    let why = LeaseFailure::Refused { address: ADDRESS };
     assert_eq!(client.on_message(&refused, SERVER_MAC, at(0.1)), [Action::Failed(why)]);
 
     let (mut client, _) = begin();
@@ -295,8 +296,8 @@ fn an_address_is_given_back_by_itself_to_its_server() {
     let mut client = bound();
     let release = client.release().expect("a message");
     assert_eq!((release.source, release.destination, release.neighbour), (ADDRESS, SERVER, Some(SERVER_MAC)));
-    assert_eq!((release.message.kind, release.message.own), (Kind::Release, ADDRESS));
-    let mut want = Options::default();
+    assert_eq!((release.message.kind, release.message.own), (MessageType::Release, ADDRESS));
+    let mut want = DhcpOptions::default();
     want.set(code::SERVER_IDENTIFIER, &SERVER.octets());
     want.set(code::CLIENT_IDENTIFIER, b"\0c1/n1/eth0");
     assert_eq!(release.message.options, want);
@@ -315,8 +316,8 @@ fn the_name_that_the_configuration_gives_is_the_one_that_gives_back() {
 #[test]
 fn a_lease_without_end_is_left_alone() {
     let (mut client, actions) = begun();
-    let actions = client.on_message(&answer(Kind::Offer, sent(&actions), ADDRESS, 0), SERVER_MAC, at(0.0));
-    client.on_message(&answer(Kind::Ack, sent(&actions), ADDRESS, u32::MAX), SERVER_MAC, at(0.0));
+    let actions = client.on_message(&answer(MessageType::Offer, sent(&actions), ADDRESS, 0), SERVER_MAC, at(0.0));
+    client.on_message(&answer(MessageType::Ack, sent(&actions), ADDRESS, u32::MAX), SERVER_MAC, at(0.0));
     assert_eq!((client.due(at(1.0)), client.lease().expect("a lease").end()), (None, None));
 }
 
@@ -331,7 +332,7 @@ proptest! {
         let (mut now, mut own) = (at(0.0), None);
         for (deed, seconds, other) in deeds {
             let address = if other { OTHER } else { ADDRESS };
-            let kinds = [Kind::Offer, Kind::Ack, Kind::Nak, Kind::Offer, Kind::Ack];
+            let kinds = [MessageType::Offer, MessageType::Ack, MessageType::Nak, MessageType::Offer, MessageType::Ack];
             let actions = match kinds.get(usize::from(deed)) {
                 Some(kind) => client.on_message(&answer(*kind, &last, address, seconds), SERVER_MAC, now),
                 None => {

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use crate::client::Limits;
 
-/// What the command line says.
+/// The command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flags {
-    /// Where plugins ask.
+    /// The path of the socket.
     pub socket: String,
-    /// What stands before that path and before those of namespaces, for a daemon in a container.
+    /// The prefix of that path and of namespaces' paths, for a daemon in a container.
     pub host_prefix: String,
-    /// Where the number of the process is written.
+    /// The file for the process id.
     pub pid_file: Option<String>,
-    /// How long servers are asked.
+    /// The time limits for servers.
     pub limits: Limits,
-    /// Whether they are asked to answer to everybody.
+    /// Whether servers are asked to answer by broadcast.
     pub broadcast: bool,
 }
 
@@ -34,7 +34,7 @@ impl Default for Flags {
     }
 }
 
-/// What is said of the flags.
+/// The help text.
 pub const USAGE: &str = "Usage of dhcp daemon:
   -broadcast
         ask DHCP servers to answer to everybody, for interfaces that share a MAC address
@@ -55,13 +55,13 @@ pub const USAGE: &str = "Usage of dhcp daemon:
 /// A command line that is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagsError {
-    /// Somebody wants to know.
+    /// Help was requested.
     #[error("flag: help requested")]
     Help,
     /// There is no such flag.
     #[error("flag provided but not defined: -{0}")]
     Unknown(String),
-    /// A flag stands alone.
+    /// A flag has no value.
     #[error("flag needs an argument: -{0}")]
     NoValue(String),
     /// A value cannot be used.
@@ -71,16 +71,13 @@ pub enum FlagsError {
         flag: String,
         /// Its value.
         value: String,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
 }
 
 impl Flags {
-    /// Reads a command line. As with Go's programs, what comes behind the first word that is no flag is passed over.
-    ///
-    /// # Errors
-    /// [`FlagsError`]
+    /// Parses a command line. As in Go's programs, everything after the first word that is not a flag is ignored.
     pub fn parse(words: &[String]) -> Result<Self, FlagsError> {
         let mut flags = Self::default();
         let mut words = words.iter();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::wire::{Kind, Options, Outgoing, code};
+use crate::wire::{DhcpOptions, MessageType, Outgoing, code};
 
 const MAC: Hardware = [2, 0, 0, 0, 0, 9];
 const SERVER_MAC: Hardware = [2, 0, 0, 0, 0, 1];
@@ -19,13 +19,13 @@ struct Machine {
     ups: Vec<String>,
     namespaces: BTreeMap<String, String>,
     open: Vec<LeaseKey>,
-    sent: Vec<(LeaseKey, Sending)>,
-    answers: Vec<(Asker, Answer)>,
+    sent: Vec<(LeaseKey, OutgoingPacket)>,
+    answers: Vec<(ConnectionId, DaemonAnswer)>,
     records: BTreeMap<LeaseKey, LeaseRecord>,
     done: Vec<String>,
 }
 
-impl World for Machine {
+impl DaemonHost for Machine {
     fn now(&mut self) -> Moment {
         Moment::at(Duration::from_secs_f64(self.seconds))
     }
@@ -34,13 +34,18 @@ impl World for Machine {
         7
     }
 
-    fn place(&mut self, _: Asker, request: &Request) -> Result<Place, PlaceError> {
+    fn place(&mut self, _: ConnectionId, request: &LeaseRequest) -> Result<InterfaceLocation, PlaceError> {
         let found = self.namespaces.get(&request.netns).cloned();
         let identity = found.ok_or_else(|| PlaceError::Namespace(format!("no netns {}", request.netns)))?;
-        Ok(Place { netns: request.netns.clone(), ifname: request.key.ifname.clone(), identity })
+        Ok(InterfaceLocation { netns: request.netns.clone(), ifname: request.key.ifname.clone(), identity })
     }
 
-    fn listen(&mut self, key: &LeaseKey, place: &Place, _: Option<Asker>) -> Result<Hardware, PlaceError> {
+    fn listen(
+        &mut self,
+        key: &LeaseKey,
+        place: &InterfaceLocation,
+        _: Option<ConnectionId>,
+    ) -> Result<Hardware, PlaceError> {
         if self.namespaces.get(&place.netns) != Some(&place.identity) {
             return Err(PlaceError::Namespace("the namespace has ended".to_owned()));
         }
@@ -55,7 +60,7 @@ impl World for Machine {
         Ok(self.mac)
     }
 
-    fn set_up(&mut self, place: &Place, _: Asker) -> Result<(), PlaceError> {
+    fn set_up(&mut self, place: &InterfaceLocation, _: ConnectionId) -> Result<(), PlaceError> {
         self.ups.push(place.netns.clone());
         Ok(())
     }
@@ -64,25 +69,25 @@ impl World for Machine {
         self.open.retain(|open| open != key);
     }
 
-    fn send(&mut self, key: &LeaseKey, sending: &Sending) {
+    fn send(&mut self, key: &LeaseKey, sending: &OutgoingPacket) {
         assert!(self.open.contains(key), "{key} is not listened on");
         self.sent.push((key.clone(), sending.clone()));
     }
 
-    fn withdraw(&mut self, place: &Place, address: Ipv4Addr) {
+    fn withdraw(&mut self, place: &InterfaceLocation, address: Ipv4Addr) {
         self.done.push(format!("withdraw {address} from {}", place.netns));
     }
 
-    fn set_down(&mut self, place: &Place) {
+    fn set_down(&mut self, place: &InterfaceLocation) {
         self.done.push(format!("set {} down", place.netns));
     }
 
-    fn answer(&mut self, asker: Asker, answer: &Answer) {
-        if let Answer::Leased(grant) = answer {
+    fn answer(&mut self, asker: ConnectionId, answer: &DaemonAnswer) {
+        if let DaemonAnswer::Leased(grant) = answer {
             let is_kept = |record: &LeaseRecord| record.lease.grant.address == grant.address;
             assert!(self.records.values().any(is_kept), "{} would be lost with the daemon", grant.address);
         }
-        if !matches!(answer, Answer::Wait { .. }) {
+        if !matches!(answer, DaemonAnswer::Wait { .. }) {
             self.answers.push((asker, answer.clone()));
         }
     }
@@ -103,14 +108,14 @@ impl Machine {
     }
 
     /// What was said to somebody since it was asked last.
-    fn said(&mut self, asker: Asker) -> Option<Answer> {
+    fn said(&mut self, asker: ConnectionId) -> Option<DaemonAnswer> {
         let at = self.answers.iter().position(|(to, _)| *to == asker)?;
         Some(self.answers.remove(at).1)
     }
 
-    fn refusal(&mut self, asker: Asker) -> (Reason, String) {
+    fn refusal(&mut self, asker: ConnectionId) -> (Reason, String) {
         match self.said(asker) {
-            Some(Answer::Refused(Refusal { about, text })) => (about, text),
+            Some(DaemonAnswer::Refused(DaemonRefusal { about, text })) => (about, text),
             other => panic!("not refused: {other:?}"),
         }
     }
@@ -120,17 +125,17 @@ fn key(container: &str) -> LeaseKey {
     LeaseKey { container: container.to_owned(), network: "lan".to_owned(), ifname: "eth0".to_owned() }
 }
 
-fn request(container: &str) -> Request {
+fn request(container: &str) -> LeaseRequest {
     let netns = format!("/run/netns/{container}");
-    Request { key: key(container), netns, provided: Vec::new(), requested: vec![3, 1] }
+    LeaseRequest { key: key(container), netns, provided: Vec::new(), requested: vec![3, 1] }
 }
 
-fn add(container: &str) -> Verb {
-    Verb::Add(request(container))
+fn add(container: &str) -> Operation {
+    Operation::Add(request(container))
 }
 
-fn check(container: &str, last: u8) -> Verb {
-    Verb::Check { request: request(container), address: Some([10, 1, 2, last].into()) }
+fn check(container: &str, last: u8) -> Operation {
+    Operation::Check { request: request(container), address: Some([10, 1, 2, last].into()) }
 }
 
 fn daemon() -> Daemon {
@@ -138,8 +143,8 @@ fn daemon() -> Daemon {
 }
 
 /// A message of a server, as the wire brings it.
-fn packet(kind: Kind, to: &Sending, last: u8) -> Vec<u8> {
-    let mut options = Options::default();
+fn packet(kind: MessageType, to: &OutgoingPacket, last: u8) -> Vec<u8> {
+    let mut options = DhcpOptions::default();
     options.set(code::SERVER_IDENTIFIER, &SERVER.octets());
     options.set(code::SUBNET_MASK, &[255, 255, 255, 0]);
     options.set(code::LEASE_TIME, &20_u32.to_be_bytes());
@@ -155,7 +160,7 @@ fn packet(kind: Kind, to: &Sending, last: u8) -> Vec<u8> {
 /// Lets a server answer the last message.
 fn serve(daemon: &mut Daemon, world: &mut Machine, last: u8) {
     let (key, sending) = world.sent.last().expect("a message").clone();
-    let kind = if sending.message.kind == Kind::Discover { Kind::Offer } else { Kind::Ack };
+    let kind = if sending.message.kind == MessageType::Discover { MessageType::Offer } else { MessageType::Ack };
     daemon.received(&key, &packet(kind, &sending, last), SERVER_MAC, world);
 }
 
@@ -164,11 +169,11 @@ fn lease(daemon: &mut Daemon, world: &mut Machine, container: &str, last: u8) {
     daemon.asked(1, add(container), world);
     serve(daemon, world, last);
     serve(daemon, world, last);
-    let Some(Answer::Leased(grant)) = world.said(1) else { panic!("no lease") };
+    let Some(DaemonAnswer::Leased(grant)) = world.said(1) else { panic!("no lease") };
     assert_eq!(grant.address, Ipv4Addr::new(10, 1, 2, last));
 }
 
-fn kinds(world: &Machine) -> Vec<Kind> {
+fn kinds(world: &Machine) -> Vec<MessageType> {
     world.sent.iter().map(|(_, sending)| sending.message.kind).collect()
 }
 
@@ -178,15 +183,15 @@ fn an_address_is_leased_told_again_kept_and_given_back() {
     lease(&mut daemon, &mut world, "c1", 5);
     assert_eq!((world.open.len(), world.records.len()), (0, 1));
     daemon.asked(2, add("c1"), &mut world);
-    assert!(matches!(world.said(2), Some(Answer::Leased(_))), "at once");
+    assert!(matches!(world.said(2), Some(DaemonAnswer::Leased(_))), "at once");
     daemon.asked(3, check("c1", 5), &mut world);
-    assert_eq!(world.said(3), Some(Answer::Done));
-    daemon.asked(4, Verb::Del { key: key("c1") }, &mut world);
-    assert_eq!((world.said(4), world.open.len(), world.records.len()), (Some(Answer::Done), 0, 0));
-    assert_eq!(kinds(&world), [Kind::Discover, Kind::Request, Kind::Release]);
+    assert_eq!(world.said(3), Some(DaemonAnswer::Done));
+    daemon.asked(4, Operation::Del { key: key("c1") }, &mut world);
+    assert_eq!((world.said(4), world.open.len(), world.records.len()), (Some(DaemonAnswer::Done), 0, 0));
+    assert_eq!(kinds(&world), [MessageType::Discover, MessageType::Request, MessageType::Release]);
     assert_eq!(world.done, ["withdraw 10.1.2.5 from /run/netns/c1"]);
-    daemon.asked(5, Verb::Del { key: key("c1") }, &mut world);
-    assert_eq!((world.said(5), kinds(&world).len(), daemon.len()), (Some(Answer::Done), 3, 0));
+    daemon.asked(5, Operation::Del { key: key("c1") }, &mut world);
+    assert_eq!((world.said(5), kinds(&world).len(), daemon.len()), (Some(DaemonAnswer::Done), 3, 0));
 }
 
 #[test]
@@ -197,9 +202,9 @@ fn who_asks_for_the_same_container_waits_for_the_same_lease() {
     daemon.asked(3, check("c1", 6), &mut world);
     serve(&mut daemon, &mut world, 5);
     serve(&mut daemon, &mut world, 5);
-    assert!(matches!((world.said(1), world.said(2)), (Some(Answer::Leased(_)), Some(Answer::Leased(_)))));
+    assert!(matches!((world.said(1), world.said(2)), (Some(DaemonAnswer::Leased(_)), Some(DaemonAnswer::Leased(_)))));
     assert_eq!(world.refusal(3).1, "the lease is of 10.1.2.5, and prevResult tells 10.1.2.6");
-    assert_eq!(kinds(&world), [Kind::Discover, Kind::Request]);
+    assert_eq!(kinds(&world), [MessageType::Discover, MessageType::Request]);
 }
 
 #[test]
@@ -223,7 +228,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(world.refusal(1), (Reason::Namespace, "no netns /run/netns/gone".to_owned()));
     let mut odd = request("c1");
     odd.key.ifname = "eth9".to_owned();
-    daemon.asked(2, Verb::Add(odd), &mut world);
+    daemon.asked(2, Operation::Add(odd), &mut world);
     assert_eq!(world.refusal(2), (Reason::Interface, r#"error looking up "eth9": Link not found"#.to_owned()));
     daemon.asked(3, add("c1"), &mut world);
     while let Some(due) = daemon.due(world.now()) {
@@ -248,8 +253,8 @@ fn a_lease_that_no_server_prolongs_takes_the_interface_down_and_fails_check() {
     let says = "the lease of 10.1.2.5 has ended, and no DHCP server has prolonged it";
     assert_eq!(world.refusal(2), (Reason::Lease, says.to_owned()));
     let before = world.sent.len();
-    daemon.asked(3, Verb::Del { key: key("c1") }, &mut world);
-    assert_eq!((world.said(3), world.sent.len(), daemon.len()), (Some(Answer::Done), before, 0));
+    daemon.asked(3, Operation::Del { key: key("c1") }, &mut world);
+    assert_eq!((world.said(3), world.sent.len(), daemon.len()), (Some(DaemonAnswer::Done), before, 0));
 }
 
 #[test]
@@ -265,12 +270,12 @@ fn a_lease_goes_on_after_a_restart_of_the_daemon() {
     assert!(second.due(world.now()).is_some_and(|due| due <= world.now()), "its time has come");
     second.on_time(&mut world);
     let (_, renewal) = world.sent.last().expect("a message").clone();
-    assert_eq!((renewal.message.kind, renewal.destination), (Kind::Request, SERVER));
+    assert_eq!((renewal.message.kind, renewal.destination), (MessageType::Request, SERVER));
     serve(&mut second, &mut world, 5);
     let now = world.now();
     assert_eq!(world.records[&key("c1")].lease.since, now);
-    second.asked(2, Verb::Del { key: key("c1") }, &mut world);
-    assert_eq!(kinds(&world).last(), Some(&Kind::Release));
+    second.asked(2, Operation::Del { key: key("c1") }, &mut world);
+    assert_eq!(kinds(&world).last(), Some(&MessageType::Release));
 }
 
 #[test]
@@ -302,14 +307,14 @@ fn a_container_in_a_new_namespace_asks_anew() {
 fn check_of_a_lease_that_is_not_known_asks_for_that_address() {
     let (mut daemon, mut world) = (daemon(), Machine::new());
     daemon.asked(1, check("c1", 5), &mut world);
-    assert_eq!(kinds(&world), [Kind::Request]);
+    assert_eq!(kinds(&world), [MessageType::Request]);
     serve(&mut daemon, &mut world, 5);
-    assert_eq!((world.said(1), world.records.len()), (Some(Answer::Done), 1));
+    assert_eq!((world.said(1), world.records.len()), (Some(DaemonAnswer::Done), 1));
 
     let (mut daemon, mut world) = (self::daemon(), Machine::new());
     daemon.asked(1, check("c1", 5), &mut world);
     let (key, sending) = world.sent.last().expect("a message").clone();
-    daemon.received(&key, &packet(Kind::Nak, &sending, 0), SERVER_MAC, &mut world);
+    daemon.received(&key, &packet(MessageType::Nak, &sending, 0), SERVER_MAC, &mut world);
     assert_eq!(world.refusal(1), (Reason::Lease, "the DHCP server refuses 10.1.2.5".to_owned()));
     assert_eq!((daemon.len(), world.open.len(), world.records.len()), (0, 0, 0));
 }
@@ -319,21 +324,23 @@ fn gc_gives_back_what_the_network_does_not_list() {
     let (mut daemon, mut world) = (daemon(), Machine::new());
     lease(&mut daemon, &mut world, "c1", 5);
     lease(&mut daemon, &mut world, "c2", 6);
-    let collect =
-        |network: &str| Verb::Gc { network: network.to_owned(), valid: vec![("c1".to_owned(), "eth0".to_owned())] };
+    let collect = |network: &str| Operation::Gc {
+        network: network.to_owned(),
+        valid: vec![("c1".to_owned(), "eth0".to_owned())],
+    };
     daemon.asked(2, collect("other"), &mut world);
     assert_eq!(daemon.len(), 2);
     daemon.asked(3, collect("lan"), &mut world);
-    assert_eq!((world.said(3), daemon.len()), (Some(Answer::Done), 1));
+    assert_eq!((world.said(3), daemon.len()), (Some(DaemonAnswer::Done), 1));
     assert_eq!(world.records.keys().collect::<Vec<_>>(), [&key("c1")]);
-    assert_eq!(kinds(&world).last(), Some(&Kind::Release));
+    assert_eq!(kinds(&world).last(), Some(&MessageType::Release));
 }
 
 #[test]
 fn a_deleted_container_gets_no_lease_that_was_asked_for_before() {
     let (mut daemon, mut world) = (daemon(), Machine::new());
     daemon.asked(1, add("c1"), &mut world);
-    daemon.asked(2, Verb::Del { key: key("c1") }, &mut world);
+    daemon.asked(2, Operation::Del { key: key("c1") }, &mut world);
     assert_eq!(world.refusal(1), (Reason::Lease, "the container was deleted meanwhile".to_owned()));
     assert_eq!((daemon.len(), world.open.len()), (0, 0));
 }
@@ -357,7 +364,11 @@ fn a_lease_outlives_what_keeps_a_message_from_being_sent_and_another_mac_address
         wake(&mut daemon, &mut world);
     }
     let (_, renewal) = world.sent.last().expect("a message").clone();
-    assert_eq!((renewal.message.kind, renewal.message.mac), (Kind::Request, MAC), "the lease is of the first address");
+    assert_eq!(
+        (renewal.message.kind, renewal.message.mac),
+        (MessageType::Request, MAC),
+        "the lease is of the first address"
+    );
     serve(&mut daemon, &mut world, 5);
     let now = world.now();
     assert_eq!((world.records[&key("c1")].lease.since, world.seconds < 20.0), (now, true));
@@ -369,11 +380,11 @@ fn check_knows_a_namespace_by_any_path_and_harms_no_lease() {
     lease(&mut daemon, &mut world, "c1", 5);
     world.namespaces.insert("/var/run/netns/c1".to_owned(), "boot:c1".to_owned());
     let by = |netns: &str| {
-        let request = Request { netns: netns.to_owned(), ..request("c1") };
-        Verb::Check { request, address: Some([10, 1, 2, 5].into()) }
+        let request = LeaseRequest { netns: netns.to_owned(), ..request("c1") };
+        Operation::Check { request, address: Some([10, 1, 2, 5].into()) }
     };
     daemon.asked(2, by("/var/run/netns/c1"), &mut world);
-    assert_eq!(world.said(2), Some(Answer::Done));
+    assert_eq!(world.said(2), Some(DaemonAnswer::Done));
     daemon.asked(3, by("/run/netns/c2"), &mut world);
     let says = "the lease is of another namespace, at /run/netns/c1";
     assert_eq!(world.refusal(3), (Reason::Lease, says.to_owned()));
@@ -385,7 +396,7 @@ fn only_add_sets_an_interface_up() {
     let (mut daemon, mut world) = (daemon(), Machine::new());
     daemon.asked(1, check("c1", 5), &mut world);
     serve(&mut daemon, &mut world, 5);
-    assert_eq!((world.said(1), world.ups.len()), (Some(Answer::Done), 0));
+    assert_eq!((world.said(1), world.ups.len()), (Some(DaemonAnswer::Done), 0));
     wake(&mut daemon, &mut world);
     assert!(world.ups.is_empty(), "a renewal");
     lease(&mut daemon, &mut world, "c2", 6);

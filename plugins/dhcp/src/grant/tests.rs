@@ -1,14 +1,14 @@
 use super::*;
-use crate::wire::{Kind, Options};
+use crate::wire::{DhcpOptions, MessageType};
 use proptest::prelude::*;
 
 /// An answer with these options, and with a mask and a server unless they say otherwise.
 fn ack(options: &[(u8, &[u8])]) -> Incoming {
-    let mut all = Options::default();
+    let mut all = DhcpOptions::default();
     all.set(code::SUBNET_MASK, &[255, 255, 255, 0]);
     all.set(code::SERVER_IDENTIFIER, &[10, 1, 2, 1]);
     options.iter().for_each(|(code, value)| all.set(*code, value));
-    Incoming { kind: Kind::Ack, xid: 1, address: [10, 1, 2, 5].into(), mac: [0; 6], options: all }
+    Incoming { kind: MessageType::Ack, xid: 1, address: [10, 1, 2, 5].into(), mac: [0; 6], options: all }
 }
 
 fn grant(options: &[(u8, &[u8])]) -> Grant {

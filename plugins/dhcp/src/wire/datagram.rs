@@ -10,7 +10,7 @@ const IP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 const UDP: u8 = 17;
 const TIME_TO_LIVE: u8 = 64;
-/// The bits of the field of fragments that tell of a part of a packet: more to come, and where it belongs.
+/// The bits of the fragment field that are set in a fragment: "more fragments", and the offset.
 const FRAGMENT: u16 = 0x3fff;
 
 /// A message of a client on its way to a server.
@@ -20,7 +20,7 @@ pub struct Datagram {
     pub source: Ipv4Addr,
     /// To.
     pub destination: Ipv4Addr,
-    /// What is in it.
+    /// The payload.
     pub payload: Vec<u8>,
 }
 
@@ -72,8 +72,8 @@ fn checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).unwrap_or_default()
 }
 
-/// What a server has sent to a client in a packet; `None` if it is something else, or torn. The checksum of UDP is not
-/// looked at: that of a server on the same machine is unfinished when it arrives.
+/// The payload of a packet from a server to a client; `None` for other or truncated packets. The UDP checksum is
+/// ignored: that of a server on the same machine is incomplete when it arrives.
 pub fn to_client(packet: &[u8]) -> Option<&[u8]> {
     let length = packet.get(2..).and_then(<[u8]>::first_chunk).map(|bytes| u16::from_be_bytes(*bytes))?;
     let packet = packet.get(..usize::from(length))?;

@@ -1,13 +1,13 @@
-//! Messages: RFC 2131 section 2, the fields of BOOTP and the options behind them.
+//! DHCP messages: the fields of BOOTP and the options after them (RFC 2131 section 2).
 
 use std::net::Ipv4Addr;
 
 use super::hardware::Hardware;
-use super::options::{Options, code};
+use super::options::{DhcpOptions, code};
 
 /// The type of a message, option 53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageType {
     /// A client looks for servers.
     Discover,
     /// A server offers an address.
@@ -26,7 +26,7 @@ pub enum Kind {
     Inform,
 }
 
-impl Kind {
+impl MessageType {
     const ALL: [Self; 8] =
         [Self::Discover, Self::Offer, Self::Request, Self::Decline, Self::Ack, Self::Nak, Self::Release, Self::Inform];
 
@@ -57,7 +57,7 @@ const MAGIC: [u8; 4] = [99, 130, 83, 99];
 const BROADCAST: [u8; 2] = [0x80, 0];
 /// Relays drop messages that are shorter (RFC 1542 section 2.1).
 const SHORTEST: usize = 300;
-/// Where the fields begin: chaddr, sname, file, the magic cookie, the options.
+/// The offsets of the fields: chaddr, sname, file, the magic cookie, the options.
 const CHADDR: usize = 28;
 const SNAME: usize = 44;
 const FILE: usize = 108;
@@ -68,17 +68,17 @@ const OPTIONS: usize = 240;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// Its type.
-    pub kind: Kind,
+    pub kind: MessageType,
     /// By which its answer is known.
     pub xid: u32,
-    /// Whether the answer is to be sent to everybody: a client that shares a MAC address does not get others.
+    /// Whether the answer must be a broadcast: a client that shares a MAC address receives no other.
     pub broadcast: bool,
     /// The address that the client has.
     pub own: Ipv4Addr,
     /// The MAC address of its interface.
     pub mac: Hardware,
     /// All options but the type.
-    pub options: Options,
+    pub options: DhcpOptions,
 }
 
 impl Outgoing {
@@ -106,21 +106,21 @@ impl Outgoing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
     /// Its type.
-    pub kind: Kind,
-    /// That of the message which it answers.
+    pub kind: MessageType,
+    /// The transaction id of the message that it answers.
     pub xid: u32,
     /// The address that the client is to have.
     pub address: Ipv4Addr,
     /// The MAC address of the client.
     pub mac: Hardware,
     /// All options.
-    pub options: Options,
+    pub options: DhcpOptions,
 }
 
 impl Incoming {
-    /// Reads a message of a server; `None` if it is none, or torn.
+    /// Parses a message of a server; `None` if it is another message, or truncated.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut options = Options::default();
+        let mut options = DhcpOptions::default();
         let is_whole = bytes.get(COOKIE..OPTIONS)? == MAGIC && options.read(bytes.get(OPTIONS..)?);
         let [BOOT_REPLY, ETHERNET, 6, _] = *bytes.first_chunk()? else { return None };
         if !is_whole {
@@ -128,7 +128,7 @@ impl Incoming {
         }
         read_overloaded(bytes, &mut options)?;
         Some(Self {
-            kind: Kind::of(*options.get(code::MESSAGE_TYPE)?.first()?)?,
+            kind: MessageType::of(*options.get(code::MESSAGE_TYPE)?.first()?)?,
             xid: u32::from_be_bytes(*bytes.get(4..)?.first_chunk()?),
             address: Ipv4Addr::from(*bytes.get(16..)?.first_chunk::<4>()?),
             mac: *bytes.get(CHADDR..)?.first_chunk()?,
@@ -143,7 +143,7 @@ impl Incoming {
 }
 
 /// A server may go on with its options in fields that it does not need otherwise (RFC 2132 section 9.3).
-fn read_overloaded(bytes: &[u8], options: &mut Options) -> Option<()> {
+fn read_overloaded(bytes: &[u8], options: &mut DhcpOptions) -> Option<()> {
     let overload = options.get(code::OVERLOAD).and_then(|value| value.first().copied()).unwrap_or_default();
     for (bit, field) in [(1, FILE..COOKIE), (2, SNAME..FILE)] {
         if overload & bit != 0 && !options.read(bytes.get(field)?) {

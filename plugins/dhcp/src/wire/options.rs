@@ -1,4 +1,4 @@
-//! Options of a message: RFC 2132, each a code, a length and bytes.
+//! Options of a message (RFC 2132): each has a code, a length and data.
 
 use std::collections::BTreeMap;
 
@@ -33,11 +33,11 @@ pub mod code {
 /// The longest value that one option holds.
 const LONGEST: usize = 255;
 
-/// Options by their codes. The parts of one that comes more than once belong together (RFC 3396).
+/// Options by their codes. The parts of an option that occurs several times are joined (RFC 3396).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options(BTreeMap<u8, Vec<u8>>);
+pub struct DhcpOptions(BTreeMap<u8, Vec<u8>>);
 
-impl Options {
+impl DhcpOptions {
     /// Sets an option, in place of an earlier one.
     pub fn set(&mut self, code: u8, value: &[u8]) {
         self.0.insert(code, value.to_vec());
@@ -53,7 +53,7 @@ impl Options {
         self.get(code)?.first_chunk().copied()
     }
 
-    /// Adds what stands in a field of a message; tells whether it was all there, up to its end.
+    /// Adds the options in a field of a message; returns whether the field was complete.
     pub(super) fn read(&mut self, mut field: &[u8]) -> bool {
         loop {
             match *field {

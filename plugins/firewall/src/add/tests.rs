@@ -21,7 +21,7 @@ fn result(text: &str) -> CniResult {
 
 /// The plan of a container whose addresses nobody has claimed.
 fn planned(config: &Config, backend: &RuleBackend, result: &CniResult) -> Result<Plan, RulesetError> {
-    let claim = Register::default().claim(&owner(), None, &addresses(result), backend);
+    let claim = ClaimRegister::default().claim(&owner(), None, &addresses(result), backend);
     plan(config, backend, claim, result)
 }
 

@@ -21,14 +21,15 @@ impl Memory {
 
     fn claim(&mut self, container: &str, addresses: &[IpAddr], backend: &RuleBackend) {
         let owner = owner(container);
-        let plan =
-            Register::observe(&owner, addresses, &mut self.0).expect("read").claim(&owner, None, addresses, backend);
+        let plan = ClaimRegister::observe(&owner, addresses, &mut self.0)
+            .expect("read")
+            .claim(&owner, None, addresses, backend);
         self.carry_out(&plan);
     }
 
     fn release(&mut self, container: &str, addresses: &[IpAddr]) {
         let owner = owner(container);
-        let plan = Register::observe(&owner, addresses, &mut self.0).expect("read").release(&owner, addresses);
+        let plan = ClaimRegister::observe(&owner, addresses, &mut self.0).expect("read").release(&owner, addresses);
         self.carry_out(&plan);
     }
 
@@ -76,7 +77,7 @@ fn the_records_are_those_of_earlier_releases() {
 
 #[test]
 fn an_owner_is_listed_before_its_addresses_are_claimed() {
-    let plan = Register::default().claim(&owner("ctr"), None, &[FIRST, SECOND], &RuleBackend::Nftables);
+    let plan = ClaimRegister::default().claim(&owner("ctr"), None, &[FIRST, SECOND], &RuleBackend::Nftables);
     let steps: Vec<String> = plan.to_string().lines().map(|line| line[..41].to_owned()).collect();
     let want = [
         "owned  host: write record claims/owner-b0",
@@ -112,7 +113,7 @@ fn the_claims_of_a_network_are_listed_with_their_owners() {
     assert_eq!(of_network(&net, &mut memory.0).expect("read"), []);
     let foreign = Attachment { network: NetworkName::parse("net2").expect("network"), ..owner("a") };
     let other = IpAddr::from([10, 1, 2, 2]);
-    memory.carry_out(&Register::default().claim(&foreign, None, &[other], &RuleBackend::Iptables));
+    memory.carry_out(&ClaimRegister::default().claim(&foreign, None, &[other], &RuleBackend::Iptables));
     memory.claim("a", &[SECOND], &RuleBackend::Iptables);
     memory.claim("b", &[FIRST], &RuleBackend::Nftables);
     let found = of_network(&net, &mut memory.0).expect("read");
@@ -123,7 +124,7 @@ fn the_claims_of_a_network_are_listed_with_their_owners() {
 #[test]
 fn an_address_that_was_about_to_be_claimed_is_found() {
     let mut memory = Memory::default();
-    let plan = Register::default().claim(&owner("ctr"), None, &[FIRST], &RuleBackend::Iptables);
+    let plan = ClaimRegister::default().claim(&owner("ctr"), None, &[FIRST], &RuleBackend::Iptables);
     let mut first = Plan::default();
     first.owned(plan.steps()[0].1.clone());
     memory.carry_out(&first);

@@ -1,7 +1,7 @@
 //! Links that a container puts in the place of the one that it was given, and other networks.
 
 use super::*;
-use crate::loan::Loan;
+use crate::moved_link::MovedLink;
 use cni_model::plan::{IfPresent, LinkKind, NewLink, VethPeer};
 use cni_plugin::json_record::JsonRecord as _;
 use cni_testkit::attachment;
@@ -84,8 +84,8 @@ fn a_link_whose_record_proves_nothing_comes_back_down() {
     let mut host = machine();
     caller(PLAIN).add(&HostDevice, &mut host).expect("ADD");
     let at = attachment("n1", "c1", "eth0");
-    let loan = Loan::read(&at, &mut host).expect("read").expect("a record");
-    host.apply(&Loan { evidence: None, ..loan }.write(&at)).expect("written");
+    let loan = MovedLink::read(&at, &mut host).expect("read").expect("a record");
+    host.apply(&MovedLink { evidence: None, ..loan }.write(&at)).expect("written");
     caller(PLAIN).del(&HostDevice, &mut host).expect("DEL");
     let link = on_host(&mut host, "ens1").expect("back");
     assert_eq!((link.up, link.master, link.alias.as_deref()), (false, None, Some("uplink")));

@@ -11,25 +11,27 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::ranges::{Given, Subnet};
-use crate::store::Machine;
+use crate::ranges::{GivenRange, Subnet};
+use crate::store::MachineIdentity;
 
 const NETNS: &str = "/netns";
 
 struct Network {
     root: TempDir,
     sets: Vec<RangeSet>,
-    machine: Machine,
+    machine: MachineIdentity,
 }
 
 fn set(subnets: &[&str]) -> RangeSet {
-    let given =
-        |subnet: &&str| Given { subnet: Some(Subnet::Plain(subnet.parse().expect("subnet"))), ..Given::default() };
+    let given = |subnet: &&str| GivenRange {
+        subnet: Some(Subnet::Plain(subnet.parse().expect("subnet"))),
+        ..GivenRange::default()
+    };
     RangeSet::new(&subnets.iter().map(given).collect::<Vec<_>>()).expect("valid")
 }
 
-fn machine(boot: &str) -> Machine {
-    Machine { id: Some("m".to_owned()), boot: Some(boot.to_owned()) }
+fn machine(boot: &str) -> MachineIdentity {
+    MachineIdentity { id: Some("m".to_owned()), boot: Some(boot.to_owned()) }
 }
 
 fn attachment(container: &str, ifname: &str) -> Attachment {
@@ -87,7 +89,7 @@ impl Network {
     fn add_by(&self, host: &mut FakeHost, attachment: &Attachment, requested: &[&str]) -> Result<String, Refusal> {
         let requested = requested.iter().map(|text| text.parse().expect("address")).collect();
         let mut store = self.store();
-        let mut presence = Presence::observe(host, Some(NETNS), attachment).expect("no failure");
+        let mut presence = CurrentNamespace::observe(host, Some(NETNS), attachment).expect("no failure");
         match Allocation::new(&mut store, &mut presence, attachment).run(&self.sets, requested) {
             Ok((ips, _)) => {
                 let texts: Vec<String> = ips.iter().map(|ip| ip.address.address().to_string()).collect();
@@ -271,7 +273,7 @@ fn leases_from_before_a_restart_are_taken_when_nothing_else_is_free() {
 fn leases_of_another_machine_are_never_taken() {
     let mut network = Network::new(&[&["10.1.2.0/30"]]);
     network.add_at("b1:1", "a").expect("free");
-    network.machine = Machine { id: Some("other".to_owned()), boot: Some("b2".to_owned()) };
+    network.machine = MachineIdentity { id: Some("other".to_owned()), boot: Some("b2".to_owned()) };
     assert_eq!(network.add_at("b2:1", "b").map_err(|(code, ..)| code), Err(102));
 }
 

@@ -8,16 +8,16 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("address")
 }
 
-fn given(subnet: &str) -> Given {
-    Given { subnet: Some(Subnet::Plain(subnet.parse().expect("subnet"))), ..Given::default() }
+fn given(subnet: &str) -> GivenRange {
+    GivenRange { subnet: Some(Subnet::Plain(subnet.parse().expect("subnet"))), ..GivenRange::default() }
 }
 
-fn between(subnet: &str, start: &str, end: &str) -> Given {
+fn between(subnet: &str, start: &str, end: &str) -> GivenRange {
     let address = |text: &str| if text.is_empty() { None } else { Some(ip(text)) };
-    Given { start: address(start), end: address(end), ..given(subnet) }
+    GivenRange { start: address(start), end: address(end), ..given(subnet) }
 }
 
-fn set(given: &[Given]) -> RangeSet {
+fn set(given: &[GivenRange]) -> RangeSet {
     RangeSet::new(given).expect("valid")
 }
 
@@ -42,10 +42,10 @@ fn what_is_not_given_is_filled_in() {
 
 #[test]
 fn every_refusal_has_its_text() {
-    let mapped = Given { subnet: Some(Subnet::Mapped), ..Given::default() };
+    let mapped = GivenRange { subnet: Some(Subnet::Mapped), ..GivenRange::default() };
     for (ranges, want) in [
         (vec![], "empty range set"),
-        (vec![Given::default()], "subnet is missing"),
+        (vec![GivenRange::default()], "subnet is missing"),
         (vec![given("10.1.2.0/31")], "Network 10.1.2.0/31 too small to allocate from"),
         (vec![given("10.1.2.1/32")], "Network 10.1.2.1/32 too small to allocate from"),
         (vec![given("2001:db8::/127")], "Network 2001:db8::/127 too small to allocate from"),
@@ -80,9 +80,9 @@ fn parts_of_one_subnet_may_stand_side_by_side() {
 
 #[test]
 fn a_gateway_may_lie_anywhere_and_is_skipped_in_its_own_range_only() {
-    let outside = Given { gateway: Some(ip("192.0.2.1")), ..given("10.1.2.0/29") };
+    let outside = GivenRange { gateway: Some(ip("192.0.2.1")), ..given("10.1.2.0/29") };
     assert_eq!(order(&set(&[outside]), None), "2.1 2.2 2.3 2.4 2.5 2.6");
-    let crossed = Given { gateway: Some(ip("10.1.2.2")), ..given("10.1.3.0/29") };
+    let crossed = GivenRange { gateway: Some(ip("10.1.2.2")), ..given("10.1.3.0/29") };
     assert_eq!(order(&set(&[given("10.1.2.0/30"), crossed]), None), "2.2 3.1 3.2 3.3 3.4 3.5 3.6");
     let set = set(&[given("10.1.2.0/24")]);
     assert!(set.is_gateway(ip("10.1.2.1")) && !set.is_gateway(ip("10.1.2.2")) && !set.is_gateway(ip("10.1.3.1")));
@@ -95,7 +95,7 @@ fn network_and_broadcast_are_handed_out_when_they_are_named() {
 
 #[test]
 fn candidates_go_round_and_end_with_the_one_given_last() {
-    let second = Given { gateway: Some(ip("10.1.3.3")), ..given("10.1.3.0/29") };
+    let second = GivenRange { gateway: Some(ip("10.1.3.3")), ..given("10.1.3.0/29") };
     let set = set(&[given("10.1.2.0/29"), second]);
     for (last, want) in [
         (None, "2.2 2.3 2.4 2.5 2.6 3.1 3.2 3.4 3.5 3.6"),
@@ -138,7 +138,7 @@ proptest! {
         let mut row = Vec::new();
         for (index, &(start, length, gateway)) in (0..).zip(&spans) {
             let subnet = Cidr::new(at(index, 0), 28).expect("a prefix of IPv4");
-            ranges.push(Given {
+            ranges.push(GivenRange {
                 subnet: Some(Subnet::Plain(subnet)),
                 start: Some(at(index, start)),
                 end: Some(at(index, start + length)),

@@ -1,11 +1,11 @@
-//! What can go wrong with the directory of the leases.
+//! Errors of the directory of the leases.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cni_core::error::{Code, Failure};
-use cni_files::{FileError, Holders, LockError};
+use cni_files::{FileError, LockError, LockHolders};
 
 /// An operation on a file that failed, or a lock that cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +22,9 @@ pub enum StoreError {
     #[error("gave up after {waited:?}: the lock {} is held by {holders}", path.display())]
     Locked {
         path: PathBuf,
-        /// How long it was waited for.
+        /// How long the process waited.
         waited: Duration,
-        holders: Holders,
+        holders: LockHolders,
     },
 }
 

@@ -1,8 +1,8 @@
-//! The index: which leases a container has, and what the leases themselves do not tell of its home.
+//! The index: the leases of each container, with facts about them that the lease files do not hold.
 //!
-//! It lies in a directory of its own beside the leases, in 256 small files by a hash of the container's id,
-//! each replaced as a whole. Whether it knows every lease is proven by its [`Stamp`]; a record is believed
-//! only as far as the file of its lease is still the one that was recorded.
+//! It is in a directory beside the leases, in 256 small files by a hash of the container's id, each replaced as a
+//! whole. Its [`DirectoryStamp`] proves that it is complete. A record is believed only if the file of its lease is
+//! still the one that was recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
@@ -14,9 +14,9 @@ use cni_files::{Draft, FileError, overwrite, read_if_present, remove};
 
 use super::error::StoreError;
 use super::lease::{FILE_MODE, Lease};
-use super::machine::Machine;
+use super::machine::MachineIdentity;
 use super::shard::{Shard, number_of};
-use super::stamp::Stamp;
+use super::stamp::DirectoryStamp;
 
 /// The longest stamp.
 const MOST_OF_STAMP: u64 = 4096;
@@ -29,20 +29,21 @@ const DRAFT: &str = "index.draft";
 
 /// The records of a directory's leases.
 #[derive(Debug)]
-pub struct Index {
+pub struct LeaseIndex {
     directory: PathBuf,
     /// Whether every lease is recorded.
     complete: bool,
-    /// Whether the stamp is out of date.
+    /// Whether the stamp is outdated.
     touched: bool,
     shards: BTreeMap<u8, Shard>,
     unsaved: BTreeSet<u8>,
 }
 
-impl Index {
+impl LeaseIndex {
     /// Opens the index of the leases in `leases`, and finds out whether it is complete.
-    pub fn open(directory: PathBuf, leases: &File, machine: &Machine) -> Self {
-        let now = Stamp::of(leases, machine).inspect_err(|error| log::warn!("stat of the leases' directory: {error}"));
+    pub fn open(directory: PathBuf, leases: &File, machine: &MachineIdentity) -> Self {
+        let now = DirectoryStamp::of(leases, machine)
+            .inspect_err(|error| log::warn!("stat of the leases' directory: {error}"));
         let then = read_if_present(MOST_OF_STAMP, &directory.join(STAMP)).inspect_err(warn).ok().flatten();
         let complete = match (now, then) {
             (Ok(Some(now)), Some(then)) => now.text().as_bytes() == then,
@@ -145,8 +146,8 @@ impl Index {
         }
     }
 
-    /// Makes the directory of the index where it is missing. A symbolic link in its place, of whoever owns the
-    /// directory of the leases, would lead root's files elsewhere.
+    /// Makes the directory of the index if it is missing. A symbolic link in its place, which the owner of the leases'
+    /// directory could make, would lead root's files elsewhere.
     pub fn ensure_directory(&self) -> Result<(), StoreError> {
         self.refuse_link()?;
         match DirBuilder::new().mode(0o700).create(&self.directory) {
@@ -163,9 +164,8 @@ impl Index {
         Ok(())
     }
 
-    /// Writes what has changed. The stamp comes last: until then the old one is void, since a change of the
-    /// leases came before any change of which leases are recorded.
-    pub fn save(&mut self, leases: &File, machine: &Machine) -> Result<(), StoreError> {
+    /// Writes what has changed. The stamp is written last: the old one has been invalid since the leases were changed.
+    pub fn save(&mut self, leases: &File, machine: &MachineIdentity) -> Result<(), StoreError> {
         self.refuse_link()?;
         let unsaved = std::mem::take(&mut self.unsaved).into_iter();
         let is_filled = |number: &u8| self.shards.get(number).is_some_and(|shard| !shard.is_empty());
@@ -181,15 +181,15 @@ impl Index {
         }
         if self.touched && self.complete {
             let failed = StoreError::io("stamp", &self.directory);
-            if let Some(stamp) = Stamp::put(leases, machine).map_err(failed)? {
+            if let Some(stamp) = DirectoryStamp::put(leases, machine).map_err(failed)? {
                 overwrite(&self.directory.join(STAMP), stamp.text().as_bytes(), FILE_MODE)?;
             }
         }
         Ok(())
     }
 
-    /// Removes the directory of an index that records no lease, so that nothing of ours stays in a network that nobody is in.
-    /// Returns whether there is none now.
+    /// Removes the directory of an index without leases, so that nothing is left of an unused network. Returns whether
+    /// it does not exist now.
     fn remove_unused(&self) -> Result<bool, StoreError> {
         let files = self.files().map_err(StoreError::io("read", &self.directory))?;
         if files.iter().any(|file| ![STAMP, DRAFT].contains(&file.as_str())) {
@@ -208,7 +208,7 @@ fn name(number: u8) -> String {
     format!("{number:02x}")
 }
 
-/// What cannot be read of the index is read from the leases themselves.
+/// Logs that a part of the index cannot be read; the leases themselves are read instead.
 fn warn(error: &FileError) {
     log::warn!("the index of the leases is not used: {error}: {}", error.source);
 }

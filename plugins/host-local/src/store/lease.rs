@@ -1,4 +1,4 @@
-//! A lease: an address, who holds it, and what else is known of it beside the reference's file.
+//! A lease: an address, its holder, and what the index knows about it.
 
 use std::fs::Metadata;
 use std::io::{ErrorKind, Read};
@@ -12,7 +12,7 @@ use cni_core::names::{Attachment, ContainerId, IfName};
 use cni_files::open_to_read;
 
 use super::error::StoreError;
-use super::machine::Machine;
+use super::machine::MachineIdentity;
 
 /// The mode of leases, and of all other files here except the lock.
 pub(super) const FILE_MODE: u32 = 0o600;
@@ -20,11 +20,11 @@ pub(super) const FILE_MODE: u32 = 0o600;
 /// More than the content of any lease: the container's id is a variable of the environment, which has at most 128 KiB.
 const MOST: u64 = 256 * 1024;
 
-/// Who holds a lease: the content of its file.
+/// The holder of a lease: the content of its file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     pub container: String,
-    /// The interface inside the container; leases of old releases do not tell it.
+    /// The interface inside the container; leases of old releases do not name it.
     pub ifname: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Owner {
         (!text.is_empty()).then(|| Self { container: container.to_owned(), ifname })
     }
 
-    /// Whoever has written what is too large for a lease. The address stays taken.
+    /// The owner of a file that is too large for a lease. The address stays taken.
     const fn unknown() -> Self {
         Self { container: String::new(), ifname: None }
     }
@@ -60,15 +60,15 @@ impl Owner {
         }
     }
 
-    /// Whether both names are such as a runtime can ask for. A lease of any other owner stays taken, and is
-    /// nobody's to be found.
+    /// Whether both names are valid in requests of a runtime. A lease of any other owner stays taken, and no request
+    /// can refer to it.
     pub fn is_valid(&self) -> bool {
         ContainerId::parse(&self.container).is_ok()
             && self.ifname.as_ref().is_none_or(|ifname| IfName::parse(ifname).is_ok())
     }
 }
 
-/// Tells a file from another one that has or had the same name.
+/// Identifies a file, even if another file has or had the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     inode: u64,
@@ -82,33 +82,33 @@ impl FileId {
     }
 }
 
-/// Where the container of a lease lived when it got it, as far as that is known.
+/// The machine and the namespace for which a lease was made, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Home {
+pub struct LeaseOrigin {
     /// The machine, and its boot.
-    pub machine: Machine,
+    pub machine: MachineIdentity,
     /// The identity of the container's network namespace.
     pub namespace: Option<String>,
 }
 
-/// An address that somebody holds.
+/// A leased address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub address: IpAddr,
-    /// Who holds it.
+    /// The holder.
     pub owner: Owner,
-    /// Where the holder lived.
-    pub home: Home,
+    /// Where it was made.
+    pub home: LeaseOrigin,
     pub(super) name: String,
     pub(super) file: FileId,
 }
 
 impl Lease {
-    /// The lease was found as this file. Nothing is known of the home of one that somebody else wrote.
+    /// Sets the file in which the lease was found. The origin of a lease that another program has written is unknown.
     pub(super) fn found_as(&mut self, file: FileId) {
         if self.file != file {
             self.file = file;
-            self.home = Home::default();
+            self.home = LeaseOrigin::default();
         }
     }
 
@@ -119,7 +119,7 @@ impl Lease {
         Duration::new(u64::try_from(seconds).unwrap_or_default(), nanoseconds)
     }
 
-    /// Whether it is the very lease, and not a later one of the same address.
+    /// Whether it is the same lease, and not a later one of the same address.
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
         (&self.name, self.file) == (&other.name, other.file)
     }
@@ -146,7 +146,10 @@ impl Lease {
         Some(Self {
             address: parse_ip(name)?,
             owner: Owner { container: container.to_owned(), ifname: known(ifname) },
-            home: Home { machine: Machine { id: known(id), boot: known(boot) }, namespace: known(namespace) },
+            home: LeaseOrigin {
+                machine: MachineIdentity { id: known(id), boot: known(boot) },
+                namespace: known(namespace),
+            },
             name: name.to_owned(),
             file: FileId { inode: inode.parse().ok()?, modified: (seconds.parse().ok()?, nanoseconds.parse().ok()?) },
         })
@@ -199,11 +202,11 @@ mod tests {
 
     #[test]
     fn a_line_of_the_index_reads_back() {
-        let machine = Machine { id: Some("m".to_owned()), boot: Some("b".to_owned()) };
-        let home = Home { machine, namespace: Some("b:4096".to_owned()) };
+        let machine = MachineIdentity { id: Some("m".to_owned()), boot: Some("b".to_owned()) };
+        let home = LeaseOrigin { machine, namespace: Some("b:4096".to_owned()) };
         let file = FileId { inode: u64::MAX, modified: (-1, 999_999_999) };
         let address = IpAddr::from([10, 1, 2, 3]);
-        for (home, owner) in [(home, owner("c1", Some("-"))), (Home::default(), owner("c1", None))] {
+        for (home, owner) in [(home, owner("c1", Some("-"))), (LeaseOrigin::default(), owner("c1", None))] {
             let owner = owner.expect("given");
             let lease = Lease { address, owner, home, name: address.to_string(), file };
             let line = lease.line();

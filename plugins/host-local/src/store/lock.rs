@@ -1,4 +1,4 @@
-//! The lock of a directory: `flock(2)` on its file `lock`, as the reference takes it, but not forever.
+//! The lock of a directory: `flock(2)` on its file `lock`, as in the reference, but with a time limit.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,7 +8,7 @@ use cni_files::{Lock, open_to_read};
 
 use super::error::StoreError;
 
-/// How long the lock is waited for. An operation holds it for milliseconds.
+/// The time limit for the lock. An operation holds it for milliseconds.
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// The mode with which the reference makes the file.

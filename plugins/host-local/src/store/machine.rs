@@ -1,24 +1,24 @@
-//! Which machine this is, and since when it runs: what tells a lease of today from one of before a reboot.
+//! The identity of the machine and of its boot: it separates leases of this boot from those of an earlier one.
 
 use cni_files::{FileError, boot_id, machine_id};
 
 /// The identity of a machine and of its boot, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineIdentity {
     /// Differs between machines: machine-id(5).
     pub id: Option<String>,
     /// Differs between boots: random(4), `boot_id`.
     pub boot: Option<String>,
 }
 
-impl Machine {
+impl MachineIdentity {
     /// The machine that this process runs on.
     pub fn this() -> Self {
         Self { id: known(machine_id()), boot: known(boot_id()) }
     }
 
-    /// Whether it is certain that this machine was restarted since `before`. A directory on a network file
-    /// system holds leases of other machines, whose boot differs too: these are alive.
+    /// Whether it is certain that this machine was restarted since `before`. A directory on a network file system has
+    /// leases of other machines, whose boot differs too, but which are still running.
     pub fn has_restarted_since(&self, before: &Self) -> bool {
         let (id, boot) = (self.id.as_ref(), self.boot.as_ref());
         id.is_some()
@@ -37,9 +37,9 @@ fn known(id: Result<String, FileError>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn machine(id: &str, boot: &str) -> Machine {
+    fn machine(id: &str, boot: &str) -> MachineIdentity {
         let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        Machine { id: known(id), boot: known(boot) }
+        MachineIdentity { id: known(id), boot: known(boot) }
     }
 
     #[test]
@@ -58,6 +58,6 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_the_boot() {
-        assert!(Machine::this().boot.is_some_and(|boot| boot.len() == 36));
+        assert!(MachineIdentity::this().boot.is_some_and(|boot| boot.len() == 36));
     }
 }

@@ -1,14 +1,14 @@
-//! A part of the index: the records of some containers, a line for each lease.
+//! A part of the index: the records of some containers, one line for each lease.
 //!
-//! It is kept as the text that it is on the disk, so that the cost of a look-up does not lie in the records
-//! of other containers. It begins with a character that no id begins with, so nobody takes it for a lease.
+//! It is kept as the text that is on the disk, so that a look-up does not pay for the records of other containers. It
+//! begins with a character that no id begins with, so it cannot be mistaken for a lease.
 
 use super::lease::Lease;
 
 /// The first line.
 const HEADER: &str = "#host-local leases\n";
 
-/// How many tabs there are in a record.
+/// The number of tabs in a record.
 const TABS: usize = 8;
 
 /// The number of the shard in which a container's records are: FNV-1a, folded to one byte.
@@ -60,7 +60,7 @@ impl Shard {
         self.0.push_str(&lease.line());
     }
 
-    /// Removes the record of the file of this name, if there is one.
+    /// Removes the record of a file, if there is one.
     pub fn remove(&mut self, name: &str) {
         let is_its = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('\t'));
         let kept = self.0.split_inclusive('\n').filter(|line| !is_its(line)).collect();

@@ -1,29 +1,28 @@
-//! The proof that nobody has changed a directory since its index was written.
+//! Proves that a directory has not changed since its index was written.
 //!
-//! Times of change are too coarse to tell two changes within one tick of the kernel's clock from one. But
-//! whoever adds, removes or renames an entry sets both times of the directory, of modification and of
-//! status change, to the same value. So the index is stamped with a directory whose two times were made to
-//! *differ*: [`Stamp::put`] sets the former back by a minute. As long as both are as they were then, no
-//! entry has come or gone, whatever the clock did. Inode and device tell a copy of the directory, and the
-//! boot tells that what was written has not been lost with the power.
+//! Two changes within one tick of the kernel's clock have the same time, so the time alone proves nothing. But adding,
+//! removing or renaming an entry sets both times of the directory, of modification and of status change, to the same
+//! value. So [`DirectoryStamp::put`] makes the two times *differ*: it sets the modification time back by a minute. As
+//! long as both times are unchanged, no entry was added or removed, whatever the clock did. Inode and device show that
+//! the directory is not a copy; the boot shows that what was written was not lost in a power failure.
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use super::machine::Machine;
+use super::machine::MachineIdentity;
 
-/// What distinguishes the times of a stamped directory.
+/// The difference between the two times of a stamped directory.
 const SET_BACK: Duration = Duration::from_secs(60);
 
 /// The state of a directory, as a line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamp(String);
+pub struct DirectoryStamp(String);
 
-impl Stamp {
+impl DirectoryStamp {
     /// The state of a directory as it is; `None` when it proves nothing.
-    pub fn of(directory: &File, machine: &Machine) -> io::Result<Option<Self>> {
+    pub fn of(directory: &File, machine: &MachineIdentity) -> io::Result<Option<Self>> {
         let metadata = directory.metadata()?;
         Ok(machine.boot.as_ref().filter(|_| differ(&metadata)).map(|boot| {
             let (device, inode) = (metadata.dev(), metadata.ino());
@@ -34,7 +33,7 @@ impl Stamp {
     }
 
     /// Makes the two times of a directory differ, and takes its state.
-    pub fn put(directory: &File, machine: &Machine) -> io::Result<Option<Self>> {
+    pub fn put(directory: &File, machine: &MachineIdentity) -> io::Result<Option<Self>> {
         directory.set_modified(SystemTime::now() - SET_BACK)?;
         Self::of(directory, machine)
     }
@@ -58,8 +57,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn machine() -> Machine {
-        Machine { id: None, boot: Some("b1".to_owned()) }
+    fn machine() -> MachineIdentity {
+        MachineIdentity { id: None, boot: Some("b1".to_owned()) }
     }
 
     #[test]
@@ -68,13 +67,17 @@ mod tests {
         let handle = File::open(directory.path()).expect("open");
         let file = directory.path().join("x");
         for _ in 0..200 {
-            let stamp = Stamp::put(&handle, &machine()).expect("put").expect("a proof");
-            assert_eq!(Stamp::of(&handle, &machine()).expect("stat"), Some(stamp.clone()), "nothing has changed");
+            let stamp = DirectoryStamp::put(&handle, &machine()).expect("put").expect("a proof");
+            assert_eq!(
+                DirectoryStamp::of(&handle, &machine()).expect("stat"),
+                Some(stamp.clone()),
+                "nothing has changed"
+            );
             fs::write(&file, "").expect("add");
-            assert_ne!(Stamp::of(&handle, &machine()).expect("stat"), Some(stamp), "an entry has come");
-            let stamp = Stamp::put(&handle, &machine()).expect("put").expect("a proof");
+            assert_ne!(DirectoryStamp::of(&handle, &machine()).expect("stat"), Some(stamp), "an entry has come");
+            let stamp = DirectoryStamp::put(&handle, &machine()).expect("put").expect("a proof");
             fs::remove_file(&file).expect("remove");
-            assert_ne!(Stamp::of(&handle, &machine()).expect("stat"), Some(stamp), "an entry has gone");
+            assert_ne!(DirectoryStamp::of(&handle, &machine()).expect("stat"), Some(stamp), "an entry has gone");
         }
     }
 
@@ -83,22 +86,26 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let handle = File::open(directory.path()).expect("open");
         fs::create_dir(directory.path().join("own")).expect("mkdir");
-        let stamp = Stamp::put(&handle, &machine()).expect("put");
+        let stamp = DirectoryStamp::put(&handle, &machine()).expect("put");
         fs::write(directory.path().join("own/x"), "").expect("add");
-        assert_eq!(Stamp::of(&handle, &machine()).expect("stat"), stamp);
+        assert_eq!(DirectoryStamp::of(&handle, &machine()).expect("stat"), stamp);
     }
 
     #[test]
     fn a_copy_and_another_boot_show() {
         let (here, there) = (tempfile::tempdir().expect("directory"), tempfile::tempdir().expect("directory"));
         let handle = File::open(here.path()).expect("open");
-        let stamp = Stamp::put(&handle, &machine()).expect("put");
+        let stamp = DirectoryStamp::put(&handle, &machine()).expect("put");
         let copy = File::open(there.path()).expect("open");
         copy.set_modified(handle.metadata().and_then(|metadata| metadata.modified()).expect("time")).expect("set");
-        assert_ne!(Stamp::of(&copy, &machine()).expect("stat"), stamp);
-        let later = Machine { boot: Some("b2".to_owned()), ..machine() };
-        assert_ne!(Stamp::of(&handle, &later).expect("stat"), stamp);
-        assert_eq!(Stamp::of(&handle, &Machine::default()).expect("stat"), None, "an unknown boot proves nothing");
+        assert_ne!(DirectoryStamp::of(&copy, &machine()).expect("stat"), stamp);
+        let later = MachineIdentity { boot: Some("b2".to_owned()), ..machine() };
+        assert_ne!(DirectoryStamp::of(&handle, &later).expect("stat"), stamp);
+        assert_eq!(
+            DirectoryStamp::of(&handle, &MachineIdentity::default()).expect("stat"),
+            None,
+            "an unknown boot proves nothing"
+        );
     }
 
     #[test]
@@ -106,6 +113,6 @@ mod tests {
         let directory = tempfile::tempdir().expect("directory");
         let handle = File::open(directory.path()).expect("open");
         fs::write(directory.path().join("x"), "").expect("add");
-        assert_eq!(Stamp::of(&handle, &machine()).expect("stat"), None);
+        assert_eq!(DirectoryStamp::of(&handle, &machine()).expect("stat"), None);
     }
 }

@@ -10,12 +10,12 @@ use tempfile::TempDir;
 
 use super::*;
 
-fn machine() -> Machine {
-    Machine { id: Some("m".to_owned()), boot: Some("b1".to_owned()) }
+fn machine() -> MachineIdentity {
+    MachineIdentity { id: Some("m".to_owned()), boot: Some("b1".to_owned()) }
 }
 
-fn home(namespace: &str) -> Home {
-    Home { machine: machine(), namespace: Some(namespace.to_owned()) }
+fn home(namespace: &str) -> LeaseOrigin {
+    LeaseOrigin { machine: machine(), namespace: Some(namespace.to_owned()) }
 }
 
 fn owner(container: &str) -> Owner {
@@ -66,7 +66,7 @@ impl Fixture {
     /// Whether the index, as it lies there, would be believed.
     fn is_proven(&self) -> bool {
         let handle = File::open(&self.path).expect("open");
-        let stamp = stamp::Stamp::of(&handle, &machine()).expect("stat");
+        let stamp = stamp::DirectoryStamp::of(&handle, &machine()).expect("stat");
         let saved = fs::read_to_string(self.own("stamp")).unwrap_or_default();
         stamp.is_some_and(|stamp| stamp.text() == saved)
     }
@@ -168,11 +168,11 @@ fn the_home_is_known_of_the_leases_that_we_have_written() {
     fixture.add("c1", 2);
     fixture.foreign_add("10.1.2.3", "c2\r\neth0");
     let home_of = |container| fixture.open().leases_of(container).expect("no failure")[0].home.clone();
-    assert_eq!((home_of("c1"), home_of("c2")), (home("ns1"), Home::default()));
+    assert_eq!((home_of("c1"), home_of("c2")), (home("ns1"), LeaseOrigin::default()));
     // Another lease of the same address and the same owner is another lease.
     fs::remove_file(fixture.path.join("10.1.2.2")).expect("remove");
     fixture.foreign_add("10.1.2.2", "c1\r\neth0");
-    assert_eq!(home_of("c1"), Home::default());
+    assert_eq!(home_of("c1"), LeaseOrigin::default());
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn a_copy_of_the_directory_is_as_good() {
     assert!(!copy.is_proven());
     assert_eq!((copy.leases_of("c1"), copy.leases_of("c2")), ("10.1.2.2".to_owned(), "10.1.2.4".to_owned()));
     let lease = &copy.open().leases_of("c1").expect("no failure")[0];
-    assert_eq!(lease.home, Home::default(), "a copy is not the file that was recorded");
+    assert_eq!(lease.home, LeaseOrigin::default(), "a copy is not the file that was recorded");
 }
 
 #[test]
 fn another_boot_reads_all_leases_once() {
     let fixture = Fixture::new();
     fixture.add("c1", 2);
-    let later = Machine { boot: Some("b2".to_owned()), ..machine() };
+    let later = MachineIdentity { boot: Some("b2".to_owned()), ..machine() };
     fs::remove_file(fixture.own(&index_file("c1"))).expect("the power went before this was written");
     let mut store = Store::create(&fixture.path, later.clone()).expect("store");
     assert_eq!(store.leases_of("c1").expect("no failure").len(), 1);
@@ -560,7 +560,7 @@ proptest! {
         let mut model: BTreeMap<u8, u8> = BTreeMap::new();
         fs::create_dir_all(&fixture.path).expect("mkdir");
         for act in acts {
-            let machine = Machine { boot: Some(format!("b{boot}")), ..machine() };
+            let machine = MachineIdentity { boot: Some(format!("b{boot}")), ..machine() };
             let open = || Store::create(&fixture.path, machine.clone()).expect("store");
             match act {
                 Act::Lease { container, address } => {
@@ -590,7 +590,7 @@ proptest! {
                 Act::LoseStamp => remove(&fixture.own("stamp")).expect("remove"),
                 Act::Reboot => boot += 1,
             }
-            let machine = Machine { boot: Some(format!("b{boot}")), ..machine };
+            let machine = MachineIdentity { boot: Some(format!("b{boot}")), ..machine };
             for container in 0..6 {
                 let store = Store::reading(&fixture.path, machine.clone()).expect("no failure");
                 let leases = store.expect("there").leases_of(&format!("c{container}")).expect("no failure");

@@ -3,10 +3,10 @@ use crate::chains::ChainRegister;
 use crate::fixtures::{TCP, at, config};
 use cni_core::family::Family;
 
-fn told(config: Config, targets: &[&str]) -> Told {
+fn told(config: Config, targets: &[&str]) -> Input {
     let targets = targets.iter().map(|text| text.parse().expect("CIDR")).collect();
     let chains = ChainRegister::observe(&at(), &mut cni_testkit::FakeRecords::default());
-    Told { config, at: at(), targets, chains, prev_result: CniResult::default() }
+    Input { config, at: at(), targets, chains, prev_result: CniResult::default() }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Why a configuration is refused: each with its key and value.
+//! Errors of the configuration, each with its key and value.
 
 use cni_core::error::{Code, Failure};
 
@@ -14,7 +14,7 @@ pub enum ConfigError {
     /// `externalSetMarkChain` is not a name of a chain.
     #[error("invalid externalSetMarkChain {name:?}")]
     ExternalChain { name: String },
-    /// `backend` is none that the plugin knows.
+    /// `backend` is not a known back end.
     #[error("unrecognized backend {name:?}")]
     UnknownBackend { name: String },
     /// The conditions are written for another backend.

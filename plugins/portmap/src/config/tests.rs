@@ -47,14 +47,14 @@ fn masquerading_is_chosen_by_four_keys() {
 
 #[test]
 fn mappings_are_read_as_every_runtime_writes_them() {
-    let want = Mapping { host_port: 8080, container_port: 80, proto: Proto::Tcp, listen: Listen::Anywhere };
+    let want = Mapping { host_port: 8080, container_port: 80, proto: Proto::Tcp, listen: ListenAddress::Anywhere };
     assert_eq!(mapping(r#"{"hostPort":8080,"containerPort":80,"protocol":"tcp"}"#), want);
     assert_eq!(mapping(r#"{"HostPort":8080,"ContainerPort":80,"Protocol":"TCP","HostIP":""}"#), want);
     for (text, listen) in [
-        ("0.0.0.0", Listen::Family(Family::V4)),
-        ("::", Listen::Family(Family::V6)),
-        ("::ffff:10.0.0.1", Listen::Address(IpAddr::from([10, 0, 0, 1]))),
-        ("10.0.0.1", Listen::Address(IpAddr::from([10, 0, 0, 1]))),
+        ("0.0.0.0", ListenAddress::Family(Family::V4)),
+        ("::", ListenAddress::Family(Family::V6)),
+        ("::ffff:10.0.0.1", ListenAddress::Address(IpAddr::from([10, 0, 0, 1]))),
+        ("10.0.0.1", ListenAddress::Address(IpAddr::from([10, 0, 0, 1]))),
     ] {
         let got = mapping(&format!(r#"{{"hostPort":1,"containerPort":65535,"protocol":"sctp","hostIP":"{text}"}}"#));
         assert_eq!(got, Mapping { host_port: 1, container_port: 65535, proto: Proto::Sctp, listen });
@@ -64,9 +64,9 @@ fn mappings_are_read_as_every_runtime_writes_them() {
 #[test]
 fn a_mapping_applies_to_the_families_it_listens_on() {
     for (listen, v4, v6) in [
-        (Listen::Anywhere, true, true),
-        (Listen::Family(Family::V4), true, false),
-        (Listen::Address(IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 1])), false, true),
+        (ListenAddress::Anywhere, true, true),
+        (ListenAddress::Family(Family::V4), true, false),
+        (ListenAddress::Address(IpAddr::from([0xfd, 0, 0, 0, 0, 0, 0, 1])), false, true),
     ] {
         let mapping = Mapping { host_port: 1, container_port: 1, proto: Proto::Udp, listen };
         assert_eq!((mapping.applies_to(Family::V4), mapping.applies_to(Family::V6)), (v4, v6), "{listen:?}");

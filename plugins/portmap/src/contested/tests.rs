@@ -6,8 +6,8 @@ fn port(proto: Proto, family: Family) -> PublishedPort {
     PublishedPort { port: 80, proto, address: family.unspecified() }
 }
 
-fn rival(name: &str, ports: Vec<PublishedPort>, is_later: bool) -> Rival {
-    Rival { owner: attachment("n1", name, "eth0"), home: None, ports, is_later }
+fn rival(name: &str, ports: Vec<PublishedPort>, is_later: bool) -> ContestingAttachment {
+    ContestingAttachment { owner: attachment("n1", name, "eth0"), home: None, ports, is_later }
 }
 
 #[test]

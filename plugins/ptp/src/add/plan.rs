@@ -1,33 +1,34 @@
-//! What an ADD does, decided from the IPAM plugin's answer and a few facts.
+//! The plan of an ADD, made from the IPAM plugin's result and a few facts.
 
 use cni_core::family::Family;
 use cni_core::names::Attachment;
-use cni_interface::addressing::{self, Setting};
-use cni_interface::network::Network;
+use cni_interface::addressing::{self, InterfaceParameter};
+use cni_interface::network::ResolvedNetwork;
 use cni_interface::veth::{NewVeth, trust_link_local};
 use cni_model::plan::{Dad, IfPresent, LinkSetting, NewRoute, Ns, Plan, Step, Until};
 use cni_netfilter::Ruleset;
 
 use crate::gateway::RoutedAddress;
 
-/// What has to be known for a plan.
+/// The facts that the plan needs.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Names and MAC addresses of the pair.
     pub veth: NewVeth,
     /// The container's addresses with their gateways.
     pub addresses: Vec<RoutedAddress>,
-    /// What takes old routes to these addresses out of the way.
+    /// The steps that remove old routes to these addresses.
     pub stale_routes: Vec<Step>,
-    /// The masquerade, if there is to be one.
+    /// The rules of the masquerade, if configured.
     pub rules: Vec<Ruleset>,
 }
 
-/// Nobody else can have an address on the pair, so that none is looked for.
-const TRUST_LINK_LOCAL: Setting = Setting { family: Family::V6, parameter: "accept_dad", value: "0" };
+/// Skips duplicate address detection, since nothing else can have an address on the pair.
+const TRUST_LINK_LOCAL: InterfaceParameter =
+    InterfaceParameter { family: Family::V6, parameter: "accept_dad", value: "0" };
 
 /// Plans an ADD; `mtu` is in bytes.
-pub fn plan_add(mtu: Option<u32>, at: &Attachment, network: &Network, facts: &Facts) -> Plan {
+pub fn plan_add(mtu: Option<u32>, at: &Attachment, network: &ResolvedNetwork, facts: &Facts) -> Plan {
     let Facts { veth, addresses, stale_routes, rules } = facts;
     let mut plan = Plan::default();
     veth.plan(&mut plan, at, mtu);
@@ -50,14 +51,14 @@ fn has_ipv6(addresses: &[RoutedAddress]) -> bool {
 
 /// The IPAM plugin's routes come after those to the gateways, since these may be in no network of the container, and
 /// before the kernel's own routes go, since by those it knows which other gateways are in reach.
-fn container(plan: &mut Plan, at: &Attachment, network: &Network, addresses: &[RoutedAddress]) {
+fn container(plan: &mut Plan, at: &Attachment, network: &ResolvedNetwork, addresses: &[RoutedAddress]) {
     let name = &at.ifname;
     let to_gateways = distinct(addresses.iter().map(RoutedAddress::gateway_route));
     let is_new =
         |route: &&NewRoute| to_gateways.iter().all(|gateway| gateway.dst != route.dst || route.table.is_some());
     let routes = to_gateways.iter().chain(network.routes.iter().filter(is_new)).cloned().collect();
-    let settings: &[Setting] = if has_ipv6(addresses) { &[TRUST_LINK_LOCAL] } else { &[] };
-    addressing::assign(plan, name, &Network { routes, ..network.clone() }, Dad::Skip, settings);
+    let settings: &[InterfaceParameter] = if has_ipv6(addresses) { &[TRUST_LINK_LOCAL] } else { &[] };
+    addressing::assign(plan, name, &ResolvedNetwork { routes, ..network.clone() }, Dad::Skip, settings);
     for route in distinct(addresses.iter().map(RoutedAddress::network_route)) {
         plan.within(Step::RemoveConnectedRoute { ns: Ns::Container, name: name.clone(), dst: route.dst });
         plan.within(Step::AddRoute { ns: Ns::Container, name: name.clone(), route });

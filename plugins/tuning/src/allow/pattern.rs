@@ -1,8 +1,8 @@
-//! Patterns as the reference reads them, in the words of our engine.
+//! Translates the reference's patterns for our regular expression engine.
 //!
-//! The reference takes the syntax RE2 (<https://github.com/google/re2/wiki/Syntax>). Our engine, `regex-lite`, knows
-//! nearly all of it; some texts it refuses, and a few mean something else to it. These are rewritten here. What still
-//! has no equal is refused, since a pattern that is misunderstood could allow too much.
+//! The reference uses the syntax RE2 (<https://github.com/google/re2/wiki/Syntax>). Our engine, `regex-lite`, supports
+//! nearly all of it. Patterns that it refuses or reads differently are rewritten here. A pattern that cannot be
+//! rewritten is refused, since a misread pattern could allow too much.
 
 use std::str::Chars;
 
@@ -140,7 +140,7 @@ impl Translation<'_> {
         }
     }
 
-    /// What comes behind a backslash, of which these letters may be any.
+    /// Translates what follows a backslash; `letters` are the supported letters.
     fn escape(&mut self, letters: &str) -> Result<(), PatternFault> {
         let Some(letter) = self.rest.next() else {
             self.out.push('\\');

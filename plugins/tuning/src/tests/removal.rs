@@ -1,7 +1,7 @@
 //! What DEL sets back, what GC collects, and what both leave alone.
 
 use super::*;
-use cni_model::plan::{Need, Step, Sysctl};
+use cni_model::plan::{Step, Sysctl, SysctlNeed};
 use cni_plugin::journal::Journal;
 
 #[test]
@@ -204,7 +204,7 @@ fn a_parameter_of_two_interfaces_is_set_back_when_both_are_gone() {
 }
 
 fn set_somaxconn(host: &mut FakeHost, value: &str) {
-    let (ns, key, need) = (Ns::Container, Sysctl::fixed(&["net", "core", "somaxconn"]), Need::Required);
+    let (ns, key, need) = (Ns::Container, Sysctl::fixed(&["net", "core", "somaxconn"]), SysctlNeed::Required);
     host.apply(&Step::SetSysctl { ns, key, value: value.to_owned(), need }).expect("set");
 }
 

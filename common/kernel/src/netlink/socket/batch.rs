@@ -1,7 +1,7 @@
-//! Batches, which netfilter's sockets know: many changes in one datagram, of which all take effect or none.
+//! Batches of netfilter: several changes in one datagram, which take effect together or not at all.
 //!
-//! The kernel carries a batch out while it is sent. It answers each change that it refuses, and the last one in any
-//! case. An answer about the whole batch has the sequence number of the message that opened it.
+//! The kernel processes the batch while it is sent. It answers each change that it refuses, and always the last one.
+//! An answer about the whole batch has the sequence number of the message that opened it.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,30 +17,30 @@ const SMALL: usize = 64 * 1024;
 
 /// A refused change.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedChange {
     /// Which change, counted from 0; `None` for the batch as a whole.
     pub change: Option<usize>,
     /// Why.
     pub cause: Cause,
 }
 
-impl Refused {
-    /// Whether somebody else's change came before one that is bound to the state before it.
+impl RefusedChange {
+    /// Whether another change came first, so that a batch that is bound to a generation was refused.
     pub fn is_late(&self) -> bool {
         self.cause.errno() == Some(libc::ERESTART)
     }
 }
 
 impl Socket {
-    /// Makes changes, each with its flags, all of them or none. `begin` and `end` enclose them. `echo` gets what the
-    /// kernel tells of the changes that have `NLM_F_ECHO`: the index of the change, the type of the message, and its
-    /// payload. A socket that is full may lose some.
+    /// Makes changes, each with its flags, all of them or none. `begin` and `end` enclose them. `echo` is called with
+    /// the kernel's notification of each change that has `NLM_F_ECHO`: the index of the change, the type of the
+    /// message, and its payload. Some are lost if the socket is full.
     pub fn batch<M: NetlinkSerializable>(
         &mut self,
         [begin, end]: [M; 2],
         changes: Vec<(M, u16)>,
         mut echo: impl FnMut(usize, u16, &[u8]),
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedChange> {
         let mut bytes = Vec::new();
         let first = self.append(&mut bytes, begin, 0);
         let mut left = changes.len();
@@ -51,7 +51,7 @@ impl Socket {
         let last = self.sequence;
         self.append(&mut bytes, end, 0);
         let sent = self.make_room(bytes.len()).and_then(|()| uninterrupted(|| self.inner.send(&bytes, 0)));
-        sent.map_err(|error| Refused { change: None, cause: error.into() })?;
+        sent.map_err(|error| RefusedChange { change: None, cause: error.into() })?;
         let index =
             |sequence: u32| sequence.wrapping_sub(first).checked_sub(1).and_then(|index| usize::try_from(index).ok());
         let heard = |message: Message<'_>, payload: &[u8]| {
@@ -59,7 +59,8 @@ impl Socket {
                 echo(index, message.kind, payload);
             }
         };
-        self.await_outcome(first, last, heard).map_err(|(sequence, cause)| Refused { change: index(sequence), cause })
+        self.await_outcome(first, last, heard)
+            .map_err(|(sequence, cause)| RefusedChange { change: index(sequence), cause })
     }
 
     /// Waits for the first refusal, or for the acknowledgement of the last change.

@@ -1,14 +1,13 @@
-//! A socket whose kernel is played: for tests, and for the fuzz targets behind their feature.
+//! A socket with a simulated kernel, for tests and fuzz targets.
 
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::os::unix::net::UnixDatagram;
 
 use super::Socket;
 
-/// A socket whose kernel has given its answers beforehand, and the kernel's end of it, where requests arrive.
+/// A socket with prepared answers, and the kernel's end of it, where requests arrive.
 ///
-/// # Panics
-/// When the process can have no more sockets.
+/// # Panics If the process cannot open more sockets.
 #[must_use]
 pub fn played(answers: &[Vec<u8>]) -> (Socket, UnixDatagram) {
     let (socket, kernel) = UnixDatagram::pair().expect("a pair");

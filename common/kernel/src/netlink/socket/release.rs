@@ -1,15 +1,14 @@
-//! Closing a socket without waiting for the kernel.
+//! Closes a socket without waiting for the kernel.
 //!
-//! After a batch that has deleted rules, closing a socket of netfilter waits until no packet can be on its way through
-//! them: 9 to 16 ms (`nft_rcv_nl_event` of `net/netfilter/nf_tables_api.c` flushes the work that frees them). It need not be the
-//! socket of the batch: one for conntrack in the same namespace waits as well. Nobody needs the wait: the change itself
-//! was complete when it was acknowledged.
+//! After a batch that has deleted rules, closing any netfilter socket of the namespace waits until no packet can be
+//! processed by these rules any more: 9 to 16 ms (`nft_rcv_nl_event` in `net/netfilter/nf_tables_api.c` flushes the
+//! work that frees them). The wait is of no use, since the change was complete when it was acknowledged.
 //!
-//! A descriptor that was sent through a UNIX socket stays open while it is on its way. One that was sent into a pair of
-//! sockets which themselves are on their way in that pair, and open nowhere else, can never arrive: unix(7) sockets
-//! like these are closed by the kernel's collector (`net/unix/garbage.c`), since Linux 6.8 in a worker of its own. The
-//! collector starts when a UNIX socket is closed while descriptors are on their way. On older kernels it
-//! works within that close, and nothing is won or lost.
+//! A descriptor that is sent through a UNIX socket stays open until it is received. If it is sent into a pair of
+//! sockets that have themselves been sent into that pair, and are open nowhere else, nobody can receive it. The
+//! kernel's garbage collector closes such sockets (`net/unix/garbage.c`), since Linux 6.8 in its own worker thread.
+//! The collector starts when a UNIX socket is closed while descriptors are in flight. On older kernels it runs inside
+//! that close, so the process waits as it would without this module.
 
 use std::env;
 use std::io::{self, IoSlice};
@@ -23,14 +22,14 @@ use nix::sys::socket::{
 /// Set to anything, it turns this off.
 const SWITCH: &str = "CNI_PLUGINS_WAIT_FOR_CLOSE";
 
-/// How a socket ends: at once, or by the kernel's collector.
+/// How a socket is closed: at once, or by the kernel's garbage collector.
 #[derive(Debug, Default)]
-pub(super) struct Ending {
+pub(super) struct SocketClosing {
     may_wait: bool,
     is_sent_away: bool,
 }
 
-impl Ending {
+impl SocketClosing {
     /// The end of a socket of a protocol.
     pub(super) const fn of(protocol: isize) -> Self {
         Self { may_wait: protocol == NETLINK_NETFILTER, is_sent_away: false }
@@ -48,7 +47,7 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for SocketClosing {
     fn drop(&mut self) {
         if !self.is_sent_away {
             return;

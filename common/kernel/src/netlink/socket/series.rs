@@ -1,7 +1,7 @@
-//! Many independent changes: the failure of one does not concern the others.
+//! Independent changes, sent several at a time: one that fails does not affect the others.
 //!
-//! They are sent by the dozen. The kernel carries them out in order, so only the last of each dozen is acknowledged,
-//! and each that it refuses is answered.
+//! They are sent in groups of a dozen. The kernel processes them in order, so only the last of each group is
+//! acknowledged, and every refused one is answered.
 
 use netlink_packet_core::{NLM_F_ACK, NetlinkSerializable};
 
@@ -9,12 +9,12 @@ use super::super::error::Cause;
 use super::super::reply::{Messages, ReplyKind};
 use super::{Socket, uninterrupted};
 
-/// How many are sent at a time: so few that a socket has room for as many refusals from the start.
+/// How many changes are sent at a time: so few that the socket has room for a refusal of each.
 const DOZEN: usize = 64;
 
 impl Socket {
     /// Makes a change for each item, in order, and calls `refused` with each item whose change the kernel refused, and
-    /// why.
+    /// the cause.
     pub fn series<T, M: NetlinkSerializable>(
         &mut self,
         things: &[T],

@@ -21,12 +21,12 @@ fn cidr(family: Family) -> impl Strategy<Value = Cidr> {
     (address, 0..=family.bits()).prop_map(|(address, prefix)| Cidr::truncated(address, prefix).network())
 }
 
-fn end() -> impl Strategy<Value = End> {
-    prop_oneof![Just(End::Source), Just(End::Destination)]
+fn end() -> impl Strategy<Value = PacketEnd> {
+    prop_oneof![Just(PacketEnd::Source), Just(PacketEnd::Destination)]
 }
 
-fn is() -> impl Strategy<Value = Is> {
-    prop_oneof![Just(Is::Equal), Just(Is::Other)]
+fn is() -> impl Strategy<Value = Equality> {
+    prop_oneof![Just(Equality::Equal), Just(Equality::Other)]
 }
 
 fn name() -> impl Strategy<Value = NftName> {
@@ -76,11 +76,11 @@ proptest! {
 
 #[test]
 fn a_condition_that_nothing_needs_has_no_type() {
-    let family = [Instruction::Meta(Meta::Family), Instruction::Compare(Is::Equal, vec![2])];
+    let family = [Instruction::Meta(Meta::Family), Instruction::Compare(Equality::Equal, vec![2])];
     let accept = [Instruction::Verdict(Verdict::Accept)];
     assert_eq!(decompile(TableFamily::Inet, &[&family[..], &accept].concat()), None);
-    let tcp = [Instruction::Meta(Meta::Transport), Instruction::Compare(Is::Equal, vec![6])];
-    let source = Expression::Address(End::Source, Is::Equal, Cidr::host([10, 0, 0, 1].into()));
+    let tcp = [Instruction::Meta(Meta::Transport), Instruction::Compare(Equality::Equal, vec![6])];
+    let source = Expression::Address(PacketEnd::Source, Equality::Equal, Cidr::host([10, 0, 0, 1].into()));
     let source = compile(TableFamily::Ip, &[source]).expect("no words");
     assert_eq!(decompile(TableFamily::Ip, &[&tcp[..], &source, &accept].concat()), None);
     assert_eq!(decompile(TableFamily::Inet, &accept), Some(vec![Expression::Verdict(Verdict::Accept)]));
@@ -88,14 +88,14 @@ fn a_condition_that_nothing_needs_has_no_type() {
 
 #[test]
 fn the_beginning_of_a_name_is_not_a_name() {
-    let any_eth = [Instruction::Meta(Meta::InName), Instruction::Compare(Is::Equal, b"eth".to_vec())];
+    let any_eth = [Instruction::Meta(Meta::InName), Instruction::Compare(Equality::Equal, b"eth".to_vec())];
     assert_eq!(decompile(TableFamily::Ip, &any_eth), None);
 }
 
 /// It is compared with what the mask leaves of an address, so it is no packet's: another rule than that for the network.
 #[test]
 fn a_value_with_bits_outside_its_mask_is_no_network() {
-    let network = Expression::Address(End::Source, Is::Equal, "10.0.0.0/9".parse().expect("a network"));
+    let network = Expression::Address(PacketEnd::Source, Equality::Equal, "10.0.0.0/9".parse().expect("a network"));
     let mut instructions = compile(TableFamily::Ip, &[network]).expect("no words");
     for instruction in &mut instructions {
         if let Instruction::Compare(_, value) = instruction {

@@ -1,4 +1,4 @@
-//! A rule as the bytes of its message: for the fuzz targets.
+//! Encodes a rule as the bytes of its message, for the fuzz targets.
 
 use cni_core::family::Family;
 use cni_core::names::ChainName;

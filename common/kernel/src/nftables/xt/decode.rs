@@ -1,4 +1,4 @@
-//! From the expressions of a rule, by whichever release of iptables-nft, back to the rule.
+//! Decodes the expressions that any release of iptables-nft writes back to the rule.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,34 +7,34 @@ use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
 use cni_netfilter::Proto;
 use cni_netfilter::iptables::{IptablesRule, Mark, Match, PortRange, Target};
-use cni_netfilter::nftables::{End, Is, Verdict};
+use cni_netfilter::nftables::{Equality, PacketEnd, Verdict};
 
 use super::extension::protocol;
-use super::part::Part;
+use super::part::RulePart;
 use crate::nftables::compile::{PORT, address_offset, mask};
 use crate::nftables::instruction::{Header, Instruction, Meta};
 
-/// Where the protocol is in an IPv4 header: releases before 1.8.8 look there.
+/// The offset of the protocol in an IPv4 header: releases before 1.8.8 read it there.
 const PROTOCOL_OFFSET: u32 = 9;
 /// The same in an IPv6 header.
 const NEXT_HEADER_OFFSET: u32 = 6;
 
 /// The rule of some expressions, as [`IptablesRule::canonical`] has it; `None` for one that `iptables` has to read.
-pub fn decode(family: Family, chain: &ChainName, parts: &[Part]) -> Option<IptablesRule> {
-    let mut reader = Reader { family, proto: None, header: [const { None }; 4], matches: Vec::new() };
+pub fn decode(family: Family, chain: &ChainName, parts: &[RulePart]) -> Option<IptablesRule> {
+    let mut reader = RuleReader { family, proto: None, header: [const { None }; 4], matches: Vec::new() };
     let mut rest = parts;
     loop {
         rest = match rest {
             [] => return reader.finish(chain, Target::Raw(Vec::new())),
-            [Part::Plain(Instruction::Verdict(verdict))] => return reader.finish(chain, target(verdict)?),
-            [Part::Target(extension)] => return reader.finish(chain, extension.to_target(family)?),
-            [Part::Counter, rest @ ..] => rest,
+            [RulePart::Plain(Instruction::Verdict(verdict))] => return reader.finish(chain, target(verdict)?),
+            [RulePart::Target(extension)] => return reader.finish(chain, extension.to_target(family)?),
+            [RulePart::Counter, rest @ ..] => rest,
             _ => reader.step(rest)?,
         };
     }
 }
 
-struct Reader {
+struct RuleReader {
     family: Family,
     proto: Option<Proto>,
     /// Source, destination, and the links, which come first in a rule's text.
@@ -42,7 +42,7 @@ struct Reader {
     matches: Vec<Match>,
 }
 
-impl Reader {
+impl RuleReader {
     fn finish(self, chain: &ChainName, target: Target) -> Option<IptablesRule> {
         let implied = self.matches.iter().any(|one| one.protocol().is_some());
         let alone = self.proto.filter(|_| !implied).map(Match::Protocol);
@@ -50,27 +50,27 @@ impl Reader {
         Some(IptablesRule::new(chain.clone(), matches, target))
     }
 
-    fn step<'a>(&mut self, parts: &'a [Part]) -> Option<&'a [Part]> {
+    fn step<'a>(&mut self, parts: &'a [RulePart]) -> Option<&'a [RulePart]> {
         match parts {
-            [Part::Match(extension), rest @ ..] => {
+            [RulePart::Match(extension), rest @ ..] => {
                 self.matches.push(extension.to_match(self.proto)?);
                 Some(rest)
             }
-            [Part::PacketMark, rest @ ..] => self.packet_mark(rest),
-            [Part::Plain(load), Part::Within { first, last }, rest @ ..] if *load == PORT => {
+            [RulePart::PacketMark, rest @ ..] => self.packet_mark(rest),
+            [RulePart::Plain(load), RulePart::Within { first, last }, rest @ ..] if *load == PORT => {
                 let port = |bytes: &[u8]| bytes.try_into().ok().map(u16::from_be_bytes);
                 let ports = PortRange::new(port(first)?, port(last)?)?;
                 self.matches.push(Match::PortRange(self.proto?, ports));
                 Some(rest)
             }
-            [Part::Plain(load), Part::Plain(Instruction::Compare(is, value)), rest @ ..] => {
+            [RulePart::Plain(load), RulePart::Plain(Instruction::Compare(is, value)), rest @ ..] => {
                 self.compare(load, None, *is, value)?;
                 Some(rest)
             }
             [
-                Part::Plain(load),
-                Part::Plain(Instruction::Mask(bits)),
-                Part::Plain(Instruction::Compare(is, value)),
+                RulePart::Plain(load),
+                RulePart::Plain(Instruction::Mask(bits)),
+                RulePart::Plain(Instruction::Compare(is, value)),
                 rest @ ..,
             ] => {
                 self.compare(load, Some(bits), *is, value)?;
@@ -80,32 +80,34 @@ impl Reader {
         }
     }
 
-    fn packet_mark<'a>(&mut self, parts: &'a [Part]) -> Option<&'a [Part]> {
+    fn packet_mark<'a>(&mut self, parts: &'a [RulePart]) -> Option<&'a [RulePart]> {
         let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
         let (mask, value, rest) = match parts {
-            [Part::Plain(Instruction::Compare(Is::Equal, value)), rest @ ..] => (u32::MAX, value, rest),
-            [Part::Plain(Instruction::Mask(mask)), Part::Plain(Instruction::Compare(Is::Equal, value)), rest @ ..] => {
-                (word(mask)?, value, rest)
-            }
+            [RulePart::Plain(Instruction::Compare(Equality::Equal, value)), rest @ ..] => (u32::MAX, value, rest),
+            [
+                RulePart::Plain(Instruction::Mask(mask)),
+                RulePart::Plain(Instruction::Compare(Equality::Equal, value)),
+                rest @ ..,
+            ] => (word(mask)?, value, rest),
             _ => return None,
         };
         self.matches.push(Match::Mark(Mark { value: word(value)?, mask }));
         Some(rest)
     }
 
-    fn compare(&mut self, load: &Instruction, bits: Option<&Vec<u8>>, is: Is, value: &[u8]) -> Option<()> {
+    fn compare(&mut self, load: &Instruction, bits: Option<&Vec<u8>>, is: Equality, value: &[u8]) -> Option<()> {
         match load {
             Instruction::Meta(meta @ (Meta::InName | Meta::OutName)) if bits.is_none() => self.link(*meta, is, value),
-            Instruction::Meta(Meta::Transport) if bits.is_none() && is == Is::Equal => self.protocol(value),
+            Instruction::Meta(Meta::Transport) if bits.is_none() && is == Equality::Equal => self.protocol(value),
             Instruction::Payload { header: Header::Network, offset, length: 1 }
-                if *offset == self.protocol_offset() && bits.is_none() && is == Is::Equal =>
+                if *offset == self.protocol_offset() && bits.is_none() && is == Equality::Equal =>
             {
                 self.protocol(value)
             }
             Instruction::Payload { header: Header::Network, offset, length } => {
                 self.address(*offset, *length, bits, is, value)
             }
-            load if *load == PORT && bits.is_none() && is == Is::Equal => {
+            load if *load == PORT && bits.is_none() && is == Equality::Equal => {
                 self.matches.push(Match::Port(self.proto?, u16::from_be_bytes(value.try_into().ok()?)));
                 Some(())
             }
@@ -136,12 +138,12 @@ impl Reader {
         self.proto.replace(protocol(*number)?).is_none().then_some(())
     }
 
-    /// Puts a match that comes before the extensions in its place, which must be free.
+    /// Stores a match that comes before the extensions at its position, which must be free.
     fn place(&mut self, at: usize, part: Match) -> Option<()> {
         self.header[at].replace(part).is_none().then_some(())
     }
 
-    fn link(&mut self, meta: Meta, is: Is, value: &[u8]) -> Option<()> {
+    fn link(&mut self, meta: Meta, is: Equality, value: &[u8]) -> Option<()> {
         let text = std::str::from_utf8(value).ok()?;
         let name = match text.find('\0') {
             Some(end) if text[end..].bytes().all(|byte| byte == 0) => text[..end].to_owned(),
@@ -150,16 +152,17 @@ impl Reader {
         };
         let name = IfName::parse(&name).ok()?;
         match (meta, is) {
-            (Meta::InName, Is::Equal) => self.place(2, Match::In(name)),
-            (Meta::InName, Is::Other) => self.place(2, Match::NotIn(name)),
-            (_, Is::Equal) => self.place(3, Match::Out(name)),
-            (_, Is::Other) => self.place(3, Match::NotOut(name)),
+            (Meta::InName, Equality::Equal) => self.place(2, Match::In(name)),
+            (Meta::InName, Equality::Other) => self.place(2, Match::NotIn(name)),
+            (_, Equality::Equal) => self.place(3, Match::Out(name)),
+            (_, Equality::Other) => self.place(3, Match::NotOut(name)),
         }
     }
 
-    fn address(&mut self, offset: u32, length: u32, bits: Option<&Vec<u8>>, is: Is, value: &[u8]) -> Option<()> {
-        let end =
-            [End::Source, End::Destination].into_iter().find(|end| address_offset(*end, self.family) == offset)?;
+    fn address(&mut self, offset: u32, length: u32, bits: Option<&Vec<u8>>, is: Equality, value: &[u8]) -> Option<()> {
+        let end = [PacketEnd::Source, PacketEnd::Destination]
+            .into_iter()
+            .find(|end| address_offset(*end, self.family) == offset)?;
         if usize::try_from(length).ok() != Some(value.len()) {
             return None;
         }
@@ -173,16 +176,16 @@ impl Reader {
             return None;
         }
         match (end, is) {
-            (End::Source, Is::Equal) => self.place(0, Match::Source(cidr)),
-            (End::Source, Is::Other) => self.place(0, Match::NotSource(cidr)),
-            (End::Destination, Is::Equal) => self.place(1, Match::Destination(cidr)),
-            (End::Destination, Is::Other) => self.place(1, Match::NotDestination(cidr)),
+            (PacketEnd::Source, Equality::Equal) => self.place(0, Match::Source(cidr)),
+            (PacketEnd::Source, Equality::Other) => self.place(0, Match::NotSource(cidr)),
+            (PacketEnd::Destination, Equality::Equal) => self.place(1, Match::Destination(cidr)),
+            (PacketEnd::Destination, Equality::Other) => self.place(1, Match::NotDestination(cidr)),
         }
     }
 }
 
-/// Whether the text of a network is that of another: IPv4-mapped addresses are IPv4's in configurations, so a rule with one,
-/// which no plugin makes, is left to the programs of iptables.
+/// Whether the text of a network would be that of another: in configurations an IPv4-mapped address is IPv4. A rule
+/// with such an address, which no plugin makes, is left to the programs of iptables.
 fn is_mapped(cidr: Cidr) -> bool {
     cidr.family() == Family::V6 && cidr.to_string().parse() != Ok(cidr)
 }

@@ -1,91 +1,91 @@
-//! From a rule of iptables to the expressions that iptables-nft writes for it.
+//! Encodes a rule of iptables as the expressions that iptables-nft writes for it.
 //!
-//! Those of 1.8.9, except ports and marks, which are written as extensions of x_tables: all releases read these, and
-//! 1.8.7 misreads the newer form.
+//! The expressions are those of iptables 1.8.9, except ports and marks. These are written as extensions of x_tables,
+//! which all releases read; 1.8.7 misreads the newer form.
 
 use cni_core::cidr::Cidr;
 use cni_core::family::Family;
 use cni_core::names::{ChainName, IfName};
 use cni_netfilter::iptables::{IptablesRule, Match, Target};
-use cni_netfilter::nftables::{End, Is, NftName, Verdict};
+use cni_netfilter::nftables::{Equality, NftName, PacketEnd, Verdict};
 
 use super::extension::Extension;
-use super::part::Part;
+use super::part::RulePart;
 use crate::nftables::compile::{compare_network, transport_number};
 use crate::nftables::instruction::{Instruction, Meta};
 
-/// What a match becomes, by its place among the expressions.
-enum PartPlace<'a> {
+/// The encoding of a match, by its position among the expressions.
+enum MatchPart<'a> {
     /// First: a link.
-    Link(Meta, Is, &'a IfName),
+    Link(Meta, Equality, &'a IfName),
     /// Behind the links: the protocol, once for the whole rule.
     Protocol,
     /// Behind the protocol: an address.
-    Address(End, Is, Cidr),
+    Address(PacketEnd, Equality, Cidr),
     /// Last, in the order of the rule.
     Extension(Extension),
 }
 
-impl PartPlace<'_> {
-    /// Whether both are of one option of the rule itself, which iptables takes once.
+impl MatchPart<'_> {
+    /// Whether both belong to an option of the rule itself, which iptables accepts once.
     fn is_same_option(&self, other: &Self) -> bool {
         match (self, other) {
-            (PartPlace::Link(one, ..), PartPlace::Link(other, ..)) => one == other,
-            (PartPlace::Address(one, ..), PartPlace::Address(other, ..)) => one == other,
-            (PartPlace::Link(..) | PartPlace::Protocol | PartPlace::Address(..) | PartPlace::Extension(_), _) => false,
+            (MatchPart::Link(one, ..), MatchPart::Link(other, ..)) => one == other,
+            (MatchPart::Address(one, ..), MatchPart::Address(other, ..)) => one == other,
+            (MatchPart::Link(..) | MatchPart::Protocol | MatchPart::Address(..) | MatchPart::Extension(_), _) => false,
         }
     }
 }
 
 /// The expressions of a rule; `None` for one that is left to iptables.
-pub fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<Part>> {
-    let places: Vec<PartPlace<'_>> = rule.matches.iter().map(|part| place(family, part)).collect::<Option<_>>()?;
+pub fn encode(family: Family, rule: &IptablesRule) -> Option<Vec<RulePart>> {
+    let places: Vec<MatchPart<'_>> = rule.matches.iter().map(|part| place(family, part)).collect::<Option<_>>()?;
     if places.iter().enumerate().any(|(at, one)| places[..at].iter().any(|other| other.is_same_option(one))) {
         return None;
     }
     let mut parts = Vec::new();
     for one in &places {
-        if let PartPlace::Link(meta, is, name) = one {
-            parts.extend([Instruction::Meta(*meta), Instruction::Compare(*is, link_name(name))].map(Part::Plain));
+        if let MatchPart::Link(meta, is, name) = one {
+            parts.extend([Instruction::Meta(*meta), Instruction::Compare(*is, link_name(name))].map(RulePart::Plain));
         }
     }
     if let Some(proto) = rule.protocol() {
-        let compare = Instruction::Compare(Is::Equal, vec![transport_number(proto)]);
-        parts.extend([Instruction::Meta(Meta::Transport), compare].map(Part::Plain));
+        let compare = Instruction::Compare(Equality::Equal, vec![transport_number(proto)]);
+        parts.extend([Instruction::Meta(Meta::Transport), compare].map(RulePart::Plain));
     }
-    for end in [End::Source, End::Destination] {
+    for end in [PacketEnd::Source, PacketEnd::Destination] {
         for one in &places {
-            if let PartPlace::Address(at, is, cidr) = one
+            if let MatchPart::Address(at, is, cidr) = one
                 && *at == end
             {
-                parts.extend(compare_network(end, *is, *cidr).into_iter().map(Part::Plain));
+                parts.extend(compare_network(end, *is, *cidr).into_iter().map(RulePart::Plain));
             }
         }
     }
     let extensions =
-        places.into_iter().filter_map(|one| if let PartPlace::Extension(part) = one { Some(part) } else { None });
-    parts.extend(extensions.map(Part::Match));
-    parts.push(Part::Counter);
+        places.into_iter().filter_map(|one| if let MatchPart::Extension(part) = one { Some(part) } else { None });
+    parts.extend(extensions.map(RulePart::Match));
+    parts.push(RulePart::Counter);
     match verdict(&rule.target)? {
-        Some(verdict) => parts.push(Part::Plain(Instruction::Verdict(verdict))),
-        None => parts.push(Part::Target(Extension::of_target(family, &rule.target)?)),
+        Some(verdict) => parts.push(RulePart::Plain(Instruction::Verdict(verdict))),
+        None => parts.push(RulePart::Target(Extension::of_target(family, &rule.target)?)),
     }
     Some(parts)
 }
 
-/// Where a match goes; `None` for one that is left to iptables.
-fn place(family: Family, part: &Match) -> Option<PartPlace<'_>> {
-    let address = |end, is, cidr: Cidr| (cidr.family() == family).then_some(PartPlace::Address(end, is, cidr));
+/// The encoding of a match; `None` for one that is left to the programs of iptables.
+fn place(family: Family, part: &Match) -> Option<MatchPart<'_>> {
+    let address = |end, is, cidr: Cidr| (cidr.family() == family).then_some(MatchPart::Address(end, is, cidr));
     match part {
-        Match::In(name) => Some(PartPlace::Link(Meta::InName, Is::Equal, name)),
-        Match::NotIn(name) => Some(PartPlace::Link(Meta::InName, Is::Other, name)),
-        Match::Out(name) => Some(PartPlace::Link(Meta::OutName, Is::Equal, name)),
-        Match::NotOut(name) => Some(PartPlace::Link(Meta::OutName, Is::Other, name)),
-        Match::Source(cidr) => address(End::Source, Is::Equal, *cidr),
-        Match::NotSource(cidr) => address(End::Source, Is::Other, *cidr),
-        Match::Destination(cidr) => address(End::Destination, Is::Equal, *cidr),
-        Match::NotDestination(cidr) => address(End::Destination, Is::Other, *cidr),
-        Match::Protocol(_) => Some(PartPlace::Protocol),
+        Match::In(name) => Some(MatchPart::Link(Meta::InName, Equality::Equal, name)),
+        Match::NotIn(name) => Some(MatchPart::Link(Meta::InName, Equality::Other, name)),
+        Match::Out(name) => Some(MatchPart::Link(Meta::OutName, Equality::Equal, name)),
+        Match::NotOut(name) => Some(MatchPart::Link(Meta::OutName, Equality::Other, name)),
+        Match::Source(cidr) => address(PacketEnd::Source, Equality::Equal, *cidr),
+        Match::NotSource(cidr) => address(PacketEnd::Source, Equality::Other, *cidr),
+        Match::Destination(cidr) => address(PacketEnd::Destination, Equality::Equal, *cidr),
+        Match::NotDestination(cidr) => address(PacketEnd::Destination, Equality::Other, *cidr),
+        Match::Protocol(_) => Some(MatchPart::Protocol),
         Match::LocalDestination
         | Match::Port(..)
         | Match::PortRange(..)
@@ -94,7 +94,7 @@ fn place(family: Family, part: &Match) -> Option<PartPlace<'_>> {
         | Match::User(_)
         | Match::RelatedEstablished
         | Match::Comment(_)
-        | Match::Raw(_) => Extension::of_match(part).map(PartPlace::Extension),
+        | Match::Raw(_) => Extension::of_match(part).map(MatchPart::Extension),
     }
 }
 

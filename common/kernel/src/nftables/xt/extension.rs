@@ -1,7 +1,7 @@
-//! The extensions of x_tables as their structures lie in a rule: name, revision and bytes.
+//! Extensions of x_tables, as their C structures are stored in a rule: name, revision and bytes.
 //!
-//! Numbers are in the byte order of the host, except ports, which are as in a packet only where the
-//! kernel's structure says so. Each structure is padded to eight bytes, as `XT_ALIGN` does.
+//! Numbers are in the byte order of the host; ports are in that of the packet where the kernel's structure says so.
+//! Each structure is padded to eight bytes, as `XT_ALIGN` does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -72,7 +72,7 @@ impl Extension {
         Self { name: name.to_owned(), revision, info }
     }
 
-    /// The extension that a match is; `None` for one that is none, or that is left to iptables.
+    /// The extension of a match; `None` for one without an extension, or that is left to the programs of iptables.
     pub fn of_match(part: &Match) -> Option<Self> {
         match part {
             Match::LocalDestination => {

@@ -18,7 +18,7 @@ mod part;
 mod tests;
 
 pub use encode::{encode, protocol_number};
-pub use part::Part;
+pub use part::RulePart;
 
 /// A rule and its number in the table.
 pub type NumberedRule = (u64, IptablesRule);
@@ -26,12 +26,13 @@ pub type NumberedRule = (u64, IptablesRule);
 /// Reads the message of a rule; `None` for a rule of an unknown kind.
 pub fn read_rule(family: Family, chain: &ChainName, payload: &[u8]) -> Option<NumberedRule> {
     let RawRule { handle, comment: _, expressions } = RawRule::read(payload)?;
-    let parts: Option<Vec<Part>> = expressions.into_iter().map(|(name, data)| Part::decode(&name, data)).collect();
+    let parts: Option<Vec<RulePart>> =
+        expressions.into_iter().map(|(name, data)| RulePart::decode(&name, data)).collect();
     Some((handle, decode::decode(family, chain, &parts?)?))
 }
 
 /// One part of a rule in the message that adds the rule.
-pub fn expression(part: &Part) -> ListAttribute<ExpressionAttribute> {
+pub fn expression(part: &RulePart) -> ListAttribute<ExpressionAttribute> {
     let (name, attributes): (_, Vec<DefaultNla>) = part.encode();
     Expressions::Other { expression_type: name.to_owned(), attributes }.into()
 }

@@ -1,5 +1,5 @@
-//! The parts of a rule that iptables-nft writes: instructions of nf_tables, and extensions of x_tables that
-//! the kernel's `nft_compat` runs as such.
+//! The parts of a rule of iptables-nft: instructions of nf_tables, and extensions of x_tables, which the kernel's
+//! `nft_compat` runs as instructions.
 
 use netlink_packet_core::DefaultNla;
 
@@ -9,7 +9,7 @@ use crate::nftables::instruction::{Instruction, be32, data, text};
 
 /// One part of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum RulePart {
     /// An instruction of nf_tables.
     Plain(Instruction),
     /// Loads the mark of the packet.
@@ -27,7 +27,7 @@ pub enum Part {
 /// `NFT_META_MARK`.
 const META_MARK: u32 = 3;
 
-impl Part {
+impl RulePart {
     /// The name of the expression, and its attributes.
     pub fn encode(&self) -> (&'static str, Vec<DefaultNla>) {
         match self {

@@ -8,7 +8,7 @@ use cni_netfilter::iptables::{Mark, Match, PortRange, PortSet, Target, UidRange}
 use netlink_packet_core::Emitable;
 use proptest::prelude::*;
 
-fn emitted(part: &Part) -> (&'static str, Vec<u8>) {
+fn emitted(part: &RulePart) -> (&'static str, Vec<u8>) {
     let (name, attributes) = part.encode();
     let mut bytes = vec![0; attributes.as_slice().buffer_len()];
     attributes.as_slice().emit(&mut bytes);
@@ -18,7 +18,8 @@ fn emitted(part: &Part) -> (&'static str, Vec<u8>) {
 /// What is read of a rule that was written.
 fn read_back(family: Family, rule: &IptablesRule) -> Option<IptablesRule> {
     let parts = encode(family, rule)?;
-    let read: Option<Vec<Part>> = parts.iter().map(emitted).map(|(name, bytes)| Part::decode(name, &bytes)).collect();
+    let read: Option<Vec<RulePart>> =
+        parts.iter().map(emitted).map(|(name, bytes)| RulePart::decode(name, &bytes)).collect();
     decode::decode(family, &rule.chain, &read?)
 }
 
@@ -106,7 +107,7 @@ proptest! {
 
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), name in "match|target|meta|cmp|payload|counter|immediate|bitwise|range") {
-        let part = Part::decode(&name, &bytes);
+        let part = RulePart::decode(&name, &bytes);
         for family in Family::ALL {
             decode::decode(family, &ChainName::fixed("CNI-TEST"), &part.iter().cloned().collect::<Vec<_>>());
             read_rule(family, &ChainName::fixed("CNI-TEST"), &bytes);
@@ -121,7 +122,7 @@ proptest! {
     ) {
         let extension = extension::Extension { name, revision, info };
         for family in Family::ALL {
-            for part in [Part::Match(extension.clone()), Part::Target(extension.clone())] {
+            for part in [RulePart::Match(extension.clone()), RulePart::Target(extension.clone())] {
                 let parts = [part];
                 if let Some(rule) = decode::decode(family, &ChainName::fixed("CNI-TEST"), &parts) {
                     // What was read without loss is written as it was.
@@ -136,19 +137,19 @@ proptest! {
 #[test]
 fn the_forms_of_other_releases_are_read() {
     use crate::nftables::instruction::{Header, Instruction, Meta};
-    use cni_netfilter::nftables::{Is, Verdict};
-    let plain = Part::Plain;
-    let compare = |bytes: &[u8]| plain(Instruction::Compare(Is::Equal, bytes.to_vec()));
+    use cni_netfilter::nftables::{Equality, Verdict};
+    let plain = RulePart::Plain;
+    let compare = |bytes: &[u8]| plain(Instruction::Compare(Equality::Equal, bytes.to_vec()));
     let payload = |header, offset, length| plain(Instruction::Payload { header, offset, length });
     let accept = plain(Instruction::Verdict(Verdict::Accept));
     let want = IptablesRule::parse("-A C -p udp -m udp --dport 53 -j ACCEPT").expect("a rule");
     for protocol in [plain(Instruction::Meta(Meta::Transport)), payload(Header::Network, 9, 1)] {
         let port = payload(Header::Transport, 2, 2);
-        let parts = [protocol, compare(&[17]), port, compare(&[0, 53]), Part::Counter, accept.clone()];
+        let parts = [protocol, compare(&[17]), port, compare(&[0, 53]), RulePart::Counter, accept.clone()];
         assert_eq!(decode::decode(Family::V4, &ChainName::fixed("C"), &parts), Some(want.clone()));
     }
     let mask = plain(Instruction::Mask(0x2000_u32.to_ne_bytes().to_vec()));
-    let parts = [Part::PacketMark, mask, compare(&0x2000_u32.to_ne_bytes()), Part::Counter, accept];
+    let parts = [RulePart::PacketMark, mask, compare(&0x2000_u32.to_ne_bytes()), RulePart::Counter, accept];
     let want = IptablesRule::parse("-A C -m mark --mark 0x2000/0x2000 -j ACCEPT").expect("a rule");
     assert_eq!(decode::decode(Family::V4, &ChainName::fixed("C"), &parts), Some(want));
 }

@@ -1,4 +1,4 @@
-//! Why a child of a master was not made, in the reference's words, with what may be the reason.
+//! Errors of creating a link on a master, in the reference's words, with the likely cause.
 
 use std::error::Error as _;
 
@@ -8,7 +8,7 @@ use cni_model::plan::{ChildKind, MasterLink};
 
 use cni_kernel::netlink::NetlinkError;
 
-/// Why a child was not made; nothing of it is left.
+/// Errors of creating a link on a master; nothing of it is left.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChildError {
     /// The kernel was built without such links.
@@ -24,12 +24,12 @@ pub(super) enum ChildError {
     #[error("failed to create {kind}: {}", source.cause())]
     Refused {
         kind: &'static str,
-        /// What may be the reason.
+        /// The likely cause.
         hint: Option<String>,
         #[source]
         source: NetlinkError,
     },
-    /// The name it is for was taken meanwhile.
+    /// Its final name was taken meanwhile.
     #[error("failed to rename {kind} to {:?}: {}", name.as_str(), source.cause())]
     Rename {
         kind: &'static str,
@@ -62,7 +62,7 @@ impl Failure for ChildError {
     }
 }
 
-/// What an error number of the kernel means for a child.
+/// The likely cause, by the kernel's error number.
 pub(super) fn hint(kind: &ChildKind, master: &MasterLink, errno: Option<i32>) -> Option<String> {
     let master = &master.name;
     match (kind, errno?) {

@@ -1,22 +1,22 @@
-//! How many entries and buckets the kernel searches when it lists connections.
+//! The number of entries and buckets of the kernel's connection table.
 
 use cni_model::plan::Sysctl;
 
 use cni_kernel::sysctl;
 
-/// How many requests to delete by a filter are made at most.
+/// The largest number of requests to delete by a filter.
 const MOST_REQUESTS: usize = 128;
 
-/// How many empty buckets the kernel passes in the time that it takes to look at a connection, for a deletion and for a dump:
-/// 0.05 µs for a bucket, 0.3 and 0.25 µs for a connection with Linux 6.18. Where the truth is half or twice as much, so is
-/// what is lost.
+/// The number of empty buckets that the kernel passes in the time that it takes to look at one connection, for a
+/// deletion and for a dump: 0.05 µs for a bucket, 0.3 and 0.25 µs for a connection with Linux 6.18. An error of this
+/// estimate by a factor of two costs at most that factor.
 const BUCKETS_PER_DELETION: u64 = 6;
 const BUCKETS_PER_DUMP: u64 = 5;
 
 /// The size of the kernel's table of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableSize {
-    /// Where the kernel looks for connections; as many as there is memory for.
+    /// The number of buckets; the kernel chooses it by the memory of the machine.
     pub buckets: u64,
     /// The connections of the namespace of the calling thread.
     pub entries: u64,
@@ -29,7 +29,7 @@ impl TableSize {
     }
 
     /// Whether some requests to delete by a filter are less work than a dump. Each looks at every connection; the dump
-    /// locks each bucket besides, a deletion those that are not empty.
+    /// also locks each bucket, a deletion only those that are not empty.
     pub fn favours_deletions(self, requests: usize) -> bool {
         let Self { buckets, entries } = self;
         let looks = |number: usize, cost: u64| {

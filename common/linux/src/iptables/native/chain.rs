@@ -3,7 +3,7 @@
 use cni_core::family::Family;
 use cni_core::names::ChainName;
 use cni_netfilter::iptables::IptablesTable;
-use cni_netfilter::nftables::{Base, ChainId, Hook, Kind, NftChain, NftName, Policy, TableId};
+use cni_netfilter::nftables::{BaseChain, BaseChainType, ChainId, Hook, NftChain, NftName, Policy, TableId};
 
 use crate::nftables::connection::NftConnection;
 use cni_kernel::netlink::Cause;
@@ -19,7 +19,7 @@ pub(super) fn chain_id(family: Family, table: IptablesTable, chain: &ChainName) 
     Ok(TableId { family: family.into(), name: name(table.as_str())? }.chain_named(name(chain.as_str())?))
 }
 
-/// Whether a chain is one of the table's own, which iptables makes when it is first used.
+/// Whether a chain is built-in; iptables creates those when they are first used.
 pub(super) fn is_builtin(chain: &ChainName) -> bool {
     ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"].contains(&chain.as_str())
 }
@@ -28,31 +28,25 @@ pub(super) fn is_builtin(chain: &ChainName) -> bool {
 /// those of `xtables_ipv4` in `iptables/nft.c`.
 pub(super) fn builtin(table: IptablesTable, id: &ChainId) -> Option<NftChain> {
     let (kind, hook, priority) = match (table, id.name.as_str()) {
-        (IptablesTable::Nat, "PREROUTING") => (Kind::Nat, Hook::Prerouting, -100),
-        (IptablesTable::Nat, "INPUT") => (Kind::Nat, Hook::Input, 100),
-        (IptablesTable::Nat, "OUTPUT") => (Kind::Nat, Hook::Output, -100),
-        (IptablesTable::Nat, "POSTROUTING") => (Kind::Nat, Hook::Postrouting, 100),
-        (IptablesTable::Filter, "INPUT") => (Kind::Filter, Hook::Input, 0),
-        (IptablesTable::Filter, "FORWARD") => (Kind::Filter, Hook::Forward, 0),
-        (IptablesTable::Filter, "OUTPUT") => (Kind::Filter, Hook::Output, 0),
+        (IptablesTable::Nat, "PREROUTING") => (BaseChainType::Nat, Hook::Prerouting, -100),
+        (IptablesTable::Nat, "INPUT") => (BaseChainType::Nat, Hook::Input, 100),
+        (IptablesTable::Nat, "OUTPUT") => (BaseChainType::Nat, Hook::Output, -100),
+        (IptablesTable::Nat, "POSTROUTING") => (BaseChainType::Nat, Hook::Postrouting, 100),
+        (IptablesTable::Filter, "INPUT") => (BaseChainType::Filter, Hook::Input, 0),
+        (IptablesTable::Filter, "FORWARD") => (BaseChainType::Filter, Hook::Forward, 0),
+        (IptablesTable::Filter, "OUTPUT") => (BaseChainType::Filter, Hook::Output, 0),
         _ => return None,
     };
-    let base = Base { kind, hook, priority, policy: Some(Policy::Accept) };
+    let base = BaseChain { kind, hook, priority, policy: Some(Policy::Accept) };
     Some(NftChain { id: id.clone(), base: Some(base), comment: None })
 }
 
-/// Whether a chain is there.
-///
-/// # Errors
-/// Why that cannot be decided here.
+/// Whether a chain exists.
 pub(super) fn exists(connection: &mut NftConnection, id: &ChainId) -> Result<bool, String> {
     connection.exists(message::get_chain(id)).map_err(|cause| unreadable(id, &cause))
 }
 
-/// The rules of a chain, `None` when it is not there.
-///
-/// # Errors
-/// Why they cannot be read here.
+/// The rules of a chain with their handles; `None` if it does not exist.
 pub(super) fn numbered(
     connection: &mut NftConnection,
     family: Family,

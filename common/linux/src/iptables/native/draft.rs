@@ -1,4 +1,4 @@
-//! From the lines of a batch to the messages that carry it out, as far as what is there allows.
+//! Translates the lines of a batch into netlink messages, if what exists allows it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,19 +30,19 @@ pub(super) struct MessageDraft<'a> {
     seen: BTreeMap<ChainName, ChainView>,
     /// Base chains of the table that exist.
     builtin: BTreeSet<ChainName>,
-    /// What makes the table, and those of its own chains that are missing. It comes before all changes.
+    /// The changes that create the table, and its missing built-in chains. They come before all others.
     foundation: Vec<ChangeMessage>,
     changes: Vec<ChangeMessage>,
-    /// Which of the changes make a chain that must not be there.
+    /// Which of the changes create a chain that must not exist.
     creations: Vec<(usize, ChainName)>,
 }
 
 /// The messages of a batch.
 pub(super) struct BatchMessages {
     pub(super) changes: Vec<ChangeMessage>,
-    /// Which of the changes make a chain that must not be there.
+    /// Which of the changes create a chain that must not exist.
     pub(super) creations: Vec<(usize, ChainName)>,
-    /// How many of them come before those of the batch itself.
+    /// How many changes come before those of the batch itself.
     foundation: usize,
     views: Vec<ChainView>,
 }
@@ -56,7 +56,7 @@ impl BatchMessages {
         })
     }
 
-    /// What is to be cached when all of it is carried out; `made` has the changes that make rules, with their numbers.
+    /// The chains to be cached after the batch; `made` has the changes that add rules, with their handles.
     pub(super) fn touched_chains(self, made: HashMap<usize, u64>) -> Vec<TouchedChain> {
         let inner = |(change, handle)| Some((usize::checked_sub(change, self.foundation)?, handle));
         let made = made.into_iter().filter_map(inner).collect();
@@ -64,9 +64,9 @@ impl BatchMessages {
     }
 }
 
-/// Why a batch has no messages.
+/// The reasons why a batch has no messages.
 pub(super) enum NoMessages {
-    /// A line does not fit what is there.
+    /// A line does not fit what exists.
     Unfit(String),
     /// It is for the programs to say, for this reason.
     Fallback(String),
@@ -146,7 +146,7 @@ impl<'a> MessageDraft<'a> {
         chain_id(self.family, self.table, chain).map_err(NoMessages::Fallback)
     }
 
-    /// What is known of a chain.
+    /// The known rules of a chain.
     fn view(&mut self, chain: &ChainName) -> Result<&mut ChainView, NoMessages> {
         let id = self.id(chain)?;
         let Self { family, connection, since, seen, .. } = self;
@@ -166,7 +166,7 @@ impl<'a> MessageDraft<'a> {
         Ok(found)
     }
 
-    /// Makes a chain of the table's own that is not there yet, as the programs do when they first use it.
+    /// Creates a missing built-in chain, as the programs do when they first use it.
     fn ensure_builtin(&mut self, chain: &ChainName) -> Result<(), NoMessages> {
         if !is_builtin(chain) || self.builtin.contains(chain) {
             return Ok(());

@@ -1,9 +1,9 @@
-//! The tables of iptables over netlink, where the host's iptables keeps them in nf_tables.
+//! Accesses the tables of iptables over netlink, if the host's iptables uses nf_tables.
 //!
-//! iptables-nft stores a rule as instructions of nf_tables and extensions of x_tables. The rules that the
-//! plugins write are encoded here as it does, so a batch is one message and no program; any release of
-//! it prints, finds and deletes them. What cannot be read or written here with certainty is left to
-//! the programs: [`Native::Fallback`] says so, and then nothing was changed.
+//! iptables-nft stores a rule as instructions of nf_tables and extensions of x_tables. The plugins' rules are encoded
+//! here in the same way, so a batch is one message and starts no program; any release of iptables-nft prints, finds
+//! and deletes them. What cannot be read or written with certainty is left to the programs: then [`Native::Fallback`]
+//! is returned, and nothing was changed.
 
 mod chain;
 mod draft;
@@ -17,14 +17,14 @@ use cni_netfilter::iptables::{Batch, IptablesRule, IptablesTable};
 use cni_netfilter::nftables::Generation;
 
 use crate::latecomer::LatecomerLock;
-use crate::nftables::cache::Turn;
+use crate::nftables::cache::ChangeLock;
 use crate::nftables::connection::NftConnection;
 use chain::{chain_id, is_builtin, numbered};
-use cni_kernel::netlink::{Cause, Refused};
+use cni_kernel::netlink::{Cause, RefusedChange};
 use draft::{BatchMessages, MessageDraft, NoMessages};
 use view::{as_cached, digest};
 
-/// What is known after a look at, or a change of, the tables.
+/// The outcome of reading or changing the tables.
 #[derive(Debug)]
 pub enum Native<T> {
     /// This.
@@ -33,18 +33,18 @@ pub enum Native<T> {
     Fallback(String),
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub enum BatchOutcome {
     /// All of it was carried out.
     Committed,
-    /// Nothing was, since this line does not fit what is there.
+    /// Nothing was changed, since this line does not fit what exists.
     Refused(String),
     /// It was sent, and the kernel's answer was lost.
     Unanswered(Cause),
 }
 
-/// How long a batch is tried, when others keep changing tables in between.
+/// How long a batch is tried if other programs keep changing tables in between.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The tables of iptables in the nf_tables of a network namespace.
@@ -72,7 +72,7 @@ impl<'a> NativeIptables<'a> {
         }
     }
 
-    /// The same as nf_tables have it: a chain of the table itself may not be there.
+    /// The rules of a chain in nf_tables, where a built-in chain may be missing.
     pub fn look(
         &mut self,
         family: Family,
@@ -97,7 +97,7 @@ impl<'a> NativeIptables<'a> {
         }
     }
 
-    /// Where the copies of each of some rules are in their chain, counted from 0, if that is known without a listing.
+    /// The positions of each copy of some rules in their chain, counted from 0, if they are known without a listing.
     pub fn places(
         &mut self,
         family: Family,
@@ -139,18 +139,19 @@ impl<'a> NativeIptables<'a> {
         Native::Fallback(format!("others changed tables in between for {PATIENCE:?}"))
     }
 
-    /// Whose turn it is has no other of these plugins to compete with.
-    fn come_late(&self, turn: Option<&Turn>) -> Option<LatecomerLock> {
+    /// Takes the lock for refused changes, unless this process holds the lock for changes, and so does not compete with
+    /// other plugins.
+    fn come_late(&self, turn: Option<&ChangeLock>) -> Option<LatecomerLock> {
         turn.is_none().then(|| self.connection.come_late())
     }
 
     /// Sends a batch, and takes note of what it has made.
     fn send(
         &mut self,
-        turn: Option<&Turn>,
+        turn: Option<&ChangeLock>,
         since: Generation,
         mut messages: BatchMessages,
-    ) -> Result<(), (Refused, Vec<(usize, ChainName)>)> {
+    ) -> Result<(), (RefusedChange, Vec<(usize, ChainName)>)> {
         let changes = std::mem::take(&mut messages.changes);
         match self.connection.batch(Some(since), changes) {
             Ok(made) => {
@@ -161,9 +162,14 @@ impl<'a> NativeIptables<'a> {
         }
     }
 
-    /// What it means that a batch of this state was not acknowledged.
-    fn judge(&mut self, refused: Refused, since: Generation, creations: &[(usize, ChainName)]) -> Native<BatchOutcome> {
-        let Refused { change, cause } = refused;
+    /// Interprets the refusal of a batch that is bound to this generation.
+    fn judge(
+        &mut self,
+        refused: RefusedChange,
+        since: Generation,
+        creations: &[(usize, ChainName)],
+    ) -> Native<BatchOutcome> {
+        let RefusedChange { change, cause } = refused;
         let number = cause.errno();
         let created = |at: usize| creations.iter().find(|(creation, _)| *creation == at).map(|(_, chain)| chain);
         match (change, change.and_then(created)) {

@@ -1,4 +1,4 @@
-//! What is known of the rules of a chain while a batch is drafted: from the cache as far as that goes, else from a listing.
+//! The known rules of a chain while a batch is drafted: from the cache if possible, otherwise from a listing.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,11 +15,11 @@ use cni_kernel::nftables::xt::{NumberedRule, read_rule};
 /// So many rules of a chain are asked for one by one. One listing answers for more of them in less time.
 const FEW: usize = 64;
 
-/// The numbers of the rules that a chain had before the batch, without those that it deletes. Copies of a rule are
-/// in their order.
+/// The handles of the rules that a chain had before the batch, without those that it deletes. Copies of a rule are in
+/// their order.
 type Handles = HashMap<IptablesRule, VecDeque<u64>>;
 
-/// A chain, of which no more is read than is asked for.
+/// A chain, of which no more is read than needed.
 pub(super) struct ChainView {
     family: Family,
     chain: ChainName,
@@ -35,8 +35,8 @@ pub(super) struct ChainView {
 /// So many hexadecimal digits of a rule's SHA-512 stand for it in the cache: 128 bits.
 const DIGITS: usize = 32;
 
-/// How the cache knows a rule: by a digest, since the rules of 1000 containers are 300 KB of text, which each call would
-/// read and write again.
+/// The digest of a rule in the cache: the rules of 1000 containers are 300 KB of text, which each call would read and
+/// write again.
 pub(super) fn digest(rule: &IptablesRule) -> String {
     let mut digest = hash_hex(&rule.canonical().specification());
     digest.truncate(DIGITS);
@@ -57,9 +57,6 @@ impl ChainView {
     }
 
     /// The number of the first copy of a rule.
-    ///
-    /// # Errors
-    /// Why it cannot be found out here.
     pub(super) fn first_copy(
         &mut self,
         connection: &mut NftConnection,
@@ -75,7 +72,7 @@ impl ChainView {
         Ok(copies.and_then(|copies| copies.front().copied()))
     }
 
-    /// The same, as far as the cache knows: what it does not know completely, the kernel has to confirm.
+    /// The handle of a copy of a rule from the cache. If the cache is not complete, the kernel must confirm it.
     fn cached_copy(
         &mut self,
         connection: &mut NftConnection,
@@ -108,8 +105,8 @@ impl ChainView {
         Ok(())
     }
 
-    /// Takes note that a change of the batch puts a rule in front of all others, or behind them. Returns whether the kernel
-    /// has to tell of it.
+    /// Records that a change of the batch adds a rule before or after all others. Returns whether the kernel must
+    /// report its handle.
     pub(super) fn add(&mut self, rule: &IptablesRule, change: usize, in_front: bool) -> bool {
         self.cached.as_mut().is_some_and(|cached| cached.add(digest(rule), change, in_front))
     }
@@ -131,7 +128,7 @@ impl ChainView {
         }
     }
 
-    /// What became of the chain in the batch, which gave these numbers to the rules that it made.
+    /// The state of the chain after the batch, which gave these handles to the rules that it added.
     pub(super) fn into_touched(self, made: &HashMap<usize, u64>) -> TouchedChain {
         let changed = match self.cached {
             _ if self.forgotten => Some(ChangedChain::Forgotten),
@@ -147,7 +144,7 @@ pub(super) fn as_cached(rules: &[NumberedRule]) -> Vec<CachedRule> {
     rules.iter().map(|(handle, rule)| CachedRule { handle: *handle, text: digest(rule).into() }).collect()
 }
 
-/// Whether the kernel has a rule under a number.
+/// Whether the kernel has a rule with a handle.
 fn is_there(
     connection: &mut NftConnection,
     (family, id): (Family, &ChainId),

@@ -1,4 +1,4 @@
-//! A long chain as it was when it was last read or changed here.
+//! A long chain as it was when it was last read or changed by these plugins.
 
 use std::fmt::{self, Write as _};
 use std::ops::{Deref, Range};
@@ -33,12 +33,12 @@ impl Epoch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CachedRule {
     pub(crate) handle: u64,
-    pub(crate) text: Piece,
+    pub(crate) text: SharedText,
 }
 
 /// A text, mostly a piece of that of a file: the rules of 1000 containers are one text, not thousands.
 #[derive(Clone)]
-pub(crate) struct Piece {
+pub(crate) struct SharedText {
     whole: Arc<String>,
     range: Range<usize>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Piece {
 /// The rules of a chain in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CachedChain {
-    /// Since when these plugins alone have changed it.
+    /// The epoch in which only these plugins have changed it.
     pub(crate) epoch: Epoch,
     pub(crate) rules: Vec<CachedRule>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct CachedChain {
 /// The first word of a file. Another release may know its rules by other texts, and would miss those of this one.
 const FORMAT: &str = "chain-3";
 
-/// As much room as a number takes, with what is around it.
+/// The space for a number with its separators.
 const DIGITS: usize = 24;
 
 impl CachedChain {
@@ -68,7 +68,7 @@ impl CachedChain {
         let rule = |line: &str| {
             let (handle, text) = line.split_once(' ')?;
             end += "\n".len() + line.len();
-            let text = Piece { whole: Arc::clone(&whole), range: end - text.len()..end };
+            let text = SharedText { whole: Arc::clone(&whole), range: end - text.len()..end };
             Some(CachedRule { handle: handle.parse().ok()?, text })
         };
         Some(Self { epoch, rules: lines.map(rule).collect::<Option<_>>()? })
@@ -91,21 +91,21 @@ impl CachedChain {
         Some(text)
     }
 
-    /// Where the copies of a rule are, counted from 0, and their numbers.
+    /// The positions of the copies of a rule, counted from 0, and their handles.
     pub(crate) fn places<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, u64)> + 'a {
         let is_it = move |(_, rule): &(usize, &CachedRule)| *rule.text == *text;
         self.rules.iter().enumerate().filter(is_it).map(|(place, rule)| (place, rule.handle))
     }
 }
 
-impl From<String> for Piece {
+impl From<String> for SharedText {
     fn from(text: String) -> Self {
         let range = 0..text.len();
         Self { whole: Arc::new(text), range }
     }
 }
 
-impl Deref for Piece {
+impl Deref for SharedText {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -113,15 +113,15 @@ impl Deref for Piece {
     }
 }
 
-impl PartialEq for Piece {
+impl PartialEq for SharedText {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Piece {}
+impl Eq for SharedText {}
 
-impl fmt::Debug for Piece {
+impl fmt::Debug for SharedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }

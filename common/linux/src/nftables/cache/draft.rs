@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use cni_netfilter::nftables::ChainId;
 
-use super::chain::{CachedRule, Piece};
+use super::chain::{CachedRule, SharedText};
 
-/// Of so many rules of a chain the kernel is asked to tell in one batch. A socket holds some hundreds of its messages, and
-/// what it does not hold is lost with the answer to the batch.
+/// The largest number of rules of a chain that the kernel is asked to report in one batch. A socket holds some hundreds
+/// of its messages; further ones are lost, with the answer to the batch.
 const FEW: usize = 64;
 
-/// What is cached of a chain, with the changes of a batch so far.
+/// The cached rules of a chain, with the changes of a batch so far.
 #[derive(Debug)]
 pub(crate) struct DraftedChain {
     rules: Vec<DraftedRule>,
@@ -24,7 +24,7 @@ pub(crate) struct DraftedChain {
 #[derive(Debug)]
 struct DraftedRule {
     handle: Handle,
-    text: Piece,
+    text: SharedText,
 }
 
 /// The number of a rule, or which change of the batch makes it.
@@ -34,12 +34,12 @@ enum Handle {
     Made(usize),
 }
 
-/// What became of a chain in a batch.
+/// The state of a chain after a batch.
 #[derive(Debug)]
 pub(crate) enum ChangedChain {
     /// It holds this now, and nothing else if it was known completely.
     Holds { rules: Vec<CachedRule>, complete: bool },
-    /// It is gone, or unknown.
+    /// It was deleted, or is unknown.
     Forgotten,
 }
 
@@ -65,7 +65,7 @@ impl DraftedChain {
         self.changed
     }
 
-    /// The number of the first copy of a rule that was there before the batch.
+    /// The handle of the first copy of a rule that existed before the batch.
     pub(crate) fn first_copy(&self, text: &str) -> Option<u64> {
         self.rules.iter().find_map(|rule| match rule.handle {
             Handle::Known(handle) if *rule.text == *text => Some(handle),
@@ -73,8 +73,8 @@ impl DraftedChain {
         })
     }
 
-    /// A change of the batch puts a rule in front of all others, or behind them. Returns whether the kernel has to tell of it;
-    /// a chain with too many of them is forgotten.
+    /// Records that a change of the batch adds a rule before or after all others. Returns whether the kernel must
+    /// report its handle; a chain with too many of them is removed from the cache.
     pub(crate) fn add(&mut self, text: String, change: usize, in_front: bool) -> bool {
         let at = if in_front { 0 } else { self.rules.len() };
         self.rules.insert(at, DraftedRule { handle: Handle::Made(change), text: text.into() });
@@ -95,8 +95,7 @@ impl DraftedChain {
         self.changed = true;
     }
 
-    /// What is to be cached after the batch, which gave these numbers to the rules that its changes made; `None` for as it
-    /// was.
+    /// The rules to cache after the batch, which gave these handles to the rules that it added; `None` if unchanged.
     pub(crate) fn into_changed(self, made: &HashMap<usize, u64>) -> Option<ChangedChain> {
         let Self { rules, added: _, complete, changed } = self;
         let rule = |DraftedRule { handle, text }| {

@@ -1,19 +1,19 @@
-//! What is known of long chains, so that they need not be read again and again: a dump of a chain with the rules of 1000
-//! containers takes longer than all else that a plugin does.
+//! A cache of long chains. Listing a chain with the rules of 1000 containers takes longer than everything else that a
+//! plugin does.
 //!
-//! There is a file for each long chain, with the number (handle) and the text of each of its rules, or what stands for that
-//! text. It is a cache beside the kernel's state and never the truth:
-//! - While nobody else has changed anything, the file is *complete*: it tells which rules are there, where, and which are
-//!   not. The kernel counts the changes of all tables: each makes a generation. The file `generation` holds the last
-//!   one of which every change since the beginning of an *epoch* was made here. Where the kernel's is another, somebody
-//!   else came in between, or one of these plugins was killed.
-//! - Then that a rule is there is believed when the kernel, asked for that number, shows that rule. For anything else the
-//!   chain is read again, and a new epoch begins.
+//! Each long chain has a file with the number (handle) and the text, or a digest of the text, of each of its rules.
+//! The kernel's state decides, never the cache:
+//! - While only these plugins have changed nf_tables, the file is *complete*: it says which rules exist, in which
+//!   order, and which do not. The kernel counts the changes of all tables, its *generation*. The file `generation`
+//!   holds the last generation up to which all changes since the beginning of an *epoch* were made by these plugins.
+//!   If the kernel's generation differs, another program has changed something, or one of these plugins was killed.
+//! - Then a recorded rule is believed only if the kernel, asked for its number, shows the same rule. For anything else
+//!   the chain is listed again, and a new epoch begins.
 //!
-//! A change that the kernel refuses may have come from a file that is wrong: then the files of its chains go.
+//! If the kernel refuses a change, a file may be wrong: the files of the chains concerned are deleted.
 //!
-//! Who changes rules holds the lock of that file from the reading of the generation to the end, and writes the file last.
-//! A short chain has no file: it is read in one message.
+//! A plugin that changes rules holds the lock of the file `generation` from reading the generation to the end, and
+//! writes the file last. A short chain has no file: it is read in one message.
 
 mod chain;
 mod draft;
@@ -48,18 +48,18 @@ const DIRECTORY: &str = "chains";
 /// The file with the generation up to which all changes are known, and the lock.
 const GENERATION: &str = "generation";
 
-/// How long is waited for others who are changing rules. Without the lock the cache is of no use for a while.
+/// The time limit for the lock. Without the lock the cache is not used.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Up to where all changes are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct KnownGeneration {
     epoch: Epoch,
     generation: u32,
 }
 
 /// The right to change rules, held until it is dropped.
-pub(crate) struct Turn {
+pub(crate) struct ChangeLock {
     file: File,
     _lock: Lock,
 }
@@ -69,30 +69,30 @@ pub(crate) struct Turn {
 pub(crate) struct ChainCache {
     root: PrivateDirectory,
     own: OwnDirectory,
-    /// What the file of the generation said when it was last read.
-    known: Option<Known>,
-    /// The files that were there when the first of them was wanted.
+    /// The content of the generation file when it was last read.
+    known: Option<KnownGeneration>,
+    /// The files that existed when the first of them was needed.
     names: Option<Vec<String>>,
-    /// What files held when they were last read.
+    /// The content of files when they were last read.
     read: HashMap<String, (FileVersion, Arc<CachedChain>)>,
 }
 
-/// What tells a file from one that has taken its place: device, inode, and time of the last change.
+/// Identifies the version of a file: device, inode, and time of the last change.
 type FileVersion = (u64, u64, i64, i64);
 
 /// The directory of a namespace.
 #[derive(Debug)]
 enum OwnDirectory {
-    /// Nobody has asked yet.
+    /// Not determined yet.
     Unasked,
-    /// There is none: the namespace is not the host's, or the kernel does not tell which one it is.
+    /// There is none: the namespace is not the host's, or the kernel cannot identify it.
     None,
     At(PrivateDirectory),
 }
 
-/// Why the cache is not used.
+/// Errors of the cache.
 #[derive(Debug, thiserror::Error)]
-enum CacheError {
+enum ChainCacheError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
@@ -118,7 +118,7 @@ impl ChainCache {
         Self { own: OwnDirectory::None, ..Self::new() }
     }
 
-    /// Whether anything is cached, so that it is worth asking for the generation.
+    /// Whether anything is cached, so that the generation is needed.
     pub(crate) fn is_in_use(&mut self) -> bool {
         self.in_use().is_some()
     }
@@ -128,13 +128,13 @@ impl ChainCache {
         self.read(id, now).and_then(|(chain, is_complete)| is_complete.then_some(chain))
     }
 
-    /// What is cached of a chain, for a batch on a generation.
+    /// The cached rules of a chain, for a batch on a generation.
     pub(crate) fn draft(&mut self, id: &ChainId, now: Generation) -> Option<DraftedChain> {
         self.read(id, now).map(|(chain, is_complete)| DraftedChain::new(chain.rules.iter().cloned(), is_complete))
     }
 
-    /// What is cached of a chain, and whether that is all. The file of the generation is read first: it is written last, so a
-    /// chain that is read behind it is not older.
+    /// The cached rules of a chain, and whether they are complete. The generation file is read first: it is written
+    /// last, so a chain that is read after it is not older.
     fn read(&mut self, id: &ChainId, now: Generation) -> Option<(Arc<CachedChain>, bool)> {
         let known = self.known_at(now);
         let name = file_name(id).filter(|name| self.has(name))?;
@@ -143,7 +143,7 @@ impl ChainCache {
         Some((chain, is_complete))
     }
 
-    /// What a file holds. It is read again when it is another: files are replaced, and never changed.
+    /// The content of a file. It is read again if it was replaced; files are never changed in place.
     fn file(&mut self, name: &str) -> Option<Arc<CachedChain>> {
         let directory = self.in_use()?.clone();
         let metadata = fs::symlink_metadata(directory.path().join(name)).ok()?;
@@ -151,40 +151,40 @@ impl ChainCache {
         if let Some((_, chain)) = self.read.get(name).filter(|(known, _)| *known == version) {
             return Some(Arc::clone(chain));
         }
-        let content = directory.read_file(name).map_err(CacheError::from);
+        let content = directory.read_file(name).map_err(ChainCacheError::from);
         let chain = Arc::new(CachedChain::parse(unless_failed("read", content)??)?);
         self.read.insert(name.to_owned(), (version, Arc::clone(&chain)));
         Some(chain)
     }
 
-    /// Whether a file is there. One that others have written since the first was wanted is not seen: it is not needed.
+    /// Whether a file exists. A file that another process has written since the first look is not seen, and not needed.
     fn has(&mut self, name: &str) -> bool {
         if self.names.is_none() {
             let Some(directory) = self.in_use() else { return false };
-            self.names = unless_failed("list", directory.names().map_err(CacheError::from));
+            self.names = unless_failed("list", directory.names().map_err(ChainCacheError::from));
         }
         self.names.as_ref().is_some_and(|names| names.iter().any(|there| there == name))
     }
 
-    /// What the file of the generation says. Where it was behind, others may have written files as well.
-    fn known_at(&mut self, now: Generation) -> Option<Known> {
+    /// The content of the generation file. If it was outdated, other processes may have written files as well.
+    fn known_at(&mut self, now: Generation) -> Option<KnownGeneration> {
         if !self.known.is_some_and(|known| known.is_at(now)) {
             self.names = None;
-            let content = self.in_use()?.read_file(GENERATION).map_err(CacheError::from);
-            self.known = unless_failed("read", content)?.and_then(|content| Known::parse(&content));
+            let content = self.in_use()?.read_file(GENERATION).map_err(ChainCacheError::from);
+            self.known = unless_failed("read", content)?.and_then(|content| KnownGeneration::parse(&content));
         }
         self.known
     }
 
-    /// Waits for the turn to change rules, if there is a cache that must know of it.
-    pub(crate) fn turn(&mut self) -> Option<Turn> {
+    /// Waits for the lock for changing rules, if there is a cache to maintain.
+    pub(crate) fn turn(&mut self) -> Option<ChangeLock> {
         let path = self.in_use()?.path().join(GENERATION);
         let file = match File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return None,
             Err(error) => return unless_failed("open", Err(FileError::of("open", &path)(error).into())),
         };
-        unless_failed("lock", Turn::take(file, &path))?
+        unless_failed("lock", ChangeLock::take(file, &path))?
     }
 
     /// Puts a long chain into the cache that was read whole in a generation, if that is still the last one.
@@ -197,22 +197,22 @@ impl ChainCache {
     ) {
         let Some(directory) = self.own().cloned() else { return };
         let path = directory.path().join(GENERATION);
-        let opened = directory.open_file(GENERATION).map_err(CacheError::from);
-        let turn = opened.and_then(|file| Turn::take(file, &path));
+        let opened = directory.open_file(GENERATION).map_err(ChainCacheError::from);
+        let turn = opened.and_then(|file| ChangeLock::take(file, &path));
         let Some(turn) = unless_failed("lock", turn).flatten() else { return };
         if now() != Some(read_in) {
             return self.tidy(&directory);
         }
         let mut known = turn.known();
         if !known.is_at(read_in) {
-            known = Known { epoch: Epoch::begin(), generation: read_in.0 };
+            known = KnownGeneration { epoch: Epoch::begin(), generation: read_in.0 };
         }
         self.write(id, &CachedChain { epoch: known.epoch, rules });
         turn.set(known);
     }
 
     /// Takes note of a batch that was carried out on a generation, in a turn that began before.
-    pub(crate) fn committed(&mut self, turn: &Turn, since: Generation, changed: Vec<(ChainId, ChangedChain)>) {
+    pub(crate) fn committed(&mut self, turn: &ChangeLock, since: Generation, changed: Vec<(ChainId, ChangedChain)>) {
         let before = turn.known();
         let epoch = if before.is_at(since) { before.epoch } else { Epoch::begin() };
         for (id, chain) in changed {
@@ -224,7 +224,7 @@ impl ChainCache {
             }
         }
         // Last: whoever is killed before leaves a generation that is not the kernel's.
-        turn.set(Known { epoch, generation: since.next().0 });
+        turn.set(KnownGeneration { epoch, generation: since.next().0 });
     }
 
     /// Drops what is cached of a chain.
@@ -235,7 +235,7 @@ impl ChainCache {
             return;
         }
         self.names = None;
-        unless_failed("write", cni_files::remove(&path).map_err(CacheError::from));
+        unless_failed("write", cni_files::remove(&path).map_err(ChainCacheError::from));
         self.tidy(&directory);
     }
 
@@ -244,7 +244,7 @@ impl ChainCache {
         let Some(content) = chain.print().filter(|_| !is_short) else { return self.forget(id) };
         let Some((directory, name)) = self.in_use().cloned().zip(file_name(id)) else { return };
         self.names = None;
-        let written = directory.replace_file(&directory, &name, content.as_bytes()).map_err(CacheError::from);
+        let written = directory.replace_file(&directory, &name, content.as_bytes()).map_err(ChainCacheError::from);
         if unless_failed("write", written).is_none() {
             self.forget(id);
         }
@@ -252,18 +252,18 @@ impl ChainCache {
 
     /// Removes the directories with the last chain.
     fn tidy(&self, directory: &PrivateDirectory) {
-        let names = unless_failed("list", directory.names().map_err(CacheError::from));
+        let names = unless_failed("list", directory.names().map_err(ChainCacheError::from));
         if names.is_none_or(|names| names.iter().any(|name| name != GENERATION)) {
             return;
         }
-        unless_failed("write", cni_files::remove(&directory.path().join(GENERATION)).map_err(CacheError::from));
+        unless_failed("write", cni_files::remove(&directory.path().join(GENERATION)).map_err(ChainCacheError::from));
         let gone = directory.remove_if_empty() && self.root.below(DIRECTORY).remove_if_empty();
         if gone && self.root.remove_if_empty() {
             log::trace!("{} is gone with the last long chain", self.root.path().display());
         }
     }
 
-    /// The directory of the namespace, if there is anything in one of any namespace.
+    /// The directory of the namespace, if there is a cache of any namespace.
     fn in_use(&mut self) -> Option<&PrivateDirectory> {
         if matches!(self.own, OwnDirectory::Unasked) && !self.root.below(DIRECTORY).path().exists() {
             return None;
@@ -273,7 +273,7 @@ impl ChainCache {
 
     fn own(&mut self) -> Option<&PrivateDirectory> {
         if matches!(self.own, OwnDirectory::Unasked) {
-            let identity = unless_failed("name", identity().map_err(CacheError::from)).flatten();
+            let identity = unless_failed("name", identity().map_err(ChainCacheError::from)).flatten();
             let at = |identity: String| self.root.below(DIRECTORY).below(&identity.replace(':', "-"));
             self.own = identity.map_or(OwnDirectory::None, |identity| OwnDirectory::At(at(identity)));
         }
@@ -284,9 +284,9 @@ impl ChainCache {
     }
 }
 
-impl Turn {
+impl ChangeLock {
     /// `None` when the file went with the last chain while it was waited for.
-    fn take(file: File, path: &Path) -> Result<Option<Self>, CacheError> {
+    fn take(file: File, path: &Path) -> Result<Option<Self>, ChainCacheError> {
         let locked = file.try_clone().map_err(FileError::of("open", path))?;
         let lock = Lock::exclusive(locked, path, PATIENCE)?;
         let inode = file.metadata().map_err(FileError::of("stat", path))?.ino();
@@ -294,21 +294,21 @@ impl Turn {
         Ok(is_there.then_some(Self { file, _lock: lock }))
     }
 
-    fn known(&self) -> Known {
-        let mut content = [0; Known::LENGTH];
+    fn known(&self) -> KnownGeneration {
+        let mut content = [0; KnownGeneration::LENGTH];
         let read = self.file.read_exact_at(&mut content, 0);
-        read.ok().and_then(|()| Known::parse(&content)).unwrap_or_default()
+        read.ok().and_then(|()| KnownGeneration::parse(&content)).unwrap_or_default()
     }
 
-    /// What cannot be written is not known, and then nothing that is cached is complete.
-    fn set(&self, known: Known) {
+    /// Writes the generation file. If that fails, nothing cached is complete.
+    fn set(&self, known: KnownGeneration) {
         if let Err(error) = self.file.write_all_at(known.print().as_bytes(), 0) {
             log::debug!("the cache of long chains is not used: {error}");
         }
     }
 }
 
-impl Known {
+impl KnownGeneration {
     /// Always the same, so that the file is overwritten in one piece.
     const LENGTH: usize = 32;
 
@@ -332,15 +332,15 @@ fn file_name(ChainId { table, name }: &ChainId) -> Option<String> {
     (!name.contains('/') && name.len() < 256).then_some(name)
 }
 
-/// A cache that does not work is none.
-fn unless_failed<T>(verb: &str, result: Result<T, CacheError>) -> Option<T> {
+/// Treats a failing cache as absent.
+fn unless_failed<T>(verb: &str, result: Result<T, ChainCacheError>) -> Option<T> {
     result.map_err(|error| log::debug!("cannot {verb} the cache of long chains: {}", with_details(&error))).ok()
 }
 
-fn with_details(error: &CacheError) -> String {
+fn with_details(error: &ChainCacheError) -> String {
     match error {
-        CacheError::File(error) => format!("{error}: {}", error.details()),
-        CacheError::Identity(error) => format!("{error}: {}", error.details()),
-        CacheError::Lock(error) => error.to_string(),
+        ChainCacheError::File(error) => format!("{error}: {}", error.details()),
+        ChainCacheError::Identity(error) => format!("{error}: {}", error.details()),
+        ChainCacheError::Lock(error) => error.to_string(),
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::nftables::{
-    Direction, End, Expression, Hook, Is, Kind, NftComment, NftName, Policy, SetId, TableFamily, TableId, Verdict,
+    BaseChainType, Direction, Equality, Expression, Hook, NftComment, NftName, PacketEnd, Policy, SetId, TableFamily,
+    TableId, Verdict,
 };
 use crate::proto::Proto;
 use cni_core::family::Family;
@@ -20,7 +21,7 @@ fn words(words: &[&str]) -> Expression {
 #[test]
 fn a_transaction_is_a_script_of_nft() {
     let base = |policy| {
-        let base = Base { kind: Kind::Nat, hook: Hook::Postrouting, priority: 100, policy };
+        let base = BaseChain { kind: BaseChainType::Nat, hook: Hook::Postrouting, priority: 100, policy };
         NftChange::AddChain(NftChain { id: table().chain("p"), base: Some(base), comment: None })
     };
     let comment = Some(NftComment::cut("a b"));
@@ -79,17 +80,17 @@ fn a_rule_reads_as_nft_lists_it() {
     let name = |text| cni_core::names::IfName::parse(text).expect("a name");
     let address = |end, is, text: &str| Expression::Address(end, is, v4(text));
     for (family, expression, want) in [
-        (TableFamily::Ip, address(End::Source, Is::Equal, "10.1.2.4/32"), "ip saddr 10.1.2.4"),
-        (TableFamily::Ip, address(End::Destination, Is::Other, "10.1.2.4/24"), "ip daddr != 10.1.2.0/24"),
-        (TableFamily::Ip6, address(End::Source, Is::Equal, "fd00::4/128"), "ip6 saddr fd00::4"),
+        (TableFamily::Ip, address(PacketEnd::Source, Equality::Equal, "10.1.2.4/32"), "ip saddr 10.1.2.4"),
+        (TableFamily::Ip, address(PacketEnd::Destination, Equality::Other, "10.1.2.4/24"), "ip daddr != 10.1.2.0/24"),
+        (TableFamily::Ip6, address(PacketEnd::Source, Equality::Equal, "fd00::4/128"), "ip6 saddr fd00::4"),
         (TableFamily::Inet, Expression::LocalDestination, "fib daddr type local"),
         (TableFamily::Inet, Expression::Port(Proto::Sctp, 80), "sctp dport 80"),
-        (TableFamily::Inet, Expression::Interface(Direction::In, Is::Equal, name("eth0")), "iifname \"eth0\""),
-        (TableFamily::Inet, Expression::Interface(Direction::Out, Is::Other, name("a*")), "oifname != \"a\\*\""),
+        (TableFamily::Inet, Expression::Interface(Direction::In, Equality::Equal, name("eth0")), "iifname \"eth0\""),
+        (TableFamily::Inet, Expression::Interface(Direction::Out, Equality::Other, name("a*")), "oifname != \"a\\*\""),
         (TableFamily::Bridge, Expression::EtherSource(mac.clone()), "ether saddr 02:00:00:00:00:01"),
         (TableFamily::Inet, Expression::EstablishedRelated, "ct state established,related"),
         (TableFamily::Ip, Expression::DestinationTranslated, "ct status dnat"),
-        (TableFamily::Inet, Expression::InSet(End::Source, Family::V6, NftName::fixed("s")), "ip6 saddr @s"),
+        (TableFamily::Inet, Expression::InSet(PacketEnd::Source, Family::V6, NftName::fixed("s")), "ip6 saddr @s"),
         (TableFamily::Inet, Expression::Verdict(Verdict::Jump(NftName::fixed("c"))), "jump c"),
         (TableFamily::Ip, Expression::Dnat([10, 0, 0, 1].into(), Some(80)), "dnat to 10.0.0.1:80"),
         (TableFamily::Inet, Expression::Dnat([10, 0, 0, 1].into(), None), "dnat ip to 10.0.0.1"),

@@ -8,9 +8,9 @@ use cni_conformance::traffic::crowd;
 use cni_conformance::{Attachment, Chain, Container, Flavour, Nomad, PortMapping, Runtime, Sandbox, Spelling};
 use serde_json::{Value, json};
 
-use crate::side::{Side, in_turns};
+use crate::side::{BenchSide, in_turns};
 use crate::table::{growth, head, median, row};
-use crate::{Plan, Sides};
+use crate::{BenchPlan, ComparedFolders};
 
 /// Which packet filter has the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,13 @@ pub struct Cost {
 
 /// What was counted in one traced run.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct CallCounts {
     processes: usize,
     messages: usize,
 }
 
 /// What both sides took.
-pub struct Compared {
+pub struct Measurement {
     pub operation: &'static str,
     pub load: Load,
     pub ours: Cost,
@@ -55,10 +55,10 @@ pub struct Compared {
 const OPERATIONS: [&str; 3] = ["ADD", "CHECK", "DEL"];
 
 /// What one turn took, by operation, and what was counted once.
-type Turn = [(Cost, Counts); 3];
+type ChainRun = [(Cost, CallCounts); 3];
 
 /// Compares both sides beside more and more containers, then beside connections; and ours with itself.
-pub fn compare(sides: &Sides, plan: &Plan) -> Vec<Compared> {
+pub fn compare(sides: &ComparedFolders, plan: &BenchPlan) -> Vec<Measurement> {
     let iptables = Filter::Iptables(Flavour::Nft);
     let containers = plan.containers.iter().copied().map(Load::Containers);
     let connections = plan.connections.iter().copied().map(Load::Connections);
@@ -79,13 +79,13 @@ pub fn compare(sides: &Sides, plan: &Plan) -> Vec<Compared> {
     all
 }
 
-fn beside(sides: &Sides, filter: Filter, load: Load, rounds: usize) -> Vec<Compared> {
+fn beside(sides: &ComparedFolders, filter: Filter, load: Load, rounds: usize) -> Vec<Measurement> {
     let [ours, reference] =
         in_turns(rounds, [&sides.ours, &sides.reference].map(|folder| side(folder, sides, filter, load)));
     let compared = OPERATIONS.into_iter().enumerate().map(|(at, operation)| {
         let [ours, reference] = [&ours, &reference].map(|turns| middle(turns, at));
         row(operation, load.number(), ours.wall, reference.wall);
-        Compared { operation, load, ours, reference }
+        Measurement { operation, load, ours, reference }
     });
     let compared = compared.collect();
     if load == Load::Containers(0) {
@@ -95,7 +95,7 @@ fn beside(sides: &Sides, filter: Filter, load: Load, rounds: usize) -> Vec<Compa
 }
 
 /// Measures ours on an empty host and on full ones, in turns.
-fn grow(sides: &Sides, filter: Filter, plan: &Plan) {
+fn grow(sides: &ComparedFolders, filter: Filter, plan: &BenchPlan) {
     let name = match filter {
         Filter::Iptables(_) => "iptables",
         Filter::Nftables => "nftables",
@@ -118,7 +118,7 @@ impl Load {
     }
 }
 
-fn middle(turns: &[Turn], at: usize) -> Cost {
+fn middle(turns: &[ChainRun], at: usize) -> Cost {
     let costs = || turns.iter().map(|turn| turn[at].0);
     Cost {
         wall: median(costs().map(|cost| cost.wall).collect()),
@@ -127,22 +127,22 @@ fn middle(turns: &[Turn], at: usize) -> Cost {
     }
 }
 
-fn details(ours: &[Turn], reference: &[Turn]) {
+fn details(ours: &[ChainRun], reference: &[ChainRun]) {
     println!("  {:<20} {:>10} {:>11} {:>11} {:>11}", "of these", "processor", "memory", "processes", "messages");
     for (at, operation) in OPERATIONS.into_iter().enumerate() {
         for (who, turns) in [("ours", ours), ("reference", reference)] {
             let Cost { cpu, memory, .. } = middle(turns, at);
             let counts = turns.last().map(|turn| turn[at].1).unwrap_or_default();
             let memory = format!("{:.1} MB", memory as f64 / 1e6);
-            let Counts { processes, messages } = counts;
+            let CallCounts { processes, messages } = counts;
             println!("  {operation:<6} {who:<13} {cpu:>10.1?} {memory:>11} {processes:>11} {messages:>11}");
         }
     }
 }
 
-fn side(folder: &Path, sides: &Sides, filter: Filter, load: Load) -> Side<Turn> {
+fn side(folder: &Path, sides: &ComparedFolders, filter: Filter, load: Load) -> BenchSide<ChainRun> {
     let (folder, filler) = (folder.to_owned(), sides.ours.clone());
-    Side::start(move |next, tell| work(&folder, &filler, (filter, load), next, tell))
+    BenchSide::start(move |next, tell| work(&folder, &filler, (filter, load), next, tell))
 }
 
 /// Nomad's list; for nf_tables with the backend named in each plugin.
@@ -158,7 +158,7 @@ fn list(nomad: &Nomad, filter: Filter) -> Value {
 }
 
 /// A host with containers, all of them made by the plugins of one folder.
-pub struct Crowd {
+pub struct NeighbourContainers {
     pub standing: Vec<(Container, Attachment)>,
 }
 
@@ -171,7 +171,7 @@ pub fn newcomer(sandbox: &Sandbox, number: usize) -> (Container, Attachment) {
     (container, attachment)
 }
 
-impl Crowd {
+impl NeighbourContainers {
     pub fn new(sandbox: &Sandbox, runtime: &Runtime<'_>, containers: Range<usize>) -> Self {
         let attach = |number| {
             let (container, mut attachment) = newcomer(sandbox, number);
@@ -187,7 +187,7 @@ fn work(
     filler: &Path,
     (filter, load): (Filter, Load),
     next: &dyn Fn() -> Option<()>,
-    tell: &dyn Fn(Turn),
+    tell: &dyn Fn(ChainRun),
 ) {
     let flavour = if let Filter::Iptables(flavour) = filter { flavour } else { Flavour::Nft };
     let sandbox = Sandbox::with_flavour(flavour);
@@ -195,9 +195,9 @@ fn work(
     nomad.ensure_forwarding_rules(&sandbox);
     let runtime = Runtime::new(&sandbox, list(&nomad, filter)).binaries(folder);
     let others = if let Load::Containers(others) = load { others } else { 0 };
-    let crowded = Crowd::new(&sandbox, &runtime.clone().binaries(filler), 0..others);
+    let crowded = NeighbourContainers::new(&sandbox, &runtime.clone().binaries(filler), 0..others);
     let mut number = crowded.standing.len();
-    let mut counted = [Counts::default(); 3];
+    let mut counted = [CallCounts::default(); 3];
     while next().is_some() {
         if let (Load::Connections(connections), 1) = (load, number) {
             // The first turn has made rules, without which the host tracks nothing.
@@ -234,9 +234,9 @@ fn cost(chain: &Chain) -> Cost {
     }
 }
 
-fn counts(chain: &Chain) -> Counts {
+fn counts(chain: &Chain) -> CallCounts {
     let steps = || chain.steps().iter().map(|(_, outcome)| outcome);
-    Counts {
+    CallCounts {
         processes: steps().map(|outcome| 1 + outcome.children().len()).sum(),
         messages: steps().map(cni_conformance::Outcome::netlink_messages).sum(),
     }

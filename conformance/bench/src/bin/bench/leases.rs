@@ -8,19 +8,19 @@ use std::time::Duration;
 use cni_conformance::{Invocation, Sandbox, Verb};
 use serde_json::{Value, json};
 
-use crate::side::{Side, in_turns};
+use crate::side::{BenchSide, in_turns};
 use crate::table::{head, median, row};
-use crate::{Plan, Sides};
+use crate::{BenchPlan, ComparedFolders};
 
 const OPERATIONS: [&str; 3] = ["ADD", "DEL", "DEL again"];
 
 /// Compares both sides beside more and more leases.
-pub fn compare(sides: &Sides, plan: &Plan) {
+pub fn compare(sides: &ComparedFolders, plan: &BenchPlan) {
     head("host-local", "leases");
     for leases in plan.leases {
         let start = |folder: &Path| {
             let folder = folder.to_owned();
-            Side::start(move |next, tell| work(&folder, *leases, next, tell))
+            BenchSide::start(move |next, tell| work(&folder, *leases, next, tell))
         };
         let told = in_turns(plan.rounds, [start(&sides.ours), start(&sides.reference)]);
         for (at, operation) in OPERATIONS.into_iter().enumerate() {

@@ -26,7 +26,7 @@ const USAGE: &str = "usage: bench OURS REFERENCE [--quick] [--tool] [--pictures 
 const TOOL: (usize, usize) = (1500, 300);
 
 /// What is measured.
-struct Plan {
+struct BenchPlan {
     /// How often each operation is measured.
     rounds: usize,
     containers: &'static [usize],
@@ -38,7 +38,7 @@ struct Plan {
     packets: Option<usize>,
 }
 
-const WHOLE: Plan = Plan {
+const WHOLE: BenchPlan = BenchPlan {
     rounds: 15,
     containers: &[0, 300, 1000],
     connections: &[20_000, 200_000],
@@ -47,7 +47,7 @@ const WHOLE: Plan = Plan {
     packets: Some(1000),
 };
 
-const QUICK: Plan = Plan {
+const QUICK: BenchPlan = BenchPlan {
     rounds: 7,
     containers: &[0, 100],
     connections: &[20_000],
@@ -57,7 +57,7 @@ const QUICK: Plan = Plan {
 };
 
 /// The two folders.
-struct Sides {
+struct ComparedFolders {
     ours: PathBuf,
     reference: PathBuf,
 }
@@ -81,7 +81,7 @@ fn main() {
         tool::measure(&ours, TOOL.0, TOOL.1);
         return;
     }
-    let sides = Sides { ours, reference };
+    let sides = ComparedFolders { ours, reference };
     println!("medians of {} turns; a ratio of 4 means that the reference takes four times as long", plan.rounds);
     sizes(&sides);
     let costs = chain::compare(&sides, &plan);
@@ -103,7 +103,7 @@ fn write(path: &Path, picture: &Picture) {
 }
 
 /// The size of what is installed for Nomad's chain; one file under many names counts once.
-fn sizes(sides: &Sides) {
+fn sizes(sides: &ComparedFolders) {
     use std::collections::BTreeMap;
     use std::os::unix::fs::MetadataExt;
     let size = |folder: &Path| {
@@ -120,7 +120,7 @@ fn sizes(sides: &Sides) {
     );
 }
 
-fn cost_picture(costs: &[chain::Compared]) -> Picture {
+fn cost_picture(costs: &[chain::Measurement]) -> Picture {
     let line = |operation: &str, is_ours: bool| {
         let of = costs.iter().filter(|cost| cost.operation == operation);
         let points = of.filter_map(|cost| match cost.load {

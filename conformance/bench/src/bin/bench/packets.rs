@@ -6,7 +6,7 @@ use std::thread;
 use cni_conformance::{Nomad, Outside, Runtime, Sandbox};
 use serde_json::Value;
 
-use crate::chain::Crowd;
+use crate::chain::NeighbourContainers;
 use crate::picture::{Line, Picture};
 
 /// How many echo requests are sent at once after one another.
@@ -16,7 +16,7 @@ const REQUESTS: &str = "5000";
 const LAYOUTS: [(&str, &str); 2] = [("iptables", "iptables"), ("nftables", "sets of nftables")];
 
 /// Round trips of the first and of the last container.
-struct Trips {
+struct RoundTrips {
     /// The mean, in microseconds.
     microseconds: f64,
     /// In one second.
@@ -33,7 +33,7 @@ pub fn measure(folder: &Path, containers: usize) -> Picture {
             let folder = folder.to_owned();
             let trips = thread::spawn(move || work(&folder, backend, containers)).join().expect("a side");
             for ((which, trips), points) in ["first", "last"].into_iter().zip(trips).zip(&mut points) {
-                let Trips { microseconds, rate } = trips;
+                let RoundTrips { microseconds, rate } = trips;
                 println!("{name:<20} {containers:>10} {which:>9} {microseconds:>11.1} µs {rate:>14.0}");
                 points.push((containers as f64, microseconds));
             }
@@ -50,7 +50,7 @@ pub fn measure(folder: &Path, containers: usize) -> Picture {
     }
 }
 
-fn work(folder: &Path, backend: &str, containers: usize) -> [Trips; 2] {
+fn work(folder: &Path, backend: &str, containers: usize) -> [RoundTrips; 2] {
     let sandbox = Sandbox::new();
     let outside = sandbox.outside();
     let nomad = Nomad::default();
@@ -62,7 +62,7 @@ fn work(folder: &Path, backend: &str, containers: usize) -> [Trips; 2] {
     }
     sandbox.set_sysctl("net/ipv4/ip_forward", "1");
     let runtime = Runtime::new(&sandbox, list).binaries(folder);
-    let crowd = Crowd::new(&sandbox, &runtime, 0..containers);
+    let crowd = NeighbourContainers::new(&sandbox, &runtime, 0..containers);
     let standing = &crowd.standing;
     let [Some((first, _)), Some((last, _))] = [standing.first(), standing.last()] else { panic!("no containers") };
     drop(outside);
@@ -83,11 +83,11 @@ fn choose_nftables(list: &mut Value) {
 }
 
 /// What `ping` says at its end: `… received, 0% packet loss, time 81ms` and `rtt min/avg/max/mdev = 0.010/0.013/…`.
-fn parse(text: &str) -> Trips {
+fn parse(text: &str) -> RoundTrips {
     let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<f64>().ok());
     let time = number(text.split("time ").nth(1).and_then(|rest| rest.split("ms").next()));
     let mean = number(text.split("mdev = ").nth(1).and_then(|rest| rest.split('/').nth(1)));
     let (Some(time), Some(mean)) = (time, mean) else { panic!("ping says {text:?}") };
     let requests: f64 = REQUESTS.parse().expect("a number");
-    Trips { microseconds: mean * 1000.0, rate: requests / (time / 1000.0) }
+    RoundTrips { microseconds: mean * 1000.0, rate: requests / (time / 1000.0) }
 }

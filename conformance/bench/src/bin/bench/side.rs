@@ -4,12 +4,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// Works one turn for each request.
-pub struct Side<T> {
+pub struct BenchSide<T> {
     request: Sender<()>,
     answer: Receiver<T>,
 }
 
-impl<T: Send + 'static> Side<T> {
+impl<T: Send + 'static> BenchSide<T> {
     /// Starts a side. `work` ends when there is no next turn, and tells of each.
     pub fn start(work: impl FnOnce(&dyn Fn() -> Option<()>, &dyn Fn(T)) + Send + 'static) -> Self {
         let (request, requests) = channel();
@@ -30,7 +30,7 @@ impl<T: Send + 'static> Side<T> {
 }
 
 /// Lets all sides work in turns. The first turn makes what containers share; it is not counted.
-pub fn in_turns<T: Send + 'static, const SIDES: usize>(rounds: usize, sides: [Side<T>; SIDES]) -> [Vec<T>; SIDES] {
+pub fn in_turns<T: Send + 'static, const SIDES: usize>(rounds: usize, sides: [BenchSide<T>; SIDES]) -> [Vec<T>; SIDES] {
     let mut told = [const { Vec::new() }; SIDES];
     sides.iter().for_each(|side| drop(side.turn()));
     for _ in 0..rounds {

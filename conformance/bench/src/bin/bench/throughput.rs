@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use cni_conformance::{Attachment, Nomad, Runtime, Sandbox};
 
-use crate::Sides;
+use crate::ComparedFolders;
 use crate::chain::newcomer;
 use crate::table::ratio;
 
 /// What a side took for all containers, and how many of them failed.
-struct Taken {
+struct ThroughputTimes {
     add: Duration,
     del: Duration,
     failed: usize,
 }
 
 /// Compares both sides: so many workers, so many containers.
-pub fn compare(sides: &Sides, (workers, containers): (usize, usize)) {
+pub fn compare(sides: &ComparedFolders, (workers, containers): (usize, usize)) {
     println!("\n{containers} containers, {workers} at a time: containers a second");
     println!("{:<22} {:>10} {:>11} {:>7}", "", "ours", "reference", "ratio");
     let [ours, reference] = [&sides.ours, &sides.reference].map(|folder| {
@@ -33,7 +33,7 @@ pub fn compare(sides: &Sides, (workers, containers): (usize, usize)) {
     println!("{:<22} {:>10} {:>11}", "failed", ours.failed, reference.failed);
 }
 
-fn work(folder: &Path, workers: usize, containers: usize) -> Taken {
+fn work(folder: &Path, workers: usize, containers: usize) -> ThroughputTimes {
     let sandbox = Sandbox::new();
     let nomad = Nomad::default();
     nomad.ensure_forwarding_rules(&sandbox);
@@ -52,7 +52,7 @@ fn work(folder: &Path, workers: usize, containers: usize) -> Taken {
     let add = started.elapsed();
     let started = Instant::now();
     each(workers, &mut attachments, |attachment| note(runtime.del(attachment).succeeded()));
-    Taken { add, del: started.elapsed(), failed: failed.into_inner() }
+    ThroughputTimes { add, del: started.elapsed(), failed: failed.into_inner() }
 }
 
 /// Does work for each item, by so many threads.

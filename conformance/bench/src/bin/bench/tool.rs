@@ -8,7 +8,7 @@ use cni_conformance::child::{self, Finished, Limit};
 use cni_conformance::{Nomad, Runtime, Sandbox, result_cache};
 use serde_json::{Value, json};
 
-use crate::chain::Crowd;
+use crate::chain::NeighbourContainers;
 
 /// Longer than a verb may take.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -21,7 +21,7 @@ pub fn measure(folder: &Path, living: usize, dead: usize) {
     let half = usize::midpoint(living, dead);
     let mut standing = Vec::new();
     for (list, numbers) in [(nomad.conflist(), 0..half), (second(nomad.conflist()), half..living + dead)] {
-        let crowd = Crowd::new(&sandbox, &Runtime::new(&sandbox, list.clone()).binaries(folder), numbers);
+        let crowd = NeighbourContainers::new(&sandbox, &Runtime::new(&sandbox, list.clone()).binaries(folder), numbers);
         crowd.standing.iter().for_each(|(_, attachment)| result_cache::store(&list, attachment));
         standing.extend(crowd.standing);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cni_conformance_program::suite::{CaseEnding, Obligation};
 
-use crate::tally::{Done, Tally};
+use crate::tally::{FinishedCase, Tally};
 
 use super::paint::{Colour, Painter};
 
@@ -17,8 +17,8 @@ const NAMED: usize = 12;
 const LINES: usize = 8;
 
 /// Prints it.
-pub fn print(painter: &Painter, folder: &Path, done: &[Done], elapsed: Duration) {
-    let failed: Vec<&Done> = done.iter().filter(|done| done.failed()).collect();
+pub fn print(painter: &Painter, folder: &Path, done: &[FinishedCase], elapsed: Duration) {
+    let failed: Vec<&FinishedCase> = done.iter().filter(|done| done.failed()).collect();
     if !failed.is_empty() {
         println!("\n{}", painter.paint(Colour::Bold, "What to look at"));
     }
@@ -33,13 +33,13 @@ pub fn print(painter: &Painter, folder: &Path, done: &[Done], elapsed: Duration)
 }
 
 /// Prints the failures of one template: those that look alike, once.
-fn print_template(painter: &Painter, folder: &Path, failed: &[&Done]) {
+fn print_template(painter: &Painter, folder: &Path, failed: &[&FinishedCase]) {
     let Some(first) = failed.first() else { return };
     let template = first.case.template;
     let title = format!("{}/{}/{}", template.group(), template.topic, template.what);
     println!("\n{}: {}", painter.paint(Colour::Red, &title), template.says);
     println!("  from      {}", first.case.source());
-    let mut alike: BTreeMap<(String, String), Vec<&Done>> = BTreeMap::new();
+    let mut alike: BTreeMap<(String, String), Vec<&FinishedCase>> = BTreeMap::new();
     for done in failed {
         alike.entry(expected_and_got(done)).or_default().push(done);
     }
@@ -48,7 +48,7 @@ fn print_template(painter: &Painter, folder: &Path, failed: &[&Done]) {
     }
 }
 
-fn print_alike(folder: &Path, expected: &str, got: &str, cases: &[&Done]) {
+fn print_alike(folder: &Path, expected: &str, got: &str, cases: &[&FinishedCase]) {
     let names: Vec<String> =
         cases.iter().take(NAMED).map(|done| format!("{}/{}", done.case.subject.plugin, done.case.version)).collect();
     let more = cases.len().saturating_sub(NAMED);
@@ -61,7 +61,7 @@ fn print_alike(folder: &Path, expected: &str, got: &str, cases: &[&Done]) {
     }
 }
 
-fn expected_and_got(done: &Done) -> (String, String) {
+fn expected_and_got(done: &FinishedCase) -> (String, String) {
     match &done.ending {
         CaseEnding::Failed(mismatch) => (mismatch.expected.clone(), mismatch.got.clone()),
         CaseEnding::Broken { problem } => ("a case that can do its work".to_owned(), problem.clone()),
@@ -82,11 +82,11 @@ fn indented(text: &str) -> String {
 }
 
 /// Returns the command that runs one case again and shows all of it.
-pub fn again(folder: &Path, done: &Done) -> String {
+pub fn again(folder: &Path, done: &FinishedCase) -> String {
     format!("cni-conformance run --plugins {} --verbose --filter {}", folder.display(), done.case.name())
 }
 
-fn print_not_run(painter: &Painter, done: &[Done]) {
+fn print_not_run(painter: &Painter, done: &[FinishedCase]) {
     let mut reasons: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for case in done {
         if let CaseEnding::NotRun { reason } = &case.ending {
@@ -108,7 +108,7 @@ fn counted(names: &BTreeMap<&str, usize>) -> String {
 }
 
 /// Prints whose failures they are, and how much the SPEC insists.
-fn print_failed_by_plugin(painter: &Painter, failed: &[&Done]) {
+fn print_failed_by_plugin(painter: &Painter, failed: &[&FinishedCase]) {
     let mut plugins: BTreeMap<&str, usize> = BTreeMap::new();
     for done in failed {
         *plugins.entry(&done.case.subject.plugin).or_default() += 1;
@@ -120,7 +120,7 @@ fn print_failed_by_plugin(painter: &Painter, failed: &[&Done]) {
     println!("  {}", counted(&plugins));
 }
 
-fn print_counts(painter: &Painter, done: &[Done], elapsed: Duration) {
+fn print_counts(painter: &Painter, done: &[FinishedCase], elapsed: Duration) {
     let tally = Tally::of(done);
     let colour = if tally.failed > 0 { Colour::Red } else { Colour::Green };
     let Tally { passed, failed, not_run } = tally;

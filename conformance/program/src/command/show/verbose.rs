@@ -3,12 +3,12 @@
 use cni_conformance::transcript::Exchange;
 use cni_conformance_program::suite::CaseEnding;
 
-use crate::tally::Done;
+use crate::tally::FinishedCase;
 
 use super::paint::{Colour, Painter};
 
 /// Prints one case with its calls.
-pub fn print(painter: &Painter, done: &Done) {
+pub fn print(painter: &Painter, done: &FinishedCase) {
     println!("\n{}", painter.paint(Colour::Bold, &done.case.name()));
     println!("  {} ({})", done.case.template.says, done.case.source());
     for (at, call) in done.calls.iter().enumerate() {

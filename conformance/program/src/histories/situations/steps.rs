@@ -12,11 +12,11 @@ pub(super) struct StepRow {
     /// Why.
     pub reason: &'static str,
     /// Whether a step is one of those.
-    is: fn(&Course, &HistoryStep) -> bool,
+    is: fn(&ContainerStates, &HistoryStep) -> bool,
 }
 
 /// Why a step is left out, if it is.
-pub(super) fn reason(course: &Course, step: &HistoryStep) -> Option<&'static str> {
+pub(super) fn reason(course: &ContainerStates, step: &HistoryStep) -> Option<&'static str> {
     ROWS.iter().find(|row| (row.is)(course, step)).map(|row| row.reason)
 }
 
@@ -63,14 +63,14 @@ pub(super) const ROWS: [StepRow; 8] = [
 
 /// What has become of a history's containers so far.
 #[derive(Debug)]
-pub struct Course {
-    containers: BTreeMap<String, ContainerCourse>,
+pub struct ContainerStates {
+    containers: BTreeMap<String, ContainerState>,
     homes: BTreeMap<String, String>,
 }
 
 /// What a container's network is, and what has happened to it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ContainerCourse {
+pub(super) struct ContainerState {
     masquerade: bool,
     firewall: bool,
     tuning: bool,
@@ -82,10 +82,10 @@ pub(super) struct ContainerCourse {
     flushed: bool,
 }
 
-impl Course {
+impl ContainerStates {
     /// At the start nothing has happened.
     pub fn of(history: &History) -> Self {
-        let container = |network: &str| ContainerCourse::of(&history.networks[network]);
+        let container = |network: &str| ContainerState::of(&history.networks[network]);
         let containers = history.containers.iter().map(|(name, member)| (name.clone(), container(&member.network)));
         let homes = history.containers.keys().map(|name| (name.clone(), history.home(name).to_owned()));
         Self { containers: containers.collect(), homes: homes.collect() }
@@ -96,7 +96,7 @@ impl Course {
         let name = match step {
             HistoryStep::Call(_, name) | HistoryStep::ForgetResult(name) => name,
             HistoryStep::LoseNamespace(name) => return self.loses(name),
-            HistoryStep::Flush(_) => return self.containers.values_mut().for_each(ContainerCourse::is_flushed),
+            HistoryStep::Flush(_) => return self.containers.values_mut().for_each(ContainerState::is_flushed),
             HistoryStep::Collect(_) => return,
         };
         if let Some(container) = self.containers.get_mut(name) {
@@ -117,7 +117,7 @@ impl Course {
     }
 
     /// The container for which a verb is called, when the step is that.
-    fn called(&self, verb: Verb, step: &HistoryStep) -> Option<&ContainerCourse> {
+    fn called(&self, verb: Verb, step: &HistoryStep) -> Option<&ContainerState> {
         match step {
             HistoryStep::Call(called, name) if *called == verb => self.containers.get(name),
             HistoryStep::Call(..)
@@ -129,7 +129,7 @@ impl Course {
     }
 }
 
-impl ContainerCourse {
+impl ContainerState {
     fn of(list: &Value) -> Self {
         let plugins = list["plugins"].as_array().map(Vec::as_slice).unwrap_or_default();
         let has = |kind: &str| plugins.iter().any(|plugin| plugin["type"] == kind);

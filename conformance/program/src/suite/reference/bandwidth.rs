@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["bandwidth"])
 }
 

@@ -7,12 +7,12 @@ use serde_json::json;
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::{GATEWAY, PrivateHost};
-use crate::suite::judge::{Judge, Mismatch, Verdict, equal, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, Mismatch, equal, require};
 use crate::suite::subject::BRIDGE;
 use cni_conformance::network::Link;
 use cni_conformance::traffic::ping;
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["bridge"])
 }
 
@@ -164,7 +164,7 @@ fn other_address(host: &PrivateHost) {
     host.sandbox.sh(&format!("ip address add 10.88.0.200/24 dev {BRIDGE}"));
 }
 
-fn traffic(host: &PrivateHost) -> Verdict {
+fn traffic(host: &PrivateHost) -> CaseVerdict {
     let second = host.another("ctr2", 6);
     host.add()?;
     host.add_of(&second)?;

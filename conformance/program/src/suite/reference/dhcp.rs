@@ -2,13 +2,18 @@
 
 use serde_json::json;
 
-use crate::suite::case::{Needs, Template, Topic, Who};
+use crate::suite::case::{Needs, PluginSelection, Template, Topic};
 use crate::suite::dhcp_lan::{self, FIRST};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
 use cni_conformance::Verb;
 
-const fn served(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn served(
+    topic: Topic,
+    what: &'static str,
+    says: &'static str,
+    run: fn(&PrivateHost) -> CaseVerdict,
+) -> Template {
     Template::new(topic, what, says, run).page(&["dhcp"]).needs(Needs::DhcpServer)
 }
 
@@ -57,6 +62,6 @@ pub const CASES: &[Template] = &[
         host.call_network(Verb::Status, &json!({})).run().must_succeed().map(drop)
     })
     .spec(&["status-ready"])
-    .of(Who::Only(&["dhcp"]))
+    .of(PluginSelection::Only(&["dhcp"]))
     .needs(Needs::Version),
 ];

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome};
 
 /// Shows all rules of table filter.
 const RULES: &str = "iptables --wait -t filter -S";
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["firewall"])
 }
 

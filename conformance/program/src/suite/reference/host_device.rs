@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
 
-const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(topic, what, says, run).page(&["host-device"])
 }
 

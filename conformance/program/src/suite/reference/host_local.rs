@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Mismatch, Verdict, equal, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, Mismatch, equal, require};
 use crate::suite::subject::{LEASES, host_local};
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
 
-const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(topic, what, says, run).page(&["host-local"])
 }
 
@@ -107,14 +107,14 @@ fn ipam(keys: &Value) -> Value {
     json!({"ipam": with(&host_local(), keys)})
 }
 
-fn gives(host: &PrivateHost, keys: &Value, addresses: &[&str]) -> Verdict {
+fn gives(host: &PrivateHost, keys: &Value, addresses: &[&str]) -> CaseVerdict {
     let result = host.add_with(&ipam(keys))?;
     let given: Vec<&str> =
         result["ips"].as_array().into_iter().flatten().filter_map(|ip| ip["address"].as_str()).collect();
     equal("addresses", addresses.join(" "), given.join(" "))
 }
 
-fn lease(host: &PrivateHost) -> Verdict {
+fn lease(host: &PrivateHost) -> CaseVerdict {
     host.add()?;
     let file = format!("{LEASES}/n1/10.88.0.2");
     let text = fs::read_to_string(&file)

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::suite::case::{Template, Topic};
-use crate::suite::judge::Judge;
+use crate::suite::judge::JudgeOutcome;
 
 pub const CASES: &[Template] = &[
     Template::new(Topic::Add, "ipvlan-mode", "the mode is l2 unless the configuration says otherwise", |host| {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Verdict, require};
+use crate::suite::judge::{CaseVerdict, require};
 
 pub const CASES: &[Template] = &[
     Template::new(
@@ -22,7 +22,7 @@ pub const CASES: &[Template] = &[
     .page(&["loopback"]),
 ];
 
-fn addresses(host: &PrivateHost) -> Verdict {
+fn addresses(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     let listed: Vec<String> =
         result["ips"].as_array().into_iter().flatten().map(|ip| ip["address"].to_string()).collect();

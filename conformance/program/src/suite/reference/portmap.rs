@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Verdict, require};
+use crate::suite::judge::{CaseVerdict, require};
 use cni_conformance::Outside;
 use cni_conformance::traffic::{Echo, Transport, ask_within};
 
 /// Shows all rules of table nat.
 const RULES: &str = "iptables --wait -t nat -S";
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["portmap"])
 }
 
@@ -67,7 +67,7 @@ fn mapping(keys: &Value) -> Value {
     json!({"runtimeConfig": {"portMappings": [cni_conformance::keys::with(&mapping, keys)]}})
 }
 
-fn reached(host: &PrivateHost) -> Verdict {
+fn reached(host: &PrivateHost) -> CaseVerdict {
     let outside = host.sandbox.outside();
     host.sandbox.set_sysctl("net/ipv4/ip_forward", "1");
     let server: SocketAddr = ([0, 0, 0, 0], 80).into();

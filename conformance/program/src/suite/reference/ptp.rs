@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Verdict, equal, require};
+use crate::suite::judge::{CaseVerdict, equal, require};
 use cni_conformance::traffic::ping;
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["ptp"])
 }
 

@@ -2,9 +2,9 @@
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Verdict, require};
+use crate::suite::judge::{CaseVerdict, require};
 
-const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(topic, what, says, run).page(&["sbr"])
 }
 

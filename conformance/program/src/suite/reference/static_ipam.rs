@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, equal};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, equal};
 use cni_conformance::Verb;
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["static"])
 }
 
@@ -48,7 +48,7 @@ fn bare(host: &PrivateHost) -> Value {
     cni_conformance::keys::with(&host.config(), &json!({"ipam": {"type": "static"}}))
 }
 
-fn gives(result: &Value, addresses: &[&str]) -> Verdict {
+fn gives(result: &Value, addresses: &[&str]) -> CaseVerdict {
     let given: Vec<&str> =
         result["ips"].as_array().into_iter().flatten().filter_map(|ip| ip["address"].as_str()).collect();
     equal("addresses", addresses.join(" "), given.join(" "))

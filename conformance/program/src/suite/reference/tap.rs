@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::Verdict;
+use crate::suite::judge::CaseVerdict;
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["tap"])
 }
 

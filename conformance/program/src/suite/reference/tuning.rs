@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use crate::suite::case::{Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, equal};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, equal};
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
 
-const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn add(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run).page(&["tuning"])
 }
 
@@ -71,7 +71,7 @@ pub const CASES: &[Template] = &[
         .page(&["tuning"]),
 ];
 
-fn changed(host: &PrivateHost) -> Verdict {
+fn changed(host: &PrivateHost) -> CaseVerdict {
     let keys = json!({"sysctl": {"net.core.somaxconn": "500"}});
     let result: Value = host.add_with(&keys)?;
     let call = host.call_with(Verb::Check, &host.guest, &result, &with(&keys, &json!({})));

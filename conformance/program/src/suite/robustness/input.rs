@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::suite::case::{Needs, Template, Topic, Who};
+use crate::suite::case::{Needs, PluginSelection, Template, Topic};
 use crate::suite::host::PrivateHost;
 use crate::suite::ipam;
-use crate::suite::judge::{Judge, Verdict, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
 use crate::suite::subject::PluginKind;
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
 use cni_conformance::plugin::Invocation;
 
-const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Parameters, what, says, run).needs(Needs::Version)
 }
 
@@ -32,7 +32,7 @@ pub const CASES: &[Template] = &[
         }
         Ok(())
     })
-    .of(Who::Kinds(&[PluginKind::Chained])),
+    .of(PluginSelection::Kinds(&[PluginKind::Chained])),
     case("no-prev-result", "a chained plugin without prevResult is refused, and nothing changes", |host| {
         let mut config = host.config();
         if let Some(keys) = config.as_object_mut() {
@@ -41,22 +41,22 @@ pub const CASES: &[Template] = &[
         refused(host, &host.call(Verb::Add).config(&config))
     })
     // Without a mapping, or a limit, these have nothing to do.
-    .of(Who::Only(&["firewall", "portmap", "bandwidth", "sbr", "vrf"])),
+    .of(PluginSelection::Only(&["firewall", "portmap", "bandwidth", "sbr", "vrf"])),
     case("netns-missing", "ADD for a namespace that is not there fails, and nothing changes", |host| {
         refused(host, &host.call(Verb::Add).netns("/run/netns/not-there"))
     })
-    .of(Who::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
+    .of(PluginSelection::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
     case("netns-no-namespace", "ADD for a plain file in the place of a namespace fails, and nothing changes", |host| {
         let file = "/run/conformance/plain";
         std::fs::write(file, "").unwrap_or_else(|error| panic!("write {file}: {error}"));
         refused(host, &host.call(Verb::Add).netns(file))
     })
-    .of(Who::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
+    .of(PluginSelection::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
     case("netns-of-host", "ADD for the host's own namespace fails, and nothing changes", |host| {
         let own = host.sandbox.host().path().to_owned();
         refused(host, &host.call(Verb::Add).netns(&own))
     })
-    .of(Who::Kinds(&[PluginKind::Interface])),
+    .of(PluginSelection::Kinds(&[PluginKind::Interface])),
     Template::new(
         Topic::Delegation,
         "nonsense",
@@ -68,31 +68,31 @@ pub const CASES: &[Template] = &[
             Ok(())
         },
     )
-    .of(Who::Delegating),
+    .of(PluginSelection::Delegating),
     Template::new(
         Topic::Delegation,
         "bad-address",
         "an address of an IPAM plugin that is none fails ADD, and nothing is left",
         |host| nonsense(host, r#"{"cniVersion": "1.0.0", "ips": [{"address": "10.88.0.300/24"}]}"#),
     )
-    .of(Who::Delegating),
+    .of(PluginSelection::Delegating),
     Template::new(
         Topic::Delegation,
         "no-address",
         "an IPAM plugin without an address fails ADD, and nothing is left",
         |host| nonsense(host, r#"{"cniVersion": "1.0.0", "ips": []}"#),
     )
-    .of(Who::Delegating),
+    .of(PluginSelection::Delegating),
 ];
 
 /// Requires an error object, and that nothing has changed.
-fn refused(host: &PrivateHost, call: &Invocation) -> Verdict {
+fn refused(host: &PrivateHost, call: &Invocation) -> CaseVerdict {
     let before = host.state();
     call.run().must_print_error()?;
     host.is_as_before(&before, || host.state())
 }
 
-fn no_json(host: &PrivateHost) -> Verdict {
+fn no_json(host: &PrivateHost) -> CaseVerdict {
     let before = host.state();
     for input in ["", "\0", "{", "[]", "7", "\"text\"", "{\"name\": \"n1\"} more"] {
         for verb in [Verb::Add, Verb::Check, Verb::Del] {
@@ -102,7 +102,7 @@ fn no_json(host: &PrivateHost) -> Verdict {
     host.is_as_before(&before, || host.state())
 }
 
-fn wrong_types(host: &PrivateHost) -> Verdict {
+fn wrong_types(host: &PrivateHost) -> CaseVerdict {
     let before = host.state();
     for keys in [json!({"name": 7}), json!({"cniVersion": []}), json!({"ipam": 7, "prevResult": 7, "runtimeConfig": 7})]
     {
@@ -114,7 +114,7 @@ fn wrong_types(host: &PrivateHost) -> Verdict {
     host.is_as_before(&before, || host.state())
 }
 
-fn nonsense(host: &PrivateHost, answer: &str) -> Verdict {
+fn nonsense(host: &PrivateHost, answer: &str) -> CaseVerdict {
     // What containers share is there.
     let result = host.add()?;
     host.del(&result)?;

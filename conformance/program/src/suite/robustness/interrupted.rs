@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::suite::case::{Template, Topic, Who};
+use crate::suite::case::{PluginSelection, Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome};
 use crate::suite::subject::PluginKind;
 use cni_conformance::Verb;
 
-const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(topic, what, says, run)
 }
 
@@ -18,7 +18,7 @@ pub const CASES: &[Template] = &[
     case(Topic::Add, "killed", "DEL cleans up after an ADD that was killed at any moment", killed),
     case(Topic::Del, "killed", "DEL cleans up after a DEL that was killed at any moment", killed_del),
     case(Topic::Add, "twice", "a second ADD of the same container leaves the first as it is", twice)
-        .of(Who::Kinds(&[PluginKind::Interface])),
+        .of(PluginSelection::Kinds(&[PluginKind::Interface])),
     case(Topic::Add, "after-del", "ADD works again after DEL, five times in a row", |host| {
         for _ in 0..5 {
             let result = host.add()?;
@@ -40,7 +40,7 @@ pub const CASES: &[Template] = &[
         },
     )
     // The others cannot tell what was theirs without these keys.
-    .of(Who::Only(&[
+    .of(PluginSelection::Only(&[
         "loopback",
         "bridge",
         "ptp",
@@ -58,7 +58,7 @@ pub const CASES: &[Template] = &[
 /// After how many microseconds a plugin is killed.
 const MOMENTS: [u64; 5] = [500, 1500, 3000, 6000, 12_000];
 
-fn killed(host: &PrivateHost) -> Verdict {
+fn killed(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     host.del(&result)?;
     let before = host.state();
@@ -70,7 +70,7 @@ fn killed(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn killed_del(host: &PrivateHost) -> Verdict {
+fn killed_del(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     host.del(&result)?;
     let before = host.state();
@@ -84,7 +84,7 @@ fn killed_del(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn twice(host: &PrivateHost) -> Verdict {
+fn twice(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     host.call(Verb::Add).run().must_print_error()?;
     host.check(&result)

@@ -3,13 +3,13 @@
 use std::fs;
 
 use crate::suite::case::{Template, Topic};
-use crate::suite::host::{Guest, PrivateHost};
-use crate::suite::judge::{Judge, Verdict, equal, require};
+use crate::suite::host::{CaseContainer, PrivateHost};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, equal, require};
 use crate::suite::subject::LEASES;
 use cni_conformance::Verb;
 
-const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
-    Template::new(topic, what, says, run).of(crate::suite::case::Who::Only(&["host-local"]))
+const fn case(topic: Topic, what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
+    Template::new(topic, what, says, run).of(crate::suite::case::PluginSelection::Only(&["host-local"]))
 }
 
 pub const CASES: &[Template] = &[
@@ -54,8 +54,8 @@ fn put(_: &PrivateHost, name: &str, text: &str) {
         .unwrap_or_else(|error| panic!("write {folder}/{name}: {error}"));
 }
 
-fn many(host: &PrivateHost) -> Verdict {
-    let guests: Vec<Guest> = (0..20).map(|at| host.another(&format!("many{at}"), 100 + at)).collect();
+fn many(host: &PrivateHost) -> CaseVerdict {
+    let guests: Vec<CaseContainer> = (0..20).map(|at| host.another(&format!("many{at}"), 100 + at)).collect();
     let calls: Vec<_> = guests.iter().map(|guest| host.call_for(Verb::Add, guest)).collect();
     let mut addresses = Vec::new();
     for outcome in cni_conformance::at_once(&calls) {

@@ -4,22 +4,22 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::suite::case::{Template, Topic, Who};
-use crate::suite::host::{Guest, PrivateHost};
-use crate::suite::judge::{Judge, Mismatch, Verdict, equal, require};
+use crate::suite::case::{PluginSelection, Template, Topic};
+use crate::suite::host::{CaseContainer, PrivateHost};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, Mismatch, equal, require};
 use crate::suite::subject::{PluginKind, host_local};
 use cni_conformance::keys::with;
 use cni_conformance::{Network, Verb};
 
-const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Add, what, says, run)
 }
 
-const INTERFACE: Who = Who::Kinds(&[PluginKind::Interface]);
-const CHAINED: Who = Who::Kinds(&[PluginKind::Chained]);
+const INTERFACE: PluginSelection = PluginSelection::Kinds(&[PluginKind::Interface]);
+const CHAINED: PluginSelection = PluginSelection::Kinds(&[PluginKind::Chained]);
 
 /// Those whose attachments can be many at a time, each with an address of host-local.
-const SHARING: Who = Who::Only(&["bridge", "ptp", "macvlan", "tap", "dummy", "host-local"]);
+const SHARING: PluginSelection = PluginSelection::Only(&["bridge", "ptp", "macvlan", "tap", "dummy", "host-local"]);
 
 pub const CASES: &[Template] = &[
     case("result", "ADD that succeeds prints one object", |host| host.add().map(drop))
@@ -30,7 +30,7 @@ pub const CASES: &[Template] = &[
         .of(CHAINED),
     case("loopback-up", "ADD brings lo up in the container", loopback_up)
         .spec(&["add-interface"])
-        .of(Who::Kinds(&[PluginKind::Loopback])),
+        .of(PluginSelection::Kinds(&[PluginKind::Loopback])),
     case("ifname", "the interface in the container has the name in CNI_IFNAME", ifname)
         .spec(&["add-ifname"])
         .of(INTERFACE),
@@ -39,13 +39,13 @@ pub const CASES: &[Template] = &[
         .of(INTERFACE),
     case("addresses", "the IPAM plugin's address and routes are there in the container", addresses)
         .spec(&["add-addresses", "well-known-keys"])
-        .of(Who::Delegating),
+        .of(PluginSelection::Delegating),
     case("prev-result-kept", "interfaces, addresses and dns of the prevResult are in the result", prev_result)
         .spec(&["add-prev-result"])
         .of(CHAINED),
     case("echo", "a plugin that makes no interface or address prints the prevResult", echo)
         .spec(&["add-echo"])
-        .of(Who::Only(&["firewall", "portmap", "sbr", "consul-cni"])),
+        .of(PluginSelection::Only(&["firewall", "portmap", "sbr", "consul-cni"])),
     case("at-once", "ADDs for several containers at once all succeed, with an address each", at_once)
         .spec(&["concurrent"])
         .of(SHARING),
@@ -57,21 +57,21 @@ pub const CASES: &[Template] = &[
         .of(SHARING),
     case("two-networks", "DEL in one network leaves the same container in another as it is", two_networks)
         .spec(&["state-key"])
-        .of(Who::Only(&["host-local"])),
+        .of(PluginSelection::Only(&["host-local"])),
 ];
 
-fn interface(host: &PrivateHost) -> Verdict {
+fn interface(host: &PrivateHost) -> CaseVerdict {
     host.add()?;
     let names: Vec<String> = host.inside().links.into_iter().map(|link| link.name).collect();
     require(names.iter().any(|name| name == "eth0"), "the interface eth0 in the container", names.join(" "))
 }
 
-fn loopback_up(host: &PrivateHost) -> Verdict {
+fn loopback_up(host: &PrivateHost) -> CaseVerdict {
     host.add()?;
     require(host.inside().link("lo").is_some_and(|link| link.up), "lo up", "lo down")
 }
 
-fn ifname(host: &PrivateHost) -> Verdict {
+fn ifname(host: &PrivateHost) -> CaseVerdict {
     let result = host.call(Verb::Add).ifname("net7").run().must_print_object()?;
     let inside = host.inside();
     require(inside.link("net7").is_some() && inside.link("eth0").is_none(), "net7 in the container", links(&inside))?;
@@ -83,7 +83,7 @@ fn links(network: &Network) -> String {
     network.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn occupied(host: &PrivateHost) -> Verdict {
+fn occupied(host: &PrivateHost) -> CaseVerdict {
     host.guest.container.sh("ip link add eth0 address 02:00:00:00:00:99 type bridge");
     let before = host.state_with(&[&host.guest]);
     let inside = |lines: &[String]| lines.iter().filter(|line| line.starts_with("ctr1 ")).cloned().collect::<Vec<_>>();
@@ -93,7 +93,7 @@ fn occupied(host: &PrivateHost) -> Verdict {
     crate::suite::judge::unchanged("the container as it was before", &changes)
 }
 
-fn addresses(host: &PrivateHost) -> Verdict {
+fn addresses(host: &PrivateHost) -> CaseVerdict {
     host.add()?;
     let inside = host.inside();
     equal("addresses of eth0", host.guest.address(), inside.addresses_of("eth0").join(" "))?;
@@ -102,7 +102,7 @@ fn addresses(host: &PrivateHost) -> Verdict {
     require(inside.routes.iter().any(leads_out), "a default route by eth0", routes)
 }
 
-fn prev_result(host: &PrivateHost) -> Verdict {
+fn prev_result(host: &PrivateHost) -> CaseVerdict {
     let before = host.guest.previous.clone().unwrap_or_default();
     let result = host.add()?;
     for key in ["interfaces", "ips"] {
@@ -116,7 +116,7 @@ fn prev_result(host: &PrivateHost) -> Verdict {
     equal("dns", before["dns"].clone(), result["dns"].clone())
 }
 
-fn echo(host: &PrivateHost) -> Verdict {
+fn echo(host: &PrivateHost) -> CaseVerdict {
     let before = host.guest.previous.clone().unwrap_or_default();
     equal("the result", before, host.add()?)
 }
@@ -126,15 +126,15 @@ fn own_address(host: &PrivateHost) -> Value {
     if host.subject.delegates() { json!({"ipam": host_local()}) } else { json!({}) }
 }
 
-fn at_once(host: &PrivateHost) -> Verdict {
-    let guests: Vec<Guest> = (0..6).map(|at| host.another(&format!("many{at}"), 20 + at)).collect();
+fn at_once(host: &PrivateHost) -> CaseVerdict {
+    let guests: Vec<CaseContainer> = (0..6).map(|at| host.another(&format!("many{at}"), 20 + at)).collect();
     let keys = own_address(host);
     let calls: Vec<_> = guests
         .iter()
         .map(|guest| host.call_for(Verb::Add, guest).config(&with(&host.config_of(guest), &keys)))
         .collect();
     let outcomes = cni_conformance::at_once(&calls);
-    let results: Vec<Value> = outcomes.iter().map(Judge::must_print_object).collect::<Result<_, _>>()?;
+    let results: Vec<Value> = outcomes.iter().map(JudgeOutcome::must_print_object).collect::<Result<_, _>>()?;
     let mut addresses: Vec<String> = results.iter().map(|result| result["ips"][0]["address"].to_string()).collect();
     addresses.sort();
     let given = addresses.join(" ");
@@ -146,7 +146,7 @@ fn at_once(host: &PrivateHost) -> Verdict {
     at_once_deleted(host, &guests, &results, &keys)
 }
 
-fn at_once_deleted(host: &PrivateHost, guests: &[Guest], results: &[Value], keys: &Value) -> Verdict {
+fn at_once_deleted(host: &PrivateHost, guests: &[CaseContainer], results: &[Value], keys: &Value) -> CaseVerdict {
     let calls: Vec<_> =
         guests.iter().zip(results).map(|(guest, result)| host.call_with(Verb::Del, guest, result, keys)).collect();
     thread::scope(|scope| {
@@ -158,7 +158,7 @@ fn at_once_deleted(host: &PrivateHost, guests: &[Guest], results: &[Value], keys
     })
 }
 
-fn two_interfaces(host: &PrivateHost) -> Verdict {
+fn two_interfaces(host: &PrivateHost) -> CaseVerdict {
     let keys = own_address(host);
     let config = with(&host.config(), &keys);
     let call = |verb: Verb, name: &str, result: &Value| {
@@ -178,7 +178,7 @@ fn two_interfaces(host: &PrivateHost) -> Verdict {
     call(Verb::Check, "eth0", &first).run().must_succeed().map(drop)
 }
 
-fn two_networks(host: &PrivateHost) -> Verdict {
+fn two_networks(host: &PrivateHost) -> CaseVerdict {
     let other = with(&host.config(), &json!({"name": "n2"}));
     let first = host.add()?;
     let second = host.call(Verb::Add).config(&other).run().must_print_object()?;

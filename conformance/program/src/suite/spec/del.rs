@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::suite::case::{Needs, Template, Topic, Who};
-use crate::suite::host::{Guest, PrivateHost};
+use crate::suite::case::{Needs, PluginSelection, Template, Topic};
+use crate::suite::host::{CaseContainer, PrivateHost};
 use crate::suite::ipam;
-use crate::suite::judge::{Judge, Mismatch, Verdict, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, Mismatch, require};
 use crate::suite::subject::PluginKind;
 use cni_conformance::{Invocation, Loss, Verb};
 
-const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Del, what, says, run)
 }
 
@@ -27,25 +27,25 @@ pub const CASES: &[Template] = &[
         .spec(&["del-missing"]),
     case("interface-gone", "DEL succeeds when the interface is gone from the container", interface_gone)
         .spec(&["del-missing"])
-        .of(Who::Kinds(&[PluginKind::Interface, PluginKind::Chained])),
+        .of(PluginSelection::Kinds(&[PluginKind::Interface, PluginKind::Chained])),
     case("without-netns", "DEL without CNI_NETNS succeeds", without_netns).spec(&["del-without-netns"]),
     case("without-result", "DEL without prevResult succeeds, and host and container are as before", without_result)
         .spec(&["del-without-result"]),
     case("ipam-anyway", "DEL calls the IPAM plugin also when the namespace is gone", ipam_anyway)
         .spec(&["del-ipam-anyway"])
-        .of(Who::Delegating),
+        .of(PluginSelection::Delegating),
     case("lease-anyway", "DEL releases the address also when the namespace is gone", lease_anyway)
         .spec(&["del-ipam-anyway"])
-        .of(Who::Only(&["host-local"])),
+        .of(PluginSelection::Only(&["host-local"])),
 ];
 
 /// A host on which a container has come and gone, so that what all share is there, and the next is about to come.
-struct Second {
-    guest: Guest,
+struct SecondContainer {
+    guest: CaseContainer,
     before: Vec<String>,
 }
 
-impl Second {
+impl SecondContainer {
     fn new(host: &PrivateHost) -> Result<Self, Mismatch> {
         let result = host.add()?;
         host.del(&result)?;
@@ -55,7 +55,7 @@ impl Second {
     }
 
     /// The host alone is as before, without what went with the container's namespace.
-    fn only_host_is_as_before(&self, host: &PrivateHost) -> Verdict {
+    fn only_host_is_as_before(&self, host: &PrivateHost) -> CaseVerdict {
         let kept = |lines: Vec<String>| -> Vec<String> {
             let end = self.guest.host_end();
             // The far end of a link that went into the container is in no bridge and of no use.
@@ -72,37 +72,37 @@ impl Second {
     }
 }
 
-fn undoes(host: &PrivateHost) -> Verdict {
-    let second = Second::new(host)?;
+fn undoes(host: &PrivateHost) -> CaseVerdict {
+    let second = SecondContainer::new(host)?;
     let result = host.add_of(&second.guest)?;
     host.del_of(&second.guest, &result)?;
     host.is_as_before(&second.before, || host.state_with(&[&second.guest]))
 }
 
-fn again(host: &PrivateHost) -> Verdict {
+fn again(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     (0..3).try_for_each(|_| host.del(&result))
 }
 
-fn never_added(host: &PrivateHost) -> Verdict {
+fn never_added(host: &PrivateHost) -> CaseVerdict {
     (0..2).try_for_each(|_| host.call(Verb::Del).run().must_succeed().map(drop))
 }
 
-fn netns_gone(host: &PrivateHost) -> Verdict {
+fn netns_gone(host: &PrivateHost) -> CaseVerdict {
     without(host, Loss::Netns)
 }
 
-fn netns_plain_file(host: &PrivateHost) -> Verdict {
+fn netns_plain_file(host: &PrivateHost) -> CaseVerdict {
     without(host, Loss::NetnsMount)
 }
 
-fn without_result(host: &PrivateHost) -> Verdict {
+fn without_result(host: &PrivateHost) -> CaseVerdict {
     without(host, Loss::Result)
 }
 
 /// Two DELs after something was lost leave host and container as before, or the host alone where the container is gone.
-fn without(host: &PrivateHost, loss: Loss) -> Verdict {
-    let second = Second::new(host)?;
+fn without(host: &PrivateHost, loss: Loss) -> CaseVerdict {
+    let second = SecondContainer::new(host)?;
     let result = host.add_of(&second.guest)?;
     succeeds_twice(&host.del_after(&second.guest, &result, loss))?;
     if loss.ends_the_namespace() {
@@ -111,22 +111,22 @@ fn without(host: &PrivateHost, loss: Loss) -> Verdict {
     host.is_as_before(&second.before, || host.state_with(&[&second.guest]))
 }
 
-fn interface_gone(host: &PrivateHost) -> Verdict {
+fn interface_gone(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     succeeds_twice(&host.del_after(&host.guest, &result, Loss::Interface))
 }
 
-fn without_netns(host: &PrivateHost) -> Verdict {
+fn without_netns(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     let call = host.del_after(&host.guest, &result, Loss::NetnsPath);
     [call.clone().without_env("CNI_NETNS"), call].iter().try_for_each(|call| call.run().must_succeed().map(drop))
 }
 
-fn succeeds_twice(call: &Invocation) -> Verdict {
+fn succeeds_twice(call: &Invocation) -> CaseVerdict {
     (0..2).try_for_each(|_| call.run().must_succeed().map(drop))
 }
 
-fn ipam_anyway(host: &PrivateHost) -> Verdict {
+fn ipam_anyway(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     host.guest.container.remove();
     let call = host.call_with(Verb::Del, &host.guest, &result, &json!({}));
@@ -134,7 +134,7 @@ fn ipam_anyway(host: &PrivateHost) -> Verdict {
     require(!ipam::calls_of("DEL").is_empty(), "DEL of the IPAM plugin", "no call")
 }
 
-fn lease_anyway(host: &PrivateHost) -> Verdict {
+fn lease_anyway(host: &PrivateHost) -> CaseVerdict {
     let before = host.state_with(&[]);
     let result = host.add()?;
     let first = result["ips"][0]["address"].to_string();

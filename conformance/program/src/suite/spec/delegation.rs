@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::suite::case::{Template, Topic, Who};
+use crate::suite::case::{PluginSelection, Template, Topic};
 use crate::suite::host::PrivateHost;
 use crate::suite::ipam::{self, IpamCall, REMARK};
-use crate::suite::judge::{Judge, Mismatch, Verdict, equal, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, Mismatch, equal, require};
 use crate::suite::subject::PluginKind;
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
 use cni_conformance::plugin::{Invocation, Outcome};
 
-const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
-    Template::new(Topic::Delegation, what, says, run).of(Who::Delegating)
+const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
+    Template::new(Topic::Delegation, what, says, run).of(PluginSelection::Delegating)
 }
 
-const IPAM: Who = Who::Kinds(&[PluginKind::Ipam]);
+const IPAM: PluginSelection = PluginSelection::Kinds(&[PluginKind::Ipam]);
 
 pub const CASES: &[Template] = &[
     case("path", "an IPAM plugin in the second folder of CNI_PATH is found and called", |host| {
@@ -31,7 +31,7 @@ pub const CASES: &[Template] = &[
     // The IPAM plugin behind flannel gets the configuration that flannel writes for its delegate.
     case("configuration", "the IPAM plugin gets the whole configuration", configuration)
         .spec(&["delegate-configuration"])
-        .of(Who::DelegatingBut(&["flannel"])),
+        .of(PluginSelection::DelegatingBut(&["flannel"])),
     case("stderr", "what the IPAM plugin prints on standard error comes out on the plugin's", stderr)
         .spec(&["delegate-stderr"]),
     case("check", "CHECK calls the IPAM plugin", |host| {
@@ -105,14 +105,14 @@ fn call_of(verb: &str) -> Result<IpamCall, Mismatch> {
 }
 
 /// Requires that an error of the stand-in comes out.
-fn hands_on(verb: &str, call: &Invocation) -> Verdict {
+fn hands_on(verb: &str, call: &Invocation) -> CaseVerdict {
     ipam::fail(verb, 111, "the stand-in does not want to");
     let outcome: Outcome = call.run();
     let error = outcome.must_print_error()?;
     require(error.text.contains("the stand-in does not want to"), "the IPAM plugin's error", outcome.in_short())
 }
 
-fn environment(host: &PrivateHost) -> Verdict {
+fn environment(host: &PrivateHost) -> CaseVerdict {
     let call = host.call(Verb::Add).args("IgnoreUnknown=1;FOO=BAR").env("CNI_OF_TOMORROW", "42");
     call.run().must_print_object()?;
     let got = call_of("ADD")?.environment;
@@ -131,7 +131,7 @@ fn environment(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn configuration(host: &PrivateHost) -> Verdict {
+fn configuration(host: &PrivateHost) -> CaseVerdict {
     let keys = json!({"args": {"labels": {"a": [1, 2.5, null, true]}}});
     let sent = with(&host.config(), &keys);
     host.call(Verb::Add).config(&sent).run().must_print_object()?;
@@ -143,20 +143,20 @@ fn configuration(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn stderr(host: &PrivateHost) -> Verdict {
+fn stderr(host: &PrivateHost) -> CaseVerdict {
     let outcome = host.call(Verb::Add).run();
     outcome.must_print_object()?;
     require(outcome.stderr().contains(REMARK), format!("{REMARK:?} on standard error"), outcome.in_short())
 }
 
-fn ipam_result(host: &PrivateHost) -> Verdict {
+fn ipam_result(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     let ip = &result["ips"][0];
     let whole = ip["address"].is_string() && ip["gateway"] == "10.88.0.1" && result["routes"][0]["dst"] == "0.0.0.0/0";
     require(whole, "an address, the gateway 10.88.0.1, and the route to 0.0.0.0/0", &result)
 }
 
-fn abbreviated(host: &PrivateHost) -> Verdict {
+fn abbreviated(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     let bare = result.get("interfaces").is_none() && result["ips"].as_array().into_iter().flatten().all(no_interface);
     require(bare, "no `interfaces`, and no `interface` in `ips`", &result)

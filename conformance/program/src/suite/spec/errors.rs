@@ -4,12 +4,12 @@ use serde_json::json;
 
 use crate::suite::case::{Needs, Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
 use cni_conformance::plugin::Outcome;
 
-const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Errors, what, says, run).needs(Needs::Version).once()
 }
 
@@ -38,7 +38,7 @@ pub const CASES: &[Template] = &[
 const KNOWN: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 11, 50, 51];
 
 /// Judges what the plugin says to some requests that cannot be.
-fn each(host: &PrivateHost, judge: impl Fn(&Outcome) -> Verdict) -> Verdict {
+fn each(host: &PrivateHost, judge: impl Fn(&Outcome) -> CaseVerdict) -> CaseVerdict {
     let wrong = [
         host.call(Verb::Add).stdin(b"{"),
         host.call(Verb::Add).stdin(b""),
@@ -50,13 +50,13 @@ fn each(host: &PrivateHost, judge: impl Fn(&Outcome) -> Verdict) -> Verdict {
     wrong.iter().try_for_each(|call| judge(&call.run()))
 }
 
-fn known_code(outcome: &Outcome) -> Verdict {
+fn known_code(outcome: &Outcome) -> CaseVerdict {
     let error = outcome.must_print_error()?;
     let known = error.code >= 100 || KNOWN.contains(&error.code);
     require(known, "a code of the SPEC's, or one from 100 on", outcome.in_short())
 }
 
-fn decoding(host: &PrivateHost) -> Verdict {
+fn decoding(host: &PrivateHost) -> CaseVerdict {
     for input in ["{", "", "[]", "\"text\"", "{\"cniVersion\": "] {
         let outcome = host.call(Verb::Add).stdin(input.as_bytes()).run();
         let error = outcome.must_print_error()?;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::suite::case::{Needs, Template, Topic, Who};
-use crate::suite::host::{Guest, PrivateHost};
-use crate::suite::judge::{Judge, Verdict, require};
+use crate::suite::case::{Needs, PluginSelection, Template, Topic};
+use crate::suite::host::{CaseContainer, PrivateHost};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
 use crate::suite::subject::{LEASES, host_local};
 use crate::suite::{Mismatch, ipam};
 use cni_conformance::Verb;
@@ -23,7 +23,7 @@ pub const CASES: &[Template] = &[
     )
     .spec(&["status-not-ready", "status-exhausted"])
     .needs(Needs::Version)
-    .of(Who::Only(&["firewall", "portmap", "dhcp"])),
+    .of(PluginSelection::Only(&["firewall", "portmap", "dhcp"])),
     Template::new(
         Topic::Status,
         "exhausted",
@@ -31,10 +31,10 @@ pub const CASES: &[Template] = &[
         exhausted,
     )
     .spec(&["status-exhausted"])
-    .of(Who::Only(&["host-local"])),
+    .of(PluginSelection::Only(&["host-local"])),
     Template::new(Topic::Status, "informs", "ADD works after a STATUS that has failed", informs)
         .spec(&["status-informs"])
-        .of(Who::Delegating),
+        .of(PluginSelection::Delegating),
     Template::new(Topic::Gc, "silent", "GC succeeds without a word, with attachments or without", silent)
         .spec(&["gc-silent", "operations"])
         .needs(Needs::Version),
@@ -42,7 +42,7 @@ pub const CASES: &[Template] = &[
     Template::new(Topic::Gc, "stale", "GC takes away what a container has left that is gone without DEL", stale)
         .spec(&["gc-stale"])
         // Its second device comes back to the host, where it has been before.
-        .of(Who::AllBut(&["host-device", "dhcp"])),
+        .of(PluginSelection::AllBut(&["host-device", "dhcp"])),
     Template::new(
         Topic::Gc,
         "goes-on",
@@ -50,17 +50,17 @@ pub const CASES: &[Template] = &[
         goes_on,
     )
     .spec(&["gc-goes-on"])
-    .of(Who::Only(&["bridge"])),
+    .of(PluginSelection::Only(&["bridge"])),
 ];
 
-fn not_ready(host: &PrivateHost) -> Verdict {
+fn not_ready(host: &PrivateHost) -> CaseVerdict {
     let call = host.call_network(Verb::Status, &json!({"backend": "iptables"})).env("PATH", "/nowhere");
     let outcome = call.run();
     let error = outcome.must_print_error()?;
     require([50, 51].contains(&error.code), "code 50 or 51", outcome.in_short())
 }
 
-fn exhausted(host: &PrivateHost) -> Verdict {
+fn exhausted(host: &PrivateHost) -> CaseVerdict {
     let small = json!({"ipam": with(&host_local(), &json!({"ranges": [[{"subnet": "10.88.0.0/30"}]]}))});
     host.call_network(Verb::Status, &small).run().must_succeed()?;
     host.add_with(&small)?;
@@ -73,7 +73,7 @@ fn exhausted(host: &PrivateHost) -> Verdict {
     )
 }
 
-fn informs(host: &PrivateHost) -> Verdict {
+fn informs(host: &PrivateHost) -> CaseVerdict {
     ipam::fail("STATUS", 50, "not available");
     host.call_network(Verb::Status, &json!({})).run().must_fail()?;
     let result = host.add()?;
@@ -82,19 +82,20 @@ fn informs(host: &PrivateHost) -> Verdict {
 }
 
 /// The list of valid attachments.
-fn list(host: &PrivateHost, guests: &[&Guest]) -> Value {
-    let entry = |guest: &&Guest| json!({"containerID": guest.container.name(), "ifname": host.subject.ifname()});
+fn list(host: &PrivateHost, guests: &[&CaseContainer]) -> Value {
+    let entry =
+        |guest: &&CaseContainer| json!({"containerID": guest.container.name(), "ifname": host.subject.ifname()});
     json!({"cni.dev/valid-attachments": guests.iter().map(entry).collect::<Vec<_>>()})
 }
 
-fn silent(host: &PrivateHost) -> Verdict {
+fn silent(host: &PrivateHost) -> CaseVerdict {
     for guests in [&[][..], &[&host.guest]] {
         host.call_network(Verb::Gc, &list(host, guests)).run().must_succeed_silently()?;
     }
     Ok(())
 }
 
-fn valid(host: &PrivateHost) -> Verdict {
+fn valid(host: &PrivateHost) -> CaseVerdict {
     let second = host.another("ctr2", 6);
     let results = [host.add()?, host.add_of(&second)?];
     let guests = [&host.guest, &second];
@@ -113,11 +114,11 @@ fn lose_second(host: &PrivateHost, keys: &Value) -> Result<Vec<String>, Mismatch
     Ok(before)
 }
 
-fn without_cable(host: &PrivateHost, second: &Guest) -> Vec<String> {
+fn without_cable(host: &PrivateHost, second: &CaseContainer) -> Vec<String> {
     host.state().into_iter().filter(|line| !line.contains(&second.host_end())).collect()
 }
 
-fn stale(host: &PrivateHost) -> Verdict {
+fn stale(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     let before = lose_second(host, &json!({}))?;
     host.call_network(Verb::Gc, &list(host, &[&host.guest])).run().must_succeed()?;
@@ -125,7 +126,7 @@ fn stale(host: &PrivateHost) -> Verdict {
     host.check(&result)
 }
 
-fn goes_on(host: &PrivateHost) -> Verdict {
+fn goes_on(host: &PrivateHost) -> CaseVerdict {
     let masquerade = json!({"ipMasq": true});
     host.add_with(&masquerade)?;
     let before = lose_second(host, &masquerade)?;

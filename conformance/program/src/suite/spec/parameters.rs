@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::suite::case::{Needs, Template, Topic, Who};
+use crate::suite::case::{Needs, PluginSelection, Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, require};
 use crate::suite::subject::PluginKind;
 use cni_conformance::keys::with;
 use cni_conformance::plugin::Outcome;
 use cni_conformance::{Network, Verb};
 
-const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Parameters, what, says, run).needs(Needs::Version).once()
 }
 
@@ -57,10 +57,10 @@ pub const CASES: &[Template] = &[
         no_namespace,
     )
     .spec(&["code-3"])
-    .of(Who::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
+    .of(PluginSelection::Kinds(&[PluginKind::Loopback, PluginKind::Interface])),
 ];
 
-fn missing(host: &PrivateHost, variable: &str, verbs: &[Verb]) -> Verdict {
+fn missing(host: &PrivateHost, variable: &str, verbs: &[Verb]) -> CaseVerdict {
     for verb in verbs {
         let outcome = host.call(*verb).without_env(variable).run();
         let error = outcome.must_print_error()?;
@@ -73,7 +73,7 @@ fn missing(host: &PrivateHost, variable: &str, verbs: &[Verb]) -> Verdict {
     Ok(())
 }
 
-fn unknown_command(host: &PrivateHost) -> Verdict {
+fn unknown_command(host: &PrivateHost) -> CaseVerdict {
     let outcome = host.call(Verb::Add).env("CNI_COMMAND", "FETCH").run();
     let error = outcome.must_print_error()?;
     require(
@@ -83,12 +83,12 @@ fn unknown_command(host: &PrivateHost) -> Verdict {
     )
 }
 
-fn refused(outcome: &Outcome, what: &str) -> Verdict {
+fn refused(outcome: &Outcome, what: &str) -> CaseVerdict {
     let refused = outcome.code().is_some_and(|code| code != 0);
     require(refused, format!("a refusal of {what}"), outcome.in_short())
 }
 
-fn bad_container_id(host: &PrivateHost) -> Verdict {
+fn bad_container_id(host: &PrivateHost) -> CaseVerdict {
     for id in ["-a", ".a", "_a", "a/b", "a b", "a:b", "a\u{e4}"] {
         for verb in [Verb::Add, Verb::Check, Verb::Del] {
             refused(&host.call(verb).container_id(id).run(), &format!("the container ID {id:?} by {verb}"))?;
@@ -97,7 +97,7 @@ fn bad_container_id(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn bad_ifname(host: &PrivateHost) -> Verdict {
+fn bad_ifname(host: &PrivateHost) -> CaseVerdict {
     for name in ["sixteen-bytes-xx", ".", "..", "a/b", "a:b", "a b"] {
         for verb in [Verb::Add, Verb::Check, Verb::Del] {
             refused(&host.call(verb).ifname(name).run(), &format!("the interface name {name:?} by {verb}"))?;
@@ -106,7 +106,7 @@ fn bad_ifname(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn refused_name(host: &PrivateHost, name: &Value) -> Verdict {
+fn refused_name(host: &PrivateHost, name: &Value) -> CaseVerdict {
     let mut config = with(&host.config(), &json!({"name": name}));
     if name.is_null()
         && let Some(keys) = config.as_object_mut()
@@ -122,11 +122,11 @@ fn is_chained(host: &PrivateHost) -> bool {
     host.subject.kind == PluginKind::Chained
 }
 
-fn args_ignored(host: &PrivateHost) -> Verdict {
+fn args_ignored(host: &PrivateHost) -> CaseVerdict {
     host.add_with(&json!({"args": {"labels": {"appVersion": "1.0"}, "org.example.other": [1, {"a": null}]}})).map(drop)
 }
 
-fn unknown_key(host: &PrivateHost) -> Verdict {
+fn unknown_key(host: &PrivateHost) -> CaseVerdict {
     let outcome = host.try_to_add_with(&json!({"org.example.key": "an odd value"}));
     if outcome.succeeded() {
         return outcome.must_print_object().map(drop);
@@ -136,7 +136,7 @@ fn unknown_key(host: &PrivateHost) -> Verdict {
     require(error.code == 2 && named, "success, or code 2 with the key and its value in the text", outcome.in_short())
 }
 
-fn no_namespace(host: &PrivateHost) -> Verdict {
+fn no_namespace(host: &PrivateHost) -> CaseVerdict {
     let before = host.state();
     let outcome = host.call(Verb::Add).netns("/run/netns/not-there").run();
     let error = outcome.must_print_error()?;

@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::suite::case::{Template, Topic, Who};
+use crate::suite::case::{PluginSelection, Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Mismatch, Verdict, equal, require};
+use crate::suite::judge::{CaseVerdict, Mismatch, equal, require};
 use crate::suite::subject::PluginKind;
 use crate::suite::version::SpecVersion;
 
-const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> Verdict) -> Template {
+const fn case(what: &'static str, says: &'static str, run: fn(&PrivateHost) -> CaseVerdict) -> Template {
     Template::new(Topic::Result, what, says, run)
 }
 
-const INTERFACE: Who = Who::Kinds(&[PluginKind::Interface]);
+const INTERFACE: PluginSelection = PluginSelection::Kinds(&[PluginKind::Interface]);
 
 pub const CASES: &[Template] = &[
     case("version", "the result has the cniVersion of the configuration", version).spec(&["result-version"]),
@@ -30,19 +30,19 @@ pub const CASES: &[Template] = &[
         .of(INTERFACE),
     case("ips", "each address is written with its prefix length, as the version wants it", ips)
         .spec(&["result-ips"])
-        .of(Who::Kinds(&[PluginKind::Interface, PluginKind::Chained, PluginKind::Ipam])),
+        .of(PluginSelection::Kinds(&[PluginKind::Interface, PluginKind::Chained, PluginKind::Ipam])),
     case("ip-interface", "each address points to the interface of the container that has it", ip_interface)
         .spec(&["result-ip-interface"])
-        .of(Who::Delegating),
+        .of(PluginSelection::Delegating),
     case("of-ipam", "addresses, routes and dns are those that the IPAM plugin answered", of_ipam)
         .spec(&["result-of-ipam", "well-known-keys"])
-        .of(Who::Delegating),
+        .of(PluginSelection::Delegating),
     case("routes", "each route has a destination with its prefix length, and a router of the same family", routes)
         .spec(&["result-routes"])
-        .of(Who::Kinds(&[PluginKind::Interface, PluginKind::Chained, PluginKind::Ipam])),
+        .of(PluginSelection::Kinds(&[PluginKind::Interface, PluginKind::Chained, PluginKind::Ipam])),
 ];
 
-fn version(host: &PrivateHost) -> Verdict {
+fn version(host: &PrivateHost) -> CaseVerdict {
     equal("cniVersion", json!(host.version.as_str()), host.add()?["cniVersion"].clone())
 }
 
@@ -64,19 +64,19 @@ fn is_inside(entry: &Value) -> bool {
     entry["sandbox"].as_str().is_some_and(|sandbox| !sandbox.is_empty())
 }
 
-fn mac(host: &PrivateHost) -> Verdict {
+fn mac(host: &PrivateHost) -> CaseVerdict {
     let entry = listed(host)?;
     let has = host.inside().link("eth0").map(|link| link.mac.clone()).unwrap_or_default();
     equal("mac", json!(has), entry["mac"].clone())
 }
 
-fn mtu(host: &PrivateHost) -> Verdict {
+fn mtu(host: &PrivateHost) -> CaseVerdict {
     let entry = listed(host)?;
     let has = host.inside().link("eth0").map(|link| link.mtu).unwrap_or_default();
     entry.get("mtu").map_or(Ok(()), |told| equal("mtu", json!(has), told.clone()))
 }
 
-fn sandbox(host: &PrivateHost) -> Verdict {
+fn sandbox(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     for entry in entries(&result, "interfaces") {
         let inside = host.outside().link(entry["name"].as_str().unwrap_or_default()).is_none();
@@ -87,7 +87,7 @@ fn sandbox(host: &PrivateHost) -> Verdict {
     listed_in(&result)
 }
 
-fn listed_in(result: &Value) -> Verdict {
+fn listed_in(result: &Value) -> CaseVerdict {
     require(entries(result, "interfaces").any(is_inside), "an interface in the container", result)
 }
 
@@ -101,7 +101,7 @@ fn family(text: &str) -> Option<&'static str> {
     (length.parse::<u8>().ok()? <= longest).then_some(family)
 }
 
-fn ips(host: &PrivateHost) -> Verdict {
+fn ips(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     require(entries(&result, "ips").next().is_some(), "an address in `ips`", &result)?;
     for entry in entries(&result, "ips") {
@@ -118,7 +118,7 @@ fn ips(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn ip_interface(host: &PrivateHost) -> Verdict {
+fn ip_interface(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     for entry in entries(&result, "ips") {
         let at = entry["interface"].as_u64().and_then(|at| usize::try_from(at).ok());
@@ -129,7 +129,7 @@ fn ip_interface(host: &PrivateHost) -> Verdict {
     Ok(())
 }
 
-fn of_ipam(host: &PrivateHost) -> Verdict {
+fn of_ipam(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     let told = host.ipam_result(&host.guest);
     for key in ["address", "gateway"] {
@@ -141,7 +141,7 @@ fn of_ipam(host: &PrivateHost) -> Verdict {
     equal("destinations of routes", destinations(&told).join(" "), destinations(&result).join(" "))
 }
 
-fn routes(host: &PrivateHost) -> Verdict {
+fn routes(host: &PrivateHost) -> CaseVerdict {
     let result = host.add()?;
     require(entries(&result, "routes").next().is_some(), "the route of the configuration in `routes`", &result)?;
     for route in entries(&result, "routes") {

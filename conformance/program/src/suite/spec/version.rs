@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::suite::case::{Needs, Template, Topic};
 use crate::suite::host::PrivateHost;
-use crate::suite::judge::{Judge, Verdict, equal, require};
+use crate::suite::judge::{CaseVerdict, JudgeOutcome, equal, require};
 use cni_conformance::Verb;
 use cni_conformance::keys::with;
 
@@ -45,7 +45,7 @@ fn question(host: &PrivateHost) -> Value {
     json!({"cniVersion": host.version.as_str()})
 }
 
-fn answer(host: &PrivateHost) -> Verdict {
+fn answer(host: &PrivateHost) -> CaseVerdict {
     let outcome = host.call(Verb::Version).config(&question(host)).run();
     let object = outcome.must_print_object()?;
     let is_list =
@@ -57,19 +57,19 @@ fn answer(host: &PrivateHost) -> Verdict {
     )
 }
 
-fn echo(host: &PrivateHost) -> Verdict {
+fn echo(host: &PrivateHost) -> CaseVerdict {
     let object = host.call(Verb::Version).config(&question(host)).run().must_print_object()?;
     equal("cniVersion", json!(host.version.as_str()), object["cniVersion"].clone())
 }
 
-fn without_parameters(host: &PrivateHost) -> Verdict {
+fn without_parameters(host: &PrivateHost) -> CaseVerdict {
     let names = ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH"];
     let call = host.call(Verb::Version).config(&question(host));
     let call = names.iter().fold(call, |call, name| call.without_env(name));
     call.run().must_print_object().map(drop)
 }
 
-fn unsupported(host: &PrivateHost) -> Verdict {
+fn unsupported(host: &PrivateHost) -> CaseVerdict {
     let config = with(&host.config(), &json!({"cniVersion": "99.0.0"}));
     let outcome = host.call(Verb::Add).config(&config).run();
     let error = outcome.must_print_error()?;

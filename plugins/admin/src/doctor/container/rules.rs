@@ -2,7 +2,7 @@
 
 use cni_model::plan::Step;
 use cni_netfilter::iptables::{IptablesRule, IptablesRuleset};
-use cni_netfilter::nftables::{Content, NftRuleset};
+use cni_netfilter::nftables::{ChainContent, NftRuleset};
 use cni_netfilter::{MissingRule, Ruleset};
 use cni_plugin::missing::MissingPart;
 
@@ -41,7 +41,7 @@ impl OwnRules {
 
     fn add_nftables(&mut self, ruleset: &NftRuleset) {
         for wanted in &ruleset.chains {
-            if let Content::Own(rules) = &wanted.content {
+            if let ChainContent::Own(rules) = &wanted.content {
                 self.chains.push(format!("nft {}", wanted.chain.id));
                 self.rules.extend(rules.iter().map(|rule| MissingRule::Nftables(rule.clone()).to_string()));
             }

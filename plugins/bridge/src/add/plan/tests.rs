@@ -11,7 +11,7 @@ use cni_interface::network::{HostGateway, NetworkError};
 use cni_interface::veth::NewVeth;
 use cni_model::link::{Address, Link, OperState};
 use cni_model::plan::OtherAddress;
-use cni_model::vlan::Earlier;
+use cni_model::vlan::EarlierVlans;
 use cni_netfilter::Backend;
 use proptest::prelude::*;
 
@@ -216,12 +216,12 @@ fn two_gateways_of_one_add_are_not_in_each_others_way() {
     assert!(plan.contains("addr add 10.1.2.1/24 dev br0") && plan.contains("addr add 10.1.3.1/24 dev br0"), "{plan}");
 }
 
-fn network(config: &Config, ipam: CniResult) -> Result<Network, NetworkError> {
-    Network::decide(ipam, config.gateway, CONTAINER, &config.dns)
+fn network(config: &Config, ipam: CniResult) -> Result<ResolvedNetwork, NetworkError> {
+    ResolvedNetwork::decide(ipam, config.gateway, CONTAINER, &config.dns)
 }
 
 fn in_vlan(vlan: i64) -> Config {
-    let keys = VlanKeys { vlan, trunk: None, earlier: Earlier::Removed };
+    let keys = VlanKeys { vlan, trunk: None, earlier: EarlierVlans::Removed };
     Config { vlans: keys.checked(Some(&config().bridge)).expect("valid"), masquerade: false, ..config() }
 }
 
@@ -259,7 +259,7 @@ fn what_is_in_the_way_of_a_vlans_gateway_is_an_address_of_its_link() {
 
 #[test]
 fn a_network_without_addresses_needs_no_link_to_its_vlan() {
-    let keys = VlanKeys { vlan: 5, trunk: None, earlier: Earlier::Kept };
+    let keys = VlanKeys { vlan: 5, trunk: None, earlier: EarlierVlans::Kept };
     let vlans = keys.checked(None).expect("valid");
     let plan = plan_add(&Config { vlans, ..config() }, &at(), None, &facts()).expect("a plan").to_string();
     assert!(plan.contains("bridge vlan set veth1234abcd also 5 pvid untagged\n"), "{plan}");

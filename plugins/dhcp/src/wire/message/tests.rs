@@ -4,9 +4,16 @@ use proptest::prelude::*;
 const MAC: Hardware = [2, 0, 0, 0, 0, 9];
 
 fn outgoing() -> Outgoing {
-    let mut options = Options::default();
+    let mut options = DhcpOptions::default();
     options.set(code::CLIENT_IDENTIFIER, b"\0id");
-    Outgoing { kind: Kind::Discover, xid: 0x0102_0304, broadcast: true, own: Ipv4Addr::UNSPECIFIED, mac: MAC, options }
+    Outgoing {
+        kind: MessageType::Discover,
+        xid: 0x0102_0304,
+        broadcast: true,
+        own: Ipv4Addr::UNSPECIFIED,
+        mac: MAC,
+        options,
+    }
 }
 
 /// The same message as a server would send it.
@@ -45,7 +52,7 @@ fn options_in_other_fields_and_in_parts_belong_together() {
 #[test]
 fn what_is_no_answer_is_none() {
     let good = answered(&outgoing());
-    assert_eq!(Incoming::parse(&good).map(|message| message.kind), Some(Kind::Discover));
+    assert_eq!(Incoming::parse(&good).map(|message| message.kind), Some(MessageType::Discover));
     type Change = fn(&mut Vec<u8>);
     let changes: [Change; 7] = [
         |bytes| bytes[0] = BOOT_REQUEST,
@@ -76,7 +83,7 @@ proptest! {
         let read = Incoming::parse(&answered(&message)).expect("a message");
         message.options.set(code::MESSAGE_TYPE, &[1]);
         prop_assert_eq!(read, Incoming {
-            kind: Kind::Discover, xid, address: [10, 1, 2, 5].into(), mac: MAC, options: message.options,
+            kind: MessageType::Discover, xid, address: [10, 1, 2, 5].into(), mac: MAC, options: message.options,
         });
     }
 

@@ -1,7 +1,7 @@
-//! What a link was on the host, recorded while it is in a container. The reference keeps the name alone, as the link's alias, which the
-//! container can change; ours has it there too, so that the reference finds it.
+//! The properties of a link on the host, recorded while it is in a container. The reference keeps only the name, as
+//! the link's alias, which the container can change; this plugin sets the alias too, so that the reference finds it.
 //!
-//! Without a record, as after an ADD of the reference, the alias says the name, and the link stays down.
+//! Without a record, as after an ADD of the reference, the alias gives the name, and the link stays down.
 
 use cni_core::error::Error;
 use cni_core::names::{Attachment, ContainerId, IfName, NetworkName};
@@ -13,12 +13,12 @@ use cni_plugin::json_record::JsonRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::config::DeviceKeys;
-use crate::proof::Evidence;
+use crate::proof::LinkIdentity;
 
 /// A link that an attachment has from the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Loan {
+pub struct MovedLink {
     pub network: String,
     pub container: String,
     pub ifname: String,
@@ -36,15 +36,15 @@ pub struct Loan {
     pub kind: Option<String>,
     /// Its link-layer address on the host.
     pub mac: Option<String>,
-    /// Its index in the container, which nobody can change.
+    /// Its index in the container, which cannot be changed.
     pub index: u32,
-    /// What tells it from links that the container makes; none in records of earlier releases.
-    pub evidence: Option<Evidence>,
-    /// How the configuration of ADD named it.
+    /// What distinguishes it from links that the container makes; `None` in records of earlier releases.
+    pub evidence: Option<LinkIdentity>,
+    /// The keys that named it in the configuration of ADD.
     pub asked: DeviceKeys,
 }
 
-impl JsonRecord for Loan {
+impl JsonRecord for MovedLink {
     const KIND: RecordKind = RecordKind::new("devices");
 
     fn names(&self) -> [&str; 3] {
@@ -52,8 +52,8 @@ impl JsonRecord for Loan {
     }
 }
 
-impl Loan {
-    /// What is to be recorded of a link of the host before it is moved; `master` is the name of its bridge or bond.
+impl MovedLink {
+    /// The record of a link of the host before it is moved; `master` is the name of its bridge or bond.
     pub fn of(link: &Link, master: Option<&IfName>) -> Self {
         Self {
             name: link.name.clone(),
@@ -64,7 +64,7 @@ impl Loan {
         }
     }
 
-    /// What is known without a record: the name on the host.
+    /// The record without a file: only the name on the host.
     pub fn by_alias(link: &Link, name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::known_by(link) }
     }
@@ -87,25 +87,25 @@ impl Loan {
         Ok(Attachment { network, container, ifname })
     }
 
-    /// Whether a link may be the one that was moved. A container can change its alias and its address, but hardly both by
-    /// accident; what it does on purpose, [`Evidence`] tells.
+    /// Whether a link may be the moved one. A container can change its alias and its address, but hardly both by
+    /// accident; [`LinkIdentity`] detects intent.
     pub fn is(&self, link: &Link) -> bool {
         let has_mac = || self.mac.is_some() && link.mac.as_ref().map(ToString::to_string) == self.mac;
         link.kind == self.kind && (link.alias.as_deref() == Some(self.name.as_str()) || has_mac())
     }
 
-    /// Whether the kernel gives it back when its namespace ends. It destroys what has a kind.
+    /// Whether the kernel moves it back when its namespace ends. The kernel deletes links that have a kind.
     pub const fn is_hardware(&self) -> bool {
         self.kind.is_none()
     }
 
-    /// What an interface of this name in the same container has from the host by way of another network.
+    /// The link that another network has moved into the same container under this name.
     pub fn of_other_network(at: &Attachment, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let is_there = |loan: &Self| loan.container == at.container.as_str() && loan.ifname == at.ifname.as_str();
         Ok(Self::all(host)?.into_iter().map(|(_, loan)| loan).find(is_there))
     }
 
-    /// What a link of the host was before, if an attachment had it and has lost its namespace.
+    /// The record of a link of the host whose attachment has lost its namespace.
     pub fn of_lost(link: &Link, host: &mut dyn Host) -> Result<Option<Self>, Error> {
         let has_alias = |loan: &Self| link.alias.as_deref() == Some(loan.name.as_str());
         let is_lost = |loan: &Self| loan.is_hardware() && loan.name != link.name && loan.is(link) && has_alias(loan);

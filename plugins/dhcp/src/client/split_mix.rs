@@ -1,13 +1,13 @@
-//! Numbers that nobody has to guess, from one that nobody can: transaction ids, and a bit more or less of a pause, so that
-//! containers that were started together do not ask together for ever.
+//! A generator of pseudo-random numbers, for transaction ids and for variation of pauses, so that containers that
+//! started together do not keep sending at the same time.
 
 use std::time::Duration;
 
 /// SplitMix64.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dice(u64);
+pub struct SplitMix64(u64);
 
-impl Dice {
+impl SplitMix64 {
     /// Begins with a random number.
     pub const fn new(seed: u64) -> Self {
         Self(seed)

@@ -8,7 +8,7 @@ use crate::{Attachment, Container, Invocation, Outcome, Sandbox, Verb};
 
 /// A host, a container, and the plugin that is called about one of its interfaces.
 #[derive(Debug)]
-pub struct Behind {
+pub struct ChainedHost {
     pub container: Container,
     pub sandbox: Sandbox,
     plugin: &'static str,
@@ -16,7 +16,7 @@ pub struct Behind {
     told: Value,
 }
 
-impl Behind {
+impl ChainedHost {
     /// A host and a container without interfaces; the plugin is to be called about `eth0`.
     pub fn new(plugin: &'static str, id: &str) -> Self {
         let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! The table of each address: which one it is, what it gets, and what the main table loses by that.
+//! The routing table of each address: its number, its routes, and the routes that move there from the main table.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,9 +14,9 @@ use crate::facts::Facts;
 /// The first table that is tried.
 pub const FIRST: u32 = 100;
 
-/// The way of an address's packets.
+/// The routing of packets with one source address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct SourceRouting {
     /// The rule that leads to the table.
     pub rule: SourceRule,
     /// Whether the kernel has it already.
@@ -27,28 +27,28 @@ pub struct Lane {
 
 /// The ways of all addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lanes {
+pub struct InterfaceRouting {
     /// One for each address.
-    pub lanes: Vec<Lane>,
+    pub sources: Vec<SourceRouting>,
     /// The routes that leave the main table, since each is in a table of its own now.
     pub moved: Vec<FullRoute>,
 }
 
-impl Lanes {
+impl InterfaceRouting {
     /// Leads packets to a table that the administrator fills.
     pub fn to_table(table: u32, addresses: &[OwnAddress], facts: &Facts) -> Self {
-        let lane = |address: &OwnAddress| {
+        let source_routing = |address: &OwnAddress| {
             let rule = SourceRule { source: address.source(), table, priority: None };
             let has_rule = rules_from(address, facts).any(|found| found.table == table);
-            Lane { rule, has_rule, routes: Vec::new() }
+            SourceRouting { rule, has_rule, routes: Vec::new() }
         };
-        Self { lanes: addresses.iter().map(lane).collect(), moved: Vec::new() }
+        Self { sources: addresses.iter().map(source_routing).collect(), moved: Vec::new() }
     }
 
     /// Chooses a table for each address, and copies the routes that are its own. `earlier` are the rules of an ADD before.
     pub fn choose(addresses: &[OwnAddress], facts: &Facts, earlier: &[(Cidr, u32)]) -> Self {
         let mut taken = facts.tables.clone();
-        let mut lanes = Self::default();
+        let mut routing = Self::default();
         for address in addresses {
             let found = rules_from(address, facts).find(|rule| may_be_chosen(rule.table));
             let former = earlier.iter().find(|(source, _)| *source == address.source()).map(|(_, table)| *table);
@@ -56,26 +56,30 @@ impl Lanes {
             taken.insert(table);
             let own: Vec<&FullRoute> = facts.routes.iter().filter(|route| belongs(route, address)).collect();
             let rule = SourceRule { source: address.source(), table, priority: None };
-            lanes.lanes.push(Lane { rule, has_rule: found.is_some(), routes: routes_of(table, address, &own, facts) });
+            routing.sources.push(SourceRouting {
+                rule,
+                has_rule: found.is_some(),
+                routes: routes_of(table, address, &own, facts),
+            });
             let moved = own.into_iter().filter(|route| !route.is_one_of_several);
-            moved.for_each(|route| push_new(&mut lanes.moved, route.clone()));
+            moved.for_each(|route| push_new(&mut routing.moved, route.clone()));
         }
         // Whoever brings them back in this order has the networks before the next hops that are in them.
-        lanes.moved.sort_by_key(|route| route.gateway.is_some());
-        lanes
+        routing.moved.sort_by_key(|route| route.gateway.is_some());
+        routing
     }
 
     /// The routes that the tables get.
     pub fn added(&self) -> impl Iterator<Item = &FullRoute> {
-        self.lanes.iter().flat_map(|lane| &lane.routes)
+        self.sources.iter().flat_map(|source| &source.routes)
     }
 
-    /// The tables are filled before any packet is led there, and the main table loses its routes at last.
+    /// Fills the tables before any packet is led there, and removes the routes from the main table last.
     pub fn plan(&self) -> Plan {
         let (mut plan, ns) = (Plan::default(), Ns::Container);
         self.added().for_each(|route| plan.owned(Step::AddFullRoute { ns, route: route.clone() }));
-        let new = self.lanes.iter().filter(|lane| !lane.has_rule);
-        new.for_each(|lane| plan.owned(Step::AddRule { ns, rule: lane.rule }));
+        let new = self.sources.iter().filter(|source| !source.has_rule);
+        new.for_each(|source| plan.owned(Step::AddRule { ns, rule: source.rule }));
         // In the other order, so that they are brought back in theirs.
         let moved = self.moved.iter().rev().map(|route| Step::RemoveFullRoute { ns, route: route.clone() });
         moved.for_each(|step| plan.owned(step));
@@ -83,15 +87,15 @@ impl Lanes {
     }
 }
 
-/// Adds something to a list, unless it is there.
+/// Adds an element to a list, unless it contains it.
 pub fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
     if !list.contains(&new) {
         list.push(new);
     }
 }
 
-/// The rules that are taken for the plugin's own where nothing was written down: those from one of these addresses to the table
-/// that is named, or else to one that ADD may choose.
+/// The rules that count as the plugin's own without a record: those from one of these addresses to the configured
+/// table, or else to one that ADD may choose.
 pub fn own_rules(sources: &BTreeSet<IpAddr>, table: Option<u32>, rules: &[KernelRule]) -> Vec<SourceRule> {
     let is_wanted = |rule: &SourceRule| table.map_or_else(|| may_be_chosen(rule.table), |table| rule.table == table);
     let is_own = |rule: &SourceRule| {
@@ -110,7 +114,8 @@ fn rules_from(address: &OwnAddress, facts: &Facts) -> impl Iterator<Item = Sourc
     facts.rules.iter().filter_map(|rule| rule.by_source).filter(move |rule| rule.source == source)
 }
 
-/// Whether a route of the interface is for the packets of an address: it leads into its network, or has the address.
+/// Whether a route of the interface is for the packets of an address: it leads into its network, or has the address as
+/// its source.
 fn belongs(route: &FullRoute, address: &OwnAddress) -> bool {
     let network = address.cidr.network();
     if route.dst.family() != network.family() || is_of_the_link(route.dst.address()) {
@@ -123,7 +128,7 @@ fn belongs(route: &FullRoute, address: &OwnAddress) -> bool {
     from_network || by_network || (route.source.is_none() && route.gateway.is_none())
 }
 
-/// Whether an IPv6 address is of the link alone, or a multicast one.
+/// Whether an IPv6 address is a link-local or multicast address.
 fn is_of_the_link(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(_) => false,
@@ -131,7 +136,7 @@ fn is_of_the_link(address: IpAddr) -> bool {
     }
 }
 
-/// Networks come before the routes whose next hop is in them.
+/// The routes of a table. Networks come before the routes whose next hop is in them.
 fn routes_of(table: u32, address: &OwnAddress, own: &[&FullRoute], facts: &Facts) -> Vec<FullRoute> {
     let (by_hop, on_link): (Vec<&FullRoute>, Vec<&FullRoute>) = own.iter().partition(|route| route.gateway.is_some());
     let mut routes = Vec::new();

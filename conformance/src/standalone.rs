@@ -11,7 +11,7 @@ use crate::sandbox::Sandbox;
 
 /// One plugin's configuration for one container.
 #[derive(Debug, Clone)]
-pub struct Lone<'s> {
+pub struct Standalone<'s> {
     /// `CNI_CONTAINERID`
     pub id: String,
     /// `CNI_IFNAME`
@@ -23,7 +23,7 @@ pub struct Lone<'s> {
     environment: Vec<(String, String)>,
 }
 
-impl<'s> Lone<'s> {
+impl<'s> Standalone<'s> {
     /// Takes the result of the plugins before, and the plugin's own keys.
     ///
     /// # Panics

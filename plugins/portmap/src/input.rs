@@ -1,4 +1,4 @@
-//! What a call gets: the configuration, and where its ports lead.
+//! The input of a call: the configuration, and the addresses to which its ports lead.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use crate::chains::ChainRegister;
 use crate::config::{Config, Keys};
 use crate::published::PublishedPort;
 
-/// What a call for an attachment gets.
-pub struct Told {
-    /// What the plugin is to do.
+/// The input of a call for an attachment.
+pub struct Input {
+    /// The configuration.
     pub config: Config,
-    /// For whom.
+    /// The attachment.
     pub at: Attachment,
-    /// The container's addresses that ports lead to.
+    /// The container's addresses to which ports lead.
     pub targets: Vec<Cidr>,
     /// The chain of iptables that holds its rules, and what is recorded of it.
     pub chains: ChainRegister,
@@ -31,11 +31,8 @@ pub struct Told {
     pub prev_result: CniResult,
 }
 
-impl Told {
+impl Input {
     /// Reads what a call gets; `unchained` is the error for one without `prevResult`.
-    ///
-    /// # Errors
-    /// What cannot be used.
     pub fn read(request: &Request, unchained: PortmapError, host: &mut dyn Host) -> Result<Self, Error> {
         let at = request.attachment()?;
         let prev_result = request.prev_result();
@@ -51,31 +48,25 @@ impl Told {
         self.targets.iter().copied().filter(|target| self.config.maps(target.family()))
     }
 
-    /// The ports of the host that lead to them, each once.
+    /// The host ports that lead to them, each once.
     pub fn published(&self) -> Vec<PublishedPort> {
         let of = |target| self.config.mappings.iter().filter_map(move |mapping| PublishedPort::of(mapping, target));
         self.targets.iter().copied().flat_map(of).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
-/// The container's addresses that ports lead to: the first of each family, IPv4 first.
+/// The container's addresses to which ports lead: the first of each family, IPv4 first.
 pub fn targets(result: &CniResult, ifname: &IfName) -> Vec<Cidr> {
     let first = |family| result.ips_of(ifname.as_str()).map(|ip| ip.address).find(|cidr| cidr.family() == family);
     Family::ALL.into_iter().filter_map(first).collect()
 }
 
 /// The configuration, with the backend chosen for the families in use where it names none.
-///
-/// # Errors
-/// The first key that cannot be used.
 pub fn config(request: &Request, targets: &[Cidr], host: &mut dyn Host) -> Result<Config, Error> {
     config_for(request, &targets.iter().map(|target| target.family()).collect::<Vec<_>>(), host)
 }
 
 /// The same, for some families.
-///
-/// # Errors
-/// The first key that cannot be used.
 pub fn config_for(request: &Request, families: &[Family], host: &mut dyn Host) -> Result<Config, Error> {
     let keys = request.decode::<Keys>()?;
     let in_use: Vec<Family> = families.iter().copied().filter(|family| keys.may_map(*family)).collect();

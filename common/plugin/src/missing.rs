@@ -2,8 +2,8 @@
 //!
 //! Other programs reload and flush packet filters, and CNI has no command to restore the rules. A plugin looks for the
 //! rules that its ADD made, as in CHECK, and returns a [`MissingPart`] for each part that is not complete. Looking
-//! changes nothing; the administrator's tool carries out the plans. Only rules are restored: a missing link, address
-//! or lease takes an ADD.
+//! changes nothing; the administrator's tool carries out the plans. Only rules and traffic filters are restored: a
+//! missing link, address or lease takes an ADD.
 
 use crate::host::Host;
 use cni_core::error::Error;

@@ -8,6 +8,7 @@ mod kill;
 mod lease;
 mod names;
 mod reference;
+mod repair;
 mod rollback;
 mod second_interface;
 mod setup;

@@ -6,6 +6,7 @@ mod del;
 mod property;
 mod reference;
 mod refused;
+mod repair;
 mod setup;
 mod status;
 mod traffic;

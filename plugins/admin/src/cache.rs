@@ -272,6 +272,18 @@ impl Cached {
 }
 
 impl PluginConfig {
+    /// The configuration of another plugin that this one has called for the same result.
+    ///
+    /// # Errors
+    /// [`CacheError`], when it is not an object with a type.
+    pub fn delegate(&self, composed: &str) -> Result<Self, CacheError> {
+        let mut keys: Map<String, Value> = serde_json::from_str(composed).map_err(CacheError::Config)?;
+        let kind = keys.get("type").and_then(Value::as_str).ok_or(CacheError::NoPlugin)?.to_owned();
+        let own = ["name", "cniVersion", "prevResult"].into_iter();
+        keys.extend(own.filter_map(|key| Some((key.to_owned(), self.keys.get(key)?.clone()))));
+        Ok(Self { kind, keys })
+    }
+
     /// What the plugin reads.
     fn input(&self) -> Vec<u8> {
         Value::Object(self.keys.clone()).to_string().into_bytes()

@@ -302,8 +302,8 @@ fn owner(network: &NetworkName, holder: &Holder) -> Option<Attachment> {
 
 fn holders_of(cached: &Cached) -> Result<Vec<Holder>, Error> {
     let mut found = Vec::new();
-    for config in host_local_configs(cached) {
-        found.extend(holders(&cached.question(config, &HostLocal)?)?);
+    for config in host_local_configs(cached)? {
+        found.extend(holders(&cached.question(&config, &HostLocal)?)?);
     }
     Ok(found)
 }

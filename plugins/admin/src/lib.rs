@@ -7,6 +7,7 @@ mod calls;
 mod check;
 pub mod command_line;
 mod contested;
+mod delegates;
 mod doctor;
 mod error_line;
 mod gc;

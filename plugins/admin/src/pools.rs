@@ -9,6 +9,7 @@ use cni_core::request::Request;
 use cni_host_local::{Holder, HostLocal, Range, holders, lease_directory, ranges};
 
 use crate::cache::{Cached, PluginConfig};
+use crate::delegates::resolved;
 use crate::error_line::error_line;
 
 /// A directory of leases of a network. A network has several if its configuration was changed.
@@ -29,9 +30,13 @@ impl Pool {
     pub fn observe<'a>(attached: impl Iterator<Item = &'a Cached>, problems: &mut Vec<String>) -> Vec<Self> {
         let (mut pools, mut seen) = (Vec::new(), BTreeSet::new());
         for cached in attached {
-            for config in host_local_configs(cached) {
+            let configs = host_local_configs(cached).unwrap_or_else(|error| {
+                problems.push(about(&cached.at.network, &error));
+                Vec::new()
+            });
+            for config in configs {
                 if seen.insert((cached.at.network.as_str(), config.address_source()))
-                    && let Err(error) = add(cached, config, &mut pools)
+                    && let Err(error) = add(cached, &config, &mut pools)
                 {
                     problems.push(about(&cached.at.network, &error));
                 }
@@ -53,9 +58,13 @@ impl Pool {
     }
 }
 
-/// The configurations of an attachment's list by which host-local gives it addresses.
-pub fn host_local_configs(cached: &Cached) -> impl Iterator<Item = &PluginConfig> {
-    cached.plugins.iter().filter(|config| config.ipam() == Some("host-local"))
+/// The configurations of an attachment's list by which host-local gives it addresses, also that of a plugin that flannel calls.
+///
+/// # Errors
+/// As [`resolved`].
+pub fn host_local_configs(cached: &Cached) -> Result<Vec<PluginConfig>, Error> {
+    let cached = resolved(cached)?.into_owned();
+    Ok(cached.plugins.into_iter().filter(|config| config.ipam() == Some("host-local")).collect())
 }
 
 fn add(cached: &Cached, config: &PluginConfig, pools: &mut Vec<Pool>) -> Result<(), Error> {

@@ -12,6 +12,7 @@ mod check;
 mod compose;
 mod config;
 mod del;
+mod delegate;
 mod gc;
 mod lease;
 mod lines;
@@ -19,9 +20,9 @@ mod state;
 mod status;
 
 pub use compose::Composed;
-pub use config::SUBNET_FILE;
-pub use lease::{Lease, LeaseError};
-pub use state::saved;
+pub use config::{Config, SUBNET_FILE};
+pub use delegate::delegate_of;
+pub use lease::{Lease, LeaseCause, LeaseError};
 
 /// The plugin.
 pub struct Flannel;

@@ -178,6 +178,28 @@ fn without_file_and_lease_the_addresses_of_add_are_enough() {
     assert_eq!(host.inputs().len(), calls);
 }
 
+/// Who asks after ADD, such as a repair, gets what the delegate was called with, or nothing: a guess could be wrong about the
+/// masquerade.
+#[test]
+fn the_delegate_is_known_by_the_file_or_else_by_the_lease() {
+    let other = LEASE.replace("10.42.1.1", "10.42.7.1").replace("IPMASQ=true", "IPMASQ=false");
+    for (file, lease, known) in [
+        (Some(COMPOSED), Some(other.as_str()), Some(COMPOSED)),
+        (Some(COMPOSED), None, Some(COMPOSED)),
+        (None, Some(LEASE), Some(COMPOSED)),
+        (Some(&COMPOSED[1..]), Some(LEASE), Some(COMPOSED)),
+        (None, None, None),
+    ] {
+        let mut host = machine();
+        set_lease(&mut host, lease);
+        host.state_files.extend(file.map(|text| (FILE.into(), text.to_owned())));
+        let request = with_result().request(&Flannel, "DEL");
+        let found = delegate_of(&request, &mut host).expect("can be told").map(|composed| composed.text());
+        assert_eq!(found.as_deref(), known, "{file:?} {lease:?}");
+        assert_eq!((host.applied().len(), host.delegated().len()), (0, 0));
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_read_fails_del() {
     let mut host = machine();

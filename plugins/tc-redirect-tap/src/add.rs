@@ -94,13 +94,12 @@ fn plan(at: &Attachment, device: &NewDevice) -> Plan {
     let key = Sysctl::interface(Family::V6, name, "addr_gen_mode");
     plan.within(Step::SetSysctl { ns, key, value: "1".to_owned(), need: SysctlNeed::Wanted });
     plan.within(Step::set_link(ns, name, LinkSetting::Up));
-    let redirect = |from: &IfName, to: &IfName| Step::AddRedirect {
-        ns,
-        name: from.clone(),
-        to: to.clone(),
-        rank: FilterRank::Last,
-    };
     plan.within(redirect(name, &at.ifname));
     plan.owned(redirect(&at.ifname, name));
     plan
+}
+
+/// Sends all frames that one link receives out of another. Filters of others on the link come first.
+pub fn redirect(from: &IfName, to: &IfName) -> Step {
+    Step::AddRedirect { ns: Ns::Container, name: from.clone(), to: to.clone(), rank: FilterRank::Last }
 }

@@ -13,6 +13,7 @@ mod config;
 mod del;
 mod error;
 mod guest;
+mod missing;
 mod name;
 mod pair;
 mod status;
@@ -41,7 +42,7 @@ impl Plugin for TcRedirectTap {
         Share::Properties
     }
 
-    cni_plugin::commands!(add, del, check, status);
+    cni_plugin::commands!(add, del, check, status, find_missing);
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use cni_model::link::Link;
 use cni_model::plan::{IfPresent, LinkKind, LinkSetting, NewLink, Ns, Step, TapHeaders, TapOptions, TapQueues};
 use cni_model::traffic::{FilterRank, RedirectPart};
 use cni_plugin::host::{Host, LinkQuery};
-use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made};
+use cni_testkit::lifecycle::{assert_add_is_all_or_nothing, assert_del_removes_what_add_made, find_missing, repair};
 use cni_testkit::{Caller, FakeContainer, FakeHost, told};
 use proptest::prelude::*;
 
@@ -385,6 +385,39 @@ fn check_names_what_is_not_as_add_made_it() {
         change(&mut host);
         let (code, message, details) = told(caller.check(&TcRedirectTap, &mut host).expect_err("changed"));
         assert!(code == 100 && message.contains(text) && details == hint, "{code} {message}: {details}");
+    }
+}
+
+/// Which redirects are missing.
+fn missing(host: &mut FakeHost, caller: &Caller) -> Vec<String> {
+    find_missing(&TcRedirectTap, host, caller).into_iter().map(|part| part.missing).collect()
+}
+
+#[test]
+fn redirects_that_somebody_has_removed_are_restored() {
+    let (to_tap, to_eth0) = (("eth0", "tap0"), ("tap0", "eth0"));
+    for removed in [&[][..], &[to_tap], &[to_eth0], &[to_eth0, to_tap]] {
+        let mut host = machine();
+        let caller = after_add("", &mut host);
+        let before = host.state();
+        for (from, to) in removed {
+            host.apply(&Step::RemoveRedirect { ns: Ns::Container, name: name(from), to: name(to) }).expect("removed");
+        }
+        let text = |(from, to): &(&str, &str)| format!("tc filter dev {from} ingress redirect dev {to}");
+        assert_eq!(missing(&mut host, &caller), removed.iter().map(text).collect::<Vec<_>>());
+        assert_eq!(repair(&TcRedirectTap, &mut host, &caller), removed.len());
+        assert_eq!(host.state(), before);
+        caller.check(&TcRedirectTap, &mut host).expect("CHECK");
+    }
+}
+
+#[test]
+fn a_missing_link_is_not_restored() {
+    for lost in ["tap0", "eth0"] {
+        let mut host = machine();
+        let caller = after_add("", &mut host);
+        host.apply(&Step::RemoveLink { ns: Ns::Container, name: name(lost) }).expect("removed");
+        assert_eq!(missing(&mut host, &caller), [""; 0], "{lost}");
     }
 }
 

@@ -85,6 +85,23 @@ fn the_ipam_plugin_can_be_left_out_however_it_is_spelled() {
     assert!(!request.config().has_key("ipam"));
 }
 
+/// flannel keeps the version of its own call, and no result.
+#[test]
+fn a_plugin_that_another_has_called_has_its_own_keys_and_the_same_result() {
+    let file = file(&json!({"cniVersion": "1.0.0", "name": "nomad", "plugins": [{"type": "flannel", "delegate": {}}]}));
+    let flannel = &parse(&file).expect("a file of the cache").plugins[0];
+    let composed =
+        r#"{"cniVersion":"0.3.1","ipMasq":true,"ipam":{"type":"host-local"},"name":"nomad","type":"bridge"}"#;
+    let called = flannel.delegate(composed).expect("a configuration");
+    assert_eq!((called.kind.as_str(), called.ipam()), ("bridge", Some("host-local")));
+    let want = json!({
+        "cniVersion": "1.0.0", "ipMasq": true, "ipam": {"type": "host-local"}, "name": "nomad", "type": "bridge",
+        "prevResult": file["result"],
+    });
+    assert_eq!(Value::Object(called.keys), want);
+    assert!(matches!(flannel.delegate("{}"), Err(CacheError::NoPlugin)));
+}
+
 #[test]
 fn a_configuration_may_be_a_single_plugin() {
     let config = json!({"cniVersion": "0.3.1", "name": "nomad", "type": "bridge", "ipMasq": true});

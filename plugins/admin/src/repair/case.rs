@@ -1,5 +1,6 @@
 //! An attachment of libcni's cache, and what this program can do for it.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io;
 
@@ -22,6 +23,7 @@ use super::error::RepairError;
 use super::outcome::{NamedPart, RepairOutcome, with_failures};
 use crate::cache::Cached;
 use crate::calls::can_work_on;
+use crate::delegates::resolved;
 use crate::life::{has_interface, has_signs};
 
 /// A plugin of the list that this binary contains, and its call.
@@ -51,7 +53,7 @@ impl Missing {
 
 /// An attachment that may have to be repaired.
 pub struct Case<'a> {
-    cached: &'a Cached,
+    cached: Cow<'a, Cached>,
     file: &'a CacheFile,
     netns: &'a str,
     first: Ours,
@@ -70,6 +72,7 @@ impl<'a> Case<'a> {
         let Some(netns) = cached.reached.as_deref().or(cached.netns.as_deref()) else {
             return Err(RepairOutcome::Skipped("the cache does not name the container's namespace".to_owned()));
         };
+        let cached = resolved(cached)?;
         let mut ours = Vec::new();
         for config in &cached.plugins {
             if let Some(plugin) = cni_builtin::plugin(&config.kind) {
@@ -81,8 +84,8 @@ impl<'a> Case<'a> {
         Ok(Self { cached, file, netns, first, rest: rest.collect(), calls })
     }
 
-    pub const fn cached(&self) -> &Cached {
-        self.cached
+    pub fn cached(&self) -> &Cached {
+        &self.cached
     }
 
     /// A host uses a request for delegation only, and nothing is delegated here.
@@ -168,7 +171,7 @@ impl<'a> Case<'a> {
         {
             return Ok(Some(format!("{} leads to another namespace than the container's", self.netns)));
         }
-        if !self.has_recorded_link(record.as_ref(), host)? && !has_interface(self.cached, host)? {
+        if !self.has_recorded_link(record.as_ref(), host)? && !has_interface(&self.cached, host)? {
             return Ok(Some(format!("{} does not have the container's {} any more", self.netns, at.ifname)));
         }
         Ok(None)
@@ -186,13 +189,13 @@ impl<'a> Case<'a> {
     fn has_recorded_link(&self, record: Option<&AttachmentRecord>, host: &mut dyn Host) -> Result<bool, Error> {
         let Some(recorded) = record.and_then(|record| record.link.as_ref()) else { return Ok(false) };
         match host.link_by_index(Ns::Container, recorded.index)? {
-            Some(link) if recorded.may_be(&link) => has_signs(self.cached, &link, host),
+            Some(link) if recorded.may_be(&link) => has_signs(&self.cached, &link, host),
             Some(_) | None => Ok(false),
         }
     }
 
     fn is_deleted_by_others(&self) -> bool {
-        self.calls.borrow_mut().now().delete(&self.cached.at, |name| can_work_on(self.cached, name))
+        self.calls.borrow_mut().now().delete(&self.cached.at, |name| can_work_on(&self.cached, name))
     }
 }
 
@@ -212,7 +215,7 @@ impl RuleDeletions {
     /// # Errors
     /// When a configuration of the cache cannot be a request.
     pub fn new(cached: &Cached, plugins: &[String]) -> Result<Self, Error> {
-        let mut ours = Vec::new();
+        let (mut ours, cached) = (Vec::new(), resolved(cached)?);
         for config in cached.plugins.iter().rev().filter(|config| plugins.contains(&config.kind)) {
             if let Some(plugin) = cni_builtin::plugin(&config.kind) {
                 ours.push(Ours { plugin, request: cached.request_without_ipam(config, plugin)? });

@@ -3,6 +3,7 @@
 mod add;
 mod check;
 mod del;
+mod doctor;
 mod gc;
 mod kill;
 mod lease;

@@ -17,6 +17,7 @@ mod configurations;
 mod container;
 mod filter;
 mod finding;
+mod flannel;
 pub mod folders;
 mod kernel;
 mod parameters;
@@ -67,6 +68,7 @@ fn look_at_host(options: &Options) -> ExitCode {
         parameters::look(),
         folders::look(&runtimes),
         configurations::look(options.config_dir.as_deref(), &runtimes),
+        flannel::look(options.config_dir.as_deref()),
         ports::look(),
     ]
     .into_iter()

@@ -17,11 +17,39 @@ const FOLDERS: [&str; 2] = ["/etc/cni/net.d", "/opt/cni/config"];
 
 /// Looks at the configurations of one folder, or of the usual ones.
 pub fn look(folder: Option<&Path>, runtimes: &[Runtime]) -> Vec<Finding> {
-    let folders = folder.map_or_else(|| FOLDERS.map(Path::new).to_vec(), |folder| vec![folder]);
     let plugins: Vec<&Path> = runtimes.iter().flat_map(|runtime| &runtime.folders).map(PathBuf::as_path).collect();
     let has = |kind: &str| plugins.iter().any(|folder| folder.join(kind).is_file());
-    let files: Vec<PathBuf> = folders.into_iter().flat_map(files).collect();
-    files.iter().flat_map(|file| judge(file, read(file), &has)).collect()
+    all_files(folder).iter().flat_map(|file| judge(file, read(file), &has)).collect()
+}
+
+/// The configurations of one plugin of this binary, each with the name of its network. A file that cannot be read is
+/// [`look`]'s to report.
+pub fn of_plugin(kind: &str, folder: Option<&Path>) -> Vec<Value> {
+    let lists = all_files(folder).into_iter().filter_map(|file| serde_json::from_str(&read(&file).ok()?).ok());
+    let is_meant = |plugin: &Value| {
+        plugin["type"].as_str().and_then(cni_builtin::plugin).is_some_and(|plugin| plugin.kind() == kind)
+    };
+    let of_list = |list: Value| plugins(&list).into_iter().filter(is_meant).map(|one| named(&list, &one)).collect();
+    lists.flat_map(|list: Value| -> Vec<Value> { of_list(list) }).collect()
+}
+
+fn all_files(folder: Option<&Path>) -> Vec<PathBuf> {
+    let folders = folder.map_or_else(|| FOLDERS.map(Path::new).to_vec(), |folder| vec![folder]);
+    folders.into_iter().flat_map(files).collect()
+}
+
+/// The plugins of a list, or the single one.
+fn plugins(list: &Value) -> Vec<Value> {
+    list.get("plugins").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![list.clone()])
+}
+
+/// A plugin's configuration with the name of its network.
+fn named(list: &Value, plugin: &Value) -> Value {
+    let mut config = plugin.clone();
+    if let (Some(keys), Some(name)) = (config.as_object_mut(), list.get("name")) {
+        keys.insert("name".to_owned(), name.clone());
+    }
+    config
 }
 
 /// The files that libcni reads.
@@ -55,9 +83,8 @@ fn judge(file: &Path, text: io::Result<String>, has: &dyn Fn(&str) -> bool) -> V
         Ok(list) => list,
         Err(why) => return unreadable(why),
     };
-    let single = vec![list.clone()];
-    let plugins = list.get("plugins").and_then(Value::as_array).unwrap_or(&single);
-    let findings: Vec<Finding> = plugins.iter().flat_map(|plugin| judge_plugin(file, &list, plugin, has)).collect();
+    let findings: Vec<Finding> =
+        plugins(&list).iter().flat_map(|plugin| judge_plugin(file, &list, plugin, has)).collect();
     if findings.is_empty() {
         vec![Finding::fine(TOPIC, format!("{shown}: every plugin is there and ready"))]
     } else {
@@ -80,11 +107,7 @@ fn judge_plugin(file: &Path, list: &Value, plugin: &Value, has: &dyn Fn(&str) ->
         Finding::problem(TOPIC, says, "put it into the folder of plugins, or take it out of the configuration")
     });
     let mut findings: Vec<Finding> = absent.collect();
-    let mut config = plugin.clone();
-    if let (Some(keys), Some(name)) = (config.as_object_mut(), list.get("name")) {
-        keys.insert("name".to_owned(), name.clone());
-    }
-    if let Some(Err(why)) = status::of(&config) {
+    if let Some(Err(why)) = status::of(&named(list, plugin)) {
         let says = format!("{shown}: the plugin {kind} is not ready: {why}");
         findings.push(Finding::problem(TOPIC, says, "what it says must be mended before containers come"));
     }

@@ -1,0 +1,249 @@
+//! Networks of flannel: whether flanneld has leased a subnet for this host and keeps it, and whether the bridge has an address of it.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use cni_core::cidr::Cidr;
+use cni_core::error::Error;
+use cni_core::json::Json;
+use cni_flannel::{Composed, Config, Flannel, Lease, LeaseCause, LeaseError};
+use cni_kernel::netlink::Socket;
+use cni_linux::host::LinuxHost;
+use cni_plugin::run::Plugin as _;
+use serde_json::Value;
+
+use super::finding::Finding;
+use super::{configurations, status};
+use crate::error_line::error_line;
+
+const TOPIC: &str = "flannel";
+
+/// The bridge of a delegate that names none.
+const BRIDGE: &str = "cni0";
+
+/// The programs that write a lease: k3s does what flanneld does inside its own process.
+const DAEMONS: [&str; 5] = ["flanneld", "flannel", "k3s", "k3s-server", "k3s-agent"];
+
+/// What is known of one network.
+#[derive(Debug)]
+struct Facts {
+    path: String,
+    lease: Result<Lease, LeaseError>,
+    bridge: Option<Bridge>,
+    has_daemon: bool,
+}
+
+/// The bridge that the delegate uses, where it exists.
+#[derive(Clone, Debug)]
+struct Bridge {
+    name: String,
+    addresses: Vec<Cidr>,
+    /// `forceAddress`: the next ADD replaces another address.
+    is_forced: bool,
+}
+
+/// Looks at the networks of flannel among the configurations of one folder, or of the usual ones.
+pub fn look(folder: Option<&Path>) -> Vec<Finding> {
+    let networks = configurations::of_plugin(Flannel.kind(), folder);
+    let has_daemon = !networks.is_empty() && has_daemon(Path::new("/proc"));
+    let judged = networks.into_iter().map(|config| match observe(config, has_daemon) {
+        Ok(Some(facts)) => judge(&facts),
+        Ok(None) => Vec::new(),
+        Err(error) => vec![Finding::problem(TOPIC, error_line(&error), "run it as root, on the host itself")],
+    });
+    judged.flatten().collect()
+}
+
+/// Reads the lease, and the addresses of the bridge. What is wrong with a configuration, the plugin itself reports.
+fn observe(config: Value, has_daemon: bool) -> Result<Option<Facts>, Error> {
+    let Ok(request) = status::request(config, &Flannel) else { return Ok(None) };
+    let Ok(config) = Config::load(&request) else { return Ok(None) };
+    let lease = Lease::load(&config.subnet_file, &mut LinuxHost::new(&request)?);
+    let composed = lease.as_ref().ok().and_then(|lease| Composed::new(&config, lease).ok());
+    let bridge = composed.map_or(Ok(None), |composed| observe_bridge(&composed))?;
+    Ok(Some(Facts { path: config.subnet_file, lease, bridge, has_daemon }))
+}
+
+fn observe_bridge(composed: &Composed) -> Result<Option<Bridge>, Error> {
+    if cni_builtin::plugin(&composed.plugin).is_none_or(|plugin| plugin.kind() != "bridge") {
+        return Ok(None);
+    }
+    let name = if let Some(Json::String(name)) = composed.get("bridge") { name } else { BRIDGE };
+    let mut socket = Socket::open()?;
+    let Some(link) = socket.link_called(name)? else { return Ok(None) };
+    let addresses = socket.addresses(link.index, None)?.into_iter().map(|address| address.cidr);
+    let addresses = addresses.filter(|address| !is_link_local(address.address())).collect();
+    let is_forced = composed.get("forceAddress") == Some(&Json::Bool(true));
+    Ok(Some(Bridge { name: name.to_owned(), addresses, is_forced }))
+}
+
+const fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+/// Whether a program that writes a lease runs in this network namespace. A process whose name cannot be read has ended.
+fn has_daemon(processes: &Path) -> bool {
+    let namespace = |process: &Path| fs::read_link(process.join("ns/net")).ok();
+    let own = namespace(&processes.join("self"));
+    let is_daemon = |process: &PathBuf| {
+        let name = fs::read_to_string(process.join("comm"));
+        name.is_ok_and(|name| DAEMONS.contains(&name.trim_end())) && namespace(process) == own
+    };
+    let entries = fs::read_dir(processes).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|process| is_daemon(&process))
+}
+
+fn judge(facts: &Facts) -> Vec<Finding> {
+    let lease = match &facts.lease {
+        Ok(lease) => lease,
+        Err(error) => return vec![no_lease(facts, error)],
+    };
+    let found: Vec<Finding> = [stale(facts), disagreement(facts, lease)].into_iter().flatten().collect();
+    if found.is_empty() {
+        vec![Finding::fine(TOPIC, format!("flanneld has leased {} for this host ({})", subnets(lease), facts.path))]
+    } else {
+        found
+    }
+}
+
+fn no_lease(facts: &Facts, error: &LeaseError) -> Finding {
+    let path = &facts.path;
+    match (&error.cause, facts.has_daemon) {
+        (LeaseCause::Absent { .. }, true) => Finding::problem(
+            TOPIC,
+            format!("flanneld has not written {path}, so ADD fails"),
+            "look into its log: it needs etcd or the Kubernetes API, and there a network and a subnet for this host",
+        ),
+        (LeaseCause::Absent { .. }, false) => Finding::problem(
+            TOPIC,
+            format!("flanneld has not written {path} and does not run, so ADD fails"),
+            "start flanneld, or wait for its DaemonSet",
+        ),
+        (LeaseCause::Unreadable { .. } | LeaseCause::Line { .. } | LeaseCause::Incomplete { .. }, _) => {
+            Finding::problem(
+                TOPIC,
+                format!("the lease cannot be used: {}", error.cause),
+                "restart flanneld, which writes the file again",
+            )
+        }
+    }
+}
+
+fn stale(facts: &Facts) -> Option<Finding> {
+    (!facts.has_daemon).then(|| {
+        Finding::note(
+            TOPIC,
+            format!("flanneld does not run: the lease in {} may be stale", facts.path),
+            "start flanneld: it renews the lease, and keeps the routes to other hosts",
+        )
+    })
+}
+
+/// The bridge keeps the address of an earlier lease until the next ADD, which replaces it or fails.
+fn disagreement(facts: &Facts, lease: &Lease) -> Option<Finding> {
+    let Bridge { name, addresses, is_forced } = facts.bridge.as_ref()?;
+    let other = addresses.iter().find(|address| is_of_another(**address, addresses, lease))?;
+    let says = format!("{name} has the address {other}, and {} says {}", facts.path, subnets(lease));
+    Some(if *is_forced {
+        let cure = "create the containers again: other hosts do not reach their addresses; the first ADD gives the bridge its new one";
+        Finding::note(TOPIC, says, cure)
+    } else {
+        let cure = format!(
+            "delete its containers and then the bridge (ip link del {name}), or set \"forceAddress\" in \"delegate\""
+        );
+        Finding::problem(TOPIC, says + ", so ADD fails", cure)
+    })
+}
+
+/// Whether an address shows that the bridge belongs to another lease: in its family the bridge has none of this one.
+fn is_of_another(address: Cidr, addresses: &[Cidr], lease: &Lease) -> bool {
+    let family = address.family();
+    let has_family = lease.subnets.iter().any(|subnet| subnet.family() == family);
+    has_family && !addresses.iter().any(|one| one.family() == family && lease.has(one.address()))
+}
+
+fn subnets(lease: &Lease) -> String {
+    lease.subnets.iter().map(|subnet| subnet.network().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Severity;
+    use super::*;
+
+    const PATH: &str = "/l";
+
+    fn lease() -> Result<Lease, LeaseError> {
+        let text = "FLANNEL_NETWORK=10.42.0.0/16\nFLANNEL_SUBNET=10.42.7.1/24\nFLANNEL_IPV6_NETWORK=fd00:42::/56\n\
+                    FLANNEL_IPV6_SUBNET=fd00:42:0:7::1/64\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n";
+        Lease::parse(PATH, text).map_err(|cause| LeaseError { cause })
+    }
+
+    fn bridge(addresses: &[&str], is_forced: bool) -> Option<Bridge> {
+        let addresses = addresses.iter().map(|address| address.parse().expect("an address")).collect();
+        Some(Bridge { name: "cni0".to_owned(), addresses, is_forced })
+    }
+
+    fn judged(lease: Result<Lease, LeaseError>, bridge: Option<Bridge>, has_daemon: bool) -> Vec<(Severity, String)> {
+        let findings = judge(&Facts { path: PATH.to_owned(), lease, bridge, has_daemon });
+        findings.into_iter().map(|one| (one.severity, one.says)).collect()
+    }
+
+    #[test]
+    fn a_lease_that_was_not_written_is_a_problem() {
+        let absent = || Err(LeaseError { cause: LeaseCause::Absent { path: PATH.to_owned() } });
+        let torn = Lease::parse(PATH, "FLANNEL_MTU").map_err(|cause| LeaseError { cause });
+        for (lease, has_daemon, says) in [
+            (absent(), true, "flanneld has not written /l, so ADD fails"),
+            (absent(), false, "flanneld has not written /l and does not run, so ADD fails"),
+            (torn, true, "the lease cannot be used: /l, line 1: FLANNEL_MTU has no value"),
+        ] {
+            assert_eq!(judged(lease, None, has_daemon), [(Severity::Problem, says.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn a_lease_without_flanneld_may_be_stale() {
+        let stale = (Severity::Note, "flanneld does not run: the lease in /l may be stale".to_owned());
+        assert_eq!(judged(lease(), None, false), [stale]);
+    }
+
+    #[test]
+    fn a_bridge_with_the_address_of_another_lease_is_named() {
+        let fine = "flanneld has leased 10.42.7.0/24, fd00:42:0:7::/64 for this host (/l)";
+        let other = "cni0 has the address 10.42.1.1/24, and /l says 10.42.7.0/24, fd00:42:0:7::/64";
+        let other_v6 = "cni0 has the address fd00:42:0:1::1/64, and /l says 10.42.7.0/24, fd00:42:0:7::/64";
+        for (addresses, is_forced, severity, says) in [
+            (&[][..], false, Severity::Fine, fine.to_owned()),
+            (&["10.42.7.1/24", "fd00:42:0:7::1/64"], false, Severity::Fine, fine.to_owned()),
+            (&["10.42.1.1/24", "10.42.7.1/24"], false, Severity::Fine, fine.to_owned()),
+            (&["10.42.1.1/24", "fd00:42:0:7::1/64"], false, Severity::Problem, format!("{other}, so ADD fails")),
+            (&["10.42.7.1/24", "fd00:42:0:1::1/64"], true, Severity::Note, other_v6.to_owned()),
+        ] {
+            assert_eq!(judged(lease(), bridge(addresses, is_forced), true), [(severity, says)], "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_is_recognized_by_its_name_and_namespace() {
+        let own = fs::read_to_string("/proc/self/comm").expect("a name");
+        assert!(!DAEMONS.contains(&own.trim_end()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let process = |name: &str, comm: &str, netns: &str| {
+            let process = folder.path().join(name);
+            fs::create_dir_all(process.join("ns")).expect("a folder");
+            fs::write(process.join("comm"), format!("{comm}\n")).expect("a name");
+            std::os::unix::fs::symlink(netns, process.join("ns/net")).expect("a link");
+        };
+        process("self", "cni-plugins", "net:[1]");
+        process("7", "flanneld", "net:[2]");
+        process("8", "sleep", "net:[1]");
+        assert!(!has_daemon(folder.path()));
+        process("9", "k3s-server", "net:[1]");
+        assert!(has_daemon(folder.path()));
+    }
+}

@@ -5,7 +5,7 @@
 # registry of images, so the containers' root is busybox.
 #
 #   scripts/runtimes.sh [--plugins DIR] [NAME...]     needs root; NAME: cnitool containerd podman nerdctl nomad consul
-#                                                     flannel firecracker; all unless given
+#                                                     flannel flannel_nomad firecracker; all unless given
 #
 #   --plugins DIR     the plugins in DIR instead of a build of this tree
 #
@@ -21,7 +21,7 @@ set -euo pipefail
 # shellcheck source=scripts/runtimes/get.sh
 . "$TOP/scripts/runtimes/get.sh"
 
-ALL=(cnitool containerd podman nerdctl nomad consul flannel firecracker)
+ALL=(cnitool containerd podman nerdctl nomad consul flannel flannel_nomad firecracker)
 NOT_RUN=3
 
 usage() {
@@ -35,7 +35,7 @@ is_runtime() { [[ " ${ALL[*]} " == *" $1 "* ]]; }
 show() {
     local name=$1 log=$STAGE/$1.log status=0
     if ! "get_$name" 9>&2 >"$log" 2>&1; then
-        printf 'NOT RUN: %-10s %s\n' "$name" "$(tail -n 1 "$log")"
+        printf 'NOT RUN: %-13s %s\n' "$name" "$(tail -n 1 "$log")"
         not_run=1
         return 0
     fi
@@ -43,9 +43,9 @@ show() {
     CNI_RUNTIMES_STAGE=$STAGE "$TOP/scripts/runtimes/machine.sh" "$name" >"$log" 2>&1 || status=$?
     sed -n 's/^shown: /    /p' "$log" >&2
     case $status in
-    0) printf 'SHOWN:   %-10s %s: %s statements\n' "$name" "$(sed -n 's/^version: //p' "$log")" "$(grep -c '^shown: ' "$log")" ;;
+    0) printf 'SHOWN:   %-13s %s: %s statements\n' "$name" "$(sed -n 's/^version: //p' "$log")" "$(grep -c '^shown: ' "$log")" ;;
     "$NOT_RUN")
-        printf 'NOT RUN: %-10s %s\n' "$name" "$(sed -n 's/^not run: //p' "$log")"
+        printf 'NOT RUN: %-13s %s\n' "$name" "$(sed -n 's/^not run: //p' "$log")"
         not_run=1
         ;;
     *)
@@ -54,7 +54,7 @@ show() {
         reason=${reason:-"its machine ended with status $status"}
         say "$name: WRONG: $reason; the end of its log:"
         grep -v '^shown: ' "$log" | tail -n 60 >&2
-        printf 'WRONG:   %-10s %s (all of it in %s)\n' "$name" "$reason" "$log"
+        printf 'WRONG:   %-13s %s (all of it in %s)\n' "$name" "$reason" "$log"
         wrong=1
         ;;
     esac

@@ -114,8 +114,21 @@ unpack_vmlinux() {
 
 get_flannel() {
     get_cnitool || return
+    get_containerd || return
+    # What cri.py needs.
+    unpack python3-grpcio python3-protobuf protobuf-compiler || return
+    get_cluster
+}
+
+# What the hosts of a cluster run.
+get_cluster() {
     unpack etcd-server etcd-client || return
     install_flanneld || { echo "flanneld $FLANNELD_VERSION cannot be had with go install" && return 1; }
+}
+
+get_flannel_nomad() {
+    get_nomad || return
+    get_cluster
 }
 
 # It is linked with the C library.

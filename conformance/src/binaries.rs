@@ -1,8 +1,7 @@
-//! Where the binaries under test are.
+//! Finds the binaries under test.
 //!
-//! `CNI_BIN_DIR` names the folder with the plugins under test, `CNI_REFERENCE_DIR` one with
-//! reference plugins for differential tests. Both must lie outside the folders that a
-//! [`crate::Sandbox`] hides.
+//! `CNI_BIN_DIR` names the folder with the plugins under test, `CNI_REFERENCE_DIR` one with reference plugins for
+//! differential tests. Both must be outside of the folders that a [`crate::Sandbox`] hides.
 
 use std::env;
 use std::path::{Path, PathBuf};

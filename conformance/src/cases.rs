@@ -1,6 +1,4 @@
-//! Tables of cases.
-//!
-//! A table shows its worth when a change breaks ten of its rows and the test names all ten.
+//! Tables of cases: if a change breaks ten rows, the test names all ten.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};

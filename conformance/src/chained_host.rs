@@ -1,4 +1,5 @@
-//! A chained plugin that is called alone, for a container with real interfaces, behind plugins whose result is made up.
+//! A chained plugin, called alone for a container with real interfaces, with a made-up result of the plugins before
+//! it.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
-//! Child processes with a deadline.
+//! Child processes with a time limit.
 //!
-//! Every child runs in a process group of its own. A child that outlives its limit is killed with
-//! its whole group, and that is either a failure of the test or what the test asked for.
+//! Every child runs in its own process group. A child that exceeds its limit is killed with its whole group; the test
+//! decides whether that is a failure.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;

@@ -1,7 +1,7 @@
 //! The real `cnitool`, the reference runtime of the CNI project.
 //!
-//! It is linked with libcni, chooses the container ID itself and keeps its cache below
-//! `/var/lib/cni`, which a sandbox has for itself.
+//! It is linked with libcni, chooses the container ID itself and keeps its cache below `/var/lib/cni`, which is
+//! private to the sandbox.
 
 use std::env;
 use std::fs;

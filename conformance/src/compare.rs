@@ -1,5 +1,5 @@
-//! A row of the table that compares with the reference: both sides live through it, and what one prints or leaves that the other
-//! does not is a difference. Lines that may differ stand in [`accepted`] with the reason.
+//! Compares plugins with the reference: both run the same row of a table, and every difference in their output and in
+//! what they leave is reported. Accepted differences are in [`accepted`], with their reason.
 
 pub mod accepted;
 pub mod look;

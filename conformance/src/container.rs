@@ -1,7 +1,6 @@
-//! A container as plugins see one: a named network namespace.
+//! A container as plugins see it: a named network namespace.
 //!
-//! No process needs to run in it. What a test wants to happen inside, it runs there itself by
-//! the methods of [`Namespace`].
+//! No process needs to run in it. A test runs its commands inside by the methods of [`Namespace`].
 
 use std::ops::Deref;
 

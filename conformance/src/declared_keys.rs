@@ -1,4 +1,4 @@
-//! Every key of every plugin, and what it takes, by the rows of the plugins.
+//! Every key of every plugin with its type, from the rows of the plugins.
 
 use std::sync::LazyLock;
 

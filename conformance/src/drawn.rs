@@ -1,4 +1,4 @@
-//! Networks that are drawn at random: what bridge, firewall and portmap can be told, in every combination.
+//! Random networks: every combination of the keys of bridge, firewall and portmap.
 
 mod draw;
 mod holds;

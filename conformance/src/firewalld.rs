@@ -1,7 +1,7 @@
-//! A bus and a firewalld for one sandbox.
+//! A D-Bus daemon and a firewalld for one sandbox.
 //!
-//! Both are real, know nothing of the machine's own, and end with the sandbox. What firewalld says of its zones is
-//! asked over the bus, by `dbus-send`.
+//! Both are real, do not use the machine's own bus, and end with the sandbox. `dbus-send` asks firewalld about its
+//! zones.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What stands in the tables of iptables, compared with golden text as `iptables -S` prints it.
+//! Compares the tables of iptables with golden text, as `iptables -S` prints it.
 
 use crate::sandbox::{Flavour, Sandbox};
 use crate::state::differences;

@@ -1,7 +1,7 @@
-//! A failure of every single system call of a plugin.
+//! Makes each system call of a plugin fail in turn.
 //!
-//! `strace` makes the n-th call of one kind fail, and only that, so the calls that take things back succeed. It follows the
-//! plugin alone: a delegated plugin has its own turn.
+//! `strace` makes only the n-th call of one kind fail, so the calls that undo changes succeed. It traces only the
+//! plugin; a delegate is traced separately.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What the kernels of small virtual machines often lack.
+//! Features that kernels of small virtual machines often lack.
 
 use std::sync::OnceLock;
 use std::thread;

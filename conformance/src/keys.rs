@@ -1,4 +1,4 @@
-//! Configurations with other keys than most.
+//! Adds keys to configurations.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! ADDs that are killed on their way, each a moment later than the one before.
+//! Kills ADDs half-way, each a moment later than the one before.
 
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,11 +1,10 @@
 //! Black-box conformance harness for CNI plugins.
 //!
-//! It knows binaries, their environment, standard streams, exit status and the kernel state that
-//! they leave behind, and nothing else of the plugins. A test makes a [`Sandbox`], which gives its
-//! thread a network and a mount namespace of its own, runs plugins in it through an
-//! [`Invocation`], the small runtime [`Runtime`] or the real `cnitool`, and compares
-//! [`State`] snapshots or sends traffic. Everything here panics with a message that names the
-//! thing and its value: a harness that cannot do its work must fail the test.
+//! It knows binaries, their environment, standard streams, exit status and the kernel state that they leave behind,
+//! and nothing else of the plugins. A test makes a [`Sandbox`], which gives its thread a network and a mount namespace
+//! of its own, runs plugins in it through an [`Invocation`], the small runtime [`Runtime`] or the real `cnitool`, and
+//! compares [`State`] snapshots or sends traffic. Everything here panics with a message that names the thing and its
+//! value: a harness that cannot do its work must fail the test.
 
 pub mod binaries;
 pub mod cases;

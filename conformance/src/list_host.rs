@@ -1,4 +1,4 @@
-//! A host with one list of plugins, and what a runtime does with it.
+//! A host with one configuration list, called as by a runtime.
 
 use serde_json::Value;
 

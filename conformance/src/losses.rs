@@ -1,5 +1,5 @@
-//! What DEL must survive: what may be lost between ADD and DEL, of the container and of what the runtime remembers. This is the one
-//! table, for the tests of each plugin, for those of whole lists, and for the cases of the program.
+//! What may be lost between ADD and DEL, of the container and of the runtime's state; DEL must succeed without it.
+//! This is the only table, for the tests of each plugin, for those of whole lists, and for the cases of the program.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Network namespaces, and work inside them.
 //!
-//! A [`Namespace`] is a path. Work inside runs on a thread made for it, so the caller's own
-//! thread never changes its namespace, and nothing keeps a namespace alive between calls.
+//! A [`Namespace`] is a path. Work inside runs in its own thread, so the caller's thread never changes its namespace,
+//! and nothing keeps a namespace alive between calls.
 
 use std::fs::{self, File};
 use std::panic;

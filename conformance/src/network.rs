@@ -1,7 +1,6 @@
-//! Links, addresses and routes of a namespace, as the kernel tells them.
+//! Links, addresses and routes of a namespace, as the kernel reports them.
 //!
-//! Read with `rtnetlink`, which shares no code with the plugins under test, on a thread inside of
-//! the namespace.
+//! They are read with `rtnetlink`, which shares no code with the plugins under test, in a thread inside the namespace.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! A machine outside of the sandbox's host.
 //!
-//! It hangs on the host's uplink with one address per family and has no route to any container
-//! network, so packets that leave the host with a container's source address get no answer.
+//! It is connected to the host's uplink, has one address per family and no route to any container network. So packets
+//! that leave the host with a container's source address get no answer.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;

@@ -1,8 +1,8 @@
 //! One run of one plugin binary.
 //!
-//! An [`Invocation`] holds environment and standard input; it starts from what a runtime sends
-//! for an ordinary container, and a test changes what it wants to. [`Outcome`] holds what came
-//! back, with assertions that show all of it on failure.
+//! An [`Invocation`] holds environment and standard input. It starts with what a runtime sends for an ordinary
+//! container; a test changes parts of it. [`Outcome`] holds the output, with assertions that print all of it on
+//! failure.
 
 use std::collections::BTreeMap;
 use std::fmt;

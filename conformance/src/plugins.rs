@@ -1,4 +1,4 @@
-//! The plugins of the binary under test, and which of them the running kernel can serve.
+//! The plugins of the binary under test, and those that the running kernel supports.
 
 use cni_catalog::PluginKind;
 

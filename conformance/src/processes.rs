@@ -1,8 +1,7 @@
 //! Counts the processes that a plugin starts, and the messages that they send to the kernel.
 //!
-//! The plugin runs under `strace`, which writes one file for every process; each successful
-//! `execve` in them is one program started. The plugin's own is the first. What is sent with the header of netlink is one
-//! message, or a batch of them.
+//! The plugin runs under `strace`, which writes one file for each process; each successful `execve` counts as one
+//! program, the plugin's own first. Data with a netlink header counts as one message, or as a batch of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which plugins ours are compared with, and what those know.
+//! The reference plugins, and their features.
 
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};

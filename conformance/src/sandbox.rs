@@ -1,9 +1,9 @@
 //! A private machine for one test.
 //!
-//! [`Sandbox::new`] gives the calling thread a network and a mount namespace, with empty file
-//! systems where plugins keep state, and `Drop` takes the thread back. Children and threads that
-//! the test starts inherit both, so tests run in parallel under plain `cargo test` and leave the
-//! machine untouched. It needs root and says so when it has not.
+//! [`Sandbox::new`] gives the calling thread a network and a mount namespace, with empty file systems where plugins
+//! keep state; `Drop` restores the thread. Children and threads that the test starts inherit both, so tests run in
+//! parallel under plain `cargo test` and leave the machine unchanged. It needs root, and fails with that message
+//! otherwise.
 
 use std::env;
 use std::fs::{self, File};

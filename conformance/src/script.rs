@@ -1,4 +1,4 @@
-//! Programs of the tests' own, written in shell.
+//! Shell scripts that tests use as programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,7 @@
-//! What plugins leave on the host for the next container.
+//! The objects that plugins leave on the host for the next container.
 //!
-//! Containers of a network share its bridge, the top-level chains, forwarding and the folder of
-//! leases; nobody takes these away. [`Skeleton`] lists them to the letter, so that a test can say
-//! that nothing else stayed.
+//! Containers of a network share its bridge, the top-level chains, forwarding and the folder of leases; no plugin
+//! removes these. [`Skeleton`] lists them exactly, so that a test can verify that nothing else is left.
 
 use std::fmt::Display;
 use std::thread;

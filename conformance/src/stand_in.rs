@@ -1,4 +1,4 @@
-//! Scripts in the place of plugins that are not there, beside those under test.
+//! Scripts in place of missing plugins, beside those under test.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
-//! A chained plugin that is called alone, behind a bridge plugin that never ran.
+//! A chained plugin, called alone, after a bridge plugin that never ran.
 //!
-//! What the plugins before would have answered is made up, so a test says which addresses a container has without
-//! attaching one. The network is `n1`, the interface `eth0`.
+//! The result of the plugins before it is made up, so a test chooses the container's addresses without attaching it.
+//! The network is `n1`, the interface `eth0`.
 
 use serde_json::{Value, json};
 

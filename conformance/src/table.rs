@@ -1,8 +1,8 @@
-//! Tables whose cells are worked out by a test, and printed whole.
+//! Tables whose cells a test computes, and prints as a whole.
 //!
-//! A row names a cell and says what was seen there. A cell that fails says what failed, and the others are
-//! worked out all the same, so that one run shows the whole table. It goes to standard error, which the test
-//! runner shows when a cell has failed, or with `--nocapture`.
+//! Each row names a cell and its value. If a cell fails, its error is printed and the others are computed all the
+//! same, so one run shows the whole table. It is printed to standard error, which the test runner shows if a cell has
+//! failed, or with `--nocapture`.
 
 use std::any::Any;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
-//! What was sent to plugins and what came back, for the program that shows it.
+//! Records what plugins received and printed, for the program that shows it.
 //!
-//! Nothing is kept unless [`start`] was called.
+//! Nothing is recorded unless [`start`] was called.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,8 @@
-//! Tests that need something of the kernel which the machine's own does not have.
+//! Runs tests that need a kernel feature which the machine's kernel lacks.
 //!
-//! The kernel of Debian's package `user-mode-linux`, an ordinary program, has all of it. The first test that
-//! needs it boots it over the host's files, read-only, and runs the whole test binary again in there; every
-//! test then takes its verdict from that run. A boot takes its time, so all such tests are in one binary,
+//! The kernel of Debian's package `user-mode-linux`, an ordinary program, has all such features. The first test that
+//! needs it boots it with the host's files, read-only, and runs the whole test binary again inside; every such test
+//! then takes its result from that run. A boot takes some time, so all these tests are in one binary,
 //! `tests/other_kernel`.
 
 use std::any::type_name;

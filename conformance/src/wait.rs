@@ -1,4 +1,4 @@
-//! Waiting for what the kernel, or another process, does a little later.
+//! Waits for what the kernel, or another process, does a little later.
 
 use std::thread;
 use std::time::{Duration, Instant};

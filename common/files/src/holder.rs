@@ -18,7 +18,7 @@ struct LockHolder {
 }
 
 impl LockHolders {
-    /// Whether no process is shown.
+    /// Whether no holder was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -40,7 +40,7 @@ impl LockHolder {
 /// number, so an entry is skipped if an earlier one is removed in between (`fs/locks.c`).
 const LOOKS: u32 = 5;
 
-/// Looks for the processes that hold a lock of flock(2) on a file.
+/// Finds the processes that hold a flock(2) lock on a file.
 pub fn holders(file: &Metadata) -> LockHolders {
     let mut looks = (0..LOOKS).map(|_| look(file));
     looks.find(|found| !found.is_empty()).unwrap_or_default()

@@ -50,22 +50,22 @@ impl Failure for NetworkError {
 /// How the host serves as a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostGateway {
-    /// None are added: the gateways are those of the IPAM plugin's answer.
+    /// The host is not a gateway; the gateways in the IPAM plugin's answer are kept.
     None,
-    /// Every address gets one: the first address of its network, where the IPAM plugin names none.
+    /// Every address gets a gateway: the first address of its network, unless the IPAM plugin names one.
     Address,
     /// As [`HostGateway::Address`], and each family without a default route gets one through the gateway.
     DefaultRoute,
 }
 
-/// Addresses and routes for the container, gateways decided.
+/// Addresses and routes for the container, with their gateways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedNetwork {
     /// The result of the IPAM plugin, with the gateways.
     pub result: CniResult,
     /// The gateway addresses that the host must have.
     pub gateways: Vec<Cidr>,
-    /// The routes to install, next hops decided.
+    /// The routes to add, with their next hops.
     pub routes: Vec<NewRoute>,
 }
 

@@ -1,4 +1,4 @@
-//! `CNI_ARGS`: what is read is the same when it is written again, in any order of its pairs and beside unknown ones.
+//! `CNI_ARGS`: the values stay the same when they are written again, in any order and with unknown pairs.
 
 use cni_core::request::CniArgs;
 

@@ -1,8 +1,8 @@
-//! A file of libcni's cache, as `cni-plugins` reads it: the file, and the network configuration in it, which libcni
-//! writes in base64.
+//! A file of libcni's cache, as `cni-plugins` reads it, and the network configuration in it, which libcni encodes in
+//! base64.
 //!
-//! Nothing fails by the tool's own fault; half a file is refused; looking for what is missing changes nothing; the IPAM
-//! plugin can be left out, in whatever case its key is written.
+//! No error is the tool's own fault; an incomplete file is refused; looking for missing rules changes nothing; the
+//! IPAM plugin can be left out, whatever the case of its key.
 
 use std::ffi::OsStr;
 

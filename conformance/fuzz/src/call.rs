@@ -1,7 +1,7 @@
-//! A whole process of a plugin: its environment, a line for each variable, and its standard input.
+//! A whole process of a plugin: its environment, one line for each variable, and its standard input.
 //!
-//! It ends with 0 or 1; what it prints is nothing, or one JSON document: an error has a code that is not the plugin's own
-//! fault and a message, a result can be read in the version of the configuration.
+//! It exits with 0 or 1, and prints nothing or one JSON document: an error has a message, and a code that is not the
+//! plugin's own fault; a result can be read in the version of the configuration.
 
 use std::io;
 

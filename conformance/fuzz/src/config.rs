@@ -1,8 +1,8 @@
-//! Configurations of every plugin but host-local: the configuration, `CNI_ARGS`, what the IPAM plugin answers, and rules
-//! of others in the host's tables, each `nat` or `filter` and a line of
-//! iptables; a line `firewalld` says that this runs.
+//! Configurations of every plugin but host-local: the configuration, `CNI_ARGS`, the IPAM plugin's answer, and rules
+//! of other programs in the host's tables, each `nat` or `filter` and a line of iptables; a line `firewalld` means
+//! that firewalld runs.
 //!
-//! Besides the properties of a life, keys in other letters lead to the same.
+//! Besides the properties in `life`, the case of letters in keys does not matter.
 
 use cni_core::family::Family;
 use cni_core::json::Json;

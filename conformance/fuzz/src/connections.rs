@@ -1,6 +1,6 @@
-//! Connections that the kernel tracks: a datagram of its answer to the question for all.
+//! Tracked connections: a datagram of the kernel's answer to a dump.
 //!
-//! Only what passes the filter is listed, and an entry that was read can be asked to be deleted.
+//! Only connections that match the filter are listed, and each listed one can be deleted.
 
 use cni_core::family::Family;
 use cni_kernel::conntrack::Conntrack;

@@ -1,6 +1,6 @@
-//! What Nomad sends to consul-cni: the JSON in `CNI_ARGS`.
+//! The argument that Nomad sends to consul-cni: the JSON in `CNI_ARGS`.
 //!
-//! Besides the properties of a life, every rule that is made is printed and read back as it is.
+//! Besides the properties in `life`, every rule is printed and read back unchanged.
 
 use cni_core::family::Family;
 use cni_netfilter::iptables::{IptablesRule, IptablesTable};

@@ -1,8 +1,7 @@
-//! What dhcp and its daemon read: a line that says what it is, and that: `message`, what a server sends; `record`, what a
-//! daemon of before has kept; `question`, what a plugin asks.
+//! Input of dhcp and its daemon, after a line with its type: `message`, a server's message; `record`, a lease that an
+//! earlier daemon has stored; `question`, a plugin's question.
 //!
-//! A grant is within its limits, and a client that gets it asks for more in time; records and questions are read as they were
-//! written.
+//! A grant is within its limits, and a client renews it in time; records and questions are read as they were written.
 
 use std::time::Duration;
 

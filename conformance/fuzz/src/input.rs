@@ -1,5 +1,4 @@
-//! An input of several documents: they are separated by lines that hold `%%` alone, so that seeds can be read and written
-//! by hand.
+//! An input of several documents, separated by lines with only `%%`, so that people can read and write seeds.
 
 use std::borrow::Cow;
 

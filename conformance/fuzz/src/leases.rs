@@ -1,9 +1,9 @@
-//! The lease directory of host-local, on a real disk: a configuration, `CNI_ARGS`, a resolver's file, and what lies in the
-//! directory: documents whose first line is `f NAME` for a file, `d NAME` for a directory, or `i NAME` for a part of our own index,
-//! which is forged behind ADD.
+//! The lease directory of host-local, on a real disk: a configuration, `CNI_ARGS`, a resolver's file, and the entries
+//! of the directory. The first line of an entry is `f NAME` for a file, `d NAME` for a directory, or `i NAME` for a
+//! part of the index, which is forged after ADD.
 //!
-//! Nobody gets an address that another holds; leases of others stay as they are; an ADD that fails leaves no lease; what was given
-//! passes CHECK, and is given back by DEL.
+//! No container gets an address that another one holds; leases of others do not change; a failed ADD leaves no lease;
+//! a leased address passes CHECK, and DEL releases it.
 
 use std::collections::BTreeMap;
 use std::fs;

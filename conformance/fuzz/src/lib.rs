@@ -1,8 +1,8 @@
-//! Fuzz targets of everything that plugins read and somebody else has written: configurations, results, arguments, files, the
-//! kernel's answers, rules of iptables.
+//! Fuzz targets of everything that plugins read and others have written: configurations, results, arguments, files,
+//! the kernel's answers, iptables rules.
 //!
-//! Each target is a function from bytes to nothing that panics when a property does not hold. `scripts/fuzz.sh` gives them to
-//! libFuzzer; `cargo test` gives them the seeds, which are real documents of runtimes and answers of a kernel.
+//! Each target is a function of bytes that panics if a property does not hold. `scripts/fuzz.sh` passes random input
+//! to it with libFuzzer; `cargo test` passes the seeds, which are real documents of runtimes and answers of a kernel.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -1,9 +1,10 @@
-//! The life of a container with a plugin on a machine in memory, and what must be true of it whatever the configuration says:
+//! Adds, checks and deletes a container on a machine in memory, and asserts what must hold for every configuration:
 //!
-//! - no request ends in an error of the plugin itself (code 999);
-//! - an ADD that fails leaves nothing, and says so in one line;
-//! - what an ADD made passes CHECK, as long as nothing has happened, and misses nothing;
-//! - DEL removes exactly what ADD made, and again; STATUS, CHECK and looking for what is missing change nothing;
+//! - no error is the plugin's own fault (code 999);
+//! - a failed ADD leaves nothing, and its message has one line;
+//! - after ADD, CHECK passes as long as nothing has changed, and no rule is missing;
+//! - DEL removes exactly what ADD made, also the second time; STATUS, CHECK and looking for missing rules change
+//!   nothing;
 //! - a result can be printed in the version of its configuration, and read back.
 
 use cni_catalog::PluginKind;

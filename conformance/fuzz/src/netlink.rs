@@ -1,6 +1,6 @@
-//! Answers of route netlink: a byte that tells the question, and a datagram of the kernel.
+//! Answers of route netlink: a byte that selects the question, and a datagram of the kernel.
 //!
-//! What a newer kernel adds to a message changes nothing.
+//! Attributes of newer kernels change nothing.
 
 use std::fmt::Debug;
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
-//! Rules of nf_tables: the payload of a rule's message, behind a byte that tells the family of its table.
+//! Rules of nf_tables: the payload of a rule's message, after a byte that selects the family of its table.
 //!
-//! A rule that is understood is written so that it is the same when it is read again.
+//! A decoded rule is encoded so that it decodes to the same rule.
 
 use cni_kernel::nftables::bytes;
 use cni_netfilter::nftables::{NftComment, NftRule, TableFamily, TableId};

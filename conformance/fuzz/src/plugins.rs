@@ -1,4 +1,4 @@
-//! Which plugin a configuration is for.
+//! Finds the plugin of a configuration.
 
 use cni_core::json::Json;
 use cni_plugin::run::Plugin;

@@ -1,7 +1,8 @@
-//! Records of plugins with any content: a configuration, `CNI_ARGS`, and what the records of ADD say instead, one document for each.
+//! Records of plugins with any content: a configuration, `CNI_ARGS`, and one document for each record of ADD, which
+//! replaces its content.
 //!
-//! A record is never the truth: with any content, no request fails by the plugin's own fault, and when the records are gone, DEL
-//! leaves what was there before.
+//! With any content of the records, no error is the plugin's own fault. Without the records, DEL leaves what was there
+//! before.
 
 use cni_core::json::Json;
 use cni_model::record::{RecordKey, RecordKind};

@@ -1,6 +1,6 @@
-//! Results of every version, as `prevResult` and as the answer of a delegated plugin; attachments that GC must leave alone.
+//! Results of every version, as `prevResult` and as the answer of a delegate; attachments that GC must keep.
 //!
-//! What is read can be printed in every version that can express it, and what is printed is read back and printed the same.
+//! What is read can be printed in every version that can express it, and is read back and printed the same.
 
 use cni_core::json::Json;
 use cni_core::result::{CniResult, Dns};

@@ -1,4 +1,4 @@
-//! The same document in other letters: a plugin knows its keys whatever their case, as the reference does.
+//! Changes the case of letters in a document's keys, which does not matter to plugins, as in the reference.
 
 use cni_core::json::Json;
 

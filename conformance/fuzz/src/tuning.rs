@@ -1,8 +1,8 @@
-//! The files of tuning: keys of its configuration, what the backup of the interface says when DEL comes, and the
-//! administrator's list of parameters.
+//! The files of tuning: keys of its configuration, the backup of the interface when DEL comes, and the administrator's
+//! list of parameters.
 //!
-//! No request fails by the plugin's own fault, whatever they say. A list that is there and has no line allows nothing; a line
-//! of letters allows the parameters whose names contain it.
+//! No error is the plugin's own fault. An empty list allows nothing; a line of letters allows the parameters whose
+//! names contain it.
 
 use cni_core::json::Json;
 use cni_testkit::FakeHost;

@@ -1,10 +1,11 @@
-//! Two sets of plugins beside each other: both live through the same histories, each on a private host, and whatever one
-//! prints or leaves that the other does not is a difference.
+//! Compares two sets of plugins: both run the same histories, each on a private host, and every difference in their
+//! output and in what they leave is reported.
 //!
-//! A [`History`] is networks, containers and what happens to them; [`draw`] makes them at random, [`replay`] lets a set live
-//! through one, [`difference`] finds where two lives part, [`again`] whether they part again, and [`minimise`] makes a history that
-//! shows a difference small, with one of the same [`kind`].
-//! What may differ stands in tables with the reason: lines in [`cni_conformance::compare::accepted`], steps in [`situations`].
+//! A [`History`] has networks, containers and steps; [`draw`] makes them at random, [`replay`] runs a history with one
+//! set, [`difference`] finds the first difference, [`again`] tells whether it is repeatable, and [`minimise`] makes a
+//! history with a difference smaller, as long as the difference is of the same [`kind`].
+//! Accepted differences are in tables with their reason: lines in [`cni_conformance::compare::accepted`], steps in
+//! [`situations`].
 
 pub mod again;
 pub mod difference;

@@ -1,5 +1,5 @@
-//! The program `cni-conformance`, which tests any folder of CNI plugins: the cases that it runs ([`suite`]), and the random histories
-//! by which it compares two folders ([`histories`]).
+//! The program `cni-conformance`, which tests any folder of CNI plugins: the cases that it runs ([`suite`]), and the
+//! random histories with which it compares two folders ([`histories`]).
 
 pub mod histories;
 pub mod suite;

@@ -1,8 +1,9 @@
 //! The cases of the program `cni-conformance`: what a plugin must do, as tables.
 //!
-//! A [`Template`] says one thing that plugins of some kind must do in some versions of the SPEC; a [`Case`] is that for one
-//! plugin and one version, on a [`PrivateHost`] of its own. What the SPEC asks is a table too ([`requirement::all`]), and a
-//! test holds both against each other: what a plugin can break has a case, and no case names what is not there.
+//! A [`Template`] is one thing that plugins of some kind must do in some versions of the SPEC; a [`Case`] is a
+//! template for one plugin and one version, on its own [`PrivateHost`]. The requirements of the SPEC are a table too
+//! ([`requirement::all`]). A test compares the two: each requirement that a plugin can break has a case, and no case
+//! names an unknown requirement.
 
 pub mod case;
 pub mod damage;

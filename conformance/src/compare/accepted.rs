@@ -1,4 +1,4 @@
-//! What may differ from the reference, and why. There is no other place for it.
+//! The accepted differences from the reference, and their reasons. There is no other list of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! What single plugins change beyond a snapshot: traffic control, and rules that choose a routing table.
+//! What single plugins change besides a snapshot: traffic control, and policy routing rules.
 
 use serde_json::Value;
 

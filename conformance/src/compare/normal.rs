@@ -1,4 +1,4 @@
-//! Snapshots and results without what is random: names of veth ends and MAC addresses.
+//! Removes random values from snapshots and results: names of veth ends and MAC addresses.
 
 use super::accepted::form_of_result;
 use crate::reference::Level;

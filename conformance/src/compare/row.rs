@@ -1,4 +1,4 @@
-//! One row of the table: a network, and the containers that come and go in it.
+//! One row of the table: a network, and its containers.
 
 use serde_json::{Value, json};
 

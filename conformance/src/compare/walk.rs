@@ -1,4 +1,5 @@
-//! One row of the table on one side: containers come, are checked and go, and all that can be seen is kept.
+//! Runs one row of the table on one side: containers are added, checked and deleted, and everything visible is
+//! recorded.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! How configurations are drawn: each key absent or with one of the values that have an effect.
+//! Makes random configurations: each key is absent or has one of the values that have an effect.
 
 use proptest::collection::vec;
 use proptest::option;

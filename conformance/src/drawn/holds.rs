@@ -1,4 +1,4 @@
-//! The runner of tests that draw configurations.
+//! Runs tests with random configurations.
 
 use std::env;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! A configuration list, and what containers of such a network share.
+//! A configuration list, and the objects that containers of its network share.
 
 use serde_json::{Value, json};
 

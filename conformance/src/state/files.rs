@@ -1,7 +1,7 @@
 //! Files and folders that plugins may leave.
 //!
-//! All of `/run` is looked at, so that a forgotten temporary file or lock anywhere is seen, and
-//! the content of files counts, since leases are files.
+//! All of `/run` is listed, so that a forgotten temporary file or lock is found anywhere, with the content of files,
+//! since leases are files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! The difference of two lists of lines.
 //!
-//! By the longest common subsequence, after equal heads and tails are set aside: snapshots of a
-//! busy host are long and differ in few lines.
+//! It uses the longest common subsequence after removing equal beginnings and ends: snapshots of a busy host are long
+//! and differ in few lines.
 
 /// Returns the lines that must go (`- `) and come (`+ `) to make `after` of `before`, keeping as
 /// many lines in their order as possible.

@@ -1,9 +1,8 @@
-//! Snapshots of all that plugins may change, as lines of text.
+//! Snapshots of everything that plugins may change, as lines of text.
 //!
-//! A [`State`] holds links, addresses and routes of the host and of containers, the rules of
-//! iptables and ip6tables, nftables tables that are not theirs, files below `/run` and
-//! `/var/lib/cni`, and kernel settings. [`diff`] compares two of them in lines that a person can
-//! read. What changes by itself (indexes, link-local addresses, counters) is left out.
+//! A [`State`] holds links, addresses and routes of the host and of containers, the rules of iptables and ip6tables,
+//! other nftables tables, files below `/run` and `/var/lib/cni`, and kernel settings. [`diff`] compares two of them in
+//! readable lines. What changes by itself (indices, link-local addresses, counters) is left out.
 
 mod files;
 mod lines;

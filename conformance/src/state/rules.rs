@@ -1,7 +1,7 @@
 //! Packet filter rules as text.
 //!
-//! Tables `nat` and `filter` of both families come from the sandbox's own flavour of iptables,
-//! which is what operators and Nomad read; all tables that iptables does not know come from `nft`.
+//! Tables `nat` and `filter` of both families are read by the sandbox's own flavour of iptables, which operators and
+//! Nomad use too; all other tables are read by `nft`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Kernel settings that plugins may write.
 //!
-//! Read on a thread inside of the namespace: below `/proc/sys/net` every reader sees the
-//! settings of its own namespace.
+//! They are read in a thread inside the namespace: `/proc/sys/net` shows every reader the settings of its own
+//! namespace.
 
 use std::fs;
 use std::path::Path;

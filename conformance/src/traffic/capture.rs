@@ -1,7 +1,7 @@
-//! Packets on a link, by a packet socket.
+//! Captures packets on a link with a packet socket.
 //!
-//! The socket sees packets as they are on the wire, after all masquerading, in both directions.
-//! It lives in its namespace from the first moment, so no packet is missed after `start`.
+//! The socket sees packets as they are on the wire, after all masquerading, in both directions. It is in its namespace
+//! from the start, so no packet is missed after `start`.
 
 use std::io::{Cursor, Read};
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! A host with many connections to look through.
+//! A host with many tracked connections.
 
 use std::net::UdpSocket;
 

@@ -1,7 +1,7 @@
-//! Servers that tell their peers what address they came from.
+//! Servers that return the address of their peer.
 //!
-//! The answer is the text of the peer's socket address. A server's socket belongs to its
-//! namespace, its thread does not.
+//! The answer is the text of the peer's socket address. A server's socket belongs to its namespace, its thread does
+//! not.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -1,8 +1,8 @@
 //! Traffic between namespaces.
 //!
-//! [`Echo`] servers answer with the peer's address as they see it, [`ask`] asks them, [`ping`]
-//! sends echo requests, and a [`Capture`] shows which addresses packets carry on a link. A [`crowd`] of
-//! connections is what the kernel has to look through to find one.
+//! [`Echo`] servers answer with the peer's address as they see it, [`ask`] asks them, [`ping`] sends echo requests,
+//! and a [`Capture`] shows which addresses packets carry on a link. [`crowd`] opens many connections, which the kernel
+//! must search to find one.
 
 mod capture;
 mod client;

@@ -1,4 +1,4 @@
-//! Echo requests by the `ping` program.
+//! Echo requests by the program `ping`.
 //!
 //! One process sends one request, so the time of an answer is known to some milliseconds.
 

@@ -1,7 +1,7 @@
-//! The first packet of an SCTP connection, by a raw socket.
+//! Sends the first packet of an SCTP connection through a raw socket.
 //!
-//! Kernels translate SCTP ports without being able to speak SCTP, so whether a mapping works shows in where this
-//! packet arrives, and needs nobody to answer.
+//! Kernels translate SCTP ports even without SCTP support. So a mapping is tested by where this packet arrives, and no
+//! answer is needed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -73,7 +73,7 @@ fn a_kernel_makes_the_link_or_says_that_it_cannot() {
 
 // The reference keeps the link, or the lease, or both.
 #[test]
-fn an_answer_of_ipam_that_cannot_be_had_leaves_nothing() {
+fn an_unusable_answer_of_ipam_leaves_nothing() {
     on_a_kernel_with(Feature::DummyLinks, || {
         let ips = r#""ips":[{"address":"10.7.0.2/24"}]"#;
         let rows = [

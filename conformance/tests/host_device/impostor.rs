@@ -1,5 +1,5 @@
-//! What root in a container makes in the place of the interface, which DEL must not bring into the host's bridge, and the
-//! interfaces that it must.
+//! DEL must not move an interface that root in the container has made into the host's bridge, and must move back the
+//! interface of ADD.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Chain, Container, Network};
@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::host_device::setup::{MAC, by_name, has, host};
 
-/// Makes a link of the container that has all of the interface that root there can choose: its index, its name, its address
-/// and its alias.
+/// Makes a link in the container with every property of the interface that root there can choose: index, name, address and
+/// alias.
 fn put_in_its_place(container: &Container, index: u32, kind: &str) {
     container.sh(&format!("ip link add eth0 index {index} address {MAC} type {kind}"));
     container.sh("ip link set eth0 alias ens1 up");
@@ -24,7 +24,7 @@ fn says(chain: &Chain, words: &str) {
     assert!(stderr.contains(words), "must say {words:?}: {stderr:?}");
 }
 
-/// It would be a wire from the container into the bridge.
+/// Otherwise the container would be connected to the bridge.
 #[test]
 fn a_veth_that_the_container_has_made_comes_back_down_and_in_no_bridge() {
     let host = host(by_name());
@@ -42,7 +42,7 @@ fn a_veth_that_the_container_has_made_comes_back_down_and_in_no_bridge() {
 
 /// The host still has the other end, so the interface exists.
 #[test]
-fn a_veth_in_the_place_of_one_that_is_hidden_stays_in_the_container() {
+fn a_veth_that_replaces_a_hidden_one_stays_in_the_container() {
     let host = host(by_name());
     let (container, attachment) = host.add("id1");
     let (hidden, index) = (host.sandbox.container("hidden"), index_of_interface(&container));
@@ -65,7 +65,7 @@ fn a_link_of_another_kind_stays_in_the_container() {
     });
 }
 
-/// Makes the interface anew, as another kind of link.
+/// Creates the interface again, as another kind of link.
 const KINDS: [(&str, (&[&str], bool)); 3] = [
     ("macvlan", (&["ip link add wire type bridge", "ip link add ens1 link wire type macvlan"], true)),
     ("ifb", (&["ip link add ens1 type ifb"], true)),
@@ -74,7 +74,7 @@ const KINDS: [(&str, (&[&str], bool)); 3] = [
 
 /// A process of the container may have opened a tap device.
 #[test]
-fn an_interface_of_another_kind_comes_back_as_far_as_it_is_proven() {
+fn an_interface_of_another_kind_comes_back_up_only_if_it_is_proven() {
     for_each(KINDS, |(made, proven)| {
         let host = host(by_name());
         host.sandbox.sh("ip link del ens1");
@@ -88,7 +88,7 @@ fn an_interface_of_another_kind_comes_back_as_far_as_it_is_proven() {
     });
 }
 
-/// The reference gives back whatever has the name, also the interface of another network.
+/// The reference moves back any interface of this name, even another network's.
 #[test]
 fn an_interface_goes_back_by_a_network_of_another_name_that_names_it() {
     for_each([("the same device", ("ens1", true)), ("another device", ("far", false))], |(device, back)| {
@@ -107,7 +107,7 @@ fn an_interface_goes_back_by_a_network_of_another_name_that_names_it() {
     });
 }
 
-/// Both ends of a pair go to containers. One is given back alone, and its other end is where it was not before.
+/// Both ends of a pair are moved to containers. When the first is moved back, the other end is in another namespace than before.
 #[test]
 fn both_ends_of_a_pair_come_back() {
     let mut host = host(by_name());

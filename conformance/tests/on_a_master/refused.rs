@@ -61,7 +61,7 @@ fn a_master_that_is_taken_is_refused_with_what_has_it() {
 
 // The reference keeps the link, or the lease, or both.
 #[test]
-fn an_answer_of_ipam_that_cannot_be_had_leaves_nothing() {
+fn an_unusable_answer_of_ipam_leaves_nothing() {
     on_kernels_with(KINDS, |kind| {
         let ips = r#""ips":[{"address":"10.7.0.2/24","gateway":"10.7.0.1"}]"#;
         let rows = [

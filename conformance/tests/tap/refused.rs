@@ -1,4 +1,4 @@
-//! ADDs that cannot be, of which nothing is left.
+//! ADDs that fail leave nothing behind.
 
 use cni_conformance::cases::for_each;
 use cni_conformance::{Attachment, ListHost, Runtime, Verb, stand_in};
@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::tap::setup::{addressed, list};
 
-/// The reference takes over whatever has the name: sets it up, and gives it the addresses.
+/// The reference uses an existing link of this name: it sets it up, and adds the addresses to it.
 #[test]
-fn a_name_that_is_taken_is_refused_and_what_has_it_is_left_alone() {
+fn a_taken_name_is_refused_and_its_link_is_unchanged() {
     for kind in ["type bridge", "type veth peer name far"] {
         let host = ListHost::new(addressed(&json!({})));
         let container = host.sandbox.container("id1");
@@ -33,7 +33,7 @@ fn a_second_add_is_refused_and_the_first_stays() {
 
 /// The reference leaves the device.
 #[test]
-fn what_fails_behind_the_device_leaves_nothing() {
+fn a_failure_after_the_device_is_created_leaves_nothing() {
     let mut full = addressed(&json!({}));
     full["plugins"][0]["ipam"]["ranges"] =
         json!([[{"subnet": "10.1.2.0/24", "rangeEnd": "10.1.2.1", "gateway": "10.1.2.1"}]]);
@@ -43,16 +43,13 @@ fn what_fails_behind_the_device_leaves_nothing() {
         ("no address is free", (full, 102, "no IP addresses available")),
         ("no such IPAM plugin", (list(&json!({"ipam": {"type": "none"}})), 104, "failed to find plugin")),
         ("a version that needs an address", (old, 2, "cannot convert: no valid IP addresses")),
+        ("a missing bridge", (list(&json!({"bridge": "nobr"})), 7, "failed to get bridge nobr: Link not found")),
         (
-            "a bridge that there is not",
-            (list(&json!({"bridge": "nobr"})), 7, "failed to get bridge nobr: Link not found"),
-        ),
-        (
-            "a bridge that is none",
+            "a link that is not a bridge",
             (list(&json!({"bridge": "lo"})), 7, "failed to set tap as a port of bridge lo: it is no bridge"),
         ),
         ("a small MTU", (list(&json!({"mtu": 67})), 7, "invalid mtu 67")),
-        ("a great MTU", (list(&json!({"mtu": 65522})), 7, "invalid mtu 65522")),
+        ("a large MTU", (list(&json!({"mtu": 65522})), 7, "invalid mtu 65522")),
         ("nobody", (list(&json!({"owner": 4_294_967_295_u32})), 7, "invalid owner 4294967295")),
     ];
     for_each(cases, |(list, code, says)| {
@@ -66,7 +63,7 @@ fn what_fails_behind_the_device_leaves_nothing() {
 }
 
 #[test]
-fn an_answer_of_ipam_that_cannot_be_had_leaves_nothing() {
+fn an_unusable_answer_of_ipam_leaves_nothing() {
     let cases = [
         ("no addresses", ("{}", 7, "IPAM plugin returned missing IP config")),
         ("null among them", (r#"{"cniVersion": "1.0.0", "ips": [null]}"#, 6, "fake returned an invalid result")),
@@ -92,7 +89,7 @@ fn where_the_driver_is_missing_add_and_status_say_so() {
     let container = host.sandbox.container("id1");
     let attachment = Attachment::new("id1", &container);
     host.runtime().status().expect_success();
-    // The program `mount` would make it.
+    // Otherwise the program `mount` would create it, and the host's state would differ.
     std::fs::create_dir_all("/run/mount").expect("a directory");
     let hide = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /dev/net && exec \"$0\" \"$@\""];
     let call = |verb| host.runtime().invocation(verb, "tap", &attachment, None).launched_by(&hide).run();

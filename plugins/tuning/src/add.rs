@@ -27,7 +27,7 @@ pub fn add(request: &Request, journal: &mut Journal<'_>) -> Result<CniResult, Er
     if !config.is_empty() {
         tune(&config, &at, journal)?;
     }
-    tell(&mut result, &at.ifname, &config.wanted);
+    update_result(&mut result, &at.ifname, &config.wanted);
     Ok(result)
 }
 
@@ -193,7 +193,7 @@ fn properties(config: &Config, name: &IfName, host: &mut dyn Host) -> Result<Pla
 }
 
 /// Sets the new MAC address in the result, where podman reads it. Interfaces of this name on the host are others.
-fn tell(result: &mut CniResult, name: &IfName, wanted: &Properties) {
+fn update_result(result: &mut CniResult, name: &IfName, wanted: &Properties) {
     let told = result.interfaces.iter_mut().filter(|told| told.name == name.as_str() && !told.sandbox.is_empty());
     for told in told {
         if let Some(mac) = &wanted.mac {

@@ -8,12 +8,12 @@ use cni_plugin::host::{Host, LinkQuery};
 use super::default_route;
 use super::error::MasterError;
 
-/// Which master a configuration asks for.
+/// The configured master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterChoice {
     /// `master`, a name or alternative name; the link of the default route if none.
     pub name: Option<String>,
-    /// `linkInContainer`: where it is.
+    /// `linkInContainer`: the namespace of the master.
     pub ns: Ns,
 }
 
@@ -25,7 +25,7 @@ impl MasterChoice {
         Self { name: Some(master).filter(|name| !name.is_empty()), ns }
     }
 
-    /// Finds it.
+    /// Finds the master.
     ///
     /// # Errors
     /// [`MasterError`], or when the kernel does not answer.
@@ -40,7 +40,7 @@ impl MasterChoice {
         Ok(found.ok_or_else(|| MasterError::NotFound { name: name.clone(), ns: self.ns }))
     }
 
-    /// A link that was found, as the master of a new one.
+    /// The found link, as the master of a new one.
     pub fn of_link(&self, link: &Link) -> MasterLink {
         MasterLink { ns: self.ns, index: link.index, name: link.name.clone() }
     }

@@ -1,4 +1,4 @@
-//! Writes the seeds of the target `config` that come from the rows of the plugins into a folder.
+//! Writes the seeds of the target `config` that are derived from the rows of the plugins into a folder.
 
 use std::path::PathBuf;
 use std::{env, fs};

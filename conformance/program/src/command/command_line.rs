@@ -1,4 +1,4 @@
-//! The words that the program understands.
+//! The program's command line.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `compare`: two sets of plugins live through the same random histories.
+//! `compare`: runs the same random histories with two sets of plugins.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::panic;
@@ -128,7 +128,7 @@ fn tell(pair: &ComparedSets, options: &CompareOptions, history: &History, differ
     };
     let (small, last) = minimise(cut, difference, &mut Trials::new(options.trials, &mut live));
     progress("");
-    println!("the least that shows one, found in {tried} trials:");
+    println!("the smallest history that shows it, found in {tried} trials:");
     show(&small, &last);
     tell_command(pair, &small);
 }
@@ -164,7 +164,7 @@ fn show_steps(history: &History, parting: usize) {
         println!("  container {name}: {}", serde_json::json!(member));
     }
     for (at, step) in history.steps.iter().enumerate() {
-        let here = if at == parting { "   <- here the two part" } else { "" };
+        let here = if at == parting { "   <- here the two differ" } else { "" };
         println!("  {}. {step}{here}", at + 1);
     }
     println!("  (- the reference, + the plugins)");

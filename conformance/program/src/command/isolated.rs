@@ -1,4 +1,4 @@
-//! Processes in a process namespace of their own: when the first of them ends or is killed, all of them are gone.
+//! Runs a process in its own process namespace: when it ends or is killed, all its children end.
 
 use std::fs;
 use std::io::{self, Read};

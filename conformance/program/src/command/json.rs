@@ -1,4 +1,4 @@
-//! `--json`: one document with everything.
+//! `--json`: prints one document.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `--junit`: what continuous integration reads, one suite for each group and topic.
+//! `--junit`: prints a JUnit document for continuous integration, one suite for each group and topic.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `cni-conformance`: finds out whether CNI plugins do what the SPEC and their pages say.
+//! `cni-conformance`: tests whether CNI plugins do what the SPEC and their pages say.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people at a terminal")]
 
 mod command_line;

@@ -1,4 +1,4 @@
-//! One case, in a process of its own: it prints a report in JSON and nothing else.
+//! Runs one case in its own process, which prints a JSON report and nothing else.
 
 use std::panic;
 

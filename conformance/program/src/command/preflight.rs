@@ -1,4 +1,4 @@
-//! What must be there before any case can run.
+//! Checks that cases can run on this machine.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! `requirements`: what the SPEC requires, who can break it, and how many cases show it.
+//! `requirements`: prints what the SPEC requires, which program can break it, and how many cases cover it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `run`: the chosen cases, each in a process of its own, several at once.
+//! `run`: runs the selected cases, each in its own process, several at once.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -1,4 +1,4 @@
-//! What people see: rows while cases run, and a summary that says what to look at.
+//! Prints rows while cases run, and a summary.
 
 mod paint;
 mod summary;

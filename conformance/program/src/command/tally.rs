@@ -1,4 +1,4 @@
-//! What became of all cases.
+//! The outcome of all cases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whether a difference comes again when both live through the very same history once more. One that depends on the moment does
+//! Tells whether a difference is repeatable, by running the same history again. A difference that depends on timing is
 //! not, or not always.
 
 use super::difference::{Comparison, Difference};

@@ -1,4 +1,4 @@
-//! Where two lives part.
+//! Finds the first difference between two runs of a history.
 
 use std::fmt;
 use std::thread;

@@ -1,4 +1,4 @@
-//! How histories are drawn. The same seed gives the same history, in every run.
+//! Makes random histories. The same seed gives the same history, in every run.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What happens to containers, as text that can be written down and lived through again.
+//! A history: what happens to containers, as text that can be stored and run again.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What kind of difference it is: what happened, and what is not the same after it. Names of containers, addresses and values
+//! The kind of a difference: the step, and the thing that differs after it. Names of containers, addresses and values
 //! do not matter.
 
 use super::difference::Difference;

@@ -1,7 +1,8 @@
-//! Makes a history that shows a difference as small as it can be: fewer steps first, then less configuration. What is left
-//! shows a difference of the same [`DifferenceKind`]: a smaller history may well show another one, which tells nothing of the first.
+//! Makes a history with a difference as small as possible: first fewer steps, then a smaller configuration. The result
+//! shows a difference of the same [`DifferenceKind`]: a smaller history may show another difference, which says
+//! nothing about the first.
 //!
-//! Each trial is a whole life of both sets, so their number is limited.
+//! Each trial runs the whole history with both sets, so their number is limited.
 
 use serde_json::Value;
 

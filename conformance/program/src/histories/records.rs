@@ -1,4 +1,4 @@
-//! What these plugins keep for themselves beside leases and locks, without what is of this machine and this moment.
+//! The files of these plugins besides leases and locks, without what depends on the machine and the time.
 
 /// Where they keep it.
 const OWN: &str = "/.cni-plugins-rs/";

@@ -1,4 +1,4 @@
-//! A set of plugins lives through a history on a private host.
+//! Runs a history with one set of plugins, on a private host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};

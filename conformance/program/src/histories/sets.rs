@@ -1,4 +1,4 @@
-//! A folder of plugins, and what is known of them before they are compared.
+//! A folder of plugins, and what is known about them before they are compared.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
-//! Where these plugins and the reference part on purpose, and why. It is left out of a history before it is lived through; what
-//! differs in lines only stands in [`cni_conformance::compare::accepted`].
+//! Intended differences between these plugins and the reference, and their reasons. They are left out of a history
+//! before it runs; differences in single lines are in [`cni_conformance::compare::accepted`].
 //!
-//! The page "Better than the reference" says what comes of each, and which tests show it.
+//! The page "Better than the reference" describes each of them, with its tests.
 
 mod configurations;
 mod steps;

@@ -1,4 +1,4 @@
-//! Templates, and the cases that come of them: one for each plugin and version.
+//! Templates, and their cases: one for each plugin and version.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How to take away what a plugin has made beside its result.
+//! Removes what a plugin has made, besides its result.
 
 use cni_catalog::{CommandSide, test_data};
 

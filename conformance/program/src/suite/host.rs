@@ -1,7 +1,7 @@
-//! The machine of one case: a sandbox with containers, and the plugin under test about to be called.
+//! The machine of one case: a sandbox with containers, and the plugin under test.
 //!
-//! For a chained plugin each container has an interface, made without any plugin; for one that asks an IPAM plugin there is a
-//! [stand-in](super::ipam), so that a case sees what it is asked and says what it answers.
+//! For a chained plugin each container has an interface, made without any plugin. For a plugin that calls an IPAM
+//! plugin there is a [stand-in](super::ipam): a case sees its input and sets its answer.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A stand-in for IPAM plugins: a script that notes how it is called, and answers what a case has told it to.
+//! A stand-in for IPAM plugins: a script that records its calls, and prints the answer that a case has set.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a case requires of a plugin's answer, and how it says that the answer is another.
+//! Compares a plugin's answer with the requirements of a case, and describes differences.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! What the pages of the reference set promise, plugin by plugin.
+//! What the pages of the reference plugins promise, plugin by plugin.
 
 mod bandwidth;
 mod bridge;

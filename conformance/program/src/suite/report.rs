@@ -1,4 +1,4 @@
-//! What became of one case, as the process that ran it tells the one that asked for it.
+//! The outcome of one case, passed from the process that ran it to its parent.
 
 use serde::{Deserialize, Serialize};
 

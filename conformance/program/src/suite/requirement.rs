@@ -1,4 +1,4 @@
-//! What the SPEC requires, one row for each sentence with a MUST or a SHOULD, and who can break it.
+//! The requirements of the SPEC: one row for each sentence with a MUST or a SHOULD, and the program that can break it.
 
 mod add;
 mod check;

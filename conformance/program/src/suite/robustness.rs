@@ -1,4 +1,4 @@
-//! What goes wrong on real hosts: bad input, lost namespaces, killed plugins, calls that come twice or all at once.
+//! Failures of real hosts: bad input, lost namespaces, killed plugins, repeated and simultaneous calls.
 
 mod input;
 mod interrupted;

@@ -1,4 +1,4 @@
-//! Snapshots without what changes by itself, or with every call of some plugin for good reasons.
+//! Snapshots without parts that change by themselves, or that some plugin changes at every call.
 
 use cni_conformance::state::State;
 

@@ -1,4 +1,4 @@
-//! The plugins that cases are about: what each is, and a small configuration that it accepts.
+//! The plugins under test: what each is, and a small configuration that it accepts.
 
 pub use cni_catalog::PluginKind;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The versions of the SPEC that cases are for.
+//! The versions of the SPEC that cases cover.
 
 use std::fmt;
 

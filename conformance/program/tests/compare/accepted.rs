@@ -14,5 +14,5 @@ fn the_reference_differs_in_nothing_that_is_not_accepted() {
         reference::say(&run.said);
     }
     compare(&ours, &reference.folder, &["--seed", "1", "--cases", "16", "--strict", "--trials", "0"])
-        .ends_with(1, "<- here the two part");
+        .ends_with(1, "<- here the two differ");
 }

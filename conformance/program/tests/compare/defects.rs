@@ -28,7 +28,7 @@ fn broken(name: &str, plugin: &str, lines: &str) -> PathBuf {
 fn found(name: &str, plugin: &str, lines: &str, steps: &[&str], line: &str) {
     let (ours, broken) = (binaries::under_test(), broken(name, plugin, lines));
     let run = compare(&broken, &ours, &["--seed", "1", "--cases", "40"]);
-    run.ends_with(1, "<- here the two part");
+    run.ends_with(1, "<- here the two differ");
     assert!(run.said.contains(line), "must show {line:?}: {}", run.said);
     let history = History::parse(run.history()).expect("a history that can be read");
     let verbs: Vec<String> =

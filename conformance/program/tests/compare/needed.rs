@@ -139,7 +139,7 @@ fn each_situation_that_is_left_out_shows_a_difference() {
     assert_eq!(shown.iter().map(|(reason, _)| *reason).collect::<Vec<_>>(), known);
     cases::for_each(shown, |situation| {
         compare(&binaries::under_test(), &reference.folder, &["--history", &situation.history(), "--trials", "0"])
-            .ends_with(1, "<- here the two part");
+            .ends_with(1, "<- here the two differ");
     });
 }
 

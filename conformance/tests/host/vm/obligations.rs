@@ -1,4 +1,4 @@
-//! What `tc-redirect-tap`, and the monitors that read its result, rely on, one by one.
+//! The properties that `tc-redirect-tap`, and the monitors that read its result, rely on.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn the_address_is_found_by_the_name_and_the_namespace_as_given() {
 }
 
 #[test]
-fn mac_and_mtu_are_the_kernels_and_no_filter_is_in_the_way() {
+fn the_result_has_the_mac_and_mtu_of_the_link_and_there_is_no_filter() {
     for_each(rows(), |(ipam, version)| {
         let machine = Machine::new();
         let config = with(&bridge(&ipam), &json!({"mtu": 1400}));
@@ -61,9 +61,9 @@ fn mac_and_mtu_are_the_kernels_and_no_filter_is_in_the_way() {
     });
 }
 
-/// The result that comes back has two interfaces of one name, one of them nowhere, and the address twice.
+/// The `prevResult` has two interfaces of one name, one of them in no namespace, and the address twice.
 #[test]
-fn check_minds_the_entries_of_its_own_interface_alone() {
+fn check_compares_only_the_entries_of_its_own_interface() {
     for_each(rows(), |(ipam, version)| {
         let machine = Machine::new();
         let plugins = json!([
@@ -86,7 +86,7 @@ fn check_minds_the_entries_of_its_own_interface_alone() {
     });
 }
 
-/// The monitor's library calls DEL before ADD, in a namespace that may be empty or not there, and gives up if it fails.
+/// The monitor's library calls DEL before ADD, in a namespace that may be empty or missing, and gives up if DEL fails.
 #[test]
 fn del_before_the_first_add_succeeds() {
     for_each(rows(), |(ipam, version)| {
@@ -110,7 +110,7 @@ fn list_with_tap(list: &Value) -> Value {
     list
 }
 
-/// The address is there twice, once for the guest.
+/// The result has the address twice, once for the guest.
 #[test]
 fn each_rule_is_made_once() {
     for_each(rows(), |(ipam, version)| {
@@ -142,15 +142,15 @@ fn each_rule_is_made_once() {
     });
 }
 
-/// A guest has no resolver of the host's to fall back to, and without a gateway it is told `<nil>`.
+/// A guest cannot fall back to the host's resolver, and without a gateway it gets the text `<nil>`.
 #[test]
-fn gateway_routes_and_dns_come_to_the_guest() {
+fn the_guest_gets_gateway_routes_and_dns() {
     for_each(rows(), |(ipam, version)| {
         let machine = Machine::new();
         std::fs::write("/run/resolv.conf", "nameserver 192.0.2.53\nsearch example.org\n").expect("write a resolv.conf");
         let routes = json!([{"dst": "0.0.0.0/0"}, {"dst": "10.9.0.0/16", "gw": "10.88.0.9"}]);
         let of_ipam = match ipam["type"].as_str() {
-            // The second key is none of anybody's.
+            // No plugin knows the second key.
             Some("host-local") => {
                 json!({"resolvConf": "/run/resolv.conf", "resolv_conf": "/nowhere", "routes": routes})
             }
@@ -182,7 +182,7 @@ fn the_spoof_check_lets_the_guest_pass_and_no_other_address() {
 
 /// Jobs set `TC_REDIRECT_TAP_NAME` and others; Nomad sends `IgnoreUnknown` with them.
 #[test]
-fn arguments_for_the_tap_need_leave_to_be_ignored() {
+fn arguments_for_the_tap_need_ignore_unknown() {
     for_each(rows(), |(ipam, version)| {
         let machine = Machine::new();
         let config = with(&bridge(&ipam), &json!({"cniVersion": version, "name": "fcnet"}));

@@ -1,4 +1,4 @@
-//! Nomad's chain: what ADD, CHECK and DEL of one container cost beside others.
+//! Measures ADD, CHECK and DEL of Nomad's chain for one container, beside others.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! host-local alone, beside many leases.
+//! Measures host-local alone, beside many leases.
 
 use std::fs;
 use std::net::Ipv4Addr;

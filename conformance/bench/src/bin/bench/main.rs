@@ -1,8 +1,8 @@
-//! Compares the speed of two folders of plugins, in one run and turn by turn, so that the ratios hold on a
-//! noisy machine where the times do not.
+//! Compares the speed of two folders of plugins, in one run and in turns: on a noisy machine the ratios are stable,
+//! the times are not.
 //!
-//! Each side has a sandbox of its own. The host is filled with containers by ours on both sides, since the reference would take
-//! most of an hour for it; the rules are the same.
+//! Each side has its own sandbox. On both sides these plugins add the containers that fill the host, since the
+//! reference would take most of an hour; the rules are the same.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "tables for a person to read")]
 
 mod chain;

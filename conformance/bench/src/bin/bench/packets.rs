@@ -1,4 +1,5 @@
-//! What an established packet pays: echo requests between the first or the last of many containers and a machine outside.
+//! Measures the cost of an established packet: echo requests between the first or the last of many containers and a
+//! machine outside.
 
 use std::path::Path;
 use std::thread;

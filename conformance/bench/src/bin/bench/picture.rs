@@ -1,4 +1,4 @@
-//! Lines in a coordinate system, as SVG.
+//! Draws lines in a coordinate system, as SVG.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! One side of a comparison, in a thread and a sandbox of its own.
+//! One side of a comparison, in its own thread and sandbox.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;

@@ -1,4 +1,4 @@
-//! Tables of what both sides took.
+//! Prints the results of both sides as tables.
 
 use std::time::Duration;
 

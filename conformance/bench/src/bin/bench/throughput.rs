@@ -1,4 +1,4 @@
-//! Many containers at a time.
+//! Measures many containers at a time.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Colours, for terminals alone.
+//! Colours, only for terminals.
 
 use std::env;
 use std::io::IsTerminal;

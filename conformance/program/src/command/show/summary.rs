@@ -1,4 +1,4 @@
-//! The summary: failures by what they have in common, what was not run and why, and the counts.
+//! Prints the summary: failures, grouped by what they have in common, cases that were not run and why, and the counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `--verbose`: all that was sent to plugins and came back.
+//! `--verbose`: prints everything that plugins received and printed.
 
 use cni_conformance::transcript::Exchange;
 use cni_conformance_program::suite::CaseEnding;

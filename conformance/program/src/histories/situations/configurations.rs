@@ -1,4 +1,4 @@
-//! Configurations that the reference cannot do, or does otherwise on purpose.
+//! Configurations that the reference does not support, or treats differently on purpose.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What may happen that the reference takes otherwise on purpose.
+//! Steps that the reference treats differently on purpose.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a plugin owes the plugins that it calls, and IPAM plugins their callers.
+//! The duties of plugins towards the plugins that they call, and of IPAM plugins.
 
 use super::{Breaker, Requirement, must_0_4, must_1_0, must_1_1, should_0_4, should_1_0, should_1_1};
 

@@ -1,4 +1,4 @@
-//! The shape of results.
+//! The form of results.
 
 use super::{Breaker, Requirement, must_0_4, must_1_0, must_1_1, should_0_4, should_1_0, should_1_1};
 

@@ -1,4 +1,4 @@
-//! What no plugin can break: these bind runtimes, and whoever writes configurations.
+//! Requirements that no plugin can break: they are about runtimes and authors of configurations.
 
 use super::{Breaker, Requirement, must_0_4, must_1_0, must_1_1, should_0_4, should_1_0, should_1_1};
 

@@ -1,4 +1,4 @@
-//! Input that cannot be: one clear error, and nothing changed.
+//! Invalid input: it gives one clear error, and changes nothing.
 
 use serde_json::{Value, json};
 

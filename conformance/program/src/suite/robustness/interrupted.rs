@@ -1,4 +1,4 @@
-//! Plugins that are killed, and calls that come again.
+//! Killed plugins, and repeated calls.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Leases of host-local that are broken, foreign or in the way.
+//! Leases of host-local that are torn, or belong to others.
 
 use std::fs;
 

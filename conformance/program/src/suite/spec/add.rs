@@ -1,4 +1,4 @@
-//! ADD: what it makes, when it must not, and what becomes of a result that was there before.
+//! ADD: what it makes, when it must fail, and what it does with an earlier result.
 
 use std::thread;
 

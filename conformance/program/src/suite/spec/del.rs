@@ -1,4 +1,4 @@
-//! DEL: whatever is missing, it takes away what is there and succeeds.
+//! DEL: it removes what exists and succeeds, whatever is missing.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Error objects, in a handful of situations that every plugin can get into.
+//! Error objects, in situations that every plugin can get into.
 
 use serde_json::json;
 

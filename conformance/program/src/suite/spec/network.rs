@@ -1,4 +1,4 @@
-//! STATUS and GC, which are about a network and no container.
+//! STATUS and GC, which are about a network, not a container.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Variables, and what comes on standard input.
+//! Environment variables and standard input.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The result of ADD, held against the container that it is about.
+//! The result of ADD, compared with the container.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! VERSION, and the gate of `cniVersion`.
+//! VERSION, and the check of `cniVersion`.
 
 use serde_json::{Value, json};
 

@@ -3,6 +3,7 @@
 //! Every plugin reads it in the same way. DEL does not touch a namespace that is not the recorded one: the path may
 //! belong to another container by now. The administrator's tool uses it to tell whether the attachment still lives.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use cni_core::error::Error;
@@ -50,8 +51,20 @@ impl AttachmentRecord {
 
     /// Reads the records of all attachments of the host.
     pub fn all(records: &mut dyn Records) -> Result<Vec<Self>, Error> {
+        Self::all_but([], records)
+    }
+
+    /// Reads the records of all attachments of the host except these.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn all_but<'a>(
+        known: impl IntoIterator<Item = &'a Attachment>,
+        records: &mut dyn Records,
+    ) -> Result<Vec<Self>, Error> {
+        let known: BTreeSet<String> = known.into_iter().map(|at| key(at).name().to_owned()).collect();
         let mut found = Vec::new();
-        for name in records.names(ATTACHMENTS)? {
+        for name in records.names(ATTACHMENTS)?.into_iter().filter(|name| !known.contains(name)) {
             let text = records.read(&RecordKey::new(ATTACHMENTS, &name)?)?;
             found.extend(text.and_then(|text| Self::parse(&text)));
         }

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::plugin_calls::RunningCalls;
@@ -29,6 +31,12 @@ use cni_builtin::PLUGINS;
 
 /// How old a lease must be. A younger one may be of an ADD that nobody sees at this moment.
 const SETTLED: Duration = Duration::from_secs(60);
+
+/// More threads would wait for each other in the kernel.
+const MOST_THREADS: usize = 4;
+
+/// Fewer attachments than this are not worth a thread.
+const LEAST_SHARE: usize = 16;
 
 /// How closely the living are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +175,8 @@ impl Inventory {
                 self.left.push(Left { cached, source: Source::Leases { addresses, written }, file, life });
             }
         }
-        for at in judge.recorded()?.into_iter().filter(|at| scope.has(at) && !known.contains(&key(at))) {
+        let recorded = judge.recorded_but(self.attached.iter().map(|one| &one.cached.at))?;
+        for at in recorded.into_iter().filter(|at| scope.has(at) && !known.contains(&key(at))) {
             if judge.life_by_record(&at) == Some(Life::Dead) {
                 let file = result_cache::file(scope.directory(), &at);
                 self.left.push(Left { cached: self.recorded(at), source: Source::Record, file, life: Life::Dead });
@@ -221,20 +230,37 @@ impl Inventory {
 
 fn attached(read: Vec<(Cached, CacheFile)>, depth: Depth, judge: &mut Judge) -> Vec<Attached> {
     let lives = judge.lives(&read.iter().map(|(cached, _)| cached).collect::<Vec<_>>());
-    let tools = repair::Tools::default();
     let attach = |((cached, file), life): ((Cached, CacheFile), Life)| {
         let outcome = match &life {
             Life::Dead => RepairOutcome::Gone("its network namespace has ended".to_owned()),
             Life::Unknown(reason) => RepairOutcome::Skipped(reason.clone()),
             Life::Alive => RepairOutcome::Complete,
         };
-        let mut one = Attached { cached, file, life, outcome };
-        if depth == Depth::Rules {
-            one.examine(&tools);
-        }
-        one
+        Attached { cached, file, life, outcome }
     };
-    read.into_iter().zip(lives).map(attach).collect()
+    let mut attached: Vec<Attached> = read.into_iter().zip(lives).map(attach).collect();
+    if depth == Depth::Rules {
+        examine(&mut attached);
+    }
+    attached
+}
+
+/// Looks for missing rules of many attachments. Each thread enters the namespaces of its own part of them.
+fn examine(attached: &mut [Attached]) {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    let share = attached.len().div_ceil(threads).max(LEAST_SHARE);
+    let work = |part: &mut [Attached]| {
+        let tools = repair::Tools::default();
+        part.iter_mut().for_each(|one| one.examine(&tools));
+    };
+    thread::scope(|scope| {
+        let mut parts = attached.chunks_mut(share);
+        let first = parts.next();
+        parts.for_each(|part| {
+            scope.spawn(move || work(part));
+        });
+        first.into_iter().for_each(work);
+    });
 }
 
 impl Attached {

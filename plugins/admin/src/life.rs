@@ -206,12 +206,16 @@ impl Judge {
         AttachmentRecord::read(at, self.host.records()).ok().flatten()
     }
 
-    /// The attachments of which there are records.
+    /// The attachments of which there are records, except these.
     ///
     /// # Errors
     /// When the records cannot be read.
-    pub fn recorded(&mut self) -> Result<Vec<Attachment>, Error> {
-        Ok(AttachmentRecord::all(self.host.records())?.into_iter().map(|record| record.at).collect())
+    pub fn recorded_but<'a>(
+        &mut self,
+        known: impl IntoIterator<Item = &'a Attachment>,
+    ) -> Result<Vec<Attachment>, Error> {
+        let records = AttachmentRecord::all_but(known, self.host.records())?;
+        Ok(records.into_iter().map(|record| record.at).collect())
     }
 
     /// Judges an attachment by its record, or by where the cache says that it is; `None` when only a survey can tell.

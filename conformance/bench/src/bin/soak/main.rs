@@ -107,6 +107,7 @@ fn attack(options: &Options) -> usize {
     let sandbox = Sandbox::new();
     let outside = sandbox.outside();
     setting::make_devices(sandbox.host());
+    setting::write_lease();
     let routers = setting::make_masters(&sandbox, &networks);
     let _servers = dhcp.then(|| setting::start_dhcp(&options.folder));
     let runtime = |folder: &PathBuf| Runtime::of_plugins(&sandbox, serde_json::Value::Null, folder);

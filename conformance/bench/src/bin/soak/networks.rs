@@ -1,8 +1,9 @@
 //! The networks: between them, all plugins that this kernel has. What the kernel lacks is said, and left out.
 
 use std::path::Path;
+use std::thread;
 
-use cni_conformance::{Feature, reference};
+use cni_conformance::{Feature, Sandbox, reference};
 use serde_json::{Value, json};
 
 /// A network, as a template of its configuration list.
@@ -70,7 +71,13 @@ impl Network {
 
 /// Makes the lists, and says what this kernel cannot have.
 pub fn all(dhcp: bool, reference: Option<&Path>) -> Vec<Network> {
-    let mut networks = vec![nomad(), sets(), routed(), lan("lan", "lan0"), lan("twin", "twin0"), device(dhcp), tap()];
+    let mut networks =
+        vec![nomad(), sets(), routed(), lan("lan", "lan0"), lan("twin", "twin0"), device(dhcp), tap(), flannel()];
+    if can_redirect() {
+        networks.push(guests());
+    } else {
+        reference::say("LEFT OUT, since this kernel cannot redirect frames: the plugin tc-redirect-tap");
+    }
     for feature in Feature::ALL.into_iter().filter(|feature| *feature != Feature::Hardware) {
         match (feature.is_here(), feature) {
             (false, _) => reference::say(&format!("LEFT OUT, since this kernel does not have it: {feature:?}")),
@@ -203,6 +210,53 @@ fn device(dhcp: bool) -> Network {
         has_ports: false,
         is_for_reference: false,
     }
+}
+
+/// The list of k3s, with routes that are changed behind its delegate. The setting writes the lease.
+fn flannel() -> Network {
+    let list = json!({"cniVersion": "1.0.0", "name": "flannel", "plugins": [
+        {"type": "flannel",
+         "delegate": {"bridge": "flannel0", "hairpinMode": true, "forceAddress": true, "isDefaultGateway": true}},
+        {"type": "route-override", "addroutes": [{"dst": "198.51.100.0/24"}]},
+        {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
+    ]});
+    Network {
+        name: "flannel",
+        list,
+        reached_from: Some(Router::Host),
+        leases: Some("/var/lib/cni/networks/flannel"),
+        has_ports: true,
+        is_for_reference: false,
+    }
+}
+
+/// Containers for virtual machines: what they receive goes to the device, behind which nothing answers.
+fn guests() -> Network {
+    let list = json!({"cniVersion": "1.0.0", "name": "guests", "plugins": [
+        {"type": "ptp", "ipMasq": true,
+         "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.102.0.0/20"}], [{"subnet": "fd00:102::/64"}]],
+                  "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+        {"type": "route-override", "flushgateway": true, "addroutes": [{"dst": "198.51.100.0/24"}]},
+        {"type": "firewall", "backend": "iptables"},
+        {"type": "tc-redirect-tap", "owner": 65534, "group": 65534},
+    ]});
+    Network {
+        name: "guests",
+        list,
+        reached_from: None,
+        leases: Some("/var/lib/cni/networks/guests"),
+        has_ports: false,
+        is_for_reference: false,
+    }
+}
+
+/// Whether the kernel can do what tc-redirect-tap asks of it.
+fn can_redirect() -> bool {
+    const PROOF: &str = "ip tuntap add dev proof mode tap; tc qdisc add dev proof ingress; \
+         tc filter add dev proof parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev lo";
+    // A thread of its own, since the caller may have a sandbox of its own.
+    let ask = || Sandbox::new().exec(&["sh", "-ec", PROOF]).code == Some(0);
+    thread::spawn(ask).join().expect("ask the kernel")
 }
 
 /// A device for a program in the container; nothing answers behind it.

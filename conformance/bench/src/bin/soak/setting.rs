@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cni_conformance::{Namespace, Sandbox};
+use cni_conformance::{Namespace, Sandbox, flannel};
 
 use crate::guest::DEVICES;
 use crate::networks::{Network, Router};
@@ -28,6 +28,14 @@ pub fn make_devices(host: &Namespace) {
         &format!("address add 10.95.0.1/16 dev {DEVICES}"),
         &format!("link set {DEVICES} up"),
     ]);
+}
+
+/// Writes the lease of the network of flannel, where flanneld leaves the masquerade to the plugin.
+pub fn write_lease() {
+    flannel::write_lease(
+        "FLANNEL_NETWORK=10.100.0.0/16\nFLANNEL_SUBNET=10.100.0.1/20\nFLANNEL_IPV6_NETWORK=fd00:100::/56\n\
+         FLANNEL_IPV6_SUBNET=fd00:100::1/64\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=false\n",
+    );
 }
 
 /// Makes the masters of links, and returns the routers behind those of macvlan.
